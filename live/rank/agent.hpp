@@ -10,11 +10,11 @@ namespace orrery::live {
 
 /// Runs the agent of `rank` until the run ends. Returns the exit code: 0, the kind of an error that
 /// the agent reports to its controller before training, or that of an environment Error if the
-/// controller refuses this rank or is gone for good. Throws a usage Error without an AgentStart, an
-/// environment Error if the secrets cannot be read.
+/// controller refuses this rank or is gone for good. Blocks meanwhile. Throws a usage Error without
+/// an AgentStart, an environment Error if the secrets cannot be read.
 int run_agent(std::uint32_t rank);
 /// Runs the agent of `rank` with `start` instead of the inherited socket's message. Returns the
-/// exit code.
+/// exit code; throws as the other, except for the usage Error.
 int run_agent(std::uint32_t rank, const AgentStart& start);
 
 }  // namespace orrery::live

@@ -20,21 +20,24 @@ class CheckpointShards {
  public:
   using Send = std::function<void(const AgentMessage&)>;
 
-  /// Starts the writer. `training`: see CheckpointId; `total`: number of the model's parameters.
-  /// Without a folder every order fails. The trainer must outlive this object.
+  /// Starts the writer's thread, if `folder` is given. `training`: see CheckpointId; `total`:
+  /// number of the model's parameters. Without a folder every order of save() fails. The trainer
+  /// must outlive this object.
   CheckpointShards(std::string training, const Trainer& trainer, std::size_t total,
                    const std::optional<std::string>& folder, Send send);
 
   /// Plans the shard of the checkpoint after `step`, whose gradient sum this rank holds: member
   /// `index` of `count` members writes its shard of the checkpoint. Attempt 0 means that the step
-  /// has no checkpoint. Replaces an earlier plan. Any other attempt needs a folder.
+  /// has no checkpoint. Replaces an earlier plan. Any other attempt needs a folder. Writes nothing.
   void plan(Step step, std::uint64_t attempt, std::uint32_t index, std::uint32_t count);
-  /// Starts writing the planned shard of `step`, if planned, and forgets the plan in any case. Must
-  /// be called after the update of `step` is applied. Throws the errors of Trainer::part(); all
-  /// other failures are reported to the controller.
+  /// Copies the planned shard of `step` and starts writing it on the writer's thread; does nothing
+  /// without a plan for `step`. Forgets the plan in any case. Must be called after the update of
+  /// `step` is applied and before the next one. Throws the errors of Trainer::part(); all other
+  /// failures are reported to the controller, as is success.
   void write_planned(Step step);
-  /// Starts writing the shard of `order`. `applied`: number of steps whose updates this rank holds;
-  /// the order fails if its step differs. Throws as write_planned().
+  /// Copies the shard of `order` and starts writing it; a plan stays. `applied`: number of steps
+  /// whose updates this rank holds; if the order's step differs, or without a folder, reports a
+  /// failed shard within the call. Throws as write_planned().
   void save(const SaveShard& order, Step applied);
 
  private:

@@ -47,8 +47,8 @@ class GpuSeat {
   std::unique_ptr<Device> make_device(const Scenario& scenario) const;
   /// Returns a fabric for one epoch. Throws an environment Error if the device or NCCL fails.
   std::shared_ptr<NcclFabric> make_fabric() const;
-  /// Returns the driver's newest measurements; empty without NVML. Refreshed at most ten times a
-  /// second.
+  /// Returns the driver's newest measurements, refreshed at most ten times a second; empty without
+  /// NVML. The reference is valid as long as this object; the next call may change the values.
   const DeviceReading& read();
 
  private:

@@ -15,14 +15,15 @@ namespace orrery::live {
 /// Returns the interval between two heartbeats in nanoseconds. The interval grows with the number
 /// of ranks, so that the controller's load does not, and is short enough that no live rank exceeds
 /// `timeout`, after which a rank without heartbeat counts as lost. For example, 25 ms for up to 8
-/// ranks and 50 ms for 16; at most a fifth of `timeout`, at least 25 ms.
+/// ranks and 50 ms for 16; at most a fifth of `timeout`, but at least 25 ms in any case.
 std::chrono::nanoseconds heartbeat_interval(std::uint32_t ranks, Nanos timeout);
 
 /// Thread that sends heartbeats. Owns the thread, which calls `beat`; the destructor ends the
-/// thread and waits for a current call.
+/// thread at once and waits only for a current call. `beat` must not throw.
 class HeartbeatSender {
  public:
-  /// Starts the thread. Sends the first heartbeat at once.
+  /// Starts the thread. Sends the first heartbeat at once, the next ones `interval` after the end
+  /// of the previous call.
   HeartbeatSender(std::chrono::nanoseconds interval, std::function<void()> beat);
 
  private:

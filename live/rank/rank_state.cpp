@@ -176,7 +176,7 @@ void RankState::mark_reduced(std::uint64_t epoch, Step step) {
   change_member([&] { member_.mark_reduced(epoch, step); });
 }
 
-void RankState::updated(std::uint64_t epoch, bool gathered) {
+void RankState::mark_updated(std::uint64_t epoch, bool gathered) {
   change_member([&] {
     member_.mark_applied();
     if (!gathered) member_.mark_broken(epoch);

@@ -49,7 +49,7 @@ void TaskRunner::apply(const Task& task) {
   } catch (const FabricBroken&) {  // The update is valid without the gathered parameters.
     gathered = false;
   }
-  with_.state.updated(task.epoch, gathered);
+  with_.state.mark_updated(task.epoch, gathered);
 }
 
 /// The fabric listens before the epoch is reported as begun: an epoch is agreed on once all members

@@ -34,8 +34,11 @@ class TaskRunner {
   TaskRunner(std::uint32_t rank, std::vector<FailureDomain> domains, const With& with,
              std::function<void(const AgentMessage&)> send);
 
-  /// Carries out one task of the control core. Throws errors other than an interruption or broken
-  /// links.
+  /// Carries out one task of the control core and blocks until it is done, abandoned or not due
+  /// any more; records its completion at the RankState. A task of kind `none` does nothing. After
+  /// an interruption or broken links, a `work` task sends a report of the lost work; broken links
+  /// are recorded too. Throws all other errors. For an `apply` task, broken links after the update
+  /// only leave the parameters ungathered. Call with the tasks of RankState::next(), in order.
   void carry_out(const Task& task);
 
  private:

@@ -19,7 +19,8 @@ class CudaCodecs {
   /// missing.
   static std::unique_ptr<CudaCodecs> open(const std::string& module_path, std::string& reason);
 
-  /// Encodes like GradientCodec. Throws an environment Error if the device fails.
+  /// Encodes like GradientCodec. Throws an environment Error if the device fails, an internal Error
+  /// for a code of another size.
   void encode_values(const CodecRule& rule, std::span<const float> values, CodecState& state,
               std::span<std::byte> code) const;
   /// Decodes like GradientCodec, but does not check the contents of `code`, and throws an internal

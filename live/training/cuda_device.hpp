@@ -13,7 +13,8 @@
 namespace orrery::live {
 
 /// Returns the device; null, with the reason, if the module, its kernels, a driver or that device
-/// is missing. Throws bad_input for a built-in model that only CPUs train.
+/// is missing. Throws bad_input for a built-in model that only CPUs train, an environment Error if
+/// the GPU fails.
 std::unique_ptr<Device> make_cuda_device(const std::string& module_path, int device,
                                          std::uint64_t seed, double learning_rate,
                                          const std::string& builtin, std::string& reason);

@@ -19,36 +19,39 @@ namespace orrery::live {
 class Device {
  public:
   virtual ~Device() = default;
-  /// Sets the gradient to zero.
+  /// Sets the gradient to zero, also in the span of gradient() after its next call.
   virtual void zero_gradient() = 0;
-  /// Runs forward and backward of one micro-batch and adds to the gradient. Returns the summed loss
-  /// in nats.
+  /// Runs forward and backward of one micro-batch, adds to the gradient and to gather_count().
+  /// Returns the summed loss in nats. Throws as Network::accumulate_gradient().
   virtual double accumulate_gradient(const Batch& batch) = 0;
-  /// Returns the traffic of the embedding table so far.
+  /// Returns the traffic of the embedding table since the construction; zero_gradient() does not
+  /// reset the count.
   virtual GatherCount gather_count() const = 0;
   /// Returns the summed gradient, which the fabric reduces in place; valid until the next call of a
-  /// method that changes the gradient.
+  /// method that changes the gradient. Values written to the span count for later calls.
   virtual std::span<float> gradient() = 0;
   /// Returns the slices of the gradient, in order, without gaps.
   virtual std::span<const Tensor> tensors() const = 0;
   /// Returns the parameters, which may be changed in place. Throws an environment Error if they are
   /// not in host memory.
   virtual std::span<float> parameters();
-  /// Applies one optimizer step along gradient x scale; the gradient stays.
+  /// Applies one optimizer step along gradient x scale to all parameters; the gradient stays.
   virtual void update(float scale) = 0;
   /// Returns the SHA-256 of the parameters as hex digits.
   virtual std::string parameters_sha256() const = 0;
   /// Returns parameters and optimizer state, which a replacement needs to continue: the parameters,
   /// the number of updates (8 bytes), the means, the squares.
   virtual std::string state() const = 0;
-  /// Sets the state. Throws an internal Error for a state of another model.
+  /// Sets parameters and optimizer state to a result of state(); the gradient stays. Throws an
+  /// internal Error for a state of another model; the parameters may have changed by then.
   virtual void set_state(std::string_view state) = 0;
-  /// Adds parameters and optimizer state to `sum`; only the values in host memory.
+  /// Adds parameters and optimizer state to `sum`; only the values in host memory, so nothing on a
+  /// GPU.
   virtual void add_state(Checksum&) const {}
-  /// Returns a copy of the state of some parameters. Throws an internal Error for a range beyond
-  /// the model.
+  /// Returns a copy of the state of the parameters in `range`, empty for an empty range, with the
+  /// number of updates. Throws an internal Error for a range beyond the model.
   virtual TrainingState part(const Range& range) const;
-  /// Sets the state; throws like set_state().
+  /// Sets the state of all parameters; throws like set_state().
   virtual void restore_state(const TrainingState& whole);
 };
 

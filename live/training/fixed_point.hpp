@@ -21,6 +21,7 @@ class FixedPointSum {
   /// Largest magnitude of one term; the sum of 1024 such terms fits.
   static constexpr float kLargestTerm = 131072.0F;
 
+  /// Constructs a sum of zeros.
   explicit FixedPointSum(std::size_t size) : units_(size, 0) {}
 
   /// Sets the sum to zero.

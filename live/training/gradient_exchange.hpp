@@ -34,8 +34,8 @@ struct GradientTensor {
   std::size_t size() const { return rows * columns; }
 };
 
-/// Returns a model's tensors with their classes: embedding tables by their name, vectors by their
-/// shape.
+/// Returns a model's tensors, in the same order, with their classes: kVectors for one row or one
+/// column, kEmbeddings for a matrix whose name contains "embedding", otherwise kMatrices.
 std::vector<GradientTensor> gradient_tensors(std::span<const Tensor> tensors);
 
 /// Unit of transfer: neighbouring tensors with the same rule, or (PowerSGD) one matrix.
@@ -46,15 +46,18 @@ struct GradientBucket {
 };
 
 /// Cuts the gradient into buckets of at most `bucket_bytes` fp32 bytes (at least one tensor; 0: no
-/// limit). One rule for all tensors and a large limit give one bucket.
+/// limit), in the order of the tensors. One rule for all tensors and a large limit give one bucket;
+/// no tensors give none.
 std::vector<GradientBucket> cut_buckets(std::span<const GradientTensor> tensors,
                                         std::span<const CodecRule> rules, double bucket_bytes);
 
 /// Gradient exchange of one rank.
 class GradientExchange {
  public:
-  /// Constructs an exchange. `tensors` cover the gradient without gaps, in order.
+  /// Constructs an exchange. `tensors` cover the gradient without gaps, in order. `bucket_bytes`:
+  /// see cut_buckets().
   GradientExchange(std::vector<GradientTensor> tensors, double bucket_bytes);
+  /// Cancels as cancel_exchange().
   ~GradientExchange();
 
   /// Parameters of one exchange: step, members, codes.
@@ -63,33 +66,40 @@ class GradientExchange {
     std::uint64_t epoch = 0;  ///< membership epoch
     std::span<const CodecRule> rules;
   };
-  /// Replaces `gradient` by its sum over the fabric's ranks. A repeated call for a step forgets the
-  /// error feedback of the first call. After a new epoch or other rules, the values left out so far
-  /// are added to this gradient, and codes start afresh. Throws FabricBroken.
+  /// Replaces `gradient` by its sum over the fabric's ranks, and blocks until this rank has the
+  /// sum. All ranks call it with the same order. A repeated call for a step forgets the error
+  /// feedback of the first call. After a new epoch or other rules, the values left out so far are
+  /// added to this gradient, and codes start afresh. Throws FabricBroken: `gradient` is undefined
+  /// then, and the error feedback is that of the last complete exchange.
   void reduce(Fabric& fabric, const Order& order, std::span<float> gradient);
 
   /// Starts the same exchange beside the caller: bucket i of n, counted from the end of the
   /// gradient (backward passes end at the first layer), is sent when the fraction (i + 1) / n of
   /// the time from `begin` to `end` has passed. The gradient is final already, and must outlive the
-  /// exchange. finish_exchange() or cancel_exchange() must follow before the next exchange.
+  /// exchange, as must the fabric; `order.rules` are copied. Returns at once; errors of the
+  /// exchange come from finish_exchange(). finish_exchange() or cancel_exchange() must follow
+  /// before the next exchange.
   void start(Fabric& fabric, const Order& order, std::span<float> gradient,
              Clock::time_point begin, Clock::time_point end);
-  /// Waits for the end of the started exchange, and throws its error; does nothing if none is
-  /// started.
+  /// Blocks until the started exchange has ended; its gradient is then the sum. Throws its error,
+  /// once; does nothing if none is started.
   void finish_exchange();
 
-  /// Cancels a started exchange that will not be finished, and breaks its fabric, which must still
-  /// exist. Waits for its thread; does nothing if no exchange is started. The destructor cancels
-  /// too.
+  /// Cancels a started exchange for which finish_exchange() has not been called, and aborts its
+  /// fabric, which must still exist, even if all data has arrived by then. Waits for its thread and
+  /// drops its error; does nothing if no exchange is started. The destructor cancels too.
   void cancel_exchange();
 
-  /// Returns, for the last call, the variance of a rank's gradient over the ranks as a fraction of
-  /// the mean's square (0 with one rank), from this rank's norm and the sum's, both before coding.
+  /// Returns, for the last complete exchange, the variance of a rank's gradient over the ranks as a
+  /// fraction of the mean's square, from the norms of this rank's gradient and of the sum as
+  /// decoded. Returns 0 with one rank, for a sum of zeros and before the first exchange; not finite
+  /// if the gradient is not.
   double gradient_variance() const { return variance_; }
   /// Returns the algorithm that summed the largest uncompressed bucket; automatic if none exists or
-  /// the fabric does not know. Call after an exchange, while its fabric exists.
+  /// the fabric does not know. Call only after an exchange, while its fabric exists.
   CollectiveAlgorithm algorithm() const;
-  /// Returns the duration of the last complete exchange, from the release of its first bucket on.
+  /// Returns the duration of the last complete exchange, from the release of its first bucket on;
+  /// 0 before the first.
   double seconds() const { return seconds_; }
 
  private:

@@ -16,8 +16,10 @@ namespace orrery::live {
 /// Current fabric of a rank with a byte meter.
 class MeteredFabric {
  public:
-  /// Sets the fabric of later steps; null: none until the next call.
+  /// Sets the fabric of later steps and releases the earlier one; null: none until the next call.
+  /// bytes_sent() goes on. Must not be called while a Count exists.
   void set_fabric(std::shared_ptr<Fabric> fabric);
+  /// Returns the fabric, which must be set; call from the thread that sets it.
   Fabric& operator*() const { return *fabric_; }
   Fabric* operator->() const { return fabric_.get(); }
 
@@ -25,12 +27,15 @@ class MeteredFabric {
   /// only while the fabric is set and not replaced.
   class Count {
    public:
+    /// Starts the count at 0. `fabric` must outlive this object.
     explicit Count(MeteredFabric& fabric);
+    /// Adds the count to bytes_sent().
     ~Count();
     Count(const Count&) = delete;
     Count& operator=(const Count&) = delete;
+    /// Returns the bytes sent since the construction.
     std::uint64_t bytes() const;
-    /// Returns the seconds that the fabric spent on sending.
+    /// Returns the time that the fabric spent on sending since the construction.
     Nanos duration() const;
 
    private:
@@ -39,7 +44,8 @@ class MeteredFabric {
     const double seconds_;
   };
 
-  /// Returns the bytes counted so far, including the current count.
+  /// Returns the bytes of all counts so far, including the current one. Bytes that were sent
+  /// outside of a count are not included.
   std::uint64_t bytes_sent() const;
   /// Returns the round trip to the next rank, as last measured, 0 if not measured yet; nothing
   /// without a fabric.

@@ -34,14 +34,16 @@ static_assert(kTensors.back().offset + kTensors.back().rows * kTensors.back().co
 
 /// Text position of the first byte that a column is predicted from, and of the byte it predicts.
 struct Columns {
-  explicit Columns(const Batch& batch) : length(batch.length()), per_sequence(length - M::context) {
+  explicit Columns(const Batch& batch) : length(batch.length()) {
+    ensure(length > M::context, "a training sequence is longer than the context");
     ensure(batch.sequences * length == batch.bytes.size(), "sequences are of equal length");
+    per_sequence = length - M::context;
     count = batch.sequences * per_sequence;
   }
   std::size_t first(std::size_t column) const {
     return column / per_sequence * length + column % per_sequence;
   }
-  std::size_t length, per_sequence, count = 0;
+  std::size_t length, per_sequence = 0, count = 0;
 };
 
 std::vector<std::uint8_t> targets_of(const Batch& batch, const Columns& columns) {
@@ -74,8 +76,7 @@ LanguageModel<T>::LanguageModel(Rng rng) : Network<T>(kTensors) {
 }
 
 template <class T>
-double LanguageModel<T>::forward(const Batch& batch, Activations& out) const {
-  ensure(batch.length() > M::context, "a training sequence is longer than the context");
+double LanguageModel<T>::forward(Activations& out) const {
   const auto columns = static_cast<Eigen::Index>(out.columns.count);
   const Matrix<T> rows = gather_rows<T>(this->weight(kEmbedding), out.gather);
   out.input.resize(kInput, columns);
@@ -97,13 +98,13 @@ double LanguageModel<T>::forward(const Batch& batch, Activations& out) const {
 template <class T>
 double LanguageModel<T>::loss(const Batch& batch) const {
   Activations activations(batch);
-  return forward(batch, activations);
+  return forward(activations);
 }
 
 template <class T>
 double LanguageModel<T>::accumulate_gradient(const Batch& batch) {
   Activations activations(batch);
-  const double loss = forward(batch, activations);
+  const double loss = forward(activations);
   auto& [places, targets, gather, input, hidden, delta] = activations;
   const Eigen::Index columns = delta.cols();
   for (Eigen::Index column = 0; column < columns; ++column) {

@@ -20,13 +20,14 @@ namespace orrery::live {
 template <class T>
 class LanguageModel : public Network<T> {
  public:
+  /// Draws the parameters from `rng`, with biases of 0.
   explicit LanguageModel(Rng rng);
   double accumulate_gradient(const Batch& batch) override;
   double loss(const Batch& batch) const override;
 
  private:
   struct Activations;
-  double forward(const Batch& batch, Activations& out) const;
+  double forward(Activations& out) const;
 };
 
 extern template class LanguageModel<float>;
@@ -37,26 +38,32 @@ extern template class LanguageModel<double>;
 double memory_traffic(const std::string& builtin, std::uint32_t length);
 
 /// Returns Adam's learning rate of step `step` (from 1), corrected for moments that began at 0:
-/// rate * sqrt(1 - 0.999^step) / (1 - 0.9^step).
+/// rate * sqrt(1 - 0.999^step) / (1 - 0.9^step). Not a number for step 0.
 float adam_rate(double learning_rate, std::uint64_t step);
 
 /// Adam optimizer (Kingma and Ba 2015) with bias correction, decay rates 0.9 and 0.999.
 class Adam {
  public:
+  /// Constructs an optimizer of `size` parameters with 0 updates and moments of 0.
   Adam(std::size_t size, double learning_rate);
-  /// Sets the learning rate of later updates.
+  /// Sets the learning rate of later updates; moments and steps stay.
   void set_learning_rate(double learning_rate) { learning_rate_ = learning_rate; }
-  /// Subtracts one step along gradient x scale from the parameters.
+  /// Counts one more update, adds gradient x scale to the moments, and subtracts the step from the
+  /// parameters. Throws an internal Error, without a change, unless both spans have this
+  /// optimizer's size.
   void update(std::span<float> parameters, std::span<const float> gradient, float scale);
-  /// Appends steps and moments as bytes of a fixed size.
+  /// Appends steps (8 bytes), means and squares as bytes of a fixed size; the learning rate is not
+  /// among them.
   void append_state(std::string& bytes) const;
-  /// Restores the result of append_state(). Throws an internal Error for another size.
+  /// Restores the result of append_state(); the learning rate stays. Throws an internal Error,
+  /// without a change, for another size.
   void set_state(std::string_view bytes);
   /// Returns the number of updates.
   std::uint64_t steps() const { return steps_; }
   std::span<const float> mean() const { return mean_; }
   std::span<const float> square() const { return square_; }
-  /// Restores steps and moments. Throws an internal Error unless each has this optimizer's size.
+  /// Restores steps and moments; the learning rate stays. Throws an internal Error, without a
+  /// change, unless each moment has this optimizer's size.
   void set_state(std::uint64_t steps, std::span<const float> mean, std::span<const float> square);
 
  private:

@@ -33,6 +33,7 @@ struct Tensor {
 struct Batch {
   std::span<const std::uint8_t> bytes;
   std::size_t sequences = 1;
+  /// Returns the length of one sequence, rounded down; `sequences` must not be 0.
   std::size_t length() const { return bytes.size() / sequences; }
 };
 
@@ -46,27 +47,32 @@ struct GatherCount {
 template <class T>
 class Network {
  public:
+  /// Constructs a model whose parameters and gradient are zero. `tensors`: at least one, in order,
+  /// without gaps; their array must outlive the model.
   explicit Network(std::span<const Tensor> tensors)
       : tensors_(tensors),
         parameters_(tensors.back().offset + tensors.back().size(), T{0}),
         gradient_(parameters_.size(), T{0}) {}
   virtual ~Network() = default;
 
-  /// Returns the slices, in the order of their names.
+  /// Returns the slices, in the order of their names and offsets.
   std::span<const Tensor> tensors() const { return tensors_; }
   std::span<T> parameters() { return parameters_; }
   std::span<const T> parameters() const { return parameters_; }
   std::span<T> gradient() { return gradient_; }
+  /// Sets the gradient to zero; gather_count() stays.
   void zero_gradient() { std::fill(gradient_.begin(), gradient_.end(), T{0}); }
-  /// sum over all calls of accumulate_gradient()
+  /// Returns the sum over all calls of accumulate_gradient() since the construction.
   const GatherCount& gather_count() const { return gathered_; }
 
   /// Runs forward and backward: every byte of a sequence after its first `context` ones (see
-  /// traces/training/model.hpp) is predicted from the previous ones. Adds to the gradient of the
-  /// summed loss; returns that sum. Throws an internal Error for sequences of unequal length, or
-  /// not longer than the context.
+  /// traces/training/model.hpp; 1 for the transformer) is predicted from the previous ones. Adds
+  /// the gradient of the summed loss to gradient(), and the traffic to gather_count(); the
+  /// parameters stay. Returns the summed loss, not divided by the number of bytes. Throws an
+  /// internal Error, without a change, for sequences of unequal length, or not longer than the
+  /// context. The batch must have a sequence.
   virtual double accumulate_gradient(const Batch& batch) = 0;
-  /// Returns the summed loss.
+  /// Returns the summed loss, and changes nothing. Throws as accumulate_gradient().
   virtual double loss(const Batch& batch) const = 0;
 
  protected:
@@ -105,7 +111,7 @@ class Network {
 };
 
 /// Replaces each column of `logits` by its softmax, and returns the summed loss of the targets in
-/// nats.
+/// nats; 0 without columns. `targets`: one row number for each column, unchecked.
 template <class T>
 double softmax_loss(Matrix<T>& logits, std::span<const std::uint8_t> targets);
 

@@ -35,31 +35,37 @@ class Pace {
   /// Sets the speed (> 0; 1 is nominal) from now on, also for the rest of the current micro-batch.
   void set_speed(double speed);
   /// Ends the current wait, and all later waits until resume_waits(): wait() throws Stopped.
+  /// begin_step() does not resume.
   void interrupt_waits();
   /// Lets later waits wait for their deadlines again.
   void resume_waits();
   /// Throws Stopped between interrupt_waits() and resume_waits().
   void throw_if_interrupted();
 
-  /// Begins the computation of a step.
+  /// Begins the computation of a step at `start`, which may be in the past; the speed stays. The
+  /// deadline is `start` until begin_micro_batch().
   void begin_step(Clock::time_point start);
-  /// Begins a micro-batch: the next deadline is the end of `count` micro-batches of the step.
+  /// Begins a micro-batch: the next deadline is the end of `count` micro-batches of the step,
+  /// counted from the start of the step; does not wait. The first micro-batch has count 1.
   void begin_micro_batch(std::uint32_t count);
-  /// Blocks until the deadline. Throws Stopped if interrupted, also after the deadline.
+  /// Blocks until the deadline, which moves with set_speed(); returns at once if the deadline has
+  /// passed. Throws Stopped if interrupted, also after the deadline.
   void wait();
-  /// Returns the deadline of the current micro-batch at the present speed.
+  /// Returns the deadline of the current micro-batch at the present speed. Call after begin_step().
   Clock::time_point deadline() const;
 
   struct Span {
     Clock::time_point begin, end;
   };
   /// Returns the rest of the time in which the backward pass, two thirds of a micro-batch, would
-  /// release its gradients.
+  /// release its gradients: at the earliest from now, to the deadline; empty, at the present
+  /// instant, if the deadline has passed.
   Span backward_pass() const;
 
-  /// Checks the CPU time of a step's micro-batches after their end. Throws PaceMissed after several
-  /// consecutive steps that took longer than their pace: a single one may be a hiccup of the
-  /// machine.
+  /// Checks the CPU time `work` of a step's micro-batches against the paced time from the step's
+  /// start to the deadline. Call once per step, after the last micro-batch. Throws PaceMissed at
+  /// the third consecutive step, and at each further one, that took longer than its pace: a single
+  /// one may be a hiccup of the machine. `rank` and `step` are for the message.
   void check_pace(std::uint32_t rank, Step step, Nanos work);
 
  private:

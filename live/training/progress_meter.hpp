@@ -18,13 +18,18 @@ class ProgressMeter {
   /// Constructs a meter. `traffic`: bytes that a micro-batch moves through memory.
   explicit ProgressMeter(double traffic) : traffic_(traffic) {}
 
+  /// Sets the step, with 0 micro-batches done; the sums of busy time and bytes go on.
   void begin_step(Step step);
-  /// Begins a micro-batch. Call after Pace::begin_micro_batch().
+  /// Begins a micro-batch. Call after Pace::begin_micro_batch(). Replaces a micro-batch that was
+  /// begun and never ended.
   void begin_micro_batch();
+  /// Counts the current micro-batch as done, with its duration and traffic. Call once after
+  /// begin_micro_batch().
   void end_micro_batch();
 
-  /// Returns the progress with the fraction of the current micro-batch, which ends at the deadline
-  /// of `pace`.
+  /// Returns the progress with the fraction (below 1) of the current micro-batch, which ends at the
+  /// deadline of `pace`; without a fraction between two micro-batches. CPU time and memory are
+  /// those of the process; memory is 0 if the system does not tell. All 0 before the first step.
   ProgressSample read(const Pace& pace) const;
 
  private:

@@ -29,36 +29,46 @@ class StateLost : public Error {
 /// Optimizer of one rank with its share of the state.
 class ShardedOptimizer {
  public:
-  /// Constructs an optimizer of parameters without updates; they must outlive it.
+  /// Constructs an optimizer of parameters without updates, whose moments are 0 on every rank; the
+  /// parameters must outlive it.
   ShardedOptimizer(std::span<float> parameters, double learning_rate);
 
   /// Holder of the copy of each member's part, indexed by member (topologies/failure_domain.hpp).
   using Keepers = std::vector<std::uint32_t>;
-  /// Returns the ranges that member `index` holds: its own part and the parts whose copies it
-  /// holds.
+  /// Returns the ranges that member `index`, below the number of keepers, holds: its own part and
+  /// the parts whose copies it holds; ascending, neighbours joined, without empty ones.
   static std::vector<Range> shares(std::size_t total, std::uint32_t index, const Keepers& keepers);
 
   /// Sets a complete state, parameters included; the next deal_state() keeps this rank's share.
   /// Throws an internal Error for a state of another model.
   void restore_state(const TrainingState& whole);
   /// Distributes the state again among the fabric's ranks, from the parts that each of them holds;
-  /// all end with all parameters. `current`: this rank's part is of the step of the others. Every
-  /// rank keeps its earlier part until the next update, so a failed call loses nothing. `keepers`
-  /// must be the same on all ranks. Throws FabricBroken and StateLost.
+  /// all end with all parameters. All ranks call it, and it blocks until this rank has its share.
+  /// `current`: this rank's part is of the step of the others; if false, the part is dropped
+  /// without use. Every rank keeps its earlier part until the next update, so a failed call loses
+  /// no moments of a current rank. `keepers` must be the same on all ranks, with one entry for each
+  /// rank; throws an internal Error for another count. Throws FabricBroken, and StateLost if no
+  /// current rank holds some of the state.
   void deal_state(Fabric& fabric, bool current, const Keepers& keepers);
   /// Applies one optimizer step to the held parts along gradient x scale; the other parameters are
   /// outdated until gather_parameters(). Forgets the parts of before the newest deal_state().
+  /// `gradient` has the size of the parameters, unchecked.
   /// Throws an internal Error if neither deal_state() nor restore_state() has been called.
   void update(std::span<const float> gradient, float scale);
-  /// Sends every rank's own part of the parameters to all ranks. Throws FabricBroken.
+  /// Sends every rank's own part of the parameters to all ranks, and writes the received parts into
+  /// the parameters. Call after update(), on all ranks of the newest deal_state(). Throws
+  /// FabricBroken.
   void gather_parameters(Fabric& fabric);
 
-  /// Returns a copy of the state of held parameters. Throws an internal Error for a range with
-  /// parameters whose state this rank does not hold.
+  /// Returns a copy of the state of held parameters, also of parts from before the newest
+  /// deal_state() until the next update; zero moments and 0 updates before the first deal_state()
+  /// or restore_state(). Throws an internal Error for a range with parameters whose state this rank
+  /// does not hold; the range must lie within the parameters.
   TrainingState part(const Range& range) const;
-  /// Adds the held moments to `sum`.
+  /// Adds the held moments to `sum`, without those from before the newest deal_state().
   void add_state(Checksum& sum) const;
-  /// Returns the size of the held moments in bytes.
+  /// Returns the size of the held moments in bytes, with those from before the newest deal_state();
+  /// 0 before the first deal_state() or restore_state().
   std::size_t bytes() const;
 
  private:

@@ -21,11 +21,12 @@ class Text {
   explicit Text(std::vector<std::uint8_t> bytes) : bytes_(std::move(bytes)) {}
 
   const std::vector<std::uint8_t>& bytes() const { return bytes_; }
-  /// Returns the entropy of single bytes in nats: the loss that a model without context can reach.
+  /// Returns the entropy of single bytes in nats: the loss that a model without context can reach;
+  /// 0 for an empty text.
   double unigram_entropy() const;
   /// Returns `count` sequences of `length` bytes, one after the other. They depend on the arguments
   /// alone: every rank computes the same micro-batch. Throws bad_input if `length` is above the
-  /// text's.
+  /// text's. Positions are random and may overlap.
   std::vector<std::uint8_t> sample(std::uint64_t seed, Step step, std::uint64_t micro_batch,
                                    std::size_t count, std::size_t length) const;
 

@@ -15,6 +15,7 @@ namespace orrery::live {
 /// Distinct tokens of a micro-batch.
 class TokenGather {
  public:
+  /// Counts the distinct tokens; copies, so `tokens` need not stay.
   explicit TokenGather(std::span<const std::uint8_t> tokens);
 
   /// Returns the distinct tokens, ascending.

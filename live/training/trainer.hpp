@@ -27,44 +27,58 @@ namespace orrery::live {
 /// Trainer of one rank.
 class Trainer {
  public:
-  /// Constructs a trainer; all arguments must outlive it. The job must have a pace.
+  /// Constructs a trainer without a fabric; all arguments must outlive it. The job must have a
+  /// pace. Throws an environment Error if the job shards the optimizer and the device's parameters
+  /// are not in host memory.
   Trainer(const Scenario& scenario, const Text& text, Device& device);
 
   /// Sets the fabric of later steps.
   void set_fabric(std::shared_ptr<Fabric> fabric) { fabric_.set_fabric(std::move(fabric)); }
   /// Sets the pace of micro-batches, including the current one; 1 is nominal.
   void set_speed(double speed) { pace_.set_speed(speed); }
-  /// Computes this rank's share of `plan` and exchanges gradients, without an update. Throws
-  /// FabricBroken, Stopped, PaceMissed if the work of several steps took longer than the pace, and
-  /// an environment Error for a gradient that a reproducible sum cannot hold, or if the state in
-  /// memory has changed since the last update: such a gradient must not become final.
+  /// Computes this rank's share of `plan` and exchanges gradients, without an update; blocks as
+  /// long as the pace and the exchange need. Afterwards the device's gradient is the sum over all
+  /// ranks. Returns the step's report, which also contains the time of the update before. Needs a
+  /// fabric and a plan with one share for each of its ranks. Throws FabricBroken, Stopped,
+  /// PaceMissed if the work of 3 consecutive steps took longer than the pace, an internal Error for
+  /// codes in a reproducible run, and an environment Error for a gradient that a reproducible sum
+  /// cannot hold, or if the state in memory has changed since the last update: such a gradient must
+  /// not become final. After an error the step may be run again.
   StepReport run_step(const StepPlan& plan);
-  /// Applies the update along the sum of the last run_step(): once, and only if that step is final.
+  /// Applies the update along the sum of the last run_step(), divided by the step's predicted bytes
+  /// of all ranks. Call once, only after a run_step() without an error whose step is final.
   /// With a sharded optimizer it updates the parameters whose state this rank holds;
   /// gather_parameters() then fetches the others. Throws an environment Error if the state in
   /// memory has changed since the last update.
   void apply();
-  /// Fetches the parameters of the other ranks; does nothing without a sharded optimizer. Throws
-  /// FabricBroken: parameters are missing then until the next share_state().
+  /// Fetches the parameters of the other ranks, and sends them this rank's; does nothing without a
+  /// sharded optimizer. Call after apply(), on all ranks. Throws FabricBroken: parameters are
+  /// missing then until the next share_state().
   void gather_parameters();
-  /// Returns the report of the last run_step() that threw.
+  /// Returns the report of the last run_step(), as far as the step came, marked as abandoned. Call
+  /// after a run_step() that threw; without a step number before the first run_step().
   StepReport abandoned_report() const;
   /// Shares the state over a new fabric: ranks without state, if any, receive the state of rank
   /// `source`; a sharded state is distributed again. `current`: this rank has the current state.
-  /// Throws FabricBroken, and an environment Error if a part of a sharded state is lost.
+  /// All ranks of the fabric call it with the same `source` (a rank of the fabric), `newcomers` and
+  /// `keepers`. Without a sharded state and without newcomers nothing is sent. Throws FabricBroken,
+  /// StateLost if a part of a sharded state is lost, and like apply().
   void share_state(std::uint32_t source, bool newcomers, bool current,
                    const ShardedOptimizer::Keepers& keepers);
   /// Returns a copy of the state of some parameters (see Device); with a sharded state, of those
   /// that this rank holds. Throws like apply().
   TrainingState part(const Range& range) const;
-  /// Sets parameters and optimizer state. Throws an internal Error for a state of another model.
+  /// Sets parameters and optimizer state; a sharded state is cut at the next share_state(), which
+  /// must come before run_step(). Throws an internal Error for a state of another model.
   void restore_state(const TrainingState& whole);
 
-  /// Returns the progress of the current step.
+  /// Returns the progress of the current step, or of the last one between two steps, with the bytes
+  /// sent by all steps; without a round trip if no fabric is set.
   ProgressSample snapshot() const;
   /// Ends a run_step() that waits for its pace, by Stopped; the caller must abort the fabric. Until
-  /// resume_steps(), every run_step() throws Stopped.
+  /// resume_steps(), every run_step() throws Stopped. Other methods are not affected.
   void interrupt_step() { pace_.interrupt_waits(); }
+  /// Lets later run_step() work again; a step that has thrown stays lost.
   void resume_steps() { pace_.resume_waits(); }
 
  private:

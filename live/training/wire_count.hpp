@@ -18,14 +18,14 @@ class WireCount {
   explicit WireCount(const Model& model) : codes_(gradient_parts(model)) {}
 
   /// Records `bytes`: all bytes that a process has sent so far (`life` counts the processes of a
-  /// rank). Reports out of order have no effect.
+  /// rank). The largest report of a process counts: reports out of order have no effect.
   void record_sent_bytes(std::uint32_t rank, std::uint32_t life, std::uint64_t bytes);
   /// Adds a committed step in which each of `ranks` ranks had a gradient in these codes.
   void add_step(std::span<const CodecRule> rules, std::uint32_t ranks) {
     codes_.add_steps(rules, ranks);
   }
   /// Sets the bytes on the wire of all processes, and appends the codes: a second call appends them
-  /// again.
+  /// again. The counts stay.
   void fill(Report& report) const;
 
  private:

@@ -25,7 +25,8 @@ namespace orrery::estimates {
 /// object.
 class OperatorPrices {
  public:
-  /// Requires that the cluster has at least `ranks` GPUs.
+  /// Stores the cluster's reference and prices. Throws an internal Error if the cluster has fewer
+  /// than `ranks` GPUs.
   OperatorPrices(const Cluster& cluster, std::uint32_t ranks);
 
   /// Returns the seconds of one kernel without other load. A precision that the GPU lacks counts as
@@ -35,8 +36,9 @@ class OperatorPrices {
   /// Returns the seconds of one collective of `size` bytes (sim/estimates/collectives/collectives
   /// defines the size) among `members`, by the algorithm and protocol that are fastest alone. If
   /// the ranks of the job fall into groups of the same pattern, all groups communicate at once: the
-  /// members 0, 8, 16, ... of 64 ranks have 7 sibling groups. Groups of one rank cost nothing.
-  /// Throws bad_input if a member is not a rank.
+  /// members 0, 8, 16, ... of 64 ranks have 7 sibling groups. Returns 0 for fewer than 2 members,
+  /// without a check of them. Throws bad_input if a member of a larger group is not a rank. The
+  /// members must be distinct. Keeps the schedule of `kind` and `members` for later calls.
   Seconds collective(CollectiveKind kind, const std::vector<std::uint32_t>& members, Bytes size);
 
  private:

@@ -150,16 +150,16 @@ std::uint32_t hosts_needed(const StepGraph& graph, bool full_detail) {
 
 IterationRun run_iteration(const IterationRequest& request) { return Execution(request).run(); }
 
-class StepUnderWay::Body : public Execution {
+class CurrentStep::Body : public Execution {
  public:
   using Execution::Execution;
 };
 
-StepUnderWay::StepUnderWay(const IterationRequest& request, std::function<void()> ended)
+CurrentStep::CurrentStep(const IterationRequest& request, std::function<void()> ended)
     : body_(std::make_unique<Body>(request, std::move(ended))) {
   body_->begin();
 }
-StepUnderWay::~StepUnderWay() = default;
-IterationRun StepUnderWay::take_run() { return body_->take(); }
+CurrentStep::~CurrentStep() = default;
+IterationRun CurrentStep::take_run() { return body_->take(); }
 
 }  // namespace orrery::estimates

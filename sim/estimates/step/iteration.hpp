@@ -90,15 +90,15 @@ IterationRun run_iteration(const IterationRequest& request);
 
 /// Step that shares an engine with other steps. The owner of the engine calls run(); the end of
 /// this step cancels no activity of the others. Not thread-safe.
-class StepUnderWay {
+class CurrentStep {
  public:
   /// Starts the step now; call only inside Engine::run(). `ended` is called once at the end of the
   /// step, perhaps within the constructor, and must not destroy this object. All references of
   /// `request`, and `request` itself, must outlive this object. Throws as run_iteration().
-  StepUnderWay(const IterationRequest& request, std::function<void()> ended);
-  ~StepUnderWay();
-  /// Returns the run and leaves none behind. Call once, after the step ended; throws an internal
-  /// Error before.
+  CurrentStep(const IterationRequest& request, std::function<void()> ended);
+  ~CurrentStep();
+  /// Returns the run and leaves none behind. Call once, after `ended` was called; throws an
+  /// internal Error before.
   IterationRun take_run();
 
  private:

@@ -179,7 +179,7 @@ class Lane {
   void step() {
     if (now_) runs_.push_back(now_->take_run());
     if (enough_() || cut_short()) return;
-    now_ = std::make_unique<StepUnderWay>(request_, [this] {
+    now_ = std::make_unique<CurrentStep>(request_, [this] {
       view_.after(0, [this] { step(); });
     });
   }
@@ -188,7 +188,7 @@ class Lane {
   EngineView view_;
   const IterationRequest request_;
   const std::function<bool()> enough_;
-  std::unique_ptr<StepUnderWay> now_;
+  std::unique_ptr<CurrentStep> now_;
   std::vector<IterationRun> runs_;
 };
 
