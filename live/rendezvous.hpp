@@ -14,19 +14,23 @@
 
 namespace orrery::live {
 
-/// Returns the address of this machine from which `host` is reached; the machine's own addresses
-/// are returned unchanged. Sends nothing. Throws an environment Error if no route exists.
+/// Returns the address of this machine from which `host` is reached, without a port, IPv6 in
+/// brackets; the machine's own addresses are returned unchanged. Sends nothing to `host`. Throws an
+/// environment Error if `host` is unknown or no route exists.
 std::string address_towards(const std::string& host);
 
-/// Returns the host of "host:port"; "[::1]" keeps its brackets.
+/// Returns the host of "host:port", the text before the last colon; "[::1]" keeps its brackets. All
+/// of `address` without a colon.
 std::string host_of(const std::string& address);
 
-/// Rank 0's side of the rendezvous. Deletes its files at the end.
+/// Rank 0's side of the rendezvous. The destructor deletes the address file, the secrets unless the
+/// user has provided them, and the folder if this object has created it.
 class MeetingPoint {
  public:
-  /// Creates the folder if it is missing, and secrets if the user has provided none; replaces the
-  /// secrets of a killed run. Throws an environment Error if that fails, if others may enter the
-  /// folder, if the folder has a foreign file named `controller`, or if the host is unknown.
+  /// Creates the folder if it is missing (deleted by a signal that ends the process, too), and
+  /// secrets if the user has provided none; replaces the secrets of a killed run. Does not publish
+  /// an address. Throws an environment Error if that fails, if others may enter the folder, if the
+  /// folder has a foreign file named `controller`, or if the host is unknown.
   MeetingPoint(const Rendezvous& rendezvous, bool encrypted);
   ~MeetingPoint();
   MeetingPoint(const MeetingPoint&) = delete;
@@ -37,7 +41,8 @@ class MeetingPoint {
   /// Returns the authority that signs the certificates; null if the user has provided secrets,
   /// which the user must renew.
   Authority* authority() { return authority_ ? &*authority_ : nullptr; }
-  /// Returns the address at which controllers listen.
+  /// Returns the address at which controllers listen: the declared one, otherwise host() with port
+  /// 0, which announce_address() does not change.
   const std::string& controller_address() const { return controller_; }
   /// Returns the address of this machine for rank 0's agent.
   const std::string& host() const { return host_; }
@@ -54,7 +59,9 @@ class MeetingPoint {
 };
 
 /// Waits until the controller is reachable and returns the start parameters of this rank's agent;
-/// side of every other rank. Throws an environment Error after `patience`.
+/// side of every other rank. Blocks at most for about `patience`, with at least one attempt; a
+/// missing folder, address or secret is waited for too. Throws an environment Error after
+/// `patience`.
 AgentStart await_controller(const Rendezvous& rendezvous, bool encrypted,
                             std::chrono::milliseconds patience);
 

@@ -24,18 +24,21 @@ class CheckpointArchive {
   explicit CheckpointArchive(Store& store, std::string key = {})
       : store_(store), key_(std::move(key)) {}
 
-  /// Writes a shard, `unsealed` being the result of encode_shard(); durable on return. A failure
-  /// leaves no file that could be taken for a shard.
+  /// Writes a shard, `unsealed` being the result of encode_shard(); durable on return. Returns its
+  /// size and checksum, for the manifest. A failure leaves no incomplete file that could be taken
+  /// for a shard.
   Seal write_shard(const ShardHeader& header, std::string unsealed);
-  /// Writes the manifest after all shards are durable: on return the checkpoint exists. After an
-  /// exception a manifest may exist that is not durable.
+  /// Writes the manifest: on return the checkpoint exists. Call after all shards are durable, which
+  /// is not checked. After an exception a manifest may exist that is not durable.
   void commit_manifest(const Manifest& manifest);
   /// Deletes all files of an attempt, the manifest first. No effect if the attempt has no files.
   void remove_attempt(const CheckpointId& id);
 
-  /// Returns the attempts of a training that have a manifest, oldest first; reads no contents.
+  /// Returns the attempts of a training that have a manifest, by step and then by attempt, lowest
+  /// first; empty if none exists. Reads no contents.
   std::vector<CheckpointId> committed_attempts(const std::string& training);
-  /// Returns the attempts of a training that have files but no manifest.
+  /// Returns the attempts of a training that have files, also unfinished ones, but no manifest, in
+  /// the same order.
   std::vector<CheckpointId> unfinished(const std::string& training);
 
   /// Returns the bytes of all shards, as the manifest says. Throws the store's error if the
@@ -53,7 +56,8 @@ class CheckpointArchive {
     std::vector<std::string> passed_over;  ///< newer attempts with their defects
   };
   /// Returns the newest complete checkpoint of a training, for which every byte of the newer ones
-  /// is read too; `newest` is absent if no checkpoint is complete.
+  /// is read too; `newest` is absent if no checkpoint is complete. A checkpoint that cannot be read
+  /// or has not `total` parameters is passed over; throws only if the folder cannot be listed.
   Search search_newest(const std::string& training, std::uint64_t total);
 
  private:

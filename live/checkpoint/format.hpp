@@ -79,7 +79,8 @@ struct Manifest {
 /// Returns the bytes of a shard without their checksum. Throws an internal Error if `part` has
 /// other sizes than the header's range, or the training is not 64 digits long.
 std::string encode_shard(const ShardHeader& header, const TrainingState& part);
-/// Returns the bytes of a manifest without their checksum; `keyed`: to be sealed with a key.
+/// Returns the bytes of a manifest without their checksum; `keyed`: to be sealed with a key. Throws
+/// an internal Error if the training is not 64 digits long.
 std::string encode_manifest(const Manifest& manifest, bool keyed = false);
 /// Appends the checksum that completes a file, and returns the checksum with the complete size.
 /// With a key only its owner can compute the checksum.

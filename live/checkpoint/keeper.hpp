@@ -29,35 +29,41 @@ class CheckpointKeeper {
   struct Options {
     std::string training;
     std::uint64_t total = 0;  ///< parameters of the model
-    std::uint32_t keep = 1;
+    std::uint32_t keep = 1;   ///< number of newest complete checkpoints that are not deleted
     std::uint64_t first_attempt = 1;
     /// Limit for all shards of an attempt, checked by drain_outcomes().
     std::chrono::milliseconds patience{60'000};
     std::string key = {};                        ///< key of the manifests
   };
+  /// Starts the keeper's thread; changes nothing in the store.
   CheckpointKeeper(std::unique_ptr<Store> store, Options options);
-  /// Fails the current attempt, and waits for pending writes.
+  /// Fails the current attempt, and waits for pending writes and deletions.
   ~CheckpointKeeper();
 
-  /// Registers the checkpoints of an earlier run, up to step `newest`, so that retention applies to
-  /// them. Deletes unfinished ones. Call before any other method. Throws the errors of the store.
+  /// Registers the complete checkpoints of an earlier run, up to step `newest`, so that retention
+  /// applies to them; later complete ones stay and do not count. Deletes the unfinished ones of any
+  /// step. Lists the folder within the call and throws the errors of that; deletes later, on the
+  /// keeper's thread, without errors. Yields no outcomes. Call before any other method.
   void adopt_existing(Step newest);
 
-  /// Continues the attempts of an earlier controller of this run, oldest first: drain_outcomes()
-  /// reports the result of each, and attempts without a manifest are deleted. Call before any other
-  /// method except adopt_existing().
+  /// Continues the attempts of an earlier controller of this run, oldest first, on the keeper's
+  /// thread: drain_outcomes() reports the result of each, success if the attempt has a valid
+  /// manifest. Other attempts fail and are deleted. Call before any other method except
+  /// adopt_existing().
   void continue_attempts(std::vector<CheckpointId> begun);
 
   /// Returns the number under which the next attempt's shards must be written.
   std::uint64_t next_attempt() const { return next_attempt_; }
-  /// Records the begin of attempt next_attempt(): `shards` > 0 ranks are writing. Increases
-  /// next_attempt(). An attempt that still waits for shards fails.
+  /// Records the begin of attempt next_attempt(), which becomes the current attempt: `shards` > 0
+  /// ranks are writing the state after the first `step` steps. Increases next_attempt(), and starts
+  /// the attempt's `patience`. An attempt that still waits for shards fails, with an outcome.
   void begin(Step step, std::uint32_t shards);
-  /// Records a durable shard; the last one starts the commit of the manifest and ends the current
-  /// attempt. No effect if `attempt` is not the current attempt, the attempt has no shard `index`,
-  /// or the shard has been recorded.
+  /// Records a durable shard, of size above 0; the last one starts the commit of the manifest and
+  /// ends the current attempt. No effect if `attempt` is not the current attempt, the attempt has
+  /// no shard `index`, or the shard has been recorded.
   void shard_durable(std::uint64_t attempt, std::uint32_t index, const Seal& seal);
-  /// Fails the current attempt because of a shard. No effect if `attempt` is another one.
+  /// Fails the current attempt because of a shard, even one that has been recorded; `index` is for
+  /// the message. No effect if `attempt` is another one.
   void shard_failed(std::uint64_t attempt, std::uint32_t index, const std::string& why);
   /// Fails the current attempt because the writer of a shard is gone, unless the shard is durable.
   /// No effect without a current attempt or without a shard `index`.
@@ -69,8 +75,9 @@ class CheckpointKeeper {
     std::string failure = {};  ///< empty: the checkpoint is durable
     std::uint64_t size = 0;    ///< bytes of all shards
   };
-  /// Returns the outcomes of the attempts that finished since the last call, oldest first. Does not
-  /// wait for commits. Fails an attempt whose `patience` is over; a later call returns its outcome.
+  /// Returns the outcomes of the attempts that finished since the last call, oldest first; empty if
+  /// none did. Does not wait for commits. Fails an attempt whose `patience` is over; its outcome
+  /// may come only from a later call. Files of failed attempts are deleted before their outcome.
   /// Errors of the store are failures of the attempt and are not thrown.
   std::vector<Outcome> drain_outcomes();
   /// Returns true if no attempt is in flight, no outcome is undrained and the thread has no work,

@@ -7,7 +7,7 @@
 
 namespace orrery::live {
 
-/// Returns the contents of the key file; empty without a path. Throws bad_input unless it is a
+/// Returns the contents of the key file; empty for an empty path. Throws bad_input unless it is a
 /// regular file of 32 to 4,096 bytes that belongs to this user and that no other user may read.
 std::string read_checkpoint_key(const std::string& path);
 

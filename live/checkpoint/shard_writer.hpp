@@ -28,12 +28,14 @@ class ShardWriter {
   using OpenStore = std::function<std::unique_ptr<Store>()>;  ///< may throw Error
   using Done = std::function<void(const ShardOutcome&)>;
 
+  /// Starts the thread, which calls `open` for each shard. `done` must not throw.
   ShardWriter(OpenStore open, Done done);
   /// Blocks until the current shard is written and reported.
   ~ShardWriter();
 
-  /// Starts writing a shard and returns; `done` later receives the outcome on the writer's thread.
-  /// If the previous shard is still being written, calls `done` with a failure before it returns.
+  /// Starts writing a shard and returns; `done` later receives the outcome on the writer's thread,
+  /// also of an error of `open` or of the store. If the previous shard is still being written or
+  /// reported, drops this one and calls `done` with a failure before it returns.
   void write(const ShardHeader& header, TrainingState part);
   /// Blocks until no shard is being written and all outcomes are reported.
   void wait_until_idle();

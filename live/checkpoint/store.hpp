@@ -26,15 +26,16 @@ class Store {
   };
 
   virtual ~Store() = default;
-  /// Creates an empty file. No file of that name may exist.
+  /// Creates an empty file for writing. Throws if a file of that name exists. The file's name is
+  /// durable only after sync_names().
   virtual std::unique_ptr<File> create_file(const std::string& name) = 0;
-  /// Renames a file atomically and replaces a file named `to`.
+  /// Renames a file atomically and replaces a file named `to`; durable only after sync_names().
   virtual void rename(const std::string& from, const std::string& to) = 0;
-  /// Deletes a file.
+  /// Deletes a file; throws if the file does not exist. Durable only after sync_names().
   virtual void remove_file(const std::string& name) = 0;
   /// Blocks until all created, changed and deleted names are durable.
   virtual void sync_names() = 0;
-  /// Returns the names of the files, ascending.
+  /// Returns the names of the files, ascending; also those of subfolders.
   virtual std::vector<std::string> list() = 0;
   /// Returns the contents of a regular file. Throws bad_input for more than `most_bytes`, and for a
   /// name that is no regular file.
@@ -45,7 +46,8 @@ class Store {
 /// (0600).
 class FolderStore : public Store {
  public:
-  /// Creates the folder and its parents, if missing (0700), and opens it.
+  /// Creates the folder and its parents, if missing (0700), and opens it. Throws an environment
+  /// Error if that fails.
   static std::unique_ptr<FolderStore> make_folder(const std::string& path);
   /// Opens an existing folder. Throws bad_input for any reason that prevents it: the folder does
   /// not exist, `path` is no folder, or the user may not read it.

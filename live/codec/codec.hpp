@@ -32,11 +32,12 @@ class GradientCodec {
 
   /// Encodes `values` (plus the residual, if the rule has error feedback) into `code`, which has
   /// encoded_size() bytes, and stores the values left out in `state`, and PowerSGD's new basis.
-  /// Throws an internal Error for a code of another size.
+  /// Without error feedback, and for codec `none`, the residual is neither used nor changed. `state`
+  /// must come from calls with as many values. Throws an internal Error for a code of another size.
   void encode_values(std::span<const float> values, CodecState& state,
                      std::span<std::byte> code) const;
   /// Decodes `code` into `values`. Throws bad_input if encode_values() cannot have produced `code`:
-  /// wrong size, impossible contents; `values` may be overwritten then.
+  /// wrong size for the number of `values`, impossible contents; `values` may be overwritten then.
   void decode_values(std::span<const std::byte> code, std::span<float> values) const;
 
  private:

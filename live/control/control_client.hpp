@@ -23,11 +23,14 @@ class ControlClient {
   /// Blocks until the next message of the controller arrives. Returns nothing if the stream has
   /// ended.
   std::optional<ControllerMessage> read();
-  /// Sends `message`. Returns false if the stream has ended. May be called from any thread.
+  /// Sends `message`; may block while the stream is full. Returns false, without an effect, if the
+  /// stream has ended; true does not mean that the controller has received the message. May be
+  /// called from any thread.
   bool send_message(const AgentMessage& message);
-  /// Opens the stream again after the old stream has ended: sends the hello and then, before any
-  /// other message, the messages that `first` returns. The next read() shows whether the controller
-  /// accepted the stream. Must be called by the thread that reads.
+  /// Ends the old stream, if it has not ended, and opens a new one with the newest certificates:
+  /// sends the hello and then, before any other message, the messages that `first` returns. The
+  /// next read() shows whether the controller accepted the stream. Must be called by the thread
+  /// that reads.
   void reopen_stream(const std::function<std::vector<AgentMessage>()>& first);
   /// Announces the end of this side's messages, after those that were sent; read() still returns
   /// messages of the controller. No send_message() may follow.

@@ -17,7 +17,7 @@ class Egress {
  public:
   /// Sets the rate of later turns in bytes per second; 0: unlimited.
   void set_rate(double bytes_per_second) { rate_ = bytes_per_second; }
-  /// Wakes all waiting threads; no call waits any longer.
+  /// Wakes all waiting threads; no turn waits any longer, for good. Counting goes on.
   void close();
 
   /// Turn of some bytes: its constructor waits until these and all previous bytes would have left,
@@ -25,10 +25,13 @@ class Egress {
   /// time until the end of the turn; a turn without mark_sent() counts neither.
   class Turn {
    public:
+    /// Waits for the turn. `egress` must outlive this object.
     Turn(Egress& egress, std::size_t bytes);
+    /// Adds the time since the construction, wait included, if mark_sent() was called.
     ~Turn();
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
+    /// Counts the bytes as sent. Call at most once.
     void mark_sent();
 
    private:
@@ -38,7 +41,9 @@ class Egress {
     bool sent_ = false;
   };
 
+  /// Returns the bytes of all turns that were marked as sent.
   std::uint64_t bytes() const { return bytes_; }
+  /// Returns the duration of all ended turns that were marked as sent, waits included.
   double seconds() const { return static_cast<double>(nanos_) * 1e-9; }
 
  private:

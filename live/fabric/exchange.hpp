@@ -21,7 +21,9 @@ class Exchange : public Links {
   Exchange(const SharedFate& fate, Egress& egress, Peers& peers, OutLinks& out)
       : fate_(fate), egress_(egress), peers_(peers), out_(out) {}
 
-  /// Sends and receives at the same time. Throws FabricBroken, also if a stream brings more bytes
+  /// Sends and receives at the same time, as Links; opens the link to `to` if `out` is not empty.
+  /// Uses memory to each peer with which memory is shared, otherwise the streams. Blocks until both
+  /// are done or a link breaks. Throws FabricBroken, also if a stream brings more bytes
   /// than `in` holds or parts of a unit; shared memory is not checked.
   void exchange(std::uint32_t to, std::span<const std::byte> out, std::uint32_t from,
                 Inflow in) override;

@@ -28,36 +28,43 @@ class FabricBroken : public std::exception {
 class Fabric {
  public:
   virtual ~Fabric() = default;
-  virtual std::uint32_t rank() const = 0;   ///< number of this rank in the job, from 0
+  /// Number of this rank in the job, from 0. An unconnected fabric has rank 0 of 0 ranks.
+  virtual std::uint32_t rank() const = 0;
   virtual std::uint32_t ranks() const = 0;  ///< number of ranks in the job
   /// Replaces every rank's `values` by their sum. The order of summation depends only on the
-  /// numbers of ranks and values and the algorithm, and all ranks end with the same bits. Throws
-  /// FabricBroken; the values are undefined then.
+  /// numbers of ranks and values and the algorithm, and all ranks end with the same bits. One rank
+  /// alone keeps its values. Throws FabricBroken, also for one rank after abort(); the values are
+  /// undefined then.
   virtual void all_reduce(std::span<float> values) = 0;
   /// Replaces every rank's whole numbers by their sum. Throws as all_reduce(), also if the fabric
   /// does not support it.
   virtual void all_reduce_integers(std::span<std::int64_t> values);
   /// Sets the table of algorithms for later sums; all ranks must set the same table. Without a rule
-  /// the fabric chooses by the numbers of bytes and ranks alone. Fabrics without tables ignore it.
+  /// the fabric chooses by the numbers of bytes and ranks alone. The table replaces the earlier
+  /// one; call between two operations. Fabrics without tables ignore it. Throws an environment
+  /// Error if the fabric cannot store the table (NCCL).
   virtual void use_collectives(const CollectiveTable&) {}
   /// Returns the algorithm by which all_reduce() sums a buffer of `bytes` bytes on each rank, by
   /// the table or the fabric's own choice; automatic if the fabric does not know. Sends nothing;
   /// call from the thread of the operations.
   virtual CollectiveAlgorithm algorithm(double bytes) const;
   /// Sends bytes to another rank, without waiting for the receiver, except that the first message
-  /// may block until the link is open; bytes of one pair arrive in the order of sending. Throws
-  /// FabricBroken if the fabric has no such links or the other rank is gone.
+  /// may block until the link is open, and a send rate delays the call; bytes of one pair arrive in
+  /// the order of sending. `rank` is another rank below ranks(). `bytes` may change after the call.
+  /// Throws FabricBroken if the fabric has no such links or the other rank is gone.
   virtual void send_to(std::uint32_t rank, std::span<const std::byte> bytes);
   /// Blocks until bytes of another rank have filled `bytes`, which must have the size of one
   /// send_to() of that rank. Throws FabricBroken like send_to().
   virtual void receive_from(std::uint32_t rank, std::span<std::byte> bytes);
-  /// Returns all bytes sent by this rank so far, including frames; 0 if the fabric counts none.
+  /// Returns all bytes sent by this rank since the construction, including frames, also of failed
+  /// operations; 0 if the fabric counts none.
   virtual std::uint64_t bytes_sent() const { return 0; }
   /// Returns the seconds spent on sending so far: the wait for card and network; 0 if the fabric
   /// does not measure them.
   virtual double seconds_sending() const { return 0; }
   /// Wakes a blocked operation of this rank at once; this and all later operations throw
-  /// FabricBroken. Only the first reason counts. Over gRPC this closes the links of this rank, so
+  /// FabricBroken. Only the first reason counts; later calls have no effect. From any thread. Over
+  /// gRPC this closes the links of this rank, so
   /// that the operations of all other ranks fail too; NCCL does not tell the other ranks.
   virtual void abort(const std::string& reason) = 0;
   /// Returns the round trip of the newest small message to the next rank, in seconds; 0: none yet.

@@ -31,12 +31,13 @@ class GrpcFabric : public JoiningFabric {
   /// Returns the listening address, with the real port instead of 0.
   const std::string& address() const override;
   /// Sends everything through streams, as if every rank had its own machine. Call before
-  /// connect_next().
+  /// connect_next() or connect_ranks().
   void disable_shared_memory();
 
   /// Opens the link to the next rank, whose address is `addresses[rank + 1]`, or `addresses[0]` for
   /// the last rank; links to other ranks open when they are used. Does nothing for one rank. Blocks
-  /// until the next rank listens, or abort() is called. Throws FabricBroken.
+  /// until the next rank listens, or abort() is called. Call after construction with a rank number,
+  /// once, before any operation; connect_ranks() contains it. Throws FabricBroken.
   void connect_next(const std::vector<std::string>& addresses);
   /// Connects as rank `rank` of `addresses.size()` ranks. Incoming links that arrived earlier wait
   /// until this call. Throws FabricBroken; throws an environment Error if this machine lacks the

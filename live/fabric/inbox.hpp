@@ -17,18 +17,21 @@ namespace orrery::live {
 /// Queue of arrived pieces. Thread-safe.
 class Inbox {
  public:
-  /// Adds a piece; `direct`: not part of a collective.
+  /// Adds a piece after the earlier ones of its kind, also after close(); `direct`: not part of a
+  /// collective.
   void put_piece(PieceData piece, bool direct);
   /// Wakes all waiting threads; current and later waits throw FabricBroken with `why`, even if
-  /// pieces have arrived. take_collective() still returns pieces.
+  /// pieces have arrived. The reason of the last call counts. take_collective() still returns
+  /// pieces.
   void close(const std::string& why);
 
   /// Returns true if a piece of a collective has arrived; takes no lock.
   bool has_collective() const { return collective_waiting_ > 0; }
-  /// Returns the next piece of a collective; nothing if none has arrived.
+  /// Removes and returns the oldest piece of a collective; nothing if none has arrived. Does not
+  /// block.
   std::optional<PieceData> take_collective();
-  /// Blocks until a direct piece arrives and returns it. Throws FabricBroken once the inbox is
-  /// closed.
+  /// Blocks until a direct piece has arrived; removes and returns the oldest one. Throws
+  /// FabricBroken once the inbox is closed.
   PieceData wait_for_direct();
 
  private:

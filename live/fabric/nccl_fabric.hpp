@@ -36,9 +36,9 @@ class NcclFabric : public JoiningFabric {
 
   /// Returns "nccl:" and the id, which the other ranks need if this rank is rank 0.
   const std::string& address() const override { return address_; }
-  /// Connects as rank `rank` of `addresses.size()` ranks, without a table of collectives; returns
-  /// when all have joined. Throws FabricBroken; throws an environment Error if the plugin's file
-  /// cannot be written.
+  /// Connects as rank `rank` of `addresses.size()` ranks, without a table of collectives, by the id
+  /// in addresses[0]; returns when all have joined. Throws FabricBroken, also if addresses[0] is no
+  /// id; throws an environment Error if the plugin's file cannot be written.
   void connect_ranks(std::uint32_t rank, const std::vector<std::string>& addresses) override;
 
   void set_link_rate(double) override {}
@@ -65,7 +65,8 @@ class NcclFabric : public JoiningFabric {
   /// Stops the operations that still run on the GPU after a failure, so that shrink_without() may
   /// follow. Returns false if this NCCL cannot or fails.
   bool revoke_operations();
-  /// Returns a fabric of the remaining ranks, without new ids. Called by these ranks only, also
+  /// Returns a fabric of the ranks that are not in `excluded`, connected, numbered in the same order
+  /// and without new ids; blocks until all of them have called it. Called by these ranks only, also
   /// after a failure. The new fabric has no address and no table. Afterwards this fabric may only
   /// be destroyed. Throws FabricBroken.
   std::unique_ptr<NcclFabric> shrink_without(const std::vector<std::uint32_t>& excluded);

@@ -32,7 +32,7 @@ class OutLinks {
   OutLinks(const Secrets& secrets, SharedFate& fate, Egress& egress, Peers& peers);
   ~OutLinks();
 
-  /// Sets the addresses of the ranks.
+  /// Sets the addresses of the ranks, indexed by rank. Call before any link is opened.
   void set_addresses(std::vector<std::string> addresses) { addresses_ = std::move(addresses); }
   /// Opens the link to a rank, unless the link is open; blocks until the rank listens, or the links
   /// break, but not for its answer (await_welcome()). Throws FabricBroken, as the next three
@@ -42,12 +42,13 @@ class OutLinks {
   /// of the peer if memory is shared with it, or null.
   Bell* await_welcome(std::uint32_t to);
   /// Sends the first of `bytes`, as many as a piece holds, and removes them from the span;
-  /// `direct`: not part of a collective.
+  /// `direct`: not part of a collective. Waits for the turn of the Egress, not for the receiver.
   void send_piece(std::uint32_t to, std::span<const std::byte>& bytes, bool direct);
   /// Sends a small message to the next rank, which the rank returns; does nothing within 20 ms of
-  /// the previous message.
+  /// the previous message. Does not wait for the answer. Needs at least two ranks.
   void ping();
-  /// Returns the round trip of the newest ping in seconds; 0: no answer yet.
+  /// Returns the round trip of the newest answered ping in seconds; 0: no answer yet. May be called
+  /// from any thread.
   double round_trip() const { return round_trip_s_; }
 
  private:

@@ -26,7 +26,8 @@ class SharedBoards {
   /// available.
   SharedBoards(std::uint32_t rank, std::uint32_t ranks);
 
-  /// Treats every peer as if it were on another machine, except peers whose board is open already.
+  /// Treats every peer as if it were on another machine, except peers whose board is open already;
+  /// for good.
   void disable_shared_memory() { apart_ = true; }
   /// Writes this rank's board into a hello; nothing if shared memory is disabled.
   void write_hello(LinkHello& hello) const;
@@ -34,18 +35,23 @@ class SharedBoards {
   Bell& bell() { return own_.bell(); }
 
   /// Opens the board that a peer's hello announces, if the peer is on this machine: from now on its
-  /// bytes arrive there, and `welcome` says so.
+  /// bytes arrive there, and `welcome` gets this rank's board. Otherwise changes nothing, also for
+  /// an empty `said`.
   void connect_peer(std::uint32_t peer, const SharedBoard& said, Welcome& welcome);
-  /// Returns the bell of a peer that, by its answer, reads our board; null if it does not.
+  /// Returns the bell of a peer that, by its answer, reads our board, and opens the peer's board if
+  /// needed; null if the peer does not read it or its board cannot be opened. The bell is valid as
+  /// long as this object.
   Bell* speak_to(std::uint32_t peer, const Welcome& welcome);
 
   /// Returns true if this peer's bytes arrive through memory.
   bool is_connected_to(std::uint32_t peer) const { return rings_[peer] != nullptr; }
   /// Copies bytes of `out`, as many as fit and at most 64 KiB, removes them from `out`, and rings
-  /// the peer's bell. Returns false if no space is free. Blocks for the turn of `egress`.
+  /// the peer's bell. Returns false if no space is free or `out` is empty. Blocks for the turn of
+  /// `egress`. `bell`: result of speak_to() for the peer.
   bool push_bytes(std::uint32_t to, Bell& bell, std::span<const std::byte>& out, Egress& egress);
   /// Takes the available bytes, whole units and at most 64 KiB, directly from the shared memory,
-  /// removes their space from `in`, and rings the peer's bell. Returns false if none are available.
+  /// removes their space from `in`, and rings the peer's bell. Returns false if no whole unit is
+  /// available or `in` is full.
   /// Call only if is_connected_to(from).
   bool pull_bytes(std::uint32_t from, Inflow& in);
 

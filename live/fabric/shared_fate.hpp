@@ -19,7 +19,8 @@ class SharedFate {
   /// Registers a callback that is called once, when the first link breaks, or at once if one has
   /// broken. The object that it closes may be destroyed only after that.
   void on_break(Close close);
-  /// Breaks all links; returns when all callbacks have returned. Only the first reason counts.
+  /// Breaks all links; returns when all callbacks have returned. Only the first reason counts, and
+  /// a later call does nothing.
   void break_all(const std::string& why);
 
   /// Returns true if a link has broken.

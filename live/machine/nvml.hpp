@@ -40,7 +40,7 @@ std::vector<std::pair<std::string, double>> dcgm_fields(const NvmlReading& readi
 class Nvml {
  public:
   /// Returns the opened library; null, with `reason` set, if there is no driver, the library is not
-  /// NVML, or NVML does not start.
+  /// NVML, or NVML does not start. `reason` is empty otherwise. Critical errors count from now on.
   static std::unique_ptr<Nvml> open(const std::string& library, std::string& reason);
   ~Nvml();
   Nvml(const Nvml&) = delete;
@@ -50,7 +50,9 @@ class Nvml {
   std::string driver_version() const;
   /// Returns the number of GPUs that the driver counts; 0 if unknown.
   std::uint32_t gpus() const;
-  /// Returns the current measurements of `gpu`; all are absent for an unknown GPU.
+  /// Returns the current measurements of `gpu`; all are absent for an unknown GPU. Collects the
+  /// critical errors of all GPUs that arrived since the last call; the newest one of `gpu` stays in
+  /// all later readings.
   NvmlReading read(std::uint32_t gpu);
   /// Returns the number of active NVLinks of `gpu`; 0 if unknown.
   std::uint32_t links_up(std::uint32_t gpu) const;

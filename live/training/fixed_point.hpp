@@ -26,8 +26,9 @@ class FixedPointSum {
 
   /// Sets the sum to zero.
   void clear();
-  /// Adds a term. Throws an environment Error for a value that is not finite or too large; the
-  /// other values are added by then. Throws an internal Error for a term of another size.
+  /// Adds a term, each value rounded towards zero to a multiple of 2^-36; the sum of more than 1024
+  /// terms may overflow. Throws an environment Error for a value that is not finite or too large;
+  /// the other values are added by then. Throws an internal Error for a term of another size.
   void add(std::span<const float> term);
   /// Returns the sum in units of 2^-36; adding the units of several ranks gives the sum of all.
   std::span<std::int64_t> units() { return units_; }

@@ -15,8 +15,9 @@ namespace orrery::live {
 class Text {
  public:
   /// Returns the text of a file, or of all regular files of a folder in order of their names
-  /// (without symbolic links), up to 4 MiB. Throws bad_input if no file exists or the text is
-  /// shorter than 1 KiB.
+  /// (without symbolic links and subfolders); of a longer text, the first 4 MiB. Throws bad_input
+  /// if a file cannot be read, the path is neither file nor folder, or the text is shorter than 1
+  /// KiB.
   static Text load(const std::string& path);
   explicit Text(std::vector<std::uint8_t> bytes) : bytes_(std::move(bytes)) {}
 

@@ -32,7 +32,8 @@ class Trainer {
   /// are not in host memory.
   Trainer(const Scenario& scenario, const Text& text, Device& device);
 
-  /// Sets the fabric of later steps.
+  /// Sets the fabric of later steps, and releases the earlier one; null: none. Call between two
+  /// steps.
   void set_fabric(std::shared_ptr<Fabric> fabric) { fabric_.set_fabric(std::move(fabric)); }
   /// Sets the pace of micro-batches, including the current one; 1 is nominal.
   void set_speed(double speed) { pace_.set_speed(speed); }

@@ -40,8 +40,9 @@ std::shared_ptr<grpc::Channel> open_channel(const std::string& address, const Se
 bool can_connect(const std::string& address, const Secrets& secrets,
                  std::chrono::milliseconds patience);
 
-/// Writes one line about a refused peer to standard error. Writes nothing after a hundred lines of
-/// this process, so that a stranger who connects all day does not fill the disk.
+/// Writes one line about a refused peer to standard error. After a hundred lines of this process,
+/// writes one line that says so and then nothing, so that a stranger who connects all day does not
+/// fill the disk.
 void log_refusal(const std::string& who, const std::string& why);
 
 }  // namespace orrery::live

@@ -43,11 +43,14 @@ class Authority {
   ~Authority();
   Authority(Authority&&) noexcept;
 
-  /// Returns the run's token with a fresh key and certificate. `age`: dates the certificate back by
+  /// Returns the run's token, the same in every call, with a fresh key and certificate (only the
+  /// token if not encrypted) and without a folder. is_renewal_due() counts from the last call.
+  /// `age`: dates the certificate back by
   /// this time, which lets tests imitate a clock that has advanced.
   Secrets issue_secrets(std::chrono::seconds age = {});
   /// Returns true if half of the newest certificate's lifetime is over, or if the certificate's
-  /// start lies in the future (a clock may jump). Returns false if not encrypted.
+  /// start lies in the future (a clock may jump). Returns false if not encrypted; true before the
+  /// first issue_secrets().
   bool is_renewal_due() const;
 
  private:
@@ -71,8 +74,9 @@ void write_private(const std::string& path, const std::string& bytes);
 /// written.
 void write_secrets(const Secrets& secrets, const std::string& folder);
 
-/// Replaces key and certificate in `folder`, each atomically; does nothing if not encrypted.
-/// Returns false, with errno set, if a file cannot be replaced.
+/// Replaces key and certificate in `folder`, each atomically, the key first; token and authority
+/// stay. Does nothing and returns true if not encrypted. Returns false, with errno set, if a file
+/// cannot be replaced; the key may be new by then.
 bool renew_secrets(const Secrets& secrets, const std::string& folder);
 
 /// Returns the secrets that secrets.folder holds now; returns `secrets` unchanged without a folder,
