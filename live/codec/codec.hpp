@@ -32,8 +32,9 @@ class GradientCodec {
 
   /// Encodes `values` (plus the residual, if the rule has error feedback) into `code`, which has
   /// encoded_size() bytes, and stores the values left out in `state`, and PowerSGD's new basis.
-  /// Without error feedback, and for codec `none`, the residual is neither used nor changed. `state`
-  /// must come from calls with as many values. Throws an internal Error for a code of another size.
+  /// Without error feedback, and for codec `none`, the residual is neither used nor changed.
+  /// `state` must be new or come from calls with as many values. Throws an internal Error for a
+  /// code of another size.
   void encode_values(std::span<const float> values, CodecState& state,
                      std::span<std::byte> code) const;
   /// Decodes `code` into `values`. Throws bad_input if encode_values() cannot have produced `code`:

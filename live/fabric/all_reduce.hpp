@@ -42,10 +42,10 @@ inline constexpr std::size_t kWholeBytes = 16 * 1024;
 /// Returns the objection to a policy's table for ranks that sum with these algorithms; empty if
 /// none exists. Rules for other kinds of collectives are never used there.
 std::string objection_to(const CollectiveTable& table);
-/// Returns the algorithm of `table` for an all-reduce of `bytes` among `ranks` ranks, or the fastest
-/// one if the table has no rule or says `automatic`: halving-doubling for small sizes, else the
-/// ring. Never returns `automatic`. all_reduce() lacks the algorithm if objection_to() objects to
-/// the table.
+/// Returns the algorithm of `table` for an all-reduce of `bytes` among `ranks` ranks, or the
+/// fastest one if the table has no rule or says `automatic`: halving-doubling for small sizes, else
+/// the ring. Never returns `automatic`. all_reduce() lacks the algorithm if objection_to() objects
+/// to the table.
 CollectiveAlgorithm choose_all_reduce(const CollectiveTable& table, double bytes,
                                       std::uint32_t ranks);
 

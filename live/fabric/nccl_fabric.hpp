@@ -65,10 +65,10 @@ class NcclFabric : public JoiningFabric {
   /// Stops the operations that still run on the GPU after a failure, so that shrink_without() may
   /// follow. Returns false if this NCCL cannot or fails.
   bool revoke_operations();
-  /// Returns a fabric of the ranks that are not in `excluded`, connected, numbered in the same order
-  /// and without new ids; blocks until all of them have called it. Called by these ranks only, also
-  /// after a failure. The new fabric has no address and no table. Afterwards this fabric may only
-  /// be destroyed. Throws FabricBroken.
+  /// Returns a fabric of the ranks that are not in `excluded`, connected, numbered in the same
+  /// order, without new ids; blocks until all of them have called it. Called by these ranks only,
+  /// also after a failure. The new fabric has no address and no table. Afterwards this fabric may
+  /// only be destroyed. Throws FabricBroken.
   std::unique_ptr<NcclFabric> shrink_without(const std::vector<std::uint32_t>& excluded);
 
  private:

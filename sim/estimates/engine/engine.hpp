@@ -36,7 +36,8 @@ class Engine {
   /// Returns the number of links.
   virtual std::uint32_t links() const = 0;
 
-  /// Calls the callback once, `delay` seconds from now; `delay` >= 0.
+  /// Calls the callback once, `delay` seconds from now, never within this call; `delay` >= 0. May
+  /// be called outside of run(), whose next call then waits for the delay.
   virtual void after(double delay, std::function<void()> what) = 0;
   /// Starts a computation of `work` seconds at speed 1 (0 if negative) and returns the number of
   /// the activity. A host executes one computation at a time: call only while `host` has none; the
@@ -56,7 +57,7 @@ class Engine {
   virtual void set_bandwidth(std::uint32_t link, double bandwidth) = 0;
   /// Marks a link as up or down. A link that goes down fails its current flows; a flow that starts
   /// over a link that is down fails at once. Callbacks of failed flows run later in the same
-  /// instant, not within this call.
+  /// instant, not within this call. A link that goes up again revives no failed flow.
   virtual void set_link_up(std::uint32_t link, bool up) = 0;
 
   /// Blocks until no activity and no timer is left. The caller must have started a timer before the

@@ -22,11 +22,13 @@ class ComputeStreams {
                  const StepHardware& hardware, StepRecord& record, OpListener& listener);
 
   /// Starts the worker's next block if the worker is idle and the block waits for no other
-  /// operation. At the end of the block calls on_op_end() of the listener and starts the block
-  /// after it.
+  /// operation; otherwise, and after the last block, does nothing. At the end of the block records
+  /// the block, and its micro-batch after the last backward block; then calls on_op_end() of the
+  /// listener and, unless the step is over, next().
   void next(std::uint32_t worker);
   /// Records whether a collective or an input was the last dependency of the worker's next block:
-  /// the idle time before that block then counts as exposed.
+  /// the idle time before that block then counts as exposed, if the block is a forward or backward
+  /// one. The last call before the block counts; false again after each block.
   void held_up(std::uint32_t worker, bool held_up) { streams_[worker].held_up = held_up; }
 
  private:

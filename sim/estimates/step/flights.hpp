@@ -27,8 +27,8 @@ class Flights {
   /// at the end, unless a flow fails: within this call if the plan has no phases and `coding` is 0.
   /// The plan must outlive the communication.
   void start(const CommPlan& plan, double bytes, Seconds coding, std::function<void()> landed);
-  /// Discards all communications: neither `landed` nor `failed` is called any more. Flows on the
-  /// engine continue.
+  /// Discards all communications, also those started later: neither `landed` nor `failed` is called
+  /// any more. Flows on the engine continue.
   void end() { over_ = true; }
 
  private:

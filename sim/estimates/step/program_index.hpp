@@ -16,7 +16,8 @@ namespace orrery::estimates {
 /// to the program, which must outlive this object. Immutable; thread-safe.
 class ProgramIndex {
  public:
-  /// Builds the index; `chunks` is the number of model chunks per stage.
+  /// Builds the index; `chunks` is the number of model chunks per stage. Throws std::out_of_range
+  /// for an operation of a micro-batch or chunk that the program lacks.
   explicit ProgramIndex(const Program& program, std::uint32_t chunks);
 
   const Program& program() const { return *program_; }

@@ -19,8 +19,10 @@ class StageTransfers {
   StageTransfers(const Plan& plan, const StepPrograms& programs, Flights& flights,
                  StepRecord& record, OpListener& listener);
 
-  /// Starts the transfer of a send. At its end calls on_op_end() of the listener for the send, and
-  /// for the matching receive if its worker waits; throws an internal Error without such a receive.
+  /// Starts the transfer of a send. At its end, which may be within this call, calls on_op_end() of
+  /// the listener for the send, and, unless the step is over then, for the matching receive if its
+  /// worker waits; throws an internal Error without such a receive. Adds the interval to the
+  /// record. Call once per operation.
   void start_send(std::uint32_t worker, std::uint32_t op);
   /// Records that a worker has reached a receive; ends the receive, within this call, if its data
   /// has arrived. Call once per operation.

@@ -43,7 +43,8 @@ class StepPrograms {
   bool has_missing(std::uint32_t worker, std::uint32_t op) const {
     return workers_[worker].missing[op] > 0;
   }
-  /// Removes one dependency of `op`, which must have one left. Returns true if it was the last one.
+  /// Removes one dependency of `op`, which must have one left (not checked). Returns true if it was
+  /// the last one.
   bool satisfy_one(std::uint32_t worker, std::uint32_t op) {
     return --workers_[worker].missing[op] == 0;
   }

@@ -19,7 +19,7 @@ class StepRecord {
   /// timeline. The engine must outlive this object.
   StepRecord(const Engine& engine, bool slices) : engine_(engine), slices_(slices) {}
 
-  /// Begins the step now, for `workers` workers.
+  /// Begins the step now, for `workers` workers. Call once, before all other methods.
   void begin(std::uint32_t workers);
   /// Returns the seconds since the step began.
   double now() const { return engine_.now() - began_; }
@@ -29,15 +29,15 @@ class StepRecord {
   /// Adds idle seconds in which `worker` waited for a collective or for input.
   void add_exposed_time(std::uint32_t worker, double idle) { run_.workers[worker].exposed += idle; }
   /// Adds a block that ends now: begun at `began`, with kernels ended at `kernels` and `moved`
-  /// bytes through GPU memory; also its interval. Blocks that are no pass count as compute until
-  /// now.
+  /// bytes through GPU memory; also its interval. Forward and backward blocks extend the progress
+  /// and the end of the passes; other blocks count as compute until now, and as tail.
   void add_block(std::uint32_t worker, const Op& op, double began, double kernels, double moved);
   /// Counts a micro-batch whose backward pass ended.
   void micro_batch(std::uint32_t worker) { ++run_.workers[worker].micro_batches; }
   /// Counts one ended operation.
   void event() { ++run_.events; }
 
-  /// Ends the step now; `cut_short` means before all operations ended.
+  /// Ends the step now: sets its duration; `cut_short` means before all operations ended.
   void end(bool cut_short);
   /// Records the link that cut the step short; the caller ends the step by end(true).
   void broken_by(LinkId link) { run_.broken = link; }

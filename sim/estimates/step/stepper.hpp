@@ -53,11 +53,12 @@ class Stepper {
     CollectiveAlgorithm algorithm = CollectiveAlgorithm::ring;
     MachineCosts machine = {};
   };
-  /// Sets the algorithms of collectives from the next step on; collectives without an entry in the
-  /// table use Options.
+  /// Sets the algorithms of collectives from the next step on, in place of an earlier table;
+  /// collectives without an entry in the table use Options. Steps in the cache stay and are found
+  /// again under the same table.
   void set_collectives(const CollectiveTable& table);
-  /// Sets the rules of gradient codecs from the next step on; without rules gradients travel
-  /// uncoded.
+  /// Sets the rules of gradient codecs from the next step on, in place of earlier ones; without
+  /// rules gradients travel uncoded. The cache stays.
   void set_codecs(const std::vector<CodecRule>& rules);
   /// Stepper of the same job with more replicas, whose results this stepper reuses. The replicas of
   /// this job have the same placement there.
@@ -71,9 +72,10 @@ class Stepper {
   Stepper(const Cluster& cluster, StepGraph& graph, const std::vector<GpuId>& placement,
           Options options, const EngineFactory& engine, Whole whole = {});
 
-  /// Returns the step under `state` with `micro_batches` by replica: from the cache if known, else
-  /// blocks while the engine simulates it. Throws bad_input if the step needs more links than the
-  /// engine has.
+  /// Returns the step under `state` with `micro_batches`, one number per replica: from the cache if
+  /// known, else blocks while the engine simulates it. The cache forgets all steps after 1024; the
+  /// returned step stays valid. Call outside of Engine::run(). Throws bad_input if the step needs
+  /// more links than the engine has.
   std::shared_ptr<const SimulatedStep> step(const HardwareState& state,
                                             const std::vector<std::uint32_t>& micro_batches);
 
@@ -86,21 +88,24 @@ class Stepper {
     std::vector<LinkId> links = {};
     bool fatal = false;
   };
-  /// Returns the step with changes during it; never cached. A change sets only the listed ranks and
-  /// links to its state; a link that is down stays down until the end of the step. Throws as
+  /// Returns the step with changes during it, in any order; never cached, counts as simulated(). A
+  /// change sets only the listed ranks and links to its state; a link that is down stays down until
+  /// the end of the step. A change after the end of the step has no effect. Blocks and throws as
   /// step().
   std::shared_ptr<const SimulatedStep> step_with(const HardwareState& state,
                                                  const std::vector<std::uint32_t>& micro_batches,
                                                  const std::vector<Change>& changes);
 
-  /// Returns the links that the step's flows cross, ascending.
+  /// Returns the links that the step's flows cross, ascending; simulates nothing.
   std::vector<LinkId> links_crossed_by(const HardwareState& state,
                               const std::vector<std::uint32_t>& micro_batches);
-  /// Returns the number of flows that cross a link between switches in a step without faults; 0 for
-  /// any other link.
+  /// Returns the number of flows that cross a link between switches in a step without faults, with
+  /// the present collectives and codecs; 0 for any other link and for a link without flows.
+  /// Simulates nothing.
   std::uint64_t flows_over(LinkId link);
   /// Returns true if `link` is between switches and cannot bind a step, even with 1/`slow` of its
-  /// bandwidth. Returns false for all other links.
+  /// bandwidth: the flows of a step without faults need less. `slow` > 0. Returns false for all
+  /// other links.
   bool has_room(LinkId link, double slow);
   /// Returns a step with a plan but without a run, for execution by the caller; `pinned` are links
   /// of their own in the plan. Never cached; counts as simulated().
