@@ -16,7 +16,7 @@
 
 namespace orrery::live {
 
-/// Size limit to pass to start_server() if the service checks message sizes itself.
+/// Size limit to pass to listen() (credentials.hpp) if the service checks message sizes itself.
 inline constexpr int kNoLimitOfGrpc = -1;
 
 /// gRPC service with one bidirectional stream of bytes in and `Answer` messages out. Calls `serve`
@@ -42,7 +42,8 @@ class ByteService : public grpc::Service {
 
 /// Reads the next message of a service's stream with `parse(wire)`. Returns false if the stream has
 /// ended, or if the message is larger than `most_bytes` or cannot be parsed; `why`, null before the
-/// call, names the fault in the latter two cases.
+/// call, names the fault in the latter two cases. Blocks until a message arrives or the stream
+/// ends.
 template <class Stream, class Parse>
 bool read_message(Stream& stream, std::size_t most_bytes, const Parse& parse, const char*& why) {
   grpc::ByteBuffer wire;

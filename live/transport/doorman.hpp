@@ -13,8 +13,8 @@ namespace orrery::live {
 /// connection.
 inline constexpr std::chrono::milliseconds kDoorPatience{4000};
 
-/// Scoped timeout of one call: cancels the call if this object still exists after
-/// kDoorPatience. The call must outlive this object.
+/// Scoped timeout of one call: cancels the call if this object still exists after kDoorPatience (at
+/// most an eighth later). The destructor ends the timeout. The call must outlive this object.
 class AtTheDoor {
  public:
   /// Starts the timeout of `call`.

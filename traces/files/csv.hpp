@@ -27,16 +27,17 @@ class PackedFileReader {
   ~PackedFileReader();
   PackedFileReader(const PackedFileReader&) = delete;
   PackedFileReader& operator=(const PackedFileReader&) = delete;
-  /// Appends a piece to `text`. Returns false at the end, where no bytes remain to be appended.
-  /// Throws bad_input for a damaged or truncated file, or above 1 GiB unpacked.
+  /// Appends a piece to `text`. Returns false at the end, where no bytes remain to be appended and
+  /// `text` is unchanged. Throws bad_input for a damaged or truncated file, or above 1 GiB
+  /// unpacked.
   bool more(std::string& text);
 
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
-/// Returns the approximate unpacked size of a regular file in bytes (modulo 4 GiB for gzip); 0: not
-/// known.
+/// Returns the approximate unpacked size of a regular file in bytes (modulo 4 GiB for gzip); 0 if
+/// not known: for a missing file, or one of less than 4 bytes.
 std::uint64_t unpacked_size(const std::string& path);
 
 /// Separators between fields. `blanks`: one or more blanks between fields, and any number before
@@ -46,16 +47,20 @@ enum class Separator : char { comma = ',', bar = '|', tab = '\t', blanks = ' ' }
 /// Reader of the rows of a table.
 class CsvReader {
  public:
-  /// Constructs a reader. `path` is for messages; both must outlive the reader. `first_line`: line
-  /// number of the first line of `text`, if earlier rows were read separately.
+  /// Constructs a reader before the first row. `path` is for messages; both must outlive the
+  /// reader. `first_line`: line number of the first line of `text`, if earlier rows were read
+  /// separately; a byte order mark is skipped only on line 1.
   CsvReader(const std::string& path, std::string_view text, Separator mark = Separator::comma,
             int first_line = 1);
 
-  /// Reads the next row's fields, valid until the next call. Returns false at the end. Throws
-  /// bad_input on a quote that is never closed or misplaced.
+  /// Reads the next row's fields, valid until the next call, in place of the contents of `fields`.
+  /// An empty line is a row of one empty field (is_blank()); a line feed at the end of the text
+  /// begins no row. Returns false at the end, with `fields` empty. Throws bad_input on a quote that
+  /// is never closed or misplaced.
   bool next_row(std::vector<std::string_view>& fields);
 
-  int line() const { return row_line_; }  ///< line in which the row begins, from 1
+  int line() const { return row_line_; }  ///< line in which the row begins; 0 before the first
+  /// Returns true if the row of the last next_row() is an empty line; true before the first call.
   bool is_blank() const { return row_.empty(); }
 
   /// Throws bad_input at a field of the row; at the row's begin if it has no such field.

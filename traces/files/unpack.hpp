@@ -19,10 +19,10 @@ class UnpackedFile {
   UnpackedFile& operator=(const UnpackedFile&) = delete;
 
   /// Reads up to `size` bytes and returns their number, which is less than `size` only at the end
-  /// of the file. Throws bad_input if the file is damaged or truncated.
+  /// of the file, and 0 after it. Throws bad_input if the file is damaged or truncated.
   std::size_t read(char* into, std::size_t size);
-  /// Replaces `into` by the rest of the file and reuses its memory. Throws bad_input above `most`
-  /// bytes.
+  /// Replaces `into` by the rest of the file, which may be empty, and reuses its memory. Throws
+  /// bad_input above `most` bytes, and as read().
   void read_rest(std::string& into, std::size_t most);
 
  private:

@@ -26,9 +26,11 @@ struct JobEntry {
 /// Callback for an object and the line in which the object begins, from 1.
 using JsonItem = std::function<void(const nlohmann::json& object, int line)>;
 
-/// Calls `each` for every object at `depth`: 1 for objects in an array, 2 for objects in an array
-/// within an object. The fourth argument names the expected contents for messages. Throws bad_input
-/// with the place if the text is not JSON, or not an array (depth 1) or object (depth 2).
+/// Calls `each` for every object at `depth`, in order, when its end is read: 1 for objects in an
+/// array, 2 for objects in an array within an object. The object is freed after the call. The
+/// fourth argument names the expected contents for messages. Throws bad_input with the place if the
+/// text is not JSON, or not an array (depth 1) or object (depth 2); `each` may have been called by
+/// then. Errors of `each` pass on.
 void read_json_items(const std::string& path, std::string_view text, int depth,
                      const std::string& what, const JsonItem& each);
 

@@ -9,7 +9,8 @@
 
 namespace orrery {
 
-/// Interned text. For example, ten million jobs of one user store the user's name once.
+/// Interned text; a default Label is the empty text. References returned by str() stay valid until
+/// the process ends. For example, ten million jobs of one user store the user's name once.
 class Label {
  public:
   Label() = default;

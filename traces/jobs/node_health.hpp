@@ -41,7 +41,8 @@ std::optional<NodeHealth> load_node_health(const std::string& path);
 /// Returns the failures in a text; `path` is for messages.
 std::optional<NodeHealth> node_health(const std::string& path, std::string_view text);
 
-/// Returns the probability of at least `count` events where `expected` are expected (Poisson).
+/// Returns the probability of at least `count` events where `expected` are expected (Poisson): 1
+/// for a count of 0, otherwise 0 if nothing is expected.
 double chance_of_at_least(std::uint64_t count, double expected);
 
 }  // namespace orrery

@@ -26,9 +26,9 @@ class JobDraft {
   PublishedRun& run() const { return run_; }
   Job& job() const { return run_.job; }
   Layout& layout() const { return *run_.job.mutable_layout(); }
-  /// Returns the framework's habits, once they are set.
+  /// Returns the framework's habits; those of a default FrameworkHabits before behaves_as().
   const FrameworkHabits& habits() const { return habits_; }
-  /// Sets the framework's habits.
+  /// Sets the framework's habits; changes nothing else of the draft.
   void behaves_as(const FrameworkHabits& habits) { habits_ = habits; }
   /// Returns true if the run has several stages and its framework splits the batch between stages.
   bool splits_batch() const { return habits_.splits_batch && row_.pp.value_or(1) > 1; }

@@ -43,7 +43,7 @@ class PublishedTable {
   PublishedTable(const std::string& path, std::string_view text);
 
   /// Reads the next row that is not blank, and sets its defaults; invalid cells are in `problems`.
-  /// Returns false at the end, with `row` unchanged. Throws
+  /// Returns false at the end, with `row` unchanged. A row without an id gets "line N". Throws
   /// bad_input with the place if the row has more or fewer fields than the header, or misplaced
   /// quotes.
   bool next(TableRow& row);

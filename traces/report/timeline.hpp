@@ -22,15 +22,18 @@ class Timeline {
   explicit Timeline(const std::string& path);
 
   /// Writes the remaining data and closes the file. Throws an environment Error if any data could
-  /// not be written, also in a second call. Without a call, lost data are not reported.
+  /// not be written. Call at most once, last: a second call throws too. Without a call, the
+  /// destructor closes the file, and lost data are not reported.
   void close();
 
   /// Returns the track `name` of `process`, created at the first use.
   Track track_named(const std::string& process, const std::string& name);
-  /// Adds a slice to a track of track_named(). Slices of one track may overlap: each then gets a
-  /// lane of its own below the track.
+  /// Adds a slice to a track of track_named(); throws std::out_of_range for another one. Slices of
+  /// one track may overlap: a slice goes to the first lane of the track, the track itself or a
+  /// further one of the same name, whose slices have ended by `begin`; a new lane if none has. Add
+  /// the slices of a track by ascending begin.
   void slice(Track track, const std::string& name, Nanos begin, Nanos end);
-  /// Adds an instant.
+  /// Adds an instant to a track of track_named().
   void instant(Track track, const std::string& name, Nanos at);
 
  private:

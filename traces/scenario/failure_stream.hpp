@@ -30,10 +30,11 @@ class FailureStream {
   /// outlive this object.
   FailureStream(const Scenario& scenario, const Cluster& cluster);
 
-  /// Returns the instant of the next failure; kNever after the last one.
+  /// Returns the instant of the next failure, which stays the next one; kNever after the last one.
   Nanos next_time();
-  /// Removes the next failure and returns its faults: one, or one for each node of a rack or row.
-  /// Throws an internal Error after the last failure.
+  /// Removes the next failure and returns its faults, with their instant, target and duration: one,
+  /// or one for each node of a rack or row. Of failures of one instant the kind listed first is
+  /// first. Throws an internal Error after the last failure.
   std::vector<Fault> pop_failure();
 
  private:

@@ -64,11 +64,12 @@ class FaultScript {
 
   // ---- the state at a moment ----
   /// Returns the condition of one rank or part, by the faults that name it: a GPU's condition is
-  /// neither its node's nor its rank's.
+  /// neither its node's nor its rank's. Factors of several faults multiply. Returns a default
+  /// Condition without an active fault, and for kills and stops.
   Condition condition(const FaultTarget& target, Moment at) const;
   /// Returns the active faults by target, without kills and stops. Valid until the next call.
   const std::map<FaultTarget, std::set<std::uint32_t>>& active(Moment at) const;
-  /// Returns all conditions that deviate.
+  /// Returns all conditions that deviate, by target; empty if none does.
   std::map<FaultTarget, Condition> conditions(Moment at) const;
 
   // ---- what happens ----
@@ -81,10 +82,12 @@ class FaultScript {
     Nanos at = 0;
     std::vector<std::uint32_t> faults;
   };
-  /// Returns the first strike in [from, until); nothing if none falls there. Faults of `step`, if
-  /// given, strike at its begin, `from`.
+  /// Returns the first strike in [from, until); nothing if none falls there, or if every loss there
+  /// is spent. Faults of `step`, if given, strike at its begin, `from`. Marks nothing as spent: the
+  /// same query gives the same strike.
   std::optional<Strike> next_strike(std::optional<Step> step, Nanos from, Nanos until) const;
-  /// Marks a fault as spent: next_strike() leaves the fault out. No other method does.
+  /// Marks a fault as spent, for good: next_strike() leaves the fault out. No other method does.
+  /// Throws std::out_of_range for a drawn fault that was removed or that no query has read.
   void mark_spent(std::uint32_t fault) { entry(fault).spent = true; }
   /// Returns the number of faults that have begun, those that are over too.
   std::uint64_t begun_count(Moment at) const;
@@ -101,7 +104,8 @@ class FaultScript {
   std::optional<Nanos> next_instant(Nanos after, Nanos horizon = kNever) const;
   /// Returns all such instants after `from` and before `until`, ascending.
   std::vector<Nanos> instants(Nanos from, Nanos until) const;
-  /// Returns the faults that begin or end at exactly `instant`.
+  /// Returns the faults that begin or end at exactly `instant`; a fault that does both is listed
+  /// twice.
   std::vector<std::uint32_t> changing_faults(Nanos instant) const;
 
   // ---- memory ----

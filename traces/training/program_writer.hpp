@@ -32,20 +32,28 @@ class ProgramWriter {
   std::unique_ptr<Program> take_program() { return std::make_unique<Program>(std::move(program_)); }
 
   /// Adds the execution of `block` (index into StepGraph::blocks()) for the micro-batch and chunk
-  /// of `pass`, and returns the index of the operation. It waits for the operations `after`, for
-  /// the newest compute operation, and for a send that blocks.
+  /// of `pass`, and returns the index of the operation, which becomes last_compute(). The operation
+  /// waits for the operations `after`, for the newest compute operation, and, if sends block, for
+  /// the newest send since then. Throws an internal Error for more than seven dependencies, as
+  /// collective().
   Index add_compute(Phase phase, const Pass& pass, std::uint32_t block, FewOps after);
-  /// Adds a collective and appends its index to `out`, unless its group has one rank or `bytes` is
-  /// 0.
+  /// Adds a collective and appends its index to `out`, if given; does nothing if its group has one
+  /// rank or `bytes` is not above 0. The collective waits for `after` and for the newest collective
+  /// of the communicator `which`, and becomes the newest one. Of `op` the phase, micro-batch, chunk
+  /// and bucket count.
   void collective(Op op, Communicator which, OpCollective kind, double bytes, FewOps after,
                   FewOps* out = nullptr);
   /// Adds a receive from the next stage (`from_next`) or the previous one, and appends its index to
-  /// `inputs`.
+  /// `inputs`. The receive waits for no operation of this program.
   void add_receive(Phase phase, const Pass& pass, bool from_next, FewOps& inputs);
-  /// Adds a send of the result of the newest compute operation, which must exist.
+  /// Adds a send of the result of the newest compute operation, which must exist, to the next stage
+  /// (`to_next`) or the previous one. With blocking sends the next compute operation waits for the
+  /// send.
   void add_send(Phase phase, const Pass& pass, bool to_next);
-  /// Allows the read of the micro-batch `prefetch` after this one, and appends this one's read to
-  /// `inputs`. No effect for a job without input.
+  /// Adds the read of the micro-batch `prefetch` after this one, which waits for the newest read
+  /// and compute operation, and appends this one's read to `inputs`; the first `prefetch`
+  /// micro-batches have no read of their own. Call for micro-batches 0, 1, 2, ... in order. No
+  /// effect for a job without input.
   void read(std::uint32_t micro_batch, FewOps& inputs);
 
   /// Returns the newest compute operation; nothing before the first.
