@@ -25,13 +25,16 @@ class ControlServer {
   /// Starts the server. Throws an environment Error if the server cannot listen at `address`.
   ControlServer(const std::string& address, const Secrets& secrets, std::uint32_t ranks,
                 Handler handler);
-  ~ControlServer();  ///< Ends all streams; the handler is not called afterwards.
+  /// Ends all streams, waits for current calls of the handler, and reports each end to the handler,
+  /// which is not called afterwards.
+  ~ControlServer();
 
   /// Returns the address at which the server listens; port 0 is replaced by the port in use.
   const std::string& address() const;
   /// Sends `message` to `rank`; may block while the stream is full. Returns false if the rank has
-  /// no open stream. Throws std::out_of_range for a rank that the run lacks. May be called from any
-  /// thread.
+  /// no open stream, before its hello too; true does not mean that the rank has received the
+  /// message. Throws std::out_of_range for a rank that the run lacks. May be called from any
+  /// thread, also from the handler.
   bool send_message(std::uint32_t rank, const ControllerMessage& message);
   /// Ends the stream of `rank`, if the rank has one; the handler hears of the end later. Throws
   /// std::out_of_range for a rank that the run lacks. May be called from any thread.

@@ -33,22 +33,26 @@ class NcclComm {
   NcclComm& operator=(const NcclComm&) = delete;
 
   /// Connects the ranks with the same id; returns when all `ranks` have joined. Call once, before
-  /// any operation.
+  /// any operation. Throws if NCCL fails or abort() is called.
   void connect_ranks(const ncclUniqueId& id, int rank, int ranks);
   /// Replaces `values` on every rank by the sum over all ranks, and blocks until this rank has the
   /// sum. `values`: `count` elements in device memory (without a copy) or in host memory; `type`:
-  /// ncclInt64 or a type of 4 bytes. All ranks call it with the same `count` and `type`. After an
-  /// error the values are undefined.
+  /// ncclInt64 or a type of 4 bytes. All ranks call it with the same `count` and `type`; for a
+  /// count of 0 nothing is sent. Throws if a rank is gone, NCCL fails or abort() is called; the
+  /// values are undefined then, and all later operations throw the same message.
   void all_reduce(void* values, std::size_t count, ncclDataType_t type);
-  /// Sends bytes; returns when they may be overwritten, whether or not the receiver wants them yet.
+  /// Sends bytes, in device or host memory, to another rank; returns when they may be overwritten,
+  /// whether or not the receiver wants them yet. Sends nothing for a size of 0. Throws as
+  /// all_reduce(), and std::out_of_range for an unknown rank.
   /// The first send_bytes() or receive_bytes() links all pairs of ranks: the call blocks until
   /// every rank has made one of these calls.
   void send_bytes(int peer, const void* bytes, std::size_t size);
-  /// Blocks until `size` bytes of `peer` have arrived. The first call: see send_bytes().
+  /// Blocks until `size` bytes of `peer` have arrived; `size` is that of one send_bytes(). The
+  /// first call, a size of 0 and errors: see send_bytes().
   void receive_bytes(int peer, void* bytes, std::size_t size);
 
-  /// Wakes the current operation; it and all later ones throw. Only the first reason counts. Does
-  /// not tell the other ranks.
+  /// Wakes the current operation; it and all later ones throw `reason`. Only the first reason
+  /// counts. Does not tell the other ranks. Returns at once; callable from any thread.
   void abort(const std::string& reason);
   /// Stops the operations on the GPU, so that shrink_without() may follow; works also after
   /// abort(). Blocks until NCCL has stopped them. Returns false if this NCCL cannot, or before
@@ -62,8 +66,9 @@ class NcclComm {
 
   int rank() const { return rank_; }    ///< 0 before connect_ranks()
   int ranks() const { return ranks_; }  ///< 0 before connect_ranks()
-  /// Returns the bytes sent so far: of messages their size, of an all-reduce of s bytes among n
-  /// ranks the 2 s (n - 1) / n bytes of a ring.
+  /// Returns the bytes sent by completed operations so far: of messages their size, of an
+  /// all-reduce of s bytes among n ranks the 2 s (n - 1) / n bytes of a ring. A communicator from
+  /// shrink_without() begins at 0.
   std::uint64_t bytes_sent() const { return sent_; }
 
  private:

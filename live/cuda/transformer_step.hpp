@@ -106,8 +106,10 @@ class TransformerStep {
   u64 size() const { return places_.total; }
 
   /// Runs forward and backward of `sequences` of `length` + 1 bytes each and adds to the gradient.
-  /// Blocks until the work is done and returns the summed loss. Throws std::invalid_argument if
-  /// `sequences` or `length` is 0.
+  /// Blocks until the work is done and returns the summed loss; the parameters stay. `bytes` are in
+  /// host memory and below the vocabulary. Other sizes than those of the call before cost an
+  /// upload, larger ones an allocation. Throws std::invalid_argument if `sequences` or `length` is
+  /// 0, and the machine's errors.
   double accumulate_gradient(const u8* bytes, u64 sequences, u64 length) {
     make_room(sequences, length);
     // Inputs are all bytes of a sequence except the last, targets all except the first.

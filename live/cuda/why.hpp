@@ -7,7 +7,7 @@
 
 namespace orrery::live::gpu {
 
-/// Newest error message of this thread.
+/// Newest error message of this thread; empty before the first. A success does not clear it.
 inline std::string& why() {
   thread_local std::string text;
   return text;

@@ -30,7 +30,8 @@ class LinkServer {
 
   /// Returns the listening address, with the real port instead of 0.
   const std::string& address() const { return listener_.address; }
-  /// Accepts links of these peers from now on. Call once; `peers` must outlive the server.
+  /// Accepts links of these peers from now on, also those that have waited. Call once; `peers` must
+  /// outlive the server.
   void admit_peers(Peers& peers);
 
  private:

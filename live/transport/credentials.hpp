@@ -36,7 +36,8 @@ Listener listen(const std::string& address, const Secrets& secrets, grpc::Servic
 std::shared_ptr<grpc::Channel> open_channel(const std::string& address, const Secrets& secrets,
                                             int most_bytes);
 
-/// Returns true if a process of the run listens at `address`. Blocks for at most `patience`.
+/// Returns true if a process of the run listens at `address`. Blocks until then, for at most
+/// `patience`. Without encryption any gRPC server counts.
 bool can_connect(const std::string& address, const Secrets& secrets,
                  std::chrono::milliseconds patience);
 

@@ -63,12 +63,14 @@ class FaultPlan {
   /// cluster lacks, and for faults of the storage in a run without live.checkpoints.
   FaultPlan(const Scenario& scenario, const Cluster& cluster, std::vector<GpuId> placement);
 
-  /// Moves the ranks to `placement` from now on; GPU by rank.
+  /// Moves the ranks to `placement` from now on; GPU by rank. Spent losses stay spent. Faults that
+  /// name a rank require an entry for that rank; queries throw std::out_of_range otherwise.
   void move_ranks(std::vector<GpuId> placement);
 
-  /// Returns the state during `step`, with the faults of instants that are active at `now`. Where
-  /// the cluster reroutes, a part between leaf switches that has been down for the reroute time
-  /// halves its links instead of taking them down.
+  /// Returns the state during `step`, with the faults of instants that are active at `now`; empty
+  /// without an active fault. Kills, stops and lost GPUs and nodes change no state. Where the
+  /// cluster reroutes, a part between leaf switches that has been down for the reroute time halves
+  /// its links instead of taking them down.
   HardwareState state(Step step, Nanos now) const;
   /// Returns the first step after `step` whose state or losses may differ; nothing if no step does.
   std::optional<Step> next_change(Step step) const { return script_.next_step(step); }
@@ -85,8 +87,8 @@ class FaultPlan {
   /// Returns the fault that took down `link`, which must be one of the links that are down during
   /// `step` at `now`. Throws an internal Error otherwise.
   FatalFault cause_of(LinkId link, Step step, Nanos now) const;
-  /// Returns the available share of the storage's rate at `now`; 1 without a fault, 0 if the
-  /// storage accepts nothing.
+  /// Returns the available share of the storage's rate during `step` at `now`; 1 without a fault, 0
+  /// if the storage accepts nothing.
   double storage(Step step, Nanos now) const;
   /// Link that lost a share of its bandwidth, and the kind of part that caused the loss.
   struct Thinned {
@@ -98,7 +100,9 @@ class FaultPlan {
   /// for each such part.
   std::vector<Thinned> thinned(Nanos instant) const;
   /// Returns the first instant from `now` on at which `link` is up while `step` waits for the link,
-  /// because a fault ends or traffic is rerouted; nothing if the link never comes up.
+  /// because a fault ends or traffic is rerouted; `now` if the link is up; nothing if the link
+  /// never comes up. A fault that ends at a step does not end, and drawn failures count only if
+  /// they begin by end_of_patience(now).
   std::optional<Nanos> up_again(LinkId link, Step step, Nanos now) const;
   /// Returns the instants after `from` and before `until` at which the script changes, ascending.
   std::vector<Nanos> instants(Nanos from, Nanos until) const {
