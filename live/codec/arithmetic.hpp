@@ -101,6 +101,7 @@ ORRERY_BOTH std::int32_t quantise(float value, float factor, std::int32_t limit)
   const std::int32_t code = bits - 0x4B400000;
   return code > limit ? limit : (code < -limit ? -limit : code);
 }
+/// Returns code x scale; NaN for a scale of NaN, even if the code is 0.
 ORRERY_BOTH float dequantise(std::int32_t code, float scale) {
   return static_cast<float>(code) * scale;
 }

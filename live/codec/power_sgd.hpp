@@ -16,6 +16,7 @@ namespace orrery::live {
 /// Bucket as a matrix, the last row filled with zeros.
 struct FactorShape {
   FactorShape(const CodecRule& rule, std::size_t count);  ///< matrix of matrix_shape(count)
+  /// Matrix of this shape, with the rule's rank or the smaller side of the matrix.
   FactorShape(const CodecRule& rule, std::size_t rows, std::size_t columns);
   std::size_t rows, columns, rank, count;
   std::size_t left_size() const { return rows * rank; }

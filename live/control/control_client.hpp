@@ -18,6 +18,7 @@ class ControlClient {
  public:
   /// Opens the stream and sends `hello`. Returns without waiting for an answer.
   ControlClient(const std::string& address, const Secrets& secrets, const Hello& hello);
+  /// Cancels the stream; messages that are not sent by then are lost.
   ~ControlClient();
 
   /// Blocks until the next message of the controller arrives. Returns nothing if the stream has

@@ -26,6 +26,7 @@ class LinkServer {
   /// Listens at `address`. Throws an environment Error if that fails. `fate` must outlive the
   /// server and be broken before its destruction.
   LinkServer(const std::string& address, const Secrets& secrets, SharedFate& fate);
+  /// Stops listening and blocks until the threads that serve links have ended.
   ~LinkServer();
 
   /// Returns the listening address, with the real port instead of 0.

@@ -30,6 +30,7 @@ class OutLinks {
   /// Constructs the links; all arguments must outlive them, and `fate` must be broken before the
   /// destruction.
   OutLinks(const Secrets& secrets, SharedFate& fate, Egress& egress, Peers& peers);
+  /// Blocks until the reading threads have ended, which the break of `fate` causes.
   ~OutLinks();
 
   /// Sets the addresses of the ranks, indexed by rank. Call before any link is opened.

@@ -60,6 +60,8 @@ class Adam {
   void set_state(std::string_view bytes);
   /// Returns the number of updates.
   std::uint64_t steps() const { return steps_; }
+  /// Returns the first moments by parameter, as square() the second ones; 0 before the first
+  /// update. Valid as long as this object.
   std::span<const float> mean() const { return mean_; }
   std::span<const float> square() const { return square_; }
   /// Restores steps and moments; the learning rate stays. Throws an internal Error, without a

@@ -57,8 +57,11 @@ class Network {
 
   /// Returns the slices, in the order of their names and offsets.
   std::span<const Tensor> tensors() const { return tensors_; }
+  /// Returns the parameters, which may be changed in place; valid as long as this object, as
+  /// gradient().
   std::span<T> parameters() { return parameters_; }
   std::span<const T> parameters() const { return parameters_; }
+  /// Returns the sum of the gradients since the last zero_gradient(); may be changed in place.
   std::span<T> gradient() { return gradient_; }
   /// Sets the gradient to zero; gather_count() stays.
   void zero_gradient() { std::fill(gradient_.begin(), gradient_.end(), T{0}); }

@@ -14,6 +14,7 @@ namespace orrery::live {
 template <class T>
 class Transformer : public Network<T> {
  public:
+  /// Draws the parameters from `rng`; the gains of the norms are 1.
   explicit Transformer(Rng rng);
   ~Transformer() override;
   double accumulate_gradient(const Batch& batch) override;

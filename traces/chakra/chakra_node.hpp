@@ -57,13 +57,15 @@ class ChakraNode {
   };
 
   explicit ChakraNode(const ChakraFile& file) : file_(file) {}
-  /// Reads the node from `message`, which begins at `begin`; adds its data dependencies to `data`.
+  /// Reads the node from `message` in place of the previous one; appends its data dependencies to
+  /// `data`. `begin`: place of the node in the file, for messages. Absent fields are 0 or empty.
   /// Throws WireFault for invalid bytes, bad_input for a field of another type than in the schema.
   void read(const char* begin, std::string_view message, std::vector<std::uint64_t>& data);
 
   std::uint64_t id() const { return text_.id; }
   std::uint64_t type() const { return text_.type; }
   std::uint64_t duration() const { return text_.duration; }  ///< microseconds
+  /// Returns the undecoded field `inputs`; empty if absent. Points into the file's bytes.
   std::string_view inputs() const { return text_.inputs; }
   /// Returns the ids of the control dependencies; the caller may change the list.
   std::vector<std::uint64_t>& controls() { return controls_; }

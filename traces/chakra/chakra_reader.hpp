@@ -38,11 +38,12 @@ class ChakraFolder {
   /// Adds the file of one rank. `file` is the name in messages; `bytes` need not outlive the call.
   /// Throws bad_input for an invalid file or a rank that was added before.
   void add_rank(std::uint32_t rank, const std::string& file, std::string_view bytes);
-  /// Adds the communicator groups of a JSON file. Throws bad_input for an invalid file or a group
-  /// that is defined twice.
+  /// Adds the communicator groups of a JSON file, before or after the ranks. Throws bad_input for
+  /// an invalid file or a group that is defined twice.
   void set_groups(const std::string& file, std::string_view json);
-  /// Returns the trace. Call once, after all ranks; `ranks` as in ChakraInput. Throws bad_input as
-  /// read_chakra() does.
+  /// Returns the trace and leaves none behind. Call once, after all ranks; `ranks` as in
+  /// ChakraInput. Throws bad_input as read_chakra() does, also without ranks, for a missing rank
+  /// number, or if `ranks` is neither 0 nor the number of files, unless there is one file.
   ChakraTrace finish_trace(std::uint32_t ranks = 0);
 
  private:

@@ -21,6 +21,7 @@ struct Pod {
   std::uint32_t gpu_milli = 0;           ///< share of each GPU; below kWholeGpu only with one GPU
   std::vector<std::string> models = {};  ///< accepted models; empty: any
 
+  /// Returns the requested thousandths of all GPUs together; 0 without GPUs.
   std::uint64_t all_gpu_milli() const { return std::uint64_t{gpus} * gpu_milli; }
 };
 

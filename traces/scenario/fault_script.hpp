@@ -128,6 +128,7 @@ class FaultScript {
   // Each throws std::out_of_range for a drawn fault that was removed or that no query has read.
   /// Returns the rank or part that the fault hits, or the parts of its share, perhaps none.
   std::span<const FaultTarget> targets(std::uint32_t fault) const;
+  /// Returns true if the fault begins at a step, false if at an instant.
   bool is_at_step(std::uint32_t fault) const { return entry(fault).begin.at_step; }
   /// Returns the step or the instant at which the fault begins.
   std::int64_t begin(std::uint32_t fault) const { return entry(fault).begin.at; }

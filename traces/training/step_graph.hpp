@@ -156,7 +156,7 @@ class StepGraph {
   /// loss.
   explicit StepGraph(const Job& job, bool even_shares = true);
 
-  const Job& job() const { return job_; }  ///< with defaults
+  const Job& job() const { return job_; }  ///< the job with defaults
   std::uint32_t ranks() const { return members() * pipeline() * data(); }
   std::uint32_t tensor() const { return job_.layout().tensor(); }
   std::uint32_t pipeline() const { return job_.layout().pipeline(); }
@@ -175,6 +175,7 @@ class StepGraph {
   /// Returns the program of a rank class: one per (stage, micro-batches of its replica), built at
   /// the first use and valid as long as the graph. Throws an internal Error for an unknown stage.
   const Program& program(std::uint32_t stage, std::uint32_t micro_batches);
+  /// Returns the number of distinct programs that program() has built.
   std::size_t programs_built() const { return programs_.size(); }
 
   /// Returns the model FLOPs of a whole step over all ranks: three times those of the forward pass,
@@ -195,6 +196,8 @@ class StepGraph {
     std::uint32_t replica, stage, member;
     friend bool operator==(const Position&, const Position&) = default;
   };
+  /// Returns the rank at a place; position() is the inverse. Indices beyond the layout are not
+  /// checked, as in the methods below.
   RankId rank(std::uint32_t replica, std::uint32_t stage, std::uint32_t member) const;
   RankId rank(const Position& at) const { return rank(at.replica, at.stage, at.member); }
   Position position(RankId rank) const;
@@ -206,10 +209,12 @@ class StepGraph {
   };
   /// Returns the arrangement of a communicator.
   Lie lie_of(Communicator which) const;
+  /// Returns true if ranks are numbered replica after replica within a stage (Layout.order), false
+  /// if stage after stage within a replica.
   bool is_pipeline_last() const { return pipeline_last_; }
-  /// Returns the number of ranks of one communicator.
+  /// Returns the number of ranks of one communicator, at least 1.
   std::uint32_t communicator_size(Communicator which) const;
-  /// Returns all ranks of the communicator of `of`, in ring order.
+  /// Returns all ranks of the communicator of `of`, itself included, in ring order.
   std::vector<RankId> communicator(Communicator which, RankId of) const;
 
  private:
