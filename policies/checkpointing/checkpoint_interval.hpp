@@ -18,8 +18,15 @@ namespace orrery {
 class CheckpointInterval : public Policy {
  public:
   Needs needs() const override;
+  /// `parameters`: CheckpointIntervalParameters, or null for the defaults; absent fields have their
+  /// defaults. Throws an internal Error for another message type.
   void start(Context& context, const Cluster& cluster,
              const google::protobuf::Message* parameters) override;
+  /// Records step durations, stalls of durable checkpoints and losses. After each such event of a
+  /// placed job with a known step duration, decides a CheckpointPlan with the tier local_disk if
+  /// none was decided yet or the interval differs by more than 10% from the decided one. Method
+  /// `adaptive` also requests a call at the instant at which the interval will differ so much
+  /// without further losses, and decides then. Forgets a job that is over. Always rests.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
   void save(Archive& archive) const override;
   void load(const Archive& archive) override;

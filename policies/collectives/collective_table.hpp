@@ -17,6 +17,8 @@ class CollectiveTablePolicy : public Policy {
   /// `parameters`: CollectiveTableParameters; throws an internal Error without them.
   void start(Context& context, const Cluster& cluster,
              const google::protobuf::Message* parameters) override;
+  /// Decides the table once for each job that has begun to run; a job that stops running gets the
+  /// table again at its next start. A rejected decision is not repeated. Always rests.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
   void save(Archive& archive) const override;
   void load(const Archive& archive) override;

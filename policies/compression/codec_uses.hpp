@@ -23,7 +23,8 @@ struct GradientPart {
 };
 
 /// Returns the parts of a model's gradient: for a built-in model its tensors in the order of the
-/// training program, for any other model one part for each class of buckets with values.
+/// training program, for any other model one part for each class of buckets with values, in the
+/// order embeddings, vectors, matrices; empty for a model without values.
 std::vector<GradientPart> gradient_parts(const Model& model);
 
 /// Counter of the bytes of a run's gradients before and after compression, by codec and bucket
@@ -37,9 +38,11 @@ class CodecUses {
       : parts_(std::move(parts)), value_bytes_(value_bytes) {}
 
   /// Adds `steps` committed steps in which each of `ranks` replicas sent its gradient compressed by
-  /// `rules` (empty: uncompressed). A single replica sends nothing.
+  /// `rules` (empty: uncompressed, counted under the codec `none`). Adds nothing for fewer than two
+  /// ranks, because a single replica sends nothing.
   void add_steps(std::span<const CodecRule> rules, std::uint32_t ranks, std::uint64_t steps = 1);
-  /// Appends the counts to report.codecs().
+  /// Appends one entry to report.codecs() for each codec and class of buckets that was added, in
+  /// the order of their first use; nothing before the first add_steps(). The counts stay.
   void fill(Report& report) const;
 
  private:

@@ -17,9 +17,9 @@ struct LinkSpeed {
 
 /// Returns the predicted duration, in seconds, of an exchange of `count` gradient values among
 /// `ranks` ranks that no computation hides: the latency of the sequential messages, the transfer of
-/// the bytes, and the coding; 0 for a single rank. For example, an uncompressed exchange is a ring
-/// of N ranks with 2 (N - 1) sequential messages and 2 (N - 1) / N of the bytes of the gradient. A
-/// coded exchange has as many messages; PowerSGD, with two rings, has twice as many.
+/// the bytes, and the coding; 0 for fewer than two ranks. An uncompressed exchange is a ring of N
+/// ranks with 2 (N - 1) sequential messages and 2 (N - 1) / N of the bytes of the gradient. A coded
+/// exchange has as many messages; PowerSGD, with two rings, has twice as many.
 double exchange_seconds(const CodecRule& rule, std::uint64_t count, std::uint32_t ranks,
                         const LinkSpeed& link, const CodecThroughput& throughput);
 

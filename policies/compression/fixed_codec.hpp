@@ -21,9 +21,13 @@ std::vector<CodecRule> rules_of(const FixedCodecParameters& parameters);
 class FixedCodec : public Policy {
  public:
   Needs needs() const override;
-  /// `parameters`: FixedCodecParameters. Throws as rules_of().
+  /// Reads the rules and the warm-up, and forgets earlier decisions. `parameters`:
+  /// FixedCodecParameters; throws an internal Error without them. Otherwise throws as rules_of().
   void start(Context& context, const Cluster& cluster,
              const google::protobuf::Message* parameters) override;
+  /// Decides the rules for each running job with at least two replicas, with the warm-up as
+  /// `at_step` if the job has not passed it yet; decides again if the newest decision on the job
+  /// was not applied, four times in total. A job that stops running starts over. Always rests.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
   void save(Archive& archive) const override;
   void load(const Archive& archive) override;

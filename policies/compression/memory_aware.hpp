@@ -30,10 +30,17 @@ class MemoryAware : public Policy {
   MemoryAware();
 
   Needs needs() const override;
-  /// `parameters`: MemoryAwareParameters, or null for the defaults; absent fields have their
-  /// defaults.
+  /// Reads the parameters, the memory size and the memory bandwidth of the cluster's GPU, and
+  /// forgets all measurements. `parameters`: MemoryAwareParameters, or null for the defaults;
+  /// absent fields have their defaults. Throws an internal Error for another message type.
   void start(Context& context, const Cluster& cluster,
              const google::protobuf::Message* parameters) override;
+  /// Follows the running training jobs with at least two replicas and no lost rank; forgets the
+  /// measurements of all others. Reads the samples of a job at its StepsDone events and at ticks.
+  /// Decides at most one Configure of CodecRules for a job, from its next step on: after the
+  /// warm-up, after the cooldown since the newest decision, not for the step after the last, and
+  /// with at least three measurements of the gradient and of the link. Rests unless a decision was
+  /// made or further samples may lead to one.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
   void save(Archive& archive) const override;
   void load(const Archive& archive) override;

@@ -63,11 +63,17 @@ class Coordinator {
   /// if one of them holds the training state, otherwise after patience().
   explicit Coordinator(const Options& options, const Journal& journal = {});
 
-  /// Processes a status, which arrived at the instant `now`. Ignores an outdated status. A status
-  /// of a replacement process removes the previous process of the rank.
+  /// Processes a status, which arrived at the instant `now`; its sender is present from then on.
+  /// Ignores an outdated status: of an earlier process of the rank, or with a heartbeat number that
+  /// is not above the newest. A status of a replacement process removes the previous process of the
+  /// rank (Lost). Makes every transition that the statuses now allow, each with its event: begins
+  /// the first epoch once all ranks are present, fixes and forms the members, agrees on a decision,
+  /// commits the step, and begins a new epoch if a link is broken or a rank waits between two
+  /// steps.
   void on_status(const Status& status, Nanos now);
-  /// Records that the process in this seat has exited; ignores a process that is not present. The
-  /// exit of a member begins a new epoch.
+  /// Records that the process in this seat has exited (Lost); ignores a process that is not
+  /// present. The exit of a member begins a new epoch; during the gathering of an epoch, the exit
+  /// may let the remaining ranks agree.
   void record_exit(const Seat& seat);
   /// Removes ranks that have been silent for longer than the timeout, but never the last holders of
   /// the training state before their patience has passed: a rank with the state is removed only
@@ -79,22 +85,28 @@ class Coordinator {
   /// training state are silent. While the result is true, none of them is removed for silence, see
   /// Options::patience_with_all and patience_with_holders.
   bool all_silent() const { return all_silent_; }
-  /// Replaces Options::patience_with_holders, for example once a checkpoint is complete.
+  /// Replaces Options::patience_with_holders, for example once a checkpoint is complete. The next
+  /// check_heartbeats() uses the new value, also for a silence that has begun before.
   void set_patience_with_holders(Nanos patience) { options_.patience_with_holders = patience; }
   /// Returns true if a present rank, a member or not, holds the training state of all committed
   /// steps. A new process holds it as soon as it has received the state from a peer.
   bool has_holder() const;
-  /// Returns the longest duration of the present state of all_silent().
+  /// Returns the longest silence of all holders of the training state before they are removed:
+  /// Options::patience_with_holders if the newest check_heartbeats() found ranks missing or heard
+  /// meanwhile, otherwise patience_with_all.
   Nanos patience() const;
   /// Asks all members to hold and acknowledge decision `number`; numbers increase. An earlier
   /// decision that is not agreed yet is agreed or aborted together with it, and only the newest
-  /// number is reported. Call only while is_running(); throws an internal Error otherwise.
+  /// number is reported. Call only while is_running() and with a number above all proposed ones;
+  /// throws an internal Error otherwise.
   void propose_decision(std::uint64_t number);
-  /// Begins a new epoch with all present ranks, which abandon the current step and link again. Does
-  /// nothing before the first epoch and while an epoch gathers.
+  /// Begins a new epoch (Revoked) with all present ranks, which abandon the current step and link
+  /// again; aborts a decision that is not agreed. Does nothing before the first epoch and while an
+  /// epoch gathers.
   void renew_epoch();
-  /// Lets the members compute step committed_steps(). Call only while is_ready(); throws an
-  /// internal Error otherwise.
+  /// Lets the members compute step committed_steps(): the next directives have `work` set and put
+  /// the newest agreed decision in force. Call only while is_ready(); throws an internal Error
+  /// otherwise.
   void start_step();
 
   /// Returns true if the members are linked, no step is in progress and no decision is proposed.
@@ -117,11 +129,12 @@ class Coordinator {
   /// Returns the directive to send to a rank now; nothing if the rank is not present, must wait for
   /// the next epoch, or no epoch has begun.
   std::optional<Directive> directive(std::uint32_t rank) const;
-  /// Returns the present ranks without a status for longer than `span`, ascending.
+  /// Returns the present ranks without a status for longer than `span` at `now`, ascending.
+  /// Suspensions of the coordinator do not count, see check_heartbeats().
   std::vector<std::uint32_t> silent(Nanos span, Nanos now) const;
   /// Returns the present ranks, ascending: those that send statuses, members or not.
   std::vector<std::uint32_t> peers() const;
-  /// Returns the events since the last call, oldest first.
+  /// Returns and removes the events since the last call, oldest first; empty if none happened.
   std::vector<Happening> drain_happenings();
 
  private:

@@ -42,26 +42,33 @@ class Member {
   explicit Member(Seat self, Step applied = 0) : self_(self) { state_.applied = applied; }
 
   /// Processes a directive. Ignores a directive for another process and an outdated directive.
-  /// Returns true if the directive revokes the current epoch, so that the current task must be
-  /// abandoned.
+  /// Returns true if the directive revokes the epoch of the previous directive, so that the current
+  /// task must be abandoned; false for an ignored directive. Acknowledges the proposed decision if
+  /// the rank has begun the directive's epoch.
   bool on_directive(const Directive& said);
-  /// Returns the current task. The task stays the same until its completion is recorded or a
-  /// directive changes it.
+  /// Returns the current task; `none` before the first directive, after mark_broken() until the
+  /// next epoch, and while the coordinator must act. The task stays the same until its completion
+  /// is recorded or a directive changes it. A held sum of a committed step is applied first, before
+  /// a new epoch is begun.
   Task task() const;
 
-  /// Records that the held sum has been applied. Call only while the task is `apply`; throws an
-  /// internal Error otherwise.
+  /// Records that the held sum has been applied: status().applied increases by 1 and no sum is
+  /// held. Call only while the task is `apply`; throws an internal Error otherwise.
   void mark_applied();
-  /// Records that the rank listens for links of `epoch`, which begins the epoch and drops the held
-  /// sum; ignored unless `epoch` is the epoch of the newest directive and has not been begun.
+  /// Records that the rank listens for links of `epoch`, which begins the epoch, drops the held sum
+  /// and the links with their failure, and acknowledges the proposed decision. A rank that has not
+  /// applied all committed steps then needs a peer's state. Ignored unless `epoch` is the epoch of
+  /// the newest directive and has not been begun.
   void mark_listening(std::uint64_t epoch);
-  /// Records that the rank is linked with all members of `epoch` and has the training state;
-  /// ignored for a past epoch and after mark_broken().
+  /// Records that the rank is linked with all members of `epoch` and has the training state of all
+  /// committed steps, its own or that of a peer. Ignored unless `epoch` is begun and is the epoch
+  /// of the newest directive, and after mark_broken().
   void mark_linked(std::uint64_t epoch);
-  /// Records that the rank holds the gradient sum of `step`, made in `epoch`; ignored for a past
-  /// epoch or another step.
+  /// Records that the rank holds the gradient sum of `step`, made in `epoch`. Ignored unless
+  /// `epoch` is the begun epoch and `step` the next step to apply.
   void mark_reduced(std::uint64_t epoch, Step step);
-  /// Records that a link of `epoch` failed; ignored for a past epoch.
+  /// Records that a link of `epoch` failed: until a new epoch the only possible task is to apply a
+  /// held sum. Ignored unless `epoch` is the begun epoch.
   void mark_broken(std::uint64_t epoch);
 
   /// Returns the status to send, with the next heartbeat number.

@@ -68,7 +68,8 @@ class ByteWriter {
 };
 
 /// Reader of values in the order in which ByteWriter wrote them. Each call stores a value in its
-/// argument and throws an internal Error if too few bytes remain. Not thread-safe.
+/// argument and throws an internal Error if too few bytes remain; the reader is then of no further
+/// use. A vector or string is replaced and gets its saved size. Not thread-safe.
 class ByteReader {
  public:
   /// Constructs a reader; the characters of `bytes` must outlive the reader.

@@ -97,7 +97,8 @@ class DecisionList {
   explicit DecisionList(DecisionId next = 0) : next_(next) {}
 
   /// Adds a decision and returns a reference to it, valid until the next change of the list. The
-  /// decision has its final id, so that a policy can recognise the outcomes of its own decisions.
+  /// decision has its final id, next(), which then increases by 1, so that a policy can recognise
+  /// the outcomes of its own decisions.
   Decision& add(Action what, std::string why) {
     items_.push_back({.id = next_++, .what = std::move(what), .why = std::move(why)});
     return items_.back();
@@ -105,10 +106,10 @@ class DecisionList {
   /// Requests one call of observe() at the instant `at` of the policy clock, or now if `at` is
   /// past.
   void wake(Nanos at) { wakes_.push_back(at); }
-  /// Promises that the policy would decide nothing as long as no event happens and all samples stay
-  /// unchanged. A backend may then skip ticks. Every event and every wake-up ends the promise. On
-  /// real ranks samples always change: a live run shows every step, and sends ticks within a step
-  /// again once the step takes a quarter longer than the previous step.
+  /// Promises, until clear(), that the policy would decide nothing as long as no event happens and
+  /// all samples stay unchanged. A backend may then skip ticks. Every event and every wake-up ends
+  /// the promise; on real ranks samples always change: a live run shows every step, and sends ticks
+  /// within a step again once the step takes a quarter longer than the previous step.
   void rest() { at_rest_ = true; }
   /// Returns a group number that no decision of this list has, apart from those of put_decision();
   /// see Decision::group.
@@ -118,7 +119,7 @@ class DecisionList {
   void add_note(std::string key, std::variant<double, std::string> value) {
     notes_.push_back({std::move(key), std::move(value)});
   }
-  /// Removes the annotations after the first `count`.
+  /// Removes the annotations after the first `count`; does nothing if the list has no more.
   void truncate_notes(std::size_t count) {
     if (count < notes_.size()) notes_.resize(count);
   }
@@ -126,6 +127,7 @@ class DecisionList {
   /// Moves the decisions, wake-up times and annotations of `other` to the end of this list. Groups
   /// of `other` get new numbers; ids stay, so `other` must have been constructed with next() of
   /// this list, whose next() becomes that of `other`. The idle promise of `other` is ignored.
+  /// Leaves `other` without decisions, wake-up times and annotations; its next() and promise stay.
   void append_list(DecisionList&& other);
   /// Removes decisions, wake-up times, groups, annotations and the idle promise; the next id stays.
   void clear() {

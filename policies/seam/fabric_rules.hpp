@@ -27,7 +27,8 @@ std::string replicas_objection(const Job& job, std::uint32_t replicas);
 
 /// Returns the number of micro-batches of one step that fit into the memory of one replica:
 /// job.max_share times the even share of `micro_batches` among `replicas`, and at least the largest
-/// even share. For example, 10 micro-batches, 4 replicas and a max_share of 1 give 3.
+/// even share. `replicas` must not be 0. For example, 10 micro-batches, 4 replicas and a max_share
+/// of 1 give 3.
 std::uint32_t max_micro_batches(const Scenario& scenario, std::uint32_t micro_batches,
                                 std::uint32_t replicas);
 

@@ -62,12 +62,14 @@ class DecisionGate {
   /// Processes decisions that are announced to World already, for example by an earlier controller
   /// of the run: as accept_decisions(), without wake-up times.
   void resume_decisions(const std::vector<Decision>& decisions, Nanos now);
-  /// Adds an instant at which policies want to be called.
+  /// Adds an instant at which policies want to be called; an instant that is present already counts
+  /// once.
   void wake(Nanos at) { wakes_.insert(at); }
-  /// Returns the instants at which policies want to be called.
+  /// Returns the instants at which policies want to be called and that pop_due_wakes() has not
+  /// removed; valid until the next change.
   const std::set<Nanos>& wake_times() const { return wakes_; }
   /// Records that an earlier controller has applied a decision on `job` from `step` on, so that
-  /// next_effect() counts the step.
+  /// next_effect() counts the step until settle_deferred() passes it.
   void expect_effect(JobId job, Step step) { effects_.emplace(job, step); }
 
   /// Returns the decisions that must be proposed to the ranks and have not been returned before.
@@ -82,8 +84,10 @@ class DecisionGate {
   /// membership prevented the agreement.
   void expire_decision(const Decision& decision);
 
-  /// Checks the decisions that were deferred to this step boundary, and applies or rejects each.
-  /// Call after the job's StepsDone event, while no step is in progress.
+  /// Checks the decisions that were deferred to this step boundary or an earlier one, and reports
+  /// each as applied, rejected or expired; applied ones are carried out. The settings that start
+  /// with a refused assignment get the outcome of the assignment. Forgets the past steps of
+  /// next_effect(). Call after the job's StepsDone event, while no step is in progress.
   void settle_deferred(JobId job, Nanos now);
   /// Reports as expired the deferred settings of the job that change steps, and those that await
   /// drain_unagreed(). Deferred assignments, with the settings that start with them, and
@@ -93,7 +97,8 @@ class DecisionGate {
   /// past their expiry or epoch are reported as expired. Forgets the steps of next_effect() too.
   void reject_decisions(JobId job, Nanos now);
   /// Rejects all deferred and undrained decisions with `reason`, which must not be empty, and later
-  /// every decision without another objection, agreed ones too.
+  /// every decision without another objection, agreed ones too. Cannot be undone; another call
+  /// replaces the reason.
   void close(const std::string& reason);
 
   /// Result of next_effect() if no decision takes effect later.

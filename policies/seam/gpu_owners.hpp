@@ -8,8 +8,8 @@
 
 namespace orrery {
 
-/// Returns true if all GPUs of the run exist and are owned by `job` or by no job. Does not check
-/// their health.
+/// Returns true if all GPUs of the run exist and are owned by `job` or by no job; false if one of
+/// them is beyond the cluster. Does not check their health.
 bool unclaimed(const ClusterState& state, GpuRuns::Run run, JobId job);
 
 /// Writer of the GPU owners, free bits and free counts of a ClusterState, which the caller owns.
@@ -20,14 +20,16 @@ class GpuOwners {
   GpuOwners(const Cluster& cluster, ClusterState& state, bool some_lost)
       : cluster_(cluster), state_(state), some_lost_(some_lost) {}
 
-  /// Makes `job` the owner of the GPUs, which must exist; takes them from other jobs too.
+  /// Makes `job` the owner of the GPUs, which must exist, so that they are not free any more; takes
+  /// them from other jobs too.
   void claim_gpus(const GpuRuns& gpus, JobId job);
   /// Releases the GPUs of the job and of its pending assignment that are not among `kept`. A GPU
   /// that another job has claimed in the meantime stays with that job.
   void vacate_gpus(const JobInfo& job, const GpuRuns& kept);
-  /// Releases those GPUs of the run that the job owns.
+  /// Releases those GPUs of the run, which must exist, that the job owns; healthy ones become free.
   void release_run(GpuRuns::Run run, JobId job);
-  /// Computes the free GPUs of a node again, from owners and health.
+  /// Computes the free bits and the free count of a node again, from owners and health. Call after
+  /// a change of the health of the node or of one of its GPUs.
   void recount_free(NodeId node);
 
  private:

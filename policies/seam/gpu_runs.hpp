@@ -86,6 +86,7 @@ class GpuRuns {
 
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
+  /// Returns the runs in the order of the ranks, none of them empty; valid until the list changes.
   std::span<const Run> runs() const { return {runs_.data(), runs_.size()}; }
   Iterator begin() const { return {runs_.data(), 0}; }
   Iterator end() const { return {runs_.data() + runs_.size(), 0}; }

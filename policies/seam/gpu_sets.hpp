@@ -43,9 +43,10 @@ inline std::string named_twice(const GpuRuns& gpus) {
   });
 }
 
-/// Calls `each` with the parts of `run` that are not among `kept`, which must be ascending. Removes
-/// the runs that end before `run` from the front of `kept`, so that the calls for ascending runs
-/// take O(runs) together.
+/// Calls `each` with the parts of `run` that are not among `kept`, which must be ascending, in
+/// ascending order. Removes the passed runs from the front of `kept`, so that the calls for
+/// ascending runs take O(runs) together; a later call with the same `kept` must therefore have a
+/// later run.
 template <class Each>
 void for_each_without(const GpuRuns::Run& run, std::span<const GpuRuns::Run>& kept,
                       const Each& each) {

@@ -188,7 +188,7 @@ struct JobInfo {
 };
 
 /// Returns one value for each data-parallel replica: true if a rank of the replica is lost, so that
-/// the replica gets no micro-batches.
+/// the replica gets no micro-batches. The result has layout.data entries.
 std::vector<bool> lost_replicas(const JobInfo& job);
 /// Returns true if the job runs and no lost replica has micro-batches in the current step. After a
 /// loss World moves the micro-batches of lost replicas to the remaining replicas; the result is
@@ -200,7 +200,7 @@ bool can_go_on(const JobInfo& job);
 Standing without_lost(const JobInfo& job);
 
 /// Returns `total` divided into `parts` as evenly as whole numbers allow; the first parts get the
-/// remainder. For example, even_split(10, 4) is {3, 3, 2, 2}.
+/// remainder; empty for 0 parts. For example, even_split(10, 4) is {3, 3, 2, 2}.
 std::vector<std::uint32_t> even_split(std::uint32_t total, std::uint32_t parts);
 
 /// Table of the jobs that wait or run, in order of submission; iterable. A job that is over leaves
@@ -209,7 +209,8 @@ std::vector<std::uint32_t> even_split(std::uint32_t total, std::uint32_t parts);
 /// constant time.
 class JobTable {
  public:
-  /// Returns the job; null for a job that was never submitted or has left the table.
+  /// Returns the job; null for a job that was never submitted or has left the table. The pointer is
+  /// valid until the job leaves the table.
   const JobInfo* find(JobId id) const {
     if (id.value < base_ || id.value - base_ >= slots_.size()) return nullptr;
     const std::uint32_t slot = slots_[id.value - base_];

@@ -25,7 +25,8 @@ std::optional<RankId> rank_on(const JobInfo& job, GpuId gpu);
 /// assignment to 0, 1 and 4 pending: 0 and 1 work, 2 leaves, 4 starts, 3 has no role.
 ProcessRole role_of(const JobInfo& job, GpuId gpu);
 
-/// Returns the event of a loss of `ranks`: ascending, each once, in the next membership epoch.
+/// Returns the event of a loss of `ranks`, which may be in any order and repeat: ascending, each
+/// once, in the next membership epoch.
 RanksLost loss_of(const JobInfo& job, std::vector<RankId> ranks);
 
 /// Consequences of a loss.
@@ -45,7 +46,9 @@ struct AssignmentOrders {
   std::vector<GpuId> start;    ///< assigned GPUs without a working rank: processes to start
   bool abandons_step = false;  ///< working ranks are given up, so the current step is not completed
 };
-/// Returns the orders of an assignment with GPUs. `job` has not moved yet.
+/// Returns the orders of an assignment with GPUs. Call before World applies the JobStarted of the
+/// assignment: `job` still has its earlier placement. No orders if the job has lost no rank and the
+/// GPUs are its present ones.
 AssignmentOrders orders_of(const JobInfo& job, const Assign& assign);
 
 /// Returns true if the job has completed its last step: a pending assignment is not activated any

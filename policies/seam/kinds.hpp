@@ -35,7 +35,7 @@ class Kinds {
   constexpr bool has() const {
     return (bits_ & bit<K>()) != 0;
   }
-  /// Returns true if the set contains the alternative with this index.
+  /// Returns true if the set contains the alternative with this index, which must be below 32.
   constexpr bool has_index(std::size_t index) const { return (bits_ >> index & 1u) != 0; }
   /// Returns true if the set contains the alternative that `value` holds.
   bool has(const Variant& value) const { return has_index(value.index()); }

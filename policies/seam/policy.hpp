@@ -105,7 +105,8 @@ class Policy {
   /// A policy without state overrides neither save() nor load().
   virtual void save(Archive&) const {}
   /// Replaces the state by the state that save() has written. Called after start(), and after an
-  /// observe() whose changes of the state the run discards.
+  /// observe() whose changes of the state the run discards. An implementation throws an internal
+  /// Error for incomplete bytes; load() need not recognise bytes of another policy.
   virtual void load(const Archive&) {}
   /// Returns false if the last observe() changed nothing that save() would write; the policy is
   /// then neither saved nor hashed, which matters for a policy with the state of many ranks.

@@ -76,8 +76,9 @@ struct RankSummary {
 };
 
 /// Returns the summary of the samples of all ranks, with at most `latest` slowest ranks. Overwrites
-/// `slowest`, to which the summary refers and which must outlive it. Ranks without a known
-/// micro_batch_time count in `ranks` only.
+/// `slowest`, to which the summary refers and which must outlive it unchanged. Ranks without a
+/// known micro_batch_time count in `ranks` only; if no rank has one, all other fields are 0 and
+/// empty. Equally slow ranks are ordered by rank.
 RankSummary summarize(std::span<const RankSample> ranks, std::uint32_t latest,
                       std::vector<RankSample>& slowest);
 
@@ -88,7 +89,8 @@ RankSummary summarize(std::span<const RankSample> ranks, std::uint32_t latest,
 class Samples {
  public:
   virtual ~Samples() = default;
-  /// Returns the summary of a job's ranks with its `latest` slowest ranks.
+  /// Returns the summary of a job's ranks with at most `latest` slowest ranks; all fields 0 and
+  /// empty if the telemetry is unknown.
   virtual RankSummary summary(JobId job, std::uint32_t latest) = 0;
   /// Returns the samples of the ranks of a job, by rank.
   virtual std::span<const RankSample> ranks(JobId job) = 0;

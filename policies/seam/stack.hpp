@@ -32,20 +32,28 @@ class PolicyStack : public Policy {
   explicit PolicyStack(std::vector<Member> members);
   ~PolicyStack() override;
 
+  /// Returns the union of the members' actions and settings, their shortest tick (0 if no member
+  /// needs ticks), and `step_times` if any member needs it.
   Needs needs() const override;
-  /// Starts each member with its own parameters; ignores `parameters`. Throws an internal Error if
-  /// called twice.
+  /// Starts each member in order, with its own parameters and random generator; ignores
+  /// `parameters`. Throws an internal Error if called twice; exceptions of members pass through.
   void start(Context& context, const Cluster& cluster,
              const google::protobuf::Message* parameters) override;
-  /// Carries out the ParameterSet events, then calls all members. Throws bad_input if two members
-  /// decide about one subject or a parameter is invalid, and an internal Error before start().
+  /// Carries out the ParameterSet events (an event for an unknown member, or for a member without
+  /// `make`, is ignored), then calls all members and appends their decisions. Throws bad_input if
+  /// two members decide about one subject or a parameter is invalid, an internal Error before
+  /// start(); exceptions of members pass through.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
+  /// Appends the state of each member with its random generator, and the changes of parameters.
   void save(Archive& archive) const override;
-  /// Loads all members, which must be those of the saved stack in the same order, and repeats the
-  /// saved changes of parameters. Throws an internal Error for an incomplete archive.
+  /// Loads all members, which must be those of the saved stack in the same order, their random
+  /// generators, and repeats the saved changes of parameters. Throws an internal Error for an
+  /// incomplete archive, or if a changed parameter belongs to no member.
   void load(const Archive& archive) override;
+  /// Returns true if the state of at least one member has changed.
   bool has_changed() const override;
-  /// Returns the members in the order of their calls.
+  /// Returns the members in the order of their calls. A ParameterSet event replaces the policy of a
+  /// member, so a pointer to it is valid until the next observe() or load().
   const std::vector<Member>& members() const { return members_; }
 
  private:

@@ -32,7 +32,7 @@ class World {
   const Cluster& cluster() const { return *cluster_; }
   /// Returns owners, free GPUs and degraded parts.
   const ClusterState& state() const { return state_; }
-  /// Returns the jobs that wait or run, and those that ended in the current batch of events.
+  /// Returns the jobs that wait or run, and those that ended since the last begin_batch().
   const JobTable& jobs() const { return jobs_; }
 
   /// Returns the reason why a decision cannot be applied now (unknown job, owned GPU, wrong number
@@ -49,24 +49,29 @@ class World {
   /// order, a wrong next step, the outcome of an unannounced decision, ...); empty if the event is
   /// possible.
   std::string objection(const Event& event) const;
-  /// Stores a decision until its Decided event. The decision takes effect with that event, if
-  /// applied. Throws an internal Error if the id is announced already.
+  /// Stores a decision, unchecked, until its Decided event, and assigns it to the current call. The
+  /// decision takes effect with that event, if applied. Throws an internal Error if a decision with
+  /// this id awaits its Decided event.
   void announce_decision(const Decision& decision);
   /// Returns true if both decisions await their outcomes and were announced in one call, which is
-  /// between two calls of begin_batch().
+  /// between two calls of begin_batch(). Returns false for an id that is not announced.
   bool is_same_call(DecisionId one, DecisionId other) const;
   /// Returns true for a setting that, next to an assignment of its job, waits for the epoch of the
-  /// assignment: the setting must be the same during a whole step, or the job has no GPUs.
+  /// assignment: the setting must be the same during a whole step, or the job has no GPUs. Returns
+  /// false for an Assign, for a Save, and for a job that is not in the table.
   bool waits_for_epoch(const Action& what) const;
   /// Returns true if the decision is a setting that waits_for_epoch() and was announced in the same
   /// call as the pending assignment of its job, or whose job is on hold with a pending assignment.
   /// Such a setting is checked against the layout of the assignment, and applies from the
-  /// JobStarted of the assignment on, at the earliest from its own step on.
+  /// JobStarted of the assignment on, at the earliest from its own step on. Returns false if the
+  /// pending assignment takes all GPUs from the job.
   bool starts_with_assignment(const Decision& decision) const;
-  /// Removes the jobs whose end the last observation showed. Call once for each observation, before
-  /// its decisions are announced.
+  /// Removes the jobs that have ended since the last call from jobs(), and begins a new call (see
+  /// is_same_call()). Call once for each observation, before its decisions are announced.
   void begin_batch();
-  /// Applies an event at the instant `now`. Throws an internal Error if the event is impossible.
+  /// Applies an event at the instant `now` to jobs() and state(); increases state().version unless
+  /// the event is a Tick. Instants must not decrease. Throws an internal Error, and changes
+  /// nothing, if the event is impossible (objection()).
   void apply(const Event& event, Nanos now);
 
   struct Kept;  ///< access to all members for live/run/files/kept_world, which saves a world
