@@ -20,13 +20,18 @@ class FallbackPolicy : public Policy {
   Needs needs() const override { return inner_.needs(); }
   void start(Context& context, const Cluster& cluster,
              const google::protobuf::Message* parameters) override;
-  /// Forwards the call. After a std::exception of the policy, in this call or earlier, drops all
-  /// decisions and rests.
+  /// Forwards the call. After a std::exception of the policy, or a thousand calls in a row at one
+  /// instant that decide something (StandstillGuard), in this call or earlier, drops all decisions,
+  /// wake-up times and annotations of this call and rests; the policy is not called any more. Sets
+  /// failure() and failed_at() at the failure. Never throws a std::exception.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
-  /// Writes the state of the policy; after a failure only the message of the failure.
+  /// Writes the state of the policy; after a failure, in place of the archive's content, only the
+  /// message of the failure.
   void save(Archive& archive) const override;
-  /// Restores a saved state. A failure before the call remains.
+  /// Restores a saved state: that of the policy, or a saved failure, which disables the policy. A
+  /// failure before the call remains.
   void load(const Archive& archive) override;
+  /// Returns true after a failure, otherwise the result of the policy.
   bool has_changed() const override { return !failure_.empty() || inner_.has_changed(); }
 
   /// Returns the message of the failure; empty while the policy works.

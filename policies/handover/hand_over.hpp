@@ -69,15 +69,23 @@ class HandOver : public Backend {
   Capabilities capabilities() const override { return inner_.capabilities(); }
   const Cluster& cluster() const override { return inner_.cluster(); }
   void begin(const Needs& needs) override { inner_.begin(needs); }
-  /// Returns the observation of `inner` with the outcomes of the decisions that were not forwarded;
-  /// with such outcomes once more after the last observation of `inner`.
+  /// Returns the next observation of `inner`, with the outcomes of the decisions that were not
+  /// forwarded before its own events and with its own `sequence`. If such outcomes remain after the
+  /// last observation of `inner`, returns that observation again with these outcomes alone; nothing
+  /// after that. Mode shadow also scores each observation of `inner`.
   std::optional<Observation> next() override;
-  /// Forwards, refuses or asks about each decision, and collects the answers of the approver. The
-  /// kill switch refuses all decisions, pending ones too.
+  /// Drive forwards each decision, up to `per_hour` in the hour before; shadow refuses and scores
+  /// each; approve requests an approval and forwards an approved decision at a later call (from the
+  /// next step on, if its own step has begun by then). Pending approvals are refused by the
+  /// approver, after `patience`, at the end of their job and at the end of the run. The kill switch
+  /// refuses all decisions, pending ones too. A refused decision gets its Decided event (rejected)
+  /// in the next observation, requested for the same instant. The idle promise is forwarded only if
+  /// no refusal and no approval is pending.
   void apply(const DecisionList& decisions) override;
-  /// Writes the mode, the numbers of forwarded and refused decisions, and the scores of mode
-  /// shadow. Call once for a report.
+  /// Writes the mode, the numbers of forwarded, observed, refused, unanswered, over-limit and
+  /// stopped decisions so far, and the scores of mode shadow. Call once for a report.
   void fill(HandOverReport& report) const;
+  /// Returns the number of decisions before load(), in `saved`; 0 without load().
   DecisionId decided_before() const override { return decided_; }
   /// Returns the state between two calls, for another process that continues the run; nothing while
   /// an approval is pending, an outcome has not been shown yet, or the run is over.

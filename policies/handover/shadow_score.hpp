@@ -21,21 +21,23 @@ namespace orrery {
 /// Collector of the scores of a run's observed decisions.
 class ShadowScore {
  public:
-  /// Adds a decision on the observation `seen`. Decisions without Shares, on an unknown job, or for
-  /// another number of replicas, only count as not scored; so does a decision that another one with
-  /// the same first step replaces.
+  /// Adds a decision on the observation `seen`, the newest of add_observation(); `at_step` 0 means
+  /// from the next step on. Decisions without Shares, on an unknown job, or for another number of
+  /// replicas, only count as not scored; so does a decision that another one with the same first
+  /// step replaces.
   void add_proposal(const Decision& decision, const Observation& seen);
   /// Adds an observation: scores its completed steps and reads the micro-batch times of all ranks.
-  /// A step counts only if the times of all ranks with work are known. Call with every observation,
-  /// in order.
+  /// A step counts, for the decision that would be in force, only if the times of all ranks with
+  /// work were known before. Call with every observation, in order.
   void add_observation(const Observation& seen);
   /// Writes the sums over all decisions, and the scores of the first 1000 decisions, into an empty
   /// summary. A decision counts as better or worse if it changes the compute time by more than
-  /// 0.5%.
+  /// 0.5%; one without a scored step counts as not scored.
   void fill(ShadowSummary& summary) const;
   /// Writes the complete state, for another process that continues the run.
   void save(ByteWriter& write) const;
-  /// Restores the state that save() has written, into a new object.
+  /// Restores the state that save() has written, into a new object. Throws an internal Error for
+  /// bytes that are incomplete or contain no scores.
   void load(ByteReader& read);
 
  private:

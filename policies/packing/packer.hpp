@@ -40,11 +40,13 @@ class SharedCluster {
   std::uint64_t gpu_milli() const { return gpu_milli_; }
   /// Returns the free GPUs of all nodes, in thousandths of a GPU.
   std::uint64_t gpu_milli_left() const { return gpu_milli_left_; }
-  /// Returns true if the pod fits on the node `node`, an index into nodes().
+  /// Returns true if the pod fits on the node `node`, an index into nodes(): CPU and memory suffice
+  /// and, unless the pod needs no GPU, enough GPUs of an accepted kind have its amount left.
   bool fits(const Pod& pod, std::uint32_t node) const;
   /// Takes the resources of the pod from `node` and from its GPUs `gpus`. Throws an internal Error
   /// if the node or one of these GPUs has too little left, or if the pod needs another number of
-  /// GPUs. Does not check the kind of the GPUs.
+  /// GPUs, and std::out_of_range for a GPU that the node lacks; some GPUs may then be taken. Does
+  /// not check the kind of the GPUs. Increases the node's `changes`.
   void place_pod(const Pod& pod, std::uint32_t node, const std::vector<std::uint32_t>& gpus);
 
  private:
@@ -75,8 +77,9 @@ std::vector<std::string> packer_names();
 /// 2014): the node with the least left in the direction of the request, in CPU and GPUs relative to
 /// the largest node. best-fit: the node with the least CPU and GPUs left afterwards. fgd: the node
 /// and GPU by which the fewest GPUs become useless to `workload` (policies/packing/fragmentation).
-/// All except the first and the last take the GPU of a node with the least sufficient amount.
-/// Throws bad_input with the nearest name.
+/// All except the first and the last take the GPU of a node with the least sufficient amount. `rng`
+/// is used by random only, `workload` by fgd only. Throws bad_input with the nearest name for an
+/// unknown name.
 std::unique_ptr<Packer> make_packer(std::string_view name, const std::vector<Pod>& workload,
                                     Rng rng);
 

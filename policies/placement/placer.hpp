@@ -21,8 +21,8 @@ class FreeGpus {
   /// Starts without free GPUs; call refresh_from() first.
   explicit FreeGpus(const Cluster& cluster);
 
-  /// Begins a pass with the free GPUs of `state`, which must outlive the pass; undoes the changes
-  /// of the pass before.
+  /// Begins a pass with the free GPUs of `state`, which must outlive the pass and not change during
+  /// it; undoes the changes of the pass before.
   void refresh_from(const ClusterState& state);
   /// Returns the number of free GPUs.
   std::uint32_t total() const { return total_; }
@@ -34,17 +34,19 @@ class FreeGpus {
   std::uint32_t gpus_per_node() const { return gpus_per_node_; }
   /// Returns the number of nodes in a scalable unit.
   std::uint32_t nodes_per_unit() const { return nodes_per_unit_; }
-  /// Returns the number of nodes with exactly `free` free GPUs.
+  /// Returns the number of nodes with exactly `free` free GPUs; `free` is at most gpus_per_node().
   std::uint32_t nodes_with(std::uint32_t free) const { return with_[free].count; }
-  /// Returns the first node, from `from` on, with exactly `free` free GPUs; nodes() if none has.
+  /// Returns the first node, from `from` on, with exactly `free` free GPUs, which is at most
+  /// gpus_per_node(); nodes() if none has.
   std::uint32_t first_with(std::uint32_t free, std::uint32_t from = 0) const;
   /// Returns the first node, from `from` on, with a free GPU; nodes() if none has.
   std::uint32_t first_not_full(std::uint32_t from = 0) const;
   /// Takes the `count` free GPUs of a node with the lowest numbers and appends them to `out`.
-  /// Throws an internal Error if the node has fewer.
+  /// Throws an internal Error, and changes nothing, if the node has fewer. Call after
+  /// refresh_from().
   void take_gpus(std::uint32_t node, std::uint32_t count, GpuRuns& out);
   /// Adds the GPUs of a job that is about to leave them to the free GPUs, except GPUs that are not
-  /// healthy. The GPUs must not be free already (not checked).
+  /// healthy. The GPUs must not be free already (not checked). Call after refresh_from().
   void return_gpus(const GpuRuns& gpus);
 
  private:
@@ -81,15 +83,15 @@ class Placer {
   virtual ~Placer() = default;
   /// Returns the name in scenarios.
   virtual std::string_view name() const = 0;
-  /// Returns GPUs for the job and removes them from `free`; nothing, and `free` unchanged, if the
-  /// job does not fit.
+  /// Returns JobSpec::gpus GPUs for the job, in the order of its ranks, and removes them from
+  /// `free`; nothing, and `free` unchanged, if the job does not fit.
   virtual std::optional<GpuRuns> place_job(const JobSpec& job, FreeGpus& free) const = 0;
 };
 
 /// Returns the names of all placers.
 std::vector<std::string> placer_names();
 
-/// Returns a new placer. Throws bad_input with the nearest name.
+/// Returns a new placer. Throws bad_input with the nearest name for an unknown name.
 std::unique_ptr<Placer> make_placer(std::string_view name);
 
 }  // namespace orrery

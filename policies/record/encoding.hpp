@@ -57,8 +57,9 @@ class SamplesBook : public Samples {
     pages_.clear();
     missed_ = false;
   }
-  /// Adds the telemetry of one read; the first read of a kind and job counts. Throws bad_input for
-  /// impossible values, such as an unknown enumerator.
+  /// Adds the telemetry of one read; of several reads of a kind and job (of a summary: also with
+  /// the same number of slowest ranks) the first counts. Throws bad_input for impossible values,
+  /// such as an unknown enumerator.
   void add(const SamplesRead& read);
   /// Returns the first request since clear() for telemetry that was neither stored nor fetched;
   /// null if no request was missed.
@@ -92,7 +93,7 @@ class SamplesBook : public Samples {
 };
 
 /// Returns the telemetry that `wish` describes (kind, job and number of slowest ranks), read from
-/// `samples`.
+/// `samples` with exactly one call.
 SamplesRead read_samples(Samples& samples, const SamplesRead& wish);
 /// Writes the telemetry that `wish` describes into the empty message `read`.
 void read_samples(Samples& samples, const SamplesRead& wish, SamplesRead& read);
@@ -104,8 +105,10 @@ class ObservationReader {
   /// Constructs a reader; `cluster` must outlive the reader.
   explicit ObservationReader(const Cluster& cluster) : world_(cluster) {}
   /// Returns the observation of the next record, with `samples` as its telemetry; valid until the
-  /// next call. Applies its events to world(). Throws bad_input for an impossible record, for
-  /// example with a rank outside its job; world() then has the events before.
+  /// next call. Begins a new batch in world() (World::begin_batch) and applies the events to
+  /// world(). Call in the order of the records; announce the decisions on an observation before the
+  /// next call. Throws bad_input for an impossible record, for example with a rank outside its job;
+  /// world() then has the events before.
   Observation read(const ObservationRecord& record, Samples& samples);
   /// Returns the world after the newest record.
   World& world() { return world_; }

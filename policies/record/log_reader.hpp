@@ -25,13 +25,15 @@ class LogReader {
   /// the file, and leaves `record` unchanged. Throws bad_input if the record is truncated, damaged
   /// or longer than 256 MiB.
   bool next(LogRecord& record);
-  /// Returns the bytes of the newest record.
+  /// Returns the bytes of the newest record, without its length; empty before the first, valid
+  /// until next().
   const std::string& bytes() const { return bytes_; }
 
   /// Throws bad_input about the file at the current position; `why` follows the path, for example
   /// "is cut short".
   [[noreturn]] void refuse_log(const std::string& why) const;
-  /// Throws bad_input about the newest record, which was read but is impossible.
+  /// Throws bad_input about the newest record, which was read but is impossible. Call after a
+  /// next() that returned true.
   [[noreturn]] void refuse_last(const std::string& why) const;
 
  private:

@@ -34,12 +34,14 @@ class Past {
   /// next(), if the policies are those of the log.
   void compare_decisions() { compares_ = true; }
 
-  /// Returns the next observation, valid until the next call; nothing after the last observation,
-  /// also if the log has no footer. Throws bad_input for a damaged log, or one cut within a record.
+  /// Returns the next observation, valid until the next call, and takes its events into the state;
+  /// nothing after the last observation up to until(), also if the log has no footer, and at every
+  /// later call. Throws bad_input for a damaged or impossible record, or a log cut within a record.
   std::optional<Observation> next();
-  /// Takes the recorded decisions and wake-up times on the last observation into the state. Call
-  /// once after each observation. Throws bad_input if compare_decisions() was called and
-  /// `decisions` differ from the recorded ones.
+  /// Takes the recorded decisions and wake-up times on the last observation into the state and
+  /// announces these decisions to world(); `decisions` are only compared. Call once after each
+  /// observation. Throws bad_input if compare_decisions() was called and `decisions` differ from
+  /// the recorded ones (wake-up times are not compared).
   void check_decisions(const DecisionList& decisions);
 
   // ---- state at the end, valid after next() has returned nothing ----
@@ -81,8 +83,9 @@ class Past {
   std::set<Nanos> wakes_;
 };
 
-/// Returns the instant of the last call in the log at `path`; 0 without calls. Reads the whole log.
-/// Throws bad_input for a file that is not a log of a scenario, or is damaged.
+/// Returns the instant of the last call in the log at `path`; 0 without calls. Reads the whole log,
+/// which may lack a footer. Throws bad_input for a file that is not a log of a scenario, is
+/// damaged, or is cut within a record.
 Nanos log_end(const std::string& path);
 /// Returns the header of the log at `path`. Throws bad_input for a file that is not a log of a
 /// scenario.

@@ -38,7 +38,8 @@ std::string partial_log(const std::string& path);
 /// hashed text is "Configure{job 0: shares 13 13 1 13, step 12} applied".
 class DecisionTrace {
  public:
-  /// Adds a decision on the observation `seen`. Its id must be higher than all before.
+  /// Adds a decision on the observation `seen`. Its id must be higher than all before. Call after
+  /// add_observation() for `seen`.
   void add_decision(const Decision& decision, const Observation& seen);
   /// Adds the outcomes that an observation contains; ignores outcomes of decisions that were not
   /// added.
@@ -46,9 +47,10 @@ class DecisionTrace {
   /// Returns the hash as hex digits; a decision without an outcome is hashed as "open". No calls
   /// may follow.
   std::string finish_trace();
-  /// Writes the complete state.
+  /// Writes the complete state. Call before finish_trace().
   void save(ByteWriter& write) const;
-  /// Restores the state that save() has written.
+  /// Replaces the state by the state that save() has written. Throws an internal Error for other
+  /// bytes.
   void load(ByteReader& read);
 
  private:
@@ -112,8 +114,14 @@ class Recorder : public Backend {
 
   Capabilities capabilities() const override { return inner_.capabilities(); }
   const Cluster& cluster() const override { return inner_.cluster(); }
+  /// Begins `inner`, then empties the file and writes the header; after load(), which must happen
+  /// within the begin() of `inner`, the log continues without a new header.
   void begin(const Needs& needs) override;
+  /// Returns the observation of `inner`, whose telemetry is recorded at each first read; nothing at
+  /// the end. Without log and hashes, the observation of `inner` itself.
   std::optional<Observation> next() override;
+  /// Appends the record of the call, with the digest of the policy's state after the call, to log
+  /// and hashes, and then forwards the decisions to `inner`.
   void apply(const DecisionList& decisions) override;
 
   /// Writes all recorded bytes to the file, so that this process may fork.

@@ -21,8 +21,13 @@ namespace orrery {
 class CheapestGoodput : public Policy {
  public:
   Needs needs() const override;
+  /// `parameters`: CheapestGoodputParameters, or null for the defaults; absent fields have their
+  /// defaults. Throws an internal Error for another message type.
   void start(Context& context, const Cluster& cluster,
              const google::protobuf::Message* parameters) override;
+  /// Decides at RanksLost and JobHeld for a job with lost ranks and no pending assignment, or on
+  /// hold; at PartChanged for the jobs that wait, and for running jobs smaller than their first
+  /// placement, which return from the next step on. Waiting is no decision. Always rests.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
   void save(Archive& archive) const override;
   void load(const Archive& archive) override;
@@ -35,7 +40,8 @@ class CheapestGoodput : public Policy {
     std::optional<Standing> where;
     StateFrom state = StateFrom::none;
   };
-  /// Returns the possible ways, the cheapest first; never empty, because the job can always wait.
+  /// Returns the possible ways, the cheapest first, equally cheap ones in the order replacement,
+  /// restart, fewer, wait; never empty, because the job can always wait. `job` has lost ranks.
   /// `step_s`: duration of the newest steps in seconds; 0 if unknown: lost and later steps then
   /// cost nothing.
   static std::vector<Way> ways(const Observation& seen, const JobInfo& job, double step_s,

@@ -14,8 +14,13 @@ namespace orrery {
 class RecoverPolicy : public Policy {
  public:
   Needs needs() const override;
+  /// `parameters`: RecoverParameters, or null for replacement. Throws an internal Error for another
+  /// message type.
   void start(Context& context, const Cluster& cluster,
              const google::protobuf::Message* parameters) override;
+  /// Decides at RanksLost and JobHeld for a job with lost ranks and no pending assignment, or on
+  /// hold; at PartChanged for the jobs that wait for hardware. A job whose replicas are all lost
+  /// gets no decision to shrink. Always rests.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
   void save(Archive& archive) const override;
   void load(const Archive& archive) override;

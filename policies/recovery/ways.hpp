@@ -9,11 +9,12 @@
 namespace orrery {
 
 /// Returns the placement with all ranks: lost ranks stay on their GPUs if these are healthy;
-/// otherwise all ranks of their nodes move to free nodes, so that ranks that shared a node still
-/// share one. Nothing if too few GPUs are free.
+/// otherwise all ranks of their nodes move to nodes whose GPUs are all free, so that ranks that
+/// shared a node still share one. Nothing if too few such nodes exist.
 std::optional<Standing> whole_again(const Observation& seen, const JobInfo& job);
 /// Returns the placement without the lost replicas, if the job may run with that many GPUs; nothing
-/// if no replica is left, or if the others have no room for all micro-batches.
+/// if no replica is left, if the GPUs are fewer than JobSpec::least(), or if the others have no
+/// room for all micro-batches.
 std::optional<Standing> smaller(const JobInfo& job);
 /// Returns `home` if all of its GPUs are healthy and belong to no other job; nothing otherwise.
 std::optional<Standing> back_home(const Observation& seen, const JobInfo& job,

@@ -49,14 +49,15 @@ struct FuturesEnded {};
 /// The kChildDescriptor of a forked process leads to the parent. The parent does not return: it
 /// blocks until all futures have ended, passes the FutureEnd of each with its Report or Failure to
 /// `tell`, in the order of number and choice, and throws FuturesEnded. A future whose process died
-/// counts as a Failure.
+/// counts as a Failure. Call with one thread only. Throws an environment Error if no process can be
+/// created.
 Future begin_futures(const FuturesOrder& order,
                      const std::function<void(const WorkerMessage&)>& tell);
 
 /// Writes to each future of `all` with a report its metrics after the instant: completed steps,
 /// goodput if the fault-free step time is known, and, if the run completed, its end. `steps`:
-/// number of steps of the whole run. For example, 100 steps of 1 s without faults in 125 s are a
-/// goodput of 0.8.
+/// number of steps of the whole run. A future without a report gets nothing. The goodput is at most
+/// 1. For example, 100 steps of 1 s without faults in 125 s are a goodput of 0.8.
 void look_ahead(Step steps, FuturesReport& all);
 
 /// Policy that forwards to the policies of a run and lets other policies (heirs) take over during
@@ -70,9 +71,9 @@ class Succession : public Policy {
   explicit Succession(Policy& first, const PolicyStack& members)
       : current_(&first), members_(&members) {}
 
-  /// Lets `heirs` decide from the next observation on, which starts them; null: the policies stay.
-  /// Adds `decisions` to the next observation, after the decisions of the policies, with new ids.
-  /// Replaces heirs and decisions of a call before that observation.
+  /// Lets `heirs`, not started yet, decide from the next observation on, which starts them; null:
+  /// the policies stay. Adds `decisions` to the next observation, after the decisions of the
+  /// policies, with new ids. Replaces heirs and decisions of a call before that observation.
   void replace_policies(std::unique_ptr<PolicyStack> heirs, std::vector<Decision> decisions);
   /// Sets the function that receives the needs of the heirs, within observe(), before their first
   /// call.
@@ -83,6 +84,9 @@ class Succession : public Policy {
              const google::protobuf::Message* parameters) override {
     current_->start(context, cluster, parameters);
   }
+  /// Lets waiting heirs take over: starts them, loads the states of previous policies of the same
+  /// names, and reports their needs. Then calls the policies that decide and adds the decisions of
+  /// replace_policies(), once. Exceptions of the policies pass through.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
   void save(Archive& archive) const override { current_->save(archive); }
   void load(const Archive& archive) override { current_->load(archive); }

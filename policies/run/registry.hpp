@@ -47,7 +47,8 @@ void check_parameter(const Scenario& scenario, const ParameterSet& set, const Cl
 std::unique_ptr<PolicyStack> make_stack(const Scenario& scenario, const SourceMap& places);
 
 /// Returns the change that a text describes, for example "recover.how=shrink". Does not check the
-/// names. Throws a usage Error if the text is not POLICY.PARAMETER=VALUE.
+/// names, which end at the first "." and at the first "=" and may be empty. Throws a usage Error if
+/// the text is not POLICY.PARAMETER=VALUE.
 ParameterSet parameter_set(const std::string& text);
 
 /// Returns the policy of a job-level replay with its parameters: `placement` from the replay, then

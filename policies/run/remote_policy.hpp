@@ -36,12 +36,18 @@ class RemotePolicy : public Policy {
   /// `channel` must outlive the policy.
   explicit RemotePolicy(PolicyChannel& channel) : channel_(channel) {}
 
-  /// Sets the needs of the policy in the other process.
+  /// Sets the needs of the policy in the other process. Throws bad_input for an unknown kind.
   void set_needs(const NeedsRecord& needs) { needs_ = decode(needs); }
+  /// Returns the needs of the newest set_needs(); none before.
   Needs needs() const override { return needs_; }
+  /// Does nothing: the other process starts its policy.
   void start(Context&, const Cluster&, const google::protobuf::Message*) override {}
-  /// Throws bad_input if the policy in the other process failed, with the place if it is known.
+  /// Sends the observation, answers the requests for telemetry, blocks for the answer and adds its
+  /// decisions with new ids. If the policy in the other process failed, throws the error that the
+  /// other process reports, with the place if it is known, or bad_input with its text. Also throws
+  /// as the channel.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
+  /// Writes the state of the newest answer; empty before the first. load() does nothing.
   void save(Archive& archive) const override { archive = answer_.state(); }
 
  private:
@@ -54,14 +60,17 @@ class RemotePolicy : public Policy {
 /// Adapter that answers the questions of another process with a policy of this process.
 class PolicyAnswerer {
  public:
-  /// Starts `policy`, which must outlive this object, with the random generator that a run with the
-  /// seed `seed` passes to its policies.
+  /// Starts `policy`, which must outlive this object, without parameters (null), with the random
+  /// generator that a run with the seed `seed` passes to its policies. Exceptions of start() pass
+  /// through.
   PolicyAnswerer(Policy& policy, Cluster cluster, std::uint64_t seed);
 
   /// Returns the needs of the policy.
   NeedsRecord needs() const;
-  /// Returns the policy's answer. `fetch` gets telemetry from the process of the run. Exceptions of
-  /// the policy leave this function.
+  /// Calls the policy and returns its decisions and its saved state. Call once for each question,
+  /// in the order of the observations: the world of this object follows them. `fetch` gets
+  /// telemetry from the process of the run, once for each read. Exceptions of the policy and of
+  /// `fetch` leave this function; throws bad_input for an impossible observation.
   PolicyAnswer answer_question(const PolicyQuestion& asked,
                                const std::function<SamplesRead(const SamplesRead&)>& fetch);
 
@@ -79,7 +88,8 @@ std::string policy_failure(const std::exception& error);
 
 /// Returns the record of the error.
 Failure failure_record(const Error& error);
-/// Throws the error of the record.
+/// Throws the error of the record: bad_input with the place if the record has a file, else an Error
+/// of the record's kind; an unknown kind counts as internal.
 [[noreturn]] void throw_failure(const Failure& failure);
 
 /// Policy in a policy host, a child process that this object starts. start() starts the process, so
@@ -97,12 +107,18 @@ class HostPolicy : public Policy {
   HostPolicy(Program program, PolicyHostOrder order, std::function<bool()> interrupted = {});
   ~HostPolicy() override;
 
+  /// Returns the needs that the host has reported. Throws an internal Error before start().
   Needs needs() const override;
-  /// Starts the process. Throws the error that the host reports: bad_input for a file without a
-  /// policy, environment if the host cannot work on this machine.
+  /// Starts the process and blocks until it has made its policy; ends the process of an earlier
+  /// start(). Ignores the arguments: the order describes policy and cluster. Throws the error that
+  /// the host reports: bad_input for a file without a policy, environment if the host cannot work
+  /// on this machine.
   void start(Context& context, const Cluster& cluster,
              const google::protobuf::Message* parameters) override;
+  /// As RemotePolicy::observe(). Call after start(). Throws an environment Error if the process has
+  /// ended, and Interrupted.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
+  /// As RemotePolicy::save(). Call after start().
   void save(Archive& archive) const override;
 
  private:
@@ -114,8 +130,9 @@ class HostPolicy : public Policy {
 };
 
 /// Serves one policy on kChildDescriptor until the process that asks is gone; body of a policy
-/// host. `make_policy` returns the policy of the order. `failure_of` returns the record of an
-/// exception.
+/// host. `make_policy` returns the policy of the order. An exception of `make_policy` or of the
+/// policy ends the service and is sent to the asker as the record that `failure_of` returns; no
+/// std::exception leaves this function.
 void serve_policy(const std::function<std::unique_ptr<Policy>(const PolicyHostOrder&)>& make_policy,
                   const std::function<Failure(const std::exception&)>& failure_of);
 

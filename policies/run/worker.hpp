@@ -37,7 +37,8 @@ class RunBackend : public Backend {
   /// Publishes a decision that needs approval (mode approve) to operators other than the client
   /// that started the run.
   virtual void on_approval_request(const Decision& /*decision*/) {}
-  /// Returns the answers of those operators since the last call.
+  /// Returns the answers of those operators since the last call, without blocking; empty if none
+  /// arrived.
   virtual std::vector<Verdict> verdicts() { return {}; }
   /// Returns the file for the log, a decorator of `plain` or `plain` itself. A live run must not
   /// wait for a disk, so its file writes in the background.

@@ -13,12 +13,14 @@ namespace orrery {
 /// earliest_start() of 4 GPUs is 10 s.
 class Availability {
  public:
-  /// Sets the function to `free` GPUs from now on. Call before any other method.
+  /// Sets the function to `free` GPUs from `now` on, which drops all releases and reservations.
+  /// Call before any other method.
   void reset(Nanos now, std::uint32_t free);
-  /// Adds `gpus` free GPUs from `at` on; call in order of time, before reserve().
+  /// Adds `gpus` free GPUs from `at` on; an `at` before the newest release counts as the instant of
+  /// that release. Call in order of time, before reserve().
   void release(Nanos at, std::uint32_t gpus);
   /// Returns the first instant from `from` on, and not before the instant of reset(), at which
-  /// `gpus` are free for `duration`; kNever if none.
+  /// `gpus` are free for `duration`, after all reservations; kNever if none.
   Nanos earliest_start(std::uint32_t gpus, Nanos duration, Nanos from) const;
   /// Returns true if `gpus` are free for `duration` from `from` on; `from` must not precede the
   /// first instant.

@@ -10,9 +10,10 @@ namespace orrery {
 /// cursor waits.
 class FifoPolicy : public StrictQueue {
  public:
-  /// Writes the cursor.
+  /// Appends the cursor as a decimal number.
   void save(Archive& archive) const override;
-  /// Restores the cursor. Throws bad_input for bytes that save() has not written.
+  /// Restores the cursor; the queue itself is the job table. Throws bad_input for bytes that are
+  /// not one decimal number.
   void load(const Archive& archive) override;
 
  protected:

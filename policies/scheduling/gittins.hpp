@@ -24,11 +24,13 @@ namespace orrery {
 /// definition, because all sums are exact.
 class GittinsIndex {
  public:
-  /// Starts without ended jobs; the index rests on the newest `history` of them.
+  /// Starts without ended jobs; the index rests on the newest `history` of them. With a `history`
+  /// of 0 the index of every job is 0.
   explicit GittinsIndex(std::size_t history = 0) : history_(history) {}
-  /// Adds the service of an ended job, in GPU-seconds.
+  /// Adds the service of an ended job, in GPU-seconds, and forgets the oldest beyond `history`.
   void add_service(double took);
-  /// Returns the index of a job with service `had`, per GPU-second; 0 if no ended job took more.
+  /// Returns the index of a job with service `had`, per GPU-second; 0 if no remembered job took
+  /// more, also before the first add_service().
   double of(double had) const;
 
  private:

@@ -34,7 +34,7 @@ struct JobPlace {
 class JobLine {
  public:
   static constexpr Nanos kAnyEstimate = std::numeric_limits<Nanos>::max();
-  /// Position in a line; valid until the line changes.
+  /// Position in a line, at the first place if default-constructed; valid until the line changes.
   struct Cursor {
     std::size_t block = 0, at = 0;
   };
@@ -57,10 +57,12 @@ class JobLine {
     cursor.at = 0;
   }
   /// Moves the cursor to the first place at or behind it with an estimate of at most `most`, and
-  /// returns the place; null if none exists.
+  /// returns the place; null if none exists: the cursor is then behind the last place. The pointer
+  /// is valid until the line changes.
   const JobPlace* seek_place(Cursor& cursor, Nanos most) const;
-  /// Moves the cursor over the places at the cursor for which `is` holds. Precondition: places for
-  /// which `is` holds precede all others. Returns the number of skipped places.
+  /// Moves the cursor over the places at the cursor for which `is` holds, to the first other place
+  /// or behind the last. Precondition: places for which `is` holds precede all others. Returns the
+  /// number of skipped places.
   template <class Predicate>
   std::size_t skip_while(Cursor& cursor, const Predicate& is) const {
     std::size_t skipped = 0;
@@ -107,7 +109,7 @@ class JobLines {
   std::size_t size() const { return size_; }
   /// Returns a digest of the places, independent of their order: equal contents give equal digests.
   std::uint64_t digest() const { return digest_; }
-  /// Returns the lines by job size in GPUs; lines may be empty.
+  /// Returns the lines by job size in GPUs; a line stays, empty, after its last place is erased.
   const std::map<std::uint32_t, JobLine>& by_size() const { return lines_; }
 
  private:

@@ -25,22 +25,27 @@ struct ReplicaForecast {
 /// Speed filters of all ranks of a job.
 class JobWatch {
  public:
+  /// Constructs a watch of no job; call restore_from() before any other method.
   JobWatch() = default;
-  /// Starts watching a placed job at its current step, without measurements.
+  /// Starts watching a placed training job at its current step, without measurements.
   explicit JobWatch(const JobInfo& job);
 
-  /// Returns true if the job still has the same ranks on the same GPUs.
+  /// Returns true if the job still has the same ranks on the same GPUs, in the same layout.
   bool fits_job(const JobInfo& job) const;
-  /// Records the current step and shares of the job; other shares make earlier signals void. Call
+  /// Records the current step and shares of the job at `now`. Another step begins new means of the
+  /// signals and keeps those of the previous step; other shares make the kept signals void. Call
   /// before any sample of an instant, and only if fits_job().
   void follow_job(const JobInfo& job, Nanos now);
   /// Adds a sample. Ignores samples of other jobs and of GPUs without a rank, missing values,
-  /// absurd values, and values that an earlier sample has shown.
+  /// absurd values, signals measured before the current step was first seen, and micro-batch times
+  /// and progress that an earlier sample has shown. The first sample of a rank without a completed
+  /// micro-batch gives no time. In jobs without a pipeline, progress also shows that a rank is late
+  /// before its micro-batch ends.
   void add_sample(const RankSample& sample, Nanos now);
   void add_sample(const DeviceSample& sample, Nanos now);
   void add_sample(const LinkSample& sample, Nanos now);
-  /// Learns from the samples of an instant, and turns the signals of the current step into hints.
-  /// Call after the last sample of the instant.
+  /// Learns noise and signal weights from the samples since the last call, and turns the signals of
+  /// the current step into hints for all ranks. Call after the last sample of the instant.
   void learn_from_samples();
 
   /// Returns true if one of the slowest ranks is slower than expected, beyond noise; ranks that
@@ -52,14 +57,16 @@ class JobWatch {
   /// Returns the forecast of each replica for step `target`, by replica; `known` is false without a
   /// measurement.
   std::vector<ReplicaForecast> forecast(Step target) const;
-  /// Returns true if only a lower bound of this rank is known and the current step still has time
-  /// for its first micro-batch to end, because other ranks are working too.
+  /// Returns true if only a lower bound of this rank's time is known (SpeedFilter::is_bounded) and
+  /// a rank of another replica still has more than one micro-batch of the current step to do, so
+  /// that the time may become known in this step. `rank` must be below ranks().
   bool knows_more_soon(std::uint32_t rank) const;
   /// Returns true if every measured rank has measurements of `steps` steps and none is in doubt;
   /// false if no rank was measured.
   bool has_measured(std::uint64_t steps) const;
   /// Returns true if the log time of a measured rank changes by more than `change` until `target`
-  /// and its slope exceeds its uncertainty by `confidence` standard deviations.
+  /// and its slope exceeds its uncertainty by `confidence` standard deviations; false if no rank
+  /// was measured, and for a `target` up to the current step.
   bool is_drifting(Step target, double change, double confidence) const;
 
   /// Writes every field, in a fixed order, to a ByteWriter, or reads it from a ByteReader. For
@@ -73,7 +80,8 @@ class JobWatch {
     SignalModel::fields(self.signals_, archive);
     for (auto& rank : self.ranks_) Rank::fields(rank, archive);
   }
-  /// Reads the state of a job with `ranks` ranks that fields() has written.
+  /// Reads the state of a job with `ranks` ranks that fields() has written, in place of the present
+  /// state. Throws as ByteReader for too few bytes.
   template <class Archive>
   void restore_from(Archive& archive, std::size_t ranks) {
     ranks_.assign(ranks, {});

@@ -28,13 +28,21 @@ class PredictiveRebalance : public Policy {
   /// Constructs a policy with default parameters.
   PredictiveRebalance();
 
+  /// Returns Configure, the setting Shares, and the tick of the parameters.
   Needs needs() const override;
-  /// `parameters`: PredictiveRebalanceParameters, or null for the defaults of all fields.
+  /// Forgets all jobs. `parameters`: PredictiveRebalanceParameters, or null for the defaults of all
+  /// fields; throws an internal Error for another message type.
   void start(Context& context, const Cluster& cluster,
              const google::protobuf::Message* parameters) override;
+  /// Follows the running training jobs with at least two replicas and no lost rank; a job that
+  /// changes its ranks or GPUs starts without measurements. Reads samples at ticks and at
+  /// StepsDone; of a job with more than 1,024 ranks at a mere tick only a summary, unless it is a
+  /// surprise. Decides at most one Configure of Shares for a job, from the first step that a shift
+  /// can reach on. Rests if for every job no decision was made, is cooling down, or is likely.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
   void save(Archive& archive) const override;
   void load(const Archive& archive) override;
+  /// Returns false if the last observe() read no samples and began or ended to follow no job.
   bool has_changed() const override { return changed_; }
 
  private:

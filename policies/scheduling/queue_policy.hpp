@@ -15,12 +15,18 @@ namespace orrery {
 /// remove_job() and then dispatch_jobs() once.
 class QueuePolicy : public Policy {
  public:
+  /// Returns the action Assign, without settings and ticks.
   Needs needs() const override;
-  /// Creates the placer. Throws bad_input for an unknown placement, an internal Error without
-  /// parameters.
+  /// Creates the placer that the parameter `placement` names. Throws bad_input for an unknown
+  /// placement, an internal Error without parameters or without the parameter `placement`. An
+  /// override also reads its own parameters and throws std::bad_cast for another message type.
   void start(Context& context, const Cluster& cluster,
              const google::protobuf::Message* parameters) override;
-  /// Follows the events, makes a pass if one is due, and always rests.
+  /// Follows the events, makes at most one pass, and always rests. A pass is due after a
+  /// submission, an end, a stop of a job (unless the policy itself has given its GPUs away at this
+  /// instant), a change of a part, at an instant that the policy has requested, and when the queue
+  /// is rebuilt: at the first call after load(), and at a decision that was rejected or has
+  /// expired.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) final;
   /// Ignores the bytes, and rebuilds the queue from the job table at the next observation. State of
   /// a subclass that follows neither from jobs nor from events is lost.

@@ -31,13 +31,15 @@ class SignalModel {
   SignalModel();
 
   /// Returns the hint for a change of one rank's signals against the previous step, minus the
-  /// median of all ranks.
+  /// median of all ranks. Parts of the change within the noise of their signal have no effect: mean
+  /// and variance are 0 if all parts are.
   Hint hint(const SignalVector& change) const;
   /// Adds an observation: a change of signals came with a surprise of `error` where a variance of
   /// `variance` was expected. Takes effect at the next update_weights(), so the order of the ranks
   /// does not matter.
   void add_surprise(const SignalVector& change, double error, double variance);
-  /// Updates the weights with the observations since the last call; no effect without any.
+  /// Updates the weights, the noise of the signals and the trust in hints with the observations
+  /// since the last call, and removes these observations; no effect without any.
   void update_weights();
 
   /// Returns the weights of the signals.

@@ -23,10 +23,12 @@ struct JobNoise {
   /// Starts with a deviation of 2% of both kinds.
   explicit JobNoise(std::size_t ranks = 1);
 
-  /// Adds the mean of a step, which was `surprise` off where a variance of `expected` was due.
-  /// Takes effect at the next update_noise(), so the order of the ranks does not matter.
+  /// Adds the mean of a step, which was `surprise` off where a variance of `expected` > 0 was due;
+  /// surprises beyond two deviations count as two. Takes effect at the next update_noise(), so the
+  /// order of the ranks does not matter.
   void learn_step(double surprise, double expected);
-  /// Adds `count` samples of one step with variance `scatter` around their mean.
+  /// Adds `count` samples of one step with variance `scatter` around their mean; a single sample
+  /// shows no variance and has no effect. Takes effect at the next update_noise().
   void learn_samples(double scatter, double count);
   /// Updates the variances with the observations since the last call; no effect without any.
   void update_noise();
@@ -65,15 +67,18 @@ class SpeedFilter {
   };
 
   /// Ends the current step and begins `step`: the measurements so far update the state and are
-  /// given to `noise`, and the trend is carried over. No effect unless `step` is later than the
-  /// current step. Returns the surprise of the ended step; nothing if it had no measurements.
+  /// given to `noise`, and the trend is carried over. Before the first measurement it only sets the
+  /// step; later it has no effect, and returns nothing, unless `step` is later than the current
+  /// step. Returns the surprise of the ended step; nothing if it had no measurements.
   std::optional<Surprise> advance_to(Step step, JobNoise& noise);
   /// Adds the duration of a micro-batch of the current step in seconds (finite, > 0). An outlier
-  /// counts only if the next outlier is on the same side: then both are a jump.
+  /// counts only if the next outlier is on the same side and no other measurement comes between:
+  /// then both are a jump, which replaces the measurements of the step. A measurement that counts
+  /// ends the doubt of at_least(). `noise` is only read.
   void add_measurement(double seconds, JobNoise& noise);
   /// Records that a micro-batch of `step` takes at least `seconds`, because it has not ended yet.
   /// No effect before the first measurement, for an earlier step, or unless it contradicts the
-  /// prediction; the next measurement replaces it.
+  /// prediction; the next measurement that counts replaces it.
   void at_least(Step step, double seconds, const JobNoise& noise);
   /// Sets the hint from other signals: the log time changes by `mean` at `step`, with this
   /// variance. Replaces an earlier hint for the current or for a later step; ignored for an earlier
@@ -91,8 +96,9 @@ class SpeedFilter {
   /// Returns true if an outlier or a late micro-batch waits for confirmation.
   bool is_doubtful() const { return held_count_ > 0 || is_bounded(); }
 
-  /// Returns the prediction for `target`, with the trend carried from the current step.
-  /// Precondition: is_known().
+  /// Returns the prediction for `target`, with hints and the trend carried from the current step;
+  /// for a `target` before the current step, the prediction for the current step. A late
+  /// micro-batch of a step up to `target` is a lower bound. Precondition: is_known().
   Prediction predict_step(Step target, const JobNoise& noise) const;
   /// Returns the trend; zeros before the first measurement.
   Trend trend(const JobNoise& noise) const;

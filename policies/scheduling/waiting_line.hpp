@@ -27,8 +27,8 @@ class QueueWalk {
     }
   }
   /// Returns the next job whose estimate is at most `longest(its GPUs)`; kNone as the limit means
-  /// no job of that size; nothing if no such job is left. A job whose estimate was once too long is
-  /// skipped for good.
+  /// no job of that size now; nothing if no such job is left. The walk moves behind the returned
+  /// job and never returns it again. A job whose estimate was once too long is skipped for good.
   template <class Longest>
   std::optional<Stop> next(const Longest& longest) {
     Lane* first = nullptr;
