@@ -58,7 +58,8 @@ const TunerRule* find_tuner_rule(const TunerTable& table, std::uint64_t call,
                                  std::uint32_t ranks);
 
 /// Makes `rule` the cheapest entry of NCCL's cost table (row-major, algorithms by protocols), if
-/// NCCL supports it (entries below 0 are unsupported). Returns true if NCCL does; returns false for
+/// NCCL supports it (entries below 0 are unsupported): sets its cost to 0. Returns true if NCCL
+/// does; returns false, without a change, if not, if the table lacks the algorithm, and for
 /// `automatic`. Without a protocol, the cheapest supported one of the algorithm is preferred.
 bool prefer(const TunerRule& rule, std::span<float> costs, int protocols);
 

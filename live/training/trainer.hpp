@@ -61,16 +61,19 @@ class Trainer {
   StepReport abandoned_report() const;
   /// Shares the state over a new fabric: ranks without state, if any, receive the state of rank
   /// `source`; a sharded state is distributed again. `current`: this rank has the current state.
-  /// All ranks of the fabric call it with the same `source` (a rank of the fabric), `newcomers` and
-  /// `keepers`. Without a sharded state and without newcomers nothing is sent. Throws FabricBroken,
-  /// StateLost if a part of a sharded state is lost, and like apply().
+  /// Call after set_fabric(), on all ranks of the fabric, with the same `source` (a rank of the
+  /// fabric), `newcomers` and `keepers`; blocks until this rank has its state. Without a sharded
+  /// state and without newcomers nothing is sent. Throws FabricBroken, StateLost if a part of a
+  /// sharded state is lost, and like apply().
   void share_state(std::uint32_t source, bool newcomers, bool current,
                    const ShardedOptimizer::Keepers& keepers);
   /// Returns a copy of the state of some parameters (see Device); with a sharded state, of those
-  /// that this rank holds. Throws like apply().
+  /// that this rank holds. Throws like apply(), and an internal Error for a range beyond the model
+  /// or the held state.
   TrainingState part(const Range& range) const;
-  /// Sets parameters and optimizer state; a sharded state is cut at the next share_state(), which
-  /// must come before run_step(). Throws an internal Error for a state of another model.
+  /// Sets parameters and optimizer state, and accepts the result as the undamaged state. With a
+  /// sharded optimizer this rank holds the whole state until the next share_state(). Throws an
+  /// internal Error for a state of another model.
   void restore_state(const TrainingState& whole);
 
   /// Returns the progress of the current step, or of the last one between two steps, with the bytes
@@ -84,7 +87,7 @@ class Trainer {
 
  private:
   /// Instants of the current step.
-  struct Marks;  // instants of the step under way
+  struct Marks;
   double compute_gradient(const StepPlan& plan, const Share& share, Marks& marks,
                           StepReport& report);
   void start_exchange(const StepPlan& plan);

@@ -43,7 +43,8 @@ std::string scenario_hash(const Scenario& scenario);
 
 /// Returns the time of one step when all replicas end together as nearly as whole micro-batches
 /// allow, for given replica speeds: min over assignments of max(n_i x cost / speed_i), in units of
-/// `cost`. Throws an internal Error without replicas or for a speed that is not positive.
+/// `cost`. Returns 0 without micro-batches. Throws an internal Error without replicas or for a
+/// speed that is not positive.
 double ideal_makespan(const std::vector<double>& speeds, std::uint32_t micro_batches, double cost);
 
 }  // namespace orrery

@@ -49,7 +49,8 @@ class PlanBase {
   /// it before any other use.
   FlowCounter& counter() { return counter_; }
 
-  /// Returns the links of a flow of all replicas, by the flow's number.
+  /// Returns the links of a flow of all replicas, by the flow's number, which another method has
+  /// returned. Valid as long as this object, as the other returned references unless noted.
   const std::vector<LinkLoad>& links(std::uint32_t flow);
   /// Returns the flow number of the transfers of all replicas and members between two neighbouring
   /// stages. With two stages each is both the next and the previous one: activations and gradients

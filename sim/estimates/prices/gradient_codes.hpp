@@ -42,7 +42,7 @@ bool summed_in_whole_numbers(const Scenario& scenario);
 class GradientCodes {
  public:
   /// Reads the gradient classes of `job`, which must be resolved. `plain_bytes`: bytes of a
-  /// gradient value that no code covers; 0: those of the job.
+  /// gradient value that no code covers; 0: those of the job. No rules apply until set_rules().
   GradientCodes(const Job& job, double plain_bytes, const CodecSpeeds& speeds);
 
   /// Replaces the rules; later calls of coded_all_reduce() use them.

@@ -47,11 +47,13 @@ class TraceCommunications {
   /// reached.
   bool is_over(ClassOp receive) const { return all_[number_of(receive)].over; }
   /// Records that a send or a collective has been reached; after the last member, marks the classes
-  /// of the communication at the owner. Call once per operation.
+  /// of the communication at the owner, and starts nothing: start_next() does. Call once per
+  /// operation.
   void record_reached(ClassOp at);
   /// Starts the communication whose turn it is in a class, if all classes that begin it are free; a
-  /// later one does not overtake it. The owner gets account_class(), and mark_class() and
-  /// on_op_end() at the end, which may be within this call.
+  /// later one does not overtake it. Does nothing if the class is busy or has no communication that
+  /// all members have reached. The owner gets account_class(), and mark_class() and on_op_end() at
+  /// the end, which may be within this call; after an end outside of this call also process_ends().
   void start_next(std::uint32_t of_class);
 
   /// Returns, for a communication that never began or never ended, a member that waits and a member
