@@ -15,10 +15,11 @@ struct Comparison {
   std::string name;
   Report predicted = {}, measured = {};
 
-  /// Returns the relative error of the predicted median step time: predicted / measured - 1. For
-  /// example, 0.05 means that the prediction is 5% too long.
+  /// Returns the relative error of the predicted median step time: predicted / measured - 1. The
+  /// measured time must not be 0. For example, 0.05 means that the prediction is 5% too long.
   double error() const;
-  /// Returns a quantile of the live run's step times; 0 if it has none. `share`: 0.1, 0.5, 0.9, ...
+  /// Returns a quantile of the live run's step times, in seconds: the time of the nearest rank,
+  /// without interpolation; 0 if it has none. `share`: from 0 to 1, for example 0.9.
   double quantile(double share) const;
   /// Returns true if the absolute error is at most `tolerance`.
   bool is_within(double tolerance) const;

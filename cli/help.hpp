@@ -18,7 +18,8 @@ std::size_t help_width();
 /// Returns the formatter of help texts, which wraps at words. `width`: columns of a line.
 std::shared_ptr<CLI::FormatterBase> help_formatter(std::size_t width);
 
-/// Adds example command lines to the end of the help of `command`, before its footer.
+/// Adds example command lines to the end of the help of `command`, before its footer and earlier
+/// examples.
 void add_examples(CLI::App& command, std::initializer_list<const char*> lines);
 
 /// Adds the subcommand `help`: `orrery help COMMAND` prints the help of a command, like --help.

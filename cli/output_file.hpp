@@ -18,8 +18,9 @@ class OutputFile {
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
-  /// Writes the text and gives the file its name. Call once. Throws an environment Error if the
-  /// text cannot be written; a file written in place may then be incomplete.
+  /// Writes the text and gives the file its name, in place of an existing file. Call once. Throws
+  /// an environment Error if the text cannot be written; an existing file then stays, but a file
+  /// written in place may be incomplete.
   void write_and_rename(const std::string& text);
 
  private:

@@ -16,7 +16,8 @@
 
 namespace orrery::cli {
 
-/// Declares --policy; `given` receives the policies in the order of the command line.
+/// Declares --policy; `given` receives the policies in the order of the command line, and must
+/// outlive the parsing.
 void add_policy_option(CLI::App& command, std::vector<std::string>& given);
 
 /// Replaces the policies of the run by `given`, unless `given` is empty. Returns the policy that
@@ -25,7 +26,8 @@ void add_policy_option(CLI::App& command, std::vector<std::string>& given);
 /// read.
 std::unique_ptr<Policy> choose_policies(const std::vector<std::string>& given, RunRequest& request);
 
-/// Returns the policies of `given` for the replay of a log. Throws as choose_policies().
+/// Returns the policies of `given` for the replay of a log, not started; the policy `static` if
+/// `given` is empty. Throws as choose_policies().
 std::unique_ptr<Policy> log_policies(const std::vector<std::string>& given,
                                      const LogHeader& header);
 

@@ -21,8 +21,9 @@ class PriceServer {
  public:
   explicit PriceServer(estimates::OperatorPrices& prices) : prices_(prices) {}
 
-  /// Returns the answer to one question. The message {"report": "TEXT"} has an empty answer; its
-  /// text is kept.
+  /// Returns the answer to one question as JSON text. The message {"report": "TEXT"} has the answer
+  /// {}; its text replaces report(). An invalid question has an answer with "error" and changes
+  /// nothing; no Error leaves this function.
   std::string answer_question(const std::string& question);
 
   /// Returns the text of the last report; empty if none arrived.
@@ -33,7 +34,8 @@ class PriceServer {
   std::string report_;
 };
 
-/// Answers the questions that arrive on a descriptor until the other side closes it.
+/// Answers the questions that arrive on a socket (read_message()), one after the other, and returns
+/// when the other side closes it. Throws an internal Error for a torn message.
 void serve_prices(PriceServer& server, int descriptor);
 
 }  // namespace orrery::cli

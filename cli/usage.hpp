@@ -31,7 +31,8 @@ std::vector<std::string> choices_of(const CLI::Option& option);
 /// Restricts the values of an option to the whole numbers from `least` to `most`. Returns the
 /// option.
 CLI::Option& whole_number(CLI::Option& option, std::int64_t least, std::int64_t most);
-/// Restricts the values of an option to the numbers from `least` to `most`. Returns the option.
+/// Restricts the values of an option to the numbers from `least` to `most`; NaN is refused. Returns
+/// the option.
 CLI::Option& number(CLI::Option& option, double least, double most);
 
 }  // namespace orrery::cli

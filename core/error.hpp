@@ -31,10 +31,12 @@ struct SourcePlace {
 /// Exception of all programs, with kind, message and place.
 class Error : public std::exception {
  public:
-  Error(ErrorKind kind, std::string message);
+  Error(ErrorKind kind, std::string message);     ///< an error without a place
   Error(SourcePlace place, std::string message);  ///< a bad_input error with its place
 
-  /// Returns the complete text for the user: place, message, and the line with a caret.
+  /// Returns the complete text for the user: place, message, and the line with a caret; without a
+  /// place "error: " and the message. Control characters of the line become '?'. Valid as long as
+  /// the error.
   const char* what() const noexcept override { return rendered_.c_str(); }
   /// Returns the kind, whose value is the exit code.
   ErrorKind kind() const { return kind_; }

@@ -61,10 +61,11 @@ class ChildProcess {
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 
-  pid_t pid() const { return pid_; }
+  pid_t pid() const { return pid_; }  ///< valid also after the child is reaped; -1: moved-from
   int channel() const { return channel_; }  ///< this process's end of the socket pair; -1: closed
   void close_channel();  ///< a second call does nothing
-  /// Sends signal `number`; does nothing if this handle has reaped the child.
+  /// Sends signal `number`, without waiting for its effect; does nothing if this handle has reaped
+  /// the child. Errors of the system are ignored.
   void signal(int number);
   /// Blocks until the child ends, and reaps it. Later calls return the same status. Returns exit
   /// code 255 if other code has reaped the child.
@@ -72,10 +73,11 @@ class ChildProcess {
   /// Reaps the child if it has ended and returns its status, without blocking; returns nothing
   /// while the child runs, and also if other code has reaped the child.
   std::optional<ExitStatus> exit_status();
-  /// Returns true if the child has ended; does not reap the child.
+  /// Returns true if the child has ended, or other code has reaped it; does not reap the child.
   bool has_ended() const;
-  /// Blocks until the child ends, for at most `timeout`, and reaps the child. Returns nothing if
-  /// the child still runs.
+  /// Blocks until the child ends, for about `timeout` at most, and reaps the child. Returns its
+  /// status; nothing if the child still runs, or if other code has reaped the child. A timeout of 0
+  /// does not block.
   std::optional<ExitStatus> wait_for(std::chrono::milliseconds timeout);
 
  private:

@@ -7,7 +7,8 @@
 
 namespace orrery {
 
-/// Incremental SHA-256.
+/// Incremental SHA-256, of no bytes at first. A moved-from object may only be destroyed or assigned
+/// to.
 class Sha256 {
  public:
   Sha256();
@@ -21,7 +22,9 @@ class Sha256 {
   std::string hex() const;
   /// Returns the state as bytes for restore_state() of the same build, in another process.
   std::string state() const;
-  /// Replaces the state. Throws an internal Error if `state` does not come from state().
+  /// Replaces the state, so that all bytes so far are those hashed at state(). Throws an internal
+  /// Error for a `state` of another size or with an impossible fill; the object must then not be
+  /// used.
   void restore_state(std::string_view state);
 
  private:

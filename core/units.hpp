@@ -49,14 +49,16 @@ enum class Dimension { none, time, data, data_rate, flop_rate, power, money, mon
 
 /// Returns the value of `text` ("50 ms") in SI base units; nothing if the number or the unit is not
 /// of `dimension`. Bits become bytes; k, M, G, T are powers of 1000, Ki, Mi, Gi, Ti of 1024. A unit
-/// is required ("50" alone is not a time), except for Dimension::none, which has no unit.
+/// is required ("50" alone is not a time), at most one space may precede it, and Dimension::none
+/// has no unit. Negative numbers are accepted; an infinite number, or any other character, is not.
 std::optional<double> parse_quantity(std::string_view text, Dimension dimension);
 
 /// Returns a valid text for error messages: "50 ms" for time, "400 Gbps" for data_rate.
 std::string_view example_of(Dimension dimension);
 
-/// Returns a quantity in SI base units as a text for people, with three significant digits. For
-/// example, format_quantity(5e10, Dimension::data_rate) returns "50.0 GB/s".
+/// Returns a quantity in SI base units as a text for people, with three significant digits, in the
+/// largest unit that does not exceed the value (times in at most s, sizes in powers of 1000, shares
+/// in %). For example, format_quantity(5e10, Dimension::data_rate) returns "50.0 GB/s".
 std::string format_quantity(double value, Dimension dimension);
 
 }  // namespace orrery

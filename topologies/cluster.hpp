@@ -95,7 +95,9 @@ class Cluster {
 
   std::uint32_t gpus() const { return shape_.nodes * shape_.gpus_per_node; }
   std::uint32_t nodes() const { return shape_.nodes; }
-  std::uint32_t units() const;  ///< scalable units; the last one may be incomplete
+  /// Returns the number of scalable units, of which the last may be incomplete; 1 outside of
+  /// fat-trees.
+  std::uint32_t units() const;
   std::uint32_t rails() const { return shape_.nics_per_node; }
   /// Numbers of switches of both tiers, in all planes, and of paths between two leaves; all 0
   /// outside of fat-trees.
@@ -146,7 +148,8 @@ class Cluster {
   /// nodes: one flow, one path; or the link that represents all spines). In a ring the shorter way,
   /// onward if both are equal.
   void route(GpuId from, GpuId to, std::vector<LinkId>& out) const;
-  /// Returns the latency of a small message between two GPUs; 0 for the same GPU.
+  /// Returns the latency of a small message between two GPUs, without the transfer of its bytes; 0
+  /// for the same GPU.
   Seconds latency(GpuId from, GpuId to) const;
 
  private:

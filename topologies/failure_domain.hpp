@@ -26,8 +26,8 @@ FailureDomain failure_domain(const Cluster& cluster, GpuId gpu);
 /// is in another rack if no rack has more than half of the members; else in another node if no node
 /// has; else in another node for as many members as possible. Within these limits holders are as
 /// far away as possible, so that the loss of neighbours loses no state; with an even number of
-/// members, pairs hold each other's copies. A single member holds its own copy. For example, 4
-/// members on 2 nodes give {2, 3, 0, 1}.
+/// members, pairs hold each other's copies. A single member holds its own copy; the result is empty
+/// without members. For example, 4 members on 2 nodes give {2, 3, 0, 1}.
 std::vector<std::uint32_t> copy_keepers(std::span<const FailureDomain> members);
 
 }  // namespace orrery

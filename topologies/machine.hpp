@@ -18,7 +18,8 @@ MachineProfile load_machine(const std::string& path);
 /// profile has no links.
 const RankLinks& links_among(const MachineProfile& machine, std::uint32_t ranks);
 
-/// Returns a resolved topology of `ranks` such ranks, with the links of links_among().
+/// Returns a resolved topology of `ranks` such ranks, with the links of links_among(). Throws as
+/// links_among().
 Topology machine_topology(const MachineProfile& machine, std::uint32_t ranks);
 
 }  // namespace orrery

@@ -43,7 +43,8 @@ std::uint32_t count_of(const Cluster& cluster, PartKind kind);
 std::vector<LinkId> links_of(const Cluster& cluster, Part part);
 /// Returns the fraction of these links that is lost with the part; 1 for most kinds.
 double share_of(const Cluster& cluster, PartKind kind);
-/// Returns the GPUs that are lost with the part: a GPU itself, all of a node, none of others.
+/// Returns the GPUs that are lost with the part, ascending: a GPU itself, all of a node, none of
+/// others. The index must be below count_of().
 std::vector<GpuId> gpus_of(const Cluster& cluster, Part part);
 
 }  // namespace orrery

@@ -18,6 +18,7 @@ class Problems {
  public:
   /// Exception of add(): the collection has reached its limit.
   struct Full {};
+  /// Constructs an empty collection; `limit` must be at least 1.
   explicit Problems(std::size_t limit) : limit_(limit) {}
 
   /// Appends a problem. Throws Full if the collection then has `limit` problems.
@@ -25,6 +26,7 @@ class Problems {
     found_.push_back(std::move(problem));
     if (found_.size() >= limit_) throw Full{};
   }
+  /// Returns the problems in the order of add(), that of the throwing call included.
   const std::vector<Error>& found() const { return found_; }
 
  private:

@@ -29,7 +29,9 @@ class SourceMap {
   /// from 1.
   void add(std::string path, int line, int column);
   /// Records that set_field() replaced the value at `path`: place_of() then returns a place in
-  /// "path=value" of `origin` (such as "--set") instead of a place in the text.
+  /// "path=value" of `origin` (such as "--set") instead of a place in the text, also for values
+  /// inside of `path` that have no place of their own. A later override of the same path replaces
+  /// this one.
   void add_override(std::string_view path, std::string_view value, std::string origin);
   /// Returns the place of the value at `path`, or of the nearest value that encloses it; the begin
   /// of the text if the map has no such place.
@@ -60,15 +62,17 @@ SourceMap load_yaml(std::string_view text, const std::string& file,
 SourceMap load_yaml_file(const std::string& path, google::protobuf::Message& message);
 
 /// Loads the valid values of `text` into `message` (cleared first) and returns all problems, at
-/// most `limit`; empty if the text is valid. A syntax error is the only problem of its text.
+/// most `limit` (at least 1); empty if the text is valid. A syntax error is the only problem of its
+/// text.
 std::vector<Error> check_yaml(std::string_view text, const std::string& file,
                               google::protobuf::Message& message, std::size_t limit = 100);
 
 /// Sets one field by its path ("job.layout.data", "faults[0].slow",
-/// "policies[0].parameters.late_threshold") from its text, by the same rules as load_yaml.
-/// The text of a list or map is YAML and replaces the old value. `origin` names the override in
+/// "policies[0].parameters.late_threshold") from its text, by the same rules as load_yaml. The text
+/// of a list or map is YAML and replaces the old value. Creates the absent messages on the path,
+/// and leaves them if it throws; an entry of a list must exist. `origin` names the override in
 /// messages, such as "--set". Throws bad_input if the path does not exist or the text is not a
-/// valid value; a list or map is then left empty or partly set.
+/// valid value; a single value is then unchanged, a list or map empty or partly set.
 void set_field(google::protobuf::Message& message, std::string_view path, std::string_view text,
                const std::string& origin);
 

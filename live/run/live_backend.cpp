@@ -216,7 +216,7 @@ void LiveBackend::apply_orders() {
 }
 
 void LiveBackend::apply(const DecisionList& decisions) {
-  ticks_.rest(decisions.is_resting());
+  ticks_.set_resting(decisions.is_resting());
   replay_.world().begin_batch();
   if (replay_.is_replaying()) {
     replay_.record_answer(decisions);

@@ -115,10 +115,10 @@ class HostPolicy : public Policy {
   /// on this machine.
   void start(Context& context, const Cluster& cluster,
              const google::protobuf::Message* parameters) override;
-  /// As RemotePolicy::observe(). Call after start(). Throws an environment Error if the process has
-  /// ended, and Interrupted.
+  /// Forwards the call as RemotePolicy::observe(). Call after start(). Throws an environment Error
+  /// if the process has ended, and Interrupted.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
-  /// As RemotePolicy::save(). Call after start().
+  /// Writes the state as RemotePolicy::save(). Call after start().
   void save(Archive& archive) const override;
 
  private:

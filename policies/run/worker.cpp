@@ -275,8 +275,8 @@ void go_on_from(const RunRequest& request, std::unique_ptr<Past> past, Successio
 }
 
 /// Prepares the process of a future at the instant of the fork.
-RunBackend::GoingOn go_on(const Future& future, const Scenario& scenario, Succession& policy,
-                          Recorder& recorder) {
+RunBackend::Continuation go_on(const Future& future, const Scenario& scenario, Succession& policy,
+                               Recorder& recorder) {
   if (!future.is_unforked()) recorder.release_log();
   if (future.has_difference()) {
     std::vector<Decision> given;
@@ -420,7 +420,7 @@ int fail(const Error& error) {
 
 }  // namespace
 
-void RunBackend::branch_at(Nanos, std::function<GoingOn()>) {
+void RunBackend::branch_at(Nanos, std::function<Continuation()>) {
   throw Error(ErrorKind::bad_input, "futures: expected a simulated scenario with a job");
 }
 

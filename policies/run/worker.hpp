@@ -62,15 +62,16 @@ class RunBackend : public Backend {
   virtual void remember_by(Memory /*memory*/) {}
 
   /// Conditions under which a process continues after an instant at which a run may fork
-  /// (futures.hpp).
-  struct GoingOn {
+  /// (futures.hpp): result of the function that branch_at() receives.
+  struct Continuation {
     std::optional<std::uint64_t> seed = {};  ///< seed of later randomness; nothing: unchanged
     bool ask = false;                        ///< true: the policies are called at the instant
   };
   /// Sets the instant `at` at which the run may fork. The backend calls `branch` once, before
-  /// anything that happens at `at` or later, and continues as its result says. Throws bad_input if
+  /// anything that happens at `at` or later, and continues as its result says; never, if the run
+  /// ends before. An exception of `branch` leaves next(). Call before begin(). Throws bad_input if
   /// the run cannot fork.
-  virtual void branch_at(Nanos at, std::function<GoingOn()> branch);
+  virtual void branch_at(Nanos at, std::function<Continuation()> branch);
   /// Makes the backend show the recorded observations of `past` first and then continue the
   /// recorded run. Called before the first next(). The backend calls `hand_over` once, at the end
   /// of the recorded observations, and calls the policies at that instant if the result is true.
@@ -98,7 +99,8 @@ class WorkerDied : public Error {
 class HostMeter {
  public:
   HostMeter() : began_(std::chrono::steady_clock::now()) {}
-  /// Writes wall time and CPU time in seconds and peak memory in bytes.
+  /// Writes wall time and CPU time so far in seconds and peak memory in bytes; may be called
+  /// repeatedly.
   void fill(HostUse& host) const;
 
  private:

@@ -90,7 +90,7 @@ void TrainingBooks::fill_memory(Report& report) const {
 void TrainingBooks::fill_faults(const estimates::FaultPlan& faults, Step step, Nanos now,
                                 Report& report) const {
   report.set_faults_injected(faults.begun_count(step, now));
-  faults.count(step, started_.value_or(0), now, report);
+  faults.append_fault_counts(step, started_.value_or(0), now, report);
 }
 
 void TrainingBooks::fill(JobOutcome& outcome, bool failed, const std::string& cause) const {

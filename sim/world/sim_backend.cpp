@@ -28,11 +28,11 @@ void SimBackend::begin(const Needs& needs) {
   for (const auto& model : models_) model->prepare_job(needs);
 }
 
-void SimBackend::branch_at(Nanos at, std::function<GoingOn()> branch) {
+void SimBackend::branch_at(Nanos at, std::function<Continuation()> branch) {
   for (const auto& model : models_) model->set_milestones(milestones_);
   milestones_.add_milestone(at, [this, at, branch = std::move(branch)] {
     branches_at_ = at;
-    const GoingOn on = branch();
+    const Continuation on = branch();
     branches_at_ = 0;
     for (const auto& model : models_) {
       if (on.seed) model->reseed_noise(at, *on.seed);

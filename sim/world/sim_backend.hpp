@@ -53,7 +53,7 @@ class SimBackend : public RunBackend, private Carrier {
   /// one model must have been added.
   void fill(Report& report) override;
   /// Throws bad_input if a model is an execution trace.
-  void branch_at(Nanos at, std::function<GoingOn()> branch) override;
+  void branch_at(Nanos at, std::function<Continuation()> branch) override;
   /// Throws bad_input if the world has several models or an execution trace; a log with calls that
   /// is continued by recorded jobs throws in next(), at the end of the log.
   void continue_from(std::unique_ptr<Past> past, std::function<bool()> hand_over) override;

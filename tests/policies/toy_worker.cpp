@@ -32,14 +32,14 @@ class Misbehaving : public toy::ToyBackend {
         how_(request.fabric()),
         progress_(std::move(progress)) {}
 
-  void branch_at(Nanos at, std::function<GoingOn()> branch) override {
+  void branch_at(Nanos at, std::function<Continuation()> branch) override {
     branch_at_ = at;
     branch_ = std::move(branch);
   }
 
   std::optional<Observation> next() override {
     if (branch_ && now_ >= branch_at_) {
-      const GoingOn on = std::exchange(branch_, {})();
+      const Continuation on = std::exchange(branch_, {})();
       if (on.seed && how_ == "futures die") misbehave("kill");
       if (on.seed && how_ == "futures break") misbehave("break");
     }
@@ -62,7 +62,7 @@ class Misbehaving : public toy::ToyBackend {
   std::string how_;
   ProgressSink progress_;
   Nanos now_ = -1, branch_at_ = 0;
-  std::function<GoingOn()> branch_;
+  std::function<Continuation()> branch_;
 };
 
 /// Starts a run that hangs and tells its parent the worker's process id.

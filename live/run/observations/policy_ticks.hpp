@@ -16,15 +16,16 @@ class PolicyTicks {
     period_ = period;
     next_ = period > 0 ? (now / period + 1) * period : kNever;
   }
-  /// Sets whether the policies need no ticks while the run continues as before.
-  void rest(bool at_rest) { at_rest_ = at_rest; }
+  /// Sets whether the policies need no ticks while the run continues as before; false at first, and
+  /// unchanged by begin().
+  void set_resting(bool at_rest) { at_rest_ = at_rest; }
   /// Returns the instant of the next tick; kNever: none.
   Nanos next() const { return next_; }
 
   /// Advances the timer to `now`. Returns true if a tick is due; missed ticks count as one.
   /// `stands`: no step is in flight. `as_before`: the current step does not take longer than the
   /// previous ones. A tick is dropped while `stands` is true, and while `as_before` is true after
-  /// rest(true).
+  /// set_resting(true).
   bool is_due(Nanos now, bool stands, bool as_before) {
     const bool due = now >= next_ && !stands && !(at_rest_ && as_before);
     while (now >= next_) next_ += period_;

@@ -266,7 +266,7 @@ void FaultPlan::mark_felt(Step step, Nanos now) {
   }
 }
 
-void FaultPlan::count(Step step, Nanos from, Nanos now, Report& report) const {
+void FaultPlan::append_fault_counts(Step step, Nanos from, Nanos now, Report& report) const {
   std::map<std::string, std::uint64_t> felt = felt_causes_;
   for (const std::uint32_t fault : felt_) ++felt[script_.named_cause(fault)];
   for (const auto& [cause, injected] :

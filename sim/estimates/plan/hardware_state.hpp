@@ -137,7 +137,7 @@ class FaultPlan {
   /// that began by `step` or, after the instant `from`, by `now`, and the number of faults, since
   /// the construction, under which a step ran or that ended a rank. Faults without a cause are
   /// omitted, and causes without a begun fault.
-  void count(Step step, Nanos from, Nanos now, Report& report) const;
+  void append_fault_counts(Step step, Nanos from, Nanos now, Report& report) const;
   /// Removes drawn faults that were over before `now` from memory, if there are many. Later queries
   /// may not look before `now`, except the counts, whose `from` must always be `counted_from`.
   void forget_before(Nanos now, Nanos counted_from);

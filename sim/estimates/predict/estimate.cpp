@@ -61,7 +61,7 @@ void by_engine(StepGraph& graph, const Cluster& cluster, StepEstimate& estimate)
 
 }  // namespace
 
-void take_memory(const StepGraph& graph, StepEstimate& estimate) {
+void estimate_memory(const StepGraph& graph, StepEstimate& estimate) {
   const std::uint32_t share = graph.micro_batches() / graph.data();
   for (std::uint32_t stage = 0; stage < graph.pipeline(); ++stage) {
     const MemoryUse use = graph.memory(stage, share);
@@ -72,7 +72,7 @@ void take_memory(const StepGraph& graph, StepEstimate& estimate) {
   }
 }
 
-void take_time(StepGraph& graph, const Cluster& cluster, StepEstimate& estimate) {
+void estimate_times(StepGraph& graph, const Cluster& cluster, StepEstimate& estimate) {
   InOrder ground(graph, cluster);
   if (ground.all_alike()) {
     by_walk(graph, cluster, ground, estimate);
@@ -84,8 +84,8 @@ void take_time(StepGraph& graph, const Cluster& cluster, StepEstimate& estimate)
 StepEstimate estimate_step(const Job& job, const Cluster& cluster) {
   StepGraph graph(job);
   StepEstimate estimate;
-  take_memory(graph, estimate);
-  take_time(graph, cluster, estimate);
+  estimate_memory(graph, estimate);
+  estimate_times(graph, cluster, estimate);
   return estimate;
 }
 

@@ -28,11 +28,12 @@ struct StepEstimate {
 /// GPUs. Throws bad_input if the job cannot be laid out, the cluster has too few GPUs, or the GPU
 /// lacks the precision. A job that exceeds the GPU's memory is estimated all the same.
 StepEstimate estimate_step(const Job& job, const Cluster& cluster);
-/// Writes `memory`, `fullest_stage` and `first_stage` of a new estimate; the times stay. Separate
-/// from the time part, because a layout that does not fit needs no time.
-void take_memory(const StepGraph& graph, StepEstimate& estimate);
+/// Writes `memory`, `fullest_stage` and `first_stage` of an estimate; the times stay. Of equally
+/// full stages the first counts. Separate from the times, because a layout that does not fit needs
+/// no times.
+void estimate_memory(const StepGraph& graph, StepEstimate& estimate);
 /// Writes the times of an estimate, whose times must be 0; the memory stays. Throws bad_input if
 /// the cluster has too few GPUs or the GPU lacks the precision.
-void take_time(StepGraph& graph, const Cluster& cluster, StepEstimate& estimate);
+void estimate_times(StepGraph& graph, const Cluster& cluster, StepEstimate& estimate);
 
 }  // namespace orrery::estimates

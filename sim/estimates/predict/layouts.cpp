@@ -20,14 +20,14 @@ constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
 void take(const Job& job, const Cluster& cluster, PricedLayout& made) {
   StepGraph graph(job);
-  take_memory(graph, made.estimate);
+  estimate_memory(graph, made.estimate);
   const Bytes room = cluster.gpu_model().memory, needed = made.estimate.memory.total();
   if (needed > room) {
     made.status = Status::out_of_memory;
     made.reason = fmt::format("needs {:.1f} of {:.1f} GiB", needed.value / kGiB, room.value / kGiB);
     return;
   }
-  take_time(graph, cluster, made.estimate);
+  estimate_times(graph, cluster, made.estimate);
   made.interval = interval_of(made.estimate.step_s, job, true, cluster.gpu_model());
 }
 

@@ -50,10 +50,10 @@ TEST(PolicyTicks, NobodyIsAskedWhileAllStandOrWhileItRestsAndAllGoesAsBefore) {
   ticks.begin(100, 0);
   EXPECT_FALSE(ticks.is_due(100, true, false));
   EXPECT_TRUE(ticks.is_due(200, false, true));
-  ticks.rest(true);
+  ticks.set_resting(true);
   EXPECT_FALSE(ticks.is_due(300, false, true));
   EXPECT_TRUE(ticks.is_due(400, false, false));
-  ticks.rest(false);
+  ticks.set_resting(false);
   EXPECT_TRUE(ticks.is_due(500, false, true));
 }
 
