@@ -22,10 +22,10 @@ struct FuturesOptions {
   /// Declares the options; this object must outlive the parsing of the command line.
   void add(CLI::App& command);
   bool has_futures() const { return count > 0; }
-  /// Writes the options into the request of a run. `begun`: end of the log from which the run
-  /// continues; futures begin there if --at is absent. Changes nothing if no option is given.
-  /// Throws a usage error if the options do not fit together, a time is not valid, or a policy is
-  /// unknown.
+  /// Writes the options into the request of a run: its futures, and with --for its end (`until`).
+  /// `begun`: end of the log from which the run continues; futures begin there if --at is absent.
+  /// Changes nothing if no option is given. Throws a usage error if the options do not fit
+  /// together, a time is not valid, or a policy is unknown.
   void fill(RunRequest& request, std::optional<Nanos> begun = {}) const;
 };
 

@@ -38,8 +38,7 @@ void declare_replay(CLI::App& command, const std::shared_ptr<ReplayOptions>& opt
 JobReplay asked_for(const ReplayOptions& options, const std::vector<std::string>& changes = {});
 
 /// Returns the job log of the replay, read with the options' --throughputs and --gpu; strictly if
-/// the replay says so.
-/// Throws errors of load_job_log().
+/// the replay says so. Throws errors of load_job_log() and of check_estimates().
 JobLog load_log(const JobReplay& replay, const ReplayOptions& options);
 /// Throws bad_input if the replay needs requested times and no job has one.
 void check_estimates(const JobReplay& replay, const std::vector<TraceJob>& jobs);

@@ -54,12 +54,14 @@ class JobWatch {
 
   /// Returns the current step.
   Step step() const { return step_; }
-  /// Returns the forecast of each replica for step `target`, by replica; `known` is false without a
-  /// measurement.
+  /// Returns the forecast of each replica for step `target`, by replica: that of its slowest
+  /// measured rank; `known` is false without a measurement. A `target` before a rank's current step
+  /// counts as that step.
   std::vector<ReplicaForecast> forecast(Step target) const;
   /// Returns true if only a lower bound of this rank's time is known (SpeedFilter::is_bounded) and
-  /// a rank of another replica still has more than one micro-batch of the current step to do, so
-  /// that the time may become known in this step. `rank` must be below ranks().
+  /// a rank of another replica still has more than one micro-batch of the current step to do, or
+  /// has shown no progress in the step, so that the time may become known in this step. `rank` must
+  /// be below ranks().
   bool knows_more_soon(std::uint32_t rank) const;
   /// Returns true if every measured rank has measurements of `steps` steps and none is in doubt;
   /// false if no rank was measured.

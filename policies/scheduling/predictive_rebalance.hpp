@@ -38,11 +38,15 @@ class PredictiveRebalance : public Policy {
   /// changes its ranks or GPUs starts without measurements. Reads samples at ticks and at
   /// StepsDone; of a job with more than 1,024 ranks at a mere tick only a summary, unless it is a
   /// surprise. Decides at most one Configure of Shares for a job, from the first step that a shift
-  /// can reach on. Rests if for every job no decision was made, is cooling down, or is likely.
+  /// can reach on. Rests if each followed job was examined at this call, is not cooling down after
+  /// a shift, and neither needed a shift nor, with a few measured steps and no trend, may soon need
+  /// one.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
   void save(Archive& archive) const override;
   void load(const Archive& archive) override;
-  /// Returns false if the last observe() read no samples and began or ended to follow no job.
+  /// Returns true before the first observe(), and if the last observe() changed the number of
+  /// followed jobs or examined one of them; a job of more than 1,024 ranks is not examined at a
+  /// mere tick without a surprise.
   bool has_changed() const override { return changed_; }
 
  private:
