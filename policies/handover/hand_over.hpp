@@ -74,13 +74,13 @@ class HandOver : public Backend {
   /// last observation of `inner`, returns that observation again with these outcomes alone; nothing
   /// after that. Mode shadow also scores each observation of `inner`.
   std::optional<Observation> next() override;
-  /// Drive forwards each decision, up to `per_hour` in the hour before; shadow refuses and scores
-  /// each; approve requests an approval and forwards an approved decision at this or a later call
-  /// (from the next step on, if its own step has begun by then). Pending approvals are refused by
-  /// the approver, after `patience`, at the end of their job and at the end of the run. The kill
-  /// switch refuses all decisions, pending ones too. A refused decision gets its Decided event
-  /// (rejected) in the next observation, requested for the same instant. The idle promise is
-  /// forwarded only if no refusal and no approval is pending.
+  /// Drive forwards each decision; shadow refuses and scores each; approve requests an approval and
+  /// forwards an approved decision at this or a later call (from the next step on, if its own step
+  /// has begun by then). A decision beyond `per_hour` in the hour before is refused instead.
+  /// Pending approvals are refused by the approver, after `patience`, at the end of their job and
+  /// at the end of the run. The kill switch refuses all decisions, pending ones too. A refused
+  /// decision gets its Decided event (rejected) in the next observation, requested for the same
+  /// instant. The idle promise is forwarded only if no refusal and no approval is pending.
   void apply(const DecisionList& decisions) override;
   /// Writes the mode, the numbers of forwarded, observed, refused, unanswered, over-limit and
   /// stopped decisions so far, and the scores of mode shadow. Call once for a report.

@@ -31,7 +31,8 @@ void encode(const CodecRules& rules, CodecRulesRecord& out);
 void encode(const Setting& setting, SettingRecord& out);
 
 /// The following functions return the struct of a record. They throw bad_input for a record without
-/// a matching struct: an unknown kind, an unknown enumerator, or impossible sizes.
+/// a matching struct: an unknown kind, an unknown enumerator, or impossible sizes. Needs keeps
+/// unknown kinds, and its `step_times` is not stored: the result has false.
 Event decode(const EventRecord& record);
 Decision decode(const DecisionRecord& record);
 Needs decode(const NeedsRecord& record);

@@ -36,7 +36,8 @@ class RemotePolicy : public Policy {
   /// `channel` must outlive the policy.
   explicit RemotePolicy(PolicyChannel& channel) : channel_(channel) {}
 
-  /// Sets the needs of the policy in the other process. Throws bad_input for an unknown kind.
+  /// Sets the needs of the policy in the other process. Unknown kinds are kept, so that drive()
+  /// finds them.
   void set_needs(const NeedsRecord& needs) { needs_ = decode(needs); }
   /// Returns the needs of the newest set_needs(); none before.
   Needs needs() const override { return needs_; }
