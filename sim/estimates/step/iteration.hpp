@@ -96,7 +96,8 @@ class CurrentStep {
   /// step, perhaps within the constructor, and must not destroy this object. All references of
   /// `request`, and `request` itself, must outlive this object. Throws as run_iteration().
   CurrentStep(const IterationRequest& request, std::function<void()> ended);
-  /// Destroys the step, which must have ended: its pending callbacks refer to this object.
+  /// Destroys the step. Call after the step ended or Engine::cancel_all(): pending callbacks on the
+  /// engine refer to this object.
   ~CurrentStep();
   /// Returns the run and leaves none behind. Call once, after `ended` was called; throws an
   /// internal Error before.
