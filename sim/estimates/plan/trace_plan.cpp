@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "sim/estimates/collectives/collective_groups.hpp"
+#include "sim/estimates/collectives/protocols.hpp"
 
 namespace orrery::estimates {
 namespace {
@@ -57,12 +59,6 @@ class Planner {
   }
 
  private:
-  struct Phase {
-    std::uint32_t flow = 0;
-    double share = 0, latency = 0;
-  };
-  using Phases = std::vector<Phase>;
-
   const std::vector<GpuGroup>& gpus_of(std::uint32_t team) {
     std::vector<GpuGroup>& gpus = gpus_[team];
     if (!gpus.empty()) return gpus;
@@ -97,34 +93,38 @@ class Planner {
     const Call call = call_of(of, trace_.groups[folded_.teams[of.team].front()].size());
     const CollectiveAlgorithm algorithm = algorithm_for(of.team, call);
     const auto [entry, fresh] =
-        schedules_.emplace(std::tuple(of.team, call.kind, algorithm), Phases{});
+        schedules_.emplace(std::tuple(of.team, call.kind, algorithm), CollectiveSchedule{});
     if (fresh) {
-      CollectiveSchedule schedule =
-          collective_schedule(cluster_, call.kind, algorithm, gpus_of(of.team));
-      for (CollectivePhase& phase : schedule.phases) {
-        entry->second.push_back(
-            {flow(std::move(phase.links)), phase.share, phase.latency.value});
-      }
+      entry->second = collective_schedule(cluster_, call.kind, algorithm, gpus_of(of.team));
     }
+    return transfer(call.kind, entry->second, call.bytes);
+  }
+
+  /// Returns the phases of a schedule with the costs of the protocol that is fastest for `bytes`.
+  TraceTransfer transfer(CollectiveKind kind, const CollectiveSchedule& schedule, double bytes) {
+    PricedSchedule priced = price_protocols(cluster_, profile_, kind, schedule, Bytes{bytes});
     TraceTransfer transfer;
-    for (const Phase& phase : entry->second) {
-      transfer.phases.push_back({phase.flow, phase.share * call.bytes, phase.latency});
+    for (CollectivePhase& phase : priced.schedule.phases) {
+      transfer.phases.push_back(
+          {flow(std::move(phase.links)), phase.share * bytes, phase.latency.value});
     }
     return transfer;
   }
 
   TraceTransfer send(const FoldedSend& of) {
     std::map<std::uint32_t, std::uint32_t> loads;
-    double latency = 0;
+    CollectivePhase phase{.links = {}, .share = 1, .rounds = 1, .far_rounds = 0, .latency = {}};
     for (const auto& [from, to] : of.pairs) {
       route_.clear();
       cluster_.route({from}, {to}, route_);
       for (const LinkId link : route_) ++loads[link.value];
-      latency = std::max(latency, cluster_.latency({from}, {to}).value);
+      phase.latency = std::max(phase.latency, cluster_.latency({from}, {to}));
+      if (by_domain(cluster_, {{from}, {to}}).size() > 1) phase.far_rounds = 1;
     }
-    std::vector<LinkLoad> links;
-    for (const auto& [link, count] : loads) links.push_back({{link}, count});
-    return {{{flow(std::move(links)), static_cast<double>(of.bytes), latency}}};
+    for (const auto& [link, count] : loads) phase.links.push_back({{link}, count});
+    return transfer(CollectiveKind::send_receive,
+                    {.algorithm = CollectiveAlgorithm::direct, .phases = {std::move(phase)}},
+                    static_cast<double>(of.bytes));
   }
 
   const ChakraTrace& trace_;
@@ -136,7 +136,8 @@ class Planner {
   std::map<std::vector<std::pair<std::uint32_t, std::uint32_t>>, std::uint32_t> known_flows_;
   std::map<std::uint32_t, std::vector<GpuGroup>> gpus_;  ///< groups by team
   std::map<std::tuple<std::uint32_t, CollectiveKind, double>, CollectiveAlgorithm> chosen_;
-  std::map<std::tuple<std::uint32_t, CollectiveKind, CollectiveAlgorithm>, Phases> schedules_;
+  std::map<std::tuple<std::uint32_t, CollectiveKind, CollectiveAlgorithm>, CollectiveSchedule>
+      schedules_;
   std::vector<LinkId> route_;  ///< scratch buffer of send()
 };
 
