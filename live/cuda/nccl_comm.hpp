@@ -105,7 +105,7 @@ class NcclComm {
   void* staging_ = nullptr;
   std::size_t staging_size_ = 0;
   std::vector<Link> links_;  ///< indexed by peer; empty: not opened yet
-  std::uint64_t sent_ = 0;
+  std::atomic<std::uint64_t> sent_{0};  ///< Read by the heartbeat thread too.
   std::string failure_;      ///< message of the first failed operation
   std::atomic<bool> aborted_{false};
   std::mutex mutex_;  // guards the reason

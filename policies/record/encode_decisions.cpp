@@ -172,11 +172,12 @@ void encode(const Needs& needs, NeedsRecord& out) {
   out.set_actions(needs.actions.bits());
   out.set_settings(needs.settings.bits());
   out.set_tick_ns(needs.tick);
+  out.set_step_times(needs.step_times);
 }
 
 Needs decode(const NeedsRecord& record) {
   return {Kinds<Action>::from_bits(record.actions()), Kinds<Setting>::from_bits(record.settings()),
-          record.tick_ns()};
+          record.tick_ns(), record.step_times()};
 }
 
 void encode(const Note& note, NoteRecord& out) {

@@ -1,5 +1,5 @@
-"""Writes the part of docs/accuracy.md about single collectives: `orrery simulate` on a scenario with
-a `collective:` against measured collectives, by source and size.
+"""Writes the part of docs/accuracy.md about single collectives: `orrery simulate` on a scenario
+with a `collective:` against measured collectives, by source and size.
 
     python3 python/calibration/collectives_asked.py            # print, and write the part
     python3 python/calibration/collectives_asked.py --rows     # print every row too
@@ -122,8 +122,8 @@ def main():
                   f"simulated {1e6 * time:10.1f} us {100 * error:+6.1f}%")
     text = ("\n## Single collectives, as a user asks\n\n"
             "`orrery simulate` on a scenario with a `collective:` against measured collectives\n"
-            "(`python3 python/calibration/collectives_asked.py`). Sources marked `no` were not used\n"
-            "to fit the protocols.\n\n" + table(calls, errors) + "\n")
+            "(`python3 python/calibration/collectives_asked.py`). Sources marked `no` were not\n"
+            "used to fit the protocols.\n\n" + table(calls, errors) + "\n")
     print(text)
     page.write_part(PART, text)
 

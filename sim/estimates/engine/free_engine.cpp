@@ -46,6 +46,10 @@ Engine::Handle FreeEngine::start_computation(std::uint32_t host, double work, Do
   return ++started_;
 }
 
+bool FreeEngine::are_up(std::span<const std::uint32_t> links) const {
+  return std::all_of(links.begin(), links.end(), [this](std::uint32_t link) { return up_[link]; });
+}
+
 double FreeEngine::seconds_per_byte(std::span<const std::uint32_t> links) const {
   double slowest = 0;
   for (std::size_t i = 0; i < links.size();) {
@@ -65,9 +69,7 @@ Engine::Handle FreeEngine::flow(std::span<const std::uint32_t> links, double byt
   activity.links.assign(links.begin(), links.end());
   activity.left = std::max(bytes, 0.0);
   activity.each = seconds_per_byte(links);
-  const bool ok =
-      std::all_of(links.begin(), links.end(), [this](std::uint32_t link) { return up_[link]; });
-  schedule(at, ok);
+  schedule(at, are_up(links));
   return ++started_;
 }
 
@@ -79,7 +81,8 @@ void FreeEngine::change_pace(std::uint32_t place) {
   activity.since = now_;
   activity.each = activity.host == kNoHost ? seconds_per_byte(activity.links)
                                            : 1 / speeds_[activity.host];
-  schedule(place);
+  // A flow over a link that has just failed fails, also at another pace.
+  schedule(place, are_up(activity.links));
 }
 
 bool FreeEngine::is_flow_over(const Activity& activity, std::uint32_t link) const {

@@ -66,6 +66,8 @@ class FreeEngine : public Engine {
   /// Schedules the end of an activity at its present pace; immediately, as a failure, if not `ok`.
   /// Earlier scheduled ends of the same activity become invalid.
   void schedule(std::uint32_t place, bool ok = true);
+  /// Returns true if all links are up, also for no links.
+  bool are_up(std::span<const std::uint32_t> links) const;
   /// Updates the remaining work of an activity at the old pace and reschedules its end at the new
   /// one.
   void change_pace(std::uint32_t place);

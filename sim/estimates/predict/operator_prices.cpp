@@ -90,10 +90,12 @@ Seconds OperatorPrices::collective(CollectiveKind kind, const std::vector<std::u
   Seconds best{std::numeric_limits<double>::infinity()};
   std::vector<GpuGroup> groups;
   for (const CollectiveAlgorithm algorithm : algorithms_of(kind)) {
-    const auto [found, is_new] = schedules_.try_emplace({{kind, members}, algorithm});
-    if (is_new) {
+    const std::pair key(Pattern{kind, members}, algorithm);
+    auto found = schedules_.find(key);
+    if (found == schedules_.end()) {
       if (groups.empty()) groups = groups_of(members);
-      found->second = collective_schedule(cluster_, kind, algorithm, groups);
+      CollectiveSchedule made = collective_schedule(cluster_, kind, algorithm, groups);
+      found = schedules_.emplace(key, std::move(made)).first;
     }
     if (found->second.algorithm != algorithm && algorithm != algorithms_of(kind).front()) continue;
     best = std::min(best, price_protocols(cluster_, profile_, kind, found->second, size).alone);

@@ -89,6 +89,19 @@ TEST(FreeEngine, LinkThatGoesDownFailsItsFlows) {
       1, 1);
 }
 
+TEST(FreeEngine, AFailedFlowFailsAlsoIfItsLinkChangesItsRateAtThatInstant) {
+  FreeEngine engine(1, 1);
+  const Seen ends = play(engine, [](Engine& on, Seen& seen) {
+    on.set_bandwidth(0, 100);
+    on.flow(Links{0}, 1000, [&](bool ok) { seen.push_back(ok ? 1e6 : on.now()); });
+    on.after(3, [&] {
+      on.set_link_up(0, false);
+      on.set_bandwidth(0, 50);
+    });
+  });
+  EXPECT_EQ(ends, (Seen{3}));
+}
+
 TEST(FreeEngine, FlowsGoAsIfAlone) {
   FreeEngine engine(1, 1);
   const Seen ends = play(engine, [](Engine& on, Seen& seen) {
