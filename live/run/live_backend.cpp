@@ -199,7 +199,7 @@ void LiveBackend::wait_for_something() {
   const Nanos look = clock_.now() + kWatch / std::chrono::nanoseconds(1);
   driver_->await_events(clock_.moment(std::min({look, ticks_.next(), driver_->next_instant()})));
   apply_orders();
-  if (supervision_.take_renewed()) driver_->open_anew_at(clock_.now() + kOpenAnewAfter);
+  if (supervision_.take_renewed()) driver_->renew_connections_at(clock_.now() + kOpenAnewAfter);
   if (desk_.is_due()) desk_.publish_status(status());
   driver_->advance_run();
   if (driver_->is_over()) return;

@@ -7,7 +7,7 @@
 
 namespace orrery::live {
 
-const std::string& RunEnd::is_state_gone(const std::string& what) {
+const std::string& RunEnd::end_without_state(const std::string& what) {
   state_gone_ = fmt::format("{}: it {}", what, kStateGone);
   return state_gone_;
 }

@@ -26,7 +26,7 @@ class RunEnd {
   bool is_stopping() const { return !stop_reason_.empty(); }
   /// Records that `what`, a part of the training state, is lost; every rank reports it, and the
   /// newest call counts. Returns the reason why the run cannot continue.
-  const std::string& is_state_gone(const std::string& what);
+  const std::string& end_without_state(const std::string& what);
   /// Returns true if a part of the training state is lost.
   bool is_state_gone() const { return !state_gone_.empty(); }
 

@@ -124,7 +124,7 @@ void StepDriver::handle_event(const RankEvent& event) {
                 gate_.expire_settings(kLiveJob);
               },
               [this](const membership::Agreed&) {
-                run_.failures.known(run_.clock.now());
+                run_.failures.mark_known(run_.clock.now());
                 if (!over_) recovery_.emit_losses();
               },
               [this](const membership::Formed& formed) { handle_new_epoch(formed); },
@@ -227,7 +227,7 @@ void StepDriver::abandon_run(std::string what) {
   if (end_.is_stopping() && !end_.are_steps_done(step_.number())) return end_early();
   recovery_.emit_losses();
   if (!run_.failures.empty()) what += fmt::format(" ({})", run_.failures.cause());
-  run_.desk.add_line(run_.clock.now(), end_.is_state_gone(what));
+  run_.desk.add_line(run_.clock.now(), end_.end_without_state(what));
   end_early();
 }
 
@@ -265,7 +265,7 @@ Nanos StepDriver::next_instant() const {
 }
 
 void StepDriver::begin_next_step() {
-  if (crew_.is_running()) proposals_.propose_waiting();
+  if (crew_.is_epoch_formed()) proposals_.propose_waiting();
   begin_step();
 }
 
@@ -274,10 +274,10 @@ void StepDriver::begin_step() {
   if (over_ || step_.is_current() || !crew_.is_ready() || run_.observations.has_pending()) return;
   const bool runs = run_.placement.job().phase == JobPhase::running;
   if (end_.are_steps_done(step_.number()) || !runs) return;
-  if (run_.clock.now() >= open_anew_at_) {
-    open_anew_at_ = kNever;
+  if (run_.clock.now() >= renew_connections_at_) {
+    renew_connections_at_ = kNever;
     run_.desk.add_line(run_.clock.now(), "certificates are renewed; all ranks reconnect");
-    return crew_.open_anew();
+    return crew_.renew_connections();
   }
   const std::vector<std::uint32_t> members = crew_.members();
   if (!run_.placement.is_complete(members)) return;
@@ -286,8 +286,8 @@ void StepDriver::begin_step() {
   crew_.start_step([&](std::uint32_t) { return planned; });
   const Nanos now = run_.clock.now();
   step_.begin(now);
-  run_.failures.working(now);
-  for (const std::uint32_t seat : members) run_.failures.replaced(seat, now);
+  run_.failures.mark_working(now);
+  for (const std::uint32_t seat : members) run_.failures.mark_replaced(seat, now);
   emit_part_changes();
   faults_.inject_due(step_.number(), run_.clock.now(), run_.placement.awaited_seats());
 }

@@ -64,7 +64,7 @@ class StepDriver : public Carrier {
 
   /// Proposes waiting decisions to the ranks, and begins the next step if the ranks are ready, the
   /// policies have seen all events, and steps are left that neither a stop nor a hold prevents.
-  /// Begins a new epoch with new connections instead, once open_anew_at() has been reached. Also
+  /// Begins a new epoch with new connections instead, once renew_connections_at() has been reached. Also
   /// called at the start: decisions before the run take effect from its first step on.
   void begin_next_step();
   /// Blocks until the ranks have reported an event, at the latest until `deadline`, and applies the
@@ -91,7 +91,7 @@ class StepDriver : public Carrier {
   void stop(const StopRun& order);
   /// Reconnects all connections at `instant` or later, between two steps. A later call replaces the
   /// instant.
-  void open_anew_at(Nanos instant) { open_anew_at_ = instant; }
+  void renew_connections_at(Nanos instant) { renew_connections_at_ = instant; }
   /// Returns true if no further step will be trained.
   bool is_over() const { return over_; }
   /// Records the ranks at the end of the run, and warns if ranks are missing. If all steps are
@@ -168,7 +168,7 @@ class StepDriver : public Carrier {
   OpenStep step_;
   SaveEvents saves_;
   RunEnd end_;
-  Nanos open_anew_at_ = kNever;
+  Nanos renew_connections_at_ = kNever;
   bool over_ = false;
 };
 

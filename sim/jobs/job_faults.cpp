@@ -29,7 +29,7 @@ void JobFaults::continue_from(Step step, Nanos now, const std::set<RankId>& lost
 
 std::optional<RankId> JobFaults::rank_at_work(std::uint32_t home_rank) const {
   const auto rank = rank_on(here_.job(), fits_.numbered().at(home_rank));
-  return rank && losses_.has_died(*rank) ? std::nullopt : rank;
+  return rank && losses_.is_undetected(*rank) ? std::nullopt : rank;
 }
 
 std::vector<estimates::FatalFault> JobFaults::next_losses(std::optional<Step> step, Nanos from,

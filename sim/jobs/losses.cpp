@@ -21,9 +21,9 @@ void Losses::record_death(RankId rank, const std::string& cause, Nanos now, Nano
   unnoticed_.emplace_back(noticed, losses_.size() - 1);
 }
 
-void Losses::end(const std::string& cause, Nanos now) { add(cause, now); }
+void Losses::record_job_loss(const std::string& cause, Nanos now) { add(cause, now); }
 
-bool Losses::has_died(RankId rank) const {
+bool Losses::is_undetected(RankId rank) const {
   return std::any_of(unnoticed_.begin(), unnoticed_.end(),
                      [&](const auto& each) { return losses_[each.second].rank == rank; });
 }
@@ -89,13 +89,13 @@ bool Losses::has_resumed() const {
   return losses_.empty() || losses_.back().report.has_resumed_s();
 }
 
-void Losses::replaced(Nanos now) {
+void Losses::mark_replaced(Nanos now) {
   for (; replaced_ < losses_.size(); ++replaced_) {
     losses_[replaced_].report.set_replaced_s(to_seconds(now));
   }
 }
 
-void Losses::rolled_back(Step steps) {
+void Losses::record_rollback(Step steps) {
   if (!losses_.empty()) losses_.back().report.set_lost_steps(steps);
 }
 

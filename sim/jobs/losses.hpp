@@ -26,12 +26,12 @@ class Losses {
                     Nanos suspected = kNever);
   /// Records the loss of the whole job at `now`, for example by a link that never comes up again,
   /// as the newest loss. No rank detects this loss; earlier undetected losses stay undetected.
-  void end(const std::string& cause, Nanos now);
+  void record_job_loss(const std::string& cause, Nanos now);
 
   /// Returns true if any loss was ever recorded, detected or not.
   bool has_losses() const { return !losses_.empty(); }
   /// Returns true if the rank is lost and undetected.
-  bool has_died(RankId rank) const;
+  bool is_undetected(RankId rank) const;
   /// Returns true if any loss is undetected.
   bool has_unnoticed() const { return !unnoticed_.empty(); }
   /// Returns the first instant at which an undetected loss is detected, perhaps a past one; kNever
@@ -67,10 +67,10 @@ class Losses {
   bool has_resumed() const;
   /// Records that the ranks of all losses so far are present again at `now`; losses with an earlier
   /// such record keep theirs.
-  void replaced(Nanos now);
+  void mark_replaced(Nanos now);
   /// Records `steps` as the number of steps that are repeated because of the newest loss, instead
   /// of an earlier number; does nothing without losses.
-  void rolled_back(Step steps);
+  void record_rollback(Step steps);
   /// Returns the cause of the newest loss; empty without losses.
   std::string newest_cause() const;
   /// Appends one failure to the report for each loss; a second call appends them again.

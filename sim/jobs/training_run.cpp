@@ -173,7 +173,7 @@ void TrainingRun::advance_to(Nanos now, const Watch& watch) {
   if (steps_.is_step_open() && now == steps_.end()) steps_.close(watch);
   standing_.apply_faults_between_steps();
   if (standing_.is_given_up()) {
-    losses_.end("no new step in 30 days: ranks are lost faster than they recover", now);
+    losses_.record_job_loss("no new step in 30 days: ranks are lost faster than they recover", now);
     books_.time().interrupt_at(now);
     return end(Ending::failed);
   }

@@ -119,7 +119,7 @@ bool TrainingStanding::cut_step(const estimates::PlayedStep& played) {
     return true;
   }
   const estimates::FatalFault fatal = parts_.faults.plan().cause_of(*broken, step, now());
-  parts_.losses.end(fatal.cause, now());
+  parts_.losses.record_job_loss(fatal.cause, now());
   if (parts_.timeline != nullptr) parts_.timeline->instant(now(), fatal.cause);
   return false;
 }
@@ -235,7 +235,7 @@ void TrainingStanding::activate_assignment(const Transition& transition) {
   const bool waited = !job().is_placed();
   if (transition.state != StateFrom::peer && !waited) fail_saving();
   if (transition.state == StateFrom::checkpoint) {
-    parts_.losses.rolled_back(parts_.steps.step() - job().saved);
+    parts_.losses.record_rollback(parts_.steps.step() - job().saved);
     parts_.steps.roll_back_to(job().saved);
   } else if (transition.state == StateFrom::none && !waited) {
     parts_.steps.roll_back_to(0);
@@ -247,7 +247,7 @@ void TrainingStanding::activate_assignment(const Transition& transition) {
   refit_job();
   if (!waited) stall_until(now() + survival().regroup(), GpuUse::recovery);
   if (transition.where.layout != parts_.fits.initial_fit()->where().layout) return;
-  parts_.losses.replaced(resume_at_);
+  parts_.losses.mark_replaced(resume_at_);
 }
 
 }  // namespace orrery::sim

@@ -162,8 +162,8 @@ void RunCheckpoints::record_lost_rank(std::uint32_t rank) {
 
 bool RunCheckpoints::is_idle() { return !keeper_ || keeper_->is_idle(); }
 
-std::vector<RunCheckpoints::Durable> RunCheckpoints::durable() {
-  std::vector<Durable> done;
+std::vector<RunCheckpoints::Outcome> RunCheckpoints::drain_outcomes() {
+  std::vector<Outcome> done;
   if (!keeper_) return done;
   for (const CheckpointKeeper::Outcome& outcome : keeper_->drain_outcomes()) {
     const bool whole = outcome.failure.empty();

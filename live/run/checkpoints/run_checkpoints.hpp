@@ -68,14 +68,14 @@ class RunCheckpoints {
   /// also if the run writes no checkpoints.
   bool is_idle();
   /// Outcome of one checkpoint attempt.
-  struct Durable {
+  struct Outcome {
     Step step = 0;
     bool whole = true;  ///< True if the checkpoint is complete; false if the attempt failed.
   };
   /// Returns the outcomes of the attempts that finished since the last call, oldest first, without
   /// those that an earlier controller has reported. Updates missing(), and prints a warning about
   /// each failure on standard error.
-  std::vector<Durable> durable();
+  std::vector<Outcome> drain_outcomes();
 
   /// Starts another attempt if missing() is not empty, with the state after `step` steps, written
   /// by `members`. Returns the attempt; 0 if no attempt is needed or three retries have been made.

@@ -11,7 +11,7 @@ void SaveEvents::on_commit(Step next, Nanos now) {
 
 std::vector<SaveDone> SaveEvents::drain_events(Nanos now) {
   std::vector<SaveDone> events;
-  for (const RunCheckpoints::Durable& done : checkpoints_.durable()) {
+  for (const RunCheckpoints::Outcome& done : checkpoints_.drain_outcomes()) {
     const auto since = since_.extract(done.step);
     events.push_back({.job = kLiveJob,
                       .step = done.step,

@@ -46,7 +46,7 @@ bool FailureDetector::has_reason_to_wait(Step step, bool under_way, Nanos now) {
   if (const bool silent = control_.all_silent(); silent != std::exchange(all_silent_, silent)) {
     warn_(silent ? silence_of_holders() : "ranks send heartbeats again");
   }
-  const bool working = under_way || !control_.is_running();
+  const bool working = under_way || !control_.is_epoch_formed();
   // Progress is unobserved during a suspension of this machine.
   const bool away = now - std::exchange(looked_at_, now) > kLongestLook;
   return !working || away || all_silent_ || faults_.has_lost_parts(step, now);

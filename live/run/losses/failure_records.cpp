@@ -17,7 +17,7 @@ void FailureRecords::add_loss(std::uint32_t rank, Nanos at, Nanos noticed,
   mark_changed(record);
 }
 
-void FailureRecords::known(Nanos now) {
+void FailureRecords::mark_known(Nanos now) {
   for (JournalLoss& record : records_) {
     if (record.report().has_known_s()) continue;
     record.mutable_report()->set_known_s(to_seconds(now));
@@ -25,7 +25,7 @@ void FailureRecords::known(Nanos now) {
   }
 }
 
-void FailureRecords::working(Nanos now) {
+void FailureRecords::mark_working(Nanos now) {
   for (JournalLoss& record : records_) {
     if (record.report().has_working_s()) continue;
     record.mutable_report()->set_working_s(to_seconds(now));
@@ -33,7 +33,7 @@ void FailureRecords::working(Nanos now) {
   }
 }
 
-void FailureRecords::replaced(std::uint32_t rank, Nanos now) {
+void FailureRecords::mark_replaced(std::uint32_t rank, Nanos now) {
   for (JournalLoss& record : records_) {
     if (record.rank() != rank || record.report().has_replaced_s()) continue;
     record.mutable_report()->set_replaced_s(to_seconds(now));

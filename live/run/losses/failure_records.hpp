@@ -22,13 +22,13 @@ class FailureRecords {
   void add_loss(std::uint32_t rank, Nanos at, Nanos noticed, const std::string& cause);
   /// Records in every loss without this instant that every survivor has left the old epoch since
   /// `now`.
-  void known(Nanos now);
+  void mark_known(Nanos now);
   /// Records in every loss without this instant that the members work on a step again since `now`.
   /// May be called for every step.
-  void working(Nanos now);
+  void mark_working(Nanos now);
   /// Records in every loss of `rank` without a replacement that the rank is a member again since
   /// `now`; no effect if no such loss exists. May be called for every member of every step.
-  void replaced(std::uint32_t rank, Nanos now);
+  void mark_replaced(std::uint32_t rank, Nanos now);
   /// Records in every loss without this instant that a step has been committed at `now`. May be
   /// called for every step.
   void mark_resumed(Nanos now);

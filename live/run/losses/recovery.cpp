@@ -68,7 +68,7 @@ void Recovery::end_strays(const std::vector<std::uint32_t>& members) {
 
 void Recovery::abandon_seat(std::uint32_t seat, Step next) {
   placement_.abandon_seat(seat);
-  if (control_.is_running()) activate_assignment(control_.members(), next);
+  if (control_.is_epoch_formed()) activate_assignment(control_.members(), next);
 }
 
 /// Processes that leave are killed now and not before, because only they may have held the state.
@@ -87,7 +87,7 @@ void Recovery::activate_assignment(const std::vector<std::uint32_t>& members, St
 }
 
 void Recovery::activate_when_ready(bool in_step, Step next) {
-  if (!control_.is_running() || (in_step && !is_step_abandoned())) return;
+  if (!control_.is_epoch_formed() || (in_step && !is_step_abandoned())) return;
   activate_assignment(control_.members(), next);
 }
 

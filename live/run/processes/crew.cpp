@@ -195,7 +195,7 @@ void RankProcesses::save(Step step, std::uint64_t attempt) {
   }
 }
 
-void RankProcesses::open_anew() {
+void RankProcesses::renew_connections() {
   coordinator_.renew_epoch();
   agents_.drop_streams();
 }

@@ -69,7 +69,7 @@ class RankProcesses : public RankControl {
   /// and no decision is proposed.
   bool is_ready() const { return coordinator_.is_ready(); }
   /// Returns true if an epoch is formed and not revoked.
-  bool is_running() const override { return coordinator_.is_running(); }
+  bool is_epoch_formed() const override { return coordinator_.is_running(); }
   /// Returns true if no step is in progress, all members have applied the newest commit, and all
   /// links work.
   bool is_settled() const { return coordinator_.is_settled(); }
@@ -86,7 +86,7 @@ class RankProcesses : public RankControl {
     briefing_.set_hardware(rank, hardware);
   }
   /// Proposes a decision to the members, and sends the due messages. May be called only while
-  /// is_running() holds; throws an internal Error otherwise. See Coordinator.
+  /// is_epoch_formed() holds; throws an internal Error otherwise. See Coordinator.
   void propose_decision(std::uint64_t number);
 
   /// Orders each member to write its shard of a checkpoint of the current state. May be called only
@@ -101,7 +101,7 @@ class RankProcesses : public RankControl {
   /// Begins a new epoch and closes the agents' streams, so that all connections are opened again,
   /// with the newest certificates. Sends no messages: call send_directives() afterwards. Call only
   /// while is_ready() holds, which is not checked: during a step, the step is abandoned.
-  void open_anew();
+  void renew_connections();
   bool all_silent() const override { return coordinator_.all_silent(); }
   Nanos patience() const override { return coordinator_.patience(); }
   bool has_state_holder() const override { return coordinator_.has_holder(); }

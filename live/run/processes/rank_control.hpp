@@ -33,7 +33,7 @@ class RankControl {
   /// Returns the process id of the rank's newest process that has connected; 0 if none has.
   virtual std::int64_t pid(std::uint32_t rank) const = 0;
   /// Returns true if an epoch is formed and not revoked.
-  virtual bool is_running() const = 0;
+  virtual bool is_epoch_formed() const = 0;
   /// Returns the ranks of the epoch, ascending; empty while a new epoch gathers its members.
   virtual std::vector<std::uint32_t> members() const = 0;
   /// Returns the ranks that send statuses, members or not.

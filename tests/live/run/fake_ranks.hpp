@@ -26,7 +26,7 @@ struct FakeRanks : RankControl {
     return false;
   }
   std::int64_t pid(std::uint32_t) const override { return 0; }
-  bool is_running() const override { return formed; }
+  bool is_epoch_formed() const override { return formed; }
   std::vector<std::uint32_t> members() const override { return there; }
   std::vector<std::uint32_t> peers() const override { return there; }
   std::vector<std::uint32_t> silent(Nanos) const override { return quiet; }

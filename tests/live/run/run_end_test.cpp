@@ -32,7 +32,7 @@ TEST(RunEnd, SaysWhyItEndedBefore) {
 TEST(RunEnd, AStateThatIsGoneCountsBeforeEveryOtherReason) {
   RunEnd end(10);
   end.stop("stopped by the operator");
-  EXPECT_EQ(end.is_state_gone("the optimizer's part 3"),
+  EXPECT_EQ(end.end_without_state("the optimizer's part 3"),
             "the optimizer's part 3: it was lost with the ranks that held it");
   EXPECT_FALSE(end.is_whole(10));
   EXPECT_EQ(end.unfinished(10, {}, {}),

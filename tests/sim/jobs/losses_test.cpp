@@ -9,8 +9,8 @@ TEST(Losses, WhoHasDiedIsKnownToNobodyUntilItIsNoticed) {
   Losses losses;
   losses.record_death({3}, "rank 3 killed", 100, 150);
   losses.record_death({1}, "rank 1 stopped", 110, 400);
-  EXPECT_TRUE(losses.has_died({3}));
-  EXPECT_FALSE(losses.has_died({2}));
+  EXPECT_TRUE(losses.is_undetected({3}));
+  EXPECT_FALSE(losses.is_undetected({2}));
   EXPECT_EQ(losses.next_noticed(), 150);
   EXPECT_EQ(losses.all_noticed(120), 400);
 
@@ -18,7 +18,7 @@ TEST(Losses, WhoHasDiedIsKnownToNobodyUntilItIsNoticed) {
   const Losses::Noticed first = losses.drain_noticed(150, 500);
   EXPECT_EQ(first.ranks, std::vector<RankId>{{3}});
   EXPECT_EQ(first.first, 100);
-  EXPECT_FALSE(losses.has_died({3}));
+  EXPECT_FALSE(losses.is_undetected({3}));
   EXPECT_TRUE(losses.has_unnoticed());
   losses.forget_unnoticed();
   EXPECT_EQ(losses.next_noticed(), kNever);
@@ -55,11 +55,11 @@ TEST(Losses, TheReportSaysWhatBecameOfEach) {
   losses.record_death({0}, "rank 0 killed", kNanosPerSecond, 2 * kNanosPerSecond);
   losses.drain_noticed(2 * kNanosPerSecond, 3 * kNanosPerSecond);
   EXPECT_FALSE(losses.has_resumed());
-  losses.rolled_back(7);
+  losses.record_rollback(7);
   losses.mark_resumed(4 * kNanosPerSecond);
-  losses.replaced(5 * kNanosPerSecond);
-  losses.end("spine 0 down", 9 * kNanosPerSecond);
-  losses.replaced(10 * kNanosPerSecond);  // the first was before
+  losses.mark_replaced(5 * kNanosPerSecond);
+  losses.record_job_loss("spine 0 down", 9 * kNanosPerSecond);
+  losses.mark_replaced(10 * kNanosPerSecond);  // the first was before
   EXPECT_EQ(losses.newest_cause(), "spine 0 down");
 
   Report report;

@@ -60,7 +60,7 @@ class RunCheckpointsTest : public testing::Test {
   static std::vector<Step> wait(RunCheckpoints& checkpoints) {
     std::vector<Step> steps;
     for (int i = 0; i < 1000 && !checkpoints.is_idle(); ++i) {
-      for (const auto& [step, whole] : checkpoints.durable()) {
+      for (const auto& [step, whole] : checkpoints.drain_outcomes()) {
         if (whole) steps.push_back(step);
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(10));

@@ -12,13 +12,13 @@ TEST(FailureRecords, EachIsFollowedFromTheLossToTheReplacement) {
   EXPECT_TRUE(records.empty());
   records.add_loss(2, 1 * kSecond, 2 * kSecond, "killed by signal 9 (Killed)");
   EXPECT_EQ(records.cause(), "rank 2 killed by signal 9 (Killed)");
-  records.known(3 * kSecond);
-  records.working(4 * kSecond);
-  records.replaced(1, 4 * kSecond);  // another one
+  records.mark_known(3 * kSecond);
+  records.mark_working(4 * kSecond);
+  records.mark_replaced(1, 4 * kSecond);  // another one
   records.mark_resumed(5 * kSecond);
   records.add_loss(0, 6 * kSecond, 6 * kSecond, "exit code 1");
-  records.known(7 * kSecond);
-  records.replaced(2, 8 * kSecond);
+  records.mark_known(7 * kSecond);
+  records.mark_replaced(2, 8 * kSecond);
   Report report;
   records.fill(report);
   ASSERT_EQ(report.failures_size(), 2);
