@@ -23,8 +23,9 @@ class GpuSlots {
   GpuSlots(const GpuSlots&) = delete;
   GpuSlots& operator=(const GpuSlots&) = delete;
 
-  /// Locks the GPUs for this process until it ends. Returns false if another process has one of
-  /// them, or if the file cannot be opened; locks of other GPUs may then remain until the end.
+  /// Locks the GPUs for this process until the process ends. Returns false if another process or an
+  /// earlier call has locked one of them, or if the file cannot be opened; locks of other GPUs may
+  /// then remain until the end. Returns true without GPUs.
   bool lock_slots(const GpuRuns& gpus) const;
 
  private:
@@ -41,30 +42,38 @@ class JobProcess {
     /// interval of the signs of life
     std::chrono::nanoseconds beat = std::chrono::milliseconds(20);
   };
-  /// Forks this process, which must have one thread. Throws an environment Error if no process can
-  /// be created. The destructor kills the process.
+  /// Forks this process, which must have one thread. The child locks its slots, reports many times
+  /// a second that it runs, and exits `order.left` after `order.since`. Throws an environment Error
+  /// if no process can be created. The destructor kills the process.
   JobProcess(const GpuSlots& slots, const TraceClock& clock, const Order& order);
 
-  /// Returns the descriptor of its messages, for poll().
+  /// Returns the descriptor of the process's messages, for poll().
   int channel() const { return process_.channel(); }
   pid_t pid() const { return process_.pid(); }
-  /// Reads its messages; does not block. A taken slot or a closed channel marks the process as
-  /// failed, as mark_failed() does.
+  /// Reads the messages that have arrived; does not wait for messages. Updates alive_at(), silent()
+  /// and, after the last message, end_time(). A taken slot or a closed channel marks the process as
+  /// failed, as mark_failed() does. No effect once end_time() exists.
   void read_messages();
-  /// Returns the second in which it ended, by itself or by an accident; nothing as long as it
-  /// counts as running.
+  /// Returns the instant at which the process ended, by itself or by an accident, rounded up to a
+  /// whole second; nothing as long as the process counts as running, also after kill_process().
   std::optional<Nanos> end_time() const { return ended_; }
-  /// Returns the instant up to which the process has confirmed that it runs, or its end.
+  /// Returns the newest instant at which the process has confirmed that it runs; `Order::since` - 1
+  /// before the first message. Never becomes the end of the process: see end_time().
   Nanos alive_at() const { return alive_at_; }
-  /// Returns the time since its last message.
+  /// Returns the real time since the newest message that read_messages() has read, or since the
+  /// construction if there is none. Grows on after the end.
   std::chrono::nanoseconds silent() const { return TraceClock::Real::now() - heard_; }
-  /// Returns true if it ended abnormally: a slot was taken, or another process killed it.
+  /// Returns true if the process ended abnormally: a slot was taken, the channel was closed, or
+  /// mark_failed() was called. False after kill_process() alone.
   bool has_failed() const { return failed_; }
-  /// Waits until the process is gone and its slots are free.
+  /// Blocks until the process is gone and its slots are free; returns at once after kill_process().
   void wait_for_exit() { process_.wait(); }
-  /// Kills the process and waits until it is gone; end_time() stays as it was.
+  /// Kills the process and blocks until the process is gone and its slots are free. Does not change
+  /// end_time() or has_failed(). No effect on a process that is gone.
   void kill_process();
-  /// Kills the process and marks it as failed; it ended in the second after alive_at().
+  /// Kills the process as kill_process() does and marks the process as failed: end_time() is then
+  /// the first whole second after alive_at(). Call only while end_time() is nothing: a later call
+  /// would replace the end.
   void mark_failed();
 
  private:

@@ -29,7 +29,9 @@ namespace orrery::live {
 /// Backend that runs the jobs of a log as processes.
 class LocalJobs : public Backend, private Carrier {
  public:
-  /// Estimates for policies.
+  /// Estimates for policies. `at_submission` is called once for each submitted job and must be set;
+  /// `ended`, which may be empty, is called with the running time of each job that ended, failed
+  /// jobs included.
   struct Estimates {
     std::function<Nanos(const TraceJob&)> at_submission;
     std::function<void(const TraceJob&, Nanos ran)> ended = {};
@@ -41,7 +43,7 @@ class LocalJobs : public Backend, private Carrier {
     /// Silence after which a process is killed and its job has failed.
     std::chrono::nanoseconds patience = std::chrono::seconds(30);
   };
-  /// Result of one job.
+  /// Result of one job, as of the newest next() or apply().
   struct Outcome {
     Nanos start = -1, end = -1;  ///< first start; -1: not yet
     Nanos ran = 0;
@@ -51,22 +53,41 @@ class LocalJobs : public Backend, private Carrier {
     bool failed = false, too_large = false;
   };
 
+  /// Numbers the jobs and creates the slots; starts no process and no clock. Marks jobs that are
+  /// larger than the cluster as `too_large`: they are never submitted. Throws an environment Error
+  /// as GpuSlots.
   LocalJobs(Cluster cluster, std::vector<TraceJob> jobs, Estimates estimates, Options options);
 
   Capabilities capabilities() const override { return {Kinds<Action>::of<Assign>(), {}}; }
   const Cluster& cluster() const override { return cluster_; }
-  /// Starts the run. Throws bad_input for policies that need ticks.
+  /// Checks the policies' needs; the clock starts with the first next(). Throws bad_input for
+  /// policies that need ticks.
   void begin(const Needs& needs) override;
+  /// Returns the next observation, with all events of one instant: ends, then submissions, then a
+  /// Tick if a wake-up is due; or at once the events of apply(), if there are any. The first call
+  /// starts the clock at the first submission. Blocks until the instant has come and every process
+  /// has confirmed it. Returns nothing, and kills all processes, once all jobs have ended, once the
+  /// next instant is later than Options::until, or if no process runs and neither a submission nor
+  /// a wake-up follows; the open decisions are rejected in a last observation then.
   std::optional<Observation> next() override;
+  /// Carries out the accepted assignments: starts processes for assigned jobs, kills the processes
+  /// of released jobs and counts a preemption for each. Rejects an assignment that would move a
+  /// running job, and every decision that is no assignment. The next observation holds the
+  /// outcomes. Throws an environment Error if no process can be created. Call only after next().
   void apply(const DecisionList& decisions) override;
 
-  /// Returns the results, in the order of the given jobs.
+  /// Returns the results, in the order of the given jobs; valid as long as this object and updated
+  /// by next() and apply().
   const std::vector<Outcome>& outcomes() const { return outcomes_; }
+  /// Returns the given jobs, in the given order.
   const std::vector<TraceJob>& jobs() const { return submissions_.jobs(); }
+  /// Returns the number of processes started so far, each start of a job counted.
   std::uint64_t processes() const { return running_.started(); }
-  /// Returns the largest delay of an instant in real time.
+  /// Returns the largest delay, in real time, between an instant of the log and its observation so
+  /// far; 0 before the first next().
   std::chrono::nanoseconds most_behind() const { return most_behind_; }
-  /// Sets a callback for each started process; for tests.
+  /// Sets a callback for each started process, called within apply() before the JobStarted event;
+  /// for tests. An empty callback ends the calls. The process is valid within the callback only.
   void on_start(std::function<void(const JobProcess&)> told) { started_ = std::move(told); }
 
  private:

@@ -16,25 +16,29 @@ namespace orrery::live {
 /// Numbered jobs of a log and the next submission.
 class Submissions {
  public:
-  /// Numbers the jobs. `gpus`: of the cluster.
+  /// Numbers the jobs that fit from 0, in order of submission; jobs of one second in the given
+  /// order. `gpus`: number of GPUs of the cluster.
   Submissions(std::vector<TraceJob> jobs, std::uint32_t gpus);
 
   /// Returns all jobs in the given order.
   const std::vector<TraceJob>& jobs() const { return jobs_; }
-  /// Returns true if the job is not larger than the cluster.
+  /// Returns true if the job at `index` in jobs(), below its size, needs no more GPUs than the
+  /// cluster has.
   bool fits(std::size_t index) const { return jobs_[index].gpus <= gpus_; }
-  /// Returns the index in jobs() of job `number`.
+  /// Returns the index in jobs() of job `number`, which must be below count().
   std::size_t index(std::uint32_t number) const { return order_[number]; }
+  /// Returns job `number`, which must be below count().
   const TraceJob& job(std::uint32_t number) const { return jobs_[order_[number]]; }
 
-  /// Returns the number of numbered jobs.
+  /// Returns the number of numbered jobs, submitted or not.
   std::size_t count() const { return order_.size(); }
-  /// Returns true if all jobs have been submitted.
+  /// Returns true if take_next() has returned all numbered jobs, also if there are none.
   bool has_submitted_all() const { return came_ == order_.size(); }
-  /// Returns the instant of the next submission; kNever if none follows.
+  /// Returns the instant of the next submission, which may be past; kNever if none follows.
   Nanos next() const;
-  /// Returns the number of the next job, if it is submitted by `now`, and moves on; nothing if the
-  /// next submission is later or none follows.
+  /// Returns the number of the next job, if its submission is at `now` or before, and moves on to
+  /// the job after it. Returns nothing, without effect, if the next submission is later or none
+  /// follows. Call until nothing is returned: several jobs may be due.
   std::optional<std::uint32_t> take_next(Nanos now);
 
  private:

@@ -31,11 +31,12 @@ class FailureDetector {
                   const FaultInjector& faults, RankControl& control,
                   std::function<void(const std::string& what)> warn);
 
-  /// Records a heartbeat of process `life` of `rank`.
+  /// Records a heartbeat of process `life` of `rank`: a new process or progress restarts the rank's
+  /// timer.
   void record_heartbeat(std::uint32_t rank, std::uint32_t life, const Heartbeat& beat, Nanos now) {
     watch_.record_heartbeat(rank, life, beat, now);
   }
-  /// Records the duration of a committed step.
+  /// Records the duration of a committed step, from which check_progress() derives its limit.
   void step_done(Nanos took) { watch_.step_done(took); }
 
   /// Checks the progress of the current step. If no rank makes progress, the ranks that are behind
@@ -45,8 +46,9 @@ class FailureDetector {
   /// after a suspension of this machine. Warns if those ranks fall silent or are heard again. Never
   /// kills if live.progress_timeout is 0.
   void check_progress(Step step, bool under_way, Nanos now);
-  /// Returns the ranks of the job that have been silent for half of the heartbeat timeout, an empty
-  /// set if all are heard again; nothing if the set is unchanged since the last call.
+  /// Returns the ranks of the job, ascending, that have been silent for half of the heartbeat
+  /// timeout, an empty set if all are heard again; nothing if the set is unchanged since the last
+  /// call, also before any rank was silent.
   std::optional<RanksSuspected> new_suspects();
 
   /// Returns the step and its micro-batches that the rank reported last; zeros if the rank has
@@ -55,9 +57,10 @@ class FailureDetector {
 
   /// Writes the suspected ranks into a snapshot of the journal.
   void save_to(JournalSnapshot& now) const;
-  /// Restores the suspected ranks of a snapshot.
+  /// Replaces the suspected ranks by those of a snapshot.
   void restore_from(const JournalSnapshot& then);
-  /// Records the suspected ranks that an earlier controller has reported.
+  /// Records the suspected ranks that an earlier controller has reported: new_suspects() returns
+  /// only a set that differs.
   void record_reported(const RanksSuspected& suspected) { suspected_ = suspected.ranks; }
 
  private:

@@ -17,16 +17,16 @@ namespace orrery::live {
 /// Single-threaded. Instants are times of the policy clock.
 class FailureRecords {
  public:
-  /// Adds a loss of `rank` at `at`, detected at `noticed`. `cause`: for example "killed by signal 9
-  /// (Killed)"; cause() returns it after "rank N ".
+  /// Adds a loss of `rank` at `at`, detected at `noticed`, with no other instant yet. `cause`: for
+  /// example "killed by signal 9 (Killed)"; cause() returns it after "rank N ".
   void add_loss(std::uint32_t rank, Nanos at, Nanos noticed, const std::string& cause);
   /// Records in every loss without this instant that every survivor has left the old epoch since
-  /// `now`.
+  /// `now`. No effect without such a loss.
   void mark_known(Nanos now);
   /// Records in every loss without this instant that the members work on a step again since `now`.
   /// May be called for every step.
   void mark_working(Nanos now);
-  /// Records in every loss of `rank` without a replacement that the rank is a member again since
+  /// Records in every loss of `rank` without this instant that the rank is a member again since
   /// `now`; no effect if no such loss exists. May be called for every member of every step.
   void mark_replaced(std::uint32_t rank, Nanos now);
   /// Records in every loss without this instant that a step has been committed at `now`. May be
@@ -35,9 +35,10 @@ class FailureRecords {
 
   /// Returns true if no rank was lost.
   bool empty() const { return records_.empty(); }
-  /// Returns the cause of the newest loss. Call only while empty() is false.
+  /// Returns the cause of the newest loss, for example "rank 2 killed by signal 9 (Killed)"; valid
+  /// until the next add_loss() or restore_from(). Call only while empty() is false.
   const std::string& cause() const { return records_.back().report().cause(); }
-  /// Appends all losses to the report.
+  /// Appends all losses to the report, oldest first; a second call appends them again.
   void fill(Report& report) const;
   /// Returns all losses, oldest first.
   const std::vector<JournalLoss>& all() const { return records_; }
@@ -45,7 +46,7 @@ class FailureRecords {
   /// Returns the losses that have been added or changed since the last call, oldest first, for the
   /// journal. Restored losses do not count as changed.
   std::vector<JournalLoss> take_changed();
-  /// Restores the losses of an earlier controller.
+  /// Replaces all losses by those of an earlier controller. Call before any other method.
   void restore_from(const std::vector<JournalLoss>& losses) { records_ = losses; }
 
  private:

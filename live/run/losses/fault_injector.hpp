@@ -26,18 +26,23 @@ class FaultInjector {
   FaultInjector(const Scenario& scenario, const Cluster& cluster, std::uint32_t ranks, Step first,
                 RankControl& control, Journal& journal);
 
-  /// Injects the faults that are due at `step` and `now`. A fault of an awaited rank waits until
-  /// the rank has joined; a fault of another absent rank counts as injected without effect. See
-  /// FaultSchedule::due().
+  /// Injects the faults that are due at `step` and `now`: writes each to the journal, then sends
+  /// its signal to the rank. A fault of an awaited rank waits until the rank has joined; a fault of
+  /// another rank that is no member counts as injected without effect. No fault is injected twice.
+  /// Call with steps and instants that do not decrease. See FaultSchedule::due().
   void inject_due(Step step, Nanos now, std::span<const std::uint32_t> awaited);
   /// Repeats the injections that an earlier controller had recorded and may not have carried out:
-  /// kills the ranks whose loss is not detected yet, even if the fault was to stop the rank.
+  /// kills the ranks whose loss is not detected yet, even if the fault was to stop the rank. Call
+  /// once, after the replay.
   void repeat_injections();
-  /// Returns the instant at which a fault hit `rank`, once; nothing if no fault hit the rank.
+  /// Returns the instant at which a fault hit `rank`, once; nothing if no fault hit the rank since
+  /// the last call. Call when the loss of the rank is detected: until then no other fault hits the
+  /// rank.
   std::optional<Nanos> take_hit_time(std::uint32_t rank) { return schedule_.take_hit_time(rank); }
 
   /// Returns the changes that a cluster's monitoring would report against `known`, the state
-  /// reported so far: parts lost now and parts restored.
+  /// reported so far: parts lost now and parts restored; empty if nothing has changed. Injects
+  /// nothing.
   std::vector<PartChanged> part_changes(const ClusterState& known, Step step, Nanos now) const;
   /// Returns true if a part of the cluster is lost now.
   bool has_lost_parts(Step step, Nanos now) const {
@@ -50,7 +55,8 @@ class FaultInjector {
   /// Returns the first instant after `now` at which a fault changes; kNever if none does.
   Nanos next_instant(Nanos now) const { return schedule_.next_instant(now); }
 
-  /// Writes the injections so far into a snapshot of the journal.
+  /// Appends the injections so far, those of earlier controllers included, to a snapshot of the
+  /// journal.
   void save_to(JournalSnapshot& now) const;
   /// Writes the number of faults into the report, and the ideal step time in seconds with the
   /// hardware of step `last` at the instant `elapsed`.

@@ -32,10 +32,11 @@ class FaultSchedule {
   FaultSchedule(const Scenario& scenario, const Cluster& cluster, std::uint32_t ranks,
                 Step first = 0);
 
-  /// Advances the schedule to `step` and `now`, and returns the injections that take effect, those
-  /// of one trigger together; each is returned once. The injection of a rank that is awaited, or
-  /// that was hit before and whose loss is not detected yet, waits until the rank is back. The
-  /// injection of any other absent rank is dropped.
+  /// Advances the schedule to `step` and `now`, which must not decrease, and returns the injections
+  /// that take effect, those of one trigger together, or none; each is returned once. The injection
+  /// of a rank that is `awaited` and not in `members`, or that was hit before and whose loss is not
+  /// detected yet (take_hit_time()), waits for a later call. The injection of any other absent rank
+  /// is dropped.
   std::vector<Strike> due(Step step, Nanos now, std::span<const std::uint32_t> members,
                           std::span<const std::uint32_t> awaited);
   /// Returns the first instant after `now` at which a fault changes; kNever if none does.
@@ -46,12 +47,14 @@ class FaultSchedule {
   /// Returns the parts of the cluster that are lost or carry no traffic.
   std::set<Part> lost_parts(Step step, Nanos now) const;
   /// Returns the instant at which a fault hit `rank`, once; nothing if no fault hit the rank. Must
-  /// be called when the loss of the rank is detected.
+  /// be called when the loss of the rank is detected: until then further injections into the rank
+  /// wait.
   std::optional<Nanos> take_hit_time(std::uint32_t rank);
   /// Returns true if a fault hit `rank` and its loss is not detected yet.
   bool unnoticed(std::uint32_t rank) const { return struck_.contains(rank); }
   /// Records an injection of an earlier controller, which may not have been carried out: due() does
   /// not return it again. `noticed`: the loss was detected; otherwise take_hit_time() returns `at`.
+  /// Call before the first due().
   void restore_injection(int fault, std::uint32_t rank, Nanos at, bool noticed);
   /// Returns the number of faults that have begun, faults of hardware and dropped injections
   /// included.

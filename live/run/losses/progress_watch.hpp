@@ -21,7 +21,8 @@ namespace orrery::live {
 class ProgressWatch {
  public:
   /// Records the progress in a heartbeat of process `life` of `rank`. Restarts the rank's timer if
-  /// the process is another one or has made progress; a fraction of a micro-batch is no progress.
+  /// the process is the rank's first or another one, or has made progress (epoch, links, steps,
+  /// gradient sum, complete micro-batches); a fraction of a micro-batch is no progress.
   void record_heartbeat(std::uint32_t rank, std::uint32_t life, const Heartbeat& beat, Nanos now);
   /// Records the duration of a committed step.
   void step_done(Nanos took);
@@ -30,7 +31,8 @@ class ProgressWatch {
   /// a single step that was long because all ranks were stopped in it. For example, with least = 60
   /// s, steps of 2 s and micro-batches of 8 s of the slowest rank the limit is 80 s.
   Nanos limit(Nanos least, Nanos micro_batch) const;
-  /// Restarts all timers, because the missing progress had a known reason.
+  /// Restarts the timers of all ranks that have sent a heartbeat, because the missing progress had
+  /// a known reason.
   void restart_timers(Nanos now);
 
   /// Returns the members that are behind the others, if no member has made progress for `limit`;

@@ -20,24 +20,28 @@ class RankShortage {
   /// Starts with `wanted` ranks, those of the scenario.
   explicit RankShortage(std::size_t wanted) : wanted_(wanted) {}
 
-  /// Replaces the number of ranks that the job is to have.
+  /// Replaces the number of ranks that the job is to have. Timer and warnings of find_warning()
+  /// stay.
   void set_wanted(std::size_t ranks) { wanted_ = ranks; }
   /// Returns the number of ranks that the job is to have.
   std::size_t target() const { return wanted_; }
-  /// Returns the number of missing ranks while `working` ranks work.
+  /// Returns the number of missing ranks while `working` ranks work; 0 if more ranks work than
+  /// wanted.
   std::size_t missing(std::size_t working) const {
     return working < wanted_ ? wanted_ - working : 0;
   }
 
   /// Returns a warning if the job lacks ranks for too long, or has all ranks again after a warning;
-  /// otherwise nothing. Warns once for each number of ranks: after one second if no replacement is
-  /// `pending`, otherwise after ten. `cause`: of the newest loss; may be empty.
+  /// otherwise nothing. Warns once for each number of `working` ranks: after one second if no
+  /// replacement is `pending`, otherwise after ten, counted from the first call with this number.
+  /// `cause`: of the newest loss; may be empty.
   std::optional<std::string> find_warning(std::size_t working, bool pending,
                                           const std::string& cause, Nanos now);
 
   /// Records the number of ranks that worked at the end of the run; a later call replaces the
-  /// number. Returns a warning if ranks were missing, otherwise nothing; a replacement that has
-  /// been pending for less than ten seconds is not missing.
+  /// number. Returns a warning if ranks were missing, otherwise nothing; ranks do not count as
+  /// missing while a replacement is `pending` and find_warning() has seen the shortage for less
+  /// than ten seconds or not at all.
   std::optional<std::string> record_end(std::size_t working, bool pending, Nanos now);
   /// Writes the ranks at the end of the run into the report; nothing before record_end().
   void fill(Report& report) const;

@@ -39,27 +39,35 @@ class Recovery {
   /// Records that the process in `seat` has ended. Returns true if the job used the process, so
   /// that its loss must be reported by emit_losses(). Returns false for a leaving process, for a
   /// loss that is recorded already or was reported by an earlier controller, and for a replacement
-  /// that never joined; requests another replacement if the pending assignment needs the seat.
+  /// that never joined (`was_member` false); requests another replacement if the pending assignment
+  /// needs the seat. Call only once the job is submitted.
   bool record_exit(std::uint32_t seat, bool was_member);
-  /// Returns true if a loss has not been reported yet.
+  /// Returns true if a loss is recorded that emit_losses() has not reported yet.
   bool has_unreported() const { return !untold_.empty(); }
-  /// Returns true if all processes that the job used have ended, and the training state with them;
-  /// false if a new process has received the state, or if the job has no GPUs.
+  /// Returns true if the job has GPUs, every working rank has an unreported loss or is leaving and
+  /// has ended, and no process holds the training state. False if a new process has received the
+  /// state, or if the job has no GPUs.
   bool is_nobody_left() const;
-  /// Reports the unreported losses to the policies, expires the settings that wait for a step,
-  /// requests the replacements that the job's settings demand, and holds the job if it cannot
-  /// continue. No effect without unreported losses.
+  /// Reports the unreported losses to the policies as one RanksLost event, and expires the settings
+  /// that wait for a step. Then requests replacements for the lost ranks whose GPUs the pending
+  /// assignment names; if none was pending, the loss itself makes an assignment to the same GPUs
+  /// where OnLoss is `replace`. Puts the job on hold (JobHeld, the time of the hold starts) if
+  /// OnLoss is `hold`, if the job was not running, or if the remaining ranks cannot continue. No
+  /// effect without unreported losses.
   void emit_losses();
 
-  /// Accepts an assignment, which may replace a pending one: starts the missing processes, also on
-  /// abandoned seats, and ends those that only the earlier assignment needs. The other ranks
-  /// continue until the new processes have joined. Restarts the time limit of a hold.
+  /// Carries out an assignment that the world holds as pending and that may have replaced an
+  /// earlier pending one: requests the missing processes, also on seats abandoned before, and ends
+  /// processes that neither the job nor the assignment uses. The other ranks continue until
+  /// activate_assignment(). Restarts the time limit of a hold.
   void accept_assignment(const Assign& assign);
-  /// Ends the members that neither the job nor its pending assignment uses, for example a process
-  /// that was started for an earlier assignment.
+  /// Ends those of `members` (seats) that neither the job nor its pending assignment uses, for
+  /// example a process that was started for an earlier assignment, and cancels their requested
+  /// restarts.
   void end_strays(const std::vector<std::uint32_t>& members);
-  /// Records that no process is started for `seat` any more, and calls activate_assignment() if an
-  /// epoch is formed: the pending assignment may have waited for this seat alone.
+  /// Records that no process is started for `seat` any more until an assignment names the seat, and
+  /// calls activate_assignment() with step `next` if an epoch is formed: the pending assignment may
+  /// have waited for this seat alone.
   void abandon_seat(std::uint32_t seat, Step next);
   /// Advances the pending assignment if all of its seats except abandoned ones are in `members`, no
   /// loss is unreported, and the job has steps to do: kills the members that leave or are not used
@@ -70,27 +78,31 @@ class Recovery {
   /// formed. If a step is in progress (`in_step`) and all working ranks stay, they complete the
   /// step first: call again after the step.
   void activate_when_ready(bool in_step, Step next);
-  /// Returns true if no process is running and none is pending.
+  /// Returns true if no process is running and no seat is pending; abandoned seats are not pending.
   bool is_deserted() const;
-  /// Kills the members, by the state of an earlier controller, that are not in `members`. Returns
-  /// their seats.
+  /// Kills the working processes that are not in `members` (seats), except leaving ones: members by
+  /// the state of an earlier controller that have not connected again. Returns their seats,
+  /// ascending; empty if none is missing. Does not record their losses: call record_exit() for
+  /// each.
   std::vector<std::uint32_t> end_missing(const std::vector<std::uint32_t>& members);
-  /// Completes the interrupted work of an earlier controller: starts pending processes and kills
-  /// leaving ones.
+  /// Completes the interrupted work of an earlier controller: requests the pending processes that
+  /// do not run and kills leaving ones. Call once, after the replay.
   void resume_interrupted();
 
-  /// Returns true if the job is on hold; an assignment ends the hold once it is active.
+  /// Returns true from the JobHeld event until an assignment is active.
   bool is_held() const { return held_since_ != kNever; }
   /// Returns true if the job has been on hold for longer than the hold limit, counted from the hold
   /// or from the newest assignment. Without a limit, returns true if the job is on hold, no
-  /// assignment is pending, and the policies have seen all events (`shown`).
+  /// assignment is pending, and the policies have seen all events (`shown`). False if the job is
+  /// not on hold.
   bool is_hold_unanswerable(bool shown) const;
 
   /// Writes the start of the hold into a snapshot of the journal.
   void save_to(JournalSnapshot& now) const { now.set_held_since(held_since_); }
   /// Restores the start of the hold from a snapshot.
   void restore_from(const JournalSnapshot& then) { held_since_ = then.held_since(); }
-  /// Applies an event that an earlier controller has reported at `at`.
+  /// Applies an event that an earlier controller has reported at `at`: JobHeld starts a hold at
+  /// `at`, JobStarted ends it; others have no effect.
   void apply_reported(const Event& event, Nanos at);
 
  private:
