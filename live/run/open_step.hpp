@@ -17,40 +17,47 @@ namespace orrery::live {
 /// the step driver; single-threaded. Instants are times of the policy clock.
 class OpenStep {
  public:
-  /// Starts before step `first` with `ranks` ranks.
+  /// Starts before step `first` with ranks 0 .. `ranks` - 1, neither in flight nor disturbed.
   OpenStep(Step first, std::uint32_t ranks) : number_(first), reports_(ranks) {}
-  /// Sets the number of the step after the newest commit of an earlier controller.
+  /// Sets the number of the step after the newest commit of an earlier controller. Call before
+  /// begin().
   void restore_number(Step next) { number_ = next; }
 
   /// Returns the number of the step.
   Step number() const { return number_; }
-  /// Returns true if the ranks work on the step.
+  /// Returns true if the ranks work on the step: from begin() until the commit or
+  /// mark_interrupted().
   bool is_current() const { return under_way_; }
   /// Returns the duration of the newest step that this object committed, in nanoseconds; 0 if none
   /// is committed. If the membership changed during the step, only the time since begin() in the
   /// last epoch counts.
   Nanos newest_duration() const { return took_; }
-  /// Returns true if the membership has changed since the last commit.
+  /// Returns true if mark_interrupted() was called since the last commit or, before the first,
+  /// since the start.
   bool is_disturbed() const { return disturbed_; }
-  /// Returns true if the step has not taken longer than the previous step by more than a quarter;
-  /// false before the first commit.
+  /// Returns true if at most 1.25 times the duration of the previous step has passed since the
+  /// newest begin(), in flight or not; false before the first commit.
   bool is_as_before(Nanos now) const;
 
-  /// Marks the step as in flight since `now`.
+  /// Marks the step as in flight since `now`, for the first time or again in a new epoch. Keeps
+  /// reports.
   void begin(Nanos now);
-  /// Stores the report of a rank's process if the report belongs to this step and to `epoch`, the
-  /// current membership epoch, and was not abandoned. Returns false if the newest report of the
-  /// rank had the same incarnation, epoch and step; true otherwise, even if the report is not
-  /// stored.
+  /// Stores the report of a rank's process `life` if the report belongs to this step and to
+  /// `epoch`, the current membership epoch, and was not abandoned. Returns false, without effect,
+  /// if the newest report of the rank had the same incarnation, epoch and step; true otherwise,
+  /// even if the report is not stored. `rank` must be below the number of ranks.
   bool add_report(std::uint32_t rank, std::uint32_t life, const StepReport& report,
                   std::uint64_t epoch);
-  /// Marks the step as interrupted: the membership is revoked. Keeps the reports.
+  /// Marks the step as interrupted, because the membership is revoked: not in flight, but
+  /// disturbed. Keeps the reports.
   void mark_interrupted();
-  /// Discards all reports of the step.
+  /// Discards all stored reports. A repeated report of the same incarnation, epoch and step still
+  /// counts as known to add_report().
   void discard_reports();
-  /// Commits the step and opens the next one, which is neither in flight nor disturbed. `before`:
-  /// instant of the previous commit. Returns the reports by rank; the report of a rank that sent
-  /// none is empty.
+  /// Commits the step at `now` and opens the next one, which is neither in flight nor disturbed and
+  /// has no reports. `before`: instant of the previous commit, 0 before the first. Returns the
+  /// reports by rank; the report of a rank that sent none is empty. Call only while is_current()
+  /// holds.
   std::vector<StepReport> commit_step(Nanos now, Nanos before);
 
  private:

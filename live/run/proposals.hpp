@@ -23,19 +23,21 @@ class Proposals {
   Proposals(DecisionGate& gate, const PolicyClock& clock, std::function<void(std::uint64_t)> put)
       : gate_(gate), clock_(clock), put_(std::move(put)) {}
 
-  /// Sets the newest number of an earlier controller.
+  /// Sets the newest number of an earlier controller: the next batch has the number after it. Call
+  /// before propose_waiting().
   void continue_after(std::uint64_t number) { newest_ = number; }
 
-  /// Returns true if a batch is not agreed upon yet.
+  /// Returns true if a proposed batch is neither agreed upon nor dropped yet.
   bool has_open() const { return !open_.empty(); }
-  /// Proposes the decisions that wait at the gate as one batch; no effect if none waits. Call only
-  /// while an epoch is formed: see Coordinator::propose_decision().
+  /// Takes the decisions that wait at the gate and proposes them to the ranks as one batch with the
+  /// next number; no effect if none waits. Call only while an epoch is formed: see
+  /// Coordinator::propose_decision().
   void propose_waiting();
-  /// Passes the decisions of the open batches up to `number`, which all ranks hold, to the gate and
-  /// removes the batches.
+  /// Passes the decisions of the open batches up to `number`, which all ranks hold, to the gate in
+  /// their order and removes the batches. No effect without such a batch.
   void apply_agreed(std::uint64_t number);
   /// Reports the decisions of the open batches up to `number`, which no rank follows, as expired
-  /// and removes the batches.
+  /// and removes the batches. No effect without such a batch.
   void drop_batches(std::uint64_t number);
   /// Rejects all open batches with `reason`, because the run is over: reports every decision
   /// through `carrier`. DecisionGate::close() rejects the decisions that still wait at the gate.

@@ -19,13 +19,15 @@ class RunEnd {
   /// Starts with a running run of `steps` steps.
   explicit RunEnd(Step steps) : steps_(steps) {}
 
-  /// Requests the end after the current step, for `reason`, which must not be empty. Call only
-  /// while is_stopping() is false: a second reason replaces the first.
+  /// Requests the end after the current step, for `reason`, which must not be empty; unfinished()
+  /// returns the reason. Call only while is_stopping() is false: a second reason replaces the
+  /// first.
   void stop(const std::string& reason) { stop_reason_ = reason; }
   /// Returns true if stop() has requested the end.
   bool is_stopping() const { return !stop_reason_.empty(); }
-  /// Records that `what`, a part of the training state, is lost; every rank reports it, and the
-  /// newest call counts. Returns the reason why the run cannot continue.
+  /// Records that `what`, a part of the training state or all of it, is lost: is_whole() is false
+  /// from now on. A later call replaces the reason. Returns the reason why the run cannot continue,
+  /// valid until the next call.
   const std::string& end_without_state(const std::string& what);
   /// Returns true if a part of the training state is lost.
   bool is_state_gone() const { return !state_gone_.empty(); }
@@ -34,15 +36,19 @@ class RunEnd {
   bool are_steps_done(Step next) const { return next >= steps_; }
   /// Returns true if all steps are committed and the training state is complete.
   bool is_whole(Step next) const { return are_steps_done(next) && !is_state_gone(); }
-  /// Restores the parameter hash of an earlier controller from the journal. Without it, collects
-  /// the hashes of the ranks and ends the ranks (RankProcesses::finish_run(), at most 10 s), and
-  /// adds the losses meanwhile to `failures`. If a rank has sent its hash, writes the hash to the
-  /// journal and marks all losses as resumed. Throws an internal Error if the hashes differ.
+  /// Restores the parameter hash of an earlier controller from the journal, and does nothing else
+  /// if the journal holds one. Without it, collects the hashes of the ranks and ends the ranks
+  /// (RankProcesses::finish_run(), at most 10 s), and adds the losses meanwhile to `failures`. If a
+  /// rank has sent its hash, writes the hash to the journal and marks all losses as resumed. Throws
+  /// an internal Error if the hashes differ. `next`: number of committed steps. Call only while
+  /// is_whole() holds.
   void gather_hashes(RankProcesses& crew, Step next, FailureRecords& failures, Journal& journal,
               const PolicyClock& clock);
 
-  /// Returns the reason why the run is not complete; empty if it is. `no_checkpoint`: reason why
-  /// the last checkpoint is missing.
+  /// Returns the reason why the run is not complete; empty if it is. Before the last step: the lost
+  /// state, otherwise the reason of stop(), otherwise the cause of the newest loss, otherwise that
+  /// no rank is left. After it: that no rank has sent its parameters, otherwise `no_checkpoint`,
+  /// the reason why the last checkpoint is missing. Call after gather_hashes().
   std::string unfinished(Step next, const FailureRecords& failures,
                          const std::string& no_checkpoint) const;
   /// Writes the hash of the parameters into the report; nothing if no rank has sent it.

@@ -50,75 +50,105 @@ class StepDriver : public Carrier {
   };
   /// Starts the ranks and blocks until all are linked, or continues with the ranks of an earlier
   /// controller if the journal holds a started run; throws as RankProcesses. Restores the driver's
-  /// state from the journal. `needs`: of the policies. `processes` must outlive the driver.
+  /// state from the journal. `assignment`: for all ranks. `offered`: features of the run, `needs`:
+  /// of the policies. `processes` must outlive the driver.
   StepDriver(const Run& run, AgentProcesses& processes, const ControllerStart& place,
              const Assignment& assignment, const Capabilities& offered, const Needs& needs);
 
-  /// Applies an event that an earlier controller reported at `at` to the driver's state. Emits no
-  /// event and starts no process.
+  /// Applies an event that an earlier controller reported at `at` to the driver's state: hold,
+  /// suspected ranks, number of wanted ranks and of ranks at the end. Call during the replay only,
+  /// after the world has applied the event. Emits no event and starts no process.
   void apply_reported(const Event& event, Nanos at);
-  /// Completes the work that an earlier controller left: reports the steps whose end no policy saw
-  /// (`unseen`) and the decisions without an outcome (`open`), starts pending ranks, kills leaving
-  /// ranks, repeats injections, and emits a Tick. Call once, after the last apply_reported().
+  /// Completes the work that an earlier controller left: restores the checkpoint interval, reports
+  /// the steps whose end no policy saw (`unseen`) and the decisions deferred to their ends,
+  /// requests pending ranks, kills leaving ranks, processes the decisions without an outcome
+  /// (`open`) again, repeats injections of faults, and emits a Tick. Call once, after the last
+  /// apply_reported(), and only if the journal holds a started run.
   void resume_work(const std::vector<StepsDone>& unseen, const std::vector<Decision>& open);
 
-  /// Proposes waiting decisions to the ranks, and begins the next step if the ranks are ready, the
-  /// policies have seen all events, and steps are left that neither a stop nor a hold prevents.
-  /// Begins a new epoch with new connections instead, once renew_connections_at() has been reached. Also
-  /// called at the start: decisions before the run take effect from its first step on.
+  /// Proposes waiting decisions to the ranks if an epoch is formed. Then begins the next step:
+  /// sends the plan to all ranks, records the members as working and replaced (FailureRecords),
+  /// emits changed parts and injects due faults. Begins no step while a step is in flight, a
+  /// proposal is not agreed, the policies have not seen all events, the job is not running, or a
+  /// rank of the job is no member; nor after the last step, once the run is over, or during a stop
+  /// without a requested checkpoint. Begins a new epoch with new connections instead, once
+  /// renew_connections_at() has been reached. Also called at the start: decisions before the run
+  /// take effect from its first step on.
   void begin_next_step();
   /// Blocks until the ranks have reported an event, at the latest until `deadline`, and applies the
-  /// events. Then emits the outcomes of finished checkpoints. Throws as RankProcesses::wait().
+  /// events: commits a step that all ranks have reported, records and reports losses, activates
+  /// assignments, and ends a run that cannot continue. Then emits the outcomes of finished
+  /// checkpoints. Throws as RankProcesses::wait().
   void await_events(Clock::time_point deadline);
-  /// Advances the run after events: begins the next step or ends the run, sends the ranks their
-  /// messages, injects faults, kills stalled ranks, and reports suspected ranks, changed parts and
-  /// missing ranks. Retries the last checkpoint before the run ends.
+  /// Advances the run after await_events(): ends the run if it is complete, otherwise begins the
+  /// next step (begin_next_step()) if possible. Sends the ranks their messages, injects faults,
+  /// kills stalled ranks, and reports suspected ranks, changed parts and missing ranks. Retries the
+  /// last checkpoint before the run ends. Ends the run early if no process holds the training state
+  /// any more, or if a hold cannot end. Once the run is over, only sends the ranks their messages.
   void advance_run();
-  /// Accepts decisions and the wake-up times of their policies. `trains`: the clock has started, so
-  /// that the decisions are also proposed to the ranks and the next step begins if possible.
+  /// Passes decisions and the wake-up times of their policies to the gate, which carries out,
+  /// defers or rejects each, and activates a pending assignment that is ready. `trains`: the clock
+  /// has started, so that the decisions are also proposed to the ranks and the next step begins if
+  /// possible. Call once for each observation.
   void accept_decisions(const DecisionList& decisions, bool trains);
-  /// Schedules a call of the policies at `at`.
+  /// Schedules a call of the policies at `at`, which may be past; an instant that is scheduled
+  /// already has no effect.
   void wake(Nanos at) { gate_.wake(at); }
-  /// Removes the scheduled calls that are due at `now`. Returns true if at least one was due.
+  /// Removes the scheduled calls up to `now`. Returns true if at least one was due.
   bool wake_due(Nanos now) { return gate_.pop_due_wakes(now); }
   /// Returns the instant of the earliest scheduled call, which may be past, or of the next change
-  /// of a fault, whichever is earlier; kNever if neither exists.
+  /// of a fault after now, whichever is earlier; kNever if neither exists.
   Nanos next_instant() const;
 
-  /// Ends the run after the current step, or one step later if a final checkpoint is requested.
-  /// Warns instead of the checkpoint if the run has no checkpoint folder. No effect if the run is
-  /// over or already stopping.
+  /// Requests the end of the run, after the current step or, if no step is in flight, without
+  /// another one; a job on hold ends at the next advance_run(). If `order` demands a final
+  /// checkpoint, the run ends after the first step that ends with a checkpoint, at most one step
+  /// later. Adds a line to the operator's status. Warns instead of the checkpoint if the run has no
+  /// checkpoint folder. No effect if the run is over or already stopping.
   void stop(const StopRun& order);
-  /// Reconnects all connections at `instant` or later, between two steps. A later call replaces the
-  /// instant.
+  /// Sets the instant from which begin_next_step() renews all connections, once, before the next
+  /// step. A later call replaces the instant; kNever: no renewal, as at the start.
   void renew_connections_at(Nanos instant) { renew_connections_at_ = instant; }
-  /// Returns true if no further step will be trained.
+  /// Returns true if no further step will be trained: the run is complete or ended early. False
+  /// after the replay of a complete run.
   bool is_over() const { return over_; }
   /// Records the ranks at the end of the run, and warns if ranks are missing. If all steps are
-  /// committed and the training state is complete, collects the parameter hashes
-  /// (RunEnd::gather_hashes(), blocks at most 10 s) and returns true; returns false otherwise. Call
-  /// only after the last step.
+  /// committed and the training state is complete, collects the parameter hashes and ends the ranks
+  /// (RunEnd::gather_hashes(), blocks at most 10 s, throws if they differ) and returns true;
+  /// returns false otherwise. Call once, after is_over() or after the replay of JobDone.
   bool finish_run();
-  /// Reports that the job is done, and rejects the decisions that still wait at the gate.
+  /// Emits JobDone, and rejects the decisions that are deferred or still wait at the gate. Call
+  /// once, after finish_run() has returned true.
   void emit_job_done();
 
-  /// Returns the step that is in flight or next.
+  /// Returns the step that is in flight or next; valid as long as the driver.
   const OpenStep& step() const { return step_; }
-  /// Writes the state of the run into the status and, once the job is submitted, appends the ranks.
-  /// Replaces the phase only if it is "training".
+  /// Writes step and step time into the status and, once the job is submitted, the epoch, the
+  /// number of missing ranks (0 once the run is over), the newest durable checkpoint if any, and
+  /// appends one entry for each rank: working, joining or lost. Replaces the phase only if it is
+  /// "training": by over, stopping or held, where one applies.
   void fill(RunStatus& status) const;
-  /// Writes the end of the run, its ranks and the faults into the report.
+  /// Writes the hash of the parameters, the ranks at the end and the faults into the report, and
+  /// the reason if the run is not complete.
   void fill(Report& report) const;
-  /// Returns true if the run is not over and a snapshot would hold all pending work. A step may be
-  /// in flight: a successor repeats it, as after any loss.
+  /// Returns true if the run is not over, no loss is unreported, and no decision waits for the
+  /// agreement of the ranks, so that a snapshot would hold all pending work. A step may be in
+  /// flight: a successor repeats it, as after any loss.
   bool is_quiet() const;
-  /// Writes the driver's state into a snapshot of the journal.
+  /// Writes the driver's state into an empty snapshot of the journal: membership, step, faults,
+  /// wake-up times, hold, wanted and suspected ranks. Call only while is_quiet() holds.
   void save_to(JournalSnapshot& now) const;
 
   // Interface to the decision gate (Carrier).
+  /// Returns the reason why the fabric cannot carry out the decision; empty if it can.
   std::string refusal(const Decision& decision) const override;
   bool is_step_open(JobId) const override { return step_.is_current(); }
+  /// Adds the event to the operator's status, applies the event to the world and adds it to the
+  /// next observation.
   void emit_event(Event event) override;
+  /// Carries out a decision: accepts an assignment (Recovery) and sets the number of wanted ranks,
+  /// requests a checkpoint, or sets the checkpoint interval. Other settings have no effect here:
+  /// the next plan reads them from the world.
   void carry_out(const Decision& decision) override;
 
  private:

@@ -52,42 +52,48 @@ class AgentGroup {
   /// ended more than three times, or is not ready after 30 s (120 s with external agents).
   AgentGroup(AgentProcesses& processes, const ControllerStart& place, const Assignment& assignment,
              std::uint32_t ranks);
-  ~AgentGroup();  ///< Stops all agents.
+  /// Orders all agents to stop, kills those that are not connected at once and the others after 2
+  /// s, and waits at most 2 s more for their ends.
+  ~AgentGroup();
 
   /// Returns the number of ranks.
   std::uint32_t ranks() const { return size_; }
   /// Returns the incarnation of the rank's newest process, from 0.
   std::uint32_t life(std::uint32_t rank) const { return lives_.at(rank); }
   /// Returns true if the rank's newest process has not ended, as far as receive_messages() has
-  /// returned the end. An external agent runs once it has connected.
+  /// returned the end; false if none was started. An external agent runs from its hello until
+  /// signal() kills it.
   bool is_running(std::uint32_t rank) const { return running_.at(rank); }
   /// Returns the process id of the newest process that has connected, on its own machine; 0 if none
   /// has.
   std::int64_t pid(std::uint32_t rank) const { return pids_.at(rank); }
 
   /// Blocks until an event other than a heartbeat has arrived, at the latest until `deadline`, and
-  /// returns everything that arrived, perhaps nothing. Sends the assignment to each agent that says
-  /// hello.
+  /// returns everything that arrived since the last call, in the order of arrival; perhaps nothing.
+  /// Updates is_running() and pid(). Sends the assignment to each agent that says hello, but orders
+  /// an external agent to stop whose process counts as lost.
   std::vector<Incoming> receive_messages(Clock::time_point deadline);
-  /// Sends `message` to `rank`. The message is lost if the agent has no open stream.
+  /// Sends `message` to `rank`; does not block. The message is lost if the agent has no open
+  /// stream.
   void send_message(std::uint32_t rank, const ControllerMessage& message);
-  /// Orders `rank` to stop. `want_parameters`: requests the hash of the parameters first.
+  /// Orders `rank` to stop; the order is lost if the agent has no open stream. `want_parameters`:
+  /// requests the hash of the parameters first, which receive_messages() returns.
   void send_stop(std::uint32_t rank, const std::string& reason, bool want_parameters);
-  /// Sends signal `number` to the rank's process, if it runs. An external agent can only be killed:
-  /// its stream is closed and the process counts as lost. Throws an internal Error if another
-  /// signal is sent to an external agent.
+  /// Sends signal `number` to the rank's process; no effect unless is_running(). An external agent
+  /// can only be killed: its stream is closed and is_running() is false at once. Throws an internal
+  /// Error if another signal is sent to an external agent.
   void signal(std::uint32_t rank, int number);
   /// Returns true if the stream of the agent is open.
   bool is_connected(std::uint32_t rank);
-  /// Starts the next process of `rank`. Returns false while the last process exists or its stream
-  /// is open. For an external agent starts nothing, and returns true once the engine's next process
-  /// has connected.
+  /// Starts the next process of `rank`, with the next incarnation, and returns true. Returns false,
+  /// without effect, while the last process runs or its stream is open: call again later. For an
+  /// external agent starts nothing, and returns true once the engine's next process has connected.
   bool restart_rank(std::uint32_t rank);
-  /// Closes all streams; the agents reconnect.
+  /// Closes all streams; the agents reconnect and say hello again. Messages in transit may be lost.
   void drop_streams();
   /// Records that training has begun: processes started from now on receive their state from a
-  /// peer.
-  void training() { training_ = true; }
+  /// peer. Earlier ones begin with the initial state.
+  void record_training_start() { training_ = true; }
 
  private:
   /// Returns true if an engine, not this run, starts the agent of `rank`.

@@ -26,8 +26,8 @@ class AgentProcesses {
   virtual void start(std::uint32_t rank, const AgentStart& start) = 0;
   /// Sends signal `number` to the process `seat`; does nothing if the process has ended.
   virtual void signal(const membership::Seat& seat, int number) = 0;
-  /// Returns the newest process of every rank that has had a process; in a controller, as of the
-  /// controller's start.
+  /// Returns the newest process of every rank that has had a process, with the cause if it has
+  /// ended; in a controller, as of the controller's start.
   virtual std::vector<AgentState> states() = 0;
   /// Sets the callback for processes that end; called from any thread, once per process. Ends that
   /// no callback has received are reported to the next callback within this call. A null callback
@@ -44,17 +44,22 @@ class OwnedProcesses {
   OwnedProcesses(const OwnedProcesses&) = delete;
   OwnedProcesses& operator=(const OwnedProcesses&) = delete;
 
-  /// Starts the next process of `rank`; does nothing while a process of the rank runs. A process
-  /// that cannot be started counts as ended, with the reason as its cause.
+  /// Starts the next process of `rank`; does nothing while a process of the rank runs, as far as
+  /// drain_exited() has returned no end. A process that cannot be started counts as ended, with the
+  /// reason as its cause: no error is thrown.
   void start(std::uint32_t rank, const AgentStart& start);
-  /// Sends signal `number` to the process `seat`; does nothing if the process has ended.
+  /// Sends signal `number` to the process `seat`; does nothing if the process has ended or `seat`
+  /// is an earlier incarnation.
   void signal(const membership::Seat& seat, int number);
-  /// Returns the newest process of every rank that has had a process.
+  /// Returns the newest process of every rank that has had a process, by rank; a process whose end
+  /// drain_exited() has not found counts as running.
   std::vector<AgentState> states() const;
-  /// Returns descriptors that become readable when a process ends.
+  /// Returns descriptors of the running processes, each of which becomes readable when its process
+  /// ends.
   std::vector<int> channels() const;
-  /// Returns the processes that have ended since the last call. Blocks for up to a second for each
-  /// process that has closed its channel but not ended, and then kills the process.
+  /// Returns the processes that have ended since the last call, or that could not be started, by
+  /// rank; each once. Blocks for up to a second for each process that has closed its channel but
+  /// not ended, and then kills the process.
   std::vector<AgentState> drain_exited();
 
  private:

@@ -21,17 +21,20 @@ class Briefing {
  public:
   /// Records that a process of `rank` has said hello: all messages are due again.
   void mark_connected(std::uint32_t rank);
-  /// Records the address of `from` in its newest status. Two threads of an agent send statuses, so
-  /// that an older status may arrive after a newer one.
+  /// Records the address of `from` in its newest status. Ignores a status that is not newer by
+  /// incarnation and heartbeat number: two threads of an agent send statuses, so that an older
+  /// status may arrive after a newer one.
   void record_status(const membership::Seat& from, const MemberStatus& status);
-  /// Sets the plans of the step that begins, by rank; the directives carry them.
+  /// Replaces the plans by those of the step that begins, by rank; the directives to work carry
+  /// them.
   void set_plans(std::map<std::uint32_t, StepPlan> plans) { plans_ = std::move(plans); }
-  /// Sets the state of the rank's hardware.
+  /// Sets the state of the rank's hardware. An equal state is not sent again.
   void set_hardware(std::uint32_t rank, const Hardware& hardware) { hardware_[rank] = hardware; }
 
-  /// Returns the messages that `rank` has not received yet, in the order of sending, and counts
-  /// them as received. `directive`: the coordinator's newest directive for the rank; nothing if the
-  /// rank has none.
+  /// Returns the messages that `rank` has not received yet, in the order of sending: its hardware
+  /// if set_hardware() has changed the state, then the directive; empty if none is due. Counts them
+  /// as received until mark_connected(). `directive`: the coordinator's newest directive for the
+  /// rank; nothing if the rank has none.
   std::vector<ControllerMessage> drain_messages(std::uint32_t rank,
                                       const std::optional<membership::Directive>& directive);
 

@@ -36,7 +36,7 @@ RankProcesses::RankProcesses(AgentProcesses& processes, const ControllerStart& p
       were_members_(journal.past().joined) {
   if (!journal.past().started) form_epoch();
   formed_ = true;
-  agents_.training();
+  agents_.record_training_start();
 }
 
 /// Lost processes are simply restarted before the first step: all ranks hold the same state.

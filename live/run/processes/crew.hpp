@@ -53,16 +53,19 @@ class RankProcesses : public RankControl {
   RankProcesses(AgentProcesses& processes, const ControllerStart& place,
                 const Assignment& assignment, std::uint32_t ranks, Journal& journal);
 
-  /// Blocks until an event has occurred, at the latest until `deadline`, and returns the events,
-  /// perhaps none. Then checks the heartbeats and starts due replacements: call many times per
-  /// heartbeat timeout. Kills a rank that reports an error of its process or machine, up to three
-  /// times per rank on average without a commit. Throws any other error that a rank reports, and an
-  /// environment Error if the ranks could not be linked in 30 attempts.
+  /// Blocks until an event other than a heartbeat has occurred, at the latest until `deadline`, and
+  /// returns the events in their order, perhaps none. Then checks the heartbeats and starts due
+  /// replacements: call many times per heartbeat timeout, and send_directives() after the events
+  /// are handled. Kills a rank that reports an error of its process or machine, up to three times
+  /// per rank on average without a commit. Throws any other error that a rank reports, and an
+  /// environment Error if the ranks could not be linked in 30 attempts without a loss or commit.
   std::vector<RankEvent> wait(Clock::time_point deadline);
-  /// Sends the ranks their due messages. Writes the membership to the journal before sending.
+  /// Sends the ranks their due messages, each once per stream. Writes a changed epoch or decision
+  /// to the journal before sending.
   void send_directives();
 
-  /// Writes control core and membership into a snapshot of the journal.
+  /// Writes epoch, decision, the epoch of the newest commit, and all processes that have been
+  /// members into an empty snapshot of the journal.
   void save_to(JournalSnapshot& now) const;
 
   /// Returns true if the members can start the next step: they are linked, no step is in progress
@@ -75,22 +78,26 @@ class RankProcesses : public RankControl {
   bool is_settled() const { return coordinator_.is_settled(); }
   /// Returns the newest membership epoch, even while it is being formed; 0 before the first.
   std::uint64_t epoch() const { return coordinator_.epoch(); }
-  /// Returns the ranks of the members, in the order of a plan's shares.
+  /// Returns the ranks of the epoch, in the order of a plan's shares, which is ascending; empty
+  /// while a new epoch gathers its members.
   std::vector<std::uint32_t> members() const override;
-  /// Starts the next step on all members, and sends the due messages; `plan` returns the plan of
-  /// each rank. May be called only while is_ready() holds; throws an internal Error otherwise.
+  /// Starts the next step on all members, and sends the due messages; calls `plan` once for each
+  /// member, in the order of members(). May be called only while is_ready() holds; throws an
+  /// internal Error otherwise.
   void start_step(const std::function<StepPlan(std::uint32_t rank)>& plan);
-  /// Sets the hardware of `rank`. The newest process of the rank receives it with the next
-  /// directives, later processes at their start.
+  /// Sets the hardware of `rank`, without sending. The newest process of the rank receives it with
+  /// the next send_directives() if the state has changed, later processes at their start.
   void set_hardware(std::uint32_t rank, const Hardware& hardware) {
     briefing_.set_hardware(rank, hardware);
   }
-  /// Proposes a decision to the members, and sends the due messages. May be called only while
-  /// is_epoch_formed() holds; throws an internal Error otherwise. See Coordinator.
+  /// Proposes decision `number`, which must grow, to the members, and sends the due messages. May
+  /// be called only while is_epoch_formed() holds; throws an internal Error otherwise. wait()
+  /// reports the outcome as Decided or Aborted. See Coordinator.
   void propose_decision(std::uint64_t number);
 
-  /// Orders each member to write its shard of a checkpoint of the current state. May be called only
-  /// while is_settled() holds, and before the next step.
+  /// Orders each member to write its shard of a checkpoint, `attempt`, of the current state after
+  /// `step` steps. May be called only while is_settled() holds, and before the next step; not
+  /// checked. The order is lost for a member without a stream.
   void save(Step step, std::uint64_t attempt);
 
   /// Requests a replacement for a lost rank; does nothing while its process lives or a replacement
@@ -105,7 +112,8 @@ class RankProcesses : public RankControl {
   bool all_silent() const override { return coordinator_.all_silent(); }
   Nanos patience() const override { return coordinator_.patience(); }
   bool has_state_holder() const override { return coordinator_.has_holder(); }
-  /// Sets the longest time to wait for silent ranks that hold the training state alone.
+  /// Replaces the longest time to wait for silent ranks that hold the training state alone; see
+  /// patience().
   void set_patience_with_holders(Nanos patience) {
     coordinator_.set_patience_with_holders(patience);
   }
@@ -123,9 +131,10 @@ class RankProcesses : public RankControl {
     std::map<std::uint32_t, std::string> hashes;
     std::vector<RankDeath> deaths;
   };
-  /// Ends the run after `steps` committed steps: orders all ranks to stop, and blocks until all
-  /// have answered, for at most 10 s. Returns the parameter hashes of the ranks that hold them, and
-  /// as losses the ranks that ended, failed or did not answer.
+  /// Ends the run after `steps` committed steps: orders all running ranks to stop, and blocks until
+  /// all have answered, for at most 10 s; ignores their other messages. Returns the parameter
+  /// hashes of the ranks that hold them, and as losses the ranks that ended, failed or did not
+  /// answer. Both are empty if no rank runs. Call once, after the last wait().
   Parting finish_run(Step steps);
 
  private:

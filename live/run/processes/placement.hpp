@@ -16,7 +16,8 @@ inline constexpr JobId kLiveJob{0};
 /// Mapping between processes and ranks. A process is identified by its seat, the number of its GPU;
 /// rank r of the job is the process on the r-th GPU of the job's placement. For example, on GPUs 0,
 /// 2 and 3 the process with seat 2 is rank 1. Also tells which processes are pending or leaving by
-/// the newest assignment. Used by the live backend; single-threaded.
+/// the newest assignment. Everything except seats(), is_submitted(), abandon_seat() and try_again()
+/// may be called only while is_submitted() holds. Used by the live backend; single-threaded.
 class Placement {
  public:
   /// Starts without abandoned seats. `world` must outlive this object, and must hold the job when a
@@ -30,26 +31,31 @@ class Placement {
   /// Returns the job. Call only while is_submitted() holds.
   const JobInfo& job() const { return world_.jobs()[kLiveJob]; }
 
-  /// Returns the rank of the process in `seat`; nothing if the job does not use the process now.
+  /// Returns the rank of the process in `seat`; nothing if the job does not use the process now:
+  /// the seat is not in the placement, or its rank is lost.
   std::optional<RankId> rank_in(std::uint32_t seat) const;
   /// Returns true if the job uses the process in `seat` now.
   bool is_working(std::uint32_t seat) const { return rank_in(seat).has_value(); }
   /// Returns true if the pending assignment adds the process in `seat` to the job and the seat is
-  /// not abandoned.
+  /// not abandoned. False without a pending assignment.
   bool is_pending(std::uint32_t seat) const;
-  /// Returns true if the job uses the process in `seat` until the pending assignment is active.
+  /// Returns true if the job uses the process in `seat` until the pending assignment, which does
+  /// not name the seat, is active. False without a pending assignment.
   bool is_leaving(std::uint32_t seat) const;
-  /// Returns true if neither the job nor its pending assignment uses the process in `seat`.
+  /// Returns true if neither the job nor its pending assignment uses the process in `seat`; also
+  /// for the seat of a lost rank that no pending assignment names.
   bool is_stray(std::uint32_t seat) const;
-  /// Returns the seats that are working or pending, ascending.
+  /// Returns the seats that are working (leaving ones included) or pending, ascending.
   std::vector<std::uint32_t> awaited_seats() const;
-  /// Returns the number of ranks that the job uses now.
+  /// Returns the number of ranks that the job uses now: those of its placement without the lost
+  /// ones; 0 for a job on hold without GPUs.
   std::size_t counted() const { return job().gpus.size() - job().lost.size(); }
   /// Returns the micro-batches per step of the rank in `seat`; 0 if the job does not use the
   /// process.
   std::uint32_t share(std::uint32_t seat) const;
 
-  /// Records that no process is started for `seat` any more, until the seat is assigned again.
+  /// Records that no process is started for `seat` any more: is_pending() is false for the seat
+  /// until try_again().
   void abandon_seat(std::uint32_t seat) { given_up_.insert(seat); }
   /// Allows new processes for `seat` again.
   void try_again(std::uint32_t seat) { given_up_.erase(seat); }

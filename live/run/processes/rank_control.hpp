@@ -15,28 +15,32 @@ class RankControl {
  public:
   virtual ~RankControl() = default;
 
-  /// Requests a replacement for a lost rank. If replacements die before they join, the next ones
-  /// are started after growing pauses (see Replacements). Does nothing while a process of the rank
-  /// lives or a replacement is requested.
+  /// Requests a replacement for a lost rank; does not block. If replacements die before they join,
+  /// the next ones are started after growing pauses (see Replacements). Does nothing while a
+  /// process of the rank lives or a replacement is requested.
   virtual void replace(std::uint32_t rank) = 0;
-  /// Cancels the request for a replacement of `rank`, and kills a process that is there already.
+  /// Cancels the request for a replacement of `rank`, if any, and kills its process, if it runs.
+  /// The count of attempts begins anew.
   virtual void withdraw_rank(std::uint32_t rank) = 0;
   /// Sends signal `number` to the process of `rank`, if it runs; see AgentGroup::signal().
   virtual void signal(std::uint32_t rank, int number) = 0;
-  /// Kills the process of `rank`, if it runs; `cause` is the reported cause of the loss.
+  /// Kills the process of `rank`; no effect if it does not run. `cause` is the reported cause of
+  /// the loss.
   virtual void end(std::uint32_t rank, const std::string& cause) = 0;
-  /// Links the members again, in a new epoch; see Coordinator::renew_epoch().
+  /// Links the members again, in a new epoch, which abandons the current step; see
+  /// Coordinator::renew_epoch() for the calls without effect.
   virtual void renew_epoch() = 0;
 
-  /// Returns true if the newest process of `rank` has not ended.
+  /// Returns true if the newest process of `rank` has not ended; false if the rank has had none.
   virtual bool is_running(std::uint32_t rank) const = 0;
   /// Returns the process id of the rank's newest process that has connected; 0 if none has.
   virtual std::int64_t pid(std::uint32_t rank) const = 0;
-  /// Returns true if an epoch is formed and not revoked.
+  /// Returns true if an epoch is formed and not revoked: its members are linked.
   virtual bool is_epoch_formed() const = 0;
-  /// Returns the ranks of the epoch, ascending; empty while a new epoch gathers its members.
+  /// Returns the ranks of the epoch, ascending, also while its members link; empty while a new
+  /// epoch gathers its members and before the first.
   virtual std::vector<std::uint32_t> members() const = 0;
-  /// Returns the ranks that send statuses, members or not.
+  /// Returns the ranks that send statuses, members or not, ascending.
   virtual std::vector<std::uint32_t> peers() const = 0;
   /// Returns the ranks of peers() that have sent no status for `span` nanoseconds, ascending.
   virtual std::vector<std::uint32_t> silent(Nanos span) const = 0;

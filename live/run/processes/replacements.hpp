@@ -17,18 +17,18 @@ namespace orrery::live {
 /// the caller's clock in nanoseconds.
 class Replacements {
  public:
-  /// Requests a restart of `rank`, which counts as an attempt. Call only while is_requested() is
-  /// false.
+  /// Requests a restart of `rank`, which counts as an attempt; the pause counts from `now`. After
+  /// the ninth request start() abandons the rank. Call only while is_requested() is false.
   void request_restart(std::uint32_t rank, Nanos now);
-  /// Returns true if a restart of `rank` is requested and has not been started.
+  /// Returns true if a restart of `rank` is requested and has neither been started nor cancelled.
   bool is_requested(std::uint32_t rank) const { return wanted_.contains(rank); }
-  /// Cancels the requested restart of `rank` and forgets its attempts.
+  /// Cancels the requested restart of `rank`, if any, and forgets its attempts.
   void cancel_restart(std::uint32_t rank) { record_member(rank); }
-  /// Records that `rank` is a member, which resets its attempts.
+  /// Records that `rank` is a member, which resets its attempts and cancels a requested restart.
   void record_member(std::uint32_t rank);
   /// Starts the due replacements with `start`, which returns false while a start is impossible: the
-  /// next call tries again. Returns the ranks that are abandoned; a later request starts them
-  /// again.
+  /// next call tries again. Returns the ranks that are abandoned, ascending, or none; their
+  /// attempts begin anew with a later request.
   std::vector<std::uint32_t> start(Nanos now, const std::function<bool(std::uint32_t rank)>& start);
 
  private:

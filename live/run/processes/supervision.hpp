@@ -18,18 +18,20 @@ namespace orrery::live {
 /// (forbid_restart(), start(), signal()) throw an environment Error if the supervisor has ended.
 class Supervision : public AgentProcesses {
  public:
-  /// Blocks until the supervisor's first message arrives on the inherited socket `descriptor`.
-  /// Throws a usage Error if there is no supervisor.
+  /// Blocks until the supervisor's first message arrives on the inherited socket `descriptor`,
+  /// which this object owns from then on, and starts the reading thread. Throws a usage Error if
+  /// there is no supervisor.
   explicit Supervision(int descriptor);
   ~Supervision() override;
 
   /// Returns the settings of the controller's start.
   const ControllerStart& start() const { return start_; }
   /// Tells the supervisor that no successor can take over if this controller dies, because of
-  /// `reason`.
+  /// `reason`. Final: no order revokes it.
   void forbid_restart(const std::string& reason);
 
-  /// Returns the operator's newest order to stop, once; nothing if no order has arrived.
+  /// Returns the operator's newest order to stop, once; nothing if no order has arrived since the
+  /// last call.
   std::optional<StopRun> take_stop();
   /// Returns true if certificates have been renewed since the last call.
   bool take_renewed();
