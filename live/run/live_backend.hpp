@@ -37,19 +37,44 @@ class LiveBackend : public RunBackend {
               Supervision& supervision);
   ~LiveBackend() override;
 
+  /// Returns all actions and all settings; StepDriver::refusal() refuses those that the fabric
+  /// lacks.
   Capabilities capabilities() const override;
   const Cluster& cluster() const override { return cluster_; }
+  /// Opens the checkpoint folder, publishes the first status, starts the ranks and blocks until
+  /// they are linked, or continues with those of an earlier controller, and restores its state from
+  /// the journal. Call once. Throws as RunCheckpoints::open() and StepDriver.
   void begin(const Needs& needs) override;
+  /// Returns the observations of an earlier controller first, without its waits, and then continues
+  /// its run. A new run first shows the job's submission and start; the next call starts the policy
+  /// clock and the first step. Later calls block for an event of the ranks, the operator or a
+  /// timer, apply the operator's orders, publish the status, rewrite the journal if due, and drive
+  /// the steps. At the end of a complete run, collects the parameter hashes and returns a last
+  /// observation with JobDone; then, or at once after an incomplete run, returns nothing. Throws as
+  /// StepDriver::await_events() and finish_run(), and an environment Error if paced ranks kept too
+  /// many cores of this machine busy.
   std::optional<Observation> next() override;
+  /// Carries out the decisions through the step driver, and stores whether the policies need no
+  /// ticks. During the replay only stores the decisions and schedules the wake-ups: an earlier
+  /// controller has carried them out.
   void apply(const DecisionList& decisions) override;
+  /// Writes the metrics of the run into the report; appends warnings, losses and steps. Call once,
+  /// after begin().
   void fill(Report& report) override;
+  /// Returns `now`, and writes a changed state to the journal; during the replay returns the state
+  /// that the journal holds.
   bool is_halted(bool now) override;
+  /// Warns the operator, and returns true: a live run always continues without its log.
   bool can_continue_without_log(const std::string& why) override;
+  /// Returns an UnhurriedLog around `plain`.
   std::unique_ptr<LogFile> log_file(std::unique_ptr<LogFile> plain) override;
+  /// Adds the question to the status for the operator, see OperatorDesk::add_question().
   void on_approval_request(const Decision& decision) override {
     desk_.add_question(decision, clock_.now());
   }
+  /// Returns the operator's answers since the last call, which next() has read.
   std::vector<Verdict> verdicts() override { return desk_.take_verdicts(); }
+  /// Stores the functions; without this call the journal is never rewritten by a snapshot.
   void remember_by(Memory memory) override { memory_ = std::move(memory); }
 
  private:

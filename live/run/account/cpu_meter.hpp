@@ -17,7 +17,8 @@ class CpuMeter {
   explicit CpuMeter(std::uint32_t ranks) : ranks_(ranks) {}
 
   /// Records that process `life` of `rank` has connected; a process does so on every new stream. A
-  /// new process starts a new count.
+  /// new process starts a new count; the same process again has no effect. `rank` must be below the
+  /// number of ranks, here and below.
   void hello(std::uint32_t rank, std::uint32_t life);
   /// Records the total CPU time of the rank's process; the first report of a process is the zero of
   /// its count.

@@ -19,10 +19,12 @@ class Ledger {
 
   /// Records that a rank has executed micro-batch `id` of `step`.
   void record_execution(Step step, std::uint64_t id);
-  /// Records the commit of `step`, whose update holds all executions since its last discard. An
-  /// execution with an `id` outside the step counts as repeated.
+  /// Records the commit of `step`, whose update holds all executions since its last discard: counts
+  /// lost, repeated and recomputed micro-batches. An execution with an `id` outside the step counts
+  /// as repeated. Without executions all micro-batches count as lost. Call once for each step.
   void record_commit(Step step);
-  /// Records that all executions of `step` so far are discarded.
+  /// Records that all executions of `step` so far are discarded; they count as recomputed once the
+  /// step is committed. No effect without executions.
   void record_discard(Step step);
 
   /// Sets the counters of an earlier controller. Call on a new ledger: executions of the

@@ -18,7 +18,8 @@
 
 namespace orrery::live {
 
-/// Returns the number of micro-batches of a step, all ranks together.
+/// Returns the number of micro-batches of a step, all ranks together: global batch / micro-batch,
+/// rounded down; a micro-batch of 0 counts as 1.
 std::uint32_t micro_batches_of(const Job& job);
 
 /// Metrics of a live run that go into its report: committed steps, micro-batches, bytes on the
@@ -30,23 +31,28 @@ class RunAccount {
   /// run; may be empty.
   explicit RunAccount(const Scenario& scenario, std::function<void(const Progress&)> progress = {});
 
-  /// Records that process `life` of `rank` has connected.
+  /// Records that process `life` of `rank` has connected, so that its CPU time is counted from its
+  /// next report on.
   void hello(std::uint32_t rank, std::uint32_t life) { cpu_.hello(rank, life); }
-  /// Records the CPU time and the sent bytes that process `life` of a rank reports: its totals.
+  /// Records the CPU time and the sent bytes that process `life` of a rank reports: its totals, not
+  /// differences.
   void record_progress(std::uint32_t rank, std::uint32_t life, const ProgressSample& sample);
   /// Records `bytes`: all bytes that process `life` of `rank` has sent so far, not a difference.
   void record_sent_bytes(std::uint32_t rank, std::uint32_t life, std::uint64_t bytes) {
     wire_.record_sent_bytes(rank, life, bytes);
   }
-  /// Records the micro-batches that a rank has executed in a step, committed or not.
+  /// Records the micro-batches that a rank has executed in a step, committed or not. Call once for
+  /// each report, before the commit.
   void record_executions(const StepReport& report);
-  /// Records the commit of `step` at `now`. `reports`: of all ranks, by rank. `ranks`: number of
-  /// ranks whose gradient was encoded by `rules`.
+  /// Records the commit of `step` at `now`. `reports`: of all ranks, by rank; the report of a rank
+  /// that sent none is empty. `ranks`: number of ranks whose gradient was encoded by `rules`. Does
+  /// not call the progress callback.
   void record_commit(Step step, std::span<const StepReport> reports,
                      std::span<const CodecRule> rules, std::uint32_t ranks, Nanos now);
-  /// Sends the progress of the run to the progress callback.
+  /// Passes steps and elapsed time to the progress callback; no effect if the callback is empty.
   void send_progress() const;
-  /// Records that all work of `step` is discarded.
+  /// Records that all work of `step`, which is not committed, is discarded and counts as recomputed
+  /// once the step is committed.
   void record_discard(Step step) { ledger_.record_discard(step); }
 
   /// Returns the number of committed steps.
@@ -55,14 +61,16 @@ class RunAccount {
   Nanos elapsed() const { return statistics_.elapsed(); }
   /// Returns the loss of the newest step; 0 before the first.
   double newest_loss() const { return statistics_.newest_loss(); }
-  /// Returns the average number of CPU cores that the ranks kept busy until the newest commit.
+  /// Returns the average number of CPU cores that the ranks kept busy until the newest commit. Call
+  /// only after the first commit: the time counts as 1 ns before.
   double busy_cores() const;
 
   /// Writes the metrics into the report. Call once for each report: lists are appended.
   void fill(Report& report) const;
-  /// Writes the metrics into a snapshot of the journal, except the bytes on the wire.
+  /// Writes the metrics into an empty snapshot of the journal, except the bytes on the wire.
   void save_to(JournalSnapshot& now) const;
-  /// Writes the counters of CPU time and of micro-batches into a commit of the journal.
+  /// Writes the counters of CPU time and of micro-batches into a commit of the journal. Call after
+  /// record_commit() of the step.
   void save_to(JournalCommit& commit) const;
   /// Restores the metrics of an earlier controller, except the bytes on the wire and their codes.
   /// Call before any other method.

@@ -26,9 +26,10 @@ class Sampled {
   /// Largest number of stored values.
   static constexpr std::size_t kMost = 16384;
 
-  /// Adds a value.
+  /// Adds a value, or drops it if the sample is thinned to values at other positions.
   void add(double value);
-  /// Returns the median of the stored values; 0 without values.
+  /// Returns the median of the stored values, the mean of the middle two if their number is even; 0
+  /// without values.
   double median() const;
   /// Writes the sample into `kept`, an empty message.
   void save_to(KeptSample& kept) const;
@@ -46,8 +47,9 @@ class RunStatistics {
   /// Starts at zero. `scenario` must outlive this object.
   explicit RunStatistics(const Scenario& scenario) : scenario_(scenario) {}
 
-  /// Records the commit of a step. `reports`: of all ranks, by rank; `now`: instant of the commit
-  /// in nanoseconds.
+  /// Records the commit of a step. `reports`: of all ranks, by rank, with at least one prediction
+  /// in all; `now`: instant of the commit in nanoseconds. The interval counts from the last commit,
+  /// or from 0 for the first.
   void record_commit(std::span<const StepReport> reports, Nanos now);
   /// Writes the statistics into the report, and appends the intervals and losses of the first
   /// 10,000 steps. Before the first commit writes only the number of steps.
@@ -62,7 +64,7 @@ class RunStatistics {
   std::uint64_t steps() const { return steps_; }
   /// Returns the time of the newest commit in nanoseconds; 0 before the first.
   Nanos elapsed() const { return last_commit_; }
-  /// Returns the loss of the newest step; 0 before the first.
+  /// Returns the mean loss of the newest step in nats per token; 0 before the first.
   double newest_loss() const { return last_losses_.empty() ? 0 : last_losses_.back(); }
 
  private:

@@ -17,23 +17,26 @@ namespace orrery::live {
 /// single-threaded.
 class CheckpointHistory {
  public:
-  /// Continues the history in `past` of an earlier controller. `training`: name of the training;
-  /// `most`: number of newest complete checkpoints that are retained.
+  /// Continues the history in `past` of an earlier controller; starts empty if `past` is.
+  /// `training`: name of the training; `most`: number of newest complete checkpoints that are
+  /// retained.
   CheckpointHistory(const std::string& training, std::size_t most, const Past& past);
 
   /// Records that `attempt` at the checkpoint of `step` has begun.
   void record_begin(Step step, std::uint64_t attempt);
   /// Records the end of the attempts at the checkpoint of `step`, and forgets complete checkpoints
-  /// beyond the newest `most`. `whole`: the checkpoint is complete; otherwise the attempt failed.
-  /// Returns false, and counts nothing, if an earlier controller has already reported the
-  /// checkpoint to the policies.
+  /// beyond the newest `most`. `whole`: the checkpoint is complete; otherwise the attempt failed
+  /// and is forgotten. Returns true and counts the outcome; returns false, and counts nothing, if
+  /// an earlier controller has already reported the checkpoint to the policies.
   bool record_end(Step step, bool whole);
-  /// Returns the attempts of an earlier controller, oldest first. A second call returns none.
+  /// Returns the attempts that an earlier controller had begun, oldest first; empty if there are
+  /// none. A second call returns none.
   std::vector<CheckpointId> take_earlier() { return std::exchange(earlier_, {}); }
 
-  /// Returns the number of complete checkpoints.
+  /// Returns the number of complete checkpoints, those that an earlier controller reported
+  /// included.
   std::uint64_t written() const { return written_; }
-  /// Returns the number of failed attempts.
+  /// Returns the number of failed attempts, those in a snapshot of an earlier controller included.
   std::uint64_t failed_count() const { return failed_; }
   /// Writes the history into `kept`, an empty message.
   void save_to(KeptCheckpoints& kept) const;

@@ -32,9 +32,11 @@ class RunCheckpoints {
   /// instead, if an earlier controller resumed from one. `request` must outlive this object.
   RunCheckpoints(const RunRequest& request, const Text& text, const Past& past = {});
 
-  /// Returns the first step of this run.
+  /// Returns the first step of this run: that of the checkpoint from which the run resumes; 0
+  /// without one.
   Step first_step() const { return resumed_ ? resumed_->step : 0; }
-  /// Writes the training's name and the checkpoint to resume from into the ranks' assignment.
+  /// Writes the training's name and, if the run resumes, the checkpoint to resume from into the
+  /// ranks' assignment.
   void fill(Assignment& assignment) const;
   /// Opens the checkpoint folder, creates it if missing, and registers the checkpoints of the
   /// earlier run and the attempts of an earlier controller with the keeper. No effect if the
@@ -45,24 +47,31 @@ class RunCheckpoints {
   /// Sets the interval in steps, from the next planned step on; 0: no periodic checkpoints.
   void set_every(std::uint64_t steps) { every_ = steps; }
   /// Requests a checkpoint after the next planned step, independent of the interval. The request
-  /// stays until a checkpoint begins with a commit.
+  /// stays until on_commit() begins a checkpoint. No effect on a run without checkpoints, except
+  /// that is_requested() stays true.
   void request_checkpoint() { asked_ = true; }
-  /// Returns true if a checkpoint is requested.
+  /// Returns true if a checkpoint is requested and no checkpoint has begun since.
   bool is_requested() const { return asked_; }
   /// Returns true if the run writes checkpoints; false before open().
   bool is_enabled() const { return keeper_ != nullptr; }
-  /// Returns the attempt that the plan of `step` carries for the ranks `members`; 0 if the step
-  /// ends without a checkpoint. Replaces the previous plan, for example if the step is repeated.
+  /// Returns the attempt that the plan of `step` carries for the ranks `members`, if a checkpoint
+  /// is requested or `step` + 1 is a multiple of the interval; 0 if the step ends without a
+  /// checkpoint or the run writes none. Replaces the previous plan, for example if the step is
+  /// repeated. Begins no attempt: see on_commit().
   std::uint64_t plan(Step step, std::vector<std::uint32_t> members);
-  /// Returns the attempt of the newest planned step; 0 if the step ends without a checkpoint.
+  /// Returns the attempt of the newest plan(); 0 if that step ends without a checkpoint, before the
+  /// first plan, and after on_commit().
   std::uint64_t planned() const { return planned_ ? keeper_->next_attempt() : 0; }
   /// Records that the newest planned step is final: its ranks write their shards if the plan
-  /// contains an attempt, which is then in flight. A second call has no effect.
+  /// contains an attempt, which is then in flight, and a requested checkpoint counts as begun. An
+  /// earlier attempt that still waits for shards fails. No effect without a planned attempt, so
+  /// that a second call has none.
   void on_commit();
-  /// Records the outcome of a rank's shard.
+  /// Records the outcome of a rank's shard: durable, or failed, which fails the attempt. Ignores
+  /// shards of other attempts than the one in flight.
   void record_shard(const ShardWritten& said);
-  /// Records that a rank is lost: the shard that the rank was writing is missing. No effect if the
-  /// rank writes none.
+  /// Records that a rank is lost: the attempt in flight fails if the rank's shard is not durable
+  /// yet. No effect if the rank writes none.
   void record_lost_rank(std::uint32_t rank);
   /// Returns true if no attempt is in flight, no outcome is undrained and the keeper has no work;
   /// also if the run writes no checkpoints.
@@ -73,20 +82,22 @@ class RunCheckpoints {
     bool whole = true;  ///< True if the checkpoint is complete; false if the attempt failed.
   };
   /// Returns the outcomes of the attempts that finished since the last call, oldest first, without
-  /// those that an earlier controller has reported. Updates missing(), and prints a warning about
-  /// each failure on standard error.
+  /// those that an earlier controller has reported; empty if none or if the run writes no
+  /// checkpoints. Updates missing() and the counts, and prints a warning about a failure on
+  /// standard error, ten at most in all. Does not block.
   std::vector<Outcome> drain_outcomes();
 
   /// Starts another attempt if missing() is not empty, with the state after `step` steps, written
-  /// by `members`. Returns the attempt; 0 if no attempt is needed or three retries have been made.
-  /// For the end of a run, once is_idle() holds.
+  /// by `members`. Returns the attempt, which the caller must pass to the members; 0 if no attempt
+  /// is needed, the run writes no checkpoints, or three retries have been made. Call only at the
+  /// end of a run, while is_idle() holds.
   std::uint64_t retry_checkpoint(Step step, std::vector<std::uint32_t> members);
   /// Returns the number of complete checkpoints.
   std::uint64_t written() const { return history_.written(); }
   /// Returns the number of failed attempts.
   std::uint64_t failed_count() const { return history_.failed_count(); }
-  /// Returns the reason why the newest due checkpoint is missing; empty if it is complete or none
-  /// was due.
+  /// Returns the reason why the newest checkpoint attempt with an outcome failed; empty if it is
+  /// complete or no attempt has an outcome. drain_outcomes() changes the text.
   const std::string& missing() const { return missing_; }
 
   /// Writes the checkpoint to resume from, and the attempts that this run has begun and not

@@ -17,11 +17,13 @@ class SaveEvents {
   /// Starts without events. `checkpoints` must outlive this object.
   explicit SaveEvents(RunCheckpoints& checkpoints) : checkpoints_(checkpoints) {}
 
-  /// Records that the newest planned step is final; `next` is the step after it. The step's
-  /// checkpoint begins, if one was planned: calls RunCheckpoints::on_commit().
+  /// Records that the newest planned step is final at `now`; `next` is the step after it. The
+  /// step's checkpoint begins, if one was planned: calls RunCheckpoints::on_commit(). Otherwise no
+  /// effect.
   void on_commit(Step next, Nanos now);
-  /// Returns the events since the last call. The duration is 0 if no on_commit() of this object
-  /// began the attempt, for example for a retry.
+  /// Returns one event for each checkpoint that has become durable or failed since the last call,
+  /// oldest first; empty if none. Calls RunCheckpoints::drain_outcomes(). The duration, until
+  /// `now`, is 0 if no on_commit() of this object began the attempt, for example for a retry.
   std::vector<SaveDone> drain_events(Nanos now);
 
  private:

@@ -74,33 +74,40 @@ class Journal {
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
-  /// Returns the contents of the journal when it was opened.
+  /// Returns the contents of the journal when it was opened; later records do not change them.
   const Past& past() const { return past_; }
-  /// Returns the number of bytes of a torn record that were cut off.
+  /// Returns the number of bytes of a torn record that were cut off at the opening; 0 if none was
+  /// torn.
   std::size_t cut_off() const { return cut_off_; }
-  /// Returns the size of the file's complete records in bytes.
+  /// Returns the size of the file's complete records in bytes; the last size once the journal is
+  /// abandoned or discarded.
   std::size_t size() const { return whole_; }
 
-  /// Sets the handler of an abandoned journal. The handler is called once, within append_record():
-  /// no further record is written; the run can continue, but ends with the death of its controller.
+  /// Sets the handler of an abandoned journal; replaces an earlier one. The handler is called once,
+  /// within append_record(), before the file is deleted: no further record is written; the run can
+  /// continue, but ends with the death of its controller.
   void on_failure(std::function<void(const std::string& why)> decide) {
     decide_ = std::move(decide);
   }
-  /// Appends a record. Returns false if the journal is abandoned or discarded. Abandons the journal
-  /// if the record cannot be written or the file would exceed kMostBytes.
+  /// Appends a record and returns true; does not sync. Returns false if the journal is abandoned or
+  /// discarded. Abandons the journal, calls the handler and returns false if the record cannot be
+  /// written or the file would exceed kMostBytes.
   bool append_record(const JournalRecord& record);
 
-  /// Returns true if the file has grown enough to be rewritten; false if the journal is abandoned
-  /// or discarded.
+  /// Returns true if the file has grown since its snapshot by the tail and by at least the
+  /// snapshot's own size, so that it should be rewritten; false if the journal is abandoned or
+  /// discarded.
   bool is_due() const {
     return file_ >= 0 && whole_ >= snapshot_end_ + std::max(tail_, snapshot_end_);
   }
   /// Replaces the file by one that begins with the snapshot `state`. Keeps the current file if the
-  /// new file cannot be written; is_due() is then false until the file has grown by as much again.
-  /// Call only while is_due() holds. past() does not change.
+  /// new file cannot be written; is_due() is then false until the file has grown by as much again,
+  /// but stays true if the new file could not even be created. Call only while is_due() holds.
+  /// past() does not change.
   void begin_anew(const JournalSnapshot& state);
-  /// Deletes the file: no successor will continue the run. No further record is written, and the
-  /// handler of an abandoned journal is not called. May be called repeatedly.
+  /// Deletes the file: no successor will continue the run. No further record is written,
+  /// append_record() returns false, and the handler of an abandoned journal is not called. No
+  /// effect on an abandoned or discarded journal.
   void discard_file();
 
  private:

@@ -10,18 +10,21 @@
 namespace orrery::live {
 
 /// Deletes the folder `path` if a signal ends this process, until keep_on_signal() is called; after
-/// a signal of a defect, such as SIGSEGV, deletes only the secrets in the newest folder. The first
-/// call blocks the ending signals in the calling thread and installs the handlers. The signal also
-/// ends the child processes.
+/// a signal of a defect, such as SIGSEGV, deletes only the secrets in the newest folder. The signal
+/// also kills the child processes. The first call blocks the ending signals in the calling thread,
+/// installs the handlers and starts a thread that waits for the signals. Thread-safe.
 void remove_on_signal(const std::string& path);
-/// Cancels remove_on_signal() for `path`; no effect if `path` is not registered.
+/// Cancels remove_on_signal() for `path`; no effect if `path` is not registered. Deletes nothing.
+/// Thread-safe.
 void keep_on_signal(const std::string& path);
 
 /// Records the first SIGINT or SIGTERM from now on instead of ending the process, so that the
-/// caller can stop in order. A second signal a second later, or any other signal, ends the process
-/// as before. Signals are recorded only if the process has folders.
+/// caller can stop in order. The same or the other signal within a second is ignored; a signal
+/// later than that, or any other signal, ends the process as before. Signals are recorded only if
+/// the process has called remove_on_signal() or created a RunFolder. Thread-safe.
 void note_first_signal();
-/// Returns the number of the recorded signal; 0 if none has arrived.
+/// Returns the number of the recorded signal; 0 if none has arrived or note_first_signal() was not
+/// called. Thread-safe.
 int noted_signal();
 
 /// Temporary folder of one run; owns the folder and its lock.
@@ -36,8 +39,9 @@ class RunFolder {
 
   /// Returns the folder's path.
   const std::string& path() const { return path_; }
-  /// Deletes the folder early. Connected sockets need their names no longer, so that nothing
-  /// remains even after kill -9. May be called repeatedly.
+  /// Deletes the folder early, and cancels remove_on_signal() for it; ignores files that cannot be
+  /// deleted. Connected sockets need their names no longer, so that nothing remains even after kill
+  /// -9. The lock stays until the destructor. May be called repeatedly.
   void remove_folder() noexcept;
 
  private:

@@ -14,8 +14,9 @@ namespace orrery::live {
 /// Log file that is written by a thread of its own. An unresponsive disk becomes an error of the
 /// caller, like a full disk, so that the run can continue without its log; only the end of the
 /// process may still wait for the disk. begin_at(), flush() and release_file() block for at most
-/// Patience::flush and rename_into_place() for at most Patience::end; all throw an environment
-/// Error if a write has failed or the time has passed. Single-threaded for the caller.
+/// Patience::flush and rename_into_place() for at most Patience::end, until all pending writes are
+/// done; all throw an environment Error if a write has failed or the time has passed. A failed
+/// write is final: every later call throws its error. Single-threaded for the caller.
 class UnhurriedLog : public LogFile {
  public:
   /// Time and size limits of the log.
@@ -32,8 +33,8 @@ class UnhurriedLog : public LogFile {
   UnhurriedLog& operator=(const UnhurriedLog&) = delete;
 
   void begin_at(std::uint64_t bytes) override;
-  /// Queues `bytes` for writing. Throws an environment Error if a write has failed or if too many
-  /// bytes are pending.
+  /// Queues `bytes` for writing and returns at once. Throws an environment Error, and queues
+  /// nothing, if a write has failed or if more than Patience::waiting_bytes bytes would be pending.
   void append_bytes(const std::string& bytes) override;
   void flush() override;
   void release_file() override;

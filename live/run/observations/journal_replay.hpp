@@ -27,13 +27,14 @@ class JournalReplay {
   /// Returns true if observations are left to replay.
   bool has_more() const { return shown_ < past_.seen.size(); }
   /// Returns the next observation with its telemetry, and applies its events to world(); valid
-  /// until the next call. Call only while has_more() holds.
+  /// until the next call. is_replaying() is true from then on. Call only while has_more() holds.
   Observation next();
   /// Returns true from the first replayed observation on, or from the start if the journal begins
   /// with a snapshot, until end_replay().
   bool is_replaying() const { return under_way_; }
   /// Announces the policies' answer to the newest observation to world(). The earlier controller
-  /// has carried out these decisions; only decisions without an outcome stay open.
+  /// has carried out these decisions; only decisions without an outcome stay open, see take_open().
+  /// Call once after each next().
   void record_answer(const DecisionList& decisions);
   /// Returns true if the kill switch was on at the newest observation; false if the journal does
   /// not mention the kill switch.
@@ -42,10 +43,11 @@ class JournalReplay {
   /// Ends the replay: all later events are new. Returns the previous value of is_replaying(), which
   /// is false on a second call.
   bool end_replay() { return std::exchange(under_way_, false); }
-  /// Returns the decisions without an outcome, by number. A second call returns nothing.
+  /// Returns the decisions without an outcome in the replayed observations, by number; empty if
+  /// there are none. A second call returns none.
   std::vector<Decision> take_open();
-  /// Returns the committed steps that no policy has seen, oldest first, one event for each step.
-  /// Call after the last next().
+  /// Returns the committed steps that no policy has seen, oldest first, one event for each step;
+  /// empty if there are none. Call after the last next().
   std::vector<StepsDone> unseen_steps() const;
 
  private:

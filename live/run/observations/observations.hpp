@@ -28,15 +28,17 @@ class Observations {
   Observations(const Observations&) = delete;
   Observations& operator=(const Observations&) = delete;
 
-  /// Applies an event to the world now, and adds the event to the next observation.
+  /// Applies the event to the world at the current instant, and adds the event to the next
+  /// observation.
   void add_event(Event event);
   /// Returns true if an event has not been shown to the policies yet.
   bool has_pending() const { return !arriving_.empty(); }
   /// Writes the next observation, with all pending events (perhaps none), and `losses`, the changed
-  /// losses, to the journal. Returns the observation, which is valid until the next call.
+  /// losses, to the journal. Discards the samples of the last observation. Returns the observation,
+  /// which is valid until the next call; its number is sequence(), which then grows by one.
   Observation next_observation(const std::vector<JournalLoss>& losses);
   /// Records that the policies have answered the newest observation: writes the telemetry that they
-  /// have read to the journal, if any.
+  /// have read since the last call to the journal, if any.
   void mark_answered();
 
   /// Returns the world.
@@ -47,7 +49,7 @@ class Observations {
 
   /// Returns the number of the next observation, counted from 0 over the whole run.
   std::uint64_t sequence() const { return sequence_; }
-  /// Sets the number of the next observation.
+  /// Sets the number of the next observation, after those of an earlier controller.
   void continue_from(std::uint64_t sequence) { sequence_ = sequence; }
 
  private:

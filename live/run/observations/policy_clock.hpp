@@ -10,7 +10,8 @@ namespace orrery::live {
 /// Nanoseconds since the start. Single-threaded.
 class PolicyClock {
  public:
-  /// Starts the clock at the beginning of the first step.
+  /// Starts the clock at 0 now, at the beginning of the first step. A later call would start it
+  /// anew.
   void start() {
     start_ = Clock::now();
     runs_ = true;
@@ -20,18 +21,20 @@ class PolicyClock {
   void restore_start(Nanos started) {
     start_ = Clock::time_point(std::chrono::nanoseconds(started));
   }
-  /// Starts the clock after a replay.
+  /// Starts the clock after a replay. Call after restore_start().
   void start_running() { runs_ = true; }
 
-  /// Returns the time since the start; 0 before the start.
+  /// Returns the time since the start; 0 before start() or start_running().
   Nanos now() const { return runs_ ? since(start_) : 0; }
-  /// Returns the time since the start at `moment`. Call only after start() or restore_start().
+  /// Returns the time since the start at `moment`, negative for an earlier moment. Call only after
+  /// start() or restore_start().
   Nanos at(Clock::time_point moment) const {
     return (moment - start_) / std::chrono::nanoseconds(1);
   }
   /// Returns the moment at which the clock reads `at`. Call only after start() or restore_start().
   Clock::time_point moment(Nanos at) const { return start_ + std::chrono::nanoseconds(at); }
-  /// Returns the start on the clock of this machine, in nanoseconds.
+  /// Returns the start on the clock of this machine, in nanoseconds, for restore_start(); 0 before
+  /// the start.
   Nanos started() const { return start_.time_since_epoch() / std::chrono::nanoseconds(1); }
 
  private:

@@ -11,7 +11,8 @@ namespace orrery::live {
 class PolicyTicks {
  public:
   /// Starts the timer: the next tick is due at the first multiple of `period` after `now`. For
-  /// example, with a period of 5 s and now = 12 s the next tick is due at 15 s. 0: no ticks.
+  /// example, with a period of 5 s and now = 12 s the next tick is due at 15 s. A period of 0 means
+  /// no ticks, as before the call.
   void begin(Nanos period, Nanos now) {
     period_ = period;
     next_ = period > 0 ? (now / period + 1) * period : kNever;

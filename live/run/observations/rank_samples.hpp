@@ -21,7 +21,8 @@ class RankSamples : public SamplesBook {
       : telemetry_(telemetry), placement_(placement), clock_(clock) {}
 
   /// Begins another observation: discards all samples; the first read of the observation collects
-  /// the values that are new at that instant.
+  /// the values that are new at that instant (Telemetry::refresh_samples()). Reads stay recorded
+  /// for take_read().
   void begin();
   /// Returns the reads since the last call; an empty message if none.
   JournalRead take_read() { return std::exchange(read_, {}); }

@@ -25,9 +25,12 @@ class Telemetry {
   void record_step(Step step, double bytes, std::span<const StepReport> reports, Nanos now);
 
   /// Replaces the samples below by the values that arrived since the last call. A rank without a
-  /// heartbeat since then has no sample of its rank, GPU or link.
+  /// heartbeat since then has no sample of its rank, GPU or link; a GPU has a sample only if the
+  /// rank's measured time has grown, a link only after a new round trip or a committed exchange.
+  /// Spans returned earlier become invalid.
   void refresh_samples(Nanos now);
-  /// Returns the collected samples of GPUs.
+  /// Returns the collected samples of GPUs; empty before refresh_samples(). Valid until the next
+  /// call of it, as the spans below.
   std::span<const DeviceSample> devices() const { return devices_; }
   /// Returns the collected samples of links.
   std::span<const LinkSample> links() const { return links_; }

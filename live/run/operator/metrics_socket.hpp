@@ -22,7 +22,8 @@ class MetricsSocket {
   MetricsSocket(const MetricsSocket&) = delete;
   MetricsSocket& operator=(const MetricsSocket&) = delete;
 
-  /// Replaces the text that the server returns.
+  /// Replaces the text that the server returns, from the next event of a connection on; does not
+  /// block for a scraper.
   void set_text(std::string text);
 
  private:

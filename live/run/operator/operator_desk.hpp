@@ -46,29 +46,30 @@ class OperatorDesk {
 
   /// Adds a question to the status, and a line to the status board: in mode approve, the operator
   /// must approve the decision. The question is removed by the operator's verdict, by the
-  /// decision's outcome, or 60 s later.
+  /// decision's outcome, or 60 s after `now`, by apply_orders().
   void add_question(const Decision& decision, Nanos now);
-  /// Returns the operator's answers since the last call.
+  /// Returns the operator's answers since the last call, in the order of arrival; empty if none.
   std::vector<Verdict> take_verdicts() { return std::exchange(verdicts_, {}); }
 
   /// Removes questions that are too old and, while the run trains (`trains`), applies the orders
-  /// that have arrived since the last call: sets parameters, stores verdicts and emits a Tick for
-  /// each, and adds a line for each refused order. `shown`: the policies have seen all events, so
-  /// that the files of applied orders are deleted. Returns the order to end the run as long as its
-  /// file exists; otherwise nothing. Does nothing and returns nothing within 0.2 s after the last
-  /// call that had an effect, and returns nothing unless `trains`.
+  /// that have arrived since the last call, each once: emits ParameterSet for a valid parameter,
+  /// stores verdicts, removes their questions and emits a Tick for each, and adds a line for each
+  /// refused order. `shown`: the policies have seen all events, so that the files of orders applied
+  /// earlier are deleted. Returns the order to end the run as long as its file exists, at every
+  /// call; otherwise nothing. Does nothing and returns nothing within 0.2 s after the last call
+  /// that had an effect, and returns nothing unless `trains`.
   std::optional<StopRun> apply_orders(Nanos now, bool trains, bool shown);
 
   /// Returns true if the status is due to be published.
   bool is_due() const { return board_.is_due(); }
-  /// Writes questions and outcomes of decisions into the status.
+  /// Replaces the open questions and the number of outcomes of decisions in the status.
   void fill(RunStatus& status) const;
   /// Publishes the status; is_due() is then false until the next status is due. Ignores files that
   /// cannot be written.
   void publish_status(const RunStatus& status) { board_.publish_status(status); }
   /// Publishes the last status of the run. Blocks for half a second if a viewer is attached.
   void show_last(const RunStatus& status) { board_.show_last(status); }
-  /// Appends the warnings to the report.
+  /// Appends all warnings of add_warning() to the report; a second call appends them again.
   void fill(Report& report) const;
 
  private:

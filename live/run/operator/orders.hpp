@@ -22,8 +22,9 @@ struct Order {
   std::string fault;  ///< Reason why the file is not a valid order.
 };
 
-/// Returns all orders in `folder`, in the order of arrival, invalid ones with their `fault`; none
-/// if the folder cannot be read. Deletes no file.
+/// Returns all orders in `folder`, in the order of arrival (of the file names), invalid ones with
+/// their `fault` and neither `set` nor `verdict`; none if the folder cannot be read or holds no
+/// order. Reads at most 64 KiB of a file. Deletes no file.
 std::vector<Order> read_orders(const std::string& folder);
 
 }  // namespace orrery::live

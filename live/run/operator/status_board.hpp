@@ -53,7 +53,8 @@ struct RunStatus {
 /// ticks and changes of parts.
 std::string describe(const Event& event);
 
-/// Returns the status in Prometheus' text format, one metric family after the other.
+/// Returns the status in Prometheus' text format, one metric family after the other; omits
+/// measurements of GPUs that no driver reports.
 std::string prometheus_text(const RunStatus& status);
 
 /// Publisher of a run's status: a JSON file in the run's folder, replaced about once a second, with
@@ -74,7 +75,7 @@ class StatusBoard {
   /// lines.
   void add_line(Nanos at, std::string what);
   /// Returns true if the newest publish_status() is more than a second ago, or more than a tenth of
-  /// a second if a line has been added since.
+  /// a second if a line has been added since; also before the first publish_status().
   bool is_due() const;
   /// Publishes the status with the newest lines; is_due() is then false until the next status is
   /// due. Ignores files that cannot be written, and does not wait for the Prometheus file.
