@@ -40,7 +40,7 @@ void StepSequence::enter_step() {
   if (differs || begins) parts_.faults.note_parts(step_, now_);
 }
 
-void StepSequence::begin(const Watch& watch) {
+void StepSequence::begin_steps(const Watch& watch) {
   if (parts_.next.update_contention()) watched_ = false;
   tells_all_ = watch.step_times;
   if (is_resting(watch) && skip_ahead(watch)) return;
@@ -165,7 +165,7 @@ void StepSequence::restart_current_step(Nanos began) {
   parts_.faults.drain_events(now, told);
 }
 
-void StepSequence::close(const Watch& watch) {
+void StepSequence::close_step(const Watch& watch) {
   const estimates::PlayedStep played = std::move(*open_);
   open_.reset();
   const StepGraph& graph = fit().graph();

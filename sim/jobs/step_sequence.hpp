@@ -24,8 +24,8 @@
 namespace orrery::sim {
 
 /// Sequence of the steps of one job. At each instant either a single step is in progress, or a
-/// stretch of equal steps, or neither (is_idle()). For each step: enter_step(), begin(), then
-/// close() at end() for a single step, or settle_steps() for a stretch.
+/// stretch of equal steps, or neither (is_idle()). For each step: enter_step(), begin_steps(),
+/// then close_step() at end() for a single step, or settle_steps() for a stretch.
 class StepSequence {
  public:
   using Watch = JobModel::Watch;
@@ -66,7 +66,7 @@ class StepSequence {
   Nanos now() const { return now_; }
   /// Sets the clock to `now`, which is at most end(); begins and ends no step. Call settle_steps()
   /// first if a stretch is in progress.
-  void pass_to(Nanos now) { now_ = now; }
+  void set_clock(Nanos now) { now_ = now; }
   Step step() const { return step_; }  ///< current step, or the next one
   /// Rolls the job back: `step`, at most step(), becomes the next step, and the steps from `step`
   /// on no longer count as committed, their work is lost (TrainingBooks::roll_back). Call after
@@ -77,9 +77,10 @@ class StepSequence {
   void set_milestones(Milestones& milestones) { milestones_ = &milestones; }
   /// Sets the clock to `now` and the next step to `step`; begins no step.
   void start_from(Nanos now, Step step) { now_ = now, step_ = step; }
-  /// Enters and begins the current step as of `began`, as enter_step() and begin() of a single
-  /// step, unless the step would be over by now(): then no step is in progress. Drops the fault
-  /// reports due by now(), which a log has shown. Call while is_idle(). now() does not change.
+  /// Enters and begins the current step as of `began`, as enter_step() and begin_steps() of a
+  /// single step, unless the step would be over by now(): then no step is in progress. Drops the
+  /// fault reports due by now(), which a log has shown. Call while is_idle(). Does not change
+  /// now().
   void restart_current_step(Nanos began);
 
   /// Returns true if neither a single step nor a stretch is in progress.
@@ -99,8 +100,8 @@ class StepSequence {
 
   /// Fixes the conditions of the next step at now() (NextStep::enter_step), and schedules reports
   /// of parts that its faults change. If the conditions differ from those of the last step,
-  /// policies have not seen a whole step under them (is_unchanged()). Call before begin(), while
-  /// is_idle().
+  /// policies have not seen a whole step under them (is_unchanged()). Call before begin_steps(),
+  /// while is_idle().
   void enter_step();
   /// Begins the next step, or a stretch if is_resting() and at least one step is free of changes,
   /// losses, and requested checkpoints; call after enter_step(), while is_idle(). Simulates steps
@@ -109,18 +110,18 @@ class StepSequence {
   /// its duration are scheduled. Steps with noise that no event interrupts are committed at once
   /// instead, if `watch.alone`: now() is then the end of the last one, on_committed() has been
   /// called, and no step is in progress. Throws bad_input if the policy clock would overflow.
-  void begin(const Watch& watch);
+  void begin_steps(const Watch& watch);
   /// Ends the stretch in progress at `now`, at most end(): commits the steps that ended by `now`,
   /// and continues a step within as a single step, which may end differently. Sets now() to `now`.
   /// Calls on_committed() if steps ended, with `tell` only if the last one ended at `now`; with
-  /// `step_times` in the watch of begin(), reports the ended steps before the step within
+  /// `step_times` in the watch of begin_steps(), reports the ended steps before the step within
   /// continues. Does nothing without a stretch.
   void settle_steps(Nanos now);
   /// Ends the single step in progress, whose end() is now(): commits the step, and calls
   /// on_stalled() if lost packets stall the job, then on_committed(); or, if a fault cut the step
   /// short, books its GPU time as lost work and calls on_cut() only: step() stays. Call only if
   /// is_step_open().
-  void close(const Watch& watch);
+  void close_step(const Watch& watch);
   /// Drops the single step in progress: books its GPU time up to now() as lost work and its
   /// completed micro-batches as recomputed. step() stays, so that the step is repeated. Calls no
   /// function of the owner. Does nothing without a single step; settle a stretch first.

@@ -144,7 +144,7 @@ bool TrainingRun::can_begin() const {
 }
 
 void TrainingRun::announce_work(Nanos now) {
-  steps_.pass_to(now);
+  steps_.set_clock(now);
   if (!submitted_ || books_.is_over() || !steps_.is_idle()) return;
   standing_.change_between_steps();
   if (!can_begin()) return;
@@ -153,7 +153,7 @@ void TrainingRun::announce_work(Nanos now) {
 }
 
 void TrainingRun::begin(Nanos, const Watch& watch) {
-  if (can_begin()) steps_.begin(watch);
+  if (can_begin()) steps_.begin_steps(watch);
 }
 
 Nanos TrainingRun::next_event_time() const {
@@ -165,12 +165,12 @@ Nanos TrainingRun::next_event_time() const {
 
 void TrainingRun::advance_to(Nanos now, const Watch& watch) {
   if (!submitted_) {
-    steps_.pass_to(now);
+    steps_.set_clock(now);
     return submit_job();
   }
   steps_.settle_steps(now);
-  steps_.pass_to(now);
-  if (steps_.is_step_open() && now == steps_.end()) steps_.close(watch);
+  steps_.set_clock(now);
+  if (steps_.is_step_open() && now == steps_.end()) steps_.close_step(watch);
   standing_.apply_faults_between_steps();
   if (standing_.is_given_up()) {
     losses_.record_job_loss("no new step in 30 days: ranks are lost faster than they recover", now);
@@ -239,7 +239,7 @@ std::string TrainingRun::refusal(const Decision& decision) const {
 }
 
 void TrainingRun::carry_out(const Decision& decision, Nanos now) {
-  steps_.pass_to(now);
+  steps_.set_clock(now);
   if (std::holds_alternative<Save>(decision.what)) saving_.request_save();
   const auto* assign = std::get_if<Assign>(&decision.what);
   if (assign == nullptr) return;

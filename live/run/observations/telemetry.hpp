@@ -18,7 +18,8 @@ class Telemetry {
   /// rank of speed 1 that computes all the time.
   Telemetry(std::uint32_t ranks, double nominal_bytes_per_second);
 
-  /// Records the progress of a heartbeat, and its driver measurements if it has any.
+  /// Records the progress of a heartbeat at `now`, and its driver measurements if it has any.
+  /// `rank` must be below the number of ranks.
   void record_progress(std::uint32_t rank, const ProgressSample& sample, Nanos now);
   /// Records the reports of a committed step, by rank. `bytes`: size of the gradients in fp32. Adds
   /// a sample of a collective only if at least two reports contain operations.
