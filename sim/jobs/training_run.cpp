@@ -1,6 +1,7 @@
 #include "sim/jobs/training_run.hpp"
 
 #include <algorithm>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -250,8 +251,12 @@ void TrainingRun::carry_out(const Decision& decision, Nanos now) {
 
 void TrainingRun::ranks(Nanos now, std::vector<RankSample>& out) const {
   if (next_.circumstances() == nullptr) return;
+  const std::size_t others = out.size();  // samples of other jobs
   fit().telemetry().ranks(now, out);
-  for (RankSample& sample : out) sample.rank = fit().rank_of_job(sample.rank.value);
+  for (RankSample& sample : std::span(out).subspan(others)) {
+    sample.job = here_.id();
+    sample.rank = fit().rank_of_job(sample.rank.value);
+  }
 }
 void TrainingRun::devices(Nanos now, std::vector<DeviceSample>& out) const {
   if (next_.circumstances() != nullptr) fit().telemetry().devices(now, out);

@@ -146,3 +146,19 @@ def test_a_log_without_an_end_is_read_with_a_warning(recorded, tmp_path):
     torn.write_bytes(b"no log at all")
     with pytest.raises(orrery.InputError, match="torn.log"):
         orrery.read_log(torn)
+
+
+def test_samples_of_the_second_job_carry_its_number(tmp_path):
+    class Both(orrery.Policy):
+        def observe(self, seen, decisions):
+            for event in seen.events:
+                if isinstance(event, events.StepsDone) and event.last == 1:
+                    seen.samples.ranks(event.job)
+            decisions.rest()
+
+    log = tmp_path / "two.log"
+    example = ROOT / "examples" / "two-jobs-one-spine.yaml"
+    orrery.simulate(example, policy=Both(), record=log, run__steps=5)
+    ranks = orrery.read_log(log).samples["ranks"]
+    second = ranks[ranks["rank"] == 200]
+    assert sorted(second.job) == [0, 1]
