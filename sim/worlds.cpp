@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
+#include "policies/seam/fabric_rules.hpp"
 #include "sim/engine/simgrid_engine.hpp"
 #include "sim/jobs/contention.hpp"
 #include "sim/jobs/job_replay.hpp"
@@ -46,9 +47,9 @@ estimates::EngineFactory shared_engine(estimates::EngineRoom least) {
     }
     if (engine->hosts() >= hosts && engine->links() >= links) return engine;
     throw Error(ErrorKind::bad_input,
-                fmt::format("a job that grows beyond the {} workers that it began with cannot be "
-                            "simulated",
-                            engine->hosts()));
+                fmt::format("expected jobs of at most {} simulated workers and {} links, found {} "
+                            "and {}; use a scenario with elastic: true",
+                            engine->hosts(), engine->links(), hosts, links));
   };
 }
 
@@ -88,6 +89,13 @@ Log log_of(const RunRequest& request) {
   return log;
 }
 
+/// Returns the job with as many replicas as policies can assign.
+Job grown(Job job, bool elastic, const Cluster& cluster) {
+  const std::uint32_t replica = StepGraph(job).ranks() / std::max(job.layout().data(), 1u);
+  job.mutable_layout()->set_data(most_gpus(job, elastic, cluster.gpus()) / replica);
+  return job;
+}
+
 /// Returns the room for all jobs at once: jobs that share links are simulated together.
 estimates::EngineRoom room_for(const RunRequest& request, const Cluster& cluster, const Log& log) {
   estimates::EngineRoom room;
@@ -95,12 +103,13 @@ estimates::EngineRoom room_for(const RunRequest& request, const Cluster& cluster
     room.hosts += one.hosts;
     room.links += one.links;
   };
-  const auto add = [&](const Job& job) {
-    add_room(estimates::engine_room(cluster, StepGraph(job), request.full_detail()));
+  const auto add = [&](const Job& job, bool elastic) {
+    const StepGraph graph(grown(job, elastic, cluster), /*even_shares=*/false);
+    add_room(estimates::engine_room(cluster, graph, request.full_detail()));
   };
   if (log.simulated()) add_room(room_for_jobs(log.conditions, cluster, log.jobs));
-  if (request.scenario().has_job()) add(request.scenario().job());
-  for (const OtherJob& other : request.scenario().jobs()) add(other.job());
+  if (request.scenario().has_job()) add(request.scenario().job(), request.scenario().elastic());
+  for (const OtherJob& other : request.scenario().jobs()) add(other.job(), other.elastic());
   return room;
 }
 

@@ -47,7 +47,20 @@ std::string objection(const RunRequest& request, const Cluster& cluster, const P
   return {};
 }
 
-JobSpec job_spec(const RunRequest& request, const Needs& needs) {
+std::uint32_t initial_ranks(const RunRequest& request) {
+  return request.scenario().job().layout().data();
+}
+
+/// Returns the number of GPUs that can have a rank: those of the cluster, but with NCCL at most
+/// those of this machine, and with a rendezvous those whose processes an engine has started.
+std::uint32_t slots_of(const RunRequest& request, const Cluster& cluster) {
+  const std::uint32_t ranks = initial_ranks(request);
+  if (request.has_rendezvous()) return ranks;
+  const std::uint32_t all = std::max(cluster.gpus(), ranks);
+  return request.fabric() == "nccl" ? std::clamp(probe_cuda().devices, ranks, all) : all;
+}
+
+JobSpec job_spec(const RunRequest& request, const Needs& needs, std::uint32_t slots) {
   const Scenario& scenario = request.scenario();
   const Job& said = scenario.job();
   const std::uint32_t ranks = said.layout().data();
@@ -57,7 +70,7 @@ JobSpec job_spec(const RunRequest& request, const Needs& needs) {
   spec.gpus = ranks;
   spec.layout.data = ranks;
   spec.least_gpus = 1;
-  spec.most_gpus = ranks;
+  spec.most_gpus = most_gpus(said, scenario.elastic(), slots);
   spec.micro_batches = micro_batches_of(said);
   spec.max_micro_batches = max_micro_batches(scenario, spec.micro_batches, ranks);
   spec.steps = scenario.run().steps();
@@ -87,7 +100,7 @@ LiveBackend::LiveBackend(const RunRequest& request, const Cluster& cluster, Prog
       journal_(supervision.start().folder() + "/journal", scenario_hash(request_.scenario()),
                static_cast<std::size_t>(request_.scenario().live().journal_tail())),
       replay_(cluster, journal_.past()),
-      placement_(replay_.world(), request_.scenario().job().layout().data()),
+      placement_(replay_.world(), slots_of(request_, cluster)),
       account_(request_.scenario(), std::move(progress)),
       checkpoints_(request_, text_, journal_.past()),
       observations_(replay_.world(), placement_, clock_,
@@ -101,12 +114,13 @@ LiveBackend::LiveBackend(const RunRequest& request, const Cluster& cluster, Prog
   // the journal.
   if (request_.policy_outside() || request_.mode() == "approve") journal_.discard_file();
   journal_.on_failure([this](const std::string& why) { journal_is_gone(why); });
-  if (cluster.gpus() < placement_.seats()) {
+  const std::uint32_t ranks = initial_ranks(request_);
+  if (cluster.gpus() < ranks) {
     throw Error(
         ErrorKind::bad_input,
         fmt::format(
             "expected at least one GPU per rank, found {} ranks and {} GPUs; use a larger cluster",
-            placement_.seats(), cluster.gpus()));
+            ranks, cluster.gpus()));
   }
 }
 
@@ -171,16 +185,16 @@ std::optional<Observation> LiveBackend::next() {
 }
 
 Observation LiveBackend::submit_job() {
-  JobSpec spec = job_spec(request_, needs_);
+  JobSpec spec = job_spec(request_, needs_, placement_.seats());
   if (checkpoints_.is_enabled()) {
     const std::uint64_t every = request_.scenario().live().checkpoints().every();
     spec.settings.push_back(CheckpointPlan{every, Tier::local_disk});
   }
   driver_->emit_event(JobSubmitted{spec});
   driver_->emit_event(JobStarted{.job = kLiveJob,
-                             .epoch = {1},
-                             .from = checkpoints_.first_step(),
-                             .where = {GpuRuns::range({0}, placement_.seats()), spec.layout}});
+                                 .epoch = {1},
+                                 .from = checkpoints_.first_step(),
+                                 .where = {GpuRuns::range({0}, spec.gpus), spec.layout}});
   stage_ = Stage::waiting_for_start;
   return observe();
 }
@@ -242,7 +256,7 @@ std::optional<Observation> LiveBackend::finish_run() {
 
 void LiveBackend::fill(Report& report) {
   account_.fill(report);
-  report.set_ranks(placement_.seats());
+  report.set_ranks(initial_ranks(request_));
   failures_.fill(report);
   checkpoints_.fill(report);
   desk_.fill(report);

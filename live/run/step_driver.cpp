@@ -51,11 +51,13 @@ StepDriver::StepDriver(const Run& run, AgentProcesses& processes, const Controll
               crew_, run.journal),
       detector_(scenario_, !run.request.has_rendezvous(), run.placement, faults_, crew_,
                 [this](const std::string& what) { run_.desk.add_warning(run_.clock.now(), what); }),
-      recovery_(run.placement, crew_, *this, gate_, run.clock, hold_limit(scenario_, needs),
-                [this](std::uint32_t replicas) {
-                  return replicas_objection(scenario_.job(), replicas).empty();
-                }),
-      ranks_(run.placement.seats()),
+      recovery_(
+          run.placement, crew_, *this, gate_, run.clock, hold_limit(scenario_, needs),
+          [this](std::uint32_t replicas) {
+            return replicas_objection(scenario_.job(), replicas).empty();
+          },
+          scenario_.job().layout().shard() == "optimizer"),
+      ranks_(scenario_.job().layout().data()),
       proposals_(gate_, run.clock,
                  [this](std::uint64_t number) { crew_.propose_decision(number); }),
       step_(run.checkpoints.first_step(), run.placement.seats()),
@@ -75,6 +77,7 @@ void StepDriver::restore_from(const Past& past) {
     detector_.restore_from(*past.snapshot);
   }
   if (!past.commits.empty()) step_.restore_number(past.commits.back().step() + 1);
+  if (past.rolled_back) step_.restore_number(past.rolled_back->step());
   proposals_.continue_after(past.core.decided);
 }
 
@@ -314,7 +317,7 @@ StepPlan StepDriver::plan(const std::vector<std::uint32_t>& members) {
 
 void StepDriver::send_hardware() {
   const Nanos now = run_.clock.now();
-  for (std::uint32_t rank = 0; rank < run_.placement.seats(); ++rank) {
+  for (const std::uint32_t rank : run_.placement.awaited_seats()) {
     crew_.set_hardware(rank, faults_.hardware(rank, step_.number(), now));
   }
 }
@@ -337,6 +340,13 @@ void StepDriver::accept_decisions(const DecisionList& decisions, bool trains) {
 }
 
 std::string StepDriver::refusal(const Decision& decision) const {
+  const auto* assign = std::get_if<Assign>(&decision.what);
+  const std::uint32_t slots = run_.placement.seats();
+  for (const GpuId gpu : assign != nullptr ? assign->gpus : GpuRuns()) {
+    if (gpu.value < slots) continue;
+    return fmt::format("expected GPUs below {}, which can have a process in this run, found GPU {}",
+                       slots, gpu.value);
+  }
   return fabric_refusal(scenario_, decision);
 }
 
@@ -436,6 +446,7 @@ void StepDriver::fill(RunStatus& status) const {
   for (std::uint32_t seat = 0; seat < run_.placement.seats(); ++seat) {
     const bool member = std::find(members.begin(), members.end(), seat) != members.end();
     const bool there = crew_.is_running(seat);
+    if (!there && run_.placement.is_stray(seat)) continue;  // no process has this GPU
     const auto [step, micro_batches] = detector_.at(seat);
     status.ranks.push_back(
         {.rank = seat,

@@ -59,8 +59,6 @@ std::string objection(const Scenario&, const Any&) {
 struct Refusal {
   const Scenario& scenario;
 
-  /// The process of rank r has GPU r from the start of the run on, so an assignment can only choose
-  /// among these GPUs.
   std::string operator()(const Assign& assign) const {
     if (!assign.is_release()) {
       std::string why = replicas_objection(scenario.job(), assign.layout.data);
@@ -72,13 +70,6 @@ struct Refusal {
       return "a job can continue from a checkpoint only at the start of the run";
     }
     if (assign.state == StateFrom::none) return "new ranks need the state of a peer";
-    const std::uint32_t ranks = scenario.job().layout().data();
-    for (const GpuId gpu : assign.gpus) {
-      if (gpu.value >= ranks) {
-        return fmt::format("GPU {} is not available: this run has {} GPUs, one for each rank",
-                           gpu.value, ranks);
-      }
-    }
     const std::vector<GpuId> gpus = assign.gpus.to_vector();
     return std::is_sorted(gpus.begin(), gpus.end()) ? "" : "expected GPUs in ascending order";
   }
@@ -112,6 +103,18 @@ std::string replicas_objection(const Job& job, std::uint32_t replicas) {
   fill_defaults(other);
   const auto problems = job_problems(other, false);
   return problems.empty() ? "" : "job." + problems.front().path + ": " + problems.front().message;
+}
+
+std::uint32_t most_gpus(const Job& job, bool elastic, std::uint32_t gpus) {
+  const Layout& layout = job.layout();
+  const std::uint32_t replica = layout.tensor() * layout.context() * layout.pipeline();
+  std::uint32_t replicas = layout.data();
+  if (elastic) {
+    std::uint32_t most = gpus / replica;
+    while (most > replicas && !replicas_objection(job, most).empty()) --most;
+    replicas = std::max(replicas, most);
+  }
+  return replicas * replica;
 }
 
 std::uint32_t max_micro_batches(const Scenario& scenario, std::uint32_t micro_batches,

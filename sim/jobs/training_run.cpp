@@ -71,10 +71,7 @@ JobSpec TrainingRun::spec() const {
   spec.gpus = graph.ranks();
   spec.layout = where.layout;
   spec.least_gpus = where.layout.ranks_per_replica();
-  const std::uint32_t whole = here_.cluster().gpus() / spec.least_gpus * spec.least_gpus;
-  // A built-in model has the GPUs of its ranks only, as in live mode.
-  const bool grows = scenario().elastic() && scenario().job().model().builtin().empty();
-  spec.most_gpus = grows ? whole : spec.gpus;
+  spec.most_gpus = most_gpus(scenario().job(), scenario().elastic(), here_.cluster().gpus());
   spec.micro_batches = graph.micro_batches();
   spec.max_micro_batches = max_micro_batches(scenario(), graph.micro_batches(), graph.data());
   spec.steps = scenario().run().steps();

@@ -30,6 +30,9 @@ enum class Promise {
   measured,  ///< the same, but for the numbers of decisions that hang on measured speeds
 };
 
+/// Function that decides in place of a policy by name.
+using Decides = std::function<void(const Observation&, DecisionList&)>;
+
 struct Scenario {
   const char* name;
   Promise promise;
@@ -37,6 +40,7 @@ struct Scenario {
   std::string policies, faults;
   std::vector<std::string> more = {};
   std::optional<std::size_t> relieved = {};  ///< a rank that gets the smallest share some time
+  Decides decides = {};
 };
 
 // ---- what is told -------------------------------------------------------------------------
@@ -56,10 +60,15 @@ struct Story {
 /// Policy that records the observations and decisions of its policies.
 class Teller : public Policy {
  public:
-  Teller(const orrery::Scenario& scenario, Promise promise)
-      : stack_(make_stack(scenario, SourceMap{})), promise_(promise) {}
+  Teller(const orrery::Scenario& scenario, Promise promise, Decides decides)
+      : stack_(make_stack(scenario, SourceMap{})),
+        promise_(promise),
+        decides_(std::move(decides)) {}
 
-  Needs needs() const override { return stack_->needs(); }
+  Needs needs() const override {
+    if (!decides_) return stack_->needs();
+    return {.actions = Kinds<Action>::of<Assign, Save>(), .settings = {}};
+  }
   void start(Context& context, const Cluster& cluster,
              const google::protobuf::Message* parameters) override {
     stack_->start(context, cluster, parameters);
@@ -69,7 +78,11 @@ class Teller : public Policy {
       std::string line = std::visit(*this, event);
       if (!line.empty()) story.lines.push_back(std::move(line));
     }
-    stack_->observe(context, seen, decisions);
+    if (decides_) {
+      decides_(seen, decisions);
+    } else {
+      stack_->observe(context, seen, decisions);
+    }
     for (const Decision& each : decisions.items()) {
       said_[each.id] = decided_line(trace_line(each), promise_);
       const auto* configure = std::get_if<Configure>(&each.what);
@@ -113,6 +126,7 @@ class Teller : public Policy {
  private:
   std::unique_ptr<PolicyStack> stack_;
   Promise promise_;
+  Decides decides_;
   std::map<DecisionId, std::string> said_;
 };
 
@@ -123,7 +137,7 @@ Story told(const std::string& program, const Scenario& scenario) {
                                      fmt::format("faults=[{}]", scenario.faults)};
   overrides.insert(overrides.end(), scenario.more.begin(), scenario.more.end());
   const RunRequest asked = request(overrides);
-  Teller teller(asked.scenario(), scenario.promise);
+  Teller teller(asked.scenario(), scenario.promise, scenario.decides);
   teller.story.report = run_in_worker(program, asked, &teller);
   return std::move(teller.story);
 }
@@ -139,7 +153,38 @@ const std::string kRebalance = "{name: predictive-rebalance, parameters: {tick: 
 const std::string kReplace = "{name: recover, parameters: {how: replace}}";
 const std::string kShrink = "{name: recover, parameters: {how: shrink}}";
 
-std::vector<Scenario> scenarios() {
+/// Slots for eight ranks; the replacement time is about that of a machine that is not busy.
+const std::vector<std::string> kSlots{"cluster.nodes=2", "elastic=true",
+                                      "survival.replacement=400 ms"};
+
+/// Assigns the job to these GPUs at the end of these steps.
+Decides placed(std::vector<std::pair<Step, GpuRuns>> plan) {
+  return [plan](const Observation& seen, DecisionList& decisions) {
+    const auto* done = shown<StepsDone>(seen);
+    for (const auto& [after, gpus] : plan) {
+      if (done == nullptr || done->last != after) continue;
+      const auto data = static_cast<std::uint32_t>(gpus.size());
+      decisions.add(Assign{{0}, gpus, {.data = data}, StateFrom::peer}, "as planned");
+    }
+  };
+}
+
+std::vector<Scenario> slot_scenarios() {
+  using enum Promise;
+  return {
+      {"growth and back", equal, 50, "", "", kSlots, {},
+       placed({{3, GpuRuns::range({0}, 8)}, {28, GpuRuns::range({0}, 4)}})},
+      {"move to spares", equal, 50, "", "", kSlots, {},
+       placed({{3, GpuRuns::range({2}, 4)}, {28, GpuRuns::range({4}, 4)}})},
+      {"growth and a kill", equal, 50, "", "{at_step: 30, rank: 1, kill: true}", kSlots, {},
+       placed({{3, GpuRuns::range({0}, 6)}})},
+      {"more GPUs than the job can have", equal, 8, "", "",
+       {"cluster.nodes=8", "elastic=true"}, {},
+       placed({{2, GpuRuns::range({0}, 21)}, {3, GpuRuns::range({30}, 3)}})},
+  };
+}
+
+std::vector<Scenario> fault_scenarios() {
   using enum Promise;
   return {
       {"straggler", measured, 16, kRebalance, "{at_step: 5, rank: 2, slow: 3}", {}, 2},
@@ -200,6 +245,12 @@ std::vector<Scenario> scenarios() {
       {"an algorithm that the fabric does not support", equal, 6,
        "{name: collective-table, parameters: {rules: [{kind: all-reduce, algorithm: nvls}]}}", ""},
   };
+}
+
+std::vector<Scenario> scenarios() {
+  std::vector<Scenario> all = fault_scenarios();
+  std::ranges::move(slot_scenarios(), std::back_inserter(all));
+  return all;
 }
 
 std::vector<std::string> names() {

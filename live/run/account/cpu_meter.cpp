@@ -1,11 +1,14 @@
 #include "live/run/account/cpu_meter.hpp"
 
-#include <algorithm>
-
 namespace orrery::live {
 
+CpuMeter::Rank& CpuMeter::counters_of(std::uint32_t rank) {
+  if (rank >= ranks_.size()) ranks_.resize(rank + 1);
+  return ranks_[rank];
+}
+
 void CpuMeter::hello(std::uint32_t rank, std::uint32_t life) {
-  Rank& known = ranks_[rank];
+  Rank& known = counters_of(rank);
   if (known.life == life) return;
   known.life = life;
   known.before += known.own();
@@ -13,7 +16,7 @@ void CpuMeter::hello(std::uint32_t rank, std::uint32_t life) {
 }
 
 void CpuMeter::record_cpu_time(std::uint32_t rank, Nanos cpu) {
-  Rank& known = ranks_[rank];
+  Rank& known = counters_of(rank);
   if (known.first < 0) known.first = cpu;
   known.newest = cpu;
 }
@@ -31,8 +34,8 @@ Nanos CpuMeter::total() const {
 }
 
 void CpuMeter::restore_totals(const std::vector<Nanos>& so_far) {
-  const std::size_t known = std::min(so_far.size(), ranks_.size());
-  for (std::size_t rank = 0; rank < known; ++rank) ranks_[rank].before = so_far[rank];
+  if (so_far.size() > ranks_.size()) ranks_.resize(so_far.size());
+  for (std::size_t rank = 0; rank < so_far.size(); ++rank) ranks_[rank].before = so_far[rank];
 }
 
 }  // namespace orrery::live

@@ -9,11 +9,12 @@
 
 namespace orrery::live {
 
-/// CPU time used by each rank, summed over all processes that the rank has had. Each process counts
-/// its own CPU time from its first report. Times in nanoseconds. Single-threaded.
+/// CPU time used by each rank, summed over all processes that the rank has had. A rank is the
+/// number of a slot here. Each process counts its own CPU time from its first report. Times in
+/// nanoseconds. Single-threaded.
 class CpuMeter {
  public:
-  /// Starts at zero for `ranks` ranks.
+  /// Starts at zero for `ranks` ranks; further ranks are added by their first report.
   explicit CpuMeter(std::uint32_t ranks) : ranks_(ranks) {}
 
   /// Records that process `life` of `rank` has connected; a process does so on every new stream. A
@@ -29,7 +30,7 @@ class CpuMeter {
   /// Returns the CPU time of all ranks.
   Nanos total() const;
   /// Sets the CPU time, by rank, that was used under an earlier controller. Call before any other
-  /// method; ranks beyond the number of ranks are ignored.
+  /// method.
   void restore_totals(const std::vector<Nanos>& so_far);
 
  private:
@@ -42,6 +43,9 @@ class CpuMeter {
     /// Returns the CPU time of the current process.
     Nanos own() const { return first < 0 ? 0 : newest - first; }
   };
+  /// Returns the counters of `rank`, which may be new.
+  Rank& counters_of(std::uint32_t rank);
+
   std::vector<Rank> ranks_;
 };
 

@@ -63,7 +63,16 @@ void RunStatistics::add_phases(std::span<const StepReport> reports, double inter
 void RunStatistics::record_commit(std::span<const StepReport> reports, Nanos now) {
   const Nanos slowest = slowest_compute(reports);
   double loss = 0, predictions = 0;
+  std::uint32_t ranks = 0;
+  const std::uint32_t initial = scenario_.job().layout().data();
+  for (const StepReport& report : reports) ranks += report.ByteSizeLong() > 0 ? 1 : 0;
+  // A lost rank waits; a slot that has no rank does not.
+  std::uint32_t absent = std::max(initial, ranks) - ranks;
   for (const StepReport& report : reports) {
+    if (report.ByteSizeLong() == 0) {
+      if (absent == 0) continue;
+      --absent;
+    }
     loss += report.loss_sum();
     predictions += static_cast<double>(report.predictions());
     compute_ += to_seconds(report.compute());
@@ -80,6 +89,7 @@ void RunStatistics::record_commit(std::span<const StepReport> reports, Nanos now
   }
   intervals_.add(interval);
   add_phases(reports, interval);
+  capacity_ += interval * std::max(initial, ranks);
   last_commit_ = now;
   ++steps_;
 }
@@ -104,6 +114,7 @@ void RunStatistics::save_to(KeptStatistics& kept) const {
   kept.set_waiting(waiting_);
   kept.set_gather_used(gather_used_);
   kept.set_gather_read(gather_read_);
+  kept.set_capacity(capacity_);
 }
 
 void RunStatistics::restore_from(const KeptStatistics& kept) {
@@ -121,6 +132,7 @@ void RunStatistics::restore_from(const KeptStatistics& kept) {
   waiting_ = kept.waiting();
   gather_used_ = kept.gather_used();
   gather_read_ = kept.gather_read();
+  capacity_ = kept.capacity();
 }
 
 void RunStatistics::fill(Report& report) const {
@@ -141,10 +153,9 @@ void RunStatistics::fill(Report& report) const {
   phases.set_update_s(updates_.median());
   phases.set_rest_s(rests_.median());
   const std::uint32_t ranks = job.layout().data();
-  const double capacity = elapsed * ranks;
   Breakdown& parts = *report.mutable_breakdown();
-  parts.set_compute(compute_ / capacity);
-  parts.set_waiting(waiting_ / capacity);
+  parts.set_compute(compute_ / capacity_);
+  parts.set_waiting(waiting_ / capacity_);
   parts.set_exposed_communication(std::max(0.0, 1 - parts.compute() - parts.waiting()));
   report.set_gpu_utilization(parts.compute() + parts.exposed_communication());
   const double share = static_cast<double>(job.global_batch()) / job.micro_batch() / ranks;

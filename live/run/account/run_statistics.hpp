@@ -47,9 +47,9 @@ class RunStatistics {
   /// Starts at zero. `scenario` must outlive this object.
   explicit RunStatistics(const Scenario& scenario) : scenario_(scenario) {}
 
-  /// Records the commit of a step. `reports`: of all ranks, by rank, with at least one prediction
-  /// in all; `now`: instant of the commit in nanoseconds. The interval counts from the last commit,
-  /// or from 0 for the first.
+  /// Records the commit of a step. `reports`: of all ranks, by slot, empty for slots without a
+  /// rank, with at least one prediction in all; `now`: instant of the commit in nanoseconds. The
+  /// interval counts from the last commit, or from 0 for the first.
   void record_commit(std::span<const StepReport> reports, Nanos now);
   /// Writes the statistics into the report, and appends the intervals and losses of the first
   /// 10,000 steps. Before the first commit writes only the number of steps.
@@ -81,7 +81,8 @@ class RunStatistics {
   std::deque<double> last_losses_;
   /// Step intervals and their phases.
   Sampled intervals_, computes_, exchanges_, updates_, rests_;
-  double compute_ = 0, waiting_ = 0;          ///< Sums over ranks and steps.
+  double compute_ = 0, waiting_ = 0;  ///< Sums over ranks and steps.
+  double capacity_ = 0;  ///< Sum over steps: interval times ranks, at least those of the scenario.
   double gather_used_ = 0, gather_read_ = 0;  ///< Bytes.
 };
 

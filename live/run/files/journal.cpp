@@ -39,6 +39,7 @@ std::uint32_t get(std::string_view bytes, std::size_t at) {
 
 /// Returns the step whose commit must be the next one in the journal.
 Step next_step(const Past& past) {
+  if (past.rolled_back) return past.rolled_back->step();
   if (!past.commits.empty()) return past.commits.back().step() + 1;
   if (past.snapshot) return past.snapshot->step();
   return past.resumed ? past.resumed->step() : 0;
@@ -163,6 +164,7 @@ void Journal::add_to_contents(const JournalRecord& record, std::size_t at) {
       past_.core.committed = record.commit().step() + 1;
       past_.core.committed_in = record.commit().epoch();
       past_.commits.push_back(record.commit());
+      past_.rolled_back.reset();
       return;
     case JournalRecord::kStrike: past_.strikes.push_back(record.strike()); return;
     case JournalRecord::kJoined:
@@ -173,6 +175,11 @@ void Journal::add_to_contents(const JournalRecord& record, std::size_t at) {
       past_.parameters_sha256 = record.parameters_sha256();
       return;
     case JournalRecord::kResumed: past_.resumed = record.resumed(); return;
+    case JournalRecord::kRolledBack:
+      past_.rolled_back = record.rolled_back();
+      past_.core.committed = record.rolled_back().step();
+      past_.core.committed_in = 0;
+      return;
     case JournalRecord::kOpening:
     case JournalRecord::KIND_NOT_SET: break;
   }
@@ -195,6 +202,7 @@ void Journal::add_to_contents(const JournalSnapshot& state) {
   for (const Seat& seat : state.joined()) past_.joined.insert({seat.rank(), seat.life()});
   past_.started = state.started();
   if (state.has_resumed()) past_.resumed = state.resumed();
+  if (state.has_rolled_back()) past_.rolled_back = state.rolled_back();
   past_.losses.assign(state.losses().begin(), state.losses().end());
   past_.strikes.assign(state.strikes().begin(), state.strikes().end());
   past_.halted[0] = state.halted();
@@ -205,7 +213,7 @@ bool Journal::append_record(const JournalRecord& record) {
   const std::string bytes = framed(record.SerializeAsString());
   if (whole_ + bytes.size() > kMostBytes) {
     abandon_file(fmt::format("the journal has grown to {} MiB and could not be rewritten meanwhile",
-                        kMostBytes >> 20));
+                             kMostBytes >> 20));
     return false;
   }
   if (const int why = write_all(file_, bytes); why != 0) {

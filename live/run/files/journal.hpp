@@ -38,7 +38,10 @@ struct Past {
   std::map<std::size_t, JournalRead> read;
   /// Checkpoint from which the run resumed; none if the run began with step 0.
   std::optional<Resumption> resumed;
-  /// Commits of all steps since the start or since the snapshot.
+  /// State that the next ranks begin with, after a release of the job's GPUs; none once a step has
+  /// been committed in that state. Its step is the next one.
+  std::optional<Resumption> rolled_back;
+  /// Commits of all steps since the start or since the snapshot; repeated steps have several.
   std::vector<JournalCommit> commits;
   std::vector<JournalLoss> losses;  ///< Losses of ranks, by index.
   /// Faults injected so far.

@@ -9,13 +9,12 @@
 
 namespace orrery::live {
 
-FaultInjector::FaultInjector(const Scenario& scenario, const Cluster& cluster, std::uint32_t ranks,
+FaultInjector::FaultInjector(const Scenario& scenario, const Cluster& cluster, std::uint32_t slots,
                              Step first, RankControl& control, Journal& journal)
     : scenario_(scenario),
-      ranks_(ranks),
       control_(control),
       journal_(journal),
-      schedule_(scenario, cluster, ranks, first) {
+      schedule_(scenario, cluster, slots, first) {
   restore_from(journal.past());
 }
 
@@ -48,7 +47,7 @@ void FaultInjector::repeat_injections() {
 }
 
 std::vector<PartChanged> FaultInjector::part_changes(const ClusterState& known, Step step,
-                                                Nanos now) const {
+                                                     Nanos now) const {
   const std::set<Part> lost = schedule_.lost_parts(step, now);
   std::vector<PartChanged> changes;
   for (const Part part : lost) {
@@ -67,7 +66,7 @@ void FaultInjector::save_to(JournalSnapshot& now) const {
 void FaultInjector::fill(Report& report, Step last, Nanos elapsed) const {
   report.set_faults_injected(schedule_.injected());
   std::vector<double> speeds;
-  for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
+  for (std::uint32_t rank = 0; rank < scenario_.job().layout().data(); ++rank) {
     speeds.push_back(hardware(rank, last, elapsed).speed());
   }
   const Job& job = scenario_.job();

@@ -21,9 +21,9 @@ namespace orrery::live {
 class FaultInjector {
  public:
   /// Continues after the faults in the journal of an earlier controller. All references must
-  /// outlive this object. `first`: first step of this run; faults due at earlier steps belong to an
-  /// earlier run.
-  FaultInjector(const Scenario& scenario, const Cluster& cluster, std::uint32_t ranks, Step first,
+  /// outlive this object. `slots`: GPUs that can have a rank. `first`: first step of this run;
+  /// faults due at earlier steps belong to an earlier run.
+  FaultInjector(const Scenario& scenario, const Cluster& cluster, std::uint32_t slots, Step first,
                 RankControl& control, Journal& journal);
 
   /// Injects the faults that are due at `step` and `now`: writes each to the journal, then sends
@@ -67,7 +67,6 @@ class FaultInjector {
   void restore_from(const Past& past);
 
   const Scenario& scenario_;
-  const std::uint32_t ranks_;
   RankControl& control_;
   Journal& journal_;
   FaultSchedule schedule_;

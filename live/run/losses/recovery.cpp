@@ -72,12 +72,15 @@ void Recovery::abandon_seat(std::uint32_t seat, Step next) {
 }
 
 /// Processes that leave are killed now and not before, because only they may have held the state.
-/// The other ranks repeat the current step.
+/// The other ranks repeat the current step. If the state is sharded, the others take over the part
+/// of one leaving process before the next one leaves.
 void Recovery::activate_assignment(const std::vector<std::uint32_t>& members, Step next) {
   if (!untold_.empty() || !placement_.is_assembled(members) || has_done_all_steps(job())) return;
   const Standing where = placement_.pending_placement();
   for (const std::uint32_t seat : members) {
-    if (placement_.is_leaving(seat)) control_.signal(seat, SIGKILL);
+    if (!placement_.is_leaving(seat)) continue;
+    control_.signal(seat, SIGKILL);
+    if (shards_state_) return;
   }
   end_strays(members);
   if (members.size() != where.gpus.size()) return;

@@ -24,17 +24,19 @@ class Recovery {
   /// Starts without losses. All references must outlive this object. Reports events to `carrier`
   /// and changes of membership to `gate`. `hold_limit`: longest time that a job on hold waits for
   /// an assignment; nothing if no policy assigns. `can_run`: returns true if the job can run with a
-  /// number of replicas.
+  /// number of replicas. `shards_state`: each rank holds a part of the training state, so that
+  /// ranks leave one after the other.
   Recovery(Placement& placement, RankControl& control, Carrier& carrier, DecisionGate& gate,
            const PolicyClock& clock, std::optional<Nanos> hold_limit,
-           std::function<bool(std::uint32_t replicas)> can_run)
+           std::function<bool(std::uint32_t replicas)> can_run, bool shards_state = false)
       : placement_(placement),
         control_(control),
         carrier_(carrier),
         gate_(gate),
         clock_(clock),
         hold_limit_(hold_limit),
-        can_run_(std::move(can_run)) {}
+        can_run_(std::move(can_run)),
+        shards_state_(shards_state) {}
 
   /// Records that the process in `seat` has ended. Returns true if the job used the process, so
   /// that its loss must be reported by emit_losses(). Returns false for a leaving process, for a
@@ -70,9 +72,10 @@ class Recovery {
   /// have waited for this seat alone.
   void abandon_seat(std::uint32_t seat, Step next);
   /// Advances the pending assignment if all of its seats except abandoned ones are in `members`, no
-  /// loss is unreported, and the job has steps to do: kills the members that leave or are not used
-  /// or, once they are gone, activates the assignment at step `next`, which ends a hold and expires
-  /// the settings that wait for a step. Otherwise, or if no assignment is pending, has no effect.
+  /// loss is unreported, and the job has steps to do: kills the members that leave or are not used,
+  /// one member per call if the state is sharded, or, once they are gone, activates the assignment
+  /// at step `next`, which ends a hold and expires the settings that wait for a step. Otherwise, or
+  /// if no assignment is pending, has no effect.
   void activate_assignment(const std::vector<std::uint32_t>& members, Step next);
   /// Calls activate_assignment() with the members of the formed epoch; no effect while no epoch is
   /// formed. If a step is in progress (`in_step`) and all working ranks stay, they complete the
@@ -117,6 +120,7 @@ class Recovery {
   const PolicyClock& clock_;
   const std::optional<Nanos> hold_limit_;
   const std::function<bool(std::uint32_t)> can_run_;
+  const bool shards_state_;
   std::vector<std::uint32_t> untold_;  ///< Seats whose loss is not reported yet.
   /// Start of the hold; kNever if the job is not on hold.
   Nanos held_since_ = kNever;

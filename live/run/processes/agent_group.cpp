@@ -30,22 +30,22 @@ std::string address_for(const Scenario& scenario, const ControllerStart& place,
 }  // namespace
 
 AgentGroup::AgentGroup(AgentProcesses& processes, const ControllerStart& place,
-                       const Assignment& assignment, std::uint32_t ranks)
+                       const Assignment& assignment, std::uint32_t slots)
     : processes_(processes),
       place_(place),
       secrets_(read_secrets(secrets_folder(), assignment.scenario().live().tls())),
-      size_(ranks),
-      lives_(ranks, 0),
-      running_(ranks, false),
-      pids_(ranks, 0),
-      connected_(ranks, false),
-      speaking_(ranks, 0) {
+      size_(slots),
+      lives_(slots, 0),
+      started_(slots, false),
+      running_(slots, false),
+      pids_(slots, 0),
+      connected_(slots, false),
+      speaking_(slots, 0) {
   *assignment_.mutable_assignment() = assignment;
   start_server();
-  std::vector<bool> known(ranks, false);
   for (const AgentState& state : processes_.states()) {
-    ensure(state.rank() < ranks, "expected agents of this run's ranks only");
-    known[state.rank()] = true;
+    ensure(state.rank() < slots, "expected agents of this run's ranks only");
+    started_[state.rank()] = true;
     lives_[state.rank()] = state.life();
     running_[state.rank()] = state.running();
     if (state.running()) continue;
@@ -54,10 +54,14 @@ AgentGroup::AgentGroup(AgentProcesses& processes, const ControllerStart& place,
   processes_.set_exit_callback([this](const AgentState& state) {
     add_incoming({.rank = state.rank(), .life = state.life(), .ended = state.cause()});
   });
-  for (std::uint32_t rank = 0; rank < size_; ++rank) {
-    if (!known[rank] && !is_elsewhere(rank)) start_agent(rank);
+  for (std::uint32_t rank = 0; rank < initial_ranks(); ++rank) {
+    if (!started_[rank] && !is_elsewhere(rank)) start_agent(rank);
   }
   if (place_.restarts() == 0) await_ready();
+}
+
+std::uint32_t AgentGroup::initial_ranks() const {
+  return assignment_.assignment().scenario().job().layout().data();
 }
 
 std::string AgentGroup::secrets_folder() const {
@@ -131,13 +135,13 @@ void AgentGroup::start_agent(std::uint32_t rank) {
   start.set_ranks(size_);
   start.set_life(lives_[rank]);
   start.set_begins(!training_);
-  running_[rank] = true;
+  running_[rank] = started_[rank] = true;
   processes_.start(rank, start);
 }
 
 void AgentGroup::await_ready() {
   std::set<std::uint32_t> missing;
-  for (std::uint32_t rank = 0; rank < size_; ++rank) missing.insert(rank);
+  for (std::uint32_t rank = 0; rank < initial_ranks(); ++rank) missing.insert(rank);
   std::set<std::uint32_t> killed;
   std::map<std::uint32_t, int> deaths;
   const auto patience = place_.listen().empty() ? kStartPatience : kMeetPatience;
@@ -162,7 +166,7 @@ void AgentGroup::await_ready() {
     if (!missing.empty() && Clock::now() > deadline) {
       throw Error(ErrorKind::environment,
                   fmt::format("expected all agents to start, found {} of {} missing after {} s",
-                              missing.size(), size_, patience.count()));
+                              missing.size(), initial_ranks(), patience.count()));
     }
   }
 }
@@ -230,7 +234,7 @@ void AgentGroup::drop_streams() {
 bool AgentGroup::restart_rank(std::uint32_t rank) {
   if (is_elsewhere(rank)) return running_.at(rank);
   if (running_.at(rank) || is_connected(rank)) return false;
-  ++lives_[rank];
+  if (started_[rank]) ++lives_[rank];
   start_agent(rank);
   return true;
 }

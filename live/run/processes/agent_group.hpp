@@ -45,19 +45,22 @@ struct RankDeath {
 /// Agents of one run. Owns the control server; the processes belong to `processes`.
 class AgentGroup {
  public:
-  /// Starts an agent for each rank that has none yet, and returns once all ranks are ready to
-  /// train; agents that are killed meanwhile are started again. Returns at once if an earlier
-  /// controller left `place`. `place`: the run's folder and its secrets. `processes` must outlive
-  /// this object. Throws the errors that agents report, and an environment Error if an agent has
+  /// Starts an agent for each of the scenario's ranks that has none yet, and returns once these are
+  /// ready to train; agents that are killed meanwhile are started again. Returns at once if an
+  /// earlier controller left `place`. `place`: the run's folder and its secrets. `slots`: number of
+  /// ranks that can have an agent; restart_rank() starts the others. `processes` must outlive this
+  /// object. Throws the errors that agents report, and an environment Error if an agent has
   /// ended more than three times, or is not ready after 30 s (120 s with external agents).
   AgentGroup(AgentProcesses& processes, const ControllerStart& place, const Assignment& assignment,
-             std::uint32_t ranks);
+             std::uint32_t slots);
   /// Orders all agents to stop, kills those that are not connected at once and the others after 2
   /// s, and waits at most 2 s more for their ends.
   ~AgentGroup();
 
-  /// Returns the number of ranks.
+  /// Returns the number of ranks that can have an agent.
   std::uint32_t ranks() const { return size_; }
+  /// Returns the number of ranks with which the run begins.
+  std::uint32_t initial_ranks() const;
   /// Returns the incarnation of the rank's newest process, from 0.
   std::uint32_t life(std::uint32_t rank) const { return lives_.at(rank); }
   /// Returns true if the rank's newest process has not ended, as far as receive_messages() has
@@ -85,9 +88,10 @@ class AgentGroup {
   void signal(std::uint32_t rank, int number);
   /// Returns true if the stream of the agent is open.
   bool is_connected(std::uint32_t rank);
-  /// Starts the next process of `rank`, with the next incarnation, and returns true. Returns false,
-  /// without effect, while the last process runs or its stream is open: call again later. For an
-  /// external agent starts nothing, and returns true once the engine's next process has connected.
+  /// Starts the next process of `rank`, with the next incarnation, or the first process of a rank
+  /// that has had none, and returns true. Returns false, without effect, while the last process runs
+  /// or its stream is open: call again later. For an external agent starts nothing, and returns true
+  /// once the engine's next process has connected.
   bool restart_rank(std::uint32_t rank);
   /// Closes all streams; the agents reconnect and say hello again. Messages in transit may be lost.
   void drop_streams();
@@ -122,6 +126,7 @@ class AgentGroup {
   std::uint32_t size_;
   ControllerMessage assignment_;
   std::vector<std::uint32_t> lives_;
+  std::vector<bool> started_;  ///< Ranks that have had a process.
   std::vector<bool> running_;
   bool training_ = false;
   std::vector<std::int64_t> pids_;

@@ -23,12 +23,12 @@ constexpr int kMostFutile = 30;
 }  // namespace
 
 RankProcesses::RankProcesses(AgentProcesses& processes, const ControllerStart& place,
-                             const Assignment& assignment, std::uint32_t ranks, Journal& journal)
+                             const Assignment& assignment, std::uint32_t slots, Journal& journal)
     : timeout_(assignment.scenario().survival().heartbeat_timeout()),
       journal_(journal),
       remembered_(journal.past().core),
-      agents_(processes, place, assignment, ranks),
-      coordinator_({.ranks = ranks, .timeout = timeout_},
+      agents_(processes, place, assignment, slots),
+      coordinator_({.ranks = agents_.initial_ranks(), .timeout = timeout_},
                    {.epoch = remembered_.epoch,
                     .committed = std::max<Step>(remembered_.committed, assignment.resume().step()),
                     .committed_in = remembered_.committed_in,
@@ -41,7 +41,7 @@ RankProcesses::RankProcesses(AgentProcesses& processes, const ControllerStart& p
 
 /// Lost processes are simply restarted before the first step: all ranks hold the same state.
 void RankProcesses::form_epoch() {
-  const std::uint32_t ranks = agents_.ranks();
+  const std::uint32_t ranks = agents_.initial_ranks();
   const auto deadline = Clock::now() + kFormPatience;
   while (!coordinator_.is_ready() || members().size() < ranks) {
     const std::vector<RankEvent> events = wait(Clock::now() + kPoll);
@@ -100,7 +100,7 @@ void RankProcesses::on_failure(const Seat& seat, const Failed& failed,
     events.emplace_back(StateGone{failed.reason()});
     return;
   }
-  if (!failed.local() || !formed_ || ++failures_ > kMostFailures * agents_.ranks()) {
+  if (!failed.local() || !formed_ || ++failures_ > kMostFailures * agents_.initial_ranks()) {
     throw Error(static_cast<ErrorKind>(failed.kind()), failed.reason());
   }
   if (seat.life == agents_.life(seat.rank)) end(seat.rank, failed.reason());
@@ -135,6 +135,7 @@ void RankProcesses::note_happenings(std::vector<RankEvent>& events) {
       for (const Seat& member : formed->members) {
         replacements_.record_member(member.rank);
         if (!were_members_.insert(member).second) continue;
+        futile_ = 0;
         JournalRecord record;
         record.mutable_joined()->set_rank(member.rank);
         record.mutable_joined()->set_life(member.life);

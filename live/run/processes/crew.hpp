@@ -46,12 +46,13 @@ using RankEvent = std::variant<Incoming, RankDied, membership::Revoked, membersh
 /// numbered as in RankControl. Single-threaded.
 class RankProcesses : public RankControl {
  public:
-  /// Starts the agents and blocks until all are linked; agents that die meanwhile are started
-  /// again. Throws as AgentGroup, the errors that ranks report, and an environment Error if the
-  /// agents are not linked within 30 s. With the journal of a started run, continues with the
-  /// existing processes and does not block. `processes` and `journal` must outlive this object.
+  /// Starts the agents of the scenario's ranks and blocks until all are linked; agents that die
+  /// meanwhile are started again. `slots`: number of GPUs that can have a rank; replace() starts
+  /// the other ranks. Throws as AgentGroup, the errors that ranks report, and an environment Error
+  /// if the agents are not linked within 30 s. With the journal of a started run, continues with
+  /// the existing processes and does not block. `processes` and `journal` must outlive this object.
   RankProcesses(AgentProcesses& processes, const ControllerStart& place,
-                const Assignment& assignment, std::uint32_t ranks, Journal& journal);
+                const Assignment& assignment, std::uint32_t slots, Journal& journal);
 
   /// Blocks until an event other than a heartbeat has occurred, at the latest until `deadline`, and
   /// returns the events in their order, perhaps none. Then checks the heartbeats and starts due
@@ -172,7 +173,7 @@ class RankProcesses : public RankControl {
   Briefing briefing_;
   std::set<Seat> dead_;  ///< Processes whose later events are ignored.
   Replacements replacements_;
-  int futile_ = 0;              ///< Epochs since the last commit or loss.
+  int futile_ = 0;              ///< Epochs since the last commit, loss or new member.
   std::uint32_t failures_ = 0;  ///< Errors of ranks since the last commit.
   bool formed_ = false;         ///< True once all ranks have been linked.
 };

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/schema/yaml_loader.hpp"
 #include "traces/scenario/scenario.hpp"
 
 namespace orrery {
@@ -56,12 +57,12 @@ TEST(FabricRules, CodesNeedSumsThatMayDifferAndGradientsThatAreWhole) {
   EXPECT_THAT(fabric_refusal(built_in("nccl"), decision(Configure{{0}, int8})), HasSubstr("NCCL"));
 }
 
-TEST(FabricRules, RanksStayOnTheirGpusAndTakeAPeersState) {
+TEST(FabricRules, RanksHaveAscendingGpusAndTakeAPeersState) {
   const Scenario scenario = built_in();
   EXPECT_EQ(fabric_refusal(scenario, decision(Assign{{0}, {{0}, {2}, {3}}, {}, StateFrom::peer})),
             "");
-  EXPECT_THAT(fabric_refusal(scenario, decision(Assign{{0}, {{0}, {7}}, {}, StateFrom::peer})),
-              HasSubstr("GPU 7"));
+  EXPECT_EQ(fabric_refusal(scenario, decision(Assign{{0}, {{0}, {7}}, {}, StateFrom::peer})), "")
+      << "a spare";
   EXPECT_THAT(fabric_refusal(scenario, decision(Assign{{0}, {{2}, {0}}, {}, StateFrom::peer})),
               HasSubstr("order"));
   EXPECT_THAT(fabric_refusal(scenario, decision(Assign{{0}, {{0}}, {}, StateFrom::checkpoint})),
@@ -88,6 +89,16 @@ TEST(FabricRules, ReplicasMustBeAJobThatCanBeRun) {
   EXPECT_THAT(replicas_objection(job, 5), HasSubstr("job.global_batch"));
   EXPECT_THAT(fabric_refusal(scenario, decision(Assign{{0}, {{0}}, {.data = 5}})),
               HasSubstr("job.global_batch"));
+}
+
+TEST(FabricRules, AnElasticJobGrowsAsFarAsTheClusterAndItsBatchAllow) {
+  Scenario scenario = built_in();
+  Job& job = *scenario.mutable_job();
+  fill_defaults(job);
+  EXPECT_EQ(most_gpus(job, false, 16), 4u);
+  EXPECT_EQ(most_gpus(job, true, 16), 16u);
+  EXPECT_EQ(most_gpus(job, true, 100), 40u) << "eighty sequences in micro-batches of two";
+  EXPECT_EQ(most_gpus(job, true, 3), 4u) << "never fewer than it begins with";
 }
 
 TEST(FabricRules, AReplicaHasMemoryForMaxShareTimesItsEvenShareAndForTheLargestEvenShare) {

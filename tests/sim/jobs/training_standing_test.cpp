@@ -120,6 +120,51 @@ TEST(Standing, FourRanksBecomeThreeAndFourAgainBetweenSteps) {
   EXPECT_NEAR(times[29], times[0], 1e-3);
 }
 
+/// Moves the job after step 3 to `gpus` and after step 24 back to its first GPUs.
+Ran moved_to(const std::vector<std::string>& overrides, const GpuRuns& gpus) {
+  return run(overrides, [gpus](std::vector<std::string>& lines) {
+    return [&lines, gpus](const Observation& seen, DecisionList& decisions) {
+      for (const Event& event : seen.events) {
+        if (const auto* started = std::get_if<JobStarted>(&event)) {
+          lines.push_back(fmt::format("{}", started->where.gpus.size()));
+          const bool first = started->epoch == Epoch{1};
+          const GpuRuns to = first ? gpus : GpuRuns::range({0}, 4);
+          if (started->epoch > Epoch{2}) continue;
+          decisions.add(Assign{{0}, to, {.data = static_cast<std::uint32_t>(to.size())},
+                               StateFrom::peer}, "").at_step = first ? 4 : 25;
+        }
+        const auto* outcome = std::get_if<Decided>(&event);
+        if (outcome && outcome->status != Outcome::applied) lines.push_back(outcome->reason);
+      }
+    };
+  });
+}
+
+TEST(Standing, AnElasticJobGrowsBeyondItsFirstGpusAndShrinksAgain) {
+  for (const std::uint32_t ranks : {5u, 12u, 16u}) {
+    std::vector<std::string> overrides = kCalm;
+    overrides.insert(overrides.end(), {"elastic=true", "cluster.nodes=4", "run.steps=40"});
+    const Ran ran = moved_to(overrides, GpuRuns::range({0}, ranks));
+    EXPECT_EQ(ran.report.steps_completed(), 40u);
+    EXPECT_THAT(ran.lines, ElementsAre("4", fmt::format("{}", ranks), "4"));
+  }
+}
+
+TEST(Standing, AJobMovesToGpusOfManyNodes) {
+  std::vector<std::string> overrides = kCalm;
+  overrides.insert(overrides.end(), {"cluster.nodes=4", "run.steps=40"});
+  const Ran ran = moved_to(overrides, {{3}, {5}, {8}, {14}});
+  EXPECT_EQ(ran.report.steps_completed(), 40u);
+  EXPECT_THAT(ran.lines, ElementsAre("4", "4", "4"));
+}
+
+TEST(Standing, AnElasticJobStaysBelowTheLargestNumberOfReplicasThatItCanRunWith) {
+  std::vector<std::string> overrides = kCalm;
+  overrides.insert(overrides.end(), {"elastic=true", "cluster.nodes=8"});  // sixteen micro-batches
+  const Ran ran = moved_to(overrides, GpuRuns::range({0}, 20));
+  EXPECT_THAT(ran.lines, ElementsAre("4", "job 0 wants 1 to 16 GPUs, not 20"));
+}
+
 /// Lines for suspicions, losses and parts, with their instants in milliseconds.
 Scripted::Body tell_losses(std::vector<std::string>& lines) {
   return [&lines](const Observation& seen, DecisionList&) {

@@ -50,7 +50,8 @@ class LocalProcesses : public AgentProcesses {
 };
 
 /// Returns the error of an agent group of `program` at its start.
-Error failure_of(const std::string& program, const Assignment& assignment) {
+Error failure_of(const std::string& program, Assignment assignment) {
+  assignment.mutable_scenario()->mutable_job()->mutable_layout()->set_data(2);
   const RunFolder folder;
   ControllerStart place;
   place.set_folder(folder.path());
