@@ -87,6 +87,11 @@ std::vector<CheckpointKeeper::Outcome> CheckpointKeeper::drain_outcomes() {
   return std::exchange(outcomes_, {});
 }
 
+bool CheckpointKeeper::is_quiet() {
+  const std::scoped_lock lock(mutex_);
+  return !attempt_ && jobs_.empty();
+}
+
 bool CheckpointKeeper::is_idle() {
   const std::scoped_lock lock(mutex_);
   return !attempt_ && jobs_.empty() && outcomes_.empty();

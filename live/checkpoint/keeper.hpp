@@ -33,7 +33,7 @@ class CheckpointKeeper {
     std::uint64_t first_attempt = 1;
     /// Limit for all shards of an attempt, checked by drain_outcomes().
     std::chrono::milliseconds patience{60'000};
-    std::string key = {};                        ///< key of the manifests
+    std::string key = {};  ///< key of the manifests
   };
   /// Starts the keeper's thread; changes nothing in the store.
   CheckpointKeeper(std::unique_ptr<Store> store, Options options);
@@ -80,6 +80,8 @@ class CheckpointKeeper {
   /// may come only from a later call. Files of failed attempts are deleted before their outcome.
   /// Errors of the store are failures of the attempt and are not thrown.
   std::vector<Outcome> drain_outcomes();
+  /// Returns true if no attempt waits for shards and the thread has no work.
+  bool is_quiet();
   /// Returns true if no attempt is in flight, no outcome is undrained and the thread has no work,
   /// such as the deletions of adopt_existing(). Does not check `patience`.
   bool is_idle();

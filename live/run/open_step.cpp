@@ -20,7 +20,7 @@ void OpenStep::begin(Nanos now) {
 }
 
 bool OpenStep::add_report(std::uint32_t rank, std::uint32_t life, const StepReport& report,
-                    std::uint64_t epoch) {
+                          std::uint64_t epoch) {
   const auto which = std::tuple(life, report.epoch(), report.step());
   const auto [known, first] = heard_.emplace(rank, which);
   if (!first && known->second == which) return false;
@@ -33,6 +33,12 @@ bool OpenStep::add_report(std::uint32_t rank, std::uint32_t life, const StepRepo
 void OpenStep::mark_interrupted() {
   under_way_ = false;
   disturbed_ = true;
+}
+
+void OpenStep::roll_back_to(Step next) {
+  mark_interrupted();
+  discard_reports();
+  number_ = next;
 }
 
 void OpenStep::discard_reports() { reports_.assign(reports_.size(), std::nullopt); }

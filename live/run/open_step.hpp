@@ -51,6 +51,8 @@ class OpenStep {
   /// Marks the step as interrupted, because the membership is revoked: not in flight, but
   /// disturbed. Keeps the reports.
   void mark_interrupted();
+  /// Replaces the step by step `next`, which is not in flight; discards all reports.
+  void roll_back_to(Step next);
   /// Discards all stored reports. A repeated report of the same incarnation, epoch and step still
   /// counts as known to add_report().
   void discard_reports();

@@ -6,6 +6,11 @@
 #include "live/run/files/run_files.hpp"
 
 namespace orrery::live {
+namespace {
+
+constexpr const char* kWaits = "the job waits for GPUs, and no policy assigns it any";
+
+}  // namespace
 
 const std::string& RunEnd::end_without_state(const std::string& what) {
   state_gone_ = fmt::format("{}: it {}", what, kStateGone);
@@ -35,8 +40,9 @@ void RunEnd::gather_hashes(RankProcesses& crew, Step next, FailureRecords& failu
 std::string RunEnd::unfinished(Step next, const FailureRecords& failures,
                                const std::string& no_checkpoint) const {
   if (!is_whole(next)) {
-    const std::string why = is_state_gone()        ? state_gone_
-                            : is_stopping()        ? stop_reason_
+    const std::string why = is_state_gone()     ? state_gone_
+                            : is_stopping()     ? stop_reason_
+                            : waits_            ? kWaits
                             : !failures.empty() ? failures.cause()
                                                 : "no rank is left to continue";
     return fmt::format("ended after step {} of {}: {}", next, steps_, why);

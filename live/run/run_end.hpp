@@ -32,6 +32,9 @@ class RunEnd {
   /// Returns true if a part of the training state is lost.
   bool is_state_gone() const { return !state_gone_.empty(); }
 
+  /// Records whether the job waits for GPUs, which ends the run if no policy assigns any.
+  void set_waiting(bool waits) { waits_ = waits; }
+
   /// Returns true if all steps are committed. `next`: first step that is not committed.
   bool are_steps_done(Step next) const { return next >= steps_; }
   /// Returns true if all steps are committed and the training state is complete.
@@ -43,7 +46,7 @@ class RunEnd {
   /// an internal Error if the hashes differ. `next`: number of committed steps. Call only while
   /// is_whole() holds.
   void gather_hashes(RankProcesses& crew, Step next, FailureRecords& failures, Journal& journal,
-              const PolicyClock& clock);
+                     const PolicyClock& clock);
 
   /// Returns the reason why the run is not complete; empty if it is. Before the last step: the lost
   /// state, otherwise the reason of stop(), otherwise the cause of the newest loss, otherwise that
@@ -56,6 +59,7 @@ class RunEnd {
 
  private:
   const Step steps_;
+  bool waits_ = false;             ///< True if the job waits for GPUs.
   std::string stop_reason_;        ///< Reason of the operator; empty: none.
   std::string state_gone_;         ///< Lost part of the state; empty: none.
   std::string parameters_sha256_;  ///< Hash of the parameters; empty: no rank has sent it.

@@ -62,7 +62,19 @@ StepDriver::StepDriver(const Run& run, AgentProcesses& processes, const Controll
                  [this](std::uint64_t number) { crew_.propose_decision(number); }),
       step_(run.checkpoints.first_step(), run.placement.seats()),
       saves_(run.checkpoints),
-      end_(scenario_.run().steps()) {
+      end_(scenario_.run().steps()),
+      release_{.account = run.account,
+               .checkpoints = run.checkpoints,
+               .placement = run.placement,
+               .clock = run.clock,
+               .crew = crew_,
+               .detector = detector_,
+               .recovery = recovery_,
+               .proposals = proposals_,
+               .step = step_,
+               .saves = saves_,
+               .gate = gate_,
+               .carrier = *this} {
   restore_from(run.journal.past());
 }
 
@@ -93,8 +105,6 @@ void StepDriver::apply_reported(const Event& event, Nanos at) {
 
 void StepDriver::resume_work(const std::vector<StepsDone>& unseen,
                              const std::vector<Decision>& open) {
-  const CheckpointPlan& plan = run_.placement.job().now.get<CheckpointPlan>();
-  if (run_.checkpoints.is_enabled()) run_.checkpoints.set_every(plan.every_steps);
   for (const StepsDone& done : unseen) {
     emit_event(done);
     gate_.settle_deferred(kLiveJob, run_.clock.now());
@@ -115,7 +125,10 @@ void StepDriver::emit_event(Event event) {
 
 void StepDriver::await_events(Clock::time_point deadline) {
   for (const RankEvent& event : crew_.wait(deadline)) handle_event(event);
-  for (const SaveDone& done : saves_.drain_events(run_.clock.now())) emit_event(done);
+  for (const SaveDone& done : saves_.drain_events(run_.clock.now())) {
+    // A checkpoint of a step that was rolled back is of no use to the policies.
+    if (done.step <= run_.placement.job().step) emit_event(done);
+  }
 }
 
 void StepDriver::handle_event(const RankEvent& event) {
@@ -221,6 +234,11 @@ void StepDriver::omit_rank(const GivenUp& given_up) {
                   given_up.rank, given_up.cause));
   if (over_) return;
   recovery_.abandon_seat(given_up.rank, step_.number());
+  const JobInfo& job = run_.placement.job();
+  if (!job.is_placed() && job.next) {
+    const auto left = static_cast<std::uint32_t>(run_.placement.pending_placement().gpus.size());
+    crew_.await_ranks(left);
+  }
   if (recovery_.is_deserted()) abandon_run(kWholeState);
 }
 
@@ -260,6 +278,7 @@ void StepDriver::advance_run() {
   const bool shown = !run_.observations.has_pending();
   if (recovery_.is_nobody_left() && shown) return abandon_run(kWholeState);
   const bool stops = recovery_.is_held() && end_.is_stopping();
+  end_.set_waiting(!job.is_placed());
   if (stops || recovery_.is_hold_unanswerable(shown)) end_early();
 }
 
@@ -300,6 +319,9 @@ StepPlan StepDriver::plan(const std::vector<std::uint32_t>& members) {
   StepPlan plan;
   plan.set_step(step_.number());
   plan.set_epoch(crew_.epoch());
+  if (run_.checkpoints.is_enabled()) {
+    run_.checkpoints.set_every(job.now.get<CheckpointPlan>().every_steps);
+  }
   plan.set_checkpoint(run_.checkpoints.plan(step_.number(), members));
   encode(job.now.get<CollectiveTable>(), *plan.mutable_collectives());
   std::uint64_t first = 0;
@@ -347,17 +369,22 @@ std::string StepDriver::refusal(const Decision& decision) const {
     return fmt::format("expected GPUs below {}, which can have a process in this run, found GPU {}",
                        slots, gpu.value);
   }
-  return fabric_refusal(scenario_, decision);
+  const bool placed = run_.placement.is_submitted() && run_.placement.job().is_placed();
+  return fabric_refusal(scenario_, decision, placed);
 }
 
 void StepDriver::carry_out(const Decision& decision) {
   if (const auto* what = std::get_if<Assign>(&decision.what)) {
     ranks_.set_wanted(what->gpus.size());
-    return recovery_.accept_assignment(*what);
+    if (what->is_release()) return release_job(release_);
+    recovery_.accept_assignment(*what);
+    // The ranks of a job that waited begin together.
+    if (!run_.placement.job().is_placed()) {
+      crew_.await_ranks(static_cast<std::uint32_t>(what->gpus.size()));
+    }
+    return;
   }
   if (std::holds_alternative<Save>(decision.what)) return run_.checkpoints.request_checkpoint();
-  const auto* plan = std::get_if<CheckpointPlan>(&std::get<Configure>(decision.what).what);
-  if (plan != nullptr) run_.checkpoints.set_every(plan->every_steps);
 }
 
 // ---- end of the run ----
@@ -432,8 +459,10 @@ void StepDriver::fill(RunStatus& status) const {
   status.step = step_.number();
   status.step_time_s = to_seconds(step_.newest_duration());
   if (status.phase == "training") {
+    const bool waits = run_.placement.is_submitted() && !run_.placement.job().is_placed();
     status.phase = over_                 ? "over"
                    : end_.is_stopping()  ? "stopping"
+                   : waits               ? "waiting"
                    : recovery_.is_held() ? "held"
                                          : "training";
   }

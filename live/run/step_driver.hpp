@@ -10,6 +10,7 @@
 #include "live/run/checkpoints/run_checkpoints.hpp"
 #include "live/run/checkpoints/save_events.hpp"
 #include "live/run/files/journal.hpp"
+#include "live/run/job_release.hpp"
 #include "live/run/losses/failure_detector.hpp"
 #include "live/run/losses/failure_records.hpp"
 #include "live/run/losses/fault_injector.hpp"
@@ -198,6 +199,7 @@ class StepDriver : public Carrier {
   OpenStep step_;
   SaveEvents saves_;
   RunEnd end_;
+  const JobRelease release_;
   Nanos renew_connections_at_ = kNever;
   bool over_ = false;
 };

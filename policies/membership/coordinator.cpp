@@ -137,6 +137,19 @@ void Coordinator::renew_epoch() {
   if (is_running() || phase_ == Phase::linking) gather_members();
 }
 
+void Coordinator::restart_from(Step committed) {
+  peers_.clear();
+  all_silent_ = false;
+  committed_ = committed;
+  committed_in_ = 0;
+  gather_members();
+}
+
+void Coordinator::await_ranks(std::uint32_t ranks) {
+  awaited_ = ranks;
+  review_membership();
+}
+
 void Coordinator::start_step() {
   ensure(is_ready(), "a step begins when the one before is final");
   phase_ = Phase::working;
@@ -190,7 +203,7 @@ void Coordinator::gather_members() {
 
 /// Fixes the members once all candidates have given up the previous epoch and a quorum is present.
 void Coordinator::agree_on_members() {
-  if (peers_.size() < options_.quorum || peers_.empty()) return;
+  if (peers_.size() < std::max(options_.quorum, awaited_) || peers_.empty()) return;
   std::optional<std::uint32_t> source;
   bool share = false;
   for (const auto& [rank, peer] : peers_) {
@@ -203,6 +216,7 @@ void Coordinator::agree_on_members() {
     happened_.push_back(Stuck{});
     return;
   }
+  awaited_ = 0;
   source_ = *source;
   share_ = share;
   for (auto& [rank, peer] : peers_) {

@@ -22,20 +22,37 @@
 namespace orrery::membership {
 
 /// Event: a new epoch `epoch` begins, and all earlier epochs are revoked.
-struct Revoked { std::uint64_t epoch = 0; };
+struct Revoked {
+  std::uint64_t epoch = 0;
+};
 /// Event: a process was lost. `silent`: it sent no heartbeat within the timeout; otherwise it
 /// exited or was replaced.
-struct Lost { Seat seat; bool silent = false; };
+struct Lost {
+  Seat seat;
+  bool silent = false;
+};
 /// Event: all candidates have given up earlier epochs, and the members of `epoch` are fixed.
-struct Agreed { std::uint64_t epoch = 0; };
+struct Agreed {
+  std::uint64_t epoch = 0;
+};
 /// Event: all members of `epoch` are linked.
-struct Formed { std::uint64_t epoch = 0; std::vector<Seat> members; };
+struct Formed {
+  std::uint64_t epoch = 0;
+  std::vector<Seat> members;
+};
 /// Event: `step` was committed in `epoch`.
-struct Committed { Step step = 0; std::uint64_t epoch = 0; };
+struct Committed {
+  Step step = 0;
+  std::uint64_t epoch = 0;
+};
 /// Event: all members agreed on decision `number`.
-struct Decided { std::uint64_t number = 0; };
+struct Decided {
+  std::uint64_t number = 0;
+};
 /// Event: decision `number` was aborted by a new epoch.
-struct Aborted { std::uint64_t number = 0; };
+struct Aborted {
+  std::uint64_t number = 0;
+};
 /// Event: no present rank has the training state. The run continues if a rank with the state
 /// returns.
 struct Stuck {};
@@ -56,7 +73,7 @@ class Coordinator {
     /// time to wait if only the ranks that hold the training state are silent, while other ranks
     /// have exited or send statuses without the state: the last holders are worth more than others
     Nanos patience_with_holders = 600 * kNanosPerSecond;
-    std::uint32_t quorum = 1;         ///< smallest number of members of an epoch
+    std::uint32_t quorum = 1;  ///< smallest number of members of an epoch
   };
   /// Constructs a coordinator. `journal`: state of an earlier coordinator of the run, which the new
   /// coordinator continues with all ranks, or with the ranks that sent statuses: after one timeout
@@ -100,6 +117,14 @@ class Coordinator {
   /// number is reported. Call only while is_running() and with a number above all proposed ones;
   /// throws an internal Error otherwise.
   void propose_decision(std::uint64_t number);
+  /// Begins again with the state after `committed` steps, which may be fewer than before: forgets
+  /// all present ranks, aborts a proposed decision, and begins an epoch that waits for new
+  /// processes. Emits Revoked, but not Lost. The caller must ignore later statuses of the forgotten
+  /// processes.
+  void restart_from(Step committed);
+  /// Sets the number of present ranks for which the current or next gathering waits; 0: for none.
+  /// Once an epoch is agreed, the number is 0 again.
+  void await_ranks(std::uint32_t ranks);
   /// Begins a new epoch (Revoked) with all present ranks, which abandon the current step and link
   /// again; aborts a decision that is not agreed. Does nothing before the first epoch and while an
   /// epoch gathers.
@@ -168,6 +193,7 @@ class Coordinator {
   std::uint64_t in_force_ = 0;  ///< newest decision in force in the current step
   std::vector<Seat> members_;
   std::uint32_t source_ = 0;
+  std::uint32_t awaited_ = 0;  ///< see await_ranks()
   bool share_ = false;
   std::map<std::uint32_t, Peer> peers_;  ///< keyed by rank
   std::optional<Nanos> began_, looked_;

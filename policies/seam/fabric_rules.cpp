@@ -58,6 +58,7 @@ std::string objection(const Scenario&, const Any&) {
 
 struct Refusal {
   const Scenario& scenario;
+  bool is_placed;  ///< the job has GPUs
 
   std::string operator()(const Assign& assign) const {
     if (!assign.is_release()) {
@@ -65,11 +66,10 @@ struct Refusal {
       if (!why.empty()) return why;
     }
     if (fabric_of(scenario) == Fabric::simulated) return {};
-    if (assign.is_release()) return "the job of this run keeps its GPUs until the run ends";
-    if (assign.state == StateFrom::checkpoint) {
-      return "a job can continue from a checkpoint only at the start of the run";
+    if (assign.is_release()) return {};
+    if (is_placed && assign.state != StateFrom::peer) {
+      return "a job with GPUs continues with the state of a peer: release its GPUs first";
     }
-    if (assign.state == StateFrom::none) return "new ranks need the state of a peer";
     const std::vector<GpuId> gpus = assign.gpus.to_vector();
     return std::is_sorted(gpus.begin(), gpus.end()) ? "" : "expected GPUs in ascending order";
   }
@@ -93,8 +93,8 @@ Kinds<Setting> settable(const Scenario& scenario) {
   return all;
 }
 
-std::string fabric_refusal(const Scenario& scenario, const Decision& decision) {
-  return std::visit(Refusal{scenario}, decision.what);
+std::string fabric_refusal(const Scenario& scenario, const Decision& decision, bool is_placed) {
+  return std::visit(Refusal{scenario, is_placed}, decision.what);
 }
 
 std::string replicas_objection(const Job& job, std::uint32_t replicas) {

@@ -233,7 +233,7 @@ void TrainingRun::save_if_due() {
 // ---- decisions --------------------------------------------------------------------------------
 
 std::string TrainingRun::refusal(const Decision& decision) const {
-  return fabric_refusal(scenario(), decision);
+  return fabric_refusal(scenario(), decision, job().is_placed());
 }
 
 void TrainingRun::carry_out(const Decision& decision, Nanos now) {

@@ -1,7 +1,10 @@
 // Scenarios in both worlds, each in the simulator and over real processes: the promises about them
 // (docs/both-worlds.md lists them) hold. A story is the sequence of events and of outcomes with
 // their reasons; steps, ticks and suspicions are left out, because their numbers depend on timing.
+#include <unistd.h>
+
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
@@ -24,6 +27,7 @@ namespace orrery::live {
 namespace {
 
 const std::string kSimulator = ORRERY_BINARY_DIR "/bin/orrery-sim";
+const std::string kFolder = ::testing::TempDir() + "orrery_both." + std::to_string(getpid());
 
 enum class Promise {
   equal,     ///< the same story and the same decision trace
@@ -137,8 +141,10 @@ Story told(const std::string& program, const Scenario& scenario) {
                                      fmt::format("faults=[{}]", scenario.faults)};
   overrides.insert(overrides.end(), scenario.more.begin(), scenario.more.end());
   const RunRequest asked = request(overrides);
+  std::filesystem::remove_all(kFolder);
   Teller teller(asked.scenario(), scenario.promise, scenario.decides);
   teller.story.report = run_in_worker(program, asked, &teller);
+  std::filesystem::remove_all(kFolder);
   return std::move(teller.story);
 }
 
@@ -169,6 +175,26 @@ Decides placed(std::vector<std::pair<Step, GpuRuns>> plan) {
   };
 }
 
+/// Slots and a checkpoint after each fourth step.
+const std::vector<std::string> kSaved{
+    "cluster.nodes=2", "elastic=true", "survival.restart=400 ms", "survival.replacement=400 ms",
+    fmt::format("live.checkpoints={{folder: {}, every: 4, write: 20 ms}}", kFolder)};
+
+/// Leaves the GPUs after step `after`, and takes `then` as soon as the job waits.
+Decides leaves_and_restores(Step after, GpuRuns then) {
+  return [after, then, left = false](const Observation& seen, DecisionList& decisions) mutable {
+    const auto* done = shown<StepsDone>(seen);
+    if (done != nullptr && done->last == after && !std::exchange(left, true)) {
+      decisions.add(Assign{{0}}, "to make room");
+    }
+    if (shown<JobStopped>(seen) == nullptr) return;
+    const auto data = static_cast<std::uint32_t>(then.size());
+    const bool saved = seen.jobs[{0}].saved_at > 0;
+    decisions.add(Assign{{0}, then, {.data = data},
+                         saved ? StateFrom::checkpoint : StateFrom::none}, "room again");
+  };
+}
+
 std::vector<Scenario> slot_scenarios() {
   using enum Promise;
   return {
@@ -178,6 +204,15 @@ std::vector<Scenario> slot_scenarios() {
        placed({{3, GpuRuns::range({2}, 4)}, {28, GpuRuns::range({4}, 4)}})},
       {"growth and a kill", equal, 50, "", "{at_step: 30, rank: 1, kill: true}", kSlots, {},
        placed({{3, GpuRuns::range({0}, 6)}})},
+      {"leave, and restore a checkpoint", equal, 23, "", "", kSaved, {},
+       leaves_and_restores(9, GpuRuns::range({4}, 4))},
+      {"leave, and restore on more GPUs", equal, 23, "", "", kSaved, {},
+       leaves_and_restores(5, GpuRuns::range({0}, 6))},
+      {"leave without a checkpoint", equal, 12, "", "", kSlots, {},
+       leaves_and_restores(5, GpuRuns::range({1}, 4))},
+      {"leave, and lose a rank after the restore", equal, 39, "",
+       "{at_step: 18, gpu: 5, down: true}", kSaved, {},
+       leaves_and_restores(9, GpuRuns::range({4}, 4))},
       {"more GPUs than the job can have", equal, 8, "", "",
        {"cluster.nodes=8", "elastic=true"}, {},
        placed({{2, GpuRuns::range({0}, 21)}, {3, GpuRuns::range({30}, 3)}})},
@@ -286,6 +321,7 @@ TEST_P(BothWorlds, TellTheSameStory) {
   EXPECT_EQ(fmt::format("{}", fmt::join(live.lines, "\n")),
             fmt::format("{}", fmt::join(simulated.lines, "\n")));
   EXPECT_EQ(live.report.steps_completed(), simulated.report.steps_completed());
+  EXPECT_EQ(live.report.steps_rolled_back(), simulated.report.steps_rolled_back());
   for (const Story* each : {&live, &simulated}) {
     EXPECT_EQ(each->report.micro_batches_lost(), 0u);
     EXPECT_EQ(each->report.micro_batches_repeated(), 0u);

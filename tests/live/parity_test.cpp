@@ -86,13 +86,15 @@ RunRequest scene(std::uint64_t seed, int pace_ms, const std::string& folder) {
   constexpr const char* kResponses[] = {"go-on", "hold", "replace"};
   return request({fmt::format("faults=[{}]", fmt::join(faults, ", ")),
                   fmt::format("run.steps={}", (kGrid + 1) * kEvery - 1),
+                  // Four spares; the job grows to as many ranks as it has micro-batches.
+                  "cluster.nodes=2", "elastic=true",
                   fmt::format("job.pace.micro_batch={} ms", pace_ms), "job.max_share=2",
                   fmt::format("live.reproducible={}", rng.below(2) == 0),
                   fmt::format("live.checkpoints={{folder: {}, every: 1000}}", folder),
                   fmt::format("survival.on_loss={}", kResponses[rng.below(3)]),
                   // Nobody is stopped here: silence is the machine's.
                   "survival.heartbeat_timeout=30 s", "survival.hold_limit=2 s",
-                  "survival.replacement=1 ms"});
+                  "survival.replacement=1 ms", "survival.restart=1 ms"});
 }
 
 /// The first decision that fared differently; empty: none.

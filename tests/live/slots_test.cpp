@@ -1,35 +1,16 @@
 // Slots: the job of a live run moves onto GPUs that had no rank, grows and shrinks, over whole runs
 // of real ranks, and the same decisions in the simulator. The parameters have the bits of the
 // undisturbed run.
-#include <initializer_list>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tests/live/live_run.hpp"
-#include "tests/live/watching.hpp"
+#include "tests/live/slots.hpp"
 
 namespace orrery::live {
 namespace {
-
-const std::string kSimulator = ORRERY_BINARY_DIR "/bin/orrery-sim";
-const Needs kAssigns{.actions = Kinds<Action>::of<Assign, Save>(), .settings = {}};
-
-/// Four ranks on the first of eight GPUs, eight micro-batches a step.
-RunRequest eight_slots(int steps, const std::vector<std::string>& more = {}) {
-  std::vector<std::string> all{brisk_pace(), fmt::format("run.steps={}", steps), "cluster.nodes=2",
-                               "elastic=true"};
-  all.insert(all.end(), more.begin(), more.end());
-  return request(all);
-}
-
-Assign stand_on(GpuRuns gpus, StateFrom state = StateFrom::peer) {
-  const auto data = static_cast<std::uint32_t>(gpus.size());
-  return {.job = {0}, .gpus = std::move(gpus), .layout = {.data = data}, .state = state};
-}
 
 /// Placement decided at the end of a step.
 struct Placed {

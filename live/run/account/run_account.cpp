@@ -32,10 +32,15 @@ void RunAccount::record_executions(const StepReport& report) {
 }
 
 void RunAccount::record_commit(Step step, std::span<const StepReport> reports,
-                           std::span<const CodecRule> rules, std::uint32_t ranks, Nanos now) {
+                               std::span<const CodecRule> rules, std::uint32_t ranks, Nanos now) {
   statistics_.record_commit(reports, now);
   ledger_.record_commit(step);
   if (coded_) wire_.add_step(rules, ranks);
+}
+
+void RunAccount::roll_back(Step next, Step kept) {
+  ledger_.record_discard(next);
+  statistics_.roll_back(next - kept);
 }
 
 void RunAccount::send_progress() const {
@@ -82,10 +87,17 @@ void RunAccount::restore_from(const Past& past) {
     ledger_.restore_counters(then.lost(), then.twice(), then.recomputed());
     cpu_.restore_totals({then.cpu().begin(), then.cpu().end()});
   }
+  Step next = past.snapshot ? past.snapshot->step() : 0;
+  const auto roll_back_to = [&](Step kept) {
+    if (kept < next) statistics_.roll_back(next - kept);
+  };
   for (const JournalCommit& commit : past.commits) {
+    roll_back_to(commit.step());
     const std::vector<StepReport> reports(commit.reports().begin(), commit.reports().end());
     statistics_.record_commit(reports, commit.at());
+    next = commit.step() + 1;
   }
+  if (past.rolled_back) roll_back_to(past.rolled_back->step());
   if (past.commits.empty()) return;
   const JournalCommit& last = past.commits.back();
   ledger_.restore_counters(last.lost(), last.twice(), last.recomputed());

@@ -51,6 +51,9 @@ class RunAccount {
                      std::span<const CodecRule> rules, std::uint32_t ranks, Nanos now);
   /// Passes steps and elapsed time to the progress callback; no effect if the callback is empty.
   void send_progress() const;
+  /// Records that the job gives up the steps from `kept` on and the work of step `next`, which is
+  /// not committed.
+  void roll_back(Step next, Step kept);
   /// Records that all work of `step`, which is not committed, is discarded and counts as recomputed
   /// once the step is committed.
   void record_discard(Step step) { ledger_.record_discard(step); }

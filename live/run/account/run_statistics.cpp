@@ -94,6 +94,12 @@ void RunStatistics::record_commit(std::span<const StepReport> reports, Nanos now
   ++steps_;
 }
 
+void RunStatistics::roll_back(std::uint64_t steps) {
+  steps = std::min(steps, steps_);
+  steps_ -= steps;
+  rolled_back_ += steps;
+}
+
 double RunStatistics::final_loss() const {
   return std::accumulate(last_losses_.begin(), last_losses_.end(), 0.0) /
          static_cast<double>(last_losses_.size());
@@ -115,6 +121,7 @@ void RunStatistics::save_to(KeptStatistics& kept) const {
   kept.set_gather_used(gather_used_);
   kept.set_gather_read(gather_read_);
   kept.set_capacity(capacity_);
+  kept.set_rolled_back(rolled_back_);
 }
 
 void RunStatistics::restore_from(const KeptStatistics& kept) {
@@ -133,10 +140,12 @@ void RunStatistics::restore_from(const KeptStatistics& kept) {
   gather_used_ = kept.gather_used();
   gather_read_ = kept.gather_read();
   capacity_ = kept.capacity();
+  rolled_back_ = kept.rolled_back();
 }
 
 void RunStatistics::fill(Report& report) const {
   report.set_steps_completed(steps_);
+  if (rolled_back_ > 0) report.set_steps_rolled_back(rolled_back_);
   if (steps_ == 0) return;
   const Job& job = scenario_.job();
   const double elapsed = to_seconds(last_commit_);

@@ -51,6 +51,9 @@ class RunStatistics {
   /// rank, with at least one prediction in all; `now`: instant of the commit in nanoseconds. The
   /// interval counts from the last commit, or from 0 for the first.
   void record_commit(std::span<const StepReport> reports, Nanos now);
+  /// Records that the newest `steps` committed steps are given up and will be repeated. Their times
+  /// and losses stay in the statistics.
+  void roll_back(std::uint64_t steps);
   /// Writes the statistics into the report, and appends the intervals and losses of the first
   /// 10,000 steps. Before the first commit writes only the number of steps.
   void fill(Report& report) const;
@@ -74,7 +77,7 @@ class RunStatistics {
   double final_loss() const;
 
   const Scenario& scenario_;
-  std::uint64_t steps_ = 0;
+  std::uint64_t steps_ = 0, rolled_back_ = 0;
   Nanos last_commit_ = 0;
   /// Intervals and losses of the first steps.
   std::vector<double> listed_intervals_, listed_losses_;

@@ -40,6 +40,14 @@ bool CheckpointHistory::record_end(Step step, bool whole) {
   return true;
 }
 
+std::uint64_t CheckpointHistory::complete_attempt(Step step) const {
+  std::uint64_t attempt = 0;
+  for (const KeptCheckpoint& kept : kept_) {
+    if (kept.step() == step && kept.told()) attempt = kept.attempt();
+  }
+  return attempt;
+}
+
 /// The keeper retains the newest complete checkpoints.
 void CheckpointHistory::note_outcome(Step step, bool whole) {
   std::erase_if(kept_, [&](const KeptCheckpoint& kept) { return kept.step() == step && !whole; });

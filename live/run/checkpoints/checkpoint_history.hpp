@@ -33,6 +33,9 @@ class CheckpointHistory {
   /// none. A second call returns none.
   std::vector<CheckpointId> take_earlier() { return std::exchange(earlier_, {}); }
 
+  /// Returns the newest attempt at the checkpoint of `step` that is complete and not deleted; 0 if
+  /// none is.
+  std::uint64_t complete_attempt(Step step) const;
   /// Returns the number of complete checkpoints, those that an earlier controller reported
   /// included.
   std::uint64_t written() const { return written_; }

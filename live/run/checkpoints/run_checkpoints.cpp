@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -20,6 +21,7 @@ namespace orrery::live {
 namespace {
 
 constexpr std::size_t kMostWarnings = 10;
+constexpr std::chrono::milliseconds kPoll{2};
 constexpr int kMostRetries = 3;  // Retries at the end of a run.
 
 std::uint64_t parameters_of(const Scenario& scenario) {
@@ -158,6 +160,23 @@ void RunCheckpoints::record_lost_rank(std::uint32_t rank) {
   const auto found = std::find(writers_.begin(), writers_.end(), rank);
   if (!keeper_ || found == writers_.end()) return;
   keeper_->writer_gone(static_cast<std::uint32_t>(found - writers_.begin()));
+}
+
+void RunCheckpoints::wait_for_writes(std::chrono::milliseconds patience) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (keeper_ && !keeper_->is_quiet() && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(kPoll);
+  }
+}
+
+Resumption RunCheckpoints::resumption_at(std::optional<Step> saved) const {
+  if (!saved) return resumed_ ? resumption() : Resumption();
+  Resumption from;
+  from.set_folder(settings_.folder());
+  from.set_step(*saved);
+  from.set_attempt(history_.complete_attempt(*saved));
+  ensure(from.attempt() != 0, "expected the job's newest checkpoint among the complete ones");
+  return from;
 }
 
 bool RunCheckpoints::is_idle() { return !keeper_ || keeper_->is_idle(); }

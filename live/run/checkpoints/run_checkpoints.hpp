@@ -1,6 +1,7 @@
 // Checkpoints of a run, as seen by its controller.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -76,6 +77,14 @@ class RunCheckpoints {
   /// Returns true if no attempt is in flight, no outcome is undrained and the keeper has no work;
   /// also if the run writes no checkpoints.
   bool is_idle();
+  /// Blocks until is_idle() is true, apart from outcomes that durable() has not returned yet, at
+  /// most for `patience`.
+  void wait_for_writes(std::chrono::milliseconds patience);
+  /// Returns the state from which the job continues once its ranks are gone: the complete
+  /// checkpoint of step `saved` of this run or, without `saved`, the state with which the run
+  /// began, whose attempt is 0 if that is step 0. Throws an internal Error if no such checkpoint is
+  /// known.
+  Resumption resumption_at(std::optional<Step> saved) const;
   /// Outcome of one checkpoint attempt.
   struct Outcome {
     Step step = 0;

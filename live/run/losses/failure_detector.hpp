@@ -36,6 +36,8 @@ class FailureDetector {
   void record_heartbeat(std::uint32_t rank, std::uint32_t life, const Heartbeat& beat, Nanos now) {
     watch_.record_heartbeat(rank, life, beat, now);
   }
+  /// Forgets the progress of all ranks: their processes have been ended.
+  void forget_ranks() { watch_.forget_ranks(); }
   /// Records the duration of a committed step, from which check_progress() derives its limit.
   void step_done(Nanos took) { watch_.step_done(took); }
 

@@ -40,7 +40,8 @@ void FaultSchedule::add_injections(std::uint32_t fault) {
 std::vector<FaultSchedule::Strike> FaultSchedule::due(Step step, Nanos now,
                                                       std::span<const std::uint32_t> members,
                                                       std::span<const std::uint32_t> awaited) {
-  const Moment here{static_cast<std::int64_t>(step), now};
+  // A fault of a step that is repeated after a rollback has begun already.
+  const Moment here{std::max(seen_.step, static_cast<std::int64_t>(step)), now};
   for (const FaultGroup& group : script_.due(seen_, here)) {
     for (const std::uint32_t fault : group.faults) add_injections(fault);
   }

@@ -24,6 +24,8 @@ class ProgressWatch {
   /// the process is the rank's first or another one, or has made progress (epoch, links, steps,
   /// gradient sum, complete micro-batches); a fraction of a micro-batch is no progress.
   void record_heartbeat(std::uint32_t rank, std::uint32_t life, const Heartbeat& beat, Nanos now);
+  /// Forgets the progress of all ranks; the durations of steps stay.
+  void forget_ranks() { ranks_.clear(); }
   /// Records the duration of a committed step.
   void step_done(Nanos took);
   /// Returns the time without progress after which ranks count as stalled, in nanoseconds:

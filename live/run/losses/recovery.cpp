@@ -53,6 +53,11 @@ void Recovery::accept_assignment(const Assign& assign) {
   if (is_held()) held_since_ = clock_.now();
 }
 
+void Recovery::mark_released() {
+  untold_.clear();
+  held_since_ = clock_.now();
+}
+
 bool Recovery::is_step_abandoned() const {
   for (std::uint32_t seat = 0; seat < placement_.seats(); ++seat) {
     if (placement_.is_leaving(seat)) return true;
@@ -125,7 +130,9 @@ bool Recovery::is_hold_unanswerable(bool shown) const {
 }
 
 void Recovery::apply_reported(const Event& event, Nanos at) {
-  if (std::holds_alternative<JobHeld>(event)) held_since_ = at;
+  const bool waits =
+      std::holds_alternative<JobHeld>(event) || std::holds_alternative<JobStopped>(event);
+  if (waits) held_since_ = at;
   if (std::holds_alternative<JobStarted>(event)) held_since_ = kNever;
 }
 

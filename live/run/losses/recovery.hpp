@@ -63,6 +63,9 @@ class Recovery {
   /// processes that neither the job nor the assignment uses. The other ranks continue until
   /// activate_assignment(). Restarts the time limit of a hold.
   void accept_assignment(const Assign& assign);
+  /// Records that the job has been taken off its GPUs: forgets unreported losses, and begins a hold,
+  /// which the next assignment ends once it is active.
+  void mark_released();
   /// Ends those of `members` (seats) that neither the job nor its pending assignment uses, for
   /// example a process that was started for an earlier assignment, and cancels their requested
   /// restarts.
@@ -92,7 +95,7 @@ class Recovery {
   /// do not run and kills leaving ones. Call once, after the replay.
   void resume_interrupted();
 
-  /// Returns true from the JobHeld event until an assignment is active.
+  /// Returns true from the JobHeld event, or from mark_released(), until an assignment is active.
   bool is_held() const { return held_since_ != kNever; }
   /// Returns true if the job has been on hold for longer than the hold limit, counted from the hold
   /// or from the newest assignment. Without a limit, returns true if the job is on hold, no

@@ -222,6 +222,13 @@ void AgentGroup::signal(std::uint32_t rank, int number) {
   server_->drop_rank(rank);
 }
 
+void AgentGroup::begin_from(const Resumption& from) {
+  training_ = false;
+  Assignment& assignment = *assignment_.mutable_assignment();
+  assignment.clear_resume();
+  if (from.attempt() != 0) *assignment.mutable_resume() = from;
+}
+
 bool AgentGroup::is_connected(std::uint32_t rank) {
   const std::scoped_lock lock(mutex_);
   return connected_.at(rank);

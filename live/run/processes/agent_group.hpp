@@ -98,6 +98,9 @@ class AgentGroup {
   /// Records that training has begun: processes started from now on receive their state from a
   /// peer. Earlier ones begin with the initial state.
   void record_training_start() { training_ = true; }
+  /// Lets the processes that are started from now on, until record_training_start(), begin with the
+  /// checkpoint `from` or, if its attempt is 0, with step 0.
+  void begin_from(const Resumption& from);
 
  private:
   /// Returns true if an engine, not this run, starts the agent of `rank`.

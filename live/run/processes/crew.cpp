@@ -37,6 +37,8 @@ RankProcesses::RankProcesses(AgentProcesses& processes, const ControllerStart& p
   if (!journal.past().started) form_epoch();
   formed_ = true;
   agents_.record_training_start();
+  rolled_back_ = journal.past().rolled_back;
+  if (rolled_back_) agents_.begin_from(*rolled_back_);
 }
 
 /// Lost processes are simply restarted before the first step: all ranks hold the same state.
@@ -130,7 +132,11 @@ void RankProcesses::note_happenings(std::vector<RankEvent>& events) {
                               "attempts; check the network between them",
                               kMostFutile));
     }
-    if (std::holds_alternative<membership::Committed>(happening)) futile_ = failures_ = 0;
+    if (std::holds_alternative<membership::Committed>(happening)) {
+      futile_ = failures_ = 0;
+      rolled_back_.reset();
+      agents_.record_training_start();
+    }
     if (const auto* formed = std::get_if<membership::Formed>(&happening)) {
       for (const Seat& member : formed->members) {
         replacements_.record_member(member.rank);
@@ -223,6 +229,7 @@ void RankProcesses::save_to(JournalSnapshot& now) const {
   now.mutable_membership()->set_epoch(core.epoch);
   now.mutable_membership()->set_decided(core.decided);
   now.set_committed_in(core.committed_in);
+  if (rolled_back_) *now.mutable_rolled_back() = *rolled_back_;
   for (const Seat& seat : were_members_) {
     orrery::live::Seat& joined = *now.add_joined();
     joined.set_rank(seat.rank);
@@ -253,6 +260,25 @@ void RankProcesses::replace(std::uint32_t rank) {
 void RankProcesses::withdraw_rank(std::uint32_t rank) {
   replacements_.cancel_restart(rank);
   if (agents_.is_running(rank)) agents_.signal(rank, SIGKILL);
+}
+
+void RankProcesses::end_ranks() {
+  for (std::uint32_t rank = 0; rank < agents_.ranks(); ++rank) {
+    replacements_.cancel_restart(rank);
+    if (!agents_.is_running(rank)) continue;
+    dead_.insert({rank, agents_.life(rank)});
+    agents_.signal(rank, SIGKILL);
+  }
+}
+
+void RankProcesses::begin_again(const Resumption& from) {
+  JournalRecord record;
+  *record.mutable_rolled_back() = from;
+  journal_.append_record(record);
+  rolled_back_ = from;
+  agents_.begin_from(from);
+  coordinator_.restart_from(from.step());
+  coordinator_.drain_happenings();  // The caller knows that the epoch is revoked.
 }
 
 void RankProcesses::start_replacements(std::vector<RankEvent>& events) {

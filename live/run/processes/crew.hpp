@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -106,6 +107,14 @@ class RankProcesses : public RankControl {
   void replace(std::uint32_t rank) override;
   void withdraw_rank(std::uint32_t rank) override;
   void renew_epoch() override { coordinator_.renew_epoch(); }
+  /// Kills the processes of all ranks and cancels requested replacements. Their ends are no losses,
+  /// and the control core knows the ranks until begin_again().
+  void end_ranks();
+  /// Begins again with the state `from`: the processes that replace() starts from now on restore
+  /// it. Call after end_ranks(), before wait(). Writes the rollback to the journal.
+  void begin_again(const Resumption& from);
+  /// Sets the number of ranks with which the next epoch begins; 0: any number.
+  void await_ranks(std::uint32_t ranks) { coordinator_.await_ranks(ranks); }
   /// Begins a new epoch and closes the agents' streams, so that all connections are opened again,
   /// with the newest certificates. Sends no messages: call send_directives() afterwards. Call only
   /// while is_ready() holds, which is not checked: during a step, the step is abandoned.
@@ -176,6 +185,8 @@ class RankProcesses : public RankControl {
   int futile_ = 0;              ///< Epochs since the last commit, loss or new member.
   std::uint32_t failures_ = 0;  ///< Errors of ranks since the last commit.
   bool formed_ = false;         ///< True once all ranks have been linked.
+  /// State with which the next processes begin; none once a step has been committed in it.
+  std::optional<Resumption> rolled_back_;
 };
 
 }  // namespace orrery::live

@@ -67,6 +67,52 @@ TEST_F(Pair, FormsWhenAllRanksAreThereAndCommitsWhatAllHaveSummed) {
   EXPECT_EQ(happened<Committed>(), 1u);
 }
 
+TEST_F(Pair, BeginsAgainFromAnEarlierStepWithNewProcessesOnceAllAwaitedOnesAreThere) {
+  settle();
+  for (int step = 0; step < 3; ++step) coordinator.start_step(), settle();
+  ASSERT_EQ(coordinator.committed_steps(), 3u);
+  coordinator.start_step();
+  coordinator.propose_decision(1);
+  coordinator.drain_happenings();
+  coordinator.restart_from(1);
+  EXPECT_EQ(happened<Lost>(), 0u) << "they are forgotten, not lost";
+  EXPECT_TRUE(coordinator.peers().empty());
+  EXPECT_FALSE(coordinator.is_running());
+  EXPECT_EQ(coordinator.committed_steps(), 1u);
+  EXPECT_FALSE(coordinator.has_holder());
+  coordinator.await_ranks(2);
+  zero = Member({0, 1}, 1);
+  one_is_dead = true;
+  settle();
+  EXPECT_FALSE(coordinator.is_running()) << "one of two is there";
+  EXPECT_TRUE(coordinator.has_holder());
+  one = Member({1, 1}, 1);
+  one_is_dead = false;
+  settle();
+  ASSERT_TRUE(coordinator.is_ready());
+  EXPECT_EQ(coordinator.members(), (std::vector<Seat>{{0, 1}, {1, 1}}));
+  coordinator.start_step();
+  settle();
+  EXPECT_EQ(coordinator.committed_steps(), 2u);
+  EXPECT_EQ(one.status().applied, 2u);
+}
+
+TEST_F(Pair, AnAwaitedRankThatNeverComesIsWaitedForUntilFewerAreAwaited) {
+  settle();
+  coordinator.restart_from(0);
+  coordinator.await_ranks(3);
+  zero = Member({0, 1}), one = Member({1, 1});
+  settle();
+  EXPECT_FALSE(coordinator.is_running());
+  coordinator.await_ranks(2);
+  settle();
+  EXPECT_TRUE(coordinator.is_ready());
+  one_is_dead = true;
+  coordinator.record_exit({1, 1});
+  settle();
+  EXPECT_TRUE(coordinator.is_ready()) << "the number holds for one epoch";
+}
+
 TEST_F(Pair, ADeathRevokesTheStepAndTheSurvivorGoesOn) {
   settle();
   coordinator.start_step();

@@ -65,9 +65,13 @@ TEST(FabricRules, RanksHaveAscendingGpusAndTakeAPeersState) {
       << "a spare";
   EXPECT_THAT(fabric_refusal(scenario, decision(Assign{{0}, {{2}, {0}}, {}, StateFrom::peer})),
               HasSubstr("order"));
-  EXPECT_THAT(fabric_refusal(scenario, decision(Assign{{0}, {{0}}, {}, StateFrom::checkpoint})),
-              HasSubstr("checkpoint"));
-  EXPECT_THAT(fabric_refusal(scenario, decision(Assign{{0}})), HasSubstr("until the run ends"));
+  const Decision restores = decision(Assign{{0}, {{0}}, {}, StateFrom::checkpoint});
+  const Decision begins = decision(Assign{{0}, {{0}}, {}, StateFrom::none});
+  for (const Decision& each : {restores, begins}) {
+    EXPECT_THAT(fabric_refusal(scenario, each), HasSubstr("release its GPUs first"));
+    EXPECT_EQ(fabric_refusal(scenario, each, false), "") << "it waits for GPUs";
+  }
+  EXPECT_EQ(fabric_refusal(scenario, decision(Assign{{0}})), "") << "it leaves";
 }
 
 TEST(FabricRules, CheckpointsNeedAFolder) {

@@ -92,5 +92,28 @@ TEST(RunAccount, AnotherControllerGoesOnFromSnapshotAndCommits) {
   EXPECT_EQ(told(second).micro_batches_recomputed(), 1u);
 }
 
+TEST(RunAccount, AnotherControllerKnowsTheStepsThatWereRolledBack) {
+  const Scenario job;
+  RunAccount first(job);
+  Past past;
+  for (const Step step : {0, 1, 2, 1}) {
+    if (past.commits.size() == 3) first.roll_back(3, 1);
+    JournalCommit& commit = past.commits.emplace_back();
+    commit.set_step(step);
+    commit.set_at(static_cast<Nanos>(past.commits.size()) * kNanosPerSecond);
+    first.record_commit(step, {}, {}, 0, commit.at());
+    first.save_to(commit);
+  }
+  first.roll_back(2, 0);
+  past.rolled_back.emplace();
+  EXPECT_EQ(first.steps(), 0u);
+  RunAccount second(job);
+  second.restore_from(past);
+  EXPECT_EQ(second.steps(), 0u);
+  Report report;
+  second.fill(report);
+  EXPECT_EQ(report.steps_rolled_back(), 4u);
+}
+
 }  // namespace
 }  // namespace orrery::live

@@ -28,6 +28,17 @@ TEST(CheckpointHistory, CountsAndKeepsTheNewestThatAreWhole) {
   EXPECT_FALSE(kept.begun(2).told());
 }
 
+TEST(CheckpointHistory, KnowsTheAttemptOfACompleteCheckpoint) {
+  CheckpointHistory history("t", 2, {});
+  history.record_begin(10, 1);
+  EXPECT_EQ(history.complete_attempt(10), 0u) << "it is being written";
+  history.record_end(10, true);
+  EXPECT_EQ(history.complete_attempt(10), 1u);
+  history.record_begin(20, 2);
+  history.record_end(20, false);
+  EXPECT_EQ(history.complete_attempt(20), 0u);
+}
+
 TEST(CheckpointHistory, AnotherControllerTakesOverWhatWasBegunAndTellsNothingTwice) {
   CheckpointHistory first("t", 5, {});
   first.record_begin(10, 1);

@@ -332,5 +332,31 @@ TEST_F(JournalTest, WhatCannotBeWrittenIsSaid) {
   EXPECT_FALSE(std::filesystem::exists(path_)) << "others need the disk";
 }
 
+TEST_F(JournalTest, StepsAreCommittedAgainAfterARollback) {
+  {
+    Journal journal(path_, "hash");
+    for (const Step step : {0, 1, 2}) commit(journal, step, 1);
+    JournalRecord record;
+    record.mutable_rolled_back()->set_step(1);
+    record.mutable_rolled_back()->set_attempt(9);
+    append(journal, record);
+  }
+  {
+    const Journal journal(path_, "hash");
+    ASSERT_TRUE(journal.past().rolled_back.has_value());
+    EXPECT_EQ(journal.past().rolled_back->attempt(), 9u);
+    EXPECT_EQ(journal.past().core.committed, 1u);
+    EXPECT_EQ(journal.past().core.committed_in, 0u);
+  }
+  {
+    Journal journal(path_, "hash");
+    commit(journal, 1, 4);
+  }
+  const Journal journal(path_, "hash");
+  EXPECT_FALSE(journal.past().rolled_back.has_value());
+  EXPECT_EQ(journal.past().core.committed, 2u);
+  EXPECT_EQ(journal.past().commits.size(), 4u);
+}
+
 }  // namespace
 }  // namespace orrery::live

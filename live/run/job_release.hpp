@@ -1,0 +1,40 @@
+// Release of the GPUs of a live run's job.
+#pragma once
+
+#include "live/run/account/run_account.hpp"
+#include "live/run/checkpoints/run_checkpoints.hpp"
+#include "live/run/checkpoints/save_events.hpp"
+#include "live/run/losses/failure_detector.hpp"
+#include "live/run/losses/recovery.hpp"
+#include "live/run/open_step.hpp"
+#include "live/run/processes/crew.hpp"
+#include "live/run/proposals.hpp"
+#include "policies/seam/gate.hpp"
+
+namespace orrery::live {
+
+/// References to the parts of a run that a release changes.
+struct JobRelease {
+  RunAccount& account;
+  RunCheckpoints& checkpoints;
+  const Placement& placement;
+  const PolicyClock& clock;
+  RankProcesses& crew;
+  FailureDetector& detector;
+  Recovery& recovery;
+  Proposals& proposals;
+  OpenStep& step;
+  SaveEvents& saves;
+  DecisionGate& gate;
+  Carrier& carrier;
+};
+
+/// Takes the job off its GPUs, to wait for another assignment: kills the processes of its ranks,
+/// gives up the current step and a checkpoint whose shards are not all written, and rolls the run
+/// back to the newest complete checkpoint or, without one, to the state with which the run began.
+/// Emits SaveDone for checkpoints that end meanwhile, then JobStopped, and rejects the decisions
+/// that wait. Blocks until the checkpoint folder is quiet, at most ten seconds. Writes the rollback
+/// to the journal before JobStopped is emitted. No effect on the processes of warm spares.
+void release_job(const JobRelease& run);
+
+}  // namespace orrery::live
