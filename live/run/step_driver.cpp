@@ -109,6 +109,7 @@ void StepDriver::resume_work(const std::vector<StepsDone>& unseen,
     emit_event(done);
     gate_.settle_deferred(kLiveJob, run_.clock.now());
   }
+  crew_.set_spares(run_.placement.spare_seats(scenario_.survival().warm()));
   recovery_.resume_interrupted();
   gate_.resume_decisions(open, run_.clock.now());
   recovery_.activate_when_ready(step_.is_current(), step_.number());
@@ -256,6 +257,8 @@ void StepDriver::abandon_run(std::string what) {
 
 void StepDriver::advance_run() {
   if (!over_) end_if_complete();
+  const std::uint32_t warm = scenario_.survival().warm();
+  if (!over_) crew_.set_spares(run_.placement.spare_seats(warm));
   begin_next_step();
   send_hardware();
   crew_.send_directives();
@@ -479,9 +482,10 @@ void StepDriver::fill(RunStatus& status) const {
     const auto [step, micro_batches] = detector_.at(seat);
     status.ranks.push_back(
         {.rank = seat,
-         .state = member  ? "working"
-                  : there ? "joining"
-                          : "lost",
+         .state = member                 ? "working"
+                  : crew_.is_spare(seat) ? "spare"
+                  : there                ? "joining"
+                                         : "lost",
          .pid = there ? crew_.pid(seat) : 0,
          .step = step,
          .micro_batches = micro_batches,

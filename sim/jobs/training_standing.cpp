@@ -25,9 +25,28 @@ void TrainingStanding::place_initially(const JobStarted& start) {
   }
   parts_.books.begin(now());
   parts_.here.emit_event(start);
+  renew_spares(now());
+}
+
+/// Lets a process wait on each of the first free and healthy GPUs, `survival.warm` in all. A
+/// process that has to be started waits from `ready` on.
+void TrainingStanding::renew_spares(Nanos ready) {
+  if (survival().warm() == 0) return;
+  const ClusterState& state = parts_.here.world().state();
+  std::map<GpuId, Nanos> spares;
+  for (std::uint32_t i = 0; i < state.owner.size() && spares.size() < survival().warm(); ++i) {
+    const GpuId gpu{i};
+    const bool free = state.owner[i] == ClusterState::kNobody &&
+                      state.is_healthy(gpu, parts_.here.cluster().node_of(gpu));
+    if (!free) continue;
+    const auto known = warm_.find(gpu);
+    spares[gpu] = known != warm_.end() ? known->second : ready;
+  }
+  warm_ = std::move(spares);
 }
 
 void TrainingStanding::continue_from_world() {
+  renew_spares(now());
   if (job().next) {
     transition_ = Transition{*job().next, StateFrom::peer, now() + survival().replacement()};
   }
@@ -203,6 +222,12 @@ Nanos TrainingStanding::ready_for(const Assign& assign) const {
   const bool anew = assign.state == StateFrom::none && job().is_placed();
   if (anew || assign.state == StateFrom::checkpoint) return now() + survival().restart();
   if (!job().is_placed() || !takes_others(assign, parts_.fits.now()->where().gpus)) return now();
+  const std::vector<GpuId> starts = orders_of(job(), assign).start;
+  const bool warm = std::all_of(starts.begin(), starts.end(), [this](GpuId gpu) {
+    const auto spare = warm_.find(gpu);
+    return spare != warm_.end() && spare->second <= now();
+  });
+  if (warm) return now() + survival().warm_join();
   if (!parts_.losses.has_losses()) return now() + survival().replacement();
   return now() + std::max<Nanos>(0, survival().replacement() - survival().detection());
 }
@@ -245,6 +270,7 @@ void TrainingStanding::activate_assignment(const Transition& transition) {
   parts_.here.gate().expire_settings(parts_.here.id());
   if (parts_.fits.number_gpus(transition.where.gpus)) parts_.faults.update_gpu_numbers();
   refit_job();
+  renew_spares(now() + survival().replacement());
   if (!waited) stall_until(now() + survival().regroup(), GpuUse::recovery);
   if (transition.where.layout != parts_.fits.initial_fit()->where().layout) return;
   parts_.losses.mark_replaced(resume_at_);

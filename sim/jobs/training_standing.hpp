@@ -4,6 +4,7 @@
 // one thread. Nanoseconds of the policy clock.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -123,12 +124,14 @@ class TrainingStanding {
   void hold_job();
   void fail_saving();
   Nanos ready_for(const Assign& assign) const;
+  void renew_spares(Nanos ready);
   void activate_assignment(const Transition& transition);
   void refit_job();
 
   const Parts parts_;
   Nanos resume_at_ = 0;  ///< no step begins before: the ranks regroup
   std::optional<Transition> transition_;
+  std::map<GpuId, Nanos> warm_;  ///< GPUs with a warm spare, and the instants from which they wait
 };
 
 }  // namespace orrery::sim

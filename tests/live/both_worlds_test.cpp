@@ -163,6 +163,9 @@ const std::string kShrink = "{name: recover, parameters: {how: shrink}}";
 const std::vector<std::string> kSlots{"cluster.nodes=2", "elastic=true",
                                       "survival.replacement=400 ms"};
 
+const std::vector<std::string> kWarm{"cluster.nodes=2", "survival.warm=2",
+                                     "survival.replacement=400 ms"};
+
 /// Assigns the job to these GPUs at the end of these steps.
 Decides placed(std::vector<std::pair<Step, GpuRuns>> plan) {
   return [plan](const Observation& seen, DecisionList& decisions) {
@@ -204,6 +207,8 @@ std::vector<Scenario> slot_scenarios() {
        placed({{3, GpuRuns::range({2}, 4)}, {28, GpuRuns::range({4}, 4)}})},
       {"growth and a kill", equal, 50, "", "{at_step: 30, rank: 1, kill: true}", kSlots, {},
        placed({{3, GpuRuns::range({0}, 6)}})},
+      {"move to a warm spare", equal, 40, "", "", kWarm, {},
+       placed({{12, GpuRuns{{0}, {1}, {2}, {4}}}, {25, GpuRuns{{0}, {1}, {2}, {7}}}})},
       {"leave, and restore a checkpoint", equal, 23, "", "", kSaved, {},
        leaves_and_restores(9, GpuRuns::range({4}, 4))},
       {"leave, and restore on more GPUs", equal, 23, "", "", kSaved, {},

@@ -90,7 +90,9 @@ RunRequest scene(std::uint64_t seed, int pace_ms, const std::string& folder) {
                   "cluster.nodes=2", "elastic=true",
                   fmt::format("job.pace.micro_batch={} ms", pace_ms), "job.max_share=2",
                   fmt::format("live.reproducible={}", rng.below(2) == 0),
-                  fmt::format("live.checkpoints={{folder: {}, every: 1000}}", folder),
+                  // A loss just after the begin of a checkpoint spoils it in both worlds.
+                  fmt::format("live.checkpoints={{folder: {}, every: 1000, write: 20 ms}}",
+                              folder),
                   fmt::format("survival.on_loss={}", kResponses[rng.below(3)]),
                   // Nobody is stopped here: silence is the machine's.
                   "survival.heartbeat_timeout=30 s", "survival.hold_limit=2 s",

@@ -1,10 +1,17 @@
 // Slots: the job of a live run moves onto GPUs that had no rank, grows and shrinks, over whole runs
 // of real ranks, and the same decisions in the simulator. The parameters have the bits of the
 // undisturbed run.
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/live/slots.hpp"
@@ -109,6 +116,90 @@ TEST(Slots, ALostRankIsReplacedByASpareInBothWorldsAlike) {
     EXPECT_EQ(sizes(*each), (std::vector<std::size_t>{4, 4}));
     EXPECT_EQ(each->all<JobStarted>().back().where.gpus, (GpuRuns{{0}, {1}, {3}, {5}}));
   }
+  expect_nothing_left();
+}
+
+// ---- warm spares ----------------------------------------------------------------------------
+
+/// Policy that moves rank 3 to GPU `to` after step 25, and notes the times in seconds.
+struct Move {
+  Watching policy(std::uint32_t to) {
+    return Watching(kAssigns, [this, to](const Observation& seen, DecisionList& decisions) {
+      const auto* done = shown<StepsDone>(seen);
+      if (decided >= 0 && started < 0 && shown<JobStarted>(seen) != nullptr) started = seen.now;
+      if (started >= 0 && first_step < 0 && done != nullptr) first_step = seen.now;
+      if (done == nullptr || done->last != 25) return;
+      decided = seen.now;
+      decisions.add(stand_on({{0}, {1}, {2}, {to}}), "elsewhere");
+    });
+  }
+  double joined_s() const { return to_seconds(started - decided); }
+  Nanos decided = -1, started = -1, first_step = -1;
+};
+
+TEST(Slots, AMoveToAWarmSpareIsFasterThanToAColdOne) {
+  const RunRequest asked = eight_slots(50, {"survival.warm=2", "survival.replacement=400 ms"});
+  const Report calm = run_in_worker(kProgram, asked);
+  double live[2], simulated[2];
+  for (const bool warm : {true, false}) {
+    for (const std::string& program : {kProgram, kSimulator}) {
+      Move move;
+      Watching policy = move.policy(warm ? 4 : 7);
+      const Report report = run_in_worker(program, asked, &policy);
+      EXPECT_EQ(report.steps_completed(), 50u);
+      ASSERT_GE(move.first_step, 0);
+      (program == kProgram ? live : simulated)[warm ? 1 : 0] = move.joined_s();
+      if (program != kProgram) continue;
+      EXPECT_EQ(report.parameters_sha256(), calm.parameters_sha256());
+      EXPECT_EQ(report.failures_size(), 0);
+      fmt::print("{} spare: {:.3f} s from the decision to the step, {:.3f} s to its end\n",
+                 warm ? "warm" : "cold", move.joined_s(),
+                 to_seconds(move.first_step - move.decided));
+    }
+  }
+  EXPECT_LT(live[1], 2);
+  EXPECT_LT(live[1], live[0]);
+  EXPECT_LT(simulated[1], simulated[0]);
+  expect_nothing_left();
+}
+
+TEST(Slots, AWarmSpareThatDiesIsReplacedAndIsNoLoss) {
+  const RunRequest asked = eight_slots(40, {"survival.warm=3"});
+  std::jthread killer([](const std::stop_token& stop) {
+    const auto all = [&stop] { return stop.stop_requested() || agents().size() == 7; };
+    if (!eventually(all) || stop.stop_requested()) return;
+    const std::vector<pid_t> before = agents();
+    kill(*std::ranges::max_element(before), SIGKILL);  // the last one that was started
+  });
+  const Report report = run_in_worker(kProgram, asked);
+  killer.request_stop();
+  EXPECT_EQ(report.steps_completed(), 40u);
+  EXPECT_EQ(report.failures_size(), 0);
+  EXPECT_EQ(report.ranks_missing(), 0u);
+  EXPECT_EQ(report.micro_batches_recomputed(), 0u) << "no rank has noticed it";
+  expect_nothing_left();
+}
+
+TEST(Slots, AJobRestoresACheckpointOnWarmSpares) {
+  const std::string folder = ::testing::TempDir() + "orrery_warm." + std::to_string(getpid());
+  std::filesystem::remove_all(folder);
+  const RunRequest asked = eight_slots(
+      30, {"survival.warm=4",
+           fmt::format("live.checkpoints={{folder: {}, every: 4}}", folder)});
+  const Report calm = run_in_worker(kProgram, eight_slots(30));
+  Watching policy(kAssigns, [left = false](const Observation& seen,
+                                           DecisionList& decisions) mutable {
+    const auto* done = shown<StepsDone>(seen);
+    if (done != nullptr && done->last == 13 && !std::exchange(left, true)) {
+      decisions.add(Assign{{0}}, "leave");
+      decisions.add(stand_on(GpuRuns::range({4}, 4), StateFrom::checkpoint), "elsewhere");
+    }
+  });
+  const Report report = run_in_worker(kProgram, asked, &policy);
+  std::filesystem::remove_all(folder);
+  EXPECT_EQ(report.parameters_sha256(), calm.parameters_sha256());
+  EXPECT_EQ(sizes(policy), (std::vector<std::size_t>{4, 4}));
+  EXPECT_GE(policy.all<JobStarted>().back().from, 8u);
   expect_nothing_left();
 }
 

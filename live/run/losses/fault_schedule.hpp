@@ -32,11 +32,11 @@ class FaultSchedule {
   FaultSchedule(const Scenario& scenario, const Cluster& cluster, std::uint32_t ranks,
                 Step first = 0);
 
-  /// Advances the schedule to `step`, unless it was later before a rollback, and to `now`, which must
-  /// not decrease, and returns the injections that take effect, those of one trigger together, or
-  /// none; each is returned once. The injection of a rank that is `awaited` and not in `members`, or
-  /// that was hit before and whose loss is not detected yet (take_hit_time()), waits for a later
-  /// call. The injection of any other absent rank is dropped.
+  /// Advances the schedule to `step`, unless it was later before a rollback, and to `now`, which
+  /// must not decrease, and returns the injections that take effect, those of one trigger together,
+  /// or none; each is returned once. The injection of a rank that is `awaited` and not in
+  /// `members`, or that was hit before and whose loss is not detected yet (take_hit_time()), waits
+  /// for a later call. The injection of any other absent rank is dropped.
   std::vector<Strike> due(Step step, Nanos now, std::span<const std::uint32_t> members,
                           std::span<const std::uint32_t> awaited);
   /// Returns the first instant after `now` at which a fault changes; kNever if none does.

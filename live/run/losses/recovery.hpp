@@ -63,8 +63,8 @@ class Recovery {
   /// processes that neither the job nor the assignment uses. The other ranks continue until
   /// activate_assignment(). Restarts the time limit of a hold.
   void accept_assignment(const Assign& assign);
-  /// Records that the job has been taken off its GPUs: forgets unreported losses, and begins a hold,
-  /// which the next assignment ends once it is active.
+  /// Records that the job has been taken off its GPUs: forgets unreported losses, and begins a
+  /// hold, which the next assignment ends once it is active.
   void mark_released();
   /// Ends those of `members` (seats) that neither the job nor its pending assignment uses, for
   /// example a process that was started for an earlier assignment, and cancels their requested

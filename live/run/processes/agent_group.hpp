@@ -89,9 +89,9 @@ class AgentGroup {
   /// Returns true if the stream of the agent is open.
   bool is_connected(std::uint32_t rank);
   /// Starts the next process of `rank`, with the next incarnation, or the first process of a rank
-  /// that has had none, and returns true. Returns false, without effect, while the last process runs
-  /// or its stream is open: call again later. For an external agent starts nothing, and returns true
-  /// once the engine's next process has connected.
+  /// that has had none, and returns true. Returns false, without effect, while the last process
+  /// runs or its stream is open: call again later. For an external agent starts nothing, and
+  /// returns true once the engine's next process has connected.
   bool restart_rank(std::uint32_t rank);
   /// Closes all streams; the agents reconnect and say hello again. Messages in transit may be lost.
   void drop_streams();

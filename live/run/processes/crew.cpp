@@ -111,6 +111,10 @@ void RankProcesses::on_failure(const Seat& seat, const Failed& failed,
 void RankProcesses::on_status(const Seat& from, const MemberStatus& status,
                               std::vector<RankEvent>& events) {
   briefing_.record_status(from, status);
+  if (const auto spare = spares_.find(from.rank); spare != spares_.end()) {
+    spare->second = status;
+    return;
+  }
   coordinator_.on_status(from_wire(status), now());
   note_happenings(events);
 }
@@ -118,7 +122,13 @@ void RankProcesses::on_status(const Seat& from, const MemberStatus& status,
 void RankProcesses::note_end(const Seat& seat, std::vector<RankEvent>& events) {
   coordinator_.record_exit(seat);
   note_happenings(events);
-  if (!dead_.insert(seat).second) return;
+  const bool known = !dead_.insert(seat).second;
+  if (const auto spare = spares_.find(seat.rank); spare != spares_.end()) {
+    spare->second.reset();
+    if (!replacements_.is_requested(seat.rank)) replacements_.request_restart(seat.rank, now());
+    return;
+  }
+  if (known) return;
   // The coordinator had received no status of the process.
   events.emplace_back(RankDied{.death = {.rank = seat.rank, .cause = causes_[seat]},
                                .was_member = were_members_.contains(seat)});
@@ -252,18 +262,48 @@ void RankProcesses::end(std::uint32_t rank, const std::string& cause) {
   agents_.signal(rank, SIGKILL);
 }
 
+bool RankProcesses::is_alive(std::uint32_t rank) const {
+  return agents_.is_running(rank) && !dead_.contains({rank, agents_.life(rank)});
+}
+
 void RankProcesses::replace(std::uint32_t rank) {
-  const bool lives = agents_.is_running(rank) && !dead_.contains({rank, agents_.life(rank)});
+  const auto spare = spares_.extract(rank);
+  const bool runs = is_alive(rank);
+  if (spare && runs && rolled_back_) {
+    dead_.insert({rank, agents_.life(rank)});  // it would not begin with the restored state
+    agents_.signal(rank, SIGKILL);
+  } else if (spare && runs) {
+    if (spare.mapped()) coordinator_.on_status(from_wire(*spare.mapped()), now());
+    return;
+  }
+  const bool lives = runs && !(spare && rolled_back_);
   if (!lives && !replacements_.is_requested(rank)) replacements_.request_restart(rank, now());
 }
 
 void RankProcesses::withdraw_rank(std::uint32_t rank) {
+  if (is_spare(rank)) return;
   replacements_.cancel_restart(rank);
   if (agents_.is_running(rank)) agents_.signal(rank, SIGKILL);
 }
 
+void RankProcesses::set_spares(const std::vector<std::uint32_t>& ranks) {
+  std::vector<std::uint32_t> former;
+  for (const auto& [rank, status] : spares_) {
+    if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) former.push_back(rank);
+  }
+  for (const std::uint32_t rank : former) {
+    spares_.erase(rank);
+    withdraw_rank(rank);
+  }
+  for (const std::uint32_t rank : ranks) {
+    if (!spares_.try_emplace(rank).second || is_alive(rank)) continue;
+    if (!replacements_.is_requested(rank)) replacements_.request_restart(rank, now());
+  }
+}
+
 void RankProcesses::end_ranks() {
   for (std::uint32_t rank = 0; rank < agents_.ranks(); ++rank) {
+    if (is_spare(rank)) continue;
     replacements_.cancel_restart(rank);
     if (!agents_.is_running(rank)) continue;
     dead_.insert({rank, agents_.life(rank)});
@@ -292,7 +332,7 @@ RankProcesses::Parting RankProcesses::finish_run(Step steps) {
   Parting parting;
   std::set<std::uint32_t> awaited, asked;
   for (std::uint32_t rank = 0; rank < agents_.ranks(); ++rank) {
-    if (agents_.is_running(rank)) awaited.insert(rank);
+    if (agents_.is_running(rank) && !is_spare(rank)) awaited.insert(rank);
   }
   const auto deadline = Clock::now() + kFinishPatience;
   while (!awaited.empty() && Clock::now() < deadline) {

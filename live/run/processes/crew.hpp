@@ -113,6 +113,13 @@ class RankProcesses : public RankControl {
   /// Begins again with the state `from`: the processes that replace() starts from now on restore
   /// it. Call after end_ranks(), before wait(). Writes the rollback to the journal.
   void begin_again(const Resumption& from);
+  /// Sets the ranks whose processes wait as warm spares: connected, but no members. Starts the
+  /// missing ones, and again if they end, see Replacements; kills those that are no spares any
+  /// more. replace() turns a spare into a member, without a new process unless begin_again() was
+  /// called since the last commit.
+  void set_spares(const std::vector<std::uint32_t>& ranks);
+  /// Returns true if the process of `rank` waits, or will wait, as a warm spare.
+  bool is_spare(std::uint32_t rank) const { return spares_.contains(rank); }
   /// Sets the number of ranks with which the next epoch begins; 0: any number.
   void await_ranks(std::uint32_t ranks) { coordinator_.await_ranks(ranks); }
   /// Begins a new epoch and closes the agents' streams, so that all connections are opened again,
@@ -165,6 +172,8 @@ class RankProcesses : public RankControl {
   void note_end(const Seat& seat, std::vector<RankEvent>& events);
   /// Writes epoch and decisions to the journal, if changed.
   void journal_epoch();
+  /// Returns true if the newest process of `rank` runs and does not count as lost.
+  bool is_alive(std::uint32_t rank) const;
   /// Starts the due replacements.
   void start_replacements(std::vector<RankEvent>& events);
   /// Returns the time since the construction in nanoseconds.
@@ -180,6 +189,8 @@ class RankProcesses : public RankControl {
   std::map<Seat, std::string> causes_;     ///< Causes of ended processes.
   std::map<Seat, std::string> sentences_;  ///< Reasons for which this object killed processes.
   Briefing briefing_;
+  /// Warm spares, each with the newest status of its process, if any has arrived.
+  std::map<std::uint32_t, std::optional<MemberStatus>> spares_;
   std::set<Seat> dead_;  ///< Processes whose later events are ignored.
   Replacements replacements_;
   int futile_ = 0;              ///< Epochs since the last commit, loss or new member.

@@ -30,6 +30,15 @@ std::vector<std::uint32_t> Placement::awaited_seats() const {
   return awaited;
 }
 
+std::vector<std::uint32_t> Placement::spare_seats(std::uint32_t count) const {
+  std::vector<std::uint32_t> spares;
+  for (std::uint32_t seat = 0; seat < seats_ && spares.size() < count; ++seat) {
+    const bool healthy = world_.state().is_healthy({seat}, world_.cluster().node_of({seat}));
+    if (healthy && is_stray(seat)) spares.push_back(seat);
+  }
+  return spares;
+}
+
 std::uint32_t Placement::share(std::uint32_t seat) const {
   const auto rank = rank_in(seat);
   return rank ? job().shares()[job().layout.replica_of(*rank)] : 0;

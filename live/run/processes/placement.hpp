@@ -47,6 +47,9 @@ class Placement {
   bool is_stray(std::uint32_t seat) const;
   /// Returns the seats that are working (leaving ones included) or pending, ascending.
   std::vector<std::uint32_t> awaited_seats() const;
+  /// Returns the first `count` seats on healthy GPUs that neither the job nor its pending
+  /// assignment uses, ascending; fewer if there are no more.
+  std::vector<std::uint32_t> spare_seats(std::uint32_t count) const;
   /// Returns the number of ranks that the job uses now: those of its placement without the lost
   /// ones; 0 for a job on hold without GPUs.
   std::size_t counted() const { return job().gpus.size() - job().lost.size(); }

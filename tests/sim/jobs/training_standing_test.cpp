@@ -158,6 +158,33 @@ TEST(Standing, AJobMovesToGpusOfManyNodes) {
   EXPECT_THAT(ran.lines, ElementsAre("4", "4", "4"));
 }
 
+TEST(Standing, AMoveToWarmSparesTakesTheTimeOfAWarmJoin) {
+  const auto joined = [](std::uint32_t to, const std::vector<std::string>& more) {
+    std::vector<std::string> overrides = kCalm;
+    overrides.insert(overrides.end(), {"cluster.nodes=2", "survival.replacement=2 s"});
+    overrides.insert(overrides.end(), more.begin(), more.end());
+    const Ran ran = run(overrides, [to](std::vector<std::string>& lines) {
+      return [&lines, to](const Observation& seen,
+                           DecisionList& decisions) {
+        for (const Event& event : seen.events) {
+          const auto* started = std::get_if<JobStarted>(&event);
+          if (started == nullptr) continue;
+          if (started->epoch == Epoch{1}) {
+            decisions.add(Assign{{0}, {{0}, {1}, {2}, {to}}, {.data = 4}, StateFrom::peer}, "");
+          } else {
+            lines.push_back(fmt::format("{}", seen.now / 100'000'000));
+          }
+        }
+      };
+    });
+    return ran.lines.empty() ? 99 : std::stoi(ran.lines.front());  // tenths of a second
+  };
+  EXPECT_GE(joined(4, {}), 20);
+  EXPECT_LT(joined(4, {"survival.warm=1"}), 5);
+  EXPECT_GE(joined(5, {"survival.warm=1"}), 20) << "the spare waits on GPU 4";
+  EXPECT_GE(joined(4, {"survival.warm=1", "survival.warm_join=3 s"}), 30);
+}
+
 TEST(Standing, AnElasticJobStaysBelowTheLargestNumberOfReplicasThatItCanRunWith) {
   std::vector<std::string> overrides = kCalm;
   overrides.insert(overrides.end(), {"elastic=true", "cluster.nodes=8"});  // sixteen micro-batches

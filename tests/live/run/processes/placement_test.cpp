@@ -57,5 +57,15 @@ TEST(Placement, WhoCannotBeStartedIsLeftOut) {
   EXPECT_FALSE(run.placement.is_assembled({0, 1, 2}));
 }
 
+TEST(Placement, SparesAreTheFirstHealthySeatsThatNothingUses) {
+  OneJob run;
+  EXPECT_EQ(run.placement.spare_seats(2), (std::vector<std::uint32_t>{4, 5}));
+  EXPECT_EQ(run.placement.spare_seats(9), (std::vector<std::uint32_t>{4, 5, 6, 7}));
+  EXPECT_TRUE(run.placement.spare_seats(0).empty());
+  run.world.apply(PartChanged{{PartKind::gpu, 4}, {.health = Health::lost, .rate = 0}}, 1);
+  run.assign_gpus({0, 1, 2, 5});
+  EXPECT_EQ(run.placement.spare_seats(2), (std::vector<std::uint32_t>{6, 7}));
+}
+
 }  // namespace
 }  // namespace orrery::live
