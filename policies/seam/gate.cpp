@@ -187,7 +187,10 @@ std::vector<Decision> DecisionGate::admit_decision(Unit unit, Nanos now) {
     return std::move(unit.settings);
   }
   const bool alone = !world_.starts_with_assignment(decision);
-  if (agreement_ && alone && waits_for_step(decision.what)) {
+  // A job on hold that has lost all ranks has nobody who could agree.
+  const JobInfo& job = world_.jobs()[job_of(decision.what)];
+  const bool has_ranks = job.gpus.size() > job.lost.size();
+  if (agreement_ && has_ranks && alone && waits_for_step(decision.what)) {
     unagreed_.push_back(decision);
     return {};
   }

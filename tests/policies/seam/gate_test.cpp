@@ -282,6 +282,16 @@ TEST(DecisionGate, WhatAllRanksMustFollowIsPutToThemFirst) {
   EXPECT_EQ(stage.outcome(shares), "applied");
 }
 
+TEST(DecisionGate, WithoutAnyRankASettingNeedsNoAgreement) {
+  Stage stage(kAll, true);
+  for (std::uint32_t rank = 0; rank < stage.job().spec.gpus; ++rank) stage.lose(rank);
+  stage.emit_event(JobHeld{{0}});
+  const auto table = stage.take(
+      {.what = Configure{{0}, CollectiveTable{{.algorithm = CollectiveAlgorithm::ring}}}});
+  EXPECT_EQ(stage.outcome(table), "applied");
+  EXPECT_FALSE(stage.gate.has_unagreed());
+}
+
 TEST(DecisionGate, AnAgreementThatComesTooLateOrNeverIsSaid) {
   Stage stage(kAll, true);
   stage.open = true;
