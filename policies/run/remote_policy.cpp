@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <chrono>
+#include <csignal>
 #include <exception>
 #include <utility>
 
@@ -19,7 +20,7 @@ namespace {
 constexpr int kPollMs = 100;
 constexpr std::chrono::milliseconds kEndGrace{1000};
 constexpr int kNoPackage = 64, kNoProgram = 127;  // exit codes of a host that cannot work
-constexpr int kPatientPolls = 25;  // a run that is interrupted still asks
+constexpr int kPatientPolls = 25;                 // a run that is interrupted still asks
 
 /// Telemetry that the process of the run sends on request, each part once for each call.
 class FetchedSamples : public SamplesBook {
@@ -148,8 +149,11 @@ void throw_failure(const Failure& failure) {
 class HostPolicy::Host : public PolicyChannel {
  public:
   Host(const Program& program, const PolicyHostOrder& order,
-       const std::function<bool()>& interrupted)
-      : child_(program.path, program.arguments), interrupted_(interrupted), policy_(*this) {
+       const std::function<bool()>& interrupted, const std::function<bool()>& withdrawn)
+      : child_(program.path, program.arguments),
+        interrupted_(interrupted),
+        withdrawn_(withdrawn),
+        policy_(*this) {
     write_message(child_.channel(), order.SerializeAsString());  // a dead host is reported below
     const PolicyAnswer first = first_answer(program.absence);
     if (first.has_raised()) throw_failure(first.raised());
@@ -171,6 +175,10 @@ class HostPolicy::Host : public PolicyChannel {
     pollfd channel{child_.channel(), POLLIN, 0};
     for (int polls = 0; ::poll(&channel, 1, kPollMs) <= 0;) {
       if (interrupted_ && interrupted_() && ++polls > kPatientPolls) throw Interrupted();
+      if (withdrawn_ && withdrawn_()) {
+        child_.signal(SIGKILL);
+        throw AnswerWithdrawn();
+      }
     }
     const auto bytes = read_message(child_.channel());
     if (!bytes) report_end();
@@ -198,6 +206,7 @@ class HostPolicy::Host : public PolicyChannel {
 
   ChildProcess child_;
   const std::function<bool()>& interrupted_;
+  const std::function<bool()>& withdrawn_;
   RemotePolicy policy_;
 };
 
@@ -213,7 +222,7 @@ Needs HostPolicy::needs() const {
 }
 void HostPolicy::start(Context&, const Cluster&, const google::protobuf::Message*) {
   host_.reset();
-  host_ = std::make_unique<Host>(program_, order_, interrupted_);
+  host_ = std::make_unique<Host>(program_, order_, interrupted_, withdrawn_);
 }
 void HostPolicy::observe(Context& context, const Observation& seen, DecisionList& decisions) {
   host_->policy().observe(context, seen, decisions);

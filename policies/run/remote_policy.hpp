@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/error.hpp"
@@ -93,6 +94,12 @@ Failure failure_record(const Error& error);
 /// of the record's kind; an unknown kind counts as internal.
 [[noreturn]] void throw_failure(const Failure& failure);
 
+/// Error of a call to which the run needs no answer any more.
+class AnswerWithdrawn : public Error {
+ public:
+  AnswerWithdrawn() : Error(ErrorKind::environment, "the run does not wait for the policy") {}
+};
+
 /// Policy in a policy host, a child process that this object starts. start() starts the process, so
 /// that each run has new policies.
 class HostPolicy : public Policy {
@@ -121,12 +128,17 @@ class HostPolicy : public Policy {
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
   /// Writes the state as RemotePolicy::save(). Call after start().
   void save(Archive& archive) const override;
+  /// Sets the function that returns true once the run does not wait for the answer any more; polled
+  /// about ten times a second while the policy decides. observe() then ends the process and throws
+  /// AnswerWithdrawn.
+  void on_wait(std::function<bool()> withdrawn) { withdrawn_ = std::move(withdrawn); }
 
  private:
   class Host;
   const Program program_;
   const PolicyHostOrder order_;
   const std::function<bool()> interrupted_;
+  std::function<bool()> withdrawn_;
   std::unique_ptr<Host> host_;
 };
 

@@ -32,7 +32,7 @@ void RunAccount::record_executions(const StepReport& report) {
 }
 
 void RunAccount::record_commit(Step step, std::span<const StepReport> reports,
-                           std::span<const CodecRule> rules, std::uint32_t ranks, Nanos now) {
+                               std::span<const CodecRule> rules, std::uint32_t ranks, Nanos now) {
   statistics_.record_commit(reports, now);
   ledger_.record_commit(step);
   if (coded_) wire_.add_step(rules, ranks);
@@ -48,7 +48,8 @@ void RunAccount::send_progress() const {
 }
 
 double RunAccount::busy_cores() const {
-  return static_cast<double>(cpu_.total()) / static_cast<double>(std::max<Nanos>(elapsed(), 1));
+  if (elapsed() <= 0) return 0;
+  return static_cast<double>(cpu_.total()) / static_cast<double>(elapsed());
 }
 
 void RunAccount::fill(Report& report) const {
