@@ -232,7 +232,8 @@ std::string command_of(const std::string& path, const LogHeader& header) {
   if (header.has_replay() && names.empty()) names.push_back(header.replay().policy());
   bool complete = !names.empty();
   for (const std::string& name : names) {
-    const bool known = is_policy_file(name) || is_policy(name);
+    const bool is_program = name.find('/') != std::string::npos;
+    const bool known = is_program || is_policy_file(name) || is_policy(name);
     complete = complete && known;
     command += fmt::format(" --policy {}{}", known ? "" : "FILE.py:", name);
   }

@@ -223,7 +223,7 @@ Report run_in_child(const std::string& program, const ChildStarter& start,
   try {
     Session session(program, start(), whole, answerer ? &*answerer : nullptr, progress, interrupted,
                     operated, futures);
-    if (auto* hosted = dynamic_cast<HostPolicy*>(policy); hosted != nullptr) {
+    if (auto* hosted = dynamic_cast<WaitingPolicy*>(policy); hosted != nullptr) {
       hosted->on_wait([&session] { return session.is_withdrawn(); });
     }
     Report report = session.run();
