@@ -30,7 +30,7 @@ struct LiveOptions : RunOptions {
   std::string from;         // folder of checkpoints, or empty
   std::string rendezvous, listen;
   std::vector<std::string> policies;  // values of --policy
-  std::uint32_t restarts = 0;  // limit within an hour
+  std::uint32_t restarts = 0;         // limit within an hour
   OperatorOptions operation;
 };
 
@@ -65,8 +65,9 @@ void explain(const LiveOptions& options, const Scenario& scenario, const Report&
   const std::string folder =
       scenario.live().has_checkpoints() ? scenario.live().checkpoints().folder() : options.from;
   if (folder.empty()) {
-    fmt::print(stderr, "  the run cannot be continued: it kept no checkpoints (set "
-                       "live.checkpoints)\n");
+    fmt::print(stderr,
+               "  the run cannot be continued: it kept no checkpoints (set "
+               "live.checkpoints)\n");
     return;
   }
   std::string command = "orrery live " + quoted(options.file);
@@ -171,8 +172,7 @@ int live(const LiveOptions& options) {
   if (request.rendezvous().rank() != 0) return join(request);
   const auto operated = options.operation.make_operator(false);
   const auto policy = choose_policies(options.policies, request);
-  const Report report =
-      run_again(options, request, loaded.places, operated.get(), policy.get());
+  const Report report = run_again(options, request, loaded.places, operated.get(), policy.get());
   const int code = print_report(report, options.json);
   if (!report.has_unfinished()) {
     return code == 0 && report.ranks_missing() > 0 ? kShortOfRanks : code;
@@ -201,10 +201,11 @@ void declare(CLI::App& command, const std::shared_ptr<LiveOptions>& options) {
   command.add_option("--listen", options->listen, "address of this machine, with --rendezvous")
       ->type_name("ADDRESS")
       ->needs("--rendezvous");
-  options->operation.add(command, "static");
+  options->operation.add(command, "static", 60);
   command
-      .add_option("--from", options->from, "continue from the newest complete checkpoint in this "
-                                           "folder")
+      .add_option("--from", options->from,
+                  "continue from the newest complete checkpoint in this "
+                  "folder")
       ->type_name("FOLDER");
   whole_number(*command.add_option("--restart", options->restarts,
                                    "restart a run that ends early from its newest checkpoint, at "

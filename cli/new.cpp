@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -15,7 +16,8 @@
 #include "traces/jobs/job_generator.hpp"
 
 namespace orrery::embedded {
-extern const std::string_view policy_py, policy_test_py, policy_hpp, policy_test_cpp;
+extern const std::string_view policy_py, policy_test_py, built_in_hpp, built_in_test_cpp,
+    project_cmake, project_policy_hpp, project_policy_cpp, project_policy_test_cpp, project_readme;
 }
 
 namespace orrery::cli {
@@ -23,7 +25,7 @@ namespace {
 
 struct NewOptions {
   std::string name, folder = ".";
-  bool cpp = false, python = true;
+  bool cpp = false, built_in = false, python = true;
 };
 
 /// Forms of a policy's name: "lost-ranks" has file name "lost_ranks" and class name "LostRanks".
@@ -47,7 +49,8 @@ Words words_of(const std::string& name) {
   if (!begins && words.file.size() == name.size()) return words;
   throw Error(ErrorKind::usage,
               fmt::format("NAME: expected small letters, digits and hyphens, each word beginning "
-                          "with a letter (lost-ranks), got '{}'", name));
+                          "with a letter (lost-ranks), got '{}'",
+                          name));
 }
 
 std::string filled(std::string_view text, const std::string& name, const Words& words) {
@@ -70,26 +73,69 @@ std::string filled(std::string_view text, const std::string& name, const Words& 
 void write_new(const std::filesystem::path& path, const std::string& text) {
   if (std::filesystem::exists(path)) {
     throw Error(ErrorKind::usage, fmt::format("{} exists already: give another NAME, or another "
-                                              "folder with -o", path.string()));
+                                              "folder with -o",
+                                              path.string()));
   }
   write_file(path.string(), text);
 }
 
+/// File of a new policy: its path and its template.
+struct NewFile {
+  std::filesystem::path path;
+  std::string_view text;
+};
+
+/// Writes all files, or none if one of them exists.
+void write_files(const std::vector<NewFile>& files, const std::string& name, const Words& words) {
+  for (const NewFile& file : files) {
+    if (std::filesystem::exists(file.path)) write_new(file.path, {});  // throws
+  }
+  for (const NewFile& file : files) {
+    write_new(file.path, filled(file.text, name, words));
+    fmt::print("{}\n", file.path.string());
+  }
+}
+
+int new_project(const NewOptions& options, const Words& words) {
+  const std::filesystem::path folder = std::filesystem::path(options.folder) / words.file;
+  std::error_code failure;
+  std::filesystem::create_directories(folder, failure);
+  if (failure) {
+    throw Error(ErrorKind::environment,
+                fmt::format("expected a folder that can be made, found '{}': {}; choose another "
+                            "one with -o",
+                            folder.string(), failure.message()));
+  }
+  write_files({{folder / "CMakeLists.txt", embedded::project_cmake},
+               {folder / (words.file + ".hpp"), embedded::project_policy_hpp},
+               {folder / (words.file + ".cpp"), embedded::project_policy_cpp},
+               {folder / (words.file + "_test.cpp"), embedded::project_policy_test_cpp},
+               {folder / "README.md", embedded::project_readme}},
+              options.name, words);
+  fmt::print(
+      "\nto try it:   cd {} && cmake -B build && cmake --build build\n"
+      "             ctest --test-dir build\n"
+      "             orrery simulate SCENARIO.yaml --policy build/{}\n"
+      "README.md says where cmake finds the package OrreryPolicy\n",
+      folder.string(), options.name);
+  return 0;
+}
+
 int new_policy(const NewOptions& options) {
   const Words words = words_of(options.name);
+  if (options.cpp) return new_project(options, words);
   const std::filesystem::path folder(options.folder);
-  const auto policy = folder / (words.file + (options.cpp ? ".hpp" : ".py"));
-  const auto test = folder / (words.file + (options.cpp ? "_test.cpp" : "_test.py"));
-  if (std::filesystem::exists(test)) write_new(test, {});  // fails before any file is written
-  write_new(policy, filled(options.cpp ? embedded::policy_hpp : embedded::policy_py, options.name,
-                           words));
-  write_new(test, filled(options.cpp ? embedded::policy_test_cpp : embedded::policy_test_py,
-                         options.name, words));
-  fmt::print("{}\n{}\n", policy.string(), test.string());
-  if (!options.cpp) {
+  if (!options.built_in) {
+    const auto test = folder / (words.file + "_test.py");
+    write_files(
+        {{folder / (words.file + ".py"), embedded::policy_py}, {test, embedded::policy_test_py}},
+        options.name, words);
     fmt::print("\nto try it:   python -m pytest {}\n", test.string());
     return 0;
   }
+  write_files({{folder / (words.file + ".hpp"), embedded::built_in_hpp},
+               {folder / (words.file + "_test.cpp"), embedded::built_in_test_cpp}},
+              options.name, words);
   fmt::print(
       "\nto try it:   orrery_test({0}_test SOURCES {0}_test.cpp LINK orrery_policies)\n"
       "to name it in scenarios:\n"
@@ -129,9 +175,10 @@ void add_new_jobs(CLI::App& command, Action& chosen) {
   whole_number(*jobs->add_option("--gpus", options->draw.gpus, "GPUs of the cluster"), 1, 1'048'576)
       .type_name("N")
       ->capture_default_str();
-  number(*jobs->add_option("--load", options->draw.load, "share of these GPUs that the jobs "
-                                                         "request"), 0.01,
-         10)
+  number(*jobs->add_option("--load", options->draw.load,
+                           "share of these GPUs that the jobs "
+                           "request"),
+         0.01, 10)
       .type_name("SHARE")
       ->capture_default_str();
   jobs->add_option("--seed", options->draw.seed, "seed: each value gives other jobs")
@@ -151,13 +198,19 @@ void add_new(CLI::App& app, Action& chosen) {
   CLI::App* policy = command->add_subcommand("policy", "a policy and its test");
   policy->add_option("NAME", options->name, "name in scenarios, for example lost-ranks")
       ->required();
-  CLI::Option* cpp = policy->add_flag("--cpp", options->cpp, "in C++, for a build of the project");
-  policy->add_flag("--python", options->python, "in Python (the default)")->excludes(cpp);
+  CLI::Option* cpp =
+      policy->add_flag("--cpp", options->cpp, "in C++, a project that builds alone, in any folder");
+  CLI::Option* built_in =
+      policy->add_flag("--built-in", options->built_in, "in C++, for the sources of Orrery itself");
+  built_in->excludes(cpp);
+  policy->add_flag("--python", options->python, "in Python (the default)")
+      ->excludes(cpp)
+      ->excludes(built_in);
   policy->add_option("-o,--output", options->folder, "folder to write to")
       ->type_name("FOLDER")
       ->capture_default_str();
-  add_examples(*policy, {"orrery new policy lost-ranks", "orrery new policy lost-ranks --cpp -o "
-                                                         "policies/recovery"});
+  add_examples(*policy, {"orrery new policy lost-ranks", "orrery new policy lost-ranks --cpp",
+                         "orrery new policy lost-ranks --built-in -o policies/recovery"});
   add_new_jobs(*command, chosen);
   policy->callback([options, &chosen] { chosen = [options] { return new_policy(*options); }; });
 }

@@ -264,7 +264,8 @@ class Terminal : public Console {
 /// Returns true if /bin/sh runs `script` with `argument` to exit code 0; discards all output.
 bool shell_agrees(const std::string& script, const std::string& argument) {
   return ChildProcess("/bin/sh", {"-c", "exec >/dev/null 2>&1\n" + script, "sh", argument})
-             .wait().code == 0;
+             .wait()
+             .code == 0;
 }
 
 /// Returns the first word of a command; empty if only a shell can determine it.
@@ -283,12 +284,13 @@ void check_hook(const std::string& hook) {
   if (!word.empty() && !shell_agrees("command -v -- \"$1\"", word)) {
     throw Error(ErrorKind::usage,
                 fmt::format("--hook: expected a command that can be run, got '{}': there is no "
-                            "'{}', or it is not executable", hook, word));
+                            "'{}', or it is not executable",
+                            hook, word));
   }
   if (!shell_agrees("/bin/sh -n -c \"$1\"", hook)) {
-    throw Error(ErrorKind::usage,
-                fmt::format("--hook: expected a shell command, got '{}': /bin/sh cannot read it",
-                            hook));
+    throw Error(
+        ErrorKind::usage,
+        fmt::format("--hook: expected a shell command, got '{}': /bin/sh cannot read it", hook));
   }
 }
 
@@ -306,30 +308,36 @@ void check_kill_switch(const std::string& file) {
   if (::access(folder.c_str(), R_OK | X_OK) != 0) {
     throw Error(ErrorKind::usage,
                 fmt::format("--kill-switch: expected a file in a folder that can be read, "
-                            "got '{}': '{}' cannot be read", file, folder.string()));
+                            "got '{}': '{}' cannot be read",
+                            file, folder.string()));
   }
   if (fs::status(file, unknown).type() == fs::file_type::none) {
     throw Error(ErrorKind::usage,
                 fmt::format("--kill-switch: expected the name of a file, existing or not, got "
-                            "'{}', which cannot be checked: {}", file, unknown.message()));
+                            "'{}', which cannot be checked: {}",
+                            file, unknown.message()));
   }
   if (fs::is_directory(file, unknown)) {
-    throw Error(ErrorKind::usage,
-                fmt::format("--kill-switch: expected the name of a file, got the folder '{}'",
-                            file));
+    throw Error(
+        ErrorKind::usage,
+        fmt::format("--kill-switch: expected the name of a file, got the folder '{}'", file));
   }
 }
 
 }  // namespace
 
-void OperatorOptions::add(CLI::App& command, const std::string& default_on_policy_error) {
+void OperatorOptions::add(CLI::App& command, const std::string& default_on_policy_error,
+                          double default_policy_timeout_s) {
   on_policy_error = default_on_policy_error;
+  policy_timeout_s = default_policy_timeout_s;
   one_of(*command.add_option("--mode", mode,
                              "mode of the decisions: applied, only observed, or approved"),
          {"drive", "shadow", "approve"})
       .capture_default_str();
-  command.add_option("--hook", hook, "approve: command with the decision as its argument; exit "
-                                     "code 0 is a yes")
+  command
+      .add_option("--hook", hook,
+                  "approve: command with the decision as its argument; exit "
+                  "code 0 is a yes")
       ->type_name("COMMAND");
   command
       .add_option("--hook-timeout", hook_timeout_s,
@@ -338,24 +346,34 @@ void OperatorOptions::add(CLI::App& command, const std::string& default_on_polic
       ->check(CLI::Range(0.001, 86400.0))
       ->type_name("S")
       ->needs("--hook");
-  whole_number(*command.add_option("--decisions-per-hour", per_hour, "limit of the applied "
-                                                                     "decisions"), 1,
-               1'000'000)
+  whole_number(*command.add_option("--decisions-per-hour", per_hour,
+                                   "limit of the applied "
+                                   "decisions"),
+               1, 1'000'000)
       .type_name("N");
-  command.add_option("--kill-switch", kill_switch,
-                     "no decision is applied while this file exists; SIGUSR1 does the same for "
-                     "the rest of the run")
+  command
+      .add_option("--kill-switch", kill_switch,
+                  "no decision is applied while this file exists; SIGUSR1 does the same for "
+                  "the rest of the run")
       ->type_name("FILE");
   one_of(*command.add_option("--on-policy-error", on_policy_error,
                              "static: continue without the policies; stop: end the run"),
          {"static", "stop"})
       .capture_default_str();
+  command
+      .add_option("--policy-timeout", policy_timeout_s,
+                  "seconds for one call of the policies; then --on-policy-error applies; 0: no "
+                  "limit")
+      ->check(CLI::Range(0.0, 1e6))
+      ->type_name("S")
+      ->capture_default_str();
 }
 
 void OperatorOptions::fill(RunRequest& request, bool waits) const {
   if (!hook.empty() && mode != "approve") {
-    throw Error(ErrorKind::usage, "--hook answers questions: add --mode approve, or leave --hook "
-                                  "out");
+    throw Error(ErrorKind::usage,
+                "--hook answers questions: add --mode approve, or leave --hook "
+                "out");
   }
   if (attended && (mode != "approve" || waits)) {
     throw Error(ErrorKind::usage, "--attended needs --mode approve and a live run");
@@ -368,6 +386,7 @@ void OperatorOptions::fill(RunRequest& request, bool waits) const {
   if (!hook.empty()) check_hook(hook);
   if (!kill_switch.empty()) check_kill_switch(kill_switch);
   request.set_mode(mode);
+  request.set_policy_timeout(static_cast<std::int64_t>(1e9 * policy_timeout_s));
   const bool falls_back = on_policy_error == "static";
   if (mode == "drive" && per_hour == 0 && kill_switch.empty() && !falls_back) return;
   HandOverOrder& order = *request.mutable_hand_over();

@@ -21,10 +21,12 @@ struct OperatorOptions {
   bool attended = false;        ///< true: `orrery attach` answers, not the terminal
   std::string kill_switch;      ///< file, or empty
   std::string on_policy_error;  ///< "static" or "stop"
+  double policy_timeout_s = 0;  ///< limit of a call of the policies; 0: none
   std::uint32_t per_hour = 0;   ///< limit of applied decisions; 0: no limit
 
   /// Declares the options; this object must outlive the parsing of the command line.
-  void add(CLI::App& command, const std::string& default_on_policy_error);
+  void add(CLI::App& command, const std::string& default_on_policy_error,
+           double default_policy_timeout_s);
   /// Writes the options into the request of a run. `waits`: the run stalls until a question is
   /// answered. Throws a usage error if --hook is given in a mode without approval, --attended
   /// without approval or with `waits`, if the hook or the kill switch cannot work, or if the mode

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
+#include <sstream>
 #include <utility>
 
 #include <fmt/format.h>
@@ -79,29 +81,138 @@ PolicySpec registered(const Scenario& scenario, const std::string& name) {
   return chosen.policies(0);
 }
 
-/// Adds the policies to the order. `registered_as` returns the policy of a name.
-template <class RegisteredAs>
-std::unique_ptr<Policy> hosted(const std::vector<std::string>& given, PolicyHostOrder order,
-                               const RegisteredAs& registered_as) {
-  for (const std::string& each : given) {
-    HostedPolicy& policy = *order.add_policies();
-    if (is_policy_file(each)) {
-      policy = file_of(each);
-    } else {
-      *policy.mutable_registered() = registered_as(each);
+/// Returns the folders in which policy programs have names: those of ORRERY_POLICY_PATH, then the
+/// folder to which `cmake --install` of a policy copies it.
+std::vector<fs::path> policy_folders() {
+  std::vector<fs::path> folders;
+  const char* const path = std::getenv("ORRERY_POLICY_PATH");
+  std::istringstream listed(path != nullptr ? path : "");
+  for (std::string folder; std::getline(listed, folder, ':');) {
+    if (!folder.empty()) folders.emplace_back(folder);
+  }
+  const char* const home = std::getenv("HOME");
+  if (home != nullptr) folders.push_back(fs::path(home) / ".local/share/orrery/policies");
+  return folders;
+}
+
+/// Returns the path of the policy program that the user means: a path with a slash, or a name in
+/// one of the policy_folders(). Empty if `given` is neither. Throws bad_input for a path that is no
+/// program.
+std::string program_of(const std::string& given) {
+  if (is_policy_file(given) || is_policy(given)) return {};
+  const bool is_path = given.find('/') != std::string::npos;
+  std::vector<fs::path> candidates;
+  if (is_path) {
+    candidates.emplace_back(given);
+  } else if (!given.empty()) {
+    for (const fs::path& folder : policy_folders()) candidates.push_back(folder / given);
+  }
+  for (const fs::path& path : candidates) {
+    std::error_code failure;
+    if (fs::is_regular_file(path, failure) && access(path.c_str(), X_OK) == 0) {
+      return path.string();
     }
   }
-  return std::make_unique<HostPolicy>(host_program(), std::move(order), was_interrupted);
+  if (!is_path) return {};
+  throw Error(ErrorKind::bad_input,
+              fmt::format("--policy {0}: expected a program or a Python file, found no executable "
+                          "file; build the policy, or correct the path",
+                          given));
+}
+
+/// Returns true if the process of the run cannot make the policy.
+bool is_outside(const std::string& given) {
+  return is_policy_file(given) || !program_of(given).empty();
+}
+
+/// Policies that are made anew for every run: each program and each Python file in a process of its
+/// own, policies of the registry in this process.
+class OutsideStack : public WaitingPolicy {
+ public:
+  using Member = std::function<PolicyStack::Member()>;
+  explicit OutsideStack(std::vector<Member> members) : members_(std::move(members)) {}
+
+  Needs needs() const override { return stack_->needs(); }
+  void start(Context& context, const Cluster& cluster,
+             const google::protobuf::Message* parameters) override {
+    stack_.reset();  // ends the processes of an earlier run
+    std::vector<PolicyStack::Member> members;
+    for (const Member& make : members_) {
+      members.push_back(make());
+      auto* waiting = dynamic_cast<WaitingPolicy*>(members.back().policy.get());
+      if (waiting != nullptr) waiting->on_wait([this] { return withdrawn_ && withdrawn_(); });
+    }
+    stack_ = std::make_unique<PolicyStack>(std::move(members));
+    stack_->start(context, cluster, parameters);
+  }
+  void observe(Context& context, const Observation& seen, DecisionList& decisions) override {
+    stack_->observe(context, seen, decisions);
+    for (const PolicyStack::Member& member : stack_->members()) {
+      auto* host = dynamic_cast<HostPolicy*>(member.policy.get());
+      if (host != nullptr) host->announce_others(decisions);
+    }
+  }
+  void save(Archive& archive) const override { stack_->save(archive); }
+  void on_wait(std::function<bool()> withdrawn) override { withdrawn_ = std::move(withdrawn); }
+
+ private:
+  const std::vector<Member> members_;
+  std::function<bool()> withdrawn_;
+  std::unique_ptr<PolicyStack> stack_;
+};
+
+/// Returns the policies. `registered_as` returns the policy of a name.
+template <class RegisteredAs>
+std::unique_ptr<Policy> hosted(const std::vector<std::string>& given, const PolicyHostOrder& order,
+                               const RegisteredAs& registered_as) {
+  PolicyHostOrder all = order;
+  std::vector<OutsideStack::Member> members;
+  bool has_program = false;
+  for (const std::string& each : given) {
+    HostedPolicy& policy = *all.add_policies();
+    if (const std::string program = program_of(each); !program.empty()) {
+      has_program = true;
+      members.emplace_back([program, order] {
+        const HostPolicy::Program host{
+            .path = program, .arguments = {}, .absence = {}, .name = program};
+        return PolicyStack::Member{
+            .name = fs::path(program).filename().string(),
+            .policy = std::make_unique<HostPolicy>(host, order, was_interrupted),
+            .parameters = nullptr};
+      });
+    } else if (is_policy_file(each)) {
+      policy = file_of(each);
+      PolicyHostOrder own = order;
+      *own.add_policies() = policy;
+      members.emplace_back([each, own] {
+        return PolicyStack::Member{
+            .name = each,
+            .policy = std::make_unique<HostPolicy>(host_program(), own, was_interrupted),
+            .parameters = nullptr};
+      });
+    } else {
+      *policy.mutable_registered() = registered_as(each);
+      Scenario one;
+      *one.add_policies() = policy.registered();
+      members.emplace_back([each, one] {
+        return PolicyStack::Member{
+            .name = each, .policy = make_stack(one, SourceMap{}), .parameters = nullptr};
+      });
+    }
+  }
+  if (has_program) return std::make_unique<OutsideStack>(std::move(members));
+  return std::make_unique<HostPolicy>(host_program(), std::move(all), was_interrupted);
 }
 
 }  // namespace
 
 void add_policy_option(CLI::App& command, std::vector<std::string>& given) {
   command
-      .add_option("--policy", given,
-                  "policy in place of the scenario's or the log's: a name, or a class in a Python "
-                  "file; repeatable")
-      ->type_name("NAME|FILE.py[:CLASS]")
+      .add_option(
+          "--policy", given,
+          "policy in place of the scenario's or the log's: a name, a class in a Python file, "
+          "or a program; repeatable")
+      ->type_name("NAME|FILE.py[:CLASS]|PROGRAM")
       ->allow_extra_args(false);
 }
 
@@ -110,12 +221,15 @@ std::unique_ptr<Policy> choose_policies(const std::vector<std::string>& given,
   if (given.empty()) return nullptr;
   Scenario& scenario = *request.mutable_scenario();
   const auto by_name = [&](const std::string& name) { return registered(scenario, name); };
-  if (std::any_of(given.begin(), given.end(), is_policy_file)) {
-    for (const std::string& each : given) request.add_policy_outside_names(each);
+  if (std::any_of(given.begin(), given.end(), is_outside)) {
+    for (const std::string& each : given) {
+      const std::string program = program_of(each);
+      request.add_policy_outside_names(program.empty() ? each : program);
+    }
     PolicyHostOrder order;
     *order.mutable_scenario() = scenario;
     order.set_seed(scenario.run().seed());
-    return hosted(given, std::move(order), by_name);
+    return hosted(given, order, by_name);
   }
   std::vector<PolicySpec> specs;
   for (const std::string& name : given) specs.push_back(by_name(name));
@@ -139,8 +253,8 @@ std::unique_ptr<Policy> log_policies(const std::vector<std::string>& given,
     replay.set_policy(name);
     return policy_of(replay);
   };
-  if (std::any_of(given.begin(), given.end(), is_policy_file)) {
-    return hosted(given, std::move(order), by_name);
+  if (std::any_of(given.begin(), given.end(), is_outside)) {
+    return hosted(given, order, by_name);
   }
   Scenario scenario;
   for (const std::string& name : given) *scenario.add_policies() = by_name(name);
@@ -148,7 +262,7 @@ std::unique_ptr<Policy> log_policies(const std::vector<std::string>& given,
 }
 
 std::unique_ptr<Policy> job_policy(const JobReplay& replay, std::uint64_t seed) {
-  if (!is_policy_file(replay.policy())) return nullptr;
+  if (!is_outside(replay.policy())) return nullptr;
   LogHeader header;
   *header.mutable_replay() = replay;
   header.set_seed(seed);
@@ -156,7 +270,7 @@ std::unique_ptr<Policy> job_policy(const JobReplay& replay, std::uint64_t seed) 
 }
 
 void check_policy_name(const std::string& policy) {
-  if (is_policy_file(policy) || is_policy(policy)) return;
+  if (is_policy(policy) || is_outside(policy)) return;
   throw Error(ErrorKind::usage, no_such_policy(policy));
 }
 

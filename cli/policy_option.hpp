@@ -1,6 +1,7 @@
 // Option --policy: policies in place of those of a scenario, a log or a job trace. A policy is a
-// name of `orrery list policies`, or FILE.py[:Class], a class derived from orrery.Policy, which a
-// Python process beside the command serves. One thread.
+// name of `orrery list policies`; FILE.py[:Class], a class derived from orrery.Policy, which a
+// Python process beside the command serves; or a program built with the package OrreryPolicy, by
+// its path (with a slash) or its name in one of the folders for policies. One thread.
 #pragma once
 
 #include <cstdint>

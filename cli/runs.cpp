@@ -40,6 +40,7 @@ using nlohmann::ordered_json;
 
 constexpr std::chrono::seconds kCommandPatience{10};
 constexpr int kMostOrders = 10000;
+constexpr double kLongCallS = 1;  // shorter calls of policies are not shown
 
 /// Live run as its folder shows it.
 struct LiveRun {
@@ -84,8 +85,8 @@ std::vector<LiveRun> find_runs() {
        at.increment(failure)) {
     const std::string name = at->path().filename();
     if (!name.starts_with(live::kRunPrefix) || !is_run(at->path())) continue;
-    runs.push_back({name.substr(std::strlen(live::kRunPrefix)), at->path(),
-                    read_status(at->path())});
+    runs.push_back(
+        {name.substr(std::strlen(live::kRunPrefix)), at->path(), read_status(at->path())});
   }
   std::sort(runs.begin(), runs.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
   return runs;
@@ -109,13 +110,13 @@ LiveRun find_run(const std::string& name) {
   if (runs.empty()) known = " none";
   throw Error(ErrorKind::usage,
               fmt::format("expected a live run of this user, by its id or its scenario's name, got "
-                          "'{}'{}; there are:{}", name,
-                          fitting.size() > 1 ? ", which matches several" : "", known));
+                          "'{}'{}; there are:{}",
+                          name, fitting.size() > 1 ? ", which matches several" : "", known));
 }
 
 std::string saved(const LiveRun& run) {
-  const auto step = run.status.is_object() ? run.status.value("saved_step", ordered_json())
-                                           : ordered_json();
+  const auto step =
+      run.status.is_object() ? run.status.value("saved_step", ordered_json()) : ordered_json();
   return step.is_number() ? fmt::format("step {}", step.get<std::uint64_t>()) : "none";
 }
 
@@ -148,20 +149,24 @@ void print_status(const LiveRun& run) {
              run.number<std::uint64_t>("step"), run.number<std::uint64_t>("steps"),
              run.number<double>("elapsed_s"), run.number<double>("step_time_s"),
              run.number<double>("loss"));
-  fmt::print("  ranks lost {}, controllers lost {}, decisions {}, checkpoints {} ({} failed), "
-             "newest {}\n",
-             run.number<std::uint64_t>("losses"), run.number<std::uint64_t>("controller_restarts"),
-             run.number<std::uint64_t>("decisions"),
-             run.number<std::uint64_t>("checkpoints_written"),
-             run.number<std::uint64_t>("checkpoints_failed"), saved(run));
+  fmt::print(
+      "  ranks lost {}, controllers lost {}, decisions {}, checkpoints {} ({} failed), "
+      "newest {}\n",
+      run.number<std::uint64_t>("losses"), run.number<std::uint64_t>("controller_restarts"),
+      run.number<std::uint64_t>("decisions"), run.number<std::uint64_t>("checkpoints_written"),
+      run.number<std::uint64_t>("checkpoints_failed"), saved(run));
   if (!run.status.is_object()) return;
   if (const auto missing = run.number<std::uint64_t>("ranks_missing"); missing > 0) {
     fmt::print("  the job lacks {} rank{}\n", missing, missing == 1 ? "" : "s");
   }
+  if (const double waiting = run.number<double>("policy_waiting_s"); waiting >= kLongCallS) {
+    fmt::print("  {} has owed an answer for {:.1f} s{}\n", run.text("policy_asked"), waiting,
+               run.text("mode") == "shadow" ? "; the run does not wait for it" : "");
+  }
   for (const auto& rank : run.status.value("ranks", ordered_json::array())) {
-    fmt::print("  rank {:<4} {:<8} pid {:<8} step {}, micro-batch {}\n",
-               rank.value("rank", 0u), rank.value("state", "-"), rank.value("pid", 0),
-               rank.value("step", 0u), rank.value("micro_batches", 0u));
+    fmt::print("  rank {:<4} {:<8} pid {:<8} step {}, micro-batch {}\n", rank.value("rank", 0u),
+               rank.value("state", "-"), rank.value("pid", 0), rank.value("step", 0u),
+               rank.value("micro_batches", 0u));
   }
 }
 
@@ -197,8 +202,8 @@ int make_file(const std::string& path) {
 /// Writes an order into the run's folder under the next free number, completely or not at all.
 void leave_order(const LiveRun& run, const ordered_json& order) {
   for (int number = 1; number < kMostOrders; ++number) {
-    const std::string place = fmt::format("{}/{}{:06}{}", run.folder, live::kOrderPrefix, number,
-                                          live::kOrderSuffix);
+    const std::string place =
+        fmt::format("{}/{}{:06}{}", run.folder, live::kOrderPrefix, number, live::kOrderSuffix);
     const std::string fresh = place + ".new";
     const int file = make_file(fresh);
     if (file < 0 && errno == EEXIST) continue;
@@ -213,8 +218,9 @@ void leave_order(const LiveRun& run, const ordered_json& order) {
     if (left) return;
     if (errno != EEXIST) fail_to_leave(place);
   }
-  throw Error(ErrorKind::environment, "the run does not read its orders; is it stopped or "
-                                           "suspended?");
+  throw Error(ErrorKind::environment,
+              "the run does not read its orders; is it stopped or "
+              "suspended?");
 }
 
 /// Sends `policy.parameter=value`, as in the scenario. Refuses a text that cannot be a parameter of
@@ -224,7 +230,8 @@ int set_parameter(const std::string& name, const std::string& setting) {
   if (dot == std::string::npos || equals == std::string::npos || dot > equals) {
     throw Error(ErrorKind::usage,
                 fmt::format("expected POLICY.PARAMETER=VALUE, such as recover.how=shrink, got "
-                            "'{}'", setting));
+                            "'{}'",
+                            setting));
   }
   const std::string policy = setting.substr(0, dot);
   const std::string parameter = setting.substr(dot + 1, equals - dot - 1);
@@ -407,13 +414,15 @@ void add_runs(CLI::App& app, Action& chosen) {
     chosen = [looked] { return show_status(looked->run, looked->json, looked->watch); };
   });
 
-  CLI::App* follow = app.add_subcommand(
-      "attach", "show losses, recoveries, decisions and checkpoints of a live run; type "
-                "`approve` or `refuse` to answer its policies");
+  CLI::App* follow =
+      app.add_subcommand("attach",
+                         "show losses, recoveries, decisions and checkpoints of a live run; type "
+                         "`approve` or `refuse` to answer its policies");
   const auto followed = options_of(*follow, false);
   follow->add_flag("--json", followed->how.json, "print a line of JSON for each event");
-  follow->add_option("--exec", followed->how.command,
-                     "run this for each event, with the event as JSON for its last argument")
+  follow
+      ->add_option("--exec", followed->how.command,
+                   "run this for each event, with the event as JSON for its last argument")
       ->type_name("COMMAND");
   add_examples(*follow, {"orrery attach a1B2c3", "orrery attach a1B2c3 --exec ./page-me.sh"});
   follow->callback([followed, &chosen] {
@@ -431,12 +440,12 @@ void add_runs(CLI::App& app, Action& chosen) {
 
   CLI::App* end = app.add_subcommand("stop", "end a live run after the current step");
   const auto ended = options_of(*end, true);
-  end->add_flag("--checkpoint", ended->checkpoint, "with a checkpoint, if the run keeps "
-                                                   "checkpoints");
+  end->add_flag("--checkpoint", ended->checkpoint,
+                "with a checkpoint, if the run keeps "
+                "checkpoints");
   add_examples(*end, {"orrery stop a1B2c3 --checkpoint"});
-  end->callback([ended, &chosen] {
-    chosen = [ended] { return stop(ended->run, ended->checkpoint); };
-  });
+  end->callback(
+      [ended, &chosen] { chosen = [ended] { return stop(ended->run, ended->checkpoint); }; });
 }
 
 }  // namespace orrery::cli

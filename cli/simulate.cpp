@@ -24,7 +24,7 @@ struct SimulateOptions : RunOptions {
   std::string machine;
   OperatorOptions operation;
   FuturesOptions futures;
-  std::string from;  ///< LOG[@TIME], or empty
+  std::string from;                   ///< LOG[@TIME], or empty
   std::vector<std::string> policies;  ///< values of --policy
 
   LoadedScenario load_from(const std::optional<FromLog>& log) const {
@@ -70,8 +70,9 @@ int simulate(const SimulateOptions& options) {
 void add_simulate(CLI::App& app, Action& chosen) {
   const auto options = std::make_shared<SimulateOptions>();
   CLI::App* command = app.add_subcommand("simulate", "run a scenario in the simulator");
-  command->add_option("FILE", options->file, "scenario (YAML); with --from the default is the "
-                                             "log's");
+  command->add_option("FILE", options->file,
+                      "scenario (YAML); with --from the default is the "
+                      "log's");
   options->add_json(*command);
   options->add_seed(*command);
   add_policy_option(*command, options->policies);
@@ -88,7 +89,7 @@ void add_simulate(CLI::App& app, Action& chosen) {
       ->add_option("--timeline", options->timeline,
                    "write a Perfetto trace (protobuf) for https://ui.perfetto.dev")
       ->type_name("OUT.pftrace");
-  options->operation.add(*command, "stop");
+  options->operation.add(*command, "stop", 0);
   command
       ->add_option("--from", options->from,
                    "continue from a log of --record, up to an instant of it")

@@ -173,15 +173,29 @@ Assignment LiveBackend::assignment() const {
 
 // ---- observations and decisions ----
 
-std::optional<Observation> LiveBackend::next() {
-  if (replay_.has_more()) return replay();
+bool LiveBackend::advance_run() {
+  if (replay_.has_more()) return true;
   if (replay_.end_replay()) resume_run();
   begin_journal_anew();
-  if (stage_ == Stage::idle) return submit_job();
+  if (stage_ == Stage::idle) return true;
   if (stage_ == Stage::waiting_for_start) start_training();
-  while (is_training() && !observations_.has_pending()) wait_for_something();
+  if (is_training() && !observations_.has_pending()) wait_for_something();
+  return !is_training() || observations_.has_pending();
+}
+
+std::optional<Observation> LiveBackend::next() {
+  while (!advance_run()) {}
+  if (replay_.has_more()) return replay();
+  if (stage_ == Stage::idle) return submit_job();
   if (observations_.has_pending()) return observe();
   return finish_run();
+}
+
+bool LiveBackend::attend_operator() {
+  if (const auto order = supervision_.take_stop()) driver_->stop(*order);
+  if (const auto order = desk_.find_stop_order()) driver_->stop(*order);
+  if (desk_.is_due()) desk_.publish_status(status());
+  return driver_->is_stopping();
 }
 
 Observation LiveBackend::submit_job() {
@@ -238,6 +252,12 @@ void LiveBackend::apply(const DecisionList& decisions) {
     return;
   }
   observations_.mark_answered();
+  if (!decisions.given_up().empty()) {
+    JournalRecord record;
+    record.set_given_up(decisions.given_up());
+    journal_.append_record(record);
+    desk_.add_warning(clock_.now(), decisions.given_up());
+  }
   driver_->accept_decisions(decisions, is_training());
 }
 
@@ -284,6 +304,11 @@ RunStatus LiveBackend::status() const {
   status.checkpoints_written = checkpoints_.written();
   status.checkpoints_failed = checkpoints_.failed_count();
   status.keeps_checkpoints = checkpoints_.is_enabled();
+  if (policy_meter_ != nullptr) {
+    status.policy_time_s = policy_meter_->total_s();
+    status.policy_waiting_s = policy_meter_->waiting_s();
+    if (status.policy_waiting_s) status.policy_asked = policy_meter_->name();
+  }
   desk_.fill(status);
   if (driver_) driver_->fill(status);
   return status;

@@ -54,6 +54,11 @@ class LiveBackend : public RunBackend {
   /// StepDriver::await_events() and finish_run(), and an environment Error if paced ranks kept too
   /// many cores of this machine busy.
   std::optional<Observation> next() override;
+  bool has_own_pace() const override { return true; }
+  bool advance_run() override;
+  bool attend_operator() override;
+  void watch_policies(const PolicyMeter& meter) override { policy_meter_ = &meter; }
+  std::string given_up() override;
   /// Carries out the decisions through the step driver, and stores whether the policies need no
   /// ticks. During the replay only stores the decisions and schedules the wake-ups: an earlier
   /// controller has carried them out.
@@ -128,6 +133,7 @@ class LiveBackend : public RunBackend {
   Stage stage_ = Stage::idle;
   Needs needs_;
   bool halted_ = false;  ///< Newest answer of halted().
+  const PolicyMeter* policy_meter_ = nullptr;
   Memory memory_;
   std::unique_ptr<StepDriver> driver_;  ///< Step driver; null before begin().
 };

@@ -64,7 +64,7 @@ void LiveBackend::restore_state() {
   halted_ = then.halted();
   ensure(memory_.load != nullptr,
          "expected a backend that can restore policies for the journal's snapshot");
-  memory_.load(then.memory());
+  memory_.load(then.memory(), replay_.world());
 }
 
 Observation LiveBackend::replay() {
@@ -92,6 +92,10 @@ void LiveBackend::resume_run() {
   clock_.start_running();
   ticks_.begin(needs_.tick, clock_.now());
   driver_->resume_work(replay_.unseen_steps(), replay_.take_open());
+}
+
+std::string LiveBackend::given_up() {
+  return replay_.is_replaying() ? replay_.given_up() : std::string();
 }
 
 bool LiveBackend::is_halted(bool now) {

@@ -110,6 +110,8 @@ class StepDriver : public Carrier {
   /// Sets the instant from which begin_next_step() renews all connections, once, before the next
   /// step. A later call replaces the instant; kNever: no renewal, as at the start.
   void renew_connections_at(Nanos instant) { renew_connections_at_ = instant; }
+  /// Returns true if stop() has been called.
+  bool is_stopping() const { return end_.is_stopping(); }
   /// Returns true if no further step will be trained: the run is complete or ended early. False
   /// after the replay of a complete run.
   bool is_over() const { return over_; }

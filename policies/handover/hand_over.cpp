@@ -49,6 +49,7 @@ void HandOver::apply(const DecisionList& decisions) {
   decided_ = decisions.next();
   passed_.clear();
   for (const Nanos at : decisions.wake_times()) passed_.wake(at);
+  passed_.give_up(decisions.given_up());
   const bool stopped = rules_.stopped && rules_.stopped();
   if (stopped) close_questions(std::nullopt, "the kill switch is on", stopped_);
   if (ended_) close_questions(std::nullopt, kOver, refused_count_);
@@ -85,9 +86,9 @@ void HandOver::judge_decision(const Decision& decision) {
 void HandOver::pass_on(Decision decision) {
   while (!passed_at_.empty() && passed_at_.front() <= seen_->now - kHour) passed_at_.pop_front();
   if (rules_.per_hour > 0 && passed_at_.size() >= rules_.per_hour) {
-    return refuse_decision(decision.id,
-                  fmt::format("the limit of {} decisions an hour is reached", rules_.per_hour),
-                  over_limit_);
+    return refuse_decision(
+        decision.id, fmt::format("the limit of {} decisions an hour is reached", rules_.per_hour),
+        over_limit_);
   }
   passed_at_.push_back(seen_->now);
   ++passed_on_;
@@ -114,8 +115,8 @@ void HandOver::take_verdicts() {
       continue;
     }
     const JobInfo* job = seen_->jobs.find(job_of(decision.what));
-    const bool begun = job != nullptr && question.mapped().asked < seen_->now &&
-                       decision.at_step <= job->step;
+    const bool begun =
+        job != nullptr && question.mapped().asked < seen_->now && decision.at_step <= job->step;
     if (begun) decision.at_step = 0;
     pass_on(std::move(decision));
   }

@@ -12,8 +12,9 @@ namespace {
 LogHeader scenario_header(LogReader& log) {
   LogHeader header = read_header(log);
   if (!header.has_scenario()) {
-    log.refuse_last("is the log of a job-level replay: only the log of a scenario can be "
-                    "continued");
+    log.refuse_last(
+        "is the log of a job-level replay: only the log of a scenario can be "
+        "continued");
   }
   return header;
 }
@@ -46,6 +47,11 @@ std::optional<Observation> Past::next() {
     return {};
   }
   try {
+    if (!record_.call().given_up().empty()) {
+      throw Error(ErrorKind::bad_input,
+                  "expected policies that answered every call, found a call in which the run gave "
+                  "them up; continue from an earlier instant (--from LOG@TIME)");
+    }
     samples_.clear();
     for (const SamplesRead& read : record_.call().read()) samples_.add(read);
     const Observation seen = reader_.read(record_.call().observation(), samples_);
@@ -86,8 +92,10 @@ void Past::check_decisions(const DecisionList& decisions) {
   };
   if (compares_ && !std::equal(recorded.begin(), recorded.end(), decisions.items().begin(),
                                decisions.items().end(), same)) {
-    log_.refuse_last(fmt::format("the policies' decisions at {} s differ from the recorded ones: "
-                                 "`orrery replay` shows the difference", to_seconds(now_)));
+    log_.refuse_last(
+        fmt::format("the policies' decisions at {} s differ from the recorded ones: "
+                    "`orrery replay` shows the difference",
+                    to_seconds(now_)));
   }
   for (Decision& decision : recorded) {
     reader_.world().announce_decision(decision);

@@ -36,7 +36,8 @@ class Past {
 
   /// Returns the next observation, valid until the next call, and takes its events into the state;
   /// nothing after the last observation up to until(), also if the log has no footer, and at every
-  /// later call. Throws bad_input for a damaged or impossible record, or a log cut within a record.
+  /// later call. Throws bad_input for a damaged or impossible record, a log cut within a record, or
+  /// a call in which the run gave up its policies.
   std::optional<Observation> next();
   /// Takes the recorded decisions and wake-up times on the last observation into the state and
   /// announces these decisions to world(); `decisions` are only compared. Call once after each

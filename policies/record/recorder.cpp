@@ -242,6 +242,7 @@ void Recorder::apply(const DecisionList& decisions) {
     for (const Note& note : decisions.notes()) encode(note, *call.add_notes());
     call.set_state_digest(digest());
     call.set_at_rest(decisions.is_resting());
+    call.set_given_up(decisions.given_up());
     write(*call_);
   }
   inner_.apply(decisions);
@@ -262,9 +263,7 @@ void Recorder::write(const LogRecord& record) {
   if (!active_) return;
   const std::string bytes = record.SerializeAsString();
   log_hash_.update(bytes);
-  with_file([&bytes](LogFile& file) {
-    file.append_bytes(varint(bytes.size()) + bytes);
-  });
+  with_file([&bytes](LogFile& file) { file.append_bytes(varint(bytes.size()) + bytes); });
   written_ += varint(bytes.size()).size() + bytes.size();
 }
 

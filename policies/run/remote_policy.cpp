@@ -3,11 +3,13 @@
 #include <poll.h>
 
 #include <chrono>
+#include <csignal>
 #include <exception>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "policies/run/policy_program.hpp"
 #include "policies/run/registry.hpp"
 #include "policies/run/worker.hpp"
 #include "policies/seam/drive.hpp"
@@ -19,7 +21,7 @@ namespace {
 constexpr int kPollMs = 100;
 constexpr std::chrono::milliseconds kEndGrace{1000};
 constexpr int kNoPackage = 64, kNoProgram = 127;  // exit codes of a host that cannot work
-constexpr int kPatientPolls = 25;  // a run that is interrupted still asks
+constexpr int kPatientPolls = 25;                 // a run that is interrupted still asks
 
 /// Telemetry that the process of the run sends on request, each part once for each call.
 class FetchedSamples : public SamplesBook {
@@ -50,6 +52,8 @@ void RemotePolicy::observe(Context& context, const Observation& seen, DecisionLi
   encode(seen, *question.mutable_seen());
   question.set_next_decision(decisions.next());
   channel_.send_message(message_);
+  question.clear_others();
+  own_begin_ = decisions.next();
   for (answer_ = channel_.receive_answer(); answer_.has_wish();
        answer_ = channel_.receive_answer()) {
     WorkerMessage samples;
@@ -71,6 +75,14 @@ void RemotePolicy::observe(Context& context, const Observation& seen, DecisionLi
     decisions.add_note(std::move(note.key), std::move(note.value));
   }
   if (answer_.at_rest()) decisions.rest();
+  own_end_ = decisions.next();
+}
+
+void RemotePolicy::announce_others(const DecisionList& all) {
+  for (const Decision& decision : all.items()) {
+    if (decision.id >= own_begin_ && decision.id < own_end_) continue;
+    encode(decision, *message_.mutable_ask()->add_others());
+  }
 }
 
 PolicyAnswerer::PolicyAnswerer(Policy& policy, Cluster cluster, std::uint64_t seed)
@@ -95,6 +107,9 @@ PolicyAnswer PolicyAnswerer::answer_question(
   if (asked.has_offered()) {
     const Needs offered = decode(asked.offered());
     context_.backend = {offered.actions, offered.settings};
+  }
+  for (const DecisionRecord& other : asked.others()) {
+    reader_.world().announce_decision(decode(other));
   }
   FetchedSamples samples(fetch);
   const Observation seen = reader_.read(asked.seen(), samples);
@@ -148,10 +163,14 @@ void throw_failure(const Failure& failure) {
 class HostPolicy::Host : public PolicyChannel {
  public:
   Host(const Program& program, const PolicyHostOrder& order,
-       const std::function<bool()>& interrupted)
-      : child_(program.path, program.arguments), interrupted_(interrupted), policy_(*this) {
+       const std::function<bool()>& interrupted, const std::function<bool()>& withdrawn)
+      : child_(program.path, program.arguments),
+        interrupted_(interrupted),
+        withdrawn_(withdrawn),
+        policy_(*this) {
     write_message(child_.channel(), order.SerializeAsString());  // a dead host is reported below
-    const PolicyAnswer first = first_answer(program.absence);
+    const PolicyAnswer first = first_answer(program);
+    if (!program.name.empty()) check_api(program.name, first);
     if (first.has_raised()) throw_failure(first.raised());
     policy_.set_needs(first.needs());
   }
@@ -171,6 +190,10 @@ class HostPolicy::Host : public PolicyChannel {
     pollfd channel{child_.channel(), POLLIN, 0};
     for (int polls = 0; ::poll(&channel, 1, kPollMs) <= 0;) {
       if (interrupted_ && interrupted_() && ++polls > kPatientPolls) throw Interrupted();
+      if (withdrawn_ && withdrawn_()) {
+        child_.signal(SIGKILL);
+        throw AnswerWithdrawn();
+      }
     }
     const auto bytes = read_message(child_.channel());
     if (!bytes) report_end();
@@ -182,14 +205,33 @@ class HostPolicy::Host : public PolicyChannel {
 
  private:
   /// Returns the needs, or the reason why the policies could not be made.
-  PolicyAnswer first_answer(const std::string& absence) {
+  PolicyAnswer first_answer(const Program& program) {
     try {
       return receive_answer();
+    } catch (const Interrupted&) {
+      throw;
     } catch (const Error&) {
-      const int code = child_.wait().code;
-      if (code == kNoPackage || code == kNoProgram) throw Error(ErrorKind::environment, absence);
+      const ExitStatus status = child_.wait();
+      if (!program.name.empty()) {
+        throw Error(ErrorKind::bad_input,
+                    fmt::format("{}: expected a policy, which is a program built with the CMake "
+                                "package OrreryPolicy, found a program that ended: {}",
+                                program.name, status.description()));
+      }
+      if (status.code == kNoPackage || status.code == kNoProgram) {
+        throw Error(ErrorKind::environment, program.absence);
+      }
       throw;
     }
+  }
+  static void check_api(const std::string& name, const PolicyAnswer& first) {
+    if (first.has_api() && first.api() == kPolicyApi) return;
+    const std::string found =
+        first.has_api() ? fmt::format("version {}", first.api()) : std::string("no version");
+    throw Error(ErrorKind::bad_input,
+                fmt::format("{}: expected a policy of API version {}, found {}; build the policy "
+                            "again with the CMake package OrreryPolicy of this orrery",
+                            name, kPolicyApi, found));
   }
   [[noreturn]] void report_end() {
     throw Error(ErrorKind::environment,
@@ -198,6 +240,7 @@ class HostPolicy::Host : public PolicyChannel {
 
   ChildProcess child_;
   const std::function<bool()>& interrupted_;
+  const std::function<bool()>& withdrawn_;
   RemotePolicy policy_;
 };
 
@@ -213,15 +256,17 @@ Needs HostPolicy::needs() const {
 }
 void HostPolicy::start(Context&, const Cluster&, const google::protobuf::Message*) {
   host_.reset();
-  host_ = std::make_unique<Host>(program_, order_, interrupted_);
+  host_ = std::make_unique<Host>(program_, order_, interrupted_, withdrawn_);
 }
 void HostPolicy::observe(Context& context, const Observation& seen, DecisionList& decisions) {
   host_->policy().observe(context, seen, decisions);
 }
+void HostPolicy::announce_others(const DecisionList& all) { host_->policy().announce_others(all); }
 void HostPolicy::save(Archive& archive) const { host_->policy().save(archive); }
 
 void serve_policy(const std::function<std::unique_ptr<Policy>(const PolicyHostOrder&)>& make_policy,
-                  const std::function<Failure(const std::exception&)>& failure_of) {
+                  const std::function<Failure(const std::exception&)>& failure_of,
+                  std::optional<std::uint32_t> api) {
   const auto send = [](const PolicyAnswer& answer) {
     return write_message(kChildDescriptor, answer.SerializeAsString());
   };
@@ -248,6 +293,7 @@ void serve_policy(const std::function<std::unique_ptr<Policy>(const PolicyHostOr
     const std::unique_ptr<Policy> policy = make_policy(order);
     PolicyAnswerer answerer(*policy, cluster_of(order), order.seed());
     *answer.mutable_needs() = answerer.needs();
+    if (api) answer.set_api(*api);
     while (send(answer)) {
       const auto message = receive();
       if (!message) return;
@@ -256,6 +302,7 @@ void serve_policy(const std::function<std::unique_ptr<Policy>(const PolicyHostOr
   } catch (const std::exception& error) {
     answer.Clear();
     *answer.mutable_raised() = failure_of(error);
+    if (api) answer.set_api(*api);
     send(answer);
   }
 }

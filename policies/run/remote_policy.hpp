@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/error.hpp"
@@ -51,9 +52,14 @@ class RemotePolicy : public Policy {
   /// Writes the state of the newest answer; empty before the first. load() does nothing.
   void save(Archive& archive) const override { archive = answer_.state(); }
 
+  /// Sends the decisions of `all`, those on the newest observation, that other policies made with
+  /// the next question: their outcomes are events of the other process too.
+  void announce_others(const DecisionList& all);
+
  private:
   PolicyChannel& channel_;
   Needs needs_;
+  DecisionId own_begin_ = 0, own_end_ = 0;  ///< ids of the newest own decisions
   WorkerMessage message_;
   PolicyAnswer answer_;
 };
@@ -93,15 +99,33 @@ Failure failure_record(const Error& error);
 /// of the record's kind; an unknown kind counts as internal.
 [[noreturn]] void throw_failure(const Failure& failure);
 
+/// Error of a call to which the run needs no answer any more.
+class AnswerWithdrawn : public Error {
+ public:
+  AnswerWithdrawn() : Error(ErrorKind::environment, "the run does not wait for the policy") {}
+};
+
+/// Policy that waits for the answers of another process.
+class WaitingPolicy : public Policy {
+ public:
+  /// Sets the function that returns true once the run does not wait for the answer any more; polled
+  /// about ten times a second while the policy decides. observe() then ends the process and throws
+  /// AnswerWithdrawn.
+  virtual void on_wait(std::function<bool()> withdrawn) = 0;
+};
+
 /// Policy in a policy host, a child process that this object starts. start() starts the process, so
 /// that each run has new policies.
-class HostPolicy : public Policy {
+class HostPolicy : public WaitingPolicy {
  public:
   /// Program of a policy host.
   struct Program {
     std::string path;
     std::vector<std::string> arguments;
     std::string absence;  ///< message for a machine that lacks a part of the program
+    /// name of a policy program in messages; its API version must be kPolicyApi. Empty: a Python
+    /// host of this version of Orrery.
+    std::string name = {};
   };
   /// `interrupted`: polled about ten times a second while the policy decides; the wait ends 2.5 s
   /// after the first true, so that a run has time to end in order.
@@ -121,20 +145,26 @@ class HostPolicy : public Policy {
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
   /// Writes the state as RemotePolicy::save(). Call after start().
   void save(Archive& archive) const override;
+  void on_wait(std::function<bool()> withdrawn) override { withdrawn_ = std::move(withdrawn); }
+  /// See RemotePolicy::announce_others(). Call after each observe() if other policies decide too.
+  void announce_others(const DecisionList& all);
 
  private:
   class Host;
   const Program program_;
   const PolicyHostOrder order_;
   const std::function<bool()> interrupted_;
+  std::function<bool()> withdrawn_;
   std::unique_ptr<Host> host_;
 };
 
 /// Serves one policy on kChildDescriptor until the process that asks is gone; body of a policy
 /// host. `make_policy` returns the policy of the order. An exception of `make_policy` or of the
 /// policy ends the service and is sent to the asker as the record that `failure_of` returns; no
-/// std::exception leaves this function.
+/// std::exception leaves this function. `api`: API version of a policy program, for the asker;
+/// nothing: a host of this version of Orrery.
 void serve_policy(const std::function<std::unique_ptr<Policy>(const PolicyHostOrder&)>& make_policy,
-                  const std::function<Failure(const std::exception&)>& failure_of);
+                  const std::function<Failure(const std::exception&)>& failure_of,
+                  std::optional<std::uint32_t> api = {});
 
 }  // namespace orrery

@@ -130,6 +130,8 @@ class LogBackend : public Backend {
   }
 
   bool policy_decides() const { return policy_decides_; }
+  /// Returns the reason for which the recorded run gave up its policies in the current call.
+  const std::string& given_up() const { return record_.call().given_up(); }
   void differs(const std::string& how) {
     difference_ = fmt::format("call {} at {} s: {}", calls_,
                               to_seconds(record_.call().observation().now()), how);
@@ -230,7 +232,8 @@ std::string command_of(const std::string& path, const LogHeader& header) {
   if (header.has_replay() && names.empty()) names.push_back(header.replay().policy());
   bool complete = !names.empty();
   for (const std::string& name : names) {
-    const bool known = is_policy_file(name) || is_policy(name);
+    const bool is_program = name.find('/') != std::string::npos;
+    const bool known = is_program || is_policy_file(name) || is_policy(name);
     complete = complete && known;
     command += fmt::format(" --policy {}{}", known ? "" : "FILE.py:", name);
   }
@@ -269,9 +272,9 @@ class OutsidePolicy : public Policy {
 
 ReplayResult replay(LogReader& log, const LogHeader& header, Policy& stack) {
   const Cluster cluster = cluster_of(log, header);
-  FallbackPolicy guarded(stack);
-  Policy& policy = header.fall_back() ? guarded : stack;
+  FallbackPolicy policy(stack, header.fall_back());
   LogBackend backend(log, header, policy, cluster);
+  policy.on_replay([&backend] { return backend.given_up(); });
   Rng rng = policy_rng(header.seed());
   Context context{rng, {}};
   try {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <deque>
 #include <exception>
 #include <optional>
 #include <utility>
@@ -43,6 +44,23 @@ class Session {
     if (!write_message(child_.channel(), request.SerializeAsString())) throw died();
   }
 
+  /// Returns true if the run has given up its policy, or is over. Blocks for no message; messages
+  /// of the run are kept for run().
+  bool is_withdrawn() {
+    pollfd channel{child_.channel(), POLLIN, 0};
+    while (!withdrawn_ && kept_.empty() && ::poll(&channel, 1, 0) > 0) {
+      WorkerMessage message = read_one();
+      if (message.has_withdrawn()) {
+        withdrawn_ = true;
+      } else if (message.has_progress()) {
+        if (progress_) progress_(message.progress());
+      } else {
+        kept_.push_back(std::move(message));
+      }
+    }
+    return withdrawn_ || !kept_.empty();
+  }
+
   Report run() {
     const auto began = std::chrono::steady_clock::now();
     while (true) {
@@ -72,7 +90,15 @@ class Session {
     do {
       if (interrupted_ && interrupted_()) throw Interrupted();
       if (operator_ != nullptr) pass_on_what_the_operator_says();
-    } while (::poll(&channel, 1, kPollMs) <= 0);
+    } while (kept_.empty() && ::poll(&channel, 1, kPollMs) <= 0);
+    if (kept_.empty()) return read_one();
+    WorkerMessage message = std::move(kept_.front());
+    kept_.pop_front();
+    return message;
+  }
+
+  /// Blocks until the next message.
+  WorkerMessage read_one() {
     WorkerMessage message;
     std::optional<std::string> bytes;
     try {
@@ -106,10 +132,20 @@ class Session {
     PolicyAnswer asks;
     *asks.mutable_wish() = wish;
     if (!write_message(child_.channel(), asks.SerializeAsString())) throw died();
-    WorkerMessage message = next_message();
-    if (message.has_failure()) throw_failure(message.failure());
-    ensure(message.has_read(), "a wish for telemetry is answered with it");
-    return std::move(*message.mutable_read());
+    while (true) {
+      WorkerMessage message = next_message();
+      if (message.has_read()) return std::move(*message.mutable_read());
+      if (message.has_progress()) {
+        if (progress_) progress_(message.progress());
+        continue;
+      }
+      if (message.has_withdrawn()) {
+        withdrawn_ = true;
+      } else {
+        kept_.push_back(std::move(message));
+      }
+      throw AnswerWithdrawn();
+    }
   }
 
   void answer(const PolicyQuestion& asked) {
@@ -121,10 +157,13 @@ class Session {
       answer = answerer_->answer_question(asked, fetched);
     } catch (const Interrupted&) {
       throw;
+    } catch (const AnswerWithdrawn&) {
+      return;
     } catch (const std::exception& error) {
       if (!falls_back_) thrown = std::current_exception();
       answer.set_failure(policy_failure(error));
     }
+    if (is_withdrawn()) return;  // the policy has answered or failed too late
     const bool sent = write_message(child_.channel(), answer.SerializeAsString());
     if (thrown != nullptr) {
       child_.wait_for(kEndGrace);  // the worker cleans up first
@@ -163,7 +202,8 @@ class Session {
   const std::function<bool()>& interrupted_;
   Operator* operator_;
   const FutureSink& futures_;
-  bool halted_ = false;
+  bool halted_ = false, withdrawn_ = false;
+  std::deque<WorkerMessage> kept_;  ///< messages that came while the policy decided
 };
 
 using ChildStarter = std::function<ChildProcess()>;
@@ -181,9 +221,12 @@ Report run_in_child(const std::string& program, const ChildStarter& start,
     *whole.mutable_policy_outside_needs() = answerer->needs();
   }
   try {
-    Report report = Session(program, start(), whole, answerer ? &*answerer : nullptr, progress,
-                            interrupted, operated, futures)
-                        .run();
+    Session session(program, start(), whole, answerer ? &*answerer : nullptr, progress, interrupted,
+                    operated, futures);
+    if (auto* hosted = dynamic_cast<WaitingPolicy*>(policy); hosted != nullptr) {
+      hosted->on_wait([&session] { return session.is_withdrawn(); });
+    }
+    Report report = session.run();
     if (operated == nullptr) return report;
     for (std::string& warning : operated->end_run()) report.add_warnings(std::move(warning));
     return report;
@@ -212,8 +255,7 @@ Report run_in_worker(ForkServer& server, const RunRequest& request, Policy* poli
 }
 
 FuturesReport run_futures(const std::string& program, const RunRequest& request,
-                          const ProgressSink& progress,
-                          const std::function<bool()>& interrupted) {
+                          const ProgressSink& progress, const std::function<bool()>& interrupted) {
   FuturesReport all;
   const FuturesOrder& order = request.futures();
   all.set_at(order.at());

@@ -13,15 +13,18 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/process.hpp"
 #include "policies/handover/fallback.hpp"
 #include "policies/handover/hand_over.hpp"
 #include "policies/record/encoding.hpp"
 #include "policies/record/recorder.hpp"
+#include "policies/run/detached_backend.hpp"
 #include "policies/run/futures.hpp"
 #include "policies/run/registry.hpp"
 #include "policies/run/remote_policy.hpp"
+#include "policies/run/threaded_policy.hpp"
 #include "policies/seam/byte_archive.hpp"
 #include "policies/seam/drive.hpp"
 #include "topologies/builder.hpp"
@@ -44,21 +47,37 @@ void send(const WorkerMessage& message) {
 /// Channel to the policy in the client's process.
 class ClientChannel : public PolicyChannel {
  public:
+  explicit ClientChannel(PolicyMeter& meter) : meter_(meter) {}
+
   void send_message(const WorkerMessage& message) override { send(message); }
   PolicyAnswer receive_answer() override {
+    try {
+      meter_.await_answer([](int wait_ms) {
+        pollfd channel{kChildDescriptor, POLLIN, 0};
+        return poll(&channel, 1, wait_ms) == 1;
+      });
+    } catch (const PolicyGivenUp&) {
+      WorkerMessage message;
+      message.set_withdrawn(true);
+      write_message(kChildDescriptor, message.SerializeAsString());
+      throw;
+    }
     const auto bytes = read_message(kChildDescriptor);
     if (!bytes) throw Error(ErrorKind::environment, "the process of the policy is gone");
     PolicyAnswer answer;
     ensure(answer.ParseFromString(*bytes), "the policy's answer is a PolicyAnswer");
     return answer;
   }
+
+ private:
+  PolicyMeter& meter_;
 };
 
 /// Policy in the client's process.
 class ClientPolicy : private ClientChannel, public RemotePolicy {
  public:
-  explicit ClientPolicy(const NeedsRecord& needs)
-      : RemotePolicy(static_cast<ClientChannel&>(*this)) {
+  ClientPolicy(const NeedsRecord& needs, PolicyMeter& meter)
+      : ClientChannel(meter), RemotePolicy(static_cast<ClientChannel&>(*this)) {
     set_needs(needs);
   }
 };
@@ -112,20 +131,18 @@ volatile std::sig_atomic_t halt_seen = 0;
 std::function<bool()> kill_switch(const std::string& file) {
   return [file] {
     std::error_code unknown;
-    return halt_seen != 0 ||
-           (!file.empty() && std::filesystem::status(file, unknown).type() !=
-                                 std::filesystem::file_type::not_found);
+    return halt_seen != 0 || (!file.empty() && std::filesystem::status(file, unknown).type() !=
+                                                   std::filesystem::file_type::not_found);
   };
 }
 
-HandOverRules rules_of(const RunRequest& request, Approver& approver, RunBackend& backend) {
+HandOverRules rules_of(const RunRequest& request, Approver& approver,
+                       std::function<bool()> stopped) {
   const HandOverOrder& order = request.hand_over();
   HandOverRules rules{.mode = hand_over_mode(request.mode()),
                       .per_hour = order.decisions_per_hour(),
                       .approver = &approver,
-                      .stopped = [&backend, on = kill_switch(order.kill_switch())] {
-                        return backend.is_halted(on());
-                      }};
+                      .stopped = std::move(stopped)};
   if (order.patience() > 0) rules.patience = order.patience();
   if (rules.mode == HandOverMode::approve && request.policy_outside()) {
     throw Error(ErrorKind::usage, "decisions of a policy outside the run cannot be approved");
@@ -133,11 +150,12 @@ HandOverRules rules_of(const RunRequest& request, Approver& approver, RunBackend
   return rules;
 }
 
-std::unique_ptr<PolicyStack> remote_stack(const RunRequest& request) {
+std::unique_ptr<PolicyStack> remote_stack(const RunRequest& request, PolicyMeter& meter) {
   std::vector<PolicyStack::Member> members;
-  members.push_back({.name = "outside",
-                     .policy = std::make_unique<ClientPolicy>(request.policy_outside_needs()),
-                     .parameters = nullptr});
+  members.push_back(
+      {.name = "outside",
+       .policy = std::make_unique<ClientPolicy>(request.policy_outside_needs(), meter),
+       .parameters = nullptr});
   return std::make_unique<PolicyStack>(std::move(members));
 }
 
@@ -213,8 +231,7 @@ void check_past(const RunRequest& request, const LogHeader& header) {
   };
   const Scenario& now = request.scenario();
   const Scenario& then = header.scenario();
-  if (differs(now.cluster(), then.cluster()) ||
-      differs(now.job().layout(), then.job().layout()) ||
+  if (differs(now.cluster(), then.cluster()) || differs(now.job().layout(), then.job().layout()) ||
       now.job().global_batch() != then.job().global_batch()) {
     throw Error(ErrorKind::bad_input,
                 "expected the cluster, job.layout and job.global_batch that the log was recorded "
@@ -250,8 +267,9 @@ std::unique_ptr<Past> past_of(const RunRequest& request, const Cluster& cluster)
 
 /// Returns the policies of the first call: those of the log if the run continues from a log, but
 /// `static` if the log's policies decided in another process.
-std::unique_ptr<PolicyStack> first_stack(const RunRequest& request, const Past* past) {
-  if (request.policy_outside()) return remote_stack(request);
+std::unique_ptr<PolicyStack> first_stack(const RunRequest& request, const Past* past,
+                                         PolicyMeter& meter) {
+  if (request.policy_outside()) return remote_stack(request, meter);
   if (past == nullptr) return make_stack(request.scenario(), SourceMap{});
   Scenario then = past->header().scenario();
   if (past->header().policy_outside()) then.clear_policies();
@@ -289,39 +307,125 @@ RunBackend::Continuation go_on(const Future& future, const Scenario& scenario, S
   return {.seed = future.seed(scenario.run().seed()), .ask = future.has_difference()};
 }
 
+/// Policies of a run, from the inside out: the stack, its thread if the run has its own pace, the
+/// decorator that replaces policies that fail, the decorator of futures, the meter.
+class RunPolicies {
+ public:
+  RunPolicies(const RunRequest& request, const Past* past)
+      : stack_(first_stack(request, past, meter_)) {}
+
+  /// Connects the policies with the backend of their run; call once.
+  void connect(const RunRequest& request, RunBackend& backend,
+               const std::shared_ptr<const Cluster>& cluster) {
+    if (backend.has_own_pace() && !request.policy_outside()) {
+      threaded_.emplace(stack_, cluster, meter_);
+    }
+    guarded_.emplace(threaded_ ? static_cast<Policy&>(*threaded_) : *stack_,
+                     request.hand_over().fall_back());
+    succession_.emplace(*guarded_, *stack_);
+    succession_->on_needs([&backend](const Needs& needs) { backend.begin(needs); });
+    metered_.emplace(*succession_, meter_);
+    const bool shadow = hand_over_mode(request.mode()) == HandOverMode::shadow;
+    if (backend.has_own_pace() && shadow) {
+      detached_.emplace(backend, kill_switch_of(request, backend));
+    } else {
+      guarded_->on_replay([&backend] { return backend.given_up(); });
+    }
+    meter_.set_rules(meter_rules(request, backend));
+    backend.watch_policies(meter_);
+  }
+
+  /// Returns the backend that the policies see, beside their authority.
+  Backend& world(RunBackend& backend) {
+    return detached_ ? static_cast<Backend&>(*detached_) : backend;
+  }
+  /// Returns the kill switch for the decisions.
+  std::function<bool()> kill_switch_of(const RunRequest& request, RunBackend& backend) {
+    if (detached_) return [this] { return detached_->is_halted(); };
+    return [&backend, on = kill_switch(request.hand_over().kill_switch())] {
+      return backend.is_halted(on());
+    };
+  }
+  /// Returns true if no policy decides and no policy owes an answer.
+  bool is_idle() const { return !detached_ || detached_->is_idle(); }
+  /// Restores the saved state of the policies.
+  void load(const Archive& state, Nanos failed_at, const World& world) {
+    succession_->load(state);
+    guarded_->set_failed_at(failed_at);
+    if (threaded_) threaded_->set_world(world);
+    if (detached_) detached_->set_world(world);
+  }
+
+  MeteredPolicy& decider() { return *metered_; }
+  Succession& succession() { return *succession_; }
+  const FallbackPolicy& guarded() const { return *guarded_; }
+  const PolicyMeter& meter() const { return meter_; }
+
+ private:
+  PolicyMeter::Rules meter_rules(const RunRequest& request, RunBackend& backend) {
+    PolicyMeter::Rules rules{.timeout = request.policy_timeout(), .name = name_of(request)};
+    if (detached_) {
+      rules.attend = [this] { return detached_->advance_run(); };
+      rules.pause_ms = 1;
+    } else if (backend.has_own_pace()) {
+      rules.attend = [&backend] { return backend.attend_operator(); };
+    }
+    return rules;
+  }
+  /// Returns a function that names the policy that was called last.
+  std::function<std::string()> name_of(const RunRequest& request) const {
+    if (!request.policy_outside()) {
+      return [stack = stack_] { return "the policy '" + stack->last_called() + "'"; };
+    }
+    std::vector<std::string> names(request.policy_outside_names().begin(),
+                                   request.policy_outside_names().end());
+    const std::string one = names.size() == 1 ? "the policy" : "the policies";
+    if (names.empty()) return [] { return std::string("the policy outside the run"); };
+    return [text = fmt::format("{} '{}'", one, fmt::join(names, "', '"))] { return text; };
+  }
+
+  PolicyMeter meter_;
+  std::shared_ptr<PolicyStack> stack_;
+  std::optional<ThreadedPolicy> threaded_;
+  std::optional<FallbackPolicy> guarded_;
+  std::optional<Succession> succession_;
+  std::optional<MeteredPolicy> metered_;
+  std::optional<DetachedBackend> detached_;
+};
+
 /// Gives the backend access to the state, unless a part of the state is in another process (that of
 /// an external policy or of a question to an operator) or the run forks.
-void remember(const RunRequest& request, Succession& policy, FallbackPolicy& guarded,
-              HandOver& handed_over, Recorder& recorder, RunBackend& backend) {
+void remember(const RunRequest& request, RunPolicies& policies, HandOver& handed_over,
+              Recorder& recorder, RunBackend& backend) {
   if (request.policy_outside() || request.mode() == "approve" || request.has_futures()) return;
-  backend.remember_by(
-      {.save = [&]() -> std::optional<std::string> {
-         const std::optional<std::string> rules = handed_over.save();
-         if (!rules) return std::nullopt;
-         Archive state;
-         policy.save(state);
-         std::string saved;
-         ByteWriter write(saved);
-         write(state);
-         write(guarded.failed_at());
-         write(*rules);
-         write(recorder.save());
-         return saved;
-       },
-       .load = [&](const std::string& saved) {
-         ByteReader read(saved);
-         Archive state;
-         Nanos failed_at = 0;
-         std::string rules, log;
-         read(state);
-         read(failed_at);
-         read(rules);
-         read(log);
-         policy.load(state);
-         guarded.set_failed_at(failed_at);
-         handed_over.load(rules);
-         recorder.load(log);
-       }});
+  backend.remember_by({.save = [&]() -> std::optional<std::string> {
+                         if (!policies.is_idle()) return std::nullopt;
+                         const std::optional<std::string> rules = handed_over.save();
+                         if (!rules) return std::nullopt;
+                         Archive state;
+                         policies.decider().save(state);
+                         std::string saved;
+                         ByteWriter write(saved);
+                         write(state);
+                         write(policies.guarded().failed_at());
+                         write(*rules);
+                         write(recorder.save());
+                         return saved;
+                       },
+                       .load =
+                           [&](const std::string& saved, const World& world) {
+                             ByteReader read(saved);
+                             Archive state;
+                             Nanos failed_at = 0;
+                             std::string rules, log;
+                             read(state);
+                             read(failed_at);
+                             read(rules);
+                             read(log);
+                             policies.load(state, failed_at, world);
+                             handed_over.load(rules);
+                             recorder.load(log);
+                           }});
 }
 
 void send_report(Report&& report) {
@@ -332,12 +436,23 @@ void send_report(Report&& report) {
 
 Recorder::Options recorder_options(const RunRequest& request, RunBackend& backend) {
   return {.path = request.record(),
-          .without = [&backend](const std::string& why) {
-            return backend.can_continue_without_log(why);
-          },
-          .open = [&backend](const std::string& path) {
-            return backend.log_file(open_log(path));
-          }};
+          .without =
+              [&backend](const std::string& why) { return backend.can_continue_without_log(why); },
+          .open = [&backend](const std::string& path) { return backend.log_file(open_log(path)); }};
+}
+
+/// Writes the parts of the report that do not come from the backend.
+void fill_report(const std::string& mode, const RunRequest& request, const Recorder& recorder,
+                 Report& report) {
+  report.set_mode(mode);
+  report.set_version(version());
+  report.set_seed(request.scenario().run().seed());
+  report.set_scenario(request.scenario().name());
+  report.set_scenario_hash(scenario_hash(request.scenario()));
+  report.set_events(recorder.events());
+  if (recorder.notes() > 0) report.set_notes(recorder.notes());
+  report.set_decision_log_sha256(recorder.log_sha256());
+  report.set_decision_trace_sha256(recorder.trace_sha256());
 }
 
 /// Runs a request. A forked process sends its report and exits here, because freeing its memory
@@ -346,24 +461,22 @@ Report run(const std::string& mode, const RunRequest& request, const BackendMake
            bool forked) {
   const HostMeter meter;
   const Scenario& scenario = request.scenario();
-  const Cluster cluster = build_cluster(scenario.cluster(), SourceMap{});
-  std::unique_ptr<Past> past = past_of(request, cluster);
-  const auto stack = first_stack(request, past.get());
-  FallbackPolicy guarded(*stack);
-  Succession policy(request.hand_over().fall_back() ? guarded : static_cast<Policy&>(*stack),
-                    *stack);
-  const auto backend = make_backend(with_recorded_failures(request), cluster,
-                                    progress_sender());
+  const auto cluster =
+      std::make_shared<const Cluster>(build_cluster(scenario.cluster(), SourceMap{}));
+  std::unique_ptr<Past> past = past_of(request, *cluster);
+  RunPolicies policies(request, past.get());
+  const auto backend = make_backend(with_recorded_failures(request), *cluster, progress_sender());
+  policies.connect(request, *backend, cluster);
   ClientApprover approver(request.hand_over().wait_for_verdicts(), *backend);
-  HandOver handed_over(*backend, rules_of(request, approver, *backend));
-  Recorder recorder(handed_over, policy, header_of(mode, request),
+  HandOver handed_over(policies.world(*backend),
+                       rules_of(request, approver, policies.kill_switch_of(request, *backend)));
+  Recorder recorder(handed_over, policies.decider(), header_of(mode, request),
                     recorder_options(request, *backend));
-  remember(request, policy, guarded, handed_over, recorder, *backend);
+  remember(request, policies, handed_over, recorder, *backend);
   Rng rng = policy_rng(past ? past->header().seed() : scenario.run().seed());
   Context context{rng, {}};
 
-  policy.on_needs([&backend](const Needs& needs) { backend->begin(needs); });
-  if (past) go_on_from(request, std::move(past), policy, *backend);
+  if (past) go_on_from(request, std::move(past), policies.succession(), *backend);
   if (request.until() > 0) backend->end_at(request.until());
   bool branched = false;
   if (request.has_futures()) {
@@ -372,13 +485,14 @@ Report run(const std::string& mode, const RunRequest& request, const BackendMake
       branched = true;
       recorder.flush();
       forked = true;
-      return go_on(begin_futures(request.futures(), send), scenario, policy, recorder);
+      return go_on(begin_futures(request.futures(), send), scenario, policies.succession(),
+                   recorder);
     });
   }
 
   Report report;
   try {
-    report.set_decisions(drive(policy, recorder, context));
+    report.set_decisions(drive(policies.decider(), recorder, context));
     recorder.finish_log();
   } catch (const FuturesEnded&) {
     recorder.release_log();
@@ -390,24 +504,23 @@ Report run(const std::string& mode, const RunRequest& request, const BackendMake
                 fmt::format("the run is over after {} s: no futures begin at {} s",
                             report.elapsed_s(), to_seconds(request.futures().at())));
   }
-  report.set_mode(mode);
-  report.set_version(version());
-  report.set_seed(scenario.run().seed());
-  report.set_scenario(scenario.name());
-  report.set_scenario_hash(scenario_hash(scenario));
-  report.set_events(recorder.events());
-  if (recorder.notes() > 0) report.set_notes(recorder.notes());
-  report.set_decision_log_sha256(recorder.log_sha256());
-  report.set_decision_trace_sha256(recorder.trace_sha256());
+  fill_report(mode, request, recorder, report);
   backend->fill(report);
   report.set_failure_events(count_failure_events(report));
-  if (request.has_hand_over() || !guarded.failure().empty()) {
-    fill_hand_over(handed_over, guarded, *report.mutable_hand_over());
+  if (request.has_hand_over() || !policies.guarded().failure().empty()) {
+    fill_hand_over(handed_over, policies.guarded(), *report.mutable_hand_over());
   }
   meter.fill(*report.mutable_host());
+  policies.meter().fill(*report.mutable_host());
   if (!forked) return report;
   send_report(std::move(report));
   _exit(0);
+}
+
+/// Returns the exit code; ends the process instead if a thread of it may not end.
+int ended(int code) {
+  if (ThreadedPolicy::has_abandoned_threads()) _exit(code);
+  return code;
 }
 
 /// Sends the failure to the client, which may be gone, and returns the exit code.
@@ -415,7 +528,7 @@ int fail(const Error& error) {
   WorkerMessage message;
   *message.mutable_failure() = failure_record(error);
   write_message(kChildDescriptor, message.SerializeAsString());
-  return static_cast<int>(error.kind());
+  return ended(static_cast<int>(error.kind()));
 }
 
 }  // namespace
@@ -451,7 +564,7 @@ int serve_run(const std::string& mode, const BackendMaker& make_backend, bool fo
     RunRequest request;
     ensure(request.ParseFromString(*bytes), "the request is a RunRequest");
     send_report(run(mode, request, make_backend, forked));
-    return 0;
+    return ended(0);
   } catch (const Error& error) {
     return fail(error);
   } catch (const std::bad_alloc&) {

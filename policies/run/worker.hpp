@@ -17,6 +17,7 @@
 #include "policies/handover/hand_over.hpp"
 #include "policies/record/past.hpp"
 #include "policies/record/recorder.hpp"
+#include "policies/run/policy_meter.hpp"
 #include "policies/seam/backend.hpp"
 #include "traces/report.pb.h"
 #include "traces/run.pb.h"
@@ -27,6 +28,22 @@ namespace orrery {
 /// methods are optional features; the defaults leave a feature out or refuse it.
 class RunBackend : public Backend {
  public:
+  /// Returns true if the run advances in real time by itself. Its policies then decide in a thread
+  /// of their own, and in mode shadow the run does not wait for them.
+  virtual bool has_own_pace() const { return false; }
+  /// Advances the run until next() would return without waiting, for at most about 50 ms. Returns
+  /// true if it would. Called between apply() and next().
+  virtual bool advance_run() { return true; }
+  /// Attends to the operator while the run waits for its policies: obeys an order to end the run,
+  /// and publishes the state of the run. Returns true if the run is to end. Called about twenty
+  /// times a second.
+  virtual bool attend_operator() { return false; }
+  /// Gives the backend access to the meter of the policies' calls, which outlives the backend.
+  /// Called before begin().
+  virtual void watch_policies(const PolicyMeter& /*meter*/) {}
+  /// Returns the reason for which an earlier process of this run gave up the policies in the call
+  /// on the newest observation; empty: it did not.
+  virtual std::string given_up() { return {}; }
   /// Writes the metrics that only this backend knows into the report. Called once, after the last
   /// next(), or after the run has forked.
   virtual void fill(Report& report) = 0;
@@ -55,7 +72,8 @@ class RunBackend : public Backend {
     std::function<std::optional<std::string>()> save;
     /// Restores a saved state, so that the run continues where save() was called. Call within
     /// begin() only.
-    std::function<void(const std::string&)> load;
+    /// `world`: the restored world of the run, which the policies see too.
+    std::function<void(const std::string&, const World& world)> load;
   };
   /// Passes these functions to the backend. Called before begin(), and only if the state of this
   /// run can be saved.

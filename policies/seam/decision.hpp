@@ -63,9 +63,9 @@ using DecisionId = std::uint64_t;
 /// Action of a policy with the conditions under which the action is valid. Every decision gets
 /// exactly one Decided event: applied, rejected or expired.
 struct Decision {
-  DecisionId id = 0;   ///< number of earlier decisions in the run
-  Action what;         ///< the action
-  Step at_step = 0;    ///< first step of the effect; 0: at once
+  DecisionId id = 0;  ///< number of earlier decisions in the run
+  Action what;        ///< the action
+  Step at_step = 0;   ///< first step of the effect; 0: at once
   /// Membership epoch that the decision requires; the decision expires once the job has another
   /// epoch. Without this field, a setting that waits for its step still expires at a change of
   /// membership, because it was meant for the earlier ranks, unless it was decided with a pending
@@ -136,6 +136,7 @@ class DecisionList {
     notes_.clear();
     groups_ = 0;
     at_rest_ = false;
+    given_up_.clear();
   }
   /// Clears the list and lets later decisions reuse the ids of the removed decisions. Invalid if
   /// put_decision() has added one of them.
@@ -144,6 +145,12 @@ class DecisionList {
     clear();
   }
 
+  /// Marks the list as that of a call whose policies the run has given up because of `why`, which
+  /// must not be empty. Not for policies.
+  void give_up(std::string why) { given_up_ = std::move(why); }
+
+  /// Returns the reason for which the run gave up its policies in this call; empty: it did not.
+  const std::string& given_up() const { return given_up_; }
   /// Returns the decisions in the order in which they were added.
   const std::vector<Decision>& items() const { return items_; }
   /// Returns the instants at which the policy requests a call.
@@ -165,6 +172,7 @@ class DecisionList {
   DecisionId next_;
   std::uint32_t groups_ = 0;
   bool at_rest_ = false;
+  std::string given_up_;  ///< argument of give_up()
 };
 
 }  // namespace orrery

@@ -111,8 +111,9 @@ void PolicyStack::observe(Context& context, const Observation& seen, DecisionLis
 /// call is discarded if the policy read samples, decided nothing and requested no call. Otherwise
 /// the run continues with the new state; a decision or a request means that the promise was broken.
 void PolicyStack::ask_member(std::size_t member, const Context& context, const Observation& seen,
-                      DecisionList& decisions) {
+                             DecisionList& decisions) {
   Policy& policy = *members_[member].policy;
+  asked_ = member;
   Context own{rngs_[member], context.backend};
   if (!seen.resting) return policy.observe(own, seen, decisions);
   known_.clear();
@@ -121,8 +122,12 @@ void PolicyStack::ask_member(std::size_t member, const Context& context, const O
   const std::size_t notes = decisions.notes().size();
   NotedSamples samples(seen.samples);
   policy.observe(own,
-                 Observation{.now = seen.now, .sequence = seen.sequence, .events = seen.events,
-                             .cluster = seen.cluster, .state = seen.state, .jobs = seen.jobs,
+                 Observation{.now = seen.now,
+                             .sequence = seen.sequence,
+                             .events = seen.events,
+                             .cluster = seen.cluster,
+                             .state = seen.state,
+                             .jobs = seen.jobs,
                              .samples = samples},
                  decisions);
   if (!samples.looked() || !decisions.items().empty() || !decisions.wake_times().empty()) return;
@@ -130,6 +135,10 @@ void PolicyStack::ask_member(std::size_t member, const Context& context, const O
   decisions.truncate_notes(notes);
   rngs_[member] = rng;
   decisions.rest();
+}
+
+std::string PolicyStack::last_called() const {
+  return members_.empty() ? "static" : members_[asked_].name;
 }
 
 void PolicyStack::set_parameter(const ParameterSet& event) {

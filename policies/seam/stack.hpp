@@ -7,6 +7,8 @@
 // run/registry.cpp, which builds the stack of a scenario. One thread.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -55,11 +57,14 @@ class PolicyStack : public Policy {
   /// Returns the members in the order of their calls. A ParameterSet event replaces the policy of a
   /// member, so a pointer to it is valid until the next observe() or load().
   const std::vector<Member>& members() const { return members_; }
+  /// Returns the name of the member that was called last; the first one's before any call, and
+  /// "static" without members. The only method that another thread may call meanwhile.
+  std::string last_called() const;
 
  private:
   /// Calls one member with an observation and appends its decisions.
   void ask_member(std::size_t member, const Context& context, const Observation& seen,
-           DecisionList& decisions);
+                  DecisionList& decisions);
   /// Replaces the named member by a policy with the new parameter and the same state; does nothing
   /// if no member of that name can change its parameters.
   void set_parameter(const ParameterSet& event);
@@ -68,12 +73,13 @@ class PolicyStack : public Policy {
                                     Nanos now) const;
 
   std::vector<Member> members_;
-  std::vector<Rng> rngs_;  ///< one generator for each member, from start() on
-  std::vector<ParameterSet> set_;  ///< parameter changes by the operator, in order
+  std::vector<Rng> rngs_;             ///< one generator for each member, from start() on
+  std::vector<ParameterSet> set_;     ///< parameter changes by the operator, in order
   const Cluster* cluster_ = nullptr;  ///< cluster that start() received
   Capabilities offered_;
   /// buffer of save() for the state of one member; kept, because a state may have megabytes
   mutable Archive own_;
+  std::atomic<std::size_t> asked_ = 0;  ///< index of the member that was called last
   Archive known_;  ///< state of a resting member before a call that may be undone
 };
 

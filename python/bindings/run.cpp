@@ -22,9 +22,10 @@ namespace {
 
 struct RunSettings {
   std::string program, detail, record, timeline, mode, fabric, kill_switch;
-  std::uint32_t limit = 0;  ///< decisions an hour; 0: no limit
-  bool falls_back = false;  ///< the run continues without policies that fail
-  std::string from;         ///< log that the run goes on from, or empty
+  std::uint32_t limit = 0;    ///< decisions an hour; 0: no limit
+  double policy_timeout = 0;  ///< seconds for a call of the policies; 0: no limit
+  bool falls_back = false;    ///< the run continues without policies that fail
+  std::string from;           ///< log that the run goes on from, or empty
   std::optional<double> from_until_s;
 };
 
@@ -41,6 +42,7 @@ RunSettings settings_of(const py::dict& given) {
           .fabric = text("fabric"),
           .kill_switch = text("kill_switch"),
           .limit = given["limit"].cast<std::uint32_t>(),
+          .policy_timeout = given["policy_timeout"].cast<double>(),
           .falls_back = given["fall_back"].cast<bool>(),
           .from = from.first,
           .from_until_s = from.second};
@@ -55,6 +57,7 @@ RunRequest request_of(const LoadedScenario& loaded, const RunSettings& settings)
   request.set_timeline(settings.timeline);
   request.set_mode(settings.mode);
   request.set_fabric(settings.fabric);
+  request.set_policy_timeout(to_nanos(settings.policy_timeout));
   if (!settings.fabric.empty()) {  // limits of the policies' decisions
     request.mutable_scenario()->mutable_live()->set_fabric(settings.fabric);
   }

@@ -30,6 +30,7 @@ def simulate(
     overrides: Optional[Mapping[str, Any]] = None,
     policies: Optional[Sequence[PolicyLike]] = None,
     on_policy_error: str = "stop",
+    policy_timeout: Optional[float] = None,
     **changes: Any,
 ) -> Report:
     """Run a scenario in the simulator, in a process of its own.
@@ -59,6 +60,9 @@ def simulate(
     on_policy_error : {"stop", "static"}
         An exception of a policy ends the run and comes out of the call, or the run goes on without
         the policies, with a warning and the failure in ``report.hand_over``.
+    policy_timeout : float, optional
+        Seconds for one call of a policy of this process; then `on_policy_error` applies. The call
+        itself is not ended: this function returns once the policy does.
 
     Returns
     -------
@@ -78,16 +82,9 @@ def simulate(
         raise ValueError(f"detail is 'folded' or 'full', not {detail!r}")
     loaded = _with_seed(scenario, seed, overrides, changes)
     chosen = listed(policy, policies)
-    return start(
-        "orrery-sim",
-        loaded,
-        chosen,
-        progress,
-        detail=detail,
-        record=record,
-        timeline=timeline,
-        fall_back=_falls_back(on_policy_error),
-    )
+    order: Dict[str, Any] = {"detail": detail, "record": record, "timeline": timeline}
+    order.update(_trust(on_policy_error, policy_timeout))
+    return start("orrery-sim", loaded, chosen, progress, **order)
 
 
 def live(
@@ -105,6 +102,7 @@ def live(
     limit: Optional[int] = None,
     kill_switch: PathLike = None,
     on_policy_error: str = "stop",
+    policy_timeout: Optional[float] = 60.0,
     **changes: Any,
 ) -> Report:
     """Run the same scenario on real processes of this machine.
@@ -116,28 +114,26 @@ def live(
     policy : str, mapping or Policy, optional
         As for `orrery.simulate`.
     seed : int, optional
-        Instead of the scenario's.
+        As for `orrery.simulate`.
     ranks : int, optional
         World size of an elastic scenario.
     fabric : {"grpc", "nccl"}
         Data plane.
-    record : path, optional
-        Where to write the observation and decision log, for `orrery.replay`.
-    progress, overrides, **changes
+    record, progress, policies, overrides, **changes
         As for `orrery.simulate`.
-    policies : sequence, optional
-        Several, as for `orrery.simulate`.
     mode : {"drive", "shadow", "approve"}
         Effect of decisions: applied; only recorded; each one waits for `hook`.
     hook : callable, optional
-        Of mode ``"approve"``: called with the action, its reason and the instant (s). True is a
-        yes; False or a text, which is the reason, a no. Built-in policies only.
+        Of ``"approve"``: called with action, reason and instant (s). True is a yes; False or a
+        text, which is the reason, a no. Built-in policies only.
     limit : int, optional
         Most decisions in an hour that are passed on.
     kill_switch : path, optional
         While this file is there nothing is applied.
     on_policy_error : {"stop", "static"}
         As for `orrery.simulate`; the command line's default for live runs is ``static``.
+    policy_timeout : float, optional
+        As there, built-in policies included. None: no limit.
 
     Returns
     -------
@@ -157,7 +153,8 @@ def live(
     if ranks is not None:
         loaded = _with_ranks(loaded, ranks)
     chosen = listed(policy, policies)
-    order = _order(fabric, mode, hook, limit, kill_switch, on_policy_error)
+    order = _order(fabric, mode, hook, limit, kill_switch)
+    order.update(_trust(on_policy_error, policy_timeout))
     return start("orrery-live", loaded, chosen, progress, record=record, **order)
 
 
@@ -171,6 +168,7 @@ _SETTINGS = {
     "limit": 0,
     "kill_switch": None,
     "fall_back": False,
+    "policy_timeout": 0.0,
 }
 
 
@@ -237,10 +235,15 @@ def start(
     return report
 
 
-def _falls_back(on_policy_error: str) -> bool:
+def _trust(on_policy_error: str, policy_timeout: Optional[float]) -> Dict[str, Any]:
     if on_policy_error not in ("stop", "static"):
         raise ValueError(f"on_policy_error is 'stop' or 'static', not {on_policy_error!r}")
-    return on_policy_error == "static"
+    if policy_timeout is not None and not 0 < policy_timeout <= 1e6:
+        raise ValueError(f"policy_timeout is a positive number of seconds, not {policy_timeout!r}")
+    return {
+        "fall_back": on_policy_error == "static",
+        "policy_timeout": 0.0 if policy_timeout is None else float(policy_timeout),
+    }
 
 
 def _warn_of_failure(report: Report) -> None:
@@ -258,7 +261,6 @@ def _order(
     hook: Optional[Hook],
     limit: Optional[int],
     kill_switch: PathLike,
-    on_policy_error: str,
 ) -> Dict[str, Any]:
     if fabric not in ("grpc", "nccl"):
         raise ValueError(f"fabric is 'grpc' or 'nccl', not {fabric!r}")
@@ -275,7 +277,6 @@ def _order(
         "hook": hook,
         "limit": most,
         "kill_switch": kill_switch,
-        "fall_back": _falls_back(on_policy_error),
     }
 
 

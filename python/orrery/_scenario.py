@@ -187,6 +187,7 @@ def _begun(scenario: Scenario) -> List[InputError]:
                 "limit": 0,
                 "kill_switch": "",
                 "fall_back": False,
+                "policy_timeout": 0.0,
             },
             None,
             None,

@@ -26,7 +26,7 @@ def test_a_python_policy_and_its_test_run(tmp_path):
 def test_nothing_is_written_over(tmp_path):
     for taken in ("lost_ranks.hpp", "lost_ranks_test.cpp"):
         (tmp_path / taken).write_text("mine")
-        refused = orrery("new", "policy", "lost-ranks", "--cpp", "-o", tmp_path)
+        refused = orrery("new", "policy", "lost-ranks", "--built-in", "-o", tmp_path)
         assert refused.returncode == 2
         assert f"{tmp_path / taken} exists already" in refused.stderr
         assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]

@@ -1,5 +1,7 @@
 """Policies written in Python, asked in this process while the run is another one."""
 
+import time
+
 import numpy as np
 import pytest
 from conftest import ROOT, STRAGGLER
@@ -364,6 +366,29 @@ def test_a_live_run_may_go_on_without_a_policy_that_fails():
             STRAGGLER, policy=Broken(), on_policy_error="static", overrides=short
         )
     assert report.steps_completed == 4
+
+
+class Dozes(orrery.Policy):
+    def observe(self, seen, decisions):
+        if any(isinstance(event, events.StepsDone) for event in seen.events):
+            time.sleep(0.6)
+
+
+def test_a_call_may_take_no_longer_than_its_limit(tmp_path):
+    log, short = tmp_path / "log", {"run.steps": 4, "job.global_batch": 8}
+    with pytest.raises(orrery.InputError, match="expected an answer of the policy .* within 0.3 s"):
+        orrery.simulate(STRAGGLER, policy=Dozes(), policy_timeout=0.3, overrides=short)
+    with pytest.warns(RuntimeWarning, match="expected an answer of the policy"):
+        report = orrery.simulate(
+            STRAGGLER, policy=Dozes(), policy_timeout=0.3, on_policy_error="static", record=log,
+            overrides=short,
+        )  # fmt: skip
+    assert report.steps_completed == 4
+    assert report.host["policy_time_max_s"] >= 0.3
+    assert orrery.replay(log, policy=Dozes()).identical
+    for wrong in (0, -1.0):
+        with pytest.raises(ValueError, match="a positive number of seconds"):
+            orrery.live(STRAGGLER, policy_timeout=wrong)
 
 
 class Broken(orrery.Policy):

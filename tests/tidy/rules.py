@@ -54,8 +54,9 @@ LIBRARIES = [
     (re.compile(r'<yaml-cpp/'), ['core/schema'], 'read YAML with core/schema/yaml_loader.hpp'),
 ]
 
-_HOST_TIME = ['live/', 'core/process', 'policies/run/worker', 'policies/run/run_client', 'tests/']
-_THREADS = ['live/', 'core/process', 'tests/']
+_HOST_TIME = ['live/', 'core/process', 'policies/run/worker', 'policies/run/run_client',
+              'policies/run/policy_meter', 'policies/run/detached_backend', 'tests/']
+_THREADS = ['live/', 'core/process', 'policies/run/threaded_policy', 'tests/']
 
 # (pattern in code, permitted paths, replacement)
 BANNED = [

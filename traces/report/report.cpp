@@ -93,8 +93,7 @@ std::string steps(const Report& r) {
   std::string text = grouped(r.steps_completed()) + " completed";
   if (r.has_iterations_simulated()) {
     text += fmt::format(", {} of them simulated, {} equal ones counted",
-                        grouped(r.iterations_simulated()),
-                        grouped(r.iterations_fast_forwarded()));
+                        grouped(r.iterations_simulated()), grouped(r.iterations_fast_forwarded()));
   }
   return text;
 }
@@ -121,8 +120,8 @@ std::string lost_parts(const Report& r) {
   std::string text;
   const auto add = [&](const char* what, double seconds) {
     if (seconds <= 0) return;
-    text += fmt::format("{}{} {}", text.empty() ? " (" : ", ", what,
-                        percent(seconds / time.total()));
+    text +=
+        fmt::format("{}{} {}", text.empty() ? " (" : ", ", what, percent(seconds / time.total()));
   };
   add("checkpoints", time.checkpoint());
   add("lost work", time.lost_work());
@@ -136,8 +135,8 @@ std::string breakdown(const Report& r) {
   if (!r.has_breakdown()) return kNotKnown;
   const Breakdown& b = r.breakdown();
   return fmt::format("compute {}, communication {}, bubble {}, waiting {}, lost {}{}",
-                     percent(b.compute()), percent(b.exposed_communication()),
-                     percent(b.bubble()), percent(b.waiting()), percent(b.lost()), lost_parts(r));
+                     percent(b.compute()), percent(b.exposed_communication()), percent(b.bubble()),
+                     percent(b.waiting()), percent(b.lost()), lost_parts(r));
 }
 
 std::string learning(const Report& r) {
@@ -199,10 +198,15 @@ std::string failures(const Report& r) {
   return text + ", one failure in " + long_duration(r.elapsed_s() / static_cast<double>(events));
 }
 
+constexpr double kLongPolicyTimeS = 0.1;  ///< less is not worth a word in the summary
+
 std::string host(const Report& r) {
   if (!r.has_host()) return kNotKnown;
   std::string text = fmt::format("{} wall, {} CPU, {:.0f} MB", duration(r.host().wall_s()),
                                  duration(r.host().cpu_s()), r.host().peak_rss_bytes() / 1e6);
+  if (r.host().policy_time_s() >= kLongPolicyTimeS) {
+    text += ", policies " + duration(r.host().policy_time_s());
+  }
   if (r.has_real_cpu_cores()) {
     text += fmt::format(", the ranks kept {:.2f} cores busy", r.real_cpu_cores());
   }
@@ -264,14 +268,14 @@ std::string report_summary(const Report& r) {
   const bool live = r.mode() == "live";
   const char* const origin = live ? "measured" : "modelled";
   std::vector<std::pair<const char*, std::string>> lines{
-      {live ? "live run" : "simulation", fmt::format("{}, {} ranks, seed {}", r.scenario(),
-                                                     grouped(r.ranks()), r.seed())},
+      {live ? "live run" : "simulation",
+       fmt::format("{}, {} ranks, seed {}", r.scenario(), grouped(r.ranks()), r.seed())},
       {"steps", steps(r)},
-      {"elapsed", fmt::format("{}, {}", known(r.has_elapsed_s(), r.elapsed_s(), long_duration),
-                              origin)},
+      {"elapsed",
+       fmt::format("{}, {}", known(r.has_elapsed_s(), r.elapsed_s(), long_duration), origin)},
       {"step time", fmt::format("{}, {}", step_time(r), origin)},
-      {"throughput", r.has_tokens_per_s() ? fmt::format("{}, {}", throughput(r), origin)
-                                          : kNotKnown},
+      {"throughput",
+       r.has_tokens_per_s() ? fmt::format("{}, {}", throughput(r), origin) : kNotKnown},
       {"GPU time", fmt::format("{} busy, {} goodput",
                                known(r.has_gpu_utilization(), r.gpu_utilization(), percent),
                                known(r.has_goodput(), r.goodput(), percent))},
@@ -279,9 +283,8 @@ std::string report_summary(const Report& r) {
       {"memory", memory(r)},
       {"energy, cost", energy_and_cost(r)},
       {"decisions", fmt::format("{} on {} events", grouped(r.decisions()), grouped(r.events()))},
-      {"failures", fmt::format("{}; micro-batches lost {}, repeated {}, recomputed {}",
-                               failures(r), grouped(r.micro_batches_lost()),
-                               grouped(r.micro_batches_repeated()),
+      {"failures", fmt::format("{}; micro-batches lost {}, repeated {}, recomputed {}", failures(r),
+                               grouped(r.micro_batches_lost()), grouped(r.micro_batches_repeated()),
                                grouped(r.micro_batches_recomputed()))},
       {"this machine", host(r)},
   };

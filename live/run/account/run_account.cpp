@@ -53,7 +53,8 @@ void RunAccount::send_progress() const {
 }
 
 double RunAccount::busy_cores() const {
-  return static_cast<double>(cpu_.total()) / static_cast<double>(std::max<Nanos>(elapsed(), 1));
+  if (elapsed() <= 0) return 0;
+  return static_cast<double>(cpu_.total()) / static_cast<double>(elapsed());
 }
 
 void RunAccount::fill(Report& report) const {

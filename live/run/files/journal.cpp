@@ -170,6 +170,10 @@ void Journal::add_to_contents(const JournalRecord& record, std::size_t at) {
     case JournalRecord::kJoined:
       past_.joined.insert({record.joined().rank(), record.joined().life()});
       return;
+    case JournalRecord::kGivenUp:
+      if (past_.seen.empty()) refuse_file("holds a call before the first observation", at);
+      past_.given_up[past_.seen.size() - 1] = record.given_up();
+      return;
     case JournalRecord::kHalted: past_.halted[past_.seen.size()] = record.halted(); return;
     case JournalRecord::kParametersSha256:
       past_.parameters_sha256 = record.parameters_sha256();

@@ -46,6 +46,8 @@ struct Past {
   std::vector<JournalLoss> losses;  ///< Losses of ranks, by index.
   /// Faults injected so far.
   std::vector<JournalStrike> strikes;
+  /// Reason for which the policies were given up, by index of the observation of the call.
+  std::map<std::size_t, std::string> given_up;
   /// State of the kill switch, from the given observation on.
   std::map<std::size_t, bool> halted;
   /// Hash of the final parameters; empty before the end.

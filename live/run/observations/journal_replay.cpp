@@ -33,6 +33,12 @@ bool JournalReplay::is_halted() const {
   return after != past_.halted.begin() && std::prev(after)->second;
 }
 
+std::string JournalReplay::given_up() const {
+  if (shown_ == 0) return {};
+  const auto reason = past_.given_up.find(shown_ - 1);
+  return reason == past_.given_up.end() ? std::string() : reason->second;
+}
+
 std::vector<Decision> JournalReplay::take_open() {
   std::vector<Decision> open;
   for (auto& [id, decision] : std::exchange(open_, {})) open.push_back(std::move(decision));

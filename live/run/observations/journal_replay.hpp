@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -39,6 +40,10 @@ class JournalReplay {
   /// Returns true if the kill switch was on at the newest observation; false if the journal does
   /// not mention the kill switch.
   bool is_halted() const;
+
+  /// Returns the reason for which the earlier controller gave up the policies in the call on the
+  /// newest observation; empty: it did not.
+  std::string given_up() const;
 
   /// Ends the replay: all later events are new. Returns the previous value of is_replaying(), which
   /// is false on a second call.

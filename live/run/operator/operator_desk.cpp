@@ -41,7 +41,7 @@ void OperatorDesk::add_question(const Decision& decision, Nanos now) {
                         .what = trace_line(decision),
                         .why = decision.why});
   board_.add_line(now, fmt::format("decision {} asks: {}: {}", decision.id, trace_line(decision),
-                               decision.why));
+                                   decision.why));
 }
 
 void OperatorDesk::forget_question(std::uint64_t decision) {
@@ -63,6 +63,10 @@ std::optional<StopRun> OperatorDesk::apply_orders(Nanos now, bool trains, bool s
   for (const Order& order : read_orders(folder_)) {
     if (done_.insert(order.file).second) carry_out(order, now);
   }
+  return find_stop_order();
+}
+
+std::optional<StopRun> OperatorDesk::find_stop_order() const {
   std::ifstream file(folder_ + "/" + kStopFile);
   if (!file) return {};
   std::string how;

@@ -60,6 +60,10 @@ class OperatorDesk {
   /// that had an effect, and returns nothing unless `trains`.
   std::optional<StopRun> apply_orders(Nanos now, bool trains, bool shown);
 
+  /// Returns the order to end the run as long as its file exists; otherwise nothing. For a run that
+  /// waits for its policies and can obey no other order.
+  std::optional<StopRun> find_stop_order() const;
+
   /// Returns true if the status is due to be published.
   bool is_due() const { return board_.is_due(); }
   /// Replaces the open questions and the number of outcomes of decisions in the status.

@@ -114,6 +114,10 @@ nlohmann::ordered_json json_of(const RunStatus& status) {
   out["saved_step"] = nullptr;
   if (status.saved) out["saved_step"] = *status.saved;
   out["policies"] = status.policies;
+  out["policy_time_s"] = status.policy_time_s;
+  out["policy_waiting_s"] = nullptr;
+  if (status.policy_waiting_s) out["policy_waiting_s"] = *status.policy_waiting_s;
+  out["policy_asked"] = status.policy_asked;
   out["questions"] = nlohmann::ordered_json::array();
   for (const RunStatus::Question& open : status.questions) {
     out["questions"].push_back(
@@ -188,6 +192,8 @@ std::string prometheus_text(const RunStatus& status) {
   add("ranks_lost_total", "counter", "Ranks that were lost.", static_cast<double>(status.losses));
   add("decisions_total", "counter", "Decisions that have an outcome.",
       static_cast<double>(status.decisions));
+  add("policy_seconds_total", "counter", "Real time of all calls of the policies.",
+      status.policy_time_s);
   add("controller_restarts_total", "counter", "Controllers that have died.",
       static_cast<double>(status.controller_restarts));
   add("checkpoints_written_total", "counter", "Checkpoints that became durable.",

@@ -36,8 +36,8 @@ struct RunStatus {
   std::uint64_t epoch = 0, losses = 0, decisions = 0, controller_restarts = 0;
   std::uint64_t checkpoints_written = 0, checkpoints_failed = 0;
   std::uint64_t ranks_missing = 0;  ///< Ranks that the job lacks now.
-  bool keeps_checkpoints = false;  ///< The run has a folder for checkpoints.
-  std::optional<Step> saved;  ///< Step at which the newest durable checkpoint resumes.
+  bool keeps_checkpoints = false;   ///< The run has a folder for checkpoints.
+  std::optional<Step> saved;        ///< Step at which the newest durable checkpoint resumes.
   /// Decision that waits for the operator's approval.
   struct Question {
     std::uint64_t decision = 0;
@@ -46,6 +46,10 @@ struct RunStatus {
   };
   std::vector<Rank> ranks;
   std::vector<std::string> policies;
+  double policy_time_s = 0;  ///< Real time of all calls of the policies.
+  /// Time since the begin of the current call of the policies; absent: no call.
+  std::optional<double> policy_waiting_s;
+  std::string policy_asked;  ///< Policy that owes an answer; empty without a current call.
   std::vector<Question> questions;
 };
 

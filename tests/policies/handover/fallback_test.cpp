@@ -102,5 +102,40 @@ TEST(Fallback, DecidingWithoutEndIsAFailureToo) {
   EXPECT_EQ(backend.world().jobs()[{0}].step, 40u);
 }
 
+TEST(Fallback, ACallThatWasGivenUpBeforeIsNotForwarded) {
+  const Cluster cluster = toy::cluster();
+  Failing inner(1000);
+  FallbackPolicy policy(inner, false);
+  int asked = 0;
+  policy.on_replay([&] { return ++asked == 5 ? std::string("no answer") : std::string(); });
+  toy::ToyBackend backend(cluster);
+  drive_with(policy, backend);
+  EXPECT_EQ(inner.calls, 4);
+  EXPECT_EQ(policy.failure(), "no answer");
+  EXPECT_EQ(backend.world().jobs()[{0}].step, 40u);
+}
+
+TEST(Fallback, WithoutFallBackOnlyTheEndOfTheRunIsNoError) {
+  struct GivenUp : toy::ShiftOnce {
+    explicit GivenUp(bool run_ends) : ends(run_ends) {}
+    void observe(Context&, const Observation&, DecisionList&) override {
+      throw PolicyGivenUp("no answer", ends);
+    }
+    bool ends;
+  };
+  const Cluster cluster = toy::cluster();
+  for (const bool ends : {false, true}) {
+    GivenUp inner(ends);
+    FallbackPolicy policy(inner, false);
+    toy::ToyBackend backend(cluster);
+    if (ends) {
+      drive_with(policy, backend);
+    } else {
+      EXPECT_THROW(drive_with(policy, backend), PolicyGivenUp);
+    }
+    EXPECT_EQ(policy.failure(), ends ? "no answer" : "");
+  }
+}
+
 }  // namespace
 }  // namespace orrery

@@ -74,6 +74,18 @@ TEST(JournalReplay, ShowsWhatWasShownWithWhatWasRead) {
   EXPECT_FALSE(replay.is_replaying());
 }
 
+TEST(JournalReplay, PoliciesThatWereGivenUpAreGivenUpInTheSameCall) {
+  const OneJob run;
+  Past past = some_past();
+  past.given_up[1] = "expected an answer";
+  JournalReplay replay(run.cluster, past);
+  EXPECT_EQ(replay.given_up(), "");
+  replay.next();
+  EXPECT_EQ(replay.given_up(), "");
+  replay.next();
+  EXPECT_EQ(replay.given_up(), "expected an answer");
+}
+
 TEST(JournalReplay, StepsThatNobodySawTheEndOfAreMadeUpFor) {
   const OneJob run;
   Past past = some_past();

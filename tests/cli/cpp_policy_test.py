@@ -1,0 +1,148 @@
+"""A policy in C++ that is built outside of Orrery, as `orrery new policy --cpp` writes it."""
+
+import json
+import os
+import subprocess
+
+import pytest
+from conftest import BUILD, EXAMPLES, orrery
+
+KILL = EXAMPLES / "kill-one-rank.yaml"
+OTHERS = """
+#include <memory>
+#include <stdexcept>
+
+#include "lost_ranks.hpp"
+
+class Fails : public LostRanks {
+ public:
+  void observe(orrery::Context& context, const orrery::Observation& seen,
+               orrery::DecisionList& decisions) override {
+    LostRanks::observe(context, seen, decisions);
+    if (seen.sequence == 3) throw std::runtime_error("my map has no such key");
+  }
+};
+
+int main() { return orrery::serve_policy_program(API, [] { return std::make_unique<Fails>(); }); }
+"""
+MORE = """
+orrery_add_policy(fails others.cpp)
+target_compile_definitions(fails PRIVATE API=orrery::kPolicyApi)
+orrery_add_policy(of-tomorrow others.cpp)
+target_compile_definitions(of-tomorrow PRIVATE API=7)
+"""
+
+
+def succeed(*command, **more):
+    result = subprocess.run(
+        [str(word) for word in command], capture_output=True, text=True, timeout=280, **more
+    )
+    assert result.returncode == 0, f"{result.stdout}\n{result.stderr}"
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """The generated project, built against the installed package, beside two programs more."""
+    folder = tmp_path_factory.mktemp("outside")
+    installed = folder / "installed"
+    succeed("cmake", "--install", BUILD, "--component", "policy", "--prefix", installed)
+    written = orrery("new", "policy", "lost-ranks", "--cpp", "-o", folder)
+    assert written.returncode == 0, written.stderr
+    made = folder / "lost_ranks"
+    assert sorted(path.name for path in made.iterdir()) == [
+        "CMakeLists.txt", "README.md", "lost_ranks.cpp", "lost_ranks.hpp", "lost_ranks_test.cpp",
+    ]  # fmt: skip
+    (made / "others.cpp").write_text(OTHERS)
+    with (made / "CMakeLists.txt").open("a") as lists:
+        lists.write(MORE)
+    succeed("cmake", "-S", made, "-B", made / "build", f"-DCMAKE_PREFIX_PATH={installed}",
+            f"-DORRERY_POLICY_FOLDER={folder / 'by-name'}")  # fmt: skip
+    succeed("cmake", "--build", made / "build", "--parallel", 2)
+    return made
+
+
+def test_its_test_passes(project):
+    assert "100% tests passed" in succeed("ctest", "--test-dir", project / "build")
+
+
+def test_it_names_no_header_of_the_sources(project):
+    used = (project / "build" / "CMakeFiles" / "lost-ranks.dir" / "flags.make").read_text()
+    assert str(BUILD.parent / "policies") not in used and "installed/include" in used
+
+
+@pytest.mark.parametrize("world", ["simulate", "live"])
+def test_it_decides_in_both_worlds_and_replays(project, world, tmp_path):
+    log = tmp_path / "log"
+    result = orrery(world, KILL, "--policy", project / "build" / "lost-ranks", "--record", log,
+                    "--json")  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    assert report["decisions"] == 1 and report["failures"]
+    assert report["ranks_at_end"] in (None, 3)  # the simulator does not count them
+    replay = orrery("replay", log, "--policy", project / "build" / "lost-ranks", "--json")
+    assert replay.returncode == 0, replay.stdout + replay.stderr
+    refused = orrery("replay", log)
+    assert f"--policy {project / 'build' / 'lost-ranks'}" in refused.stderr
+
+
+def test_both_worlds_decide_the_same(project):
+    traces = [
+        json.loads(
+            orrery(world, KILL, "--policy", project / "build" / "lost-ranks", "--json").stdout
+        )["decision_trace_sha256"]
+        for world in ("simulate", "live")
+    ]
+    assert traces[0] == traces[1]
+
+
+def test_it_runs_by_name_and_beside_others(project, tmp_path):
+    unknown = orrery("simulate", KILL, "--policy", "lost-ranks")
+    assert unknown.returncode == 2 and "there is no policy 'lost-ranks'" in unknown.stderr
+    succeed("cmake", "--install", project / "build")
+    os.environ["ORRERY_POLICY_PATH"] = f"/nowhere:{project.parent / 'by-name'}"
+    try:
+        log = tmp_path / "log"
+        given = ["--policy", "lost-ranks", "--policy", "checkpoint-interval"]
+        result = orrery("simulate", KILL, *given, "--record", log, "--json")
+        assert result.returncode == 0, result.stderr
+        assert json.loads(result.stdout)["decisions"] >= 1
+        assert orrery("replay", log, *given).returncode == 0
+    finally:
+        del os.environ["ORRERY_POLICY_PATH"]
+
+
+def test_another_version_is_refused_by_name(project):
+    result = orrery("simulate", KILL, "--policy", project / "build" / "of-tomorrow")
+    assert result.returncode == 3
+    assert "of-tomorrow: expected a policy of API version 0, found version 7; build" in (
+        result.stderr
+    )
+
+
+def test_an_exception_names_policy_call_and_instant(project):
+    given = ["--policy", project / "build" / "fails"]
+    result = orrery("simulate", KILL, *given)
+    assert result.returncode == 3
+    assert "fails failed in call 3 at " in result.stderr
+    assert "my map has no such key" in result.stderr
+    result = orrery("simulate", KILL, *given, "--on-policy-error", "static", "--json")
+    assert result.returncode == 0, result.stderr
+    assert "my map has no such key" in json.loads(result.stdout)["hand_over"]["policy_failure"]
+
+
+def test_what_is_no_policy_is_refused(project, tmp_path):
+    result = orrery("simulate", KILL, "--policy", "/bin/true")
+    assert result.returncode == 3
+    assert "/bin/true: expected a policy, which is a program built with" in result.stderr
+    result = orrery("simulate", KILL, "--policy", tmp_path / "absent")
+    assert result.returncode == 3 and "found no executable file" in result.stderr
+    alone = subprocess.run([project / "build" / "lost-ranks"], capture_output=True, text=True)
+    assert alone.returncode == 2 and "orrery simulate SCENARIO --policy" in alone.stderr
+
+
+def test_the_build_folder_is_a_package_too(project, tmp_path):
+    succeed("cmake", "-S", project, "-B", tmp_path, f"-DCMAKE_PREFIX_PATH={BUILD}")
+    succeed("cmake", "--build", tmp_path, "--target", "lost-ranks")
+    result = orrery("simulate", KILL, "--policy", tmp_path / "lost-ranks", "--json")
+    assert json.loads(result.stdout)["decisions"] == 1, result.stderr
