@@ -2,10 +2,10 @@
 
 Cost: a DistributedDataParallel program with 48 MiB of gradients in buckets of 25 MiB, 2 ranks, in
 triples of one run under torchrun, one under `orrery run` and again one under torchrun, in rotating
-order. The ratio of a pair is of the runs' median step times; the interval of the mean ratio is that of
-a t distribution, and torchrun against itself is printed beside it. Loss: 4 ranks of a small program;
-a rank is killed at a random instant (or stopped), and the run says what the interrupted step took
-beyond the median. Asserts nothing.
+order. The ratio of a pair is that of the runs' median step times. The interval of the mean ratio is
+that of a t distribution, and torchrun against itself is printed beside it. Loss: 4 ranks of a small
+program; ranks are killed at a random instant (or stopped), and the report contains the time of the
+interrupted step beyond the median. Asserts nothing.
 """
 
 import argparse
@@ -28,14 +28,14 @@ KINDS = ("rank 0", "two at once", "two, one during recovery", "stopped")
 
 
 def median_step(words, steps):
-    """The median step time that a program prints, of its slowest rank."""
+    """The median step time that a program prints, of its slowest rank, and the sum of CPU times."""
     result = subprocess.run(
         [*words, programs.PROGRAMS / "wide.py"],
         capture_output=True, text=True, env=programs.environment(steps), timeout=600,
     )  # fmt: skip
-    found = [float(each) for each in re.findall(r"median ([\d.]+) of rank", result.stdout)]
+    found = re.findall(r"median ([\d.]+) cpu ([\d.]+) of rank", result.stdout)
     assert len(found) == 2, result.stderr
-    return max(found)
+    return max(float(wall) for wall, _ in found), sum(float(cpu) for _, cpu in found)
 
 
 def interval(ratios):
@@ -61,12 +61,15 @@ def print_cost(pairs, steps):
             times[way].append(median_step(ways[way], steps))
     print(f"cost at 48 MiB of gradients, 2 ranks, {pairs} pairs, {os.cpu_count()} processors, "
           f"load {os.getloadavg()[0]:.1f}")  # fmt: skip
-    print(f"  torchrun                 {statistics.median(times['torchrun']) * 1e3:.1f} ms a step")
-    print(f"  orrery run               {statistics.median(times['orrery']) * 1e3:.1f} ms a step")
-    ratios = [a / b for a, b in zip(times["orrery"], times["torchrun"])]
-    print(f"  orrery run / torchrun    {interval(ratios)}")
-    ratios = [a / b for a, b in zip(times["again"], times["torchrun"])]
-    print(f"  torchrun / torchrun      {interval(ratios)}")
+    for at, unit in enumerate(("wall time", "CPU time of both ranks")):
+        by_way = {way: [each[at] for each in of_way] for way, of_way in times.items()}
+        middle = {way: statistics.median(each) * 1e3 for way, each in by_way.items()}
+        own = [a / b for a, b in zip(by_way["orrery"], by_way["torchrun"])]
+        noise = [a / b for a, b in zip(by_way["again"], by_way["torchrun"])]
+        print(f"  {unit} a step: torchrun {middle['torchrun']:.1f} ms, "
+              f"orrery run {middle['orrery']:.1f} ms")  # fmt: skip
+        print(f"    orrery run / torchrun    {interval(own)}")
+        print(f"    torchrun / torchrun      {interval(noise)}")
 
 
 def percentile(values, share):
