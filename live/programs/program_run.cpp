@@ -153,7 +153,7 @@ class ProgramRun {
       reap_ranks();
       watch_time();
     }
-    int code = book_.exit_code();
+    int code = plain_code_ != 0 ? plain_code_ : book_.exit_code();
     if (!refused_.empty()) code = kRefused;
     return {std::move(book_), refused_, signal_, now_s() - begin_s_, code};
   }
@@ -306,13 +306,17 @@ class ProgramRun {
       const bool was_member = !book_.has_left(rank);
       const Reaction reaction = book_.record_exit(rank, status->code, cause, now_s());
       if (book_.is_lost(rank) && was_member && !ends_) {
-        settings_.print_line(fmt::format("rank {} lost ({}), {} of {} ranks go on", rank, cause,
-                                         book_.members().size(), settings_.ranks));
+        const char* const next = reaction == Reaction::end_run ? "are ended" : "go on";
+        settings_.print_line(fmt::format("rank {} lost ({}), {} of {} ranks {}", rank, cause,
+                                         book_.members().size(), settings_.ranks, next));
       }
       leavers_.erase(rank);
       ended.push_back(rank);
       announces = announces || reaction == Reaction::new_epoch;
-      if (reaction == Reaction::end_run) end_ranks(SIGTERM, kTermGrace_s);
+      if (reaction == Reaction::end_run) {
+        plain_code_ = status->code;
+        end_ranks(SIGTERM, kTermGrace_s);
+      }
     }
     if (announces) react(Reaction::new_epoch);
     for (const std::size_t rank : ended) forget_in_leavers(rank);
@@ -384,6 +388,7 @@ class ProgramRun {
   std::set<std::size_t> silent_;
   std::string refused_, problem_;
   int signal_ = 0;
+  int plain_code_ = 0;  ///< code of the loss that ended a run without fault-tolerant groups
   double kill_at_s_ = 0;
   bool ends_ = false;
 };

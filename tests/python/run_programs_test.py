@@ -188,6 +188,56 @@ def test_a_program_runs_without_a_compiler(tmp_path):
     assert len(set(ends_in(result.stderr).values())) == 1
 
 
+def test_without_the_group_a_lost_rank_ends_the_run(tmp_path):
+    script = tmp_path / "alone.py"
+    script.write_text(
+        "import os, signal, torch, torch.distributed as dist\n"
+        "dist.init_process_group('gloo')\n"
+        "if dist.get_rank() == 1: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "dist.barrier(); dist.barrier()\n"
+    )
+    result = subprocess.run(
+        [PROGRAM, "run", "-n", "3", "--json", "--", TORCH, script],
+        capture_output=True, text=True, timeout=PATIENCE,
+        env={**environment(3), "PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)},
+    )  # fmt: skip
+    assert result.returncode == 137, result.stderr
+    assert json.loads(result.stdout)["ranks_missing"] == [1]
+    assert "rank 1 lost (killed by signal 9 (Killed)), 2 of 3 ranks are ended" in result.stderr
+
+
+def test_groups_of_a_program_survive_too_and_an_exception_is_a_loss(tmp_path):
+    script = tmp_path / "groups.py"
+    script.write_text(
+        "import torch, torch.distributed as dist\n"
+        "from torch.utils.data import DataLoader\n"
+        "dist.init_process_group()\n"
+        "rank = dist.get_rank()\n"
+        "halves = [dist.new_group([1, 0]), dist.new_group([2, 3])]\n"
+        "half = halves[rank // 2]\n"
+        "for step, batch in enumerate(DataLoader(torch.ones(60), num_workers=2)):\n"
+        "    if step == 30 and rank == 3: raise ValueError('of rank 3')\n"
+        "    dist.all_reduce(batch, group=half)\n"
+        "    assert batch.item() == 2, batch\n"
+        "    everything = [None] * 4\n"
+        "    dist.all_gather_object(everything, (step, rank))\n"
+        "    assert [s for s, _ in everything] == [step] * 4\n"
+        "    told = [f'of {rank}']\n"
+        "    dist.broadcast_object_list(told, src=1)\n"
+        "    assert told == ['of 1']\n"
+        "print(f'whole {rank}', flush=True)\n"
+    )
+    result = subprocess.run(
+        [PROGRAM, "run", "-n", "4", "--json", "--", TORCH, script],
+        capture_output=True, text=True, timeout=PATIENCE, env=environment(3),
+    )  # fmt: skip
+    assert result.returncode == 6, result.stderr
+    report = json.loads(result.stdout)
+    assert [(loss["rank"], loss["cause"]) for loss in report["losses"]] == [(3, "exit code 1")]
+    assert "ValueError: of rank 3" in result.stderr
+    assert sorted(re.findall(r"whole (\d)", result.stderr)) == ["0", "1", "2"]
+
+
 def test_outside_a_run_the_attaching_folder_does_nothing():
     folder = BUILD / "python" / "orrery" / "programs" / "attach"
     code = "import sys, torch; print('orrery_programs' in sys.modules)"

@@ -19,6 +19,10 @@ from .importing import on_import_of_torch
 from .prices import DESCRIPTOR, inherited_connection
 
 
+#: Backends whose groups stay as they are, so that a loss ends the run.
+OTHER_BACKENDS = ("nccl", "xccl", "ucc", "mpi")
+
+
 class Attachment:
     """State of this process's attachment.
 
@@ -37,6 +41,7 @@ class Attachment:
         self._has_tried = False
         self._has_failed = False
         self._process = os.getpid()
+        self._excepthook = sys.excepthook
         self.steps = 0
         self.input_s = 0.0
 
@@ -63,6 +68,7 @@ class Attachment:
         rank = int(os.environ["RANK"])
         module.start_runtime(DESCRIPTOR, rank, self._settings["store"], build_gloo)
         atexit.register(self._leave)
+        self._excepthook = sys.excepthook
         sys.excepthook = self._mark_failed
         return module
 
@@ -77,7 +83,7 @@ class Attachment:
 
     def _mark_failed(self, kind: Any, value: Any, trace: Any) -> None:
         self._has_failed = True
-        sys.__excepthook__(kind, value, trace)
+        self._excepthook(kind, value, trace)
 
     def _leave(self) -> None:
         """Waits at the end until no other rank needs a result of this one."""
@@ -128,7 +134,7 @@ def install(attachment: Attachment) -> None:
 def _replace_rendezvous(attachment: Attachment) -> None:
     """Makes env:// use the store of `orrery run`, which outlives rank 0."""
     # The function torch.distributed.rendezvous hides the module of the same name.
-    handlers = sys.modules["torch.distributed.rendezvous"]._rendezvous_handlers  # type: ignore
+    handlers = sys.modules["torch.distributed.rendezvous"]._rendezvous_handlers
     original = handlers["env"]
 
     def handler(url: str, timeout: Any = None, **options: Any) -> Iterator[Any]:
@@ -155,11 +161,15 @@ def _replace_groups(attachment: Attachment, c10d: Any) -> None:
     ) -> Any:  # fmt: skip
         creating.append((str(group_name), list(global_ranks) or list(range(group_size))))
         try:
-            return helper(
+            made = helper(
                 group_size, group_rank, global_ranks, backend, store, group_name, *more, **named
             )
         finally:
             creating.pop()
+        others = [name for name in OTHER_BACKENDS if name in str(backend).lower()]
+        if others:
+            attachment.report_plain(f"expected Gloo's groups only, found one of {others[0]}")
+        return made
 
     class Instances(type):
         """Type whose instances are Gloo's backends and ours."""
@@ -174,10 +184,12 @@ def _replace_groups(attachment: Attachment, c10d: Any) -> None:
 
         def __new__(cls, store: Any, rank: int, size: int, *more: Any, **named: Any) -> Any:
             module = attachment.module() if creating else None
-            if module is None or creating[-1][1] != sorted(creating[-1][1]):
+            if module is None:
                 return gloo(store, rank, size, *more, **named)
             name, ranks = creating[-1]
-            if len(ranks) != size or max(ranks) >= int(os.environ["WORLD_SIZE"]):
+            world = int(os.environ["WORLD_SIZE"])
+            if ranks[rank] != int(os.environ["RANK"]) or max(ranks) >= world:
+                attachment.report_plain("the program numbers its ranks itself")
                 return gloo(store, rank, size, *more, **named)
             timeout = named.get("timeout") or (more[0] if more else c10d.default_pg_timeout)
             key = f"{name}:{'-'.join(map(str, ranks))}"
