@@ -96,6 +96,12 @@ c10::intrusive_ptr<c10d::Backend> GroupWorker::inner_for(const std::string& name
   return view_.inner;
 }
 
+void GroupWorker::wait_until_settled() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(
+      lock, [this] { return member_.is_settled() || member_.next_step() == GroupStep::refuse; });
+}
+
 void GroupWorker::run_steps() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
@@ -217,7 +223,7 @@ void GroupWorker::exchange_progress(std::uint64_t epoch) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     member_.accept_progress(progress, epoch);
-    changed_.notify_all();
+    changed_.notify_all();  // for wait_until_settled()
   }
   if (is_settled()) control_.send_fields({"settled", std::to_string(epoch), place_.key});
 }

@@ -54,6 +54,10 @@ class GroupWorker : public std::enable_shared_from_this<GroupWorker> {
   /// through a loss. Blocks until the group is connected. Throws c10::Error if the run ends.
   c10::intrusive_ptr<c10d::Backend> inner_for(const std::string& name);
 
+  /// Blocks until all members are connected and agree, or until the run ends because of an
+  /// operation.
+  void wait_until_settled();
+
   const GroupPlace& group_place() const { return place_; }
   std::uint64_t done_count();
   /// Returns true if the group has agreed in the newest epoch.

@@ -1,6 +1,7 @@
 #include "live/torch/program_runtime.hpp"
 
 #include <chrono>
+#include <thread>
 #include <utility>
 
 namespace orrery::live {
@@ -28,11 +29,24 @@ std::shared_ptr<GroupWorker> ProgramRuntime::add_group(const std::string& key,
   }
   group->announce_epoch(epoch);
   group->start();
+  group->wait_until_settled();
   return group;
 }
 
 c10::intrusive_ptr<c10d::Store> ProgramRuntime::open_store() const {
   return c10::make_intrusive<ProgramStore>(store_path_);
+}
+
+void ProgramRuntime::wait_until_settled() {
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    bool settled = true;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      for (const auto& group : groups_) settled = settled && group->is_settled();
+    }
+    if (settled) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
 }
 
 void ProgramRuntime::report_step(std::uint64_t step, double input_s) {

@@ -19,12 +19,15 @@ class ProgramRuntime {
   /// Connects this process. `descriptor` is the socket to `orrery run`, `store_path` its store.
   ProgramRuntime(int descriptor, std::size_t rank, std::string store_path, InnerBuilder build);
 
-  /// Creates a group and starts its thread. Groups with equal `key` are told apart by the order of
-  /// their creation, which is the same at all members.
+  /// Creates a group and blocks until its members are connected, as Gloo does: a program that forks
+  /// loader processes afterwards must not fork in the middle of a connection. Groups with equal
+  /// `key` are told apart by the order of their creation, which is the same at all members.
   std::shared_ptr<GroupWorker> add_group(const std::string& key, std::vector<std::size_t> ranks,
                                          std::size_t own, std::chrono::milliseconds timeout);
   /// Returns a new connection to the store.
   c10::intrusive_ptr<c10d::Store> open_store() const;
+  /// Blocks until no group builds connections, for at most a second. Called before a fork.
+  void wait_until_settled();
   /// Reports the end of optimizer step `step` and the seconds spent in data loaders so far.
   void report_step(std::uint64_t step, double input_s);
   /// Blocks until no other rank needs a result of this one.

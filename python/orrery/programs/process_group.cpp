@@ -58,5 +58,7 @@ PYBIND11_MODULE(orrery_process_group, m) {
       "report_step",
       [](std::uint64_t step, double input_s) { runtime->report_step(step, input_s); }, free);
   m.def(
+      "wait_until_settled", [] { runtime->wait_until_settled(); }, free);
+  m.def(
       "leave_run", [] { runtime->leave_run(); }, free);
 }

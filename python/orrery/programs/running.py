@@ -67,10 +67,16 @@ class Attachment:
         )
         rank = int(os.environ["RANK"])
         module.start_runtime(DESCRIPTOR, rank, self._settings["store"], build_gloo)
+        os.register_at_fork(before=self._before_fork)
         atexit.register(self._leave)
         self._excepthook = sys.excepthook
         sys.excepthook = self._mark_failed
         return module
+
+    def _before_fork(self) -> None:
+        """Lets a recovery end: a fork in its middle would copy locks that no thread releases."""
+        if self._module is not None and os.getpid() == self._process:
+            self._module.wait_until_settled()
 
     def report_plain(self, reason: str) -> None:
         """Tells the command line, which prints one line, that the program runs without Orrery."""
