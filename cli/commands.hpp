@@ -16,6 +16,7 @@ void add_simulate(CLI::App& app, Action& chosen);
 void add_live(CLI::App& app, Action& chosen);
 void add_compare_policies(CLI::App& app, Action& chosen);
 void add_rehearse(CLI::App& app, Action& chosen);
+void add_run(CLI::App& app, Action& chosen);
 void add_replay(CLI::App& app, Action& chosen);
 void add_jobs(CLI::App& app, Action& chosen);
 void add_explain(CLI::App& app, Action& chosen);

@@ -41,6 +41,7 @@ void declare(CLI::App& app, Action& chosen) {
   add_compare(app, chosen);
   add_calibrate(app, chosen);
   add_rehearse(app, chosen);
+  add_run(app, chosen);
   add_replay(app, chosen);
   add_jobs(app, chosen);
   add_explain(app, chosen);

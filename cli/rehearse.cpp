@@ -1,7 +1,5 @@
 // orrery rehearse: runs an unchanged PyTorch program as one of N ranks of a cluster that does not
 // exist, and prices its operators and collectives.
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -20,6 +18,7 @@
 #include "cli/help.hpp"
 #include "cli/price_server.hpp"
 #include "cli/usage.hpp"
+#include "cli/user_program.hpp"
 #include "core/error.hpp"
 #include "core/process.hpp"
 #include "topologies/builder.hpp"
@@ -29,9 +28,6 @@ namespace orrery::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Exit code of a program that the shell could not find.
-constexpr int kNotFound = 127;
 
 struct RehearseOptions {
   std::uint32_t ranks = 0;
@@ -67,36 +63,6 @@ Cluster cluster_of(const RehearseOptions& options) {
   return cluster;
 }
 
-/// Returns the folder of the Python part: in the package that contains this program, or beside the
-/// program in a build folder. Throws an environment Error if neither exists.
-fs::path programs_folder() {
-  const fs::path here = fs::path(sibling_program("orrery")).parent_path();
-  for (const char* place : {"../programs", "../python/orrery/programs"}) {
-    const fs::path folder = here / place;
-    if (fs::is_regular_file(folder / "attach" / "sitecustomize.py")) return fs::canonical(folder);
-  }
-  throw Error(ErrorKind::environment,
-              fmt::format("expected Orrery's Python package beside {}, found none: build the "
-                          "target _core, or install the package",
-                          here.string()));
-}
-
-/// Returns the path of an executable by the rules of a shell; empty if none exists.
-std::string executable_named(const std::string& name) {
-  const auto is_executable = [](const std::string& path) {
-    return fs::is_regular_file(path) && access(path.c_str(), X_OK) == 0;
-  };
-  if (name.find('/') != std::string::npos) return is_executable(name) ? name : "";
-  const char* const variable = std::getenv("PATH");
-  std::string paths = variable == nullptr ? "/usr/bin:/bin" : variable;
-  paths += ':';
-  for (std::size_t from = 0, to; (to = paths.find(':', from)) != std::string::npos; from = to + 1) {
-    const std::string path = (fs::path(paths.substr(from, to - from)) / name).string();
-    if (is_executable(path)) return path;
-  }
-  return "";
-}
-
 std::string text_of(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
   if (!in) {
@@ -124,8 +90,6 @@ std::string settings_json(const RehearseOptions& options, const Cluster& cluster
   return out.dump();
 }
 
-void set_variable(const char* name, const std::string& value) { setenv(name, value.c_str(), 1); }
-
 /// Sets the environment of the program: that of rank 0 of a launched job, and the folder through
 /// which every Python attaches the rehearsal.
 void prepare_environment(const RehearseOptions& options, const Cluster& cluster,
@@ -139,32 +103,8 @@ void prepare_environment(const RehearseOptions& options, const Cluster& cluster,
   set_variable("LOCAL_WORLD_SIZE", std::to_string(local));
   set_variable("MASTER_ADDR", "127.0.0.1");
   set_variable("MASTER_PORT", "29500");
-  const char* const old = std::getenv("PYTHONPATH");
-  std::string path = (programs / "attach").string();
-  if (old != nullptr && *old != '\0') path += std::string(":") + old;
-  set_variable("PYTHONPATH", path);
+  attach_through_path(programs);
 }
-
-/// Descriptor 1 as a copy of descriptor 2, so that the JSON object is alone on the standard output.
-class StandardOutputAside {
- public:
-  explicit StandardOutputAside(bool wanted) {
-    std::fflush(stdout);
-    if (!wanted) return;
-    saved_ = dup(STDOUT_FILENO);
-    dup2(STDERR_FILENO, STDOUT_FILENO);
-  }
-  ~StandardOutputAside() {
-    if (saved_ < 0) return;
-    dup2(saved_, STDOUT_FILENO);
-    close(saved_);
-  }
-  StandardOutputAside(const StandardOutputAside&) = delete;
-  StandardOutputAside& operator=(const StandardOutputAside&) = delete;
-
- private:
-  int saved_ = -1;
-};
 
 void announce(const RehearseOptions& options, const Cluster& cluster) {
   fmt::print(stderr,
@@ -182,7 +122,7 @@ int rehearse(const RehearseOptions& options) {
   if (program.empty()) {
     fmt::print(stderr, "error: {}: expected a program, found none of this name\n",
                options.program.front());
-    return kNotFound;
+    return kProgramNotFound;
   }
   prepare_environment(options, cluster, programs);
   announce(options, cluster);

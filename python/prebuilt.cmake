@@ -18,4 +18,5 @@ foreach(target _core ${programs})  # the names that pyproject.toml builds
 endforeach()
 install(PROGRAMS ${prebuilt} DESTINATION orrery/bin COMPONENT python)
 install(PROGRAMS ${module} DESTINATION orrery COMPONENT python)
+include(${CMAKE_CURRENT_LIST_DIR}/native.cmake)
 include(${CMAKE_CURRENT_LIST_DIR}/examples.cmake)

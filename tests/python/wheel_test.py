@@ -66,6 +66,11 @@ def test_the_wheel_has_programs_examples_and_the_notebook(wheel):
     expected = {f"orrery/bin/{program}" for program in PROGRAMS}
     expected |= {"orrery/programs/attach/sitecustomize.py", "orrery/programs/guard.cpp"}
     expected |= {
+        f"orrery/native/{path.relative_to(ROOT)}"
+        for room in ("group", "torch")
+        for path in (ROOT / "live" / room).glob("*.?pp")
+    }
+    expected |= {
         f"orrery/examples/{path.relative_to(ROOT / 'examples')}"
         for path in (ROOT / "examples").rglob("*.yaml")
         if "../shared/" not in path.read_text(encoding="utf-8")

@@ -28,8 +28,8 @@ INNER_ROOMS = {
                  'checkpointing', 'recovery', 'scheduling', 'record', 'handover', 'run'],
     'sim/estimates': ['engine', 'prices', 'collectives', 'plan', 'step', 'predict'],
     'sim': ['engine', 'world', 'jobs'],
-    'live': ['jobs', 'codec', 'cuda', 'nccl', 'checkpoint', 'machine', 'transport', 'fabric',
-             'training', 'control', 'run', 'rank'],
+    'live': ['group', 'torch', 'programs', 'jobs', 'codec', 'cuda', 'nccl', 'checkpoint',
+             'machine', 'transport', 'fabric', 'training', 'control', 'run', 'rank'],
     'live/run': ['files', 'processes', 'observations', 'account', 'checkpoints', 'losses',
                  'operator'],
 }

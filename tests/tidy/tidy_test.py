@@ -301,6 +301,11 @@ void g() { fabric.assert (1); }
             pathlib.Path(folder, 'a.sh').write_text('x' * 101)
             self.assertEqual(tidy.main([folder]), 1)
 
+    def test_names_of_overrides_are_the_choice_of_their_base(self):
+        text = header('class A : public B {\n public:\n  void take(int a) override;\n'
+                      '  int told(int a = 1) const override { return 1; }\n};\n')
+        self.assertEqual(self.findings({'core/a.hpp': text}), [])
+
     def test_bare_verbs_are_refused_in_headers(self):
         for code in ['void take();', 'virtual int keep(int a) = 0;',
                      '[[nodiscard]] bool told() const;',

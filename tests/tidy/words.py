@@ -204,6 +204,8 @@ def _method_in(statement, lines_before):
                    found.group(0).count('\n'), plain)
     if re.match(r'\s*(?:using|typedef|friend|return)\b', plain):
         return
+    if re.search(r'\)[^()]*\boverride\b', plain):  # the base chose the name, often another library
+        return
     match = next((found for found in _DECLARED.finditer(plain)
                   if found['name'] not in _NO_NAMES), None)
     before = plain[:match.start()] if match else ''

@@ -1,7 +1,7 @@
-"""Attaches a rehearsal to every Python that starts with this folder on PYTHONPATH.
+"""Attaches Orrery to every Python that starts with this folder on PYTHONPATH.
 
-Runs the sitecustomize module that this one hides first. Does nothing else outside `orrery
-rehearse`, and never raises.
+Runs the sitecustomize module that this one hides first. Does nothing else outside `orrery rehearse`
+and `orrery run`, and never raises.
 """
 
 import importlib.machinery
@@ -25,8 +25,8 @@ def _run_hidden_sitecustomize() -> None:
         sys.stderr.write(f"error in {spec.origin}: {type(error).__name__}: {error}\n")
 
 
-def _attach() -> None:
-    """Loads the package beside this folder as orrery_programs, and attaches the rehearsal."""
+def _attach(module: str) -> None:
+    """Loads the package beside this folder as orrery_programs, and calls `module`.attach()."""
     folder = os.path.dirname(HERE)
     spec = importlib.util.spec_from_file_location(
         "orrery_programs", os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
@@ -36,14 +36,19 @@ def _attach() -> None:
     package = importlib.util.module_from_spec(spec)
     sys.modules["orrery_programs"] = package
     spec.loader.exec_module(package)
-    importlib.import_module("orrery_programs.attaching").attach()
+    importlib.import_module(f"orrery_programs.{module}").attach()
 
 
 _run_hidden_sitecustomize()
 if os.environ.get("ORRERY_REHEARSE"):
     try:
-        _attach()
+        _attach("attaching")
     except Exception as error:
         sys.stderr.write(f"orrery: cannot attach: {type(error).__name__}: {error}\n")
         sys.stderr.flush()
         os._exit(4)
+elif os.environ.get("ORRERY_RUN"):
+    try:
+        _attach("running")
+    except Exception as error:  # the program runs without Orrery
+        sys.stderr.write(f"orrery: not attached: {type(error).__name__}: {error}\n")

@@ -1,0 +1,98 @@
+#include "live/group/member.hpp"
+
+#include <algorithm>
+
+namespace orrery::live {
+
+GroupAgreement agree_on_result(const std::vector<GroupProgress>& members) {
+  const auto fewer = [](const GroupProgress& a, const GroupProgress& b) { return a.done < b.done; };
+  const auto [least, most] = std::minmax_element(members.begin(), members.end(), fewer);
+  if (members.empty() || least->done == most->done) return {};
+  const auto giver =
+      std::find_if(members.begin(), members.end(),
+                   [most = most](const GroupProgress& p) { return p.done == most->done; });
+  return {most->done, static_cast<std::size_t>(giver - members.begin())};
+}
+
+void GroupMember::begin_operation(OperationKind kind, const std::string& name) {
+  ++begun_;
+  kind_ = kind;
+  name_ = name;
+  is_performed_ = false;
+  if (kind == OperationKind::sharded) mark_sharded(name);
+}
+
+void GroupMember::mark_sharded(const std::string& name) {
+  if (sharded_.empty()) sharded_ = name;
+  if (alive_ < size_) refuse_operation(name);
+}
+
+void GroupMember::refuse_operation(const std::string& name) {
+  if (refused_.empty()) refused_ = name;
+}
+
+void GroupMember::announce_epoch(std::uint64_t epoch, std::size_t alive) {
+  if (is_announced_ && epoch <= epoch_) return;
+  const bool in_flight = has_operation() && kind_ == OperationKind::sharded && is_connected_;
+  if (in_flight) refuse_operation(name_);
+  if (alive < size_ && !sharded_.empty()) refuse_operation(sharded_);
+  epoch_ = epoch;
+  alive_ = alive;
+  is_announced_ = true;
+  is_connected_ = is_broken_ = has_agreed_ = is_performed_ = false;
+  owed_ = 0;
+}
+
+bool GroupMember::acknowledges() const {
+  return kind_ == OperationKind::rooted || kind_ == OperationKind::partial;
+}
+
+GroupStep GroupMember::next_step() const {
+  if (!refused_.empty()) return GroupStep::refuse;
+  if (!is_announced_ || is_broken_) return GroupStep::wait;
+  if (!is_connected_) return GroupStep::connect;
+  if (!has_agreed_) return GroupStep::exchange;
+  if (owed_ > 0) return GroupStep::deliver;
+  if (!has_operation()) return GroupStep::wait;
+  if (done_ == begun_) return GroupStep::release;
+  return is_performed_ ? GroupStep::acknowledge : GroupStep::perform;
+}
+
+void GroupMember::finish_step(GroupStep step, std::uint64_t epoch) {
+  const bool is_current = epoch == epoch_;
+  switch (step) {
+    case GroupStep::connect:
+      if (is_current) is_connected_ = true;
+      return;
+    case GroupStep::deliver:
+      if (!is_current) return;
+      done_ = std::max(done_, owed_);
+      owed_ = 0;
+      return;
+    case GroupStep::perform:
+      if (!acknowledges()) {
+        done_ = begun_;
+      } else if (is_current) {
+        is_performed_ = true;
+      }
+      return;
+    case GroupStep::acknowledge: done_ = begun_; return;
+    case GroupStep::release: released_ = begun_; return;
+    default: return;
+  }
+}
+
+void GroupMember::accept_progress(const std::vector<GroupProgress>& members, std::uint64_t epoch) {
+  if (epoch != epoch_) return;
+  const GroupAgreement agreed = rule_(members);
+  has_agreed_ = true;
+  owed_ = agreed.operation;
+  giver_ = agreed.giver;
+  if (owed_ > 0 && owed_ == begun_ && kind_ == OperationKind::partial) refuse_operation(name_);
+}
+
+void GroupMember::fail_step(std::uint64_t epoch) {
+  if (epoch == epoch_) is_broken_ = true;
+}
+
+}  // namespace orrery::live

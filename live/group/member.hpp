@@ -1,0 +1,121 @@
+// Rules of one member of a fault-tolerant process group: which step it takes next, also after other
+// members are lost. Plain C++ without PyTorch. Used by the process group inside users' programs
+// (live/torch), which performs the steps, and by the model test, which simulates them. One thread.
+//
+// Operations of a group are numbered from 1 and performed one after the other. All members of a
+// membership epoch are connected by an inner group (Gloo) that works until one of them is lost. A
+// member keeps the result of its newest operation until the next one is done. An operation is done
+// at a member only after all members have begun it, so the members' counts of done operations
+// differ by at most one. After a loss the remaining members connect again and exchange their
+// counts. Example: of members 0, 1 and 2, member 2 is lost in operation 7. Member 0 has the result,
+// member 1 has not: member 1 receives operation 7 from member 0. If neither has it, both perform
+// operation 7 again without member 2.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace orrery::live {
+
+/// Counts of one member: numbers of the newest operation that the member has begun, and of the
+/// newest one whose result it has. 0: none.
+struct GroupProgress {
+  std::uint64_t begun = 0;
+  std::uint64_t done = 0;
+};
+
+/// Outcome of an exchange of progress. If `operation` is above 0, all members that lack the result
+/// of `operation` receive it from member `giver`.
+struct GroupAgreement {
+  std::uint64_t operation = 0;
+  std::size_t giver = 0;  ///< position in the exchanged list
+};
+
+/// Returns the outcome for the progress of all members of an epoch, in their order. The giver is
+/// the first member that has the result. Returns operation 0 if all members have done equally many.
+GroupAgreement agree_on_result(const std::vector<GroupProgress>& members);
+
+using AgreementRule = GroupAgreement (*)(const std::vector<GroupProgress>& members);
+
+/// Kinds of operations, by how they survive a loss.
+enum class OperationKind : std::uint8_t {
+  symmetric,  ///< equal result at all members, needs data of all: all-reduce, all-gather, barrier
+  rooted,     ///< equal result at all members, needs data of the root only: broadcast
+  partial,    ///< result at some members only: reduce, scatter; repeated, but never delivered
+  sharded,    ///< different result at each member: reduce-scatter, all-to-all, send and receive
+};
+
+/// Steps of a member. Members of an epoch take the steps between `exchange` and `acknowledge` in
+/// the same order, because each is an operation of the inner group.
+enum class GroupStep : std::uint8_t {
+  wait,         ///< nothing to do until an operation begins or an epoch is announced
+  connect,      ///< build the inner group of the announced epoch
+  exchange,     ///< gather the progress of all members, then call accept_progress()
+  deliver,      ///< broadcast the kept result of operation owed() from member giver()
+  perform,      ///< perform the current operation
+  acknowledge,  ///< barrier after an operation that a member may finish before others begin it;
+                ///< the operation is done after the barrier
+  release,      ///< hand the result to the program
+  refuse,       ///< end the run: operation refused_operation() cannot be carried through the loss
+};
+
+/// State machine of one member. The caller takes next_step(), does it, and reports finish_step() or
+/// fail_step(); begin_operation() and announce_epoch() may come between any two calls.
+class GroupMember {
+ public:
+  /// Member of a group of `size` members, all of which are alive. No epoch is announced.
+  explicit GroupMember(std::size_t size, AgreementRule rule = agree_on_result)
+      : rule_(rule), size_(size), alive_(size) {}
+
+  /// Begins the next operation. Call only if has_operation() is false.
+  void begin_operation(OperationKind kind, const std::string& name);
+  /// Announces the newest membership epoch, with `alive` members of this group. Epochs that are not
+  /// newer than the announced one are ignored. Refuses the loss if a sharded operation was begun in
+  /// this group and members are missing, or if one is in flight.
+  void announce_epoch(std::uint64_t epoch, std::size_t alive);
+  /// Marks a sharded operation that bypasses the numbering (send, receive) as used. Refuses at once
+  /// if members are missing.
+  void mark_sharded(const std::string& name);
+  /// Refuses to go on after a loss because of operation `name`. The first name stays.
+  void refuse_operation(const std::string& name);
+
+  GroupStep next_step() const;
+  /// Records that step `step`, which next_step() returned in epoch `epoch`, succeeded. Ignored if a
+  /// newer epoch was announced, except for `release` and for the step with which the current
+  /// operation is done: its result stays.
+  void finish_step(GroupStep step, std::uint64_t epoch);
+  /// Takes the exchanged progress of all members of epoch `epoch`, in their order. Ignored if a
+  /// newer epoch was announced.
+  void accept_progress(const std::vector<GroupProgress>& members, std::uint64_t epoch);
+  /// Records that a step failed in epoch `epoch`: the member waits for a newer epoch.
+  void fail_step(std::uint64_t epoch);
+
+  GroupProgress progress() const { return {begun_, done_}; }
+  bool has_operation() const { return begun_ > released_; }
+  /// Returns true if the member has agreed in the announced epoch and owes or awaits no delivery.
+  bool is_settled() const { return has_agreed_ && owed_ == 0; }
+  /// Returns the announced epoch; 0 before the first announcement.
+  std::uint64_t epoch() const { return epoch_; }
+  std::uint64_t owed() const { return owed_; }  ///< operation to deliver; 0: none
+  std::size_t giver() const { return giver_; }  ///< its giver, a position in the epoch
+  std::size_t alive() const { return alive_; }  ///< members of the announced epoch
+  const std::string& refused_operation() const { return refused_; }  ///< empty: none
+
+ private:
+  bool acknowledges() const;
+
+  AgreementRule rule_;
+  std::size_t size_;
+  std::size_t alive_;
+  std::uint64_t epoch_ = 0;
+  bool is_announced_ = false, is_connected_ = false, is_broken_ = false, has_agreed_ = false;
+  bool is_performed_ = false;
+  std::uint64_t begun_ = 0, done_ = 0, released_ = 0, owed_ = 0;
+  std::size_t giver_ = 0;
+  OperationKind kind_ = OperationKind::symmetric;
+  std::string name_, sharded_, refused_;
+};
+
+}  // namespace orrery::live

@@ -1,0 +1,43 @@
+// Run of a user's program as ranks of this machine: watches the processes, tells the survivors of a
+// loss, keeps the store of their process groups. Used by `orrery run`. One thread; the ranks die
+// with the thread that starts them.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/process.hpp"
+#include "live/programs/run_book.hpp"
+
+namespace orrery::live {
+
+/// Starts the process of one rank, with its socket and a process group of its own.
+using RankStarter = std::function<ChildProcess(std::size_t rank, const std::string& store_path)>;
+
+/// Settings of a run.
+struct ProgramSettings {
+  std::size_t ranks = 1;
+  double heartbeat_limit_s = 2;
+  RankStarter start;
+  std::function<void(const std::string& line)> print_line;
+  /// Returns the number of a signal that this process received since the last call; 0: none.
+  std::function<int()> signal;
+};
+
+/// Result of a run that has ended.
+struct ProgramOutcome {
+  RunBook book;
+  std::string refused;  ///< operation that ended the run; empty: none
+  int signal = 0;       ///< signal to the run that ended it; 0: none
+  double elapsed_s = 0;
+  int exit_code = 0;
+};
+
+/// Starts all ranks and blocks until all have ended. Throws an environment Error if a rank or the
+/// store cannot be started; no process is left then.
+ProgramOutcome run_program(const ProgramSettings& settings);
+
+}  // namespace orrery::live

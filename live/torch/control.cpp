@@ -1,0 +1,181 @@
+#include "live/torch/control.hpp"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+#include <thread>
+
+namespace orrery::live {
+namespace {
+
+constexpr int kBeatMilliseconds = 100;
+constexpr int kSweeps = 50;  // sockets that an interrupted connection still opens are found, too
+constexpr std::uint32_t kNetwork = 127u << 24 | 77u << 16;
+
+std::uint32_t octet_of(std::uint64_t epoch) { return static_cast<std::uint32_t>(1 + epoch % 250); }
+
+/// Returns true if an address of a socket belongs to another epoch than `epoch`.
+bool is_of_other_epoch(const sockaddr_storage& address, std::uint64_t epoch) {
+  if (address.ss_family != AF_INET) return false;
+  sockaddr_in in;
+  std::memcpy(&in, &address, sizeof in);
+  const std::uint32_t host = ntohl(in.sin_addr.s_addr);
+  return (host & 0xFFFF0000u) == kNetwork && (host >> 8 & 0xFF) != octet_of(epoch);
+}
+
+void shut_socket_of_other_epoch(int descriptor, std::uint64_t epoch) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  if (getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &size) != 0) return;
+  if (address.ss_family != AF_INET) return;
+  int listens = 0;
+  socklen_t length = sizeof listens;
+  getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length);
+  if (listens != 0) return;  // Gloo aborts the process if its listener is shut
+  bool old = is_of_other_epoch(address, epoch);
+  size = sizeof address;
+  if (getpeername(descriptor, reinterpret_cast<sockaddr*>(&address), &size) == 0) {
+    old = old || is_of_other_epoch(address, epoch);
+  }
+  if (old) shutdown(descriptor, SHUT_RDWR);
+}
+
+}  // namespace
+
+std::string address_of_epoch(std::uint64_t epoch) {
+  return "127.77." + std::to_string(octet_of(epoch)) + ".1";
+}
+
+ProgramControl::ProgramControl(int descriptor, std::size_t rank,
+                               std::function<void(const ProgramEpoch&)> heard,
+                               std::function<DoneCounts()> done_counts)
+    : descriptor_(descriptor), heard_(std::move(heard)), done_counts_(std::move(done_counts)) {
+  send_fields({"hello", std::to_string(rank), std::to_string(getpid())});
+  std::thread([this] { run_connection(); }).detach();
+}
+
+void ProgramControl::send_fields(const Fields& fields) {
+  const std::string frame = encode_frame(fields);
+  const std::lock_guard<std::mutex> lock(sending_);
+  for (std::size_t at = 0; at < frame.size();) {
+    const ssize_t sent = send(descriptor_, frame.data() + at, frame.size() - at, MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent <= 0) return;
+    at += static_cast<std::size_t>(sent);
+  }
+}
+
+ProgramEpoch ProgramControl::epoch() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [this] { return has_epoch_ || is_gone_; });
+  return epoch_;
+}
+
+void ProgramControl::confirm_leavers() {
+  const DoneCounts done = done_counts_();
+  std::vector<std::string> confirmed;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (auto at = leavers_.begin(); at != leavers_.end();) {
+      bool reached = true;
+      for (const auto& [group, count] : at->second) {
+        const auto own = done.find(group);
+        reached = reached && (own == done.end() || own->second >= count);
+      }
+      if (reached) confirmed.push_back(at->first);
+      at = reached ? leavers_.erase(at) : std::next(at);
+    }
+  }
+  for (const std::string& leaver : confirmed) send_fields({"confirmed", leaver});
+}
+
+void ProgramControl::leave_run() {
+  Fields message{"leave"};
+  for (const auto& [group, count] : done_counts_()) {
+    message.push_back(group);
+    message.push_back(std::to_string(count));
+  }
+  send_fields(message);
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [this] { return has_left_ || is_gone_; });
+}
+
+void ProgramControl::run_connection() {
+  FrameReader reader;
+  std::vector<char> buffer(1 << 16);
+  auto next_beat = std::chrono::steady_clock::now();
+  while (true) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= next_beat) {
+      send_fields({"beat"});
+      if (sweeps_left_ > 0) shut_old_sockets();
+      next_beat = now + std::chrono::milliseconds(kBeatMilliseconds);
+    }
+    pollfd waiting{descriptor_, POLLIN, 0};
+    if (poll(&waiting, 1, kBeatMilliseconds) <= 0) continue;
+    const ssize_t got = recv(descriptor_, buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (got <= 0) break;
+    reader.add_bytes(buffer.data(), static_cast<std::size_t>(got));
+    while (const auto fields = reader.next_frame()) handle_frame(*fields);
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  is_gone_ = true;
+  changed_.notify_all();
+}
+
+void ProgramControl::handle_frame(const Fields& fields) {
+  const std::string& kind = fields.at(0);
+  if (kind == "epoch") {
+    ProgramEpoch next{std::stoull(fields.at(1)), {}};
+    std::istringstream members(fields.at(2));
+    for (std::string each; std::getline(members, each, ',');) {
+      next.members.push_back(std::stoull(each));
+    }
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      epoch_ = next;
+      has_epoch_ = true;
+      changed_.notify_all();
+    }
+    heard_(next);
+    sweeps_left_ = kSweeps;
+    shut_old_sockets();
+  } else if (kind == "confirm") {
+    DoneCounts counts;
+    for (std::size_t at = 2; at + 1 < fields.size(); at += 2) {
+      counts[fields[at]] = std::stoull(fields[at + 1]);
+    }
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      leavers_[fields.at(1)] = counts;
+    }
+    confirm_leavers();
+  } else if (kind == "left") {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    has_left_ = true;
+    changed_.notify_all();
+  }
+}
+
+void ProgramControl::shut_old_sockets() {
+  --sweeps_left_;
+  DIR* const folder = opendir("/proc/self/fd");
+  if (folder == nullptr) return;
+  while (const dirent* const entry = readdir(folder)) {
+    const int descriptor = std::atoi(entry->d_name);
+    if (descriptor > 3) shut_socket_of_other_epoch(descriptor, epoch_.number);
+  }
+  closedir(folder);
+}
+
+}  // namespace orrery::live

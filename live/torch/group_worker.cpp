@@ -1,0 +1,345 @@
+#include "live/torch/group_worker.hpp"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include <ATen/ATen.h>
+
+#include "live/group/virtual_ranks.hpp"
+
+namespace orrery::live {
+namespace {
+
+/// Failures of one operation among the same members after which the program gets the exception.
+constexpr int kMaxFailures = 3;
+constexpr std::chrono::milliseconds kPoll{200};
+
+c10d::BroadcastOptions broadcast_from(std::size_t root) {
+  c10d::BroadcastOptions options;
+  options.rootRank = static_cast<int64_t>(root);
+  return options;
+}
+
+/// Returns the future of inner work; null for Gloo's reduce-scatter, whose work has none.
+c10::intrusive_ptr<c10::ivalue::Future> future_of(const c10::intrusive_ptr<c10d::Work>& work) {
+  try {
+    return work->getFuture();
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
+
+/// Blocks until inner work has ended. Returns its error; empty if it succeeded.
+std::string problem_of(const c10::intrusive_ptr<c10d::Work>& work) {
+  try {
+    work->wait();
+    return "";
+  } catch (const std::exception& error) {
+    const std::string text = error.what();
+    return text.empty() ? "unknown error" : text;
+  }
+}
+
+}  // namespace
+
+/// Connection that is being built by a thread of its own, which a newer epoch abandons.
+struct GroupWorker::Connecting {
+  c10::intrusive_ptr<c10d::Backend> inner;
+  std::string problem;
+  bool has_ended = false;
+};
+
+void GroupWorker::start() {
+  std::thread([self = shared_from_this()] { self->run_steps(); }).detach();
+}
+
+void GroupWorker::announce_epoch(const ProgramEpoch& epoch) {
+  EpochView next{nullptr, {}, place_.ranks.size()};
+  for (std::size_t member = 0; member < place_.ranks.size(); ++member) {
+    if (std::binary_search(epoch.members.begin(), epoch.members.end(), place_.ranks[member])) {
+      next.alive.push_back(member);
+    }
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  member_.announce_epoch(epoch.number, next.alive.size());
+  if (member_.epoch() == epoch.number) next_view_ = std::move(next);
+  changed_.notify_all();
+}
+
+void GroupWorker::add_operation(std::unique_ptr<Operation> operation) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  queue_.push_back(std::move(operation));
+  changed_.notify_all();
+}
+
+std::uint64_t GroupWorker::done_count() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return member_.progress().done;
+}
+
+bool GroupWorker::is_settled() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return member_.is_settled();
+}
+
+bool GroupWorker::is_newest(std::uint64_t epoch) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return member_.epoch() == epoch;
+}
+
+c10::intrusive_ptr<c10d::Backend> GroupWorker::inner_for(const std::string& name) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  member_.mark_sharded(name);
+  changed_.notify_all();
+  changed_.wait(lock, [this] { return member_.is_settled(); });
+  return view_.inner;
+}
+
+void GroupWorker::wait_until_settled() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(
+      lock, [this] { return member_.is_settled() || member_.next_step() == GroupStep::refuse; });
+}
+
+void GroupWorker::run_steps() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (true) {
+    if (!member_.has_operation() && !queue_.empty()) {
+      current_ = std::move(queue_.front());
+      queue_.pop_front();
+      failures_ = 0;
+      member_.begin_operation(current_->kind, current_->name);
+    }
+    const GroupStep step = member_.next_step();
+    const std::uint64_t epoch = member_.epoch();
+    if (step == GroupStep::wait) {
+      changed_.wait(lock);
+      continue;
+    }
+    lock.unlock();
+    if (step == GroupStep::refuse) {
+      control_.send_fields({"refuse", member_.refused_operation()});
+      return;
+    }
+    try {
+      take_step(step, epoch);
+    } catch (const std::exception& error) {
+      report_failure(epoch, error.what());
+    }
+    lock.lock();
+  }
+}
+
+void GroupWorker::take_step(GroupStep step, std::uint64_t epoch) {
+  switch (step) {
+    case GroupStep::connect: return connect_inner(epoch);
+    case GroupStep::exchange: return exchange_progress(epoch);
+    case GroupStep::deliver: return deliver_result(epoch);
+    case GroupStep::perform: return perform_operation(epoch);
+    case GroupStep::acknowledge: {
+      std::vector<at::Tensor> one{at::ones({1}, at::kInt)};
+      if (wait_for_work(view_.inner->allreduce(one), epoch)) finish_step(step, epoch);
+      return;
+    }
+    case GroupStep::release: return release_operation();
+    default: return;
+  }
+}
+
+void GroupWorker::finish_step(GroupStep step, std::uint64_t epoch) {
+  bool is_done = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::uint64_t before = member_.progress().done;
+    member_.finish_step(step, epoch);
+    is_done = member_.progress().done > before;
+    changed_.notify_all();
+  }
+  if (!is_done) return;
+  if (kept_ != nullptr && kept_->is_reusable) {
+    for (const at::Tensor& buffer : kept_->buffers) pool_.return_buffer(buffer);
+  }
+  kept_ = current_;
+}
+
+void GroupWorker::connect_inner(std::uint64_t epoch) {
+  if (view_.inner != nullptr) old_inners_.push_back(view_.inner);
+  EpochView view;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    view_.inner = nullptr;
+    view = next_view_;
+  }
+  const auto own = std::find(view.alive.begin(), view.alive.end(), place_.own);
+  if (own == view.alive.end()) return report_failure(epoch, "this rank is no member any more");
+  const auto position = static_cast<int>(own - view.alive.begin());
+  const auto store = c10::make_intrusive<ProgramStore>(place_.store_path);
+  const auto connecting = std::make_shared<Connecting>();
+  std::thread([self = shared_from_this(), connecting, store, epoch, position,
+               size = static_cast<int>(view.alive.size())] {
+    const std::string prefix = "orrery/" + std::to_string(epoch) + "/" + self->place_.key;
+    try {
+      connecting->inner = self->build_(store, prefix, position, size, self->place_.timeout,
+                                       address_of_epoch(epoch));
+    } catch (const std::exception& error) {
+      connecting->problem = error.what();
+    }
+    const std::lock_guard<std::mutex> lock(self->mutex_);
+    connecting->has_ended = true;
+    self->changed_.notify_all();
+  }).detach();
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [&] { return connecting->has_ended || member_.epoch() != epoch; });
+  if (member_.epoch() != epoch) return store->abort_requests();
+  if (connecting->inner == nullptr) {
+    lock.unlock();
+    return report_failure(epoch, connecting->problem);
+  }
+  view.inner = connecting->inner;
+  view_ = view;
+  member_.finish_step(GroupStep::connect, epoch);
+}
+
+void GroupWorker::exchange_progress(std::uint64_t epoch) {
+  GroupProgress own;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    own = member_.progress();
+  }
+  at::Tensor mine = at::empty({2}, at::kLong);
+  mine.mutable_data_ptr<int64_t>()[0] = static_cast<int64_t>(own.begun);
+  mine.mutable_data_ptr<int64_t>()[1] = static_cast<int64_t>(own.done);
+  std::vector<std::vector<at::Tensor>> all(1);
+  for (std::size_t at = 0; at < view_.alive.size(); ++at) all[0].push_back(at::empty_like(mine));
+  std::vector<at::Tensor> input{mine};
+  if (!wait_for_work(view_.inner->allgather(all, input), epoch)) return;
+  std::vector<GroupProgress> progress;
+  for (const at::Tensor& each : all[0]) {
+    const int64_t* const counts = each.const_data_ptr<int64_t>();
+    progress.push_back(
+        {static_cast<std::uint64_t>(counts[0]), static_cast<std::uint64_t>(counts[1])});
+  }
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    member_.accept_progress(progress, epoch);
+    changed_.notify_all();  // for wait_until_settled()
+  }
+  if (is_settled()) control_.send_fields({"settled", std::to_string(epoch), place_.key});
+}
+
+void GroupWorker::deliver_result(std::uint64_t epoch) {
+  std::uint64_t owed = 0;
+  std::size_t giver = 0;
+  bool lacks = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    owed = member_.owed();
+    giver = member_.giver();
+    lacks = member_.progress().done < owed;
+  }
+  Operation& operation = lacks ? *current_ : *kept_;
+  if (lacks) operation.buffers.clear();
+  if (lacks && operation.prepare) operation.prepare(operation, pool_);
+  for (const at::Tensor& buffer : operation.buffers) {
+    std::vector<at::Tensor> tensors{buffer};
+    if (!wait_for_work(view_.inner->broadcast(tensors, broadcast_from(giver)), epoch)) {
+      operation.is_reusable = false;  // the abandoned broadcast may still write
+      return;
+    }
+  }
+  finish_step(GroupStep::deliver, epoch);
+  control_.send_fields({"settled", std::to_string(epoch), place_.key});
+  control_.confirm_leavers();
+}
+
+void GroupWorker::perform_operation(std::uint64_t epoch) {
+  Operation& operation = *current_;
+  c10::intrusive_ptr<c10d::Work> work;
+  try {
+    operation.buffers.clear();
+    operation.other_works.clear();
+    if (operation.prepare) operation.prepare(operation, pool_);
+    work = operation.perform(operation, view_);
+  } catch (const std::exception&) {  // refused by the inner group: a mistake of the program
+    if (!is_newest(epoch)) return;
+    mistake_ = std::current_exception();
+    return finish_step(GroupStep::perform, epoch);
+  }
+  bool succeeded = true;
+  operation.other_works.push_back(work);
+  for (const auto& each : operation.other_works)
+    succeeded = succeeded && wait_for_work(each, epoch);
+  operation.other_works.clear();
+  if (!succeeded) {
+    if (mistake_ != nullptr) finish_step(GroupStep::perform, epoch);
+    return;
+  }
+  if (operation.adjust) operation.adjust(operation, view_);
+  finish_step(GroupStep::perform, epoch);
+}
+
+void GroupWorker::release_operation() {
+  const std::shared_ptr<Operation> operation = current_;
+  if (mistake_ == nullptr && operation->publish) operation->publish(*operation);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    member_.finish_step(GroupStep::release, member_.epoch());
+  }
+  operation->prepare = nullptr;  // drops the program's tensors
+  operation->perform = nullptr;
+  operation->adjust = nullptr;
+  operation->publish = nullptr;
+  operation->work->complete_work(operation->result, std::exchange(mistake_, nullptr));
+  operation->work = nullptr;
+  operation->result.clear();
+  control_.confirm_leavers();
+}
+
+bool GroupWorker::wait_for_work(const c10::intrusive_ptr<c10d::Work>& work, std::uint64_t epoch) {
+  struct Ended {
+    bool has_ended = false;
+    std::string problem;
+  };
+  const auto ended = std::make_shared<Ended>();
+  const auto finish = [self = shared_from_this(), ended](const std::string& problem) {
+    const std::lock_guard<std::mutex> lock(self->mutex_);
+    ended->has_ended = true;
+    ended->problem = problem;
+    self->changed_.notify_all();
+  };
+  if (const auto future = future_of(work)) {
+    future->addCallback([finish](c10::ivalue::Future& done) {
+      finish(done.hasError() ? done.tryRetrieveErrorMessage() : std::string());
+    });
+  } else {
+    std::thread([finish, work] { finish(problem_of(work)); }).detach();
+  }
+  std::string problem;
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return ended->has_ended || member_.epoch() != epoch; });
+    if (!ended->has_ended) return false;
+    problem = ended->problem;
+  }
+  if (problem.empty()) return true;
+  report_failure(epoch, problem);
+  return false;
+}
+
+void GroupWorker::report_failure(std::uint64_t epoch, const std::string& problem) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (member_.epoch() != epoch) return;
+    const bool timed_out = problem.find("Timed out") != std::string::npos;
+    if (member_.next_step() == GroupStep::perform && (timed_out || ++failures_ > kMaxFailures)) {
+      mistake_ =
+          std::make_exception_ptr(c10::DistBackendError({__func__, __FILE__, __LINE__}, problem));
+      return;
+    }
+    member_.fail_step(epoch);
+  }
+  control_.send_fields({"problem", std::to_string(epoch), problem.substr(0, 2000)});
+}
+
+}  // namespace orrery::live

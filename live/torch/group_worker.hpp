@@ -1,0 +1,98 @@
+// Thread of one fault-tolerant process group: performs the numbered operations one after the other
+// in the inner group of the present epoch, and carries them through losses (live/group/member.hpp).
+// Compiled into the user's program.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "live/group/member.hpp"
+#include "live/torch/control.hpp"
+#include "live/torch/operation.hpp"
+#include "live/torch/program_store.hpp"
+
+namespace orrery::live {
+
+/// Name, size and connections of a group.
+struct GroupPlace {
+  std::string key;                 ///< equal at all members, different from all other groups
+  std::vector<std::size_t> ranks;  ///< ranks of the program, by rank of the group
+  std::size_t own = 0;             ///< this process's rank of the group
+  std::chrono::milliseconds timeout{};
+  std::string store_path;
+};
+
+/// Builds the inner group: store, prefix of its keys, rank, size, timeout, loopback address.
+using InnerBuilder = std::function<c10::intrusive_ptr<c10d::Backend>(
+    const c10::intrusive_ptr<c10d::Store>& store, const std::string& prefix, int rank, int size,
+    std::chrono::milliseconds timeout, const std::string& address)>;
+
+/// Group of one process. Never destroyed once started, because other members may need its kept
+/// result after the program has dropped the group.
+class GroupWorker : public std::enable_shared_from_this<GroupWorker> {
+ public:
+  GroupWorker(GroupPlace place, InnerBuilder build, ProgramControl& control)
+      : place_(std::move(place)),
+        build_(std::move(build)),
+        control_(control),
+        member_(place_.ranks.size()) {}
+
+  /// Starts the thread.
+  void start();
+  /// Tells the group the newest epoch. Any thread.
+  void announce_epoch(const ProgramEpoch& epoch);
+  /// Adds an operation behind those that wait. Any thread.
+  void add_operation(std::unique_ptr<Operation> operation);
+  /// Returns the inner group for an operation that bypasses the numbering, which cannot be carried
+  /// through a loss. Blocks until the group is connected. Throws c10::Error if the run ends.
+  c10::intrusive_ptr<c10d::Backend> inner_for(const std::string& name);
+
+  /// Blocks until all members are connected and agree, or until the run ends because of an
+  /// operation.
+  void wait_until_settled();
+
+  const GroupPlace& group_place() const { return place_; }
+  std::uint64_t done_count();
+  /// Returns true if the group has agreed in the newest epoch.
+  bool is_settled();
+
+ private:
+  struct Connecting;
+
+  void run_steps();
+  void take_step(GroupStep step, std::uint64_t epoch);
+  void connect_inner(std::uint64_t epoch);
+  void exchange_progress(std::uint64_t epoch);
+  void deliver_result(std::uint64_t epoch);
+  void perform_operation(std::uint64_t epoch);
+  void release_operation();
+  void finish_step(GroupStep step, std::uint64_t epoch);
+  /// Blocks until inner work has ended or a newer epoch was announced. Returns true if the work
+  /// succeeded. Reports a failure.
+  bool wait_for_work(const c10::intrusive_ptr<c10d::Work>& work, std::uint64_t epoch);
+  void report_failure(std::uint64_t epoch, const std::string& problem);
+  bool is_newest(std::uint64_t epoch);
+
+  const GroupPlace place_;
+  const InnerBuilder build_;
+  ProgramControl& control_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  GroupMember member_;                            // guarded by mutex_
+  std::deque<std::unique_ptr<Operation>> queue_;  // guarded by mutex_
+  EpochView view_, next_view_;                    // guarded by mutex_
+  BufferPool pool_;
+  std::shared_ptr<Operation> current_, kept_;
+  std::vector<c10::intrusive_ptr<c10d::Backend>> old_inners_;  // alive while sockets may be in use
+  std::exception_ptr mistake_;
+  int failures_ = 0;
+};
+
+}  // namespace orrery::live

@@ -1,0 +1,371 @@
+#include "live/torch/surviving_backend.hpp"
+
+#include <utility>
+
+#include <ATen/ATen.h>
+
+#include "live/group/virtual_ranks.hpp"
+
+namespace orrery::live {
+
+using c10d::OpType;
+using Tensors = SurvivingBackend::Tensors;
+using WorkPtr = SurvivingBackend::WorkPtr;
+
+namespace {
+
+/// Fills the buffers with copies of the program's tensors.
+std::function<void(Operation&, BufferPool&)> copies_of(const Tensors& tensors) {
+  return [tensors](Operation& operation, BufferPool& pool) {
+    for (const at::Tensor& each : tensors) {
+      operation.buffers.push_back(pool.claim_buffer(each));
+      copy_tensor(operation.buffers.back(), each);
+    }
+  };
+}
+
+/// Copies the buffers to the program's tensors.
+std::function<void(Operation&)> copies_to(const Tensors& tensors) {
+  return [tensors](Operation& operation) {
+    for (std::size_t at = 0; at < tensors.size(); ++at) {
+      copy_tensor(tensors[at], operation.buffers[at]);
+    }
+  };
+}
+
+Tensors flattened(const std::vector<Tensors>& lists) {
+  Tensors all;
+  for (const Tensors& list : lists) all.insert(all.end(), list.begin(), list.end());
+  return all;
+}
+
+/// Fills buffer `at` of shape [size, ...] from the gathered rows of the living members.
+void spread_rows(Operation& operation, std::size_t at, const at::Tensor& rows,
+                 const EpochView& view) {
+  for (std::size_t member = 0; member < view.size; ++member) {
+    const auto row = static_cast<int64_t>(stand_in_position(member, view.alive));
+    copy_tensor(operation.buffers[at].select(0, static_cast<int64_t>(member)), rows.select(0, row));
+  }
+}
+
+}  // namespace
+
+SurvivingBackend::SurvivingBackend(std::shared_ptr<GroupWorker> worker)
+    : Backend(static_cast<int>(worker->group_place().own),
+              static_cast<int>(worker->group_place().ranks.size())),
+      worker_(std::move(worker)),
+      options_(c10::make_intrusive<Options>("gloo", worker_->group_place().timeout)) {}
+
+std::unique_ptr<Operation> SurvivingBackend::new_operation(OperationKind kind, OpType type,
+                                                           const char* name) {
+  auto operation = std::make_unique<Operation>();
+  operation->kind = kind;
+  operation->name = name;
+  operation->work =
+      c10::make_intrusive<OperationWork>(getRank(), type, ("gloo:" + operation->name).c_str());
+  return operation;
+}
+
+WorkPtr SurvivingBackend::begin_operation(std::unique_ptr<Operation> operation) {
+  ++sequence_;
+  WorkPtr work = operation->work;
+  worker_->add_operation(std::move(operation));
+  return work;
+}
+
+WorkPtr SurvivingBackend::begin_sharded(OpType type, const char* name, Tensors result,
+                                        Perform perform) {
+  auto operation = new_operation(OperationKind::sharded, type, name);
+  operation->result = std::move(result);
+  operation->perform = std::move(perform);
+  return begin_operation(std::move(operation));
+}
+
+// ---- carried through a loss
+// ----------------------------------------------------------------------
+
+WorkPtr SurvivingBackend::begin_all_reduce(OpType type, Tensors tensors, c10d::ReduceOp op,
+                                           bool coalesced) {
+  auto operation = new_operation(OperationKind::symmetric, type, "all_reduce");
+  operation->prepare = copies_of(tensors);
+  operation->perform = [op, coalesced](Operation& self, const EpochView& view) {
+    if (coalesced) {
+      c10d::AllreduceCoalescedOptions options;
+      options.reduceOp = op;
+      return view.inner->allreduce_coalesced(self.buffers, options);
+    }
+    c10d::AllreduceOptions options;
+    options.reduceOp = op;
+    return view.inner->allreduce(self.buffers, options);
+  };
+  operation->adjust = [op](Operation& self, const EpochView& view) {
+    if (!view.is_short() || !(op == c10d::ReduceOp::SUM)) return;
+    for (const at::Tensor& sum : self.buffers) scale_sum(sum, view);
+  };
+  operation->publish = copies_to(tensors);
+  operation->result = std::move(tensors);
+  return begin_operation(std::move(operation));
+}
+
+WorkPtr SurvivingBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
+  if (is_carried(tensors)) {
+    return begin_all_reduce(OpType::ALLREDUCE, tensors, options.reduceOp, false);
+  }
+  return begin_sharded(OpType::ALLREDUCE, "all_reduce of sparse or device tensors", tensors,
+                       [tensors, options](Operation&, const EpochView& view) mutable {
+                         return view.inner->allreduce(tensors, options);
+                       });
+}
+
+WorkPtr SurvivingBackend::allreduce_coalesced(Tensors& tensors,
+                                              const c10d::AllreduceCoalescedOptions& options) {
+  return begin_all_reduce(OpType::ALLREDUCE_COALESCED, tensors, options.reduceOp, true);
+}
+
+WorkPtr SurvivingBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
+  if (!is_carried(tensors)) {
+    return begin_sharded(OpType::BROADCAST, "broadcast of sparse or device tensors", tensors,
+                         [tensors, options](Operation&, const EpochView& view) mutable {
+                           return view.inner->broadcast(tensors, options);
+                         });
+  }
+  auto operation = new_operation(OperationKind::rooted, OpType::BROADCAST, "broadcast");
+  operation->prepare = copies_of(tensors);
+  operation->perform = [options](Operation& self, const EpochView& view) {
+    c10d::BroadcastOptions inner = options;
+    inner.rootRank = static_cast<int64_t>(
+        stand_in_position(static_cast<std::size_t>(options.rootRank), view.alive));
+    return view.inner->broadcast(self.buffers, inner);
+  };
+  operation->publish = copies_to(tensors);
+  operation->result = tensors;
+  return begin_operation(std::move(operation));
+}
+
+WorkPtr SurvivingBackend::begin_gather(OpType type, const char* name, Tensors inputs,
+                                       Tensors result, std::function<void(Operation&)> publish) {
+  auto operation = new_operation(OperationKind::symmetric, type, name);
+  const auto size = static_cast<int64_t>(getSize());
+  operation->prepare = [inputs, size](Operation& self, BufferPool& pool) {
+    for (const at::Tensor& input : inputs) {
+      std::vector<int64_t> shape = input.sizes().vec();
+      shape.insert(shape.begin(), size);
+      self.buffers.push_back(pool.claim_buffer(input.expand(shape)));
+    }
+  };
+  const auto gathered = std::make_shared<Tensors>();
+  operation->perform = [inputs, gathered](Operation& self, const EpochView& view) -> WorkPtr {
+    gathered->clear();
+    for (std::size_t at = 0; at < inputs.size(); ++at) {
+      const at::Tensor input = at::empty(inputs[at].sizes(), inputs[at].options());
+      copy_tensor(input, inputs[at]);
+      at::Tensor rows = self.buffers[at];
+      if (view.is_short()) {
+        std::vector<int64_t> shape = input.sizes().vec();
+        shape.insert(shape.begin(), static_cast<int64_t>(view.alive.size()));
+        rows = at::empty(shape, input.options());
+      }
+      gathered->push_back(rows);
+      std::vector<Tensors> outputs(1, rows.unbind(0));
+      Tensors single{input};
+      self.other_works.push_back(view.inner->allgather(outputs, single));
+    }
+    const WorkPtr last = self.other_works.back();
+    self.other_works.pop_back();
+    return last;
+  };
+  operation->adjust = [gathered](Operation& self, const EpochView& view) {
+    for (std::size_t at = 0; view.is_short() && at < gathered->size(); ++at) {
+      spread_rows(self, at, (*gathered)[at], view);
+    }
+  };
+  operation->publish = std::move(publish);
+  operation->result = std::move(result);
+  return begin_operation(std::move(operation));
+}
+
+WorkPtr SurvivingBackend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
+                                    const c10d::AllgatherOptions& options) {
+  if (!is_carried(inputs)) {
+    return begin_sharded(OpType::ALLGATHER, "all_gather of sparse or device tensors",
+                         flattened(outputs),
+                         [outputs, inputs, options](Operation&, const EpochView& view) mutable {
+                           return view.inner->allgather(outputs, inputs, options);
+                         });
+  }
+  return begin_gather(
+      OpType::ALLGATHER, "all_gather", inputs, flattened(outputs), [outputs](Operation& self) {
+        for (std::size_t list = 0; list < outputs.size(); ++list) {
+          for (std::size_t at = 0; at < outputs[list].size(); ++at) {
+            copy_tensor(outputs[list][at], self.buffers[list].select(0, static_cast<int64_t>(at)));
+          }
+        }
+      });
+}
+
+WorkPtr SurvivingBackend::_allgather_base(at::Tensor& output, at::Tensor& input,
+                                          const c10d::AllgatherOptions& options) {
+  if (!is_carried({output, input})) {
+    return begin_sharded(OpType::_ALLGATHER_BASE, "all_gather of sparse or device tensors",
+                         {output},
+                         [output, input, options](Operation&, const EpochView& view) mutable {
+                           return view.inner->_allgather_base(output, input, options);
+                         });
+  }
+  TORCH_CHECK(output.numel() == input.numel() * getSize(),
+              "output tensor size must be equal to world_size times input tensor size");
+  return begin_gather(OpType::_ALLGATHER_BASE, "all_gather", {input}, {output},
+                      [output](Operation& self) { copy_tensor(output, self.buffers[0]); });
+}
+
+WorkPtr SurvivingBackend::allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inputs,
+                                              const c10d::AllgatherOptions&) {
+  // outputs[member][tensor], in contrast to allgather().
+  return begin_gather(OpType::ALLGATHER_COALESCED, "all_gather", inputs, flattened(outputs),
+                      [outputs](Operation& self) {
+                        for (std::size_t member = 0; member < outputs.size(); ++member) {
+                          for (std::size_t at = 0; at < outputs[member].size(); ++at) {
+                            copy_tensor(outputs[member][at],
+                                        self.buffers[at].select(0, static_cast<int64_t>(member)));
+                          }
+                        }
+                      });
+}
+
+WorkPtr SurvivingBackend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                                          const c10d::AllgatherOptions&) {
+  return begin_gather(OpType::COALESCED, "all_gather", inputs, outputs, copies_to(outputs));
+}
+
+WorkPtr SurvivingBackend::gather(std::vector<Tensors>& outputs, Tensors& inputs,
+                                 const c10d::GatherOptions&) {
+  return begin_gather(
+      OpType::GATHER, "gather", inputs, flattened(outputs), [outputs](Operation& self) {
+        for (std::size_t at = 0; !outputs.empty() && at < outputs[0].size(); ++at) {
+          copy_tensor(outputs[0][at], self.buffers[0].select(0, static_cast<int64_t>(at)));
+        }
+      });
+}
+
+WorkPtr SurvivingBackend::barrier(const c10d::BarrierOptions&) {
+  auto operation = new_operation(OperationKind::symmetric, OpType::BARRIER, "barrier");
+  operation->perform = [](Operation&, const EpochView& view) { return view.inner->barrier(); };
+  return begin_operation(std::move(operation));
+}
+
+void SurvivingBackend::monitoredBarrier(const c10d::BarrierOptions& options, bool) {
+  barrier(options)->wait();
+}
+
+// ---- repeated, but not delivered
+// -----------------------------------------------------------------
+
+WorkPtr SurvivingBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
+  auto operation = new_operation(OperationKind::partial, OpType::REDUCE, "reduce");
+  const bool is_root = options.rootRank == getRank();
+  operation->prepare = copies_of(tensors);
+  operation->perform = [options](Operation& self, const EpochView& view) {
+    c10d::ReduceOptions inner = options;
+    inner.rootRank = static_cast<int64_t>(
+        stand_in_position(static_cast<std::size_t>(options.rootRank), view.alive));
+    return view.inner->reduce(self.buffers, inner);
+  };
+  operation->adjust = [options](Operation& self, const EpochView& view) {
+    if (!view.is_short() || !(options.reduceOp == c10d::ReduceOp::SUM)) return;
+    for (const at::Tensor& sum : self.buffers) scale_sum(sum, view);
+  };
+  if (is_root) operation->publish = copies_to(tensors);
+  operation->result = tensors;
+  return begin_operation(std::move(operation));
+}
+
+WorkPtr SurvivingBackend::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                                  const c10d::ScatterOptions& options) {
+  auto operation = new_operation(OperationKind::partial, OpType::SCATTER, "scatter");
+  operation->prepare = copies_of(outputs);
+  operation->perform = [inputs, options](Operation& self, const EpochView& view) {
+    const auto root = static_cast<std::size_t>(options.rootRank);
+    c10d::ScatterOptions inner = options;
+    inner.rootRank = static_cast<int64_t>(stand_in_position(root, view.alive));
+    TORCH_CHECK(view.alive[static_cast<std::size_t>(inner.rootRank)] == root,
+                "scatter: expected its source, rank ", root, " of the group, found it lost");
+    std::vector<Tensors> lists;
+    for (const Tensors& all : inputs) {
+      lists.emplace_back();
+      for (const std::size_t member : view.alive) lists.back().push_back(all.at(member));
+    }
+    return view.inner->scatter(self.buffers, lists, inner);
+  };
+  operation->publish = copies_to(outputs);
+  operation->result = outputs;
+  return begin_operation(std::move(operation));
+}
+
+// ---- not carried through a loss
+// ------------------------------------------------------------------
+
+WorkPtr SurvivingBackend::allreduce_sparse(Tensors& tensors,
+                                           const c10d::AllreduceOptions& options) {
+  return begin_sharded(OpType::_ALLREDUCE_SPARSE, "all_reduce of sparse tensors", tensors,
+                       [tensors, options](Operation&, const EpochView& view) mutable {
+                         return view.inner->allreduce_sparse(tensors, options);
+                       });
+}
+
+WorkPtr SurvivingBackend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                                         const c10d::ReduceScatterOptions& options) {
+  return begin_sharded(OpType::REDUCE_SCATTER, "reduce_scatter", outputs,
+                       [outputs, inputs, options](Operation&, const EpochView& view) mutable {
+                         return view.inner->reduce_scatter(outputs, inputs, options);
+                       });
+}
+
+WorkPtr SurvivingBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                                               const c10d::ReduceScatterOptions& options) {
+  return begin_sharded(OpType::_REDUCE_SCATTER_BASE, "reduce_scatter", {output},
+                       [output, input, options](Operation&, const EpochView& view) mutable {
+                         return view.inner->_reduce_scatter_base(output, input, options);
+                       });
+}
+
+WorkPtr SurvivingBackend::reduce_scatter_tensor_coalesced(
+    Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& options) {
+  return begin_sharded(OpType::REDUCE_SCATTER_TENSOR_COALESCED, "reduce_scatter", outputs,
+                       [outputs, inputs, options](Operation&, const EpochView& view) mutable {
+                         return view.inner->reduce_scatter_tensor_coalesced(outputs, inputs,
+                                                                            options);
+                       });
+}
+
+WorkPtr SurvivingBackend::alltoall_base(at::Tensor& output, at::Tensor& input,
+                                        std::vector<int64_t>& output_sizes,
+                                        std::vector<int64_t>& input_sizes,
+                                        const c10d::AllToAllOptions& options) {
+  return begin_sharded(OpType::ALLTOALL_BASE, "all_to_all", {output},
+                       [=](Operation&, const EpochView& view) mutable {
+                         return view.inner->alltoall_base(output, input, output_sizes, input_sizes,
+                                                          options);
+                       });
+}
+
+WorkPtr SurvivingBackend::alltoall(Tensors& outputs, Tensors& inputs,
+                                   const c10d::AllToAllOptions& options) {
+  return begin_sharded(OpType::ALLTOALL, "all_to_all", outputs,
+                       [outputs, inputs, options](Operation&, const EpochView& view) mutable {
+                         return view.inner->alltoall(outputs, inputs, options);
+                       });
+}
+
+WorkPtr SurvivingBackend::send(Tensors& tensors, int to, int tag) {
+  return worker_->inner_for("send")->send(tensors, to, tag);
+}
+
+WorkPtr SurvivingBackend::recv(Tensors& tensors, int from, int tag) {
+  return worker_->inner_for("recv")->recv(tensors, from, tag);
+}
+
+WorkPtr SurvivingBackend::recvAnysource(Tensors& tensors, int tag) {
+  return worker_->inner_for("recv")->recvAnysource(tensors, tag);
+}
+
+}  // namespace orrery::live

@@ -1,0 +1,66 @@
+"""Call of a function once torch has been imported, before the program continues."""
+
+import importlib.abc
+import importlib.machinery
+import sys
+from types import ModuleType
+from typing import Any, Callable, Optional, Sequence
+
+
+def on_import_of_torch(install: Callable[[], None], refuse: Callable[[str], None]) -> None:
+    """Calls `install` after the program's first import of torch.
+
+    An exception, for example because another version of PyTorch lacks a part, becomes the reason
+    with which `refuse` is called.
+    """
+
+    def install_or_refuse() -> None:
+        try:
+            install()
+        except Exception as error:
+            refuse(f"{type(error).__name__}: {error}")
+
+    sys.meta_path.insert(0, _Finder(install_or_refuse))
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finder that finds torch only, once."""
+
+    def __init__(self, install: Callable[[], None]) -> None:
+        self._install = install
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Optional[Sequence[str]] = None,
+        target: Optional[ModuleType] = None,
+    ) -> Optional[importlib.machinery.ModuleSpec]:
+        """Return the spec of torch with a loader that also installs; None for others."""
+        if fullname != "torch":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader, self._install)
+        return spec
+
+
+class _Loader(importlib.abc.Loader):
+    """Loader that executes torch with its own loader, then installs."""
+
+    def __init__(self, loader: Any, install: Callable[[], None]) -> None:
+        self._loader = loader
+        self._install = install
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> Optional[ModuleType]:
+        """Return the module that torch's own loader creates."""
+        created: Optional[ModuleType] = self._loader.create_module(spec)
+        return created
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Executes torch and installs."""
+        self._loader.exec_module(module)
+        self._install()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)

@@ -1,0 +1,64 @@
+// Python module of the fault-tolerant process group. Compiled by process_group.py, together with
+// live/group and live/torch, against the headers in the user's own PyTorch.
+#include <pybind11/chrono.h>
+#include <pybind11/functional.h>
+#include <pybind11/stl.h>
+
+#include <torch/csrc/utils/pybind.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "live/torch/program_runtime.hpp"
+#include "live/torch/surviving_backend.hpp"
+
+namespace orrery::python {
+namespace {
+
+namespace py = pybind11;
+
+live::ProgramRuntime* runtime = nullptr;
+
+/// Connects this process. `build` is called on other threads and returns Gloo's backend.
+void start_runtime(int descriptor, std::size_t rank, const std::string& store_path,
+                   const py::function& build) {
+  auto* const kept = new py::function(build);  // outlives the interpreter's end
+  const live::InnerBuilder builder = [kept](const c10::intrusive_ptr<c10d::Store>& store,
+                                            const std::string& prefix, int group_rank, int size,
+                                            std::chrono::milliseconds timeout,
+                                            const std::string& address) {
+    const py::gil_scoped_acquire gil;
+    const py::object made = (*kept)(store, prefix, group_rank, size, timeout, address);
+    return made.cast<c10::intrusive_ptr<c10d::Backend>>();
+  };
+  runtime = new live::ProgramRuntime(descriptor, rank, store_path, builder);
+}
+
+c10::intrusive_ptr<live::SurvivingBackend> create_group(const std::string& key,
+                                                        const std::vector<std::size_t>& ranks,
+                                                        std::size_t own,
+                                                        std::chrono::milliseconds timeout) {
+  return c10::make_intrusive<live::SurvivingBackend>(runtime->add_group(key, ranks, own, timeout));
+}
+
+}  // namespace
+}  // namespace orrery::python
+
+PYBIND11_MODULE(orrery_process_group, m) {
+  using namespace orrery::python;
+  namespace live = orrery::live;
+  const auto free = py::call_guard<py::gil_scoped_release>();
+  using Group = live::SurvivingBackend;
+  py::class_<Group, c10d::Backend, c10::intrusive_ptr<Group>>(m, "SurvivingBackend")
+      .def_property_readonly("options", &Group::getBackendOptions);
+  m.def("start_runtime", &start_runtime);
+  m.def("create_group", &create_group, free);
+  m.def(
+      "open_store", [] { return runtime->open_store(); }, free);
+  m.def(
+      "report_step",
+      [](std::uint64_t step, double input_s) { runtime->report_step(step, input_s); }, free);
+  m.def(
+      "wait_until_settled", [] { runtime->wait_until_settled(); }, free);
+  m.def(
+      "leave_run", [] { runtime->leave_run(); }, free);
+}

@@ -1,0 +1,112 @@
+"""orrery run without PyTorch: the ranks' environment, ends of ranks and of the run, the report."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from conftest import PROGRAM, children_of, orrery
+
+
+def run(*words, ranks=3, options=()):
+    return orrery("run", "-n", str(ranks), *options, "--", *words)
+
+
+def python(code, **more):
+    return run(sys.executable, "-S", "-c", f"import os, signal, sys, time\n{code}", **more)
+
+
+def test_the_ranks_have_the_environment_of_a_launched_job():
+    names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "OMP_NUM_THREADS")
+    result = python(f"print([os.environ[n] for n in {names}])")
+    assert sorted(result.stdout.splitlines()) == [
+        str([str(rank), str(rank), "3", "3", os.environ.get("OMP_NUM_THREADS", "1")])
+        for rank in range(3)
+    ]
+    assert result.stderr.startswith("orrery run: 3 ranks, tier T0")
+    assert "ranks     3 of 3 at the end; not attached" in result.stderr
+    assert result.returncode == 0
+
+
+def test_torchruns_arguments_are_read(tmp_path):
+    torchrun = tmp_path / "torchrun"
+    torchrun.write_text("not started")
+    torchrun.chmod(0o755)
+    (tmp_path / "python").symlink_to(sys.executable)
+    script = tmp_path / "train.py"
+    script.write_text("import os, sys; print(os.environ['RANK'], *sys.argv[1:])")
+    options = ("--nproc-per-node=2", "--standalone")
+    result = orrery("run", "--", torchrun, *options, script, "--lr", "1")
+    assert sorted(result.stdout.splitlines()) == ["0 --lr 1", "1 --lr 1"], result.stderr
+    result = orrery("run", "--", torchrun, "--nnodes=2", script)
+    assert result.returncode == 2
+    assert "--nnodes: expected 1, found '2'" in result.stderr
+
+
+def test_the_exit_code_is_the_programs():
+    assert python("sys.exit(7)").returncode == 7
+    assert python("os.kill(os.getpid(), 9)", ranks=1).returncode == 137
+    result = run("no-such-program")
+    assert result.returncode == 127
+    assert "no-such-program: expected a program, found none" in result.stderr
+
+
+def test_a_lost_rank_is_reported():
+    code = "\n".join(
+        [
+            "if os.environ['RANK'] == '1': os.kill(os.getpid(), signal.SIGKILL)",
+            "time.sleep(1)",
+            "print('end')",
+        ]
+    )
+    result = python(code, options=("--json",))
+    assert result.returncode == 6
+    report = json.loads(result.stdout)
+    assert report["ranks"] == 3
+    assert report["ranks_at_end"] == 2
+    assert report["ranks_missing"] == [1]
+    assert report["attached"] is False
+    assert report["tier"] is None
+    assert report["ended_by"] == "program"
+    assert report["losses"] == [
+        {"rank": 1, "cause": "killed by signal 9 (Killed)", "lost_s": None}
+    ]
+    assert result.stderr.count("end\n") == 2  # the program prints to standard error
+    assert "rank 1 lost (killed by signal 9 (Killed)), 2 of 3 ranks go on" in result.stderr
+
+
+def test_processes_that_a_rank_has_started_end_with_it():
+    code = "\n".join(
+        [
+            "if os.fork() == 0: print(os.getpid(), flush=True); time.sleep(600)",
+            "time.sleep(0.5)",
+        ]
+    )
+    result = python(code, ranks=1)
+    assert result.returncode == 0
+    child = int(result.stdout)
+    for _ in range(100):
+        if not os.path.exists(f"/proc/{child}"):
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"process {child} is left")
+
+
+def test_a_signal_to_the_run_ends_all_ranks():
+    process = subprocess.Popen(
+        [PROGRAM, "run", "-n", "2", "--json", "--", sys.executable, "-S", "-c",
+         "import time; time.sleep(600)"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    while len(children_of(process.pid)) < 2:
+        time.sleep(0.02)
+    ranks = children_of(process.pid)
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=60)
+    report = json.loads(out)
+    assert report["ended_by"] == "orrery"
+    assert report["ranks_missing"] == []
+    assert process.returncode == report["exit_code"] == 143
+    assert not any(os.path.exists(f"/proc/{rank}") for rank in ranks)

@@ -1,0 +1,113 @@
+#include "live/programs/run_book.hpp"
+
+#include <gtest/gtest.h>
+
+namespace orrery::live {
+namespace {
+
+constexpr const char* kKilled = "killed by signal 9 (Killed)";
+
+/// Book of three attached ranks that have agreed in epoch 0.
+RunBook settled_book() {
+  RunBook book(3, 2, 0);
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    book.record_hello(rank, 0);
+    book.record_settled(rank, 0);
+  }
+  return book;
+}
+
+TEST(RunBook, AKilledRankIsALossAndAskForAnEpoch) {
+  RunBook book = settled_book();
+  EXPECT_EQ(book.record_exit(1, 137, kKilled, 5), Reaction::new_epoch);
+  book.begin_epoch();
+  EXPECT_EQ(book.epoch(), 1u);
+  EXPECT_EQ(book.members(), (std::vector<std::size_t>{0, 2}));
+  book.record_exit(0, 0, "exit code 0", 9);
+  book.record_exit(2, 0, "exit code 0", 9);
+  EXPECT_EQ(book.exit_code(), 6);
+  ASSERT_EQ(book.losses().size(), 1u);
+  EXPECT_EQ(book.losses()[0].cause, kKilled);
+}
+
+TEST(RunBook, TheProgramsExitCodeComesFirst) {
+  RunBook book = settled_book();
+  book.record_exit(0, 1, "exit code 1", 5);
+  book.record_exit(1, 1, "exit code 1", 5);
+  EXPECT_EQ(book.record_exit(2, 1, "exit code 1", 5), Reaction::none);  // the last: nobody survives
+  EXPECT_EQ(book.exit_code(), 1);
+  EXPECT_EQ(book.losses().size(), 2u);
+}
+
+TEST(RunBook, TheEndOfARankThatHasLeftIsNoLoss) {
+  RunBook book = settled_book();
+  EXPECT_EQ(book.record_left(0), Reaction::none);
+  EXPECT_EQ(book.record_exit(0, 3, "exit code 3", 5), Reaction::none);
+  EXPECT_TRUE(book.losses().empty());
+  EXPECT_EQ(book.exit_code(), 3);
+}
+
+TEST(RunBook, ALeaverDuringARecoveryAsksForAnEpoch) {
+  RunBook book = settled_book();
+  book.begin_epoch();
+  book.record_settled(1, 1);
+  EXPECT_EQ(book.record_left(0), Reaction::new_epoch);  // rank 2 has not agreed in epoch 1
+}
+
+TEST(RunBook, WithoutTheGroupALossEndsTheRun) {
+  RunBook book(2, 2, 0);
+  book.record_plain(0, "no compiler");
+  book.record_plain(1, "another reason");
+  EXPECT_EQ(book.plain_reason(), "no compiler");
+  EXPECT_EQ(book.record_exit(1, 137, kKilled, 1), Reaction::end_run);
+}
+
+TEST(RunBook, RanksThatTheRunEndsAreNoLosses) {
+  RunBook book = settled_book();
+  book.record_ending();
+  EXPECT_EQ(book.record_exit(0, 143, "killed by signal 15 (Terminated)", 1), Reaction::none);
+  EXPECT_TRUE(book.losses().empty());
+}
+
+TEST(RunBook, SilenceIsCountedFromTheLastHeartbeatOfAttachedRanks) {
+  RunBook book(3, 2, 0);
+  book.record_hello(0, 10);
+  book.record_hello(1, 10);
+  book.record_beat(1, 11.5);
+  EXPECT_TRUE(book.silent_ranks(12).empty());
+  EXPECT_EQ(book.silent_ranks(12.1), (std::vector<std::size_t>{0}));  // rank 2 is not attached
+}
+
+TEST(RunBook, AFailureWithoutALossIsACutAfterASecond) {
+  RunBook book = settled_book();
+  book.record_problem(7, 1);  // a failure of another epoch
+  EXPECT_FALSE(book.is_cut_due(9));
+  book.record_problem(0, 10);
+  EXPECT_FALSE(book.is_cut_due(10.9));
+  EXPECT_TRUE(book.is_cut_due(11));
+  book.begin_epoch();
+  EXPECT_FALSE(book.is_cut_due(20));
+}
+
+TEST(RunBook, ALossCostsTheInterruptedStepBeyondTheMedian) {
+  RunBook book = settled_book();
+  for (std::uint64_t step = 1; step <= 5; ++step) {
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      book.record_step(rank, step, static_cast<double>(step), 0.25 * static_cast<double>(step));
+    }
+  }
+  EXPECT_EQ(book.median_step_s(), 1.0);
+  EXPECT_EQ(book.input_share(), 0.25);
+  book.record_exit(2, 137, kKilled, 5.5);
+  EXPECT_FALSE(book.losses()[0].lost_s);
+  book.record_step(0, 6, 6.5, 1.5);
+  book.record_step(1, 6, 6.75, 1.5);
+  EXPECT_EQ(book.losses()[0].lost_s, 0.75);
+  EXPECT_EQ(book.median_step_s(), 1.0);  // interrupted steps do not count
+  book.record_step(0, 7, 9, 1.5);
+  EXPECT_EQ(book.losses()[0].lost_s, 0.75);
+  EXPECT_EQ(book.steps(), 7u);
+}
+
+}  // namespace
+}  // namespace orrery::live

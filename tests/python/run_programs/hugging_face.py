@@ -1,0 +1,51 @@
+"""Trainer of transformers on a small model, with the text of Debian's licences."""
+
+import glob
+import os
+import tempfile
+
+import torch
+from end import print_end
+from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, TrainingArguments
+
+LENGTH = 32
+
+
+class Text(torch.utils.data.Dataset):
+    """Bytes of the licences in pieces."""
+
+    def __init__(self):
+        files = [f for f in sorted(glob.glob("/usr/share/common-licenses/*")) if os.path.isfile(f)]
+        self.data = torch.tensor(list(b"".join(open(f, "rb").read() for f in files)))
+
+    def __len__(self):
+        return len(self.data) // LENGTH
+
+    def __getitem__(self, at):
+        piece = self.data[at * LENGTH : (at + 1) * LENGTH]
+        return {"input_ids": piece, "labels": piece.clone()}
+
+
+class Marks(TrainerCallback):
+    """Prints steps, so that a test knows when training has begun."""
+
+    def on_step_end(self, args, state, control, **more):
+        if state.global_step % 10 == 0:
+            print(f"at step {state.global_step} of rank {os.environ['RANK']}", flush=True)
+
+
+torch.manual_seed(0)
+model = GPT2LMHeadModel(
+    GPT2Config(vocab_size=256, n_positions=LENGTH, n_embd=32, n_layer=1, n_head=2,
+               bos_token_id=0, eos_token_id=0)
+)  # fmt: skip
+with tempfile.TemporaryDirectory() as folder:
+    arguments = TrainingArguments(
+        output_dir=folder, max_steps=int(os.environ.get("STEPS", "40")),
+        per_device_train_batch_size=4, use_cpu=True, report_to=[], save_strategy="no",
+        logging_steps=10, ddp_backend="gloo", disable_tqdm=True, seed=0,
+        dataloader_drop_last=True,
+    )  # fmt: skip
+    trainer = Trainer(model=model, args=arguments, train_dataset=Text(), callbacks=[Marks()])
+    ended = trainer.train()
+print_end(os.environ["RANK"], ended.global_step, model)

@@ -1,0 +1,44 @@
+"""Trainer of Lightning with synchronised metrics."""
+
+import os
+
+import lightning
+import torch
+from end import print_end
+from lightning.pytorch.strategies import DDPStrategy
+from torch import nn
+
+
+class Model(lightning.LightningModule):
+    """Small model that learns the identity."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(32, 64), nn.Tanh(), nn.Linear(64, 32))
+
+    def training_step(self, batch, at):
+        """Return the loss of one batch."""
+        data = batch[0]
+        loss = (self.layers(data) - data).square().mean()
+        self.log("loss", loss, sync_dist=True)
+        if at % 10 == 0:
+            print(f"at step {at} of rank {self.global_rank}", flush=True)
+        return loss
+
+    def configure_optimizers(self):
+        """Return the optimizer."""
+        return torch.optim.AdamW(self.parameters(), 1e-3)
+
+
+torch.set_num_threads(1)
+lightning.seed_everything(0)
+model = Model()
+trainer = lightning.Trainer(
+    accelerator="cpu", devices=int(os.environ["WORLD_SIZE"]),
+    strategy=DDPStrategy(process_group_backend="gloo"),
+    max_steps=int(os.environ.get("STEPS", "40")), logger=False, enable_checkpointing=False,
+    enable_progress_bar=False, enable_model_summary=False,
+)  # fmt: skip
+data = torch.utils.data.TensorDataset(torch.randn(4096, 32))
+trainer.fit(model, torch.utils.data.DataLoader(data, batch_size=8, shuffle=True, drop_last=True))
+print_end(trainer.global_rank, trainer.global_step, model)

@@ -1,0 +1,248 @@
+"""orrery run with PyTorch: unchanged programs with and without it, and through the loss of ranks.
+
+The instants of the kills are random: ORRERY_SEED chooses others.
+"""
+
+import json
+import os
+import pathlib
+import random
+import re
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+from conftest import BUILD, ROOT
+
+PROGRAMS = ROOT / "tests" / "python" / "run_programs"
+PROGRAM = BUILD / "bin" / "orrery"
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"))
+TORCH = pathlib.Path(os.environ.get("ORRERY_TORCH_PYTHON", CACHE / "orrery/torch/bin/python"))
+SEED = int(os.environ.get("ORRERY_SEED", "1"))
+#: Seconds for one run: imports of PyTorch take most of them on a busy machine.
+PATIENCE = 240
+
+pytestmark = pytest.mark.skipif(
+    not TORCH.exists(), reason=f"no PyTorch at {TORCH}: ./dev torch installs it"
+)
+
+
+def environment(steps):
+    plain = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    path = f"{TORCH.parent}:{plain['PATH']}"
+    return {**plain, "PATH": path, "OMP_NUM_THREADS": "1", "STEPS": str(steps)}
+
+
+def ends_in(text):
+    """The last lines of the ranks: {rank: (steps, hash of the parameters)}."""
+    found = re.findall(r"rank (\d+) ended after (\d+) steps with (\w{16})", text)
+    return {int(rank): (int(steps), bits) for rank, steps, bits in found}
+
+
+def processes_of(run):
+    """The process ids of the ranks: {rank: id}."""
+    found = {}
+    for child in pathlib.Path(f"/proc/{run}/task/{run}/children").read_text().split():
+        rank = re.search(r"\0RANK=(\d+)\0", pathlib.Path(f"/proc/{child}/environ").read_text())
+        found[int(rank.group(1))] = int(child)
+    return found
+
+
+class Run:
+    """A run of `orrery run --json`, whose output is read as it comes."""
+
+    def __init__(self, script, ranks, steps=40, options=()):
+        self.ranks = ranks
+        self.process = subprocess.Popen(
+            [PROGRAM, "run", "-n", str(ranks), "--json", *options, "--", "python",
+             PROGRAMS / script],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(steps),
+        )  # fmt: skip
+        self.lines = []
+        self._trains = threading.Event()
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self):
+        for line in self.process.stderr:
+            self.lines.append(line)
+            if "at step 10 " in line:
+                self._trains.set()
+
+    def wait_for_training(self):
+        assert self._trains.wait(PATIENCE), self.text
+        self.processes = processes_of(self.process.pid)
+
+    def kill(self, rank, number=signal.SIGKILL):
+        os.kill(self.processes[rank], number)
+
+    @property
+    def text(self):
+        return "".join(self.lines)
+
+    def end(self):
+        """The report, the last lines of the ranks and the exit code."""
+        out = self.process.stdout.read()
+        code = self.process.wait(PATIENCE)
+        self._reader.join()
+        assert out, self.text
+        return json.loads(out), ends_in(self.text), code
+
+
+def with_torchrun(script, ranks, steps):
+    """The last lines of a run that Orrery takes no part in.
+
+    PyTorch 2.13 aborts now and then at the end of the process, after all work, so the exit code is
+    not looked at.
+    """
+    result = subprocess.run(
+        [TORCH.parent / "torchrun", "--standalone", "--nproc-per-node", str(ranks),
+         PROGRAMS / script],
+        capture_output=True, text=True, env=environment(steps), timeout=PATIENCE,
+    )  # fmt: skip
+    return ends_in(result.stdout)
+
+
+@pytest.mark.parametrize("script", ["ddp.py", "fsdp.py", "hugging_face.py", "light.py"])
+def test_without_a_loss_every_bit_is_that_of_torchrun(script):
+    report, ends, code = Run(script, ranks=2, steps=12).end()
+    assert code == 0
+    assert report["attached"] is True
+    assert report["tier"] == "T0"
+    assert report["steps"] == 12
+    assert report["losses"] == []
+    assert len(ends) == 2
+    assert len(set(ends.values())) == 1
+    assert ends == with_torchrun(script, ranks=2, steps=12)
+
+
+def disturb(run, kind, chance):
+    """Kills or stops ranks at a random instant. Returns the ranks."""
+    time.sleep(chance.random())
+    lost = {
+        "rank 0": [0],
+        "two at once": chance.sample(range(run.ranks), 2),
+        "two, one during recovery": chance.sample(range(run.ranks), 2),
+        "stopped": [chance.randrange(run.ranks)],
+    }[kind]
+    for at, rank in enumerate(lost):
+        if at > 0 and "recovery" in kind:
+            time.sleep(chance.random() * 0.1)
+        run.kill(rank, signal.SIGSTOP if kind == "stopped" else signal.SIGKILL)
+    return lost
+
+
+@pytest.mark.parametrize(
+    ("script", "kind"),
+    [
+        ("ddp.py", "rank 0"),
+        ("ddp.py", "two at once"),
+        ("ddp.py", "two, one during recovery"),
+        ("ddp.py", "stopped"),
+        ("hugging_face.py", "rank 0"),
+        ("light.py", "rank 0"),
+    ],
+)
+def test_a_loss_costs_no_step(script, kind):
+    run = Run(script, ranks=4, steps=200)
+    run.wait_for_training()
+    lost = disturb(run, kind, random.Random(f"{SEED} {script} {kind}"))
+    report, ends, code = run.end()
+    assert code == 6, run.text
+    assert sorted(report["ranks_missing"]) == sorted(lost)
+    assert sorted(ends) == sorted(set(range(4)) - set(lost))
+    assert len(set(ends.values())) == 1  # survivors' parameters, bit for bit
+    assert next(iter(ends.values()))[0] == 200
+    assert report["ended_by"] == "program"
+    assert all(loss["lost_s"] is not None for loss in report["losses"])
+
+
+def test_a_sharded_program_ends_with_the_operations_name():
+    run = Run("fsdp.py", ranks=3, steps=2000)
+    run.wait_for_training()
+    run.kill(1)
+    killed = time.monotonic()
+    report, ends, code = run.end()
+    assert code == 4
+    assert report["refused_operation"] == "reduce_scatter"
+    assert report["ended_by"] == "orrery"
+    assert ends == {}
+    assert "error: a rank was lost: reduce_scatter cannot be carried through a loss" in run.text
+    assert time.monotonic() - killed < 60  # about 1.2 s where the machine is free
+    assert not any(os.path.exists(f"/proc/{rank}") for rank in run.processes.values())
+
+
+def test_a_program_runs_without_a_compiler(tmp_path):
+    result = subprocess.run(
+        [PROGRAM, "run", "-n", "2", "--json", "--", TORCH, PROGRAMS / "ddp.py"],
+        capture_output=True, text=True, timeout=PATIENCE,
+        env={**environment(3), "PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)},
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    assert report["attached"] is False
+    assert "expected a C++ compiler, found none in PATH" in report["not_attached_because"]
+    assert result.stderr.count("not attached") == 1
+    assert len(set(ends_in(result.stderr).values())) == 1
+
+
+def test_without_the_group_a_lost_rank_ends_the_run(tmp_path):
+    script = tmp_path / "alone.py"
+    script.write_text(
+        "import os, signal, torch, torch.distributed as dist\n"
+        "dist.init_process_group('gloo')\n"
+        "if dist.get_rank() == 1: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "dist.barrier(); dist.barrier()\n"
+    )
+    result = subprocess.run(
+        [PROGRAM, "run", "-n", "3", "--json", "--", TORCH, script],
+        capture_output=True, text=True, timeout=PATIENCE,
+        env={**environment(3), "PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)},
+    )  # fmt: skip
+    assert result.returncode == 137, result.stderr
+    assert json.loads(result.stdout)["ranks_missing"] == [1]
+    assert "rank 1 lost (killed by signal 9 (Killed)), 2 of 3 ranks are ended" in result.stderr
+
+
+def test_groups_of_a_program_survive_too_and_an_exception_is_a_loss(tmp_path):
+    script = tmp_path / "groups.py"
+    script.write_text(
+        "import torch, torch.distributed as dist\n"
+        "from torch.utils.data import DataLoader\n"
+        "dist.init_process_group()\n"
+        "rank = dist.get_rank()\n"
+        "halves = [dist.new_group([1, 0]), dist.new_group([2, 3])]\n"
+        "half = halves[rank // 2]\n"
+        "for step, batch in enumerate(DataLoader(torch.ones(60), num_workers=2)):\n"
+        "    if step == 30 and rank == 3: raise ValueError('of rank 3')\n"
+        "    dist.all_reduce(batch, group=half)\n"
+        "    assert batch.item() == 2, batch\n"
+        "    everything = [None] * 4\n"
+        "    dist.all_gather_object(everything, (step, rank))\n"
+        "    assert [s for s, _ in everything] == [step] * 4\n"
+        "    told = [f'of {rank}']\n"
+        "    dist.broadcast_object_list(told, src=1)\n"
+        "    assert told == ['of 1']\n"
+        "print(f'whole {rank}', flush=True)\n"
+    )
+    result = subprocess.run(
+        [PROGRAM, "run", "-n", "4", "--json", "--", TORCH, script],
+        capture_output=True, text=True, timeout=PATIENCE, env=environment(3),
+    )  # fmt: skip
+    assert result.returncode == 6, result.stderr
+    report = json.loads(result.stdout)
+    assert [(loss["rank"], loss["cause"]) for loss in report["losses"]] == [(3, "exit code 1")]
+    assert "ValueError: of rank 3" in result.stderr
+    assert sorted(re.findall(r"whole (\d)", result.stderr)) == ["0", "1", "2"]
+
+
+def test_outside_a_run_the_attaching_folder_does_nothing():
+    folder = BUILD / "python" / "orrery" / "programs" / "attach"
+    code = "import sys, torch; print('orrery_programs' in sys.modules)"
+    result = subprocess.run(
+        [TORCH, "-c", code], capture_output=True, text=True, timeout=PATIENCE,
+        env={**environment(1), "PYTHONPATH": str(folder)},
+    )  # fmt: skip
+    assert result.stdout == "False\n", result.stderr
