@@ -54,6 +54,13 @@ class Parts:
         self.pricer = pricer
         self.fake_mode = FakeTensorMode(allow_non_fake_inputs=True)
         self.optimizing = 0
+        session.phase = self.phase
+
+    def phase(self) -> str:
+        """Return the phase of the step: 'update', 'backward' or 'forward'."""
+        if self.optimizing:
+            return "update"
+        return "forward" if torch._C._current_graph_task_id() == -1 else "backward"
 
 
 def tensors_of(args: Sequence[Any], kwargs: "dict[str, Any]") -> "list[Any]":
@@ -289,8 +296,11 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
         if not self._parts.optimizing:
             record.note_pass()
         record.add(
-            Kernel(name, work.source, work.seconds, work.flops, work.moved, clock.stream, start)
-        )
+            Kernel(
+                name, work.source, work.seconds, work.flops, work.moved, clock.stream, start,
+                session.phase(), work.shape,
+            )
+        )  # fmt: skip
 
     def launch_outside(self, name: str, tensors: Sequence[Any]) -> None:
         """Prices a kernel that PyTorch does not dispatch, and leaves its execution out."""
