@@ -9,6 +9,7 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,11 @@
 
 #include "cli/commands.hpp"
 #include "cli/help.hpp"
+#include "cli/policy_option.hpp"
 #include "cli/price_server.hpp"
+#include "cli/recorded_run.hpp"
 #include "cli/usage.hpp"
+#include "cli/vary.hpp"
 #include "core/error.hpp"
 #include "core/process.hpp"
 #include "topologies/builder.hpp"
@@ -35,9 +39,52 @@ constexpr int kNotFound = 127;
 
 struct RehearseOptions {
   std::uint32_t ranks = 0;
-  std::string cluster, gpu, trace, prices;
-  std::vector<std::string> allowed, program;
+  std::string cluster, gpu, trace, prices, scenario, vary;
+  std::vector<std::string> allowed, policies, program;
   bool json = false;
+
+  RecordedRun recorded_run() const { return {scenario, gpu, policies}; }
+  /// Returns the cluster's name for messages.
+  const std::string& cluster_name() const { return scenario.empty() ? cluster : scenario; }
+};
+
+/// Throws a usage Error for options that exclude each other.
+void check_options(const RehearseOptions& options) {
+  const auto fail = [](const std::string& message) { throw Error(ErrorKind::usage, message); };
+  if (options.cluster.empty() == options.scenario.empty()) {
+    fail(fmt::format("expected either --cluster or --scenario, which contains a cluster, found {}",
+                     options.cluster.empty() ? "neither" : "both"));
+  }
+  if (!options.policies.empty() && options.scenario.empty()) {
+    fail("--policy: expected --scenario, under which the recorded step is simulated, found none");
+  }
+  if (!options.vary.empty() && !(options.scenario.empty() && options.trace.empty())) {
+    fail("--vary: expected neither --scenario nor --trace, which are about one step: rehearse the "
+         "best combination with them");
+  }
+}
+
+/// Temporary folder of a recording, which its destructor removes.
+class RecordingFolder {
+ public:
+  RecordingFolder() {
+    std::string pattern = (fs::temp_directory_path() / "orrery-rehearse-XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr) {
+      throw Error(ErrorKind::environment,
+                  fmt::format("expected a folder for temporary files, cannot make {}", pattern));
+    }
+    path_ = pattern;
+  }
+  ~RecordingFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  RecordingFolder(const RecordingFolder&) = delete;
+  RecordingFolder& operator=(const RecordingFolder&) = delete;
+  std::string prefix() const { return (path_ / "step").string(); }
+
+ private:
+  fs::path path_;
 };
 
 /// Returns the topology of a preset or of a file, with as many nodes as the ranks need if the
@@ -45,7 +92,11 @@ struct RehearseOptions {
 Cluster cluster_of(const RehearseOptions& options) {
   Topology topology;
   SourceMap places;
-  if (fs::is_regular_file(options.cluster)) {
+  std::string path;
+  if (!options.scenario.empty()) {
+    topology = options.recorded_run().cluster(places);
+    path = "cluster";
+  } else if (fs::is_regular_file(options.cluster)) {
     places = load_yaml_file(options.cluster, topology);
   } else {
     topology.set_preset(options.cluster);
@@ -56,13 +107,13 @@ Cluster cluster_of(const RehearseOptions& options) {
     topology.set_nodes((options.ranks + each - 1) / each);
   }
   if (!options.gpu.empty()) topology.mutable_node()->set_gpu(options.gpu);
-  resolve(topology, places);
-  Cluster cluster = build_cluster(topology, places);
+  resolve(topology, places, path);
+  Cluster cluster = build_cluster(topology, places, path);
   if (options.ranks > cluster.gpus()) {
     throw Error(ErrorKind::bad_input,
                 fmt::format("{}: expected a GPU for each of {} ranks, found {} GPUs: add nodes to "
                             "the cluster or choose fewer --ranks",
-                            options.cluster, options.ranks, cluster.gpus()));
+                            options.cluster_name(), options.ranks, cluster.gpus()));
   }
   return cluster;
 }
@@ -172,10 +223,80 @@ void announce(const RehearseOptions& options, const Cluster& cluster) {
              "no GPU is used: device operators and collectives are priced and the clock is "
              "simulated\n",
              options.ranks, (options.ranks - 1) / cluster.shape().gpus_per_node + 1,
-             options.cluster, cluster.gpu_model().name, fmt::join(options.program, " "));
+             options.cluster_name(), cluster.gpu_model().name, fmt::join(options.program, " "));
 }
 
-int rehearse(const RehearseOptions& options) {
+/// Prints the report of a rehearsal, with the simulation of the recorded step if there is one.
+void print_reports(const std::string& rehearsal, const Report* simulation, bool json) {
+  if (!json) {
+    fmt::print(stderr, "{}", rehearsal);
+    if (simulation != nullptr) fmt::print(stderr, "\n{}", report_summary(*simulation));
+    return;
+  }
+  if (simulation == nullptr) {
+    fmt::print("{}", rehearsal);
+    return;
+  }
+  auto both = nlohmann::ordered_json::parse(rehearsal);
+  both["simulation"] = nlohmann::ordered_json::parse(report_json(*simulation));
+  fmt::print("{}\n", both.dump());
+}
+
+/// Reports a rehearsal that ended well, and simulates its recorded step. Returns the exit code.
+int simulate_step(const RehearseOptions& options, const std::string& rehearsal) {
+  if (!fs::is_regular_file(options.trace + ".0.et")) {
+    print_reports(rehearsal, nullptr, options.json);
+    fmt::print(stderr, "error: expected an optimizer step, whose recording --scenario simulates, "
+                       "found none\n");
+    return static_cast<int>(ErrorKind::environment);
+  }
+  try {
+    const Report simulation = options.recorded_run().simulate_recording(options.trace);
+    print_reports(rehearsal, &simulation, options.json);
+    return simulation.has_unfinished() ? static_cast<int>(ErrorKind::goal_missed) : 0;
+  } catch (const Error&) {
+    print_reports(rehearsal, nullptr, options.json);
+    throw;
+  }
+}
+
+int vary(const RehearseOptions& options) {
+  const std::vector<Combination> combinations = combinations_of(variables_in(options.vary));
+  with_values(options.program, combinations.front());
+  std::vector<std::string> command{sibling_program("orrery"), "rehearse", "--json", "--ranks",
+                                   std::to_string(options.ranks), "--cluster", options.cluster};
+  const auto add = [&command](const char* name, const std::string& value) {
+    if (!value.empty()) command.insert(command.end(), {name, value});
+  };
+  add("--gpu", options.gpu);
+  add("--prices", options.prices);
+  for (const std::string& name : options.allowed) add("--allow-stand-in", name);
+  command.push_back("--");
+  command.insert(command.end(), options.program.begin(), options.program.end());
+  cluster_of(options);  // its errors are no combination's
+  const bool shows = isatty(STDERR_FILENO) == 1;
+  const auto progress = [&](std::size_t ended, std::size_t failed) {
+    if (!shows) return;
+    fmt::print(stderr, "\rrehearsed {} of {} combinations, {} failed{}", ended,
+               combinations.size(), failed, ended == combinations.size() ? "\n" : "");
+    std::fflush(stderr);
+  };
+  const std::vector<Trial> trials = run_trials(command, combinations, progress);
+  if (options.json) {
+    fmt::print("{}\n", trials_json(trials).dump());
+  } else {
+    fmt::print("{}", trial_table(trials));
+  }
+  return trials.front().reason.empty() ? 0 : static_cast<int>(ErrorKind::goal_missed);
+}
+
+int rehearse(RehearseOptions options) {
+  check_options(options);
+  if (!options.vary.empty()) return vary(options);
+  std::optional<RecordingFolder> folder;
+  if (!options.scenario.empty() && options.trace.empty()) {
+    options.trace = folder.emplace().prefix();
+  }
   const Cluster cluster = cluster_of(options);
   const fs::path programs = programs_folder();
   const std::string program = executable_named(options.program.front());
@@ -202,7 +323,8 @@ int rehearse(const RehearseOptions& options) {
                options.program.front(), status.description());
     return status.code != 0 ? status.code : static_cast<int>(ErrorKind::environment);
   }
-  fmt::print(options.json ? stdout : stderr, "{}", server.report());
+  if (status.code == 0 && !options.scenario.empty()) return simulate_step(options, server.report());
+  print_reports(server.report(), nullptr, options.json);
   return status.code;
 }
 
@@ -213,9 +335,8 @@ void declare(CLI::App& command, const std::shared_ptr<RehearseOptions>& options)
   command
       .add_option("--cluster", options->cluster,
                   "cluster preset (orrery list clusters), with as many nodes as the ranks need, "
-                  "or a topology (YAML)")
-      ->type_name("NAME|FILE.yaml")
-      ->required();
+                  "or a topology (YAML); --scenario takes its place")
+      ->type_name("NAME|FILE.yaml");
   command.add_option("--gpu", options->gpu, "GPU model in place of the cluster's")
       ->type_name("NAME");
   command
@@ -227,6 +348,17 @@ void declare(CLI::App& command, const std::shared_ptr<RehearseOptions>& options)
                   "write the last step as a Chakra execution trace, PREFIX.0.et, for orrery import "
                   "chakra --ranks N")
       ->type_name("PREFIX");
+  command
+      .add_option("--scenario", options->scenario,
+                  "rehearse on the cluster of this scenario, whose job is the program, and "
+                  "simulate the recorded step under its faults and policies")
+      ->type_name("FILE.yaml");
+  add_policy_option(command, options->policies);
+  command
+      .add_option("--vary", options->vary,
+                  "rehearse the program for each combination of values, in parallel, with {NAME} "
+                  "in its arguments replaced, and rank the results")
+      ->type_name("'NAME=VALUE,... NAME=FIRST..LAST'");
   command
       .add_option("--allow-stand-in", options->allowed,
                   "go on where a branch or a shape depends on a value of this operator, which "
@@ -242,7 +374,11 @@ void declare(CLI::App& command, const std::shared_ptr<RehearseOptions>& options)
       ->required();
   add_examples(command,
                {"orrery rehearse --ranks 1024 --cluster dgx-h100 -- python train.py --lr 3e-4",
-                "orrery rehearse --ranks 64 --cluster dgx-a100 --json -- torchrun train.py"});
+                "orrery rehearse --ranks 64 --cluster dgx-a100 --json -- torchrun train.py",
+                "orrery rehearse --ranks 64 --scenario faults.yaml --policy recover -- python "
+                "train.py",
+                "orrery rehearse --ranks 64 --cluster dgx-h100 --vary 'tp=1,2,4,8 mbs=1..4' -- "
+                "python train.py --tp {tp} --micro-batch {mbs}"});
 }
 
 }  // namespace

@@ -155,9 +155,14 @@ class Groups:
         clock.wait_for(end[0], clock.stream)
 
     def wait_for_reducer(self) -> None:
-        """Makes the current stream wait for the collectives that only C++ awaits."""
+        """Makes the current stream wait for the collectives that only C++ awaits.
+
+        Their futures hold the buckets, which the reducer replaces after its first step.
+        """
         for end in list(self.unawaited):
             self.wait(end)
+        for work in self._kept:
+            work.future = None
 
     def _refuse_message(self, base: str) -> None:
         self._session.refuse(

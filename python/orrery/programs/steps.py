@@ -74,6 +74,19 @@ def scattered_groups(nodes: "list[Node]") -> "set[tuple[int, ...]]":
     return found["backward"] - found["forward"]
 
 
+def ranks_of_a_replica(nodes: "list[Node]") -> int:
+    """Return the ranks that work on the same tokens: those that reduce in forward passes."""
+    groups = [
+        len(node.row.members)
+        for node in nodes
+        if isinstance(node.row, Collective)
+        and node.phase == "forward"
+        and node.row.kind in ("all_reduce", "reduce_scatter")
+        and node.row.size > _LARGE
+    ]
+    return max(groups, default=1)
+
+
 class Order:
     """Order in which the nodes of a step are appended to its operations.
 
