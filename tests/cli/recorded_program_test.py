@@ -92,6 +92,39 @@ def test_policies_of_described_jobs_decide(tmp_path):
     assert balanced["elapsed_s"] < 0.8 * report_of(slow, "--policy", "static")["elapsed_s"]
 
 
+#: The model of the recordings, described.
+DESCRIBED = ("{model: {layers: 2, hidden: 2048, heads: 16, feed_forward: 8192, gated: false, "
+             "vocabulary: 8192}, sequence_length: 4096, micro_batch: 4, global_batch: 1024, "
+             "layout: {data: 64}}")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "policy",
+    ["recover", "checkpoint-interval", "fixed-codec", "memory-aware", "predictive-rebalance"],
+)
+def test_decisions_are_those_for_the_described_job(tmp_path, policy):
+    counts = []
+    for job in (f"{{program: {{trace: {RECORDINGS / 'decoder-ddp'}}}, global_batch: 256}}",
+                DESCRIBED):  # fmt: skip
+        path = tmp_path / f"{len(counts)}.yaml"
+        path.write_text(
+            f"name: decided\ncluster: {{preset: dgx-h100, nodes: 8}}\njob: {job}\nelastic: true\n"
+            "faults: [{at_step: 10, until_step: 60, rank: 9, slow: 2}, "
+            "{at_step: 80, rank: 3, kill: true}]\n"
+            "live: {checkpoints: {folder: kept, every: 50, stall: 100 ms, write: 1 s}}\n"
+            "run: {steps: 120}\n"
+        )
+        log = tmp_path / f"{len(counts)}.log"
+        report = report_of(path, "--policy", policy, "--record", log)
+        assert report["steps_completed"] == 120
+        counts.append((report["decisions"], len(report["failures"])))
+    assert counts[0][0] > 0
+    if policy == "memory-aware":  # sees other memory: a loss in fp32, and buckets
+        assert counts[0][1] == counts[1][1]
+    else:
+        assert counts[0] == counts[1]
+
+
 def test_checkpoints_energy_cost_and_futures(tmp_path):
     path = scenario(tmp_path, "decoder-ddp",
                     "live: {checkpoints: {folder: kept, every: 10, stall: 50 ms, write: 10 ms}}",

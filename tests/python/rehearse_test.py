@@ -122,9 +122,9 @@ def test_peaks_equal_counts_by_hand():
         assert result.returncode == 0, result.stderr
         return int(result.stdout)
 
-    # Tokens, hidden size and vocabulary of peaks.py. Weight, input and targets; 16-bit logits, which
-    # the program keeps; in the backward pass the logarithms of the softmax, their gradient and that
-    # of the logits in fp32; two scalars of 512 bytes.
+    # Tokens, hidden size and vocabulary of peaks.py. Weight, input and targets; 16-bit logits,
+    # which the program keeps; in the backward pass the logarithms of the softmax, their gradient
+    # and that of the logits in fp32; two scalars of 512 bytes.
     tokens, hidden, words = 4096, 1024, 32768
     held = 2 * hidden * words + 2 * tokens * hidden + 8 * tokens
     assert peak("loss") == held + (2 + 3 * 4) * tokens * words + 2 * 512

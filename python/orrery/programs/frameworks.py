@@ -32,7 +32,10 @@ def _install_steps(parts: Parts) -> None:
 
     def after(optimizer: Any, *_args: Any) -> None:
         parts.optimizing -= 1
-        session.states[id(optimizer)] = state_of(optimizer, session.tables)
+        try:
+            session.states[id(optimizer)] = state_of(optimizer, session.tables)
+        except (AttributeError, TypeError) as error:
+            session.note(f"the state of an optimizer was not counted: {error}")
         if parts.optimizing == 0:
             moment = max(session.clock.now, session.clock.busy_until())
             session.record.end_step(moment, session.cpu_seconds())
