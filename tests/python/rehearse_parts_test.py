@@ -3,6 +3,7 @@
 import json
 import math
 import random
+from types import SimpleNamespace
 
 import conftest  # noqa: F401
 import pytest
@@ -14,7 +15,7 @@ from orrery.programs.registered import PriceFileError, read_prices
 from orrery.programs.settings import Settings
 from orrery.programs.stand_ins import Ledger, make_stand_in
 from orrery.programs.state import State, state_of, sum_of
-from orrery.programs.steps import Sequence, nodes_of, stride_of
+from orrery.programs.steps import Sequence, nodes_of, recorded_step, stride_of
 
 
 def new_allocator(capacity=100 * MIB):
@@ -233,6 +234,28 @@ def test_kernels_behind_scattered_gradients_run_when_they_are_needed():
     assert made.ops[4]["after"] == [2] and made.ops[4]["phase"] == "update"
     shares = [key[-1] for key in made.kernels]
     assert shares == [False, False, True, True]
+
+
+def test_compact_step_has_the_state_of_the_model():
+    backward = kernel()._replace(phase="backward")
+    scatter = exchange(1, "reduce_scatter")._replace(members=(0, 1, 2, 3))
+    step = Step([kernel(), backward, scatter], 0.0, 1.0, 3, 0.0)
+    told = SimpleNamespace(settings=Settings(4, 8, "H100", 1.0, 1.0, 1), tokens=7, storages=None,
+                           states={1: State(8, 2, 1, 40, 30, 20)})  # fmt: skip
+    made = recorded_step(told, step)
+    assert (made["ranks"], made["micro_batches"], made["tokens"]) == (4, 1, 7)
+    assert made["sharded"] and made["gradient_value_bytes"] == 2
+    # This rank's part of the parameters is less than the scattered gradients of 2 bytes each.
+    assert made["parameters"] == {"matrices": (1 << 20) // 2}
+    assert (made["parameter_bytes"], made["optimizer_bytes"]) == (40, 20)
+    told.states = {1: State(1 << 19)}
+    assert recorded_step(told, step)["parameters"]["matrices"] == 1 << 19
+    assert made["ops"][2] == {
+        "phase": "backward", "micro_batch": 0, "collective": "reduce_scatter", "bytes": 1 << 20,
+        "size": 4, "stride": 1, "after": [1],
+    }  # fmt: skip
+    with pytest.raises(ValueError, match="no regular distance"):
+        recorded_step(told, step._replace(rows=[scatter._replace(members=(0, 1, 3))]))
 
 
 def test_groups_need_a_regular_distance():

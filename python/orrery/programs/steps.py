@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .dependencies import Dependencies
 from .record import Collective, Kernel, Step
-from .state import sum_of
+from .state import State, sum_of
 
 if TYPE_CHECKING:
     from .session import Session
@@ -293,6 +293,30 @@ def _described(key: "tuple[Any, ...]") -> "dict[str, Any]":
     return {name: value for name, value in zip(names, key) if value}
 
 
+def _parameters(state: State, nodes: "list[Node]", micro_batches: int) -> "dict[str, int]":
+    """Return the parameters of the whole model by class.
+
+    Parameters of FSDP1 show the part of this rank only; their number is that of the scattered
+    gradients then, and they count as matrices.
+    """
+    groups = scattered_groups(nodes)
+    scattered = sum(
+        node.row.size // node.row.element
+        for node in nodes
+        if isinstance(node.row, Collective)
+        and node.row.kind == "reduce_scatter"
+        and node.row.members in groups
+        and node.micro_batch == micro_batches - 1
+    )
+    if state.matrices + state.vectors + state.embeddings < 0.9 * scattered:
+        return {"matrices": scattered}
+    return {
+        "matrices": state.matrices,
+        "vectors": state.vectors,
+        "embeddings": state.embeddings,
+    }
+
+
 def recorded_step(session: "Session", step: Step) -> "dict[str, Any]":
     """Return the compact form of a step.
 
@@ -324,11 +348,7 @@ def recorded_step(session: "Session", step: Step) -> "dict[str, Any]":
         "tokens": session.tokens,
         "kernels": [_described(key) for key in sequence.kernels],
         "ops": sequence.ops,
-        "parameters": {
-            "matrices": state.matrices,
-            "vectors": state.vectors,
-            "embeddings": state.embeddings,
-        },
+        "parameters": _parameters(state, nodes, micro_batches),
         "parameter_bytes": state.parameter_bytes,
         "gradient_bytes": state.gradient_bytes,
         "optimizer_bytes": state.optimizer_bytes,
