@@ -8,7 +8,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/schema/field_rules.hpp"
+#include "core/schema/json.hpp"
+#include "core/schema/yaml_loader.hpp"
 
 namespace orrery {
 namespace {
@@ -56,12 +57,17 @@ const char* kernel_entry(const std::string& name) {
 }
 
 std::vector<std::string> keys_beside_program(const Job& job) {
+  Job plain, whole = job;
+  if (job.model().ByteSizeLong() == 0) whole.clear_model();
+  fill_defaults(plain);
+  fill_defaults(whole);
+  const auto without = to_json(plain), with = to_json(whole);
   std::vector<std::string> keys;
   const auto& type = *Job::descriptor();
   for (int i = 0; i < type.field_count(); ++i) {
     const std::string& name = type.field(i)->name();
     const bool allowed = std::find(kAllowed.begin(), kAllowed.end(), name) != kAllowed.end();
-    if (!allowed && is_present(job, *type.field(i))) keys.push_back(name);
+    if (!allowed && with[name] != without[name]) keys.push_back(name);
   }
   return keys;
 }

@@ -17,8 +17,8 @@ namespace orrery {
 /// storage; "" (a plain stream) for an unknown name.
 const char* kernel_entry(const std::string& name);
 
-/// Returns the keys of a job that its recording determines and that are written nevertheless.
-/// Call before defaults are filled in.
+/// Returns the keys of a job that its recording determines and that have other values than the
+/// defaults. An empty model is a default.
 std::vector<std::string> keys_beside_program(const Job& job);
 
 /// Sets the values of a job that follow from its recording (Job.program.step) and are absent:

@@ -269,7 +269,7 @@ class KernelPricer:
         flops = float(flop_registry[func._overloadpacket](*call[0], **call[1], out_val=result))
         shape = _product_shape(operator.name, inputs, flops)
         dtype = inputs[0].dtype if operator.name == "_scaled_mm" else outputs[0].dtype
-        model = Shape("gemm", precision_of(dtype), *shape)
+        model = Shape("gemm", precision_of(dtype), shape[0], shape[1], shape[2], shape[3])
         return self._priced(model, flops, moved, operator.source)
 
     def _attention(

@@ -11,7 +11,7 @@ traces/scenario.proto.
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .dependencies import Dependencies
-from .record import Collective, Kernel, Step
+from .record import Collective, Kernel, Mark, Step
 from .state import State, sum_of
 
 if TYPE_CHECKING:
@@ -40,12 +40,14 @@ def nodes_of(step: Step) -> "tuple[list[Node], int]":
     A micro-batch is a forward part with the backward part behind it. The update follows the last
     backward part.
     """
-    rows, befores, dependencies = [], [], Dependencies()
-    for row in step.rows:
-        before = dependencies.add(row)
-        if before is not None:
-            rows.append(row)
-            befores.append(sorted(number - 1 for number in before))
+    rows: "list[Kernel | Collective]" = []
+    befores: "list[list[int]]" = []
+    dependencies = Dependencies()
+    for each in step.rows:
+        numbers = dependencies.add(each)
+        if numbers is not None and not isinstance(each, Mark):
+            rows.append(each)
+            befores.append(sorted(number - 1 for number in numbers))
     last = max((i for i, row in enumerate(rows) if row.phase == "backward"), default=-1)
     nodes, micro_batch, backward = [], 0, False
     for i, (row, before) in enumerate(zip(rows, befores)):
@@ -110,7 +112,7 @@ class Order:
         self._waited: "dict[int, tuple[int, ...]]" = {}
         for number, node in enumerate(nodes):
             if isinstance(node.row, Collective):
-                place = self._place_of_collective(number, node)
+                place = self._place_of_collective(number, node.row, node.before)
             elif node.row.stream == main or node.phase == "update":
                 place = (number,)
                 self._note_waits(node, place)
@@ -122,9 +124,11 @@ class Order:
         """Return the numbers of the nodes in order."""
         return sorted(range(len(self._nodes)), key=lambda number: self._places[number])
 
-    def _place_of_collective(self, number: int, node: Node) -> "tuple[int, ...]":
-        line = self._lines.setdefault(_line(node.row), [])
-        after = [self._places[other] for other in [*node.before, *line[-1:]]]
+    def _place_of_collective(
+        self, number: int, row: Collective, before: "list[int]"
+    ) -> "tuple[int, ...]":
+        line = self._lines.setdefault(_line(row), [])
+        after = [self._places[other] for other in [*before, *line[-1:]]]
         line.append(number)
         return (*max(after, default=(-1,)), number)
 

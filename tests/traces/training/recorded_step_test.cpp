@@ -51,7 +51,10 @@ TEST(RecordedStep, KeysThatTheRecordingDeterminesAreFound) {
   job.set_global_batch(8);
   EXPECT_THAT(keys_beside_program(job), IsEmpty());
   job.set_recompute("full");
+  job.set_precision("bf16");  // the default
   job.mutable_model();
+  EXPECT_THAT(keys_beside_program(job), ElementsAre("recompute"));
+  job.mutable_model()->set_layers(2);
   EXPECT_THAT(keys_beside_program(job), ElementsAre("model", "recompute"));
 }
 
