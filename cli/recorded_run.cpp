@@ -47,6 +47,7 @@ Report RecordedRun::simulate_recording(const std::string& prefix) const {
   std::vector<std::string> overrides{
       own ? "job.program.trace=" + prefix
           : fmt::format("job={{program: {{trace: {}}}}}", quoted(prefix))};
+  if (!cluster_text.empty()) overrides.push_back("cluster=" + cluster_text);
   if (!gpu.empty()) overrides.push_back("cluster.node.gpu=" + gpu);
   const LoadedScenario loaded = load_scenario(file, overrides);
   RunRequest request;

@@ -15,6 +15,7 @@ namespace orrery::cli {
 /// Scenario of a rehearsal and the policies in place of its own.
 struct RecordedRun {
   std::string file;                   ///< scenario (YAML)
+  std::string cluster_text;           ///< cluster in place of the scenario's (YAML), or empty
   std::string gpu;                    ///< GPU model in place of the cluster's, or empty
   std::vector<std::string> policies;  ///< values of --policy
 

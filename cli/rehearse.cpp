@@ -26,6 +26,7 @@
 #include "cli/vary.hpp"
 #include "core/error.hpp"
 #include "core/process.hpp"
+#include "core/schema/yaml_writer.hpp"
 #include "topologies/builder.hpp"
 #include "traces/report/report.hpp"
 
@@ -43,17 +44,15 @@ struct RehearseOptions {
   std::vector<std::string> allowed, policies, program;
   bool json = false;
 
-  RecordedRun recorded_run() const { return {scenario, gpu, policies}; }
   /// Returns the cluster's name for messages.
-  const std::string& cluster_name() const { return scenario.empty() ? cluster : scenario; }
+  const std::string& cluster_name() const { return cluster.empty() ? scenario : cluster; }
 };
 
 /// Throws a usage Error for options that exclude each other.
 void check_options(const RehearseOptions& options) {
   const auto fail = [](const std::string& message) { throw Error(ErrorKind::usage, message); };
-  if (options.cluster.empty() == options.scenario.empty()) {
-    fail(fmt::format("expected either --cluster or --scenario, which contains a cluster, found {}",
-                     options.cluster.empty() ? "neither" : "both"));
+  if (options.cluster.empty() && options.scenario.empty()) {
+    fail("expected --cluster, or --scenario with a cluster, found neither");
   }
   if (!options.policies.empty() && options.scenario.empty()) {
     fail("--policy: expected --scenario, under which the recorded step is simulated, found none");
@@ -87,16 +86,11 @@ class RecordingFolder {
   fs::path path_;
 };
 
-/// Returns the topology of a preset or of a file, with as many nodes as the ranks need if the
-/// topology is a preset.
-Cluster cluster_of(const RehearseOptions& options) {
+/// Returns the topology of --cluster, without defaults: a file, or a preset with as many nodes as
+/// the ranks need.
+Topology topology_of(const RehearseOptions& options, SourceMap& places) {
   Topology topology;
-  SourceMap places;
-  std::string path;
-  if (!options.scenario.empty()) {
-    topology = options.recorded_run().cluster(places);
-    path = "cluster";
-  } else if (fs::is_regular_file(options.cluster)) {
+  if (fs::is_regular_file(options.cluster)) {
     places = load_yaml_file(options.cluster, topology);
   } else {
     topology.set_preset(options.cluster);
@@ -106,6 +100,27 @@ Cluster cluster_of(const RehearseOptions& options) {
     const std::uint32_t each = one.node().gpus_per_node();
     topology.set_nodes((options.ranks + each - 1) / each);
   }
+  return topology;
+}
+
+/// Returns the simulation of the recorded step. Its scenario has the cluster of --cluster, if
+/// given.
+RecordedRun recorded_run(const RehearseOptions& options) {
+  SourceMap places;
+  const bool own = options.cluster.empty();
+  return {.file = options.scenario,
+          .cluster_text = own ? "" : to_yaml_json(topology_of(options, places)).dump(),
+          .gpu = options.gpu,
+          .policies = options.policies};
+}
+
+/// Returns the cluster of the rehearsal: that of --cluster, else that of the scenario.
+Cluster cluster_of(const RehearseOptions& options) {
+  SourceMap places;
+  Topology topology;
+  if (!options.scenario.empty()) topology = recorded_run(options).cluster(places);
+  const std::string path = options.cluster.empty() ? "cluster" : "";
+  if (!options.cluster.empty()) topology = topology_of(options, places);
   if (!options.gpu.empty()) topology.mutable_node()->set_gpu(options.gpu);
   resolve(topology, places, path);
   Cluster cluster = build_cluster(topology, places, path);
@@ -251,7 +266,7 @@ int simulate_step(const RehearseOptions& options, const std::string& rehearsal) 
     return static_cast<int>(ErrorKind::environment);
   }
   try {
-    const Report simulation = options.recorded_run().simulate_recording(options.trace);
+    const Report simulation = recorded_run(options).simulate_recording(options.trace);
     print_reports(rehearsal, &simulation, options.json);
     return simulation.has_unfinished() ? static_cast<int>(ErrorKind::goal_missed) : 0;
   } catch (const Error&) {
@@ -335,7 +350,7 @@ void declare(CLI::App& command, const std::shared_ptr<RehearseOptions>& options)
   command
       .add_option("--cluster", options->cluster,
                   "cluster preset (orrery list clusters), with as many nodes as the ranks need, "
-                  "or a topology (YAML); --scenario takes its place")
+                  "or a topology (YAML); not needed with --scenario")
       ->type_name("NAME|FILE.yaml");
   command.add_option("--gpu", options->gpu, "GPU model in place of the cluster's")
       ->type_name("NAME");
@@ -350,8 +365,8 @@ void declare(CLI::App& command, const std::shared_ptr<RehearseOptions>& options)
       ->type_name("PREFIX");
   command
       .add_option("--scenario", options->scenario,
-                  "rehearse on the cluster of this scenario, whose job is the program, and "
-                  "simulate the recorded step under its faults and policies")
+                  "simulate the recorded step under the faults and policies of this scenario, on "
+                  "its cluster unless --cluster is given")
       ->type_name("FILE.yaml");
   add_policy_option(command, options->policies);
   command
