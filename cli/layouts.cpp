@@ -112,7 +112,8 @@ void print_table(const estimates::LayoutSearch& search, std::size_t top) {
 int layouts(const LayoutsOptions& options) {
   const AskedScenario asked = asked_for(options);
   const Scenario& scenario = asked.loaded.scenario;
-  if (!scenario.has_job() || !scenario.job().model().builtin().empty()) {
+  const Job& job = scenario.job();
+  if (!scenario.has_job() || job.has_program() || !job.model().builtin().empty()) {
     throw Error(ErrorKind::bad_input,
                 fmt::format("{}: expected a key 'job' with a transformer, by preset or by its "
                             "dimensions: other work has no layouts",

@@ -4,7 +4,8 @@ set(package ${CMAKE_BINARY_DIR}/python/orrery)
 set(outside chakra-gpt64.yaml)
 file(GLOB examples CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/examples/*.yaml
   ${CMAKE_SOURCE_DIR}/examples/*.csv
-  ${CMAKE_SOURCE_DIR}/examples/*/*.yaml ${CMAKE_SOURCE_DIR}/python/notebooks/*.ipynb)
+  ${CMAKE_SOURCE_DIR}/examples/*/*.yaml ${CMAKE_SOURCE_DIR}/examples/recordings/*.et
+  ${CMAKE_SOURCE_DIR}/python/notebooks/*.ipynb)
 foreach(example ${examples})
   cmake_path(GET example FILENAME name)
   if(example MATCHES "/examples/(.+/)[^/]+$")

@@ -18,7 +18,9 @@ using google::protobuf::OneofDescriptor;
 
 std::vector<std::string> keys_of(const Descriptor& type) {
   std::vector<std::string> names;
-  for (int i = 0; i < type.field_count(); ++i) names.push_back(type.field(i)->name());
+  for (int i = 0; i < type.field_count(); ++i) {
+    if (!rule_of(*type.field(i)).internal()) names.push_back(type.field(i)->name());
+  }
   return names;
 }
 
@@ -98,7 +100,9 @@ void Converter::report_missing(const YamlNode& node, const Descriptor& type,
     const FieldDescriptor& field = *type.field(i);
     if (!rule_of(field).required()) continue;
     bool written = false;
-    for (const YamlKey& key : node.keys) written = written || key.name == field.name();
+    for (const YamlKey& key : node.keys) {
+      written = written || key.name == field.name() || key.name == rule_of(field).unless();
+    }
     if (written) continue;
     report(node.line, node.column,
            fmt::format("missing key '{}'{}", field.name(), path.empty() ? "" : " in " + path));
@@ -139,7 +143,7 @@ void Converter::fill_message(const YamlNode& node, Message& message, const std::
     if (!fresh) {
       report(key.line, key.column, fmt::format("duplicate key '{}': it is on line {} already",
                                                shown(key.name), first->second));
-    } else if (field == nullptr) {
+    } else if (field == nullptr || rule_of(*field).internal()) {
       report_unknown(key, type, path);
     } else if (is_any(*field)) {
       parameters.push_back(i);

@@ -53,6 +53,12 @@ void fill_nested(Message& message, const FieldDescriptor& field) {
   }
 }
 
+/// Returns true if the message has a key of this name, and the key is present.
+bool has_key(const Message& message, const std::string& name) {
+  const FieldDescriptor* field = message.GetDescriptor()->FindFieldByName(name);
+  return field != nullptr && is_present(message, *field);
+}
+
 }  // namespace
 
 void fill_defaults(Message& message) {
@@ -80,7 +86,8 @@ void check_whole(const Message& message, const SourceMap& places, const std::str
   }
   for (int i = 0; i < type.field_count(); ++i) {
     const FieldDescriptor& field = *type.field(i);
-    if (rule_of(field).required() && !is_present(message, field)) {
+    if (rule_of(field).required() && !is_present(message, field) &&
+        !has_key(message, rule_of(field).unless())) {
       throw problem_at(places, path, fmt::format("missing key '{}' in {}", field.name(), path));
     }
     if (field.cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE || is_any(field)) continue;

@@ -67,11 +67,21 @@ class Schemas {
                    {"additionalProperties", false},
                    {"properties", Json::object()}};
     describe(schema, notes_.comments.of(type));
+    std::map<std::string, Json> unless;  // keys that are required without another key
     for (int i = 0; i < type.field_count(); ++i) {
       const FieldDescriptor& field = *type.field(i);
+      const FieldRule& rules = rule_of(field);
+      if (rules.internal()) continue;
       schema["properties"][field.name()] = of_field(field);
-      if (rule_of(field).required() && !partial) schema["required"].push_back(field.name());
+      if (rules.required() && !partial) {
+        (rules.unless().empty() ? schema["required"] : unless[rules.unless()])
+            .push_back(field.name());
+      }
       if (is_any(field)) add_parameters(schema, field);
+    }
+    for (const auto& [other, keys] : unless) {
+      schema["allOf"].push_back(
+          {{"anyOf", {{{"required", Json::array({other})}}, {{"required", keys}}}}});
     }
     for (int i = 0; i < type.real_oneof_decl_count(); ++i) {
       schema["allOf"].push_back(choice_schema(*type.oneof_decl(i), partial));

@@ -24,7 +24,7 @@ class Override {
     const std::size_t end = std::min(path_.find_first_of(".[", at), path_.size());
     const std::string_view name = path_.substr(at, end - at);
     const FieldDescriptor* field = message.GetDescriptor()->FindFieldByName(std::string(name));
-    if (field == nullptr) {
+    if (field == nullptr || rule_of(*field).internal()) {
       throw error(at, fmt::format("unknown key '{}'{}", shown(name),
                                   key_hint(name, *message.GetDescriptor())));
     }

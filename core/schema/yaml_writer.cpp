@@ -111,7 +111,7 @@ class Writer {
     int own_indent = first_indent;
     for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
       const FieldDescriptor& field = *message.GetDescriptor()->field(i);
-      if (is_any(field) || !stands(message, field)) continue;
+      if (is_any(field) || rule_of(field).internal() || !stands(message, field)) continue;
       out_.append(static_cast<std::size_t>(own_indent), ' ');
       own_indent = indent;
       out_.append(field.name()).append(":");
@@ -180,7 +180,7 @@ Json to_yaml_json(const Message& message) {
   Json object = Json::object();
   for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
     const FieldDescriptor& field = *message.GetDescriptor()->field(i);
-    if (!stands(message, field)) continue;
+    if (rule_of(field).internal() || !stands(message, field)) continue;
     if (is_any(field)) {
       const Json parameters = parameters_json(message, field);
       if (!parameters.is_null()) object[field.name()] = parameters;

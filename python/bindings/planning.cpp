@@ -24,7 +24,8 @@ std::string ranked(const LoadedScenario& loaded, const std::vector<std::string>&
                    std::size_t top) {
   const py::gil_scoped_release release;
   const Scenario& scenario = loaded.scenario;
-  if (!scenario.has_job() || !scenario.job().model().builtin().empty()) {
+  const Job& job = scenario.job();
+  if (!scenario.has_job() || job.has_program() || !job.model().builtin().empty()) {
     throw Error(ErrorKind::bad_input, "expected a key 'job' with a transformer, by preset or by "
                                       "its dimensions: other work has no layouts");
   }

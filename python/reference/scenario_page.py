@@ -100,6 +100,9 @@ def sentence_of(case):
         policy = case["if"]["properties"]["name"]["const"]
         (parameters,) = case["then"]["properties"].values()
         return f"- `name: {policy}` takes {anchor(name_of(parameters['$ref']))}"
+    if "anyOf" in case:
+        (other,), keys = (choice["required"] for choice in case["anyOf"])
+        return f"- without `{other}`, required are {', '.join(f'`{key}`' for key in keys)}"
     keys = [choice["required"][0] for choice in case["oneOf"] if "required" in choice]
     most = "at most" if any("not" in choice for choice in case["oneOf"]) else "exactly"
     return f"- {most} one of {', '.join(f'`{key}`' for key in keys)}"

@@ -152,7 +152,7 @@ def test_samples_of_the_second_job_carry_its_number(tmp_path):
     class Both(orrery.Policy):
         def observe(self, seen, decisions):
             for event in seen.events:
-                if isinstance(event, events.StepsDone) and event.last == 1:
+                if isinstance(event, events.StepsDone):
                     seen.samples.ranks(event.job)
             decisions.rest()
 
@@ -160,5 +160,4 @@ def test_samples_of_the_second_job_carry_its_number(tmp_path):
     example = ROOT / "examples" / "two-jobs-one-spine.yaml"
     orrery.simulate(example, policy=Both(), record=log, run__steps=5)
     ranks = orrery.read_log(log).samples["ranks"]
-    second = ranks[ranks["rank"] == 200]
-    assert sorted(second.job) == [0, 1]
+    assert set(ranks[ranks["rank"] == 200].job) == {0, 1}

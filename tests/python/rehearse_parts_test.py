@@ -3,16 +3,19 @@
 import json
 import math
 import random
+from types import SimpleNamespace
 
 import conftest  # noqa: F401
 import pytest
 from orrery.programs.allocator import MIB, CachingAllocator, Exhausted, segment_size
 from orrery.programs.chakra import TraceWriter
 from orrery.programs.clock import Clock
-from orrery.programs.record import Collective, Kernel, Mark, Record
+from orrery.programs.record import Collective, Kernel, Mark, Record, Step
 from orrery.programs.registered import PriceFileError, read_prices
 from orrery.programs.settings import Settings
 from orrery.programs.stand_ins import Ledger, make_stand_in
+from orrery.programs.state import State, state_of, sum_of
+from orrery.programs.steps import Sequence, nodes_of, recorded_step, stride_of
 
 
 def new_allocator(capacity=100 * MIB):
@@ -167,6 +170,126 @@ def test_trace_has_the_dependencies_of_streams():
     assert b"comm_size" in gathered and writer.groups == {}
     writer.add(among._replace(members=(0, 2), group="tp"))
     assert writer.groups == {"tp": [0, 2]}
+
+
+def sequence(rows):
+    """The operations of rows, and the number of micro-batches."""
+    nodes, micro_batches = nodes_of(Step([*rows], 0.0, 1.0, len(rows), 0.0))
+    made = Sequence(nodes)
+    made.build()
+    return made, micro_batches
+
+
+def exchange(number, kind="all_reduce", stream=0, phase="backward", size=1 << 20):
+    return Collective(kind, size, "pg", (0, 1), 1.0, stream, 0.0, number, False, phase, 2)
+
+
+def test_micro_batches_are_forward_and_backward_parts():
+    forward = kernel()
+    backward = forward._replace(phase="backward")
+    update = forward._replace(phase="update")
+    made, count = sequence([forward, backward, forward, forward, backward, forward, update])
+    assert count == 2
+    parts = [(op["phase"], op["micro_batch"], op["counts"]) for op in made.ops]
+    # A kernel between the last backward part and the update clips gradients, for example.
+    assert parts == [("forward", 0, [1]), ("backward", 0, [1]), ("forward", 1, [2]),
+                     ("backward", 1, [1]), ("update", 0, [2])]  # fmt: skip
+    assert sequence([forward])[1] == 0
+
+
+def test_exchange_begins_behind_its_kernels_and_later_kernels_do_not_wait():
+    backward = kernel()._replace(phase="backward")
+    rows = [kernel(), backward, exchange(1), backward, exchange(2), Mark("wait_collective", 0, 1),
+            Mark("wait_collective", 0, 2), kernel()._replace(phase="update")]  # fmt: skip
+    made, _ = sequence(rows)
+    after = [(op.get("collective"), op["after"]) for op in made.ops]
+    # Operation 5 waits for the newest exchange only: exchanges run in their order.
+    assert after == [(None, []), (None, []), ("all_reduce", [1]), (None, []), ("all_reduce", [3]),
+                     (None, [4])]  # fmt: skip
+    assert not made.sharded
+
+
+def test_copy_beside_the_main_stream_lets_the_gathering_begin_early():
+    # Kernels 1 to 3 of the main stream, and a copy that needs kernel 1 only, before a gathering.
+    rows = [kernel(5.0), Mark("event", 0, 1), kernel(5.0), kernel(5.0), Mark("wait_event", 1, 1),
+            kernel(1.0, 1), exchange(1, "all_gather", 1, "forward"),
+            kernel()._replace(phase="backward")]  # fmt: skip
+    made, _ = sequence(rows)
+    kinds = [op.get("collective") or sum(op["counts"]) for op in made.ops]
+    assert kinds == [2, "all_gather", 2, 1]
+    assert made.ops[1]["after"] == [0]
+
+
+def test_kernels_behind_scattered_gradients_run_when_they_are_needed():
+    backward = kernel(5.0)._replace(phase="backward")
+    rows = [kernel(), backward, Mark("event", 0, 9), Mark("wait_event", 1, 9),
+            exchange(1, "reduce_scatter", 1), Mark("wait_collective", 1, 1),
+            backward._replace(stream=1, seconds=0.1, moved=9.0), backward,
+            Mark("wait_stream", 0, 1), kernel()._replace(phase="update")]  # fmt: skip
+    made, _ = sequence(rows)
+    assert made.sharded
+    kinds = [op.get("collective") or sum(op["counts"]) for op in made.ops]
+    # The division of the gradients waits for the exchange; the second backward kernel does not.
+    assert kinds == [1, 1, "reduce_scatter", 1, 2]
+    assert made.ops[4]["after"] == [2] and made.ops[4]["phase"] == "update"
+    shares = [key[-1] for key in made.kernels]
+    assert shares == [False, False, True, True]
+
+
+def test_compact_step_has_the_state_of_the_model():
+    backward = kernel()._replace(phase="backward")
+    scatter = exchange(1, "reduce_scatter")._replace(members=(0, 1, 2, 3))
+    step = Step([kernel(), backward, scatter], 0.0, 1.0, 3, 0.0)
+    told = SimpleNamespace(settings=Settings(4, 8, "H100", 1.0, 1.0, 1), tokens=7, storages=None,
+                           states={1: State(8, 2, 1, 40, 30, 20)})  # fmt: skip
+    made = recorded_step(told, step)
+    assert (made["ranks"], made["micro_batches"], made["tokens"]) == (4, 1, 7)
+    assert made["sharded"] and made["gradient_value_bytes"] == 2
+    # This rank's part of the parameters is less than the scattered gradients of 2 bytes each.
+    assert made["parameters"] == {"matrices": (1 << 20) // 2}
+    assert (made["parameter_bytes"], made["optimizer_bytes"]) == (40, 20)
+    told.states = {1: State(1 << 19)}
+    assert recorded_step(told, step)["parameters"]["matrices"] == 1 << 19
+    assert made["ops"][2] == {
+        "phase": "backward", "micro_batch": 0, "collective": "reduce_scatter", "bytes": 1 << 20,
+        "size": 4, "stride": 1, "after": [1],
+    }  # fmt: skip
+    with pytest.raises(ValueError, match="no regular distance"):
+        recorded_step(told, step._replace(rows=[scatter._replace(members=(0, 1, 3))]))
+
+
+def test_groups_need_a_regular_distance():
+    assert [stride_of(members) for members in ((0, 1), (0, 4, 8), (0, 1, 3), (2, 4))] == [
+        1, 4, 0, 0,
+    ]  # fmt: skip
+
+
+class Tensor:
+    """Shape, element size, gradient and local part of a tensor."""
+
+    def __init__(self, shape, element=4, local=None):
+        self.shape, self.grad = shape, None
+        self._element = element
+        self._local_tensor = local or self
+
+    def element_size(self):
+        return self._element
+
+
+def test_state_counts_whole_models_and_bytes_of_a_rank():
+    table, weight = Tensor((100, 8)), Tensor((64, 8), 4, Tensor((16, 8)))
+    same_shape, bias = Tensor((100, 8), 2), Tensor((8,))
+    weight.grad = weight
+    flat = Tensor((10,))
+    flat._unpadded_unsharded_size = (40,)
+
+    class Optimizer:
+        param_groups = [{"params": [table, weight, same_shape, bias, flat]}]
+        state = {weight: {"moment": Tensor((64, 8), 4, Tensor((16, 8))), "step": 1}}
+
+    state = state_of(Optimizer, {(100, 8): {1}})
+    assert state == State(64 * 8 + 800 + 40, 8, 800, 4 * (800 + 128 + 8 + 10) + 2 * 800, 512, 512)
+    assert sum_of([state, state]).embeddings == 1600
 
 
 def test_capability_follows_the_family():

@@ -116,6 +116,68 @@ def test_memory_and_times():
     assert "GiB allocated," in result.stderr
 
 
+def test_peaks_equal_counts_by_hand():
+    def peak(kind):
+        result = rehearse("python", PROGRAMS / "peaks.py", kind, ranks=64)
+        assert result.returncode == 0, result.stderr
+        return int(result.stdout)
+
+    # Tokens, hidden size and vocabulary of peaks.py. Weight, input and targets; 16-bit logits,
+    # which the program keeps; in the backward pass the logarithms of the softmax, their gradient
+    # and that of the logits in fp32; two scalars of 512 bytes.
+    tokens, hidden, words = 4096, 1024, 32768
+    held = 2 * hidden * words + 2 * tokens * hidden + 8 * tokens
+    assert peak("loss") == held + (2 + 3 * 4) * tokens * words + 2 * 512
+    # Parameters, gradients, and the buckets of the reducer; scalars, and rows of 4 KiB.
+    layer = 4 * hidden * hidden
+    assert peak("ddp") == pytest.approx(3 * 8 * layer, abs=64 * 1024)
+    # Gradients are views of the buckets; the gradient of one layer exists before it is copied.
+    assert peak("ddp-view") == pytest.approx((2 * 8 + 1) * layer, abs=64 * 1024)
+    # 9 kept rows of 64 MiB: inputs of 8 layers and the output. Recomputed in the last layer: the
+    # inner rows of 256 MiB before and behind the activation, and the gradient of the latter.
+    # Gathered parameters of a layer (16 MiB) and smaller tensors come on top.
+    assert peak("checkpointed") == pytest.approx((9 * 64 + 3 * 256) * MIB, rel=0.02)
+
+
+DECODER = (PROGRAMS / "decoder.py", "--layers", "2", "--sequence", "1024")
+
+
+def test_recorded_step_is_simulated_under_a_scenario(tmp_path):
+    scenario = tmp_path / "faults.yaml"
+    scenario.write_text(
+        "name: faults\ncluster: {preset: dgx-h100, nodes: 2}\nelastic: true\n"
+        "faults: [{at_step: 5, rank: 3, kill: true}]\nrun: {steps: 20}\n"
+    )
+    result = subprocess.run(
+        [PROGRAM, "rehearse", "--ranks", "16", "--scenario", scenario, "--policy", "recover",
+         "--json", "--", "python", *DECODER, "--kind", "ddp"],
+        capture_output=True, text=True, env=environment(), timeout=240,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    simulation = report["simulation"]
+    assert simulation["steps_completed"] == 20 and len(simulation["failures"]) == 1
+    assert simulation["decisions"] > 0
+    # The simulation has no host time, which is most of a step this small.
+    assert 0.2 < simulation["fault_free_step_time_s"] / report["step_time_s"] < 1.1
+    assert report["tokens_per_s"] * report["step_time_s"] == pytest.approx(16 * 1024)
+
+
+def test_combinations_of_flags_are_ranked():
+    result = rehearse("python", *DECODER, "--tp", "{tp}", "--micro-batch", "{mbs}", ranks=8,
+                      options=("--vary", "tp=1,2,3 mbs=1,2", "--json"))  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    rows = json.loads(result.stdout)["combinations"]
+    reasons = [row["reason"] for row in rows]
+    assert reasons[:4] == [None] * 4
+    assert reasons[4:] == ["ValueError: 3 tensor-parallel ranks do not divide the job"] * 2
+    best = [row["tokens_per_s"] for row in rows[:4]]
+    assert best == sorted(best, reverse=True) and best[-1] > 0
+    # More micro-batch, more tokens for the same host time; two tensor ranks share their tokens.
+    assert rows[0]["values"] == {"tp": "1", "mbs": "2"}
+    assert rows[0]["memory_bytes"] > rows[-3]["memory_bytes"]
+
+
 def test_branch_on_an_unknown_value_is_refused_with_its_line():
     result = rehearse("python", PROGRAMS / "branch.py")
     assert result.returncode == 4

@@ -23,7 +23,7 @@ ROOMS = {
 # room are above them all, so that none of them may include such a file. An inner room may have
 # inner ones in turn: a file keeps to the order of each room that contains it.
 INNER_ROOMS = {
-    'traces': ['files', 'report', 'training', 'scenario', 'published', 'chakra', 'jobs'],
+    'traces': ['files', 'chakra', 'report', 'training', 'scenario', 'published', 'jobs'],
     'policies': ['seam', 'placement', 'packing', 'collectives', 'compression', 'membership',
                  'checkpointing', 'recovery', 'scheduling', 'record', 'handover', 'run'],
     'sim/estimates': ['engine', 'prices', 'collectives', 'plan', 'step', 'predict'],

@@ -38,6 +38,11 @@ bool describes_replay(const std::string& path) {
 
 void complete(ReplayConditions& conditions, const SourceMap& places, const std::string& prefix) {
   for (int i = 0; i < conditions.kinds_size(); ++i) {
+    if (conditions.kinds(i).job().has_program()) {
+      throw problem_at(places, fmt::format("{}kinds[{}].job.program", prefix, i),
+                       "expected a described model, found a recorded program: recorded jobs are "
+                       "scaled to other layouts");
+    }
     resolve(*conditions.mutable_kinds(i)->mutable_job()->mutable_model(), places,
             fmt::format("{}kinds[{}].job.model", prefix, i));
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <optional>
 #include <utility>
 
@@ -12,14 +13,18 @@
 #include "core/schema/json.hpp"
 #include "topologies/builder.hpp"
 #include "topologies/part.hpp"
+#include "traces/chakra/recording.hpp"
 #include "traces/scenario/failure_model.hpp"
 #include "traces/scenario/fault_script.hpp"
 #include "traces/scenario/replay_conditions.hpp"
 #include "traces/training/layout_check.hpp"
 #include "traces/training/model.hpp"
+#include "traces/training/recorded_step.hpp"
 
 namespace orrery {
 namespace {
+
+namespace fs = std::filesystem;
 
 std::uint64_t rank_count(const Layout& layout) {
   return std::uint64_t{layout.tensor()} * layout.context() * layout.pipeline() * layout.data();
@@ -240,13 +245,40 @@ void count_steps(Scenario& scenario, const SourceMap& places) {
   scenario.mutable_run()->set_steps(tokens / step + (tokens % step > 0 ? 1 : 0));
 }
 
-/// Presets first, then defaults: defaults would hide the preset's values.
-void complete(Scenario& scenario, const SourceMap& places) {
+/// Reads the recording of a program in `folder`, and fills in the values that follow from it.
+void complete_recorded(Job& job, const SourceMap& places, const std::string& path,
+                       const fs::path& folder) {
+  RecordedProgram& program = *job.mutable_program();
+  for (const std::string& key : keys_beside_program(job)) {
+    throw problem_at(places, path + "." + key,
+                     fmt::format("expected no '{}' beside 'program': the recording determines it, "
+                                 "leave the key out",
+                                 key));
+  }
+  try {
+    program.set_trace(fs::absolute(folder / program.trace()).lexically_normal().string());
+    *program.mutable_step() = read_recording(program.trace());
+  } catch (const Error& error) {
+    throw problem_at(places, path + ".program.trace", error.what());
+  }
+  complete_program(job);
+}
+
+void complete_job(Job& job, const SourceMap& places, const std::string& path,
+                  const fs::path& folder) {
+  if (job.has_program()) return complete_recorded(job, places, path, folder);
+  resolve(*job.mutable_model(), places, path + ".model");
+}
+
+/// Presets first, then defaults: defaults would hide the preset's values. `file`: the scenario's;
+/// other files are named relative to its folder.
+void complete(Scenario& scenario, const SourceMap& places, const std::string& file) {
+  const fs::path folder = fs::path(file).parent_path();
   resolve(*scenario.mutable_cluster(), places, "cluster");
-  if (scenario.has_job()) resolve(*scenario.mutable_job()->mutable_model(), places, "job.model");
+  if (scenario.has_job()) complete_job(*scenario.mutable_job(), places, "job", folder);
   for (int i = 0; i < scenario.jobs_size(); ++i) {
-    resolve(*scenario.mutable_jobs(i)->mutable_job()->mutable_model(), places,
-            fmt::format("jobs[{}].job.model", i));
+    complete_job(*scenario.mutable_jobs(i)->mutable_job(), places, fmt::format("jobs[{}].job", i),
+                 folder);
   }
   if (scenario.recorded().has_conditions()) {
     complete(*scenario.mutable_recorded()->mutable_conditions(), places, "recorded.conditions.");
@@ -260,7 +292,8 @@ void throw_first(const std::vector<Error>& errors) {
   if (!errors.empty()) throw errors.front();
 }
 
-LoadedScenario finish(LoadedScenario loaded, const std::vector<std::string>& overrides) {
+LoadedScenario finish(LoadedScenario loaded, const std::string& file,
+                      const std::vector<std::string>& overrides) {
   for (const std::string& each : overrides) {
     const std::size_t equals = each.find('=');
     if (equals == std::string::npos || equals == 0) {
@@ -272,7 +305,7 @@ LoadedScenario finish(LoadedScenario loaded, const std::vector<std::string>& ove
     set_field(loaded.scenario, path, value, "--set");
     loaded.places.add_override(path, value, "--set");
   }
-  complete(loaded.scenario, loaded.places);
+  complete(loaded.scenario, loaded.places, file);
   throw_first(CrossCheck(loaded.scenario, loaded.places).run());
   return loaded;
 }
@@ -288,14 +321,14 @@ LoadedScenario load_scenario(const std::string& path, const std::vector<std::str
     throw Error(SourcePlace{.file = path, .line_text = ""},
                 "expected a scenario, got the replay of a job trace: those run under orrery jobs");
   }
-  return finish(std::move(loaded), overrides);
+  return finish(std::move(loaded), path, overrides);
 }
 
 LoadedScenario parse_scenario(std::string_view text, const std::string& file,
                               const std::vector<std::string>& overrides) {
   LoadedScenario loaded;
   loaded.places = load_yaml(text, file, loaded.scenario);
-  return finish(std::move(loaded), overrides);
+  return finish(std::move(loaded), file, overrides);
 }
 
 std::vector<Error> check_scenario(std::string_view text, const std::string& file,
@@ -305,7 +338,7 @@ std::vector<Error> check_scenario(std::string_view text, const std::string& file
   if (!errors.empty()) return errors;
   try {
     const SourceMap places = load_yaml(text, file, scenario);
-    complete(scenario, places);
+    complete(scenario, places, file);
     build_cluster(scenario.cluster(), places, "cluster");
     errors = CrossCheck(scenario, places).run();
   } catch (const Error& error) {
@@ -343,6 +376,7 @@ std::string scenario_hash(const Scenario& scenario) {
   Scenario seedless = scenario;
   seedless.mutable_run()->clear_seed();
   if (seedless.has_live()) seedless.mutable_live()->clear_fabric();
+  if (seedless.job().has_program()) seedless.mutable_job()->mutable_program()->clear_trace();
   return canonical_hash(seedless);
 }
 

@@ -23,7 +23,8 @@ struct LoadedScenario {
 /// "run.steps=10"). Throws bad_input for the first problem, also for a file that is the replay of a
 /// job trace; a usage Error for an override without a path and "=".
 LoadedScenario load_scenario(const std::string& path, const std::vector<std::string>& overrides);
-/// Returns the scenario of a text. `file` is for messages. Throws as load_scenario() does.
+/// Returns the scenario of a text. `file` is for messages, and names the folder of recordings.
+/// Throws as load_scenario() does.
 LoadedScenario parse_scenario(std::string_view text, const std::string& file,
                               const std::vector<std::string>& overrides);
 
@@ -38,7 +39,8 @@ std::vector<Error> check_scenario(std::string_view text, const std::string& file
 /// violates another condition.
 void set_ranks(LoadedScenario& loaded, std::uint32_t ranks);
 
-/// Returns the SHA-256 after defaults and overrides, without the seed and the fabric of live mode.
+/// Returns the SHA-256 after defaults and overrides, without the seed, the fabric of live mode and
+/// the path of a recording, whose content counts.
 std::string scenario_hash(const Scenario& scenario);
 
 /// Returns the time of one step when all replicas end together as nearly as whole micro-batches

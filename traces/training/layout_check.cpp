@@ -8,6 +8,7 @@
 #include "core/error.hpp"
 #include "traces/training/model.hpp"
 #include "traces/training/rank_shape.hpp"
+#include "traces/training/recorded_step.hpp"
 #include "traces/training/stacks.hpp"
 
 namespace orrery {
@@ -153,7 +154,9 @@ void check_batch(const Job& job, bool even_shares, std::vector<Problem>& out) {
 
 std::vector<Problem> job_problems(const Job& job, bool even_shares) {
   std::vector<Problem> out;
-  if (!job.model().builtin().empty()) {
+  if (job.has_program()) {
+    check_program(job, out);
+  } else if (!job.model().builtin().empty()) {
     check_builtin(job, out);
   } else {
     check_transformer(job, out);
@@ -171,6 +174,7 @@ std::vector<Problem> job_problems(const Job& job, bool even_shares) {
   }
   const double layout = static_cast<double>(job.layout().tensor()) * job.layout().pipeline();
   const double shard = 4 * parameter_count(job.model()) / (layout > 0 ? layout : 1);
+  if (job.has_program()) return out;  // buckets are recorded
   if (job.bucket() <= 0 || 2 * shard / job.bucket() > kMostBuckets) {
     out.push_back({"bucket", fmt::format("this makes more than {} gradient buckets on a stage: "
                                          "choose a larger one",

@@ -82,6 +82,7 @@ double sparse_layers(const Model& model) {
 }  // namespace
 
 void resolve(Model& model, const SourceMap& places, const std::string& path) {
+  if (model.has_recorded()) return;
   if (!model.builtin().empty()) {
     if (!model.preset().empty() || model.layers() > 0 || model.hidden() > 0) {
       fail(places, path + ".builtin", "a built-in model has no preset and no shape of its own");
@@ -124,6 +125,10 @@ double active_weights(const Model& model) {
 }
 
 double parameter_count(const Model& model) {
+  if (model.has_recorded()) {
+    const RecordedParameters& all = model.recorded();
+    return all.matrices() + all.vectors() + all.embeddings();
+  }
   if (!model.builtin().empty()) return builtin_cost(model.builtin(), 1).parameters;
   const double layers = model.layers(), sparse = sparse_layers(model), hidden = model.hidden();
   const LatentAttention& latent = model.latent_attention();
@@ -136,6 +141,10 @@ double parameter_count(const Model& model) {
 
 GradientClasses gradient_classes(const Model& model) {
   GradientClasses out;
+  if (model.has_recorded()) {
+    const RecordedParameters& all = model.recorded();
+    return {.matrices = all.matrices(), .vectors = all.vectors(), .embeddings = all.embeddings()};
+  }
   if (model.builtin() == "language-model") {
     using M = BuiltinModel;
     out.embeddings = double{M::vocabulary} * M::embedding;

@@ -13,8 +13,9 @@ namespace orrery {
 
 /// Replaces a preset name by the preset's fields (fields in the scenario take precedence) and
 /// checks that a model without a preset is complete. `path` is the model's own ("job.model").
-/// Idempotent. Throws bad_input with the nearest name, also for a missing key, for heads that do
-/// not divide `hidden`, and for a built-in model with a preset or a shape.
+/// Idempotent; no effect on the model of a recorded program. Throws bad_input with the nearest
+/// name, also for a missing key, for heads that do not divide `hidden`, and for a built-in model
+/// with a preset or a shape.
 void resolve(Model& model, const SourceMap& places, const std::string& path);
 
 /// Returns the trainable parameters of a resolved model, with a tied embedding counted once. Throws

@@ -58,6 +58,7 @@ std::vector<std::string> stack_names() {
 
 std::string unfitted_warning(const Job& job) {
   const bool generic = job.stack().empty() || job.stack() == kGeneric;
+  if (job.has_program()) return {};
   if (!generic || job.has_software() || job.has_pace() || !job.model().builtin().empty()) return {};
   return "job.stack is not given: kernels run as fast as when measured alone, which no framework "
          "reaches, so the step is too fast; name the framework, such as nemo or megatron-core "

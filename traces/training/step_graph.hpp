@@ -11,6 +11,7 @@
 #include <initializer_list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,9 +25,10 @@
 namespace orrery {
 
 /// Kernel as the cost model prices it. A GEMM has m x n x k (x batch), the optimizer m parameters;
-/// every kernel has the bytes that it moves through GPU memory.
+/// every kernel has the bytes that it moves through GPU memory. A timed kernel takes `time` on
+/// every GPU.
 struct Kernel {
-  enum class Kind : std::uint8_t { gemm, attention, memory_bound } kind{};
+  enum class Kind : std::uint8_t { gemm, attention, memory_bound, timed } kind{};
   double m = 0, n = 0, k = 0, batch = 1;
   Flop flop{};
   Bytes bytes{};
@@ -34,6 +36,9 @@ struct Kernel {
   const char* name = "";  ///< "qkv", "attention", "mlp_up", ...; static storage
   /// true: runs in the job's precision; else in 16 bits (fp32: in fp32)
   bool low_precision = false;
+  /// Precision of a recorded kernel, which the job's precision does not affect.
+  std::optional<Precision> precision = {};
+  Seconds time = {};  ///< timed: duration
 };
 
 /// Groups of ranks in collectives. The first three belong to a block (they repeat in every layer
@@ -186,8 +191,8 @@ class StepGraph {
   /// Returns the memory of one rank with Adam: a gradient of Job.gradient_bytes, fp32 moments and,
   /// beside 16-bit weights, fp32 weights, divided as Layout.shard says; the activations of the
   /// micro-batches in flight after Korthikanti et al. 2022 (arXiv:2205.05198), without dropout for
-  /// flash attention. A built-in model has fp32 values only. Throws an internal Error for an
-  /// unknown stage.
+  /// flash attention. A built-in model has fp32 values only. A recorded program has its recorded
+  /// memory. Throws an internal Error for an unknown stage.
   MemoryUse memory(std::uint32_t stage, std::uint32_t micro_batches) const;
 
   /// Place of a rank in the layout. Rank order: members fastest, then pipeline and data as
@@ -238,7 +243,11 @@ class StepGraph {
   Peers peers(Communicator which) const;
   class Builder;  ///< builder of one program (step_program.cpp)
   class Pieces;   ///< builder of all pieces (step_pieces.cpp)
+  class Replay;   ///< builder of a recorded program (step_replay.cpp)
   void add_pieces();
+  void add_recorded_blocks();
+  std::unique_ptr<Program> recorded_program(std::uint32_t micro_batches) const;
+  MemoryUse recorded_memory() const;
   const Piece& piece(std::uint32_t stage, std::uint32_t chunk) const {
     return pieces_[piece_of_[stage * chunks() + chunk]];
   }
@@ -249,6 +258,7 @@ class StepGraph {
   std::vector<Piece> pieces_;             ///< the distinct ones
   std::vector<std::uint32_t> piece_of_;   ///< stage x chunk
   std::vector<std::uint32_t> optimizer_;  ///< indexed by stage: index into blocks_
+  std::vector<std::uint32_t> recorded_;   ///< indexed by recorded operation: index into blocks_
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::unique_ptr<Program>> programs_;
 };
 

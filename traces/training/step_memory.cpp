@@ -4,6 +4,7 @@
 #include "core/error.hpp"
 #include "traces/training/model.hpp"
 #include "traces/training/rank_shape.hpp"
+#include "traces/training/recorded_step.hpp"
 #include "traces/training/stacks.hpp"
 #include "traces/training/step_graph.hpp"
 
@@ -169,6 +170,7 @@ double work_buffers(const Job& job, const RankShape& r) {
 
 MemoryUse StepGraph::memory(std::uint32_t stage, std::uint32_t micro_batches) const {
   ensure(stage < pipeline(), "a stage of the pipeline");
+  if (job_.has_program()) return recorded_memory();
   MemoryUse use;
   if (is_builtin(job_)) {  // fp32, independently of the job
     const BuiltinCost cost = builtin_of(job_);
@@ -217,7 +219,36 @@ MemoryUse StepGraph::memory(std::uint32_t stage, std::uint32_t micro_batches) co
   return use;
 }
 
+/// The peak that the recorded program had: its state on a rank, and everything else. A recording
+/// has one or two communicators.
+MemoryUse StepGraph::recorded_memory() const {
+  const RecordedStep& step = job_.program().step();
+  const double share = recorded_share(job_);
+  const double state = step.parameter_bytes() + step.gradient_bytes() + step.optimizer_bytes();
+  MemoryUse use;
+  use.parameters = Bytes{step.parameter_bytes() * share};
+  use.gradients = Bytes{step.gradient_bytes() * share};
+  use.optimizer = Bytes{step.optimizer_bytes() * share};
+  use.activations = Bytes{std::max(0.0, step.peak_bytes() - state)};
+  const double cached = std::max(0.0, step.reserved_bytes() - step.peak_bytes());
+  const double communicators = tensor() > 1 ? 3 : 2;
+  use.reserved = Bytes{cached + kContext + communicators * kCommunicator};
+  return use;
+}
+
+/// Recorded: three times the operations of the recorded forward passes, on all ranks.
 Flop StepGraph::model_flop() const {
+  if (job_.has_program()) {
+    const RecordedStep& step = job_.program().step();
+    double forward = 0;
+    for (const RecordedOp& op : step.ops()) {
+      if (op.phase() != "forward") continue;
+      for (int i = 0; i < op.kernels_size(); ++i) {
+        forward += step.kernels(static_cast<int>(op.kernels(i))).flop() * op.counts(i);
+      }
+    }
+    return Flop{3 * forward / step.micro_batches() * micro_batches() * tensor()};
+  }
   const Model& model = job_.model();
   if (is_builtin(job_)) return Flop{3 * builtin_of(job_).forward_flop * tokens()};
   const RankShape r(job_);

@@ -266,6 +266,7 @@ void StepGraph::Pieces::add_transformer() {
 }
 
 void StepGraph::add_pieces() {
+  if (job_.has_program()) return add_recorded_blocks();
   Pieces pieces(*this);
   if (job_.has_pace()) {
     pieces.add_declared();

@@ -266,7 +266,10 @@ void StepGraph::Builder::optimizer() {
 const Program& StepGraph::program(std::uint32_t stage, std::uint32_t micro_batches) {
   ensure(stage < pipeline(), "a stage of the pipeline");
   std::unique_ptr<Program>& slot = programs_[{stage, micro_batches}];
-  if (!slot) slot = Builder(*this, stage, micro_batches).build();
+  if (!slot) {
+    slot = job_.has_program() ? recorded_program(micro_batches)
+                              : Builder(*this, stage, micro_batches).build();
+  }
   return *slot;
 }
 

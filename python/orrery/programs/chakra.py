@@ -7,10 +7,14 @@ kernels and collectives before it have ended.
 
 import json
 import os
-from typing import Iterable, Optional
+from typing import TYPE_CHECKING, Iterable
 
+from .dependencies import Dependencies
 from .record import Collective, Kernel, Mark, Step
-from .settings import Settings
+from .steps import recorded_step
+
+if TYPE_CHECKING:
+    from .session import Session
 
 _COMPUTE, _COLLECTIVE = 4, 7
 #: Numbers of MLCommons' CollectiveCommType.
@@ -60,58 +64,31 @@ class TraceWriter:
         self.nodes: "list[bytes]" = []
         self.groups: "dict[str, list[int]]" = {}
         self._ranks = ranks
-        self._last: "dict[int, int]" = {}
-        self._waits: "dict[int, set[int]]" = {}
-        self._events: "dict[int, set[int]]" = {}
-        self._collectives: "dict[int, int]" = {}
+        self._dependencies = Dependencies()
 
     def add(self, row: "Kernel | Collective | Mark") -> None:
         """Appends a row of the record."""
-        if isinstance(row, Mark):
-            self._mark(row)
-        elif isinstance(row, Kernel):
-            number = self._node(row.operator, _COMPUTE, row.stream, _kernel_attributes(row))
-            self._last[row.stream] = number
-            self._waits[row.stream] = set()
-        else:
-            self._collective(row)
+        before = self._dependencies.add(row)
+        if isinstance(row, Kernel):
+            self._node(row.operator, _COMPUTE, before or set(), _kernel_attributes(row))
+        elif isinstance(row, Collective):
+            self._node(row.kind, _COLLECTIVE, before or set(), self._collective(row))
 
-    def _collective(self, row: Collective) -> None:
+    def _collective(self, row: Collective) -> bytes:
         own = row.size // len(row.members) if row.kind == "all_gather" else row.size
         attributes = _attribute("is_cpu_op", 0) + _attribute("comm_type", _TYPES[row.kind])
         attributes += _attribute("comm_size", max(1, own))
         if len(row.members) < self._ranks:
             self.groups[row.group] = list(row.members)
             attributes += _attribute("pg_name", row.group)
-        number = self._node(row.kind, _COLLECTIVE, row.stream, attributes)
-        self._collectives[row.number] = number
-        if row.blocking:
-            self._last[row.stream] = number
-            self._waits[row.stream] = set()
+        return attributes
 
-    def _mark(self, row: Mark) -> None:
-        waits = self._waits.setdefault(row.stream, set())
-        if row.action == "event":
-            self._events[row.number] = self._before(row.stream)
-        elif row.action == "wait_event":
-            waits |= self._events.get(row.number, set())
-        elif row.action == "wait_stream":
-            waits |= self._before(row.number)
-        elif row.number in self._collectives:
-            waits.add(self._collectives[row.number])
-
-    def _before(self, stream: int) -> "set[int]":
-        last: Optional[int] = self._last.get(stream)
-        return self._waits.get(stream, set()) | ({last} if last is not None else set())
-
-    def _node(self, name: str, kind: int, stream: int, attributes: bytes) -> int:
-        number = len(self.nodes) + 1
-        before = b"".join(map(_varint, sorted(self._before(stream))))
-        node = _number(1, number) + _block(2, name.encode()) + _number(3, kind)
-        if before:
-            node += _block(5, before)
+    def _node(self, name: str, kind: int, before: "set[int]", attributes: bytes) -> None:
+        numbers = b"".join(map(_varint, sorted(before)))
+        node = _number(1, len(self.nodes) + 1) + _block(2, name.encode()) + _number(3, kind)
+        if numbers:
+            node += _block(5, numbers)
         self.nodes.append(node + attributes)
-        return number
 
 
 def _kernel_attributes(row: Kernel) -> bytes:
@@ -127,20 +104,29 @@ def _delimited(messages: "Iterable[bytes]") -> bytes:
     return b"".join(_varint(len(each)) + each for each in messages)
 
 
-def write_trace(step: Step, settings: Settings, prefix: str) -> None:
+def write_trace(session: "Session", step: Step, prefix: str) -> None:
     """Writes a step as PREFIX.0.et, and PREFIX.json with the groups that lack some ranks.
+
+    The metadata contain the step in compact form, for `job: {program: ...}`; without it, and with
+    a note in the report, if groups of the step have no regular pattern.
 
     Raises
     ------
     OSError
         If a file cannot be written.
     """
-    writer = TraceWriter(settings.ranks)
+    writer = TraceWriter(session.settings.ranks)
     for row in step.rows:
         writer.add(row)
+    metadata = _block(1, b"0.0.4")
+    try:
+        compact = json.dumps(recorded_step(session, step), separators=(",", ":"))
+        metadata += _block(2, _block(1, b"orrery_step") + _block(29, compact.encode()))
+    except ValueError as error:
+        session.note(f"the trace has no step for `program`: {error}")
     os.makedirs(os.path.dirname(os.path.abspath(prefix)), exist_ok=True)
     with open(f"{prefix}.0.et", "wb") as file:
-        file.write(_delimited([_block(1, b"0.0.4"), *writer.nodes]))
+        file.write(_delimited([metadata, *writer.nodes]))
     if writer.groups:
         with open(f"{prefix}.json", "w", encoding="utf-8") as side:
             json.dump(writer.groups, side)

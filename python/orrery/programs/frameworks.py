@@ -11,11 +11,13 @@ import torch
 import torch.optim.optimizer as optimizers
 
 from .mode import Parts, RehearsalMode, is_on_device
+from .state import state_of
 
 
 def install(parts: Parts, mode: RehearsalMode) -> None:
     """Marks steps, leaves compilers out, prices Triton kernels by their bytes, speeds up FSDP."""
     _install_steps(parts)
+    _install_embeddings(parts)
     _install_compilers(parts)
     _install_chunks()
     if importlib.util.find_spec("triton") is not None:
@@ -28,14 +30,29 @@ def _install_steps(parts: Parts) -> None:
     def before(*_args: Any) -> None:
         parts.optimizing += 1
 
-    def after(*_args: Any) -> None:
+    def after(optimizer: Any, *_args: Any) -> None:
         parts.optimizing -= 1
+        try:
+            session.states[id(optimizer)] = state_of(optimizer, session.tables)
+        except (AttributeError, TypeError) as error:
+            session.note(f"the state of an optimizer was not counted: {error}")
         if parts.optimizing == 0:
             moment = max(session.clock.now, session.clock.busy_until())
             session.record.end_step(moment, session.cpu_seconds())
 
     optimizers.register_optimizer_step_pre_hook(before)
     optimizers.register_optimizer_step_post_hook(after)
+
+
+def _install_embeddings(parts: Parts) -> None:
+    original = torch.nn.Embedding.forward
+
+    def forward(self: Any, tokens: Any) -> Any:
+        shape = (self.num_embeddings, self.embedding_dim)
+        parts.session.note_embedding(id(self), shape, tokens.numel())
+        return original(self, tokens)
+
+    torch.nn.Embedding.forward = forward
 
 
 def _install_compilers(parts: Parts) -> None:

@@ -71,6 +71,12 @@ def _size(value: Any) -> int:
     return sum(int(each.numel()) * int(each.element_size()) for each in _tensors(value))
 
 
+def _element(value: Any) -> int:
+    """Return the bytes of one value of the first tensor; 4 without one."""
+    tensors = _tensors(value)
+    return int(tensors[0].element_size()) if tensors else 4
+
+
 class Groups:
     """Collectives of the rehearsed rank: recorded, priced, and put on the clock.
 
@@ -101,7 +107,8 @@ class Groups:
             self._refuse_message(base)
         asynchronous = _is_asynchronous(func, args, kwargs)
         size = max(_size(args[0]), _size(args[1]) if len(args) > 1 else 0)
-        end = self._record(base, 8 if "barrier" in base else size, group, not asynchronous)
+        size = 8 if "barrier" in base else size
+        end = self._record(base, size, group, not asynchronous, _element(args[0]))
         self._carry_values(base, args, group, _argument(func, args, kwargs, "reduce_op"))
         work = self.work_type(end, list(args[0]) if base == "allreduce" else None)
         if asynchronous:
@@ -130,7 +137,8 @@ class Groups:
         group = dist.distributed_c10d._resolve_process_group(names[-1])
 
         def finish(output: Any) -> None:
-            end = self._record(base, max(_size(args[0]), _size(output)), group, False)
+            size = max(_size(args[0]), _size(output))
+            end = self._record(base, size, group, False, _element(args[0]))
             for each in _tensors(output):
                 self._ends[each.untyped_storage()._cdata] = end
             reduction = names[0].upper() if len(names) > 1 else ""
@@ -147,9 +155,14 @@ class Groups:
         clock.wait_for(end[0], clock.stream)
 
     def wait_for_reducer(self) -> None:
-        """Makes the current stream wait for the collectives that only C++ awaits."""
+        """Makes the current stream wait for the collectives that only C++ awaits.
+
+        Their futures hold the buckets, which the reducer replaces after its first step.
+        """
         for end in list(self.unawaited):
             self.wait(end)
+        for work in self._kept:
+            work.future = None
 
     def _refuse_message(self, base: str) -> None:
         self._session.refuse(
@@ -173,7 +186,9 @@ class Groups:
             self._members[name] = tuple(dist.get_process_group_ranks(group))
         return self._members[name]
 
-    def _record(self, base: str, size: int, group: Any, blocking: bool) -> "tuple[float, int]":
+    def _record(
+        self, base: str, size: int, group: Any, blocking: bool, element: int
+    ) -> "tuple[float, int]":
         session, clock = self._session, self._session.clock
         kind, members = _KINDS.get(base, ""), self._members_of(group)
         if not kind:
@@ -190,7 +205,7 @@ class Groups:
             session.record.add(
                 Collective(
                     shown, size, group.group_name, members, seconds, clock.stream, begin,
-                    self._number, blocking,
+                    self._number, blocking, session.phase(), element,
                 )
             )  # fmt: skip
         return begin + seconds, self._number

@@ -25,6 +25,7 @@ import torch
 from torch.utils.flop_counter import flop_registry
 
 from .prices import PriceClient
+from .record import Shape
 from .registered import RegisteredPrice
 
 _FREE = frozenset(
@@ -86,12 +87,16 @@ class Operator(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Work of one call: seconds, floating point operations, bytes, and the source of the price."""
+    """Work of one call: seconds, floating point operations, bytes, and the source of the price.
+
+    `shape`: model of the price on other GPUs.
+    """
 
     seconds: float
     flops: float
     moved: float
     source: str
+    shape: Shape = Shape()
 
 
 def _entry_of(name: str) -> str:
@@ -221,7 +226,8 @@ class KernelPricer:
         if operator.kind == "attention":
             return self._attention(operator, call, inputs, read + wrote)
         seconds = self._client.kernel("memory", "bf16", moved=read + wrote, entry=operator.entry)
-        return Work(seconds, 0, read + wrote, operator.source)
+        shape = Shape("memory", entry=operator.entry)
+        return Work(seconds, 0, read + wrote, operator.source, shape)
 
     def launched(self, name: str, tensors: Sequence[Any]) -> Work:
         """Return the work of a kernel outside PyTorch that is given these tensors."""
@@ -230,7 +236,8 @@ class KernelPricer:
             own = self._own_price(name, tensors, (), moved, 0)
             if own is not None:
                 return own
-        return Work(self._client.kernel("memory", "bf16", moved=moved), 0, moved, "unpriced")
+        seconds = self._client.kernel("memory", "bf16", moved=moved)
+        return Work(seconds, 0, moved, "unpriced", Shape("memory"))
 
     def _own_price(
         self, name: str, inputs: Sequence[Any], outputs: Sequence[Any], read: int, wrote: int
@@ -262,10 +269,8 @@ class KernelPricer:
         flops = float(flop_registry[func._overloadpacket](*call[0], **call[1], out_val=result))
         shape = _product_shape(operator.name, inputs, flops)
         dtype = inputs[0].dtype if operator.name == "_scaled_mm" else outputs[0].dtype
-        seconds = self._client.kernel(
-            "gemm", precision_of(dtype), (shape[0], shape[1], shape[2], shape[3]), flops, moved
-        )
-        return Work(seconds, flops, moved, operator.source)
+        model = Shape("gemm", precision_of(dtype), shape[0], shape[1], shape[2], shape[3])
+        return self._priced(model, flops, moved, operator.source)
 
     def _attention(
         self,
@@ -281,12 +286,13 @@ class KernelPricer:
         rows, columns, width = query.shape[-2], key.shape[-2], query.shape[-1]
         causal = any(each is True for each in call[0][3:]) or call[1].get("is_causal", False)
         flops = 4.0 * heads * rows * columns * width * (0.5 if causal else 1) * (1 + backward)
-        seconds = self._client.kernel(
-            "attention",
-            precision_of(query.dtype),
-            (rows, columns, width, heads),
-            flops,
-            moved,
-            operator.entry,
+        model = Shape(
+            "attention", precision_of(query.dtype), rows, columns, width, heads, operator.entry
         )
-        return Work(seconds, flops, moved, operator.source)
+        return self._priced(model, flops, moved, operator.source)
+
+    def _priced(self, model: Shape, flops: float, moved: int, source: str) -> Work:
+        seconds = self._client.kernel(
+            model.kind, model.precision, model[2:6], flops, moved, model.entry
+        )
+        return Work(seconds, flops, moved, source, model)

@@ -54,6 +54,16 @@ class Parts:
         self.pricer = pricer
         self.fake_mode = FakeTensorMode(allow_non_fake_inputs=True)
         self.optimizing = 0
+        session.phase = self.phase
+
+    def phase(self) -> str:
+        """Return the phase of the step: 'update', 'backward' or 'forward'.
+
+        Passes in a closure of the optimizer (Lightning) compute gradients, updates do not.
+        """
+        if torch._C._current_graph_task_id() != -1:
+            return "backward"
+        return "update" if self.optimizing and not torch.is_grad_enabled() else "forward"
 
 
 def tensors_of(args: Sequence[Any], kwargs: "dict[str, Any]") -> "list[Any]":
@@ -286,11 +296,15 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
         clock, record = session.clock, session.record
         clock.spend(session.host_seconds)
         start = clock.start(work.seconds, clock.stream)
-        if not self._parts.optimizing:
+        phase = session.phase()
+        if phase != "update":
             record.note_pass()
         record.add(
-            Kernel(name, work.source, work.seconds, work.flops, work.moved, clock.stream, start)
-        )
+            Kernel(
+                name, work.source, work.seconds, work.flops, work.moved, clock.stream, start,
+                phase, work.shape,
+            )
+        )  # fmt: skip
 
     def launch_outside(self, name: str, tensors: Sequence[Any]) -> None:
         """Prices a kernel that PyTorch does not dispatch, and leaves its execution out."""

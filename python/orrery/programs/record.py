@@ -3,8 +3,26 @@
 from typing import NamedTuple, Union
 
 
+class Shape(NamedTuple):
+    """Model of a kernel's price: its kind, precision, shape and entry of the kernel tables.
+
+    `kind` is 'gemm', 'attention', 'memory', or 'time' for a kernel that has a duration only.
+    """
+
+    kind: str = "time"
+    precision: str = "bf16"
+    m: float = 0
+    n: float = 0
+    k: float = 0
+    batch: float = 1
+    entry: str = ""
+
+
 class Kernel(NamedTuple):
-    """Kernel on a stream: its price with the source, and its start on the clock, in seconds."""
+    """Kernel on a stream: its price with the source, and its start on the clock, in seconds.
+
+    `phase` is 'forward' (outside backward passes and updates), 'backward' or 'update'.
+    """
 
     operator: str
     source: str
@@ -13,10 +31,15 @@ class Kernel(NamedTuple):
     moved: float
     stream: int
     start: float
+    phase: str = "forward"
+    shape: Shape = Shape()
 
 
 class Collective(NamedTuple):
-    """Collective of a process group. `size`: bytes of the whole buffer (docs/rehearse.md)."""
+    """Collective of a process group. `size`: bytes of the whole buffer (docs/rehearse.md).
+
+    `element`: bytes of one value.
+    """
 
     kind: str
     size: int
@@ -27,6 +50,8 @@ class Collective(NamedTuple):
     start: float
     number: int
     blocking: bool
+    phase: str = "forward"
+    element: int = 4
 
 
 class Mark(NamedTuple):

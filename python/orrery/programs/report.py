@@ -4,9 +4,10 @@ import collections
 import json
 import resource
 import statistics
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Optional
 
 from .record import Collective, Kernel, Step
+from .steps import nodes_of, ranks_of_a_replica
 
 if TYPE_CHECKING:
     from .session import Session
@@ -68,6 +69,17 @@ def _host(session: "Session") -> "dict[str, Any]":
     }
 
 
+def _tokens_per_s(
+    session: "Session", step: Step, duration: "Optional[float]"
+) -> "Optional[float]":
+    """Return the tokens of all replicas in a second; None if the program embeds no tokens."""
+    if not duration or not session.tokens:
+        return None
+    nodes, micro_batches = nodes_of(step)
+    replicas = session.settings.ranks / ranks_of_a_replica(nodes)
+    return session.tokens * micro_batches * replicas / duration
+
+
 def make_report(session: "Session") -> "dict[str, Any]":
     """Return the report of a session.
 
@@ -75,13 +87,15 @@ def make_report(session: "Session") -> "dict[str, Any]":
     -------
     dict
         ``step_time_s`` is the median of the steps after the first, None if there were fewer than
-        two; ``memory_bytes`` the peak of the allocated bytes. Counts, shares and collectives are
+        two; ``memory_bytes`` the peak of the allocated bytes; ``tokens_per_s`` those of all
+        replicas, None if the program embeds no tokens. Counts, shares and collectives are
         of the last step. ``sources`` are shares of the kernel time by source of the price,
         ``unpriced`` those of operators whose price is a guess.
     """
     record, storages = session.record, session.storages
     step = record.last or Step(record.rows, 0.0, 0.0, record.operators, 0.0)
     kernels, collectives = _kernels(step), _collectives(step)
+    duration = statistics.median(record.durations) if record.durations else None
     guessed = [each for each in kernels if each.source == "unpriced"]
     total = sum(each.seconds for each in kernels)
     unpriced = {
@@ -92,9 +106,10 @@ def make_report(session: "Session") -> "dict[str, Any]":
         "ranks": session.settings.ranks,
         "gpu": session.settings.gpu,
         "steps": len(record.durations) + (record.last is not None),
-        "step_time_s": statistics.median(record.durations) if record.durations else None,
+        "step_time_s": duration,
         "memory_bytes": storages.peak if storages is not None else None,
         "reserved_bytes": storages.allocator.peak_reserved if storages is not None else None,
+        "tokens_per_s": _tokens_per_s(session, step, duration),
         "operators": step.operators,
         "kernels": len(kernels),
         "collectives": len(collectives),

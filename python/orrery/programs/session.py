@@ -3,13 +3,14 @@
 import os
 import sys
 import time
-from typing import Any, NoReturn, Optional
+from typing import Any, Callable, NoReturn, Optional
 
 from .clock import Clock
 from .prices import PriceClient
 from .record import Record
 from .registered import read_prices
 from .settings import Settings
+from .state import State
 from .stand_ins import Ledger
 
 #: Host time of an operator, seconds: assumed, because nothing measures the user's host. A line
@@ -47,6 +48,13 @@ class Session:
         host = self.registered.pop("host", None)
         self.host_seconds = HOST_SECONDS if host is None else host.values([], [], 0, 0)["time_s"]
         self.notes: "dict[str, int]" = {}
+        #: Returns the phase of the step (mode.py); once torch has been imported.
+        self.phase: Callable[[], str] = lambda: "forward"
+        #: State of each optimizer on this rank, by the optimizer's id (frameworks.py).
+        self.states: "dict[int, State]" = {}
+        #: Embedding modules by the shape of their table, and the most tokens of one look-up.
+        self.tables: "dict[tuple[int, ...], set[int]]" = {}
+        self.tokens = 0
         #: Memory of the fake device (storages.Storages), once torch has been imported.
         self.storages: Any = None
         self.refused: Optional[str] = None
@@ -57,6 +65,11 @@ class Session:
     def note(self, text: str) -> None:
         """Counts an assumption or a simplification for the report."""
         self.notes[text] = self.notes.get(text, 0) + 1
+
+    def note_embedding(self, module: int, table: "tuple[int, ...]", tokens: int) -> None:
+        """Notes a look-up of tokens in the table of a module."""
+        self.tables.setdefault(table, set()).add(module)
+        self.tokens = max(self.tokens, tokens)
 
     def refuse(self, message: str) -> NoReturn:
         """Ends the process with exit code 4, the message and the report of what ran so far."""
@@ -81,7 +94,7 @@ class Session:
         if self.settings.trace and self.record.last is not None:
             from . import chakra
 
-            chakra.write_trace(self.record.last, self.settings, self.settings.trace)
+            chakra.write_trace(self, self.record.last, self.settings.trace)
         self.client.send_report(text)
         self.client.close()
 

@@ -52,19 +52,10 @@ OperatorPrices::OperatorPrices(const Cluster& cluster, std::uint32_t ranks)
   ensure(ranks <= cluster.gpus(), "a rank has a GPU");
 }
 
-Precision OperatorPrices::supported(Precision precision) const {
-  const GpuModel& gpu = cluster_.gpu_model();
-  if (precision == Precision::fp4 && gpu.fp4.value <= 0) precision = Precision::fp8;
-  if (precision == Precision::fp8 && gpu.fp8.value <= 0) precision = Precision::bf16;
-  if (precision == Precision::bf16 && gpu.bf16.value <= 0) precision = Precision::fp32;
-  if (precision == Precision::tf32 && gpu.tf32.value <= 0) precision = Precision::fp32;
-  return precision;
-}
-
 Seconds OperatorPrices::kernel(const Kernel& kernel, Precision precision) const {
   Block block;
   block.kernels.push_back(kernel);
-  const Precision used = supported(precision);
+  const Precision used = supported_precision(cluster_.gpu_model(), precision);
   block.kernels.back().low_precision = used == Precision::fp8 || used == Precision::fp4;
   return price(block, cluster_.gpu_model(), used, {}, profile_).compute;
 }

@@ -46,7 +46,6 @@ class OperatorPrices {
 
   /// Returns the group of `members` and its siblings.
   std::vector<GpuGroup> groups_of(const std::vector<std::uint32_t>& members) const;
-  Precision supported(Precision precision) const;
 
   const Cluster& cluster_;
   const std::uint32_t ranks_;

@@ -79,13 +79,15 @@ double arithmetic_share(const Kernel& kernel, Precision used, const CostProfile&
 
 Seconds kernel_time(const Kernel& kernel, const GpuModel& gpu, Precision precision,
                     const CostProfile& profile) {
+  if (kernel.kind == Kernel::Kind::timed) return kernel.time;
   if (kernel.kind == Kernel::Kind::memory_bound) {
     const double share = memory_share(kernel.name, profile);
     const Bytes bytes = kernel.bytes * bytes_left(kernel.name, profile);
     return bytes / (gpu.memory_bandwidth * share) + profile.memory_start;
   }
   const bool low = kernel.low_precision && is_low(precision);
-  const Precision used = low || !is_low(precision) ? precision : Precision::bf16;
+  Precision used = low || !is_low(precision) ? precision : Precision::bf16;
+  if (kernel.precision) used = supported_precision(gpu, *kernel.precision);
   const Seconds memory = kernel.bytes / (gpu.memory_bandwidth * profile.gemm_memory);
   const Seconds arithmetic =
       kernel.flop / (gpu.peak(used) * arithmetic_share(kernel, used, profile));
@@ -372,6 +374,14 @@ BlockGroups block_groups(const StepGraph& graph, const Cluster& cluster,
 BlockGroups block_groups(const StepGraph& graph, const Cluster& cluster,
                          const std::vector<GpuId>& placement) {
   return block_groups(graph, cluster, replica_groups(graph, cluster, placement));
+}
+
+Precision supported_precision(const GpuModel& gpu, Precision precision) {
+  if (precision == Precision::fp4 && gpu.fp4.value <= 0) precision = Precision::fp8;
+  if (precision == Precision::fp8 && gpu.fp8.value <= 0) precision = Precision::bf16;
+  if (precision == Precision::bf16 && gpu.bf16.value <= 0) precision = Precision::fp32;
+  if (precision == Precision::tf32 && gpu.tf32.value <= 0) precision = Precision::fp32;
+  return precision;
 }
 
 BlockPrice price(const Block& block, const GpuModel& gpu, Precision precision,

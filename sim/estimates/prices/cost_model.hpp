@@ -126,8 +126,13 @@ struct BlockPrice {
   Bytes moved;      ///< bytes through GPU memory
 };
 
+/// Returns the precision in which a GPU computes a product of this precision: the next wider one
+/// that the GPU has, for example tf32 as fp32 and fp8 as bf16.
+Precision supported_precision(const GpuModel& gpu, Precision precision);
+
 /// Returns the cost of one execution on a GPU of nominal speed. Products of low precision run at
-/// the job's `precision`, everything else in 16 bits (fp32 if the job uses fp32). A collective that
+/// the job's `precision`, everything else in 16 bits (fp32 if the job uses fp32); kernels with a
+/// precision of their own in supported_precision(). A collective that
 /// runs beside a kernel costs the time by which it exceeds all executions of the kernel. A declared
 /// block costs exactly the declared time. Throws bad_input if the GPU does not support the
 /// precision.

@@ -1,0 +1,123 @@
+#include "traces/chakra/recording.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <google/protobuf/util/json_util.h>
+
+#include "core/error.hpp"
+#include "core/schema/yaml_loader.hpp"
+#include "traces/chakra/chakra_files.hpp"
+#include "traces/chakra/chakra_node.hpp"
+#include "traces/chakra/wire_cursor.hpp"
+
+namespace orrery {
+namespace {
+
+constexpr std::uint32_t kBlock = static_cast<std::uint32_t>(WireType::block);
+
+/// Returns the text of an attribute (name: field 1, text: field 29) if it has this name, else "".
+std::string_view text_named(std::string_view attribute, std::string_view wanted) {
+  WireCursor cursor(attribute);
+  std::string_view name, text;
+  while (!cursor.is_done()) {
+    const auto key = static_cast<std::uint32_t>(cursor.varint());
+    if ((key & 7) != kBlock) {
+      cursor.skip_field(key & 7);
+      continue;
+    }
+    const std::string_view block = cursor.read_block();
+    if (key >> 3 == 1) name = block;
+    if (key >> 3 == 29) text = block;
+  }
+  return name == wanted ? text : std::string_view();
+}
+
+/// Returns the step's JSON in the first message of a trace; empty if the metadata have none.
+std::string_view step_text(const ChakraFile& file) {
+  try {
+    WireCursor stream(file.bytes);
+    if (stream.is_done()) file.fail_at(stream.at(), "the file is empty: expected a recording");
+    WireCursor metadata(stream.read_block());
+    while (!metadata.is_done()) {
+      const auto key = static_cast<std::uint32_t>(metadata.varint());
+      if (key != (2 << 3 | kBlock)) {
+        metadata.skip_field(key & 7);
+        continue;
+      }
+      const std::string_view text = text_named(metadata.read_block(), kRecordedStepAttribute);
+      if (!text.empty()) return text;
+    }
+  } catch (const WireFault& fault) {
+    file.fail_at(fault.at, fmt::format("{}; {}", fault.what, kOtherChakraNumbers));
+  }
+  return {};
+}
+
+/// Returns what is wrong with an operation; "" if nothing.
+std::string problem_of(const RecordedStep& step, int number) {
+  const RecordedOp& op = step.ops(number);
+  if (op.kernels_size() != op.counts_size()) return "has kernels without a count";
+  for (const std::uint32_t kernel : op.kernels()) {
+    if (kernel >= static_cast<std::uint32_t>(step.kernels_size())) return "has an unknown kernel";
+  }
+  for (const std::uint32_t before : op.after()) {
+    if (before >= static_cast<std::uint32_t>(number)) return "waits for a later operation";
+  }
+  if (op.phase() != "update" && op.micro_batch() >= step.micro_batches()) {
+    return "belongs to an unknown micro-batch";
+  }
+  if (!op.collective().empty() && (op.size() < 2 || op.stride() < 1)) {
+    return "is a collective of less than two ranks";
+  }
+  return {};
+}
+
+RecordedStep step_of(const ChakraFile& file) {
+  const std::string_view text = step_text(file);
+  if (text.empty()) {
+    file.fail_at(file.bytes.data(),
+                 "expected a recording of orrery rehearse --trace, found an execution trace of "
+                 "another program: traces of others run as `trace: {chakra: ...}`");
+  }
+  RecordedStep step;
+  const auto status = google::protobuf::util::JsonStringToMessage(std::string(text), &step);
+  if (!status.ok()) {
+    file.fail_at(text.data(), fmt::format("expected the step of a recording, found: {}; record "
+                                          "the program again with this version",
+                                          std::string(status.message())));
+  }
+  if (step.micro_batches() == 0 || step.ranks() == 0) {
+    file.fail_at(text.data(),
+                 "expected a step with forward and backward passes, found none: "
+                 "record a program that trains");
+  }
+  for (int i = 0; i < step.ops_size(); ++i) {
+    const std::string problem = problem_of(step, i);
+    if (!problem.empty()) file.fail_at(text.data(), fmt::format("operation {} {}", i, problem));
+  }
+  return step;
+}
+
+}  // namespace
+
+RecordedStep read_recording(const std::string& prefix) {
+  RecordedStep step;
+  bool found = false;
+  read_chakra_files(prefix, "",
+                    {.rank =
+                         [&](std::uint32_t rank, const std::string& file, std::string_view bytes) {
+                           if (rank != 0) return;
+                           step = step_of(ChakraFile{file, bytes});
+                           found = true;
+                         },
+                     .groups = [](const std::string&, std::string_view) {}});
+  if (!found) {
+    throw Error(ErrorKind::bad_input,
+                fmt::format("{}.0.et: expected the recording of rank 0, found none", prefix));
+  }
+  return step;
+}
+
+}  // namespace orrery
