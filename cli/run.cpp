@@ -30,7 +30,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct RunOptions {
+struct ProgramOptions {
   std::optional<std::uint32_t> ranks;
   double heartbeat_s = 2;
   bool json = false;
@@ -178,7 +178,7 @@ void print_report(const Launch& launch, const live::ProgramOutcome& outcome) {
   }
 }
 
-int run(const RunOptions& options) {
+int run(const ProgramOptions& options) {
   const Launch launch = read_launch(options.program, options.ranks);
   const std::string executable = executable_of(launch);
   if (executable.empty()) {
@@ -221,7 +221,7 @@ int run(const RunOptions& options) {
   return outcome.exit_code;
 }
 
-void declare(CLI::App& command, const std::shared_ptr<RunOptions>& options) {
+void declare(CLI::App& command, const std::shared_ptr<ProgramOptions>& options) {
   whole_number(*command.add_option("-n,--ranks", options->ranks,
                                    "ranks to start on this machine; default: 1, or torchrun's "
                                    "--nproc-per-node"),
@@ -247,7 +247,7 @@ void declare(CLI::App& command, const std::shared_ptr<RunOptions>& options) {
 }  // namespace
 
 void add_run(CLI::App& app, Action& chosen) {
-  const auto options = std::make_shared<RunOptions>();
+  const auto options = std::make_shared<ProgramOptions>();
   CLI::App* command = app.add_subcommand(
       "run", "run a PyTorch program whose process groups survive the loss of ranks");
   declare(*command, options);
