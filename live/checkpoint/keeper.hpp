@@ -73,12 +73,14 @@ class CheckpointKeeper {
   struct Outcome {
     Step step = 0;
     std::string failure = {};  ///< empty: the checkpoint is durable
-    std::uint64_t size = 0;    ///< bytes of all shards
+    std::uint64_t size = 0;    ///< bytes of all shards; 0 if not all were durable
   };
   /// Returns the outcomes of the attempts that finished since the last call, oldest first; empty if
   /// none did. Does not wait for commits. Fails an attempt whose `patience` is over; its outcome
-  /// may come only from a later call. Files of failed attempts are deleted before their outcome.
-  /// Errors of the store are failures of the attempt and are not thrown.
+  /// may come only from a later call. The files of a failed attempt of this keeper are deleted
+  /// before its outcome if one try succeeds, otherwise later; the files of failed attempts of
+  /// continue_attempts() are deleted after their outcome. Errors of the store are failures of the
+  /// attempt and are not thrown.
   std::vector<Outcome> drain_outcomes();
   /// Returns true if no attempt waits for shards and the thread has no work.
   bool is_quiet();

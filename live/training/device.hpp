@@ -27,8 +27,9 @@ class Device {
   /// Returns the traffic of the embedding table since the construction; zero_gradient() does not
   /// reset the count.
   virtual GatherCount gather_count() const = 0;
-  /// Returns the summed gradient, which the fabric reduces in place; valid until the next call of a
-  /// method that changes the gradient. Values written to the span count for later calls.
+  /// Returns the summed gradient, which the fabric reduces in place. Valid until the next call of
+  /// zero_gradient(), accumulate_gradient() or update(), which reads the values written to the
+  /// span; values written afterwards are lost. Throws an environment Error if the GPU fails.
   virtual std::span<float> gradient() = 0;
   /// Returns the slices of the gradient, in order, without gaps.
   virtual std::span<const Tensor> tensors() const = 0;

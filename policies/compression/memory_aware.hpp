@@ -5,7 +5,8 @@
 // The samples of collectives give the size of a gradient and the measured duration of its exchange.
 // After the warm-up, exchange_time.hpp predicts the duration of an exchange without a code and with
 // each permitted code, from the mildest to the most lossy code. A code with more loss is chosen
-// only if its predicted duration is below that of the best milder code by the threshold. Error
+// only if its predicted duration is below that of the best milder code by the threshold; the code
+// in use is kept as long as its gain is at least half the threshold. Error
 // feedback needs free memory, and codes below 8 bits need free memory and a low variance. Vectors
 // stay uncompressed, because they have few bytes and are sensitive to rounding. A code that does
 // not shorten the measured exchange is withdrawn and not tried again. For example, on a slow link
@@ -35,12 +36,12 @@ class MemoryAware : public Policy {
   /// absent fields have their defaults. Throws an internal Error for another message type.
   void start(Context& context, const Cluster& cluster,
              const google::protobuf::Message* parameters) override;
-  /// Follows the running training jobs with at least two replicas and no lost rank; forgets the
-  /// measurements of all others. Reads the samples of a job at its StepsDone events and at ticks.
-  /// Decides at most one Configure of CodecRules for a job, from its next step on: after the
-  /// warm-up, after the cooldown since the newest decision, not for the step after the last, and
-  /// with at least three measurements of the gradient and of the link. Rests unless a decision was
-  /// made or further samples may lead to one.
+  /// Follows the running training jobs with at least two replicas and no lost rank; forgets
+  /// everything about all others: measurements, cooldown and withdrawn codes. Reads the samples of
+  /// a job at its StepsDone events and at ticks. Decides at most one Configure of CodecRules for a
+  /// job, from its next step on: after the warm-up, after the cooldown since the newest decision,
+  /// not for the step after the last, and with at least three measurements of the gradient and of
+  /// the link. Rests unless a decision was made or further samples may lead to one.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
   void save(Archive& archive) const override;
   void load(const Archive& archive) override;

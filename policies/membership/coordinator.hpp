@@ -83,10 +83,12 @@ class Coordinator {
   /// Processes a status, which arrived at the instant `now`; its sender is present from then on.
   /// Ignores an outdated status: of an earlier process of the rank, or with a heartbeat number that
   /// is not above the newest. A status of a replacement process removes the previous process of the
-  /// rank (Lost). Makes every transition that the statuses now allow, each with its event: begins
-  /// the first epoch once all ranks are present, fixes and forms the members, agrees on a decision,
-  /// commits the step, and begins a new epoch if a link is broken or a rank waits between two
-  /// steps.
+  /// rank (Lost), which begins a new epoch if it was a member. A new epoch (Revoked) aborts a
+  /// proposed decision that is not agreed (Aborted). Reports Stuck if all candidates have given up
+  /// the earlier epoch and none has the training state. Makes every transition that the statuses
+  /// now allow, each with its event: begins the first epoch once all ranks are present, fixes and
+  /// forms the members, agrees on a decision, commits the step, and begins a new epoch if a link is
+  /// broken or a rank waits between two steps.
   void on_status(const Status& status, Nanos now);
   /// Records that the process in this seat has exited (Lost); ignores a process that is not
   /// present. The exit of a member begins a new epoch; during the gathering of an epoch, the exit

@@ -66,9 +66,10 @@ class JobWatch {
   /// Returns true if every measured rank has measurements of `steps` steps and none is in doubt;
   /// false if no rank was measured.
   bool has_measured(std::uint64_t steps) const;
-  /// Returns true if the log time of a measured rank changes by more than `change` until `target`
-  /// and its slope exceeds its uncertainty by `confidence` standard deviations; false if no rank
-  /// was measured, and for a `target` up to the current step.
+  /// Returns true if the log time of at least one measured rank changes, up or down, by more than
+  /// `change` from the step of its newest measurement to `target`, and its slope exceeds its
+  /// uncertainty by `confidence` standard deviations; false if no rank was measured before
+  /// `target`.
   bool is_drifting(Step target, double change, double confidence) const;
 
   /// Writes every field, in a fixed order, to a ByteWriter, or reads it from a ByteReader. For

@@ -23,7 +23,8 @@ class Carrier {
  public:
   virtual ~Carrier() = default;
   /// Returns the reason why this run cannot carry out the decision, apart from World's objections
-  /// and the run's features; empty if the run can.
+  /// and the run's features; empty if the run can. Called only for a decision without those
+  /// objections, so that its job exists; called again at each later check of the decision.
   virtual std::string refusal(const Decision& decision) const = 0;
   /// Returns true if a step of the job is in progress.
   virtual bool is_step_open(JobId job) const = 0;
@@ -56,8 +57,9 @@ class DecisionGate {
 
   /// Processes the decisions on one observation: stores the wake-up times (past ones as `now`),
   /// announces every decision to World, and then applies, defers, rejects or expires each decision,
-  /// or keeps it for drain_unagreed(). Throws an internal Error for an id that is announced
-  /// already.
+  /// or keeps it for drain_unagreed(). Call once for each observation, after World::begin_batch():
+  /// the decisions of one call are those announced since then. Throws an internal Error for an id
+  /// that is announced already.
   void accept_decisions(const DecisionList& decisions, Nanos now);
   /// Processes decisions that are announced to World already, for example by an earlier controller
   /// of the run: as accept_decisions(), without wake-up times.

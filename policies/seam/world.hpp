@@ -40,8 +40,9 @@ class World {
   /// `if_epoch` and the run's features, which DecisionGate checks. O(GPUs in the decision).
   std::string objection(const Decision& decision) const;
   /// Returns the index of the first decision of a group that cannot be applied after those before
-  /// it, and the reason; the size of the group and an empty text if all can. A job that loses its
-  /// GPUs makes room for later decisions of the group; a job must not be assigned twice. A setting
+  /// it, and the reason; the size of the group and an empty text if all can. GPUs that an earlier
+  /// decision of the group takes from a job, by a release or by an assignment without them, are
+  /// free for later decisions of the group; a job must not be assigned twice. A setting
   /// that starts_with_assignment() is checked against the layout of the group's assignment of its
   /// job, before or after it; its Decided event must follow that of the assignment.
   std::pair<std::size_t, std::string> objection(std::span<const Decision> group) const;

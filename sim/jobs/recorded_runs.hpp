@@ -29,8 +29,8 @@ class RecordedRuns {
   /// Records that the job has its GPUs now, in `nodes` nodes, and schedules its end. The job has
   /// not started before, or has been stopped: then it progresses after the restart cost.
   void start(std::uint32_t number, Nanos now, std::uint32_t nodes);
-  /// Sets the pace, recorded duration per second, from now on, and moves the end. Call only if
-  /// constructed with `paced`, and for a job that has its GPUs.
+  /// Sets the pace (above 0), recorded duration per second, from now on, and moves the end. Call
+  /// only if constructed with `paced`, and for a job that has its GPUs.
   void set_pace(std::uint32_t number, Nanos now, double pace);
   /// Records that the job, which has its GPUs, leaves them before its end. `keeps`: the job keeps
   /// whole multiples of this work, which is > 0; nothing: all of its work.

@@ -108,8 +108,9 @@ class StepSequence {
   /// that are not cached, and books all time up to now() (TimeLedger::interrupt_at). With a single
   /// step, a requested checkpoint becomes due at its end, and reports and stalls by the faults of
   /// its duration are scheduled. Steps with noise that no event interrupts are committed at once
-  /// instead, if `watch.alone`: now() is then the end of the last one, on_committed() has been
-  /// called, and no step is in progress. Throws bad_input if the policy clock would overflow.
+  /// instead of in a stretch, under the same conditions and if `watch.alone`: now() is then the end
+  /// of the last one, on_committed() has been called, and no step is in progress. Throws bad_input
+  /// if the policy clock would overflow.
   void begin_steps(const Watch& watch);
   /// Ends the stretch in progress at `now`, at most end(): commits the steps that ended by `now`,
   /// and continues a step within as a single step, which may end differently. Sets now() to `now`.

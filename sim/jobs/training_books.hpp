@@ -69,7 +69,8 @@ class TrainingBooks {
   /// `micro_batches` micro-batches, will be computed again. Books no GPU time.
   void discard_work(const estimates::SimulatedStep& what) { accounts_->discard_work(what); }
   void discard_work(std::uint64_t micro_batches) { accounts_->discard_work(micro_batches); }
-  /// Returns the number of committed steps, without steps that were rolled back.
+  /// Returns the number of committed steps, those of a continued log included, without steps that
+  /// were rolled back; 0 before the start.
   std::uint64_t steps() const { return accounts_->steps(); }
   /// Returns the ledger of the time between committed steps.
   TimeLedger& time() { return accounts_->time(); }
@@ -93,7 +94,7 @@ class TrainingBooks {
 
   const JobInWorld& here_;
   const FitCache& fits_;
-  std::optional<Accounts> accounts_;  ///< set at the first start
+  std::optional<Accounts> accounts_;  ///< constructed anew at the first start
   CodecUses codes_;
   std::optional<Nanos> started_, ended_;
   Nanos last_commit_ = 0, last_progress_ = 0;

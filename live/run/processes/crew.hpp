@@ -126,6 +126,9 @@ class RankProcesses : public RankControl {
   /// with the newest certificates. Sends no messages: call send_directives() afterwards. Call only
   /// while is_ready() holds, which is not checked: during a step, the step is abandoned.
   void renew_connections();
+  /// Returns true if all present ranks that hold the state (all present ranks, if none holds it)
+  /// were silent for more than half the heartbeat timeout at the newest check_heartbeats(). False
+  /// without present ranks and before the first check.
   bool all_silent() const override { return coordinator_.all_silent(); }
   Nanos patience() const override { return coordinator_.patience(); }
   bool has_state_holder() const override { return coordinator_.has_holder(); }

@@ -27,7 +27,8 @@ class Supervision : public AgentProcesses {
   /// Returns the settings of the controller's start.
   const ControllerStart& start() const { return start_; }
   /// Tells the supervisor that no successor can take over if this controller dies, because of
-  /// `reason`. Final: no order revokes it.
+  /// `reason`, which must not be empty: an empty one would allow successors again. A later call
+  /// replaces the reason.
   void forbid_restart(const std::string& reason);
 
   /// Returns the operator's newest order to stop, once; nothing if no order has arrived since the

@@ -47,8 +47,9 @@ class InOrder {
     Seconds latency;
   };
   /// Returns the cost of a transfer between two stages by all ranks of class `of_class`, the
-  /// profile's transfer gap included. The result is cached without the profile: pass the same one
-  /// always.
+  /// profile's transfer gap included. The stages must be neighbours (the last and the first count
+  /// as such) and `of_class` below classes(); not checked. The result is cached without the
+  /// profile: pass the same one always.
   Way transfer(const CostProfile& profile, std::uint32_t of_class, std::uint32_t from,
                std::uint32_t to);
   /// Rings of all communicators of a stage, active at once. A flow carries 1 / `channels` of its

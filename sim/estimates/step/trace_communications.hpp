@@ -41,7 +41,8 @@ class TraceCommunications {
   TraceCommunications(Engine& engine, const ChakraTrace& trace, const FoldedTrace& folded,
                       const TracePlan& plan, Owner& owner);
 
-  /// Returns true if a communication of the class is in flight.
+  /// Returns true if a collective of the class or a message that the class sends is in flight; a
+  /// message to the class does not count.
   bool is_busy(std::uint32_t of_class) const { return classes_[of_class].busy; }
   /// Returns true if the message of a receive has arrived. Call for a receive that has been
   /// reached.
