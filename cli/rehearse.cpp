@@ -26,6 +26,7 @@
 #include "core/error.hpp"
 #include "core/process.hpp"
 #include "core/schema/yaml_writer.hpp"
+#include "core/files/temporary_folder.hpp"
 #include "topologies/builder.hpp"
 #include "traces/report/report.hpp"
 
@@ -58,29 +59,6 @@ void check_options(const RehearseOptions& options) {
          "best combination with them");
   }
 }
-
-/// Temporary folder of a recording, which its destructor removes.
-class RecordingFolder {
- public:
-  RecordingFolder() {
-    std::string pattern = (fs::temp_directory_path() / "orrery-rehearse-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) {
-      throw Error(ErrorKind::environment,
-                  fmt::format("expected a folder for temporary files, cannot make {}", pattern));
-    }
-    path_ = pattern;
-  }
-  ~RecordingFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  RecordingFolder(const RecordingFolder&) = delete;
-  RecordingFolder& operator=(const RecordingFolder&) = delete;
-  std::string prefix() const { return (path_ / "step").string(); }
-
- private:
-  fs::path path_;
-};
 
 /// Returns the topology of --cluster, without defaults: a file, or a preset with as many nodes as
 /// the ranks need.
@@ -248,9 +226,9 @@ int vary(const RehearseOptions& options) {
 int rehearse(RehearseOptions options) {
   check_options(options);
   if (!options.vary.empty()) return vary(options);
-  std::optional<RecordingFolder> folder;
+  std::optional<TemporaryFolder> folder;
   if (!options.scenario.empty() && options.trace.empty()) {
-    options.trace = folder.emplace().prefix();
+    options.trace = folder.emplace("orrery-rehearse").path_of("step");
   }
   const Cluster cluster = cluster_of(options);
   const fs::path programs = programs_folder();

@@ -16,6 +16,7 @@
 
 #include "core/error.hpp"
 #include "core/process.hpp"
+#include "core/files/temporary_folder.hpp"
 #include "traces/report/report.hpp"
 
 namespace orrery::cli {
@@ -62,30 +63,10 @@ void add_values(const std::string& text, std::vector<std::string>& values) {
   }
 }
 
-/// Temporary folder, which its destructor removes.
-class TrialFolder {
- public:
-  TrialFolder() {
-    std::string pattern = (fs::temp_directory_path() / "orrery-vary-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) {
-      throw Error(ErrorKind::environment,
-                  fmt::format("expected a folder for temporary files, cannot make {}", pattern));
-    }
-    path_ = pattern;
-  }
-  ~TrialFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  TrialFolder(const TrialFolder&) = delete;
-  TrialFolder& operator=(const TrialFolder&) = delete;
-  std::string file(std::size_t number, const char* kind) const {
-    return (path_ / fmt::format("{}.{}", number, kind)).string();
-  }
-
- private:
-  fs::path path_;
-};
+/// Returns the path of the file of one kind ("out", "err") of a trial.
+std::string trial_file(const TemporaryFolder& folder, std::size_t number, const char* kind) {
+  return folder.path_of(fmt::format("{}.{}", number, kind));
+}
 
 std::string content_of(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
@@ -114,8 +95,8 @@ std::string last_line_of_program(const std::string& errors) {
   return line.starts_with(rank) ? line.substr(rank.size()) : line;
 }
 
-/// Reads the report of an ended rehearsal, or the reason why it has no step time: what the
-/// rehearsal refused, else the last line of the program's errors.
+/// Reads the report of an ended rehearsal, or the reason why it has no step time: the refusal of
+/// the rehearsal, else the last line of the program's errors.
 void read_outcome(Trial& trial, const std::string& out, const std::string& err) {
   trial.report = OrderedJson::parse(last_line(out), nullptr, false);
   if (!trial.report.is_object()) trial.report = nullptr;
@@ -138,9 +119,9 @@ struct Running {
 };
 
 Running start_trial(const std::vector<std::string>& command, const Combination& values,
-                    const TrialFolder& folder, std::size_t number) {
-  std::vector<std::string> words{"-c", kShellInto, "sh", folder.file(number, "out"),
-                                 folder.file(number, "err")};
+                    const TemporaryFolder& folder, std::size_t number) {
+  std::vector<std::string> words{"-c", kShellInto, "sh", trial_file(folder, number, "out"),
+                                 trial_file(folder, number, "err")};
   for (std::string& word : with_values(command, values)) words.push_back(std::move(word));
   return {number, ChildProcess("/bin/sh", words)};
 }
@@ -226,7 +207,7 @@ std::vector<std::string> with_values(const std::vector<std::string>& words,
 std::vector<Trial> run_trials(const std::vector<std::string>& command,
                               const std::vector<Combination>& combinations,
                               const std::function<void(std::size_t, std::size_t)>& progress) {
-  const TrialFolder folder;
+  const TemporaryFolder folder("orrery-vary");
   std::vector<Trial> trials;
   for (const Combination& values : combinations) trials.push_back({values, 0, {}, {}});
   std::vector<Running> running;
@@ -246,8 +227,8 @@ std::vector<Trial> run_trials(const std::vector<std::string>& command,
       const std::size_t number = running[i].number;
       Trial& trial = trials[number];
       trial.exit_code = status->code;
-      read_outcome(trial, content_of(folder.file(number, "out")),
-                   content_of(folder.file(number, "err")));
+      read_outcome(trial, content_of(trial_file(folder, number, "out")),
+                   content_of(trial_file(folder, number, "err")));
       failed += trial.reason.empty() ? 0 : 1;
       running.erase(running.begin() + static_cast<std::ptrdiff_t>(i));
       progress(++ended, failed);

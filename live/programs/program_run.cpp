@@ -12,7 +12,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <map>
 #include <set>
 #include <utility>
@@ -21,6 +20,7 @@
 #include <fmt/ranges.h>
 
 #include "core/error.hpp"
+#include "core/files/temporary_folder.hpp"
 #include "live/group/frames.hpp"
 #include "live/programs/key_value_store.hpp"
 
@@ -55,30 +55,6 @@ class Descriptor {
 
  private:
   int number_;
-};
-
-/// Folder of the run's socket, which only this user may enter. Removed at the end.
-class SocketFolder {
- public:
-  SocketFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "orrery-run-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) {
-      throw Error(ErrorKind::environment,
-                  fmt::format("{}: expected a place for a folder, cannot create one: {}", pattern,
-                              std::strerror(errno)));
-    }
-    path_ = pattern;
-  }
-  ~SocketFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  SocketFolder(const SocketFolder&) = delete;
-  SocketFolder& operator=(const SocketFolder&) = delete;
-  std::string socket_path() const { return path_ + "/store"; }
-
- private:
-  std::string path_;
 };
 
 Descriptor listening_socket(const std::string& path) {
@@ -144,7 +120,7 @@ class ProgramRun {
       : settings_(settings),
         begin_s_(now_s()),
         book_(settings.ranks, settings.heartbeat_limit_s, begin_s_),
-        listener_(listening_socket(folder_.socket_path())) {}
+        listener_(listening_socket(folder_.path_of("store"))) {}
 
   ProgramOutcome run() {
     for (std::size_t rank = 0; rank < settings_.ranks; ++rank) start_rank(rank);
@@ -160,7 +136,7 @@ class ProgramRun {
 
  private:
   void start_rank(std::size_t rank) {
-    ChildProcess process = settings_.start(rank, folder_.socket_path());
+    ChildProcess process = settings_.start(rank, folder_.path_of("store"));
     const auto ended = static_cast<int>(syscall(SYS_pidfd_open, process.pid(), 0));
     if (ended < 0) {
       throw Error(ErrorKind::environment,
@@ -376,7 +352,7 @@ class ProgramRun {
   }
 
   const ProgramSettings& settings_;
-  SocketFolder folder_;
+  TemporaryFolder folder_{"orrery-run"};
   double begin_s_;
   RunBook book_;
   Descriptor listener_;
