@@ -12,6 +12,7 @@
 #include "cli/replay_options.hpp"
 #include "cli/run_options.hpp"
 #include "core/error.hpp"
+#include "core/files/file_kind.hpp"
 #include "core/process.hpp"
 #include "policies/placement/placer.hpp"
 #include "policies/run/registry.hpp"
@@ -23,7 +24,7 @@ namespace {
 
 /// Returns the text of a file; nothing if the file cannot be read, which loading reports better.
 std::optional<std::string> text_of(const std::string& file) {
-  if (!std::filesystem::is_regular_file(file)) return {};
+  if (!is_file(file)) return {};
   std::ifstream in(file, std::ios::binary);
   if (!in) return {};
   return std::string{std::istreambuf_iterator<char>(in), {}};

@@ -13,6 +13,7 @@
 
 #include "cli/run_options.hpp"
 #include "core/error.hpp"
+#include "core/files/file_kind.hpp"
 #include "core/process.hpp"
 #include "policies/run/choose.hpp"
 #include "policies/run/registry.hpp"
@@ -108,8 +109,7 @@ std::string program_of(const std::string& given) {
     for (const fs::path& folder : policy_folders()) candidates.push_back(folder / given);
   }
   for (const fs::path& path : candidates) {
-    std::error_code failure;
-    if (fs::is_regular_file(path, failure) && access(path.c_str(), X_OK) == 0) {
+    if (is_file(path) && access(path.c_str(), X_OK) == 0) {
       return path.string();
     }
   }

@@ -24,6 +24,7 @@
 #include "cli/user_program.hpp"
 #include "cli/vary.hpp"
 #include "core/error.hpp"
+#include "core/files/file_kind.hpp"
 #include "core/process.hpp"
 #include "core/schema/yaml_writer.hpp"
 #include "core/files/temporary_folder.hpp"
@@ -64,7 +65,7 @@ void check_options(const RehearseOptions& options) {
 /// the ranks need.
 Topology topology_of(const RehearseOptions& options, SourceMap& places) {
   Topology topology;
-  if (fs::is_regular_file(options.cluster)) {
+  if (is_file(options.cluster)) {
     places = load_yaml_file(options.cluster, topology);
   } else {
     topology.set_preset(options.cluster);
@@ -177,7 +178,7 @@ void print_reports(const std::string& rehearsal, const Report* simulation, bool 
 
 /// Reports a rehearsal that ended well, and simulates its recorded step. Returns the exit code.
 int simulate_step(const RehearseOptions& options, const std::string& rehearsal) {
-  if (!fs::is_regular_file(options.trace + ".0.et")) {
+  if (!is_file(options.trace + ".0.et")) {
     print_reports(rehearsal, nullptr, options.json);
     fmt::print(stderr, "error: expected an optimizer step, whose recording --scenario simulates, "
                        "found none\n");

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
+#include "core/files/file_kind.hpp"
 #include "core/process.hpp"
 
 namespace orrery::cli {
@@ -21,7 +22,7 @@ namespace {
 fs::path in_package(const fs::path& name) {
   const fs::path here = fs::path(sibling_program("orrery")).parent_path();
   for (const char* place : {"..", "../python/orrery"}) {
-    if (fs::is_regular_file(here / place / name)) return fs::canonical(here / place) / name;
+    if (is_file(here / place / name)) return fs::canonical(here / place) / name;
   }
   throw Error(
       ErrorKind::environment,
@@ -43,7 +44,7 @@ fs::path native_sources_folder() {
 
 std::string executable_named(const std::string& name) {
   const auto is_executable = [](const std::string& path) {
-    return fs::is_regular_file(path) && access(path.c_str(), X_OK) == 0;
+    return is_file(path) && access(path.c_str(), X_OK) == 0;
   };
   if (name.find('/') != std::string::npos) return is_executable(name) ? name : "";
   const char* const variable = std::getenv("PATH");

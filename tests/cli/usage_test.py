@@ -38,3 +38,28 @@ def test_usage(arguments, said):
     assert (result.returncode, result.stdout) == (2, "")
     assert said in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+LONG = "a" * 300  # longer than a file system's names
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("check", LONG),
+        ("simulate", LONG),
+        ("live", LONG),
+        ("jobs", LONG),
+        ("replay", LONG),
+        ("import", "jobs", LONG, "--output", "out.csv"),
+        ("import", "chakra", LONG, "--output", "out.yaml"),
+        ("simulate", STRAGGLER, "--policy", f"./{LONG}"),
+        ("simulate", STRAGGLER, "--policy", f"{LONG}.py"),
+        ("run", "-n", "2", "--", LONG),
+        ("rehearse", "--ranks", "8", "--cluster", LONG, "--", "python3", "program.py"),
+    ],
+)
+def test_names_that_are_too_long_are_refused(arguments):
+    result = orrery(*arguments)
+    assert result.returncode in (2, 3), result.stderr
+    assert "internal" not in result.stderr

@@ -31,8 +31,10 @@ int importer_mutations() {
   return given == nullptr ? 20'000 : std::atoi(given);
 }
 
+/// Builds the cluster of a mutated scenario. The files it names are those of the examples.
 void build_scenario(const std::string& text) {
-  const LoadedScenario loaded = parse_scenario(text, "mutated.yaml", {});
+  const LoadedScenario loaded =
+      parse_scenario(text, ORRERY_SOURCE_DIR "/examples/mutated.yaml", {});
   build_cluster(loaded.scenario.cluster(), loaded.places, "cluster");
 }
 
@@ -166,6 +168,7 @@ TEST(Mutation, TheProgramExitsWith0Or3AndAPlace) {
   const fs::path folder = testing::TempDir() + "orrery_mutation." + std::to_string(getpid());
   fs::create_directories(folder);
   fs::copy(ORRERY_SOURCE_DIR "/examples/one-spine-jobs.csv", folder);  // a replay's log
+  fs::copy(ORRERY_SOURCE_DIR "/examples/recordings", folder / "recordings");
   const fs::path mutated = folder / "mutated.yaml", errors = folder / "errors";
   for (const fs::path& file : yaml_files(ORRERY_SOURCE_DIR "/examples")) {
     const std::string original = read_text(file);

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
+#include "core/files/file_kind.hpp"
 #include "traces/chakra/chakra_trace.hpp"
 #include "traces/files/unpack.hpp"
 
@@ -186,7 +187,7 @@ void TarReader::skip(std::size_t bytes) {
 void read_chakra_files(const std::string& path, const std::string& groups_file,
                        const ChakraFileSink& sink) {
   std::string name = groups_file, json;
-  if (fs::is_regular_file(path)) {
+  if (is_file(path)) {
     TarReader archive(path, sink);
     auto beside = archive.read();
     const auto own = beside.find(archive.stem() + ".json");
@@ -196,7 +197,7 @@ void read_chakra_files(const std::string& path, const std::string& groups_file,
     }
   } else {
     read_folder(path, sink);
-    if (name.empty() && fs::is_regular_file(path + ".json")) name = path + ".json";
+    if (name.empty() && is_file(path + ".json")) name = path + ".json";
   }
   if (name.empty()) return;
   UnpackedFile(name).read_rest(json, kMostGroupBytes);

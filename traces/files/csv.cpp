@@ -12,6 +12,7 @@
 #include <zlib.h>
 
 #include "core/error.hpp"
+#include "core/files/file_kind.hpp"
 #include "core/schema/yaml_tree.hpp"
 
 namespace orrery {
@@ -27,7 +28,7 @@ constexpr std::size_t kMostBytes = std::size_t{1} << 30;
 
 struct PackedFileReader::State {
   explicit State(const std::string& of) : path(of), file(nullptr, gzclose) {
-    if (std::filesystem::is_directory(path)) fail_file(path, "cannot be read: Is a directory");
+    if (is_folder(path)) fail_file(path, "cannot be read: Is a directory");
     // zlib returns the bytes of a file that is not gzip unchanged.
     file.reset(gzopen(path.c_str(), "rb"));
     if (file == nullptr) fail_file(path, fmt::format("cannot be read: {}", std::strerror(errno)));

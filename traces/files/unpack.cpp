@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
+#include "core/files/file_kind.hpp"
 
 namespace orrery {
 namespace {
@@ -83,7 +84,7 @@ std::size_t UnpackedFile::State::read_gzip(char* into, std::size_t size) {
 
 UnpackedFile::UnpackedFile(const std::string& path) : state_(std::make_unique<State>()) {
   state_->path = path;
-  if (std::filesystem::is_directory(path)) state_->fail("cannot be read: Is a directory");
+  if (is_folder(path)) state_->fail("cannot be read: Is a directory");
   state_->packed = std::fopen(path.c_str(), "rb");
   if (state_->packed == nullptr) {
     state_->fail(fmt::format("cannot be read: {}", std::strerror(errno)));

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
+#include "core/files/file_kind.hpp"
 #include "core/schema/yaml_tree.hpp"
 #include "traces/files/csv.hpp"
 #include "traces/jobs/job_formats.hpp"
@@ -430,7 +431,7 @@ JobLog load_job_log(const std::string& path, const JobLogOptions& options) {
   std::string text;
   bool more = file.more(text);
   // The canonical form is read piece by piece, without the whole text in memory.
-  const bool again = std::filesystem::is_regular_file(path);
+  const bool again = is_file(path);
   if (again && !is_json(text) && begins_canonical(text)) return canonical(load_job_trace(path));
   while (more) more = file.more(text);
   return parse_job_log(path, text, options);

@@ -12,6 +12,7 @@
 #include <fmt/ranges.h>
 
 #include "core/error.hpp"
+#include "core/files/file_kind.hpp"
 #include "traces/files/csv.hpp"
 
 namespace orrery {
@@ -225,7 +226,7 @@ std::optional<std::vector<TraceJob>> read_in_pieces(const std::string& path) {
 
 std::vector<TraceJob> load_job_trace(const std::string& path) {
   // Only a regular file can be read twice.
-  if (std::filesystem::is_regular_file(path)) {
+  if (is_file(path)) {
     if (auto jobs = read_in_pieces(path)) return std::move(*jobs);
   }
   return parse_job_trace(path, read_packed_text(path));
