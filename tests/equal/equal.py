@@ -1,17 +1,19 @@
 #!/usr/bin/python3
 """Shows that two builds simulate the same: logs, reports and decision traces, byte for byte.
 
-    tests/equal/equal.py BEFORE AFTER [--scenarios N] [--seed S] [--jobs N]
+    tests/equal/equal.py BEFORE AFTER [--scenarios N] [--seed S] [--jobs N] [--changed KEY]...
 
 BEFORE and AFTER are folders with the programs (build/bin). Both builds simulate all examples and N
 random scenarios (default 1,000). The texts of `why`, `reason` and `cause` are blanked before the
-comparison, and so is `host`, which the machine decides. For a scenario that a build refuses, the
-exit codes are compared. Prints one line for each difference and exits 1 if there is one; the
-scenario of a difference stays in a temporary folder. Plain Python; needs protoc for logs that
-differ in bytes."""
+comparison, and so is `host`, which the machine decides. --changed names a key of the report or the
+log whose value differs on purpose (`scenario_hash` and the keys that scenarios have got since). For
+a scenario that a build refuses, the exit codes are compared. Prints one line for each difference or
+internal error and exits 1 if there is one; the scenario stays in a temporary folder. Plain Python;
+needs protoc for logs that differ in bytes."""
 import argparse
 import collections
 import concurrent.futures
+import itertools
 import json
 import os
 import pathlib
@@ -29,6 +31,7 @@ TEXTS = ('why', 'reason', 'cause')
 FROM_TEXTS = ('decision_log_sha256',)  # a digest with the texts; the log itself is compared
 FROM_HOST = ('host', *FROM_TEXTS)
 LIMIT_S = 300
+INTERNAL_ERROR = 5  # exit code
 
 Outcome = collections.namedtuple('Outcome', 'code report table log')
 
@@ -69,16 +72,23 @@ def frames(log):
         position += length
 
 
-def readable(log):
-    """Returns a log as text with blanked explanations, as protoc prints its messages."""
-    parts = []
-    for frame in frames(log):
-        text = subprocess.run(
-            ['protoc', f'-I{ROOT}', '--decode=orrery.LogRecord', 'traces/trace.proto'], input=frame,
-            cwd=ROOT, capture_output=True, check=True).stdout.decode()
-        blank = '|'.join(TEXTS + FROM_TEXTS)
-        parts.append(re.sub(rf'(?m)^(\s*(?:{blank})): ".*"$', r'\1: ""', text))
-    return '\n'.join(parts)
+def readable(frame, changed):
+    """Returns a log's message as text, as protoc prints it: explanations are blanked, fields in
+    `changed` left out."""
+    text = subprocess.run(
+        ['protoc', f'-I{ROOT}', '--decode=orrery.LogRecord', 'traces/trace.proto'], input=frame,
+        cwd=ROOT, capture_output=True, check=True).stdout.decode()
+    blank = '|'.join(TEXTS + FROM_TEXTS)
+    text = re.sub(rf'(?m)^(\s*(?:{blank})): ".*"$', r'\1: ""', text)
+    return re.sub(rf'(?m)^\s*(?:{"|".join(changed)}): .*\n', '', text) if changed else text
+
+
+def are_equal(before, after, changed):
+    """Returns whether two logs have equal messages. Only messages whose bytes differ are read."""
+    pairs = itertools.zip_longest(frames(before), frames(after))
+    return all(one == other or
+               None not in (one, other) and readable(one, changed) == readable(other, changed)
+               for one, other in pairs)
 
 
 def simulate(programs, scenario, options, folder):
@@ -98,26 +108,31 @@ def replay_jobs(programs, replay, folder):
     return Outcome(code, blanked(json.loads(out)) if out else None, None, b'')
 
 
-def difference(before, after):
-    """Returns the first part in which two outcomes differ, or None."""
+def difference(before, after, changed):
+    """Returns the first part in which two outcomes differ, or None. Not compared are the report's
+    keys in `changed`."""
     if before.code != after.code:
         return f'exit code {before.code}, then {after.code}'
-    if before.report != after.report:
-        keys = [key for key in before.report if before.report[key] != after.report.get(key)]
+    if before.code == INTERNAL_ERROR:
+        return 'internal error'
+    reports = [{key: value for key, value in (outcome.report or {}).items() if key not in changed}
+               for outcome in (before, after)]
+    if reports[0] != reports[1]:
+        keys = [key for key in reports[0] if reports[0][key] != reports[1].get(key)]
         return f'report: {", ".join(keys) or "keys"}'
-    if before.log != after.log and readable(before.log) != readable(after.log):
+    if before.log != after.log and not are_equal(before.log, after.log, changed):
         return 'log'
     return None
 
 
-def compare(before, after, scenario, options):
+def compare(before, after, scenario, options, changed):
     """Returns (exit code, difference or None) of one scenario under two builds."""
     with tempfile.TemporaryDirectory() as folder:
         if 'replay-' in scenario.name:
             pair = [replay_jobs(build, scenario, folder) for build in (before, after)]
         else:
             pair = [simulate(build, scenario, options, folder) for build in (before, after)]
-    return pair[0].code, difference(*pair)
+    return pair[0].code, difference(*pair, changed)
 
 
 def tasks(folder, count, seed):
@@ -141,13 +156,14 @@ def main():
     parser.add_argument('--scenarios', type=int, default=1000)
     parser.add_argument('--seed', type=int, default=int(os.environ.get('ORRERY_SEED', 1)))
     parser.add_argument('--jobs', type=int, default=os.cpu_count())
+    parser.add_argument('--changed', action='append', default=[], metavar='KEY')
     chosen = parser.parse_args()
     folder = tempfile.mkdtemp(prefix='orrery-equal-')
     before, after = chosen.before.resolve(), chosen.after.resolve()
     todo = list(tasks(folder, chosen.scenarios, chosen.seed))
     codes, differing = collections.Counter(), 0
     with concurrent.futures.ThreadPoolExecutor(chosen.jobs) as pool:
-        results = pool.map(lambda task: compare(before, after, *task), todo)
+        results = pool.map(lambda task: compare(before, after, *task, chosen.changed), todo)
         for (path, options), (code, found) in zip(todo, results):
             codes[code] += 1
             if found:

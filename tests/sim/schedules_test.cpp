@@ -202,6 +202,9 @@ RC_GTEST_PROP(Schedules, EveryLayoutComesToItsEnd, ()) {
   PricedByHand bench(
       small_scenario(*rc::gen::element(1, 2), pipeline, data, {}, overrides));
   bench.price_ops(by_layers);
+  if (*rc::gen::arbitrary<bool>()) {  // as after a loss
+    for (std::uint32_t& share : bench.shares) share = *rc::gen::inRange(1u, 13u);
+  }
   const estimates::IterationRun folded = bench.run(bench.plan());
   const estimates::IterationRun full = bench.run(bench.plan({}, true));
   RC_ASSERT(!folded.cut_short && !full.cut_short);

@@ -14,6 +14,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "core/error.hpp"
@@ -178,8 +179,11 @@ class StepGraph {
   /// Returns the index of the block of a stage's optimizer in blocks().
   std::uint32_t block_of_optimizer(std::uint32_t stage) const { return optimizer_[stage]; }
   /// Returns the program of a rank class: one per (stage, micro-batches of its replica), built at
-  /// the first use and valid as long as the graph. Throws an internal Error for an unknown stage.
-  const Program& program(std::uint32_t stage, std::uint32_t micro_batches);
+  /// the first use and valid as long as the graph. `most` is the largest number of micro-batches
+  /// among the replicas of the step (0: this one's): if each pass has collectives, interleaved
+  /// stages of all replicas follow the order of that replica. Throws an internal Error for an
+  /// unknown stage.
+  const Program& program(std::uint32_t stage, std::uint32_t micro_batches, std::uint32_t most = 0);
   /// Returns the number of distinct programs that program() has built.
   std::size_t programs_built() const { return programs_.size(); }
 
@@ -259,7 +263,9 @@ class StepGraph {
   std::vector<std::uint32_t> piece_of_;   ///< stage x chunk
   std::vector<std::uint32_t> optimizer_;  ///< indexed by stage: index into blocks_
   std::vector<std::uint32_t> recorded_;   ///< indexed by recorded operation: index into blocks_
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::unique_ptr<Program>> programs_;
+  /// Stage, micro-batches, micro-batches of the replica whose order is followed.
+  using ProgramKey = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;
+  std::map<ProgramKey, std::unique_ptr<Program>> programs_;
 };
 
 }  // namespace orrery

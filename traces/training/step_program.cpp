@@ -28,7 +28,8 @@ double bytes_of_value(const Job& job) {
 
 class StepGraph::Builder {
  public:
-  Builder(const StepGraph& graph, std::uint32_t stage, std::uint32_t micro_batches);
+  Builder(const StepGraph& graph, std::uint32_t stage, std::uint32_t micro_batches,
+          std::uint32_t order_of);
   std::unique_ptr<Program> build();
 
  private:
@@ -53,7 +54,7 @@ class StepGraph::Builder {
   void optimizer();
 
   const StepGraph& graph_;
-  const std::uint32_t stage_, micro_batches_;
+  const std::uint32_t stage_, micro_batches_, order_of_;
   const double element_;  ///< bytes of a parameter or an activation
   ProgramWriter ops_;
   Sharded sharded_ = Sharded::nothing;
@@ -65,10 +66,11 @@ class StepGraph::Builder {
 };
 
 StepGraph::Builder::Builder(const StepGraph& graph, std::uint32_t stage,
-                            std::uint32_t micro_batches)
+                            std::uint32_t micro_batches, std::uint32_t order_of)
     : graph_(graph),
       stage_(stage),
       micro_batches_(micro_batches),
+      order_of_(order_of),
       element_(bytes_of_value(graph.job())),
       ops_(graph, stage, micro_batches, element_),
       overlap_(graph.job().overlap()),
@@ -94,6 +96,7 @@ std::unique_ptr<Program> StepGraph::Builder::build() {
                                               .stages = graph_.pipeline(),
                                               .chunks = graph_.chunks(),
                                               .micro_batches = micro_batches_,
+                                              .order_of = order_of_,
                                               .zero_bubble = apart_});
   ops_.reserve(3 * order.size());  // received, computed, sent on
   for (const Pass& pass : order) {
@@ -263,12 +266,16 @@ void StepGraph::Builder::optimizer() {
   ops_.add_compute(Phase::optimizer, {}, graph_.optimizer_[stage_], std::move(after));
 }
 
-const Program& StepGraph::program(std::uint32_t stage, std::uint32_t micro_batches) {
+const Program& StepGraph::program(std::uint32_t stage, std::uint32_t micro_batches,
+                                  std::uint32_t most) {
   ensure(stage < pipeline(), "a stage of the pipeline");
-  std::unique_ptr<Program>& slot = programs_[{stage, micro_batches}];
+  const std::string& shard = job_.layout().shard();
+  const bool in_each_pass = shard == "parameters" || shard == "gradients";
+  const std::uint32_t order_of = chunks() > 1 && in_each_pass ? std::max(most, micro_batches) : 0;
+  std::unique_ptr<Program>& slot = programs_[{stage, micro_batches, order_of}];
   if (!slot) {
     slot = job_.has_program() ? recorded_program(micro_batches)
-                              : Builder(*this, stage, micro_batches).build();
+                              : Builder(*this, stage, micro_batches, order_of).build();
   }
   return *slot;
 }

@@ -72,7 +72,13 @@ std::vector<Pass> interleaved(const PipelinePlace& at) {
 }  // namespace
 
 std::vector<Pass> pass_order(const PipelinePlace& place) {
-  if (place.chunks > 1) return interleaved(place);
+  if (place.chunks > 1) {
+    PipelinePlace followed = place;
+    followed.micro_batches = std::max(place.micro_batches, place.order_of);
+    std::vector<Pass> order = interleaved(followed);
+    std::erase_if(order, [&](const Pass& pass) { return pass.micro_batch >= place.micro_batches; });
+    return order;
+  }
   return place.zero_bubble ? zero_bubble(place) : one_f_one_b(place);
 }
 

@@ -14,6 +14,9 @@ struct PipelinePlace {
   std::uint32_t stage = 0, stages = 1;
   std::uint32_t chunks = 1;  ///< model chunks of a stage; above 1: interleaved
   std::uint32_t micro_batches = 0;
+  /// Micro-batches of the replica whose order is followed; 0: its own. Replicas with collectives in
+  /// every pass follow the one with the most, or they would wait for each other.
+  std::uint32_t order_of = 0;
   bool zero_bubble = false;  ///< only with one chunk
 };
 
@@ -28,7 +31,8 @@ struct Pass {
 
 /// Returns every pass of the stage, in order. Interleaving moves micro-batches through a chunk in
 /// groups of `stages`, with the rest in the last group (smaller groups would wait for themselves);
-/// fewer micro-batches than stages complete all forward passes first.
+/// fewer micro-batches than stages complete all forward passes first. With `order_of`, which must be 0
+/// or at least `micro_batches`, an interleaved stage leaves out the passes that it lacks.
 std::vector<Pass> pass_order(const PipelinePlace& place);
 
 }  // namespace orrery

@@ -168,10 +168,11 @@ void Planner::transfers() {
 
 Demands Planner::demands(std::uint32_t stage) const {
   Demands out;
+  const std::uint32_t most = plan_.most_micro_batches();
   std::set<std::uint32_t> seen;
   for (const ReplicaClass& of_class : plan_.classes) {
     if (!seen.insert(of_class.micro_batches).second) continue;
-    for (const Op& op : in_.graph.program(stage, of_class.micro_batches).ops) {
+    for (const Op& op : in_.graph.program(stage, of_class.micro_batches, most).ops) {
       if (op.kind != OpKind::collective) continue;
       out[op.communicator].insert({op.collective, op.bytes.value});
     }
@@ -310,6 +311,12 @@ std::uint32_t Planner::carry_out_known(const GroupPlan& group, OpCollective coll
 }
 
 }  // namespace
+
+std::uint32_t Plan::most_micro_batches() const {
+  std::uint32_t most = 0;
+  for (const ReplicaClass& each : classes) most = std::max(most, each.micro_batches);
+  return most;
+}
 
 const CommPlan& Plan::transfer(std::uint32_t of_class, std::uint32_t from, std::uint32_t to) const {
   const std::uint32_t at = of_class * stages + from;

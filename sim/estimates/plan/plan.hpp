@@ -95,6 +95,8 @@ struct Plan {
   /// Returns the execution of a collective of the given kind and size in a group. Throws an
   /// internal Error if the programs of the group have no such collective.
   const GroupPlan::Way& collective(std::uint32_t group, OpCollective kind, Bytes bytes) const;
+  /// Returns the largest number of micro-batches of a replica; 0 without classes.
+  std::uint32_t most_micro_batches() const;
   /// Returns the number of simulated workers: classes x stages.
   std::uint32_t workers() const { return static_cast<std::uint32_t>(classes.size()) * stages; }
 };

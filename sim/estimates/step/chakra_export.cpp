@@ -135,7 +135,8 @@ std::string ChakraExport::group_name(Communicator which, RankId rank) {
 
 std::string ChakraExport::rank_file(RankId rank) {
   const StepGraph::Position at = graph_.position(rank);
-  const Program& program = graph_.program(at.stage, micro_batches_[at.replica]);
+  const Program& program = graph_.program(at.stage, micro_batches_[at.replica],
+                                          std::ranges::max(micro_batches_));
   Nodes nodes = this->nodes(program);
   chakra::GlobalMetadata metadata;
   metadata.set_version("0.0.4");

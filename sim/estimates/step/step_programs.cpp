@@ -4,9 +4,10 @@ namespace orrery::estimates {
 
 StepPrograms::StepPrograms(StepGraph& graph, const Plan& plan) : stages_(plan.stages) {
   workers_.reserve(plan.workers());
+  const std::uint32_t most = plan.most_micro_batches();
   for (const auto& of_class : plan.classes) {
     for (std::uint32_t stage = 0; stage < stages_; ++stage) {
-      const Program& program = graph.program(stage, of_class.micro_batches);
+      const Program& program = graph.program(stage, of_class.micro_batches, most);
       std::unique_ptr<ProgramIndex>& index = indices_[&program];
       if (!index) index = std::make_unique<ProgramIndex>(program, graph.chunks());
       workers_.push_back({index.get(), index->missing()});

@@ -245,10 +245,12 @@ std::unique_ptr<SimulatedStep> Stepper::planned(const HardwareState& state,
 /// sends twice as much.
 double Stepper::wire_bytes(const Plan& plan) {
   double sum = 0;
+  const std::uint32_t most = plan.most_micro_batches();
   for (std::uint32_t worker = 0; worker < plan.workers(); ++worker) {
     const ReplicaClass& members = plan.classes[worker / plan.stages];
     const double ranks = static_cast<double>(members.members.size()) * graph_.members();
-    for (const Op& op : graph_.program(worker % plan.stages, members.micro_batches).ops) {
+    const std::uint32_t stage = worker % plan.stages;
+    for (const Op& op : graph_.program(stage, members.micro_batches, most).ops) {
       if (op.kind != OpKind::collective || op.phase != Phase::gradient) continue;
       const auto& groups = plan.groups_of[worker];
       const auto own = std::find_if(groups.begin(), groups.end(), [&](std::uint32_t group) {
