@@ -17,7 +17,12 @@ void GradientCodec::encode_values(std::span<const float> values, CodecState& sta
     return write(values, state.basis, code);
   }
   state.residual.resize(values.size(), 0.0F);
-  // The residual first becomes the values to send, then the values left out.
+  write_with_feedback(values, state, code);
+}
+
+/// The residual first becomes the values to send, then the values left out.
+void GradientCodec::write_with_feedback(std::span<const float> values, CodecState& state,
+                                        std::span<std::byte> code) const {
   for (std::size_t i = 0; i < values.size(); ++i) state.residual[i] += values[i];
   write(state.residual, state.basis, code);
   std::vector<float> decoded(values.size());

@@ -45,6 +45,10 @@ class GradientCodec {
   /// Encodes values; `basis` is CodecState's and used by PowerSGD only.
   virtual void write(std::span<const float> values, std::vector<float>& basis,
                      std::span<std::byte> code) const = 0;
+  /// Encodes the values plus `state.residual`, which has their size, and stores the values left out
+  /// in it. A codec of single values overrides it with one pass over memory; the results are equal.
+  virtual void write_with_feedback(std::span<const float> values, CodecState& state,
+                                   std::span<std::byte> code) const;
   /// Decodes `code`, which has the right size. Returns false if its contents are impossible.
   virtual bool read(std::span<const std::byte> code, std::span<float> values) const = 0;
 };

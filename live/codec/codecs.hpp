@@ -28,6 +28,8 @@ class HalfCodec : public CodecOfRule {
   using CodecOfRule::CodecOfRule;
   void write(std::span<const float> values, std::vector<float>&,
              std::span<std::byte> code) const override;
+  void write_with_feedback(std::span<const float> values, CodecState& state,
+                           std::span<std::byte> code) const override;
   bool read(std::span<const std::byte> code, std::span<float> values) const override;
 };
 

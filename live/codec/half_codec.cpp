@@ -3,23 +3,69 @@
 #include "live/codec/arithmetic.hpp"
 #include "live/codec/codecs.hpp"
 
+// Compiles a loop for several sets of vector instructions; the program's start chooses the widest
+// one that the processor has. All of them compute the same bits (-ffp-contract=off).
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define ORRERY_WIDEST \
+  __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define ORRERY_WIDEST
+#endif
+
 namespace orrery::live {
 namespace {
 
-template <class Convert>
-void convert_all(std::span<const float> values, std::byte* code, Convert to) {
+using arithmetic::from_bf16;
+using arithmetic::from_fp16;
+using arithmetic::to_bf16;
+using arithmetic::to_fp16;
+
+void store_half(std::byte* code, std::size_t i, std::uint16_t half) {
+  std::memcpy(code + 2 * i, &half, sizeof half);
+}
+
+std::uint16_t load_half(const std::byte* code, std::size_t i) {
+  std::uint16_t half;
+  std::memcpy(&half, code + 2 * i, sizeof half);
+  return half;
+}
+
+ORRERY_WIDEST void write_bf16(std::span<const float> values, std::byte* code) {
+  for (std::size_t i = 0; i < values.size(); ++i) store_half(code, i, to_bf16(values[i]));
+}
+
+ORRERY_WIDEST void write_fp16(std::span<const float> values, std::byte* code) {
+  for (std::size_t i = 0; i < values.size(); ++i) store_half(code, i, to_fp16(values[i]));
+}
+
+ORRERY_WIDEST void read_bf16(const std::byte* code, std::span<float> values) {
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = from_bf16(load_half(code, i));
+}
+
+ORRERY_WIDEST void read_fp16(const std::byte* code, std::span<float> values) {
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = from_fp16(load_half(code, i));
+}
+
+// The residual becomes the values left out: one pass over memory.
+
+ORRERY_WIDEST void write_rest_bf16(std::span<const float> values, float* residual,
+                                   std::byte* code) {
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const std::uint16_t half = to(values[i]);
-    std::memcpy(code + 2 * i, &half, sizeof half);
+    const float wanted = residual[i] + values[i];
+    const std::uint16_t half = to_bf16(wanted);
+    store_half(code, i, half);
+    residual[i] = arithmetic::residual_of(wanted, from_bf16(half));
   }
 }
 
-template <class Convert>
-void convert_back(const std::byte* code, std::span<float> values, Convert from) {
+ORRERY_WIDEST void write_rest_fp16(std::span<const float> values, float* residual,
+                                   std::byte* code) {
   for (std::size_t i = 0; i < values.size(); ++i) {
-    std::uint16_t half;
-    std::memcpy(&half, code + 2 * i, sizeof half);
-    values[i] = from(half);
+    const float wanted = residual[i] + values[i];
+    const std::uint16_t half = to_fp16(wanted);
+    store_half(code, i, half);
+    residual[i] = arithmetic::residual_of(wanted, from_fp16(half));
   }
 }
 
@@ -27,19 +73,18 @@ void convert_back(const std::byte* code, std::span<float> values, Convert from) 
 
 void HalfCodec::write(std::span<const float> values, std::vector<float>&,
                       std::span<std::byte> code) const {
-  if (rule_.codec == Codec::bf16) {
-    convert_all(values, code.data(), [](float value) { return arithmetic::to_bf16(value); });
-  } else {
-    convert_all(values, code.data(), [](float value) { return arithmetic::to_fp16(value); });
-  }
+  rule_.codec == Codec::bf16 ? write_bf16(values, code.data()) : write_fp16(values, code.data());
+}
+
+void HalfCodec::write_with_feedback(std::span<const float> values, CodecState& state,
+                                    std::span<std::byte> code) const {
+  float* const residual = state.residual.data();
+  rule_.codec == Codec::bf16 ? write_rest_bf16(values, residual, code.data())
+                             : write_rest_fp16(values, residual, code.data());
 }
 
 bool HalfCodec::read(std::span<const std::byte> code, std::span<float> values) const {
-  if (rule_.codec == Codec::bf16) {
-    convert_back(code.data(), values, [](std::uint16_t c) { return arithmetic::from_bf16(c); });
-  } else {
-    convert_back(code.data(), values, [](std::uint16_t c) { return arithmetic::from_fp16(c); });
-  }
+  rule_.codec == Codec::bf16 ? read_bf16(code.data(), values) : read_fp16(code.data(), values);
   return true;
 }
 

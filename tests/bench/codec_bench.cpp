@@ -27,6 +27,18 @@ void codec_encode(benchmark::State& state) {
 }
 BENCHMARK(codec_encode)->DenseRange(1, 6)->Unit(benchmark::kMillisecond);
 
+void codec_encode_bare(benchmark::State& state) {
+  const auto codec =
+      make_codec({.codec = static_cast<Codec>(state.range(0)), .error_feedback = false});
+  const std::vector<float> values = gradient();
+  std::vector<std::byte> code(codec->encoded_size(kValues));
+  CodecState memory;
+  for (auto _ : state) codec->encode_values(values, memory, code);
+  state.SetBytesProcessed(state.iterations() * std::int64_t{4 * kValues});
+  state.SetLabel(std::string(codec_name(codec->rule().codec)) + ", without error feedback");
+}
+BENCHMARK(codec_encode_bare)->DenseRange(0, 2)->Unit(benchmark::kMillisecond);
+
 void codec_decode(benchmark::State& state) {
   const auto codec = make_codec({.codec = static_cast<Codec>(state.range(0))});
   std::vector<float> values = gradient();
