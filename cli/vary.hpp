@@ -37,7 +37,7 @@ std::vector<std::string> with_values(const std::vector<std::string>& words,
 struct Trial {
   Combination values;
   int exit_code = 0;
-  nlohmann::ordered_json report;  ///< of the rehearsal; null without one
+  nlohmann::ordered_json report;  ///< rehearsal's report; null without one
   std::string reason;             ///< why the combination has no step time; empty if it has one
 };
 

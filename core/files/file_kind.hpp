@@ -1,4 +1,4 @@
-// What a path names, for paths that come from users.
+// Tests of what a path names, for paths that come from users.
 #pragma once
 
 #include <filesystem>

@@ -411,7 +411,7 @@ void run_decode(const OrreryCodec& codec, const void* code, float* values) {
   }
 }
 
-/// With error feedback `residual` becomes the values to send, then the values left out.
+/// Encodes with error feedback: `residual` becomes the values to send, then the values left out.
 void run_with_feedback(const OrreryCodec& codec, const float* values, float* residual, float* basis,
                        Scratch& scratch, void* code) {
   if (!codec.feedback || codec.codec == kNone) {

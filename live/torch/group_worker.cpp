@@ -223,7 +223,7 @@ void GroupWorker::exchange_progress(std::uint64_t epoch) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     member_.accept_progress(progress, epoch);
-    changed_.notify_all();  // for wait_until_settled()
+    changed_.notify_all();  // wakes wait_until_settled()
   }
   if (is_settled()) control_.send_fields({"settled", std::to_string(epoch), place_.key});
 }

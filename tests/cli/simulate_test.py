@@ -22,7 +22,7 @@ def test_the_summary_has_twelve_lines():
 def test_json_has_the_stable_keys():
     report = json.loads(orrery("simulate", STRAGGLER, "--json").stdout)
     assert [key for key in report if key in CONTRACT_KEYS] == CONTRACT_KEYS
-    policies = ["policy_time_max_s", "policy_time_s"]  # what may differ between equal runs
+    policies = ["policy_time_max_s", "policy_time_s"]  # these may differ between equal runs
     assert sorted(report["host"]) == ["cpu_s", "peak_rss_bytes", *policies, "wall_s"]
     assert (report["mode"], report["ranks"], report["steps_completed"]) == ("sim", 4, 40)
     assert report["micro_batches_lost"] == report["micro_batches_repeated"] == 0

@@ -95,7 +95,7 @@ def test_memory_and_times():
     seen = json.loads(result.stdout)
     # Two weights of 1024 x 1024 in fp32.
     assert seen["parameters"] == 8 * MIB
-    # In the backward pass of ReLU: 8 MiB of weights, 4 MiB of one gradient, and 2 MiB each of the
+    # The backward pass of ReLU holds 8 MiB of weights, 4 MiB of one gradient, and 2 MiB each of the
     # input, the output of ReLU, its gradient, and the gradient of its input; the loss and its
     # gradient have 512 bytes each.
     assert seen["peak"] == (8 + 4 + 4 * 2) * MIB + 2 * 512

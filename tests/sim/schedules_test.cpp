@@ -202,7 +202,7 @@ RC_GTEST_PROP(Schedules, EveryLayoutComesToItsEnd, ()) {
   PricedByHand bench(
       small_scenario(*rc::gen::element(1, 2), pipeline, data, {}, overrides));
   bench.price_ops(by_layers);
-  if (*rc::gen::arbitrary<bool>()) {  // as after a loss
+  if (*rc::gen::arbitrary<bool>()) {  // shares are unequal after a loss
     for (std::uint32_t& share : bench.shares) share = *rc::gen::inRange(1u, 13u);
   }
   const estimates::IterationRun folded = bench.run(bench.plan());

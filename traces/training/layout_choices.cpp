@@ -120,7 +120,7 @@ void Choices::with_chunks(LayoutChoice choice) {
     if (chunks > (interleaves ? kMostChunks : 1)) break;
     choice.chunks = chunks;
     for (const char* shard : shards_) {
-      // With a pipeline, FSDP would gather all parameters again for each micro-batch.
+      // FSDP with a pipeline would gather all parameters again for each micro-batch.
       if (std::string_view(shard) == "parameters" && choice.pipeline > 1) continue;
       choice.shard = alone ? "nothing" : shard;
       for (const char* recompute : recomputes_) {

@@ -83,7 +83,7 @@ TEST_F(Detached, AHangingPolicyHoldsUpNeitherTheRunNorItsEnd) {
   const auto turnstile = std::make_shared<Turnstile>();
   run(toy::stack_of(std::make_unique<SlowShift>(turnstile, 0, milliseconds(0))), milliseconds(2));
   EXPECT_EQ(steps_, 40u);
-  EXPECT_LT(took_s_, 4.0);  // without a limit of the call
+  EXPECT_LT(took_s_, 4.0);  // the call has no limit
   EXPECT_NE(failure_.find("before the end of the run, found none"), std::string::npos) << failure_;
   EXPECT_EQ(replayed(std::make_unique<toy::ShiftOnce>()), "");
   turnstile->open();

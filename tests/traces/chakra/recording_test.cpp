@@ -58,7 +58,7 @@ TEST_F(Recording, ShippedOnesAreRead) {
   EXPECT_EQ(ddp.micro_batches(), 1u);
   EXPECT_EQ(ddp.tokens(), 4u * 4096);
   EXPECT_FALSE(ddp.sharded());
-  // By hand: hidden 2048, 8192 tokens known, two layers; 12 matrices of hidden^2 a layer.
+  // Counted by hand: hidden 2048, 8192 tokens known, two layers; 12 matrices of hidden^2 a layer.
   EXPECT_EQ(ddp.parameters().embeddings(), 8192.0 * 2048);
   EXPECT_EQ(ddp.parameters().matrices(), (2 * 12 * 2048.0 + 8192) * 2048);
   EXPECT_EQ(ddp.parameters().vectors(), 2 * (4 + 4 + 4 + 1) * 2048.0);

@@ -1,4 +1,4 @@
-// What follows from a recording: defaults, groups of ranks, layouts that fit.
+// Consequences of a recording: defaults, groups of ranks, layouts that fit.
 #include "traces/training/recorded_step.hpp"
 
 #include <string_view>
