@@ -103,7 +103,7 @@ def test_a_setting_arrives_as_it_was_decided(setting):
 
 
 def test_numpy_numbers_and_ranges_are_numbers():
-    shares = settings.Shares(np.array([13, 14, 13]))  # one for each of the assignment's three replicas
+    shares = settings.Shares(np.array([13, 14, 13]))  # one a replica
     gpus = [range(0, 2), np.uint32(3)]
     move = actions.Assign(np.int64(0), gpus, orrery.Layout(data=3), "peer")
     policy = Echo(actions.Configure(np.int64(0), shares), move)
