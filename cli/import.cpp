@@ -3,6 +3,7 @@
 #include <memory>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "cli/commands.hpp"
 #include "cli/help.hpp"
@@ -100,8 +101,8 @@ void add_import_jobs(CLI::App& command, Action& chosen) {
   CLI::App* jobs =
       command.add_subcommand("jobs", "a job log of another tool, written as CSV for orrery jobs");
   jobs->add_option("FILE", options->file,
-                   "job log of Slurm (sacct -P), Philly, Helios, Acme, openb, Gavel, Tiresias, "
-                   "Muri, or in the Standard Workload Format; .gz too")
+                   fmt::format("job log, .gz too; formats, found by content: {}",
+                               fmt::join(job_log_formats(), ", ")))
       ->required();
   jobs->add_option("-o,--output", options->out, "CSV to write")
       ->type_name("OUT.csv")

@@ -64,8 +64,8 @@ class RunAccount {
   Nanos elapsed() const { return statistics_.elapsed(); }
   /// Returns the loss of the newest step; 0 before the first.
   double newest_loss() const { return statistics_.newest_loss(); }
-  /// Returns the average number of CPU cores that the ranks kept busy until the newest commit. Call
-  /// only after the first commit: the time counts as 1 ns before.
+  /// Returns the average number of CPU cores that the ranks kept busy until the newest commit; 0
+  /// before the first.
   double busy_cores() const;
 
   /// Writes the metrics into the report. Call once for each report: lists are appended.

@@ -153,6 +153,8 @@ bool InOrder::all_alike() const {
 
 InOrder::Way InOrder::transfer(const CostProfile& profile, std::uint32_t of_class,
                                std::uint32_t from, std::uint32_t to) {
+  ensure((from + 1) % graph_.pipeline() == to || (to + 1) % graph_.pipeline() == from,
+         "a transfer is between neighbouring stages");
   const Border at = border(from, to);
   const auto [entry, fresh] = transfers_.try_emplace({at, of_class});
   Way& way = entry->second;

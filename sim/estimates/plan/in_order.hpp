@@ -47,8 +47,8 @@ class InOrder {
     Seconds latency;
   };
   /// Returns the cost of a transfer between two stages by all ranks of class `of_class`, the
-  /// profile's transfer gap included. The stages must be neighbours (the last and the first count
-  /// as such) and `of_class` below classes(); not checked. The result is cached without the
+  /// profile's transfer gap included. `of_class` must be below classes() (not checked). Throws an
+  /// internal Error unless the stages are neighbours; the last and the first are. The result is cached without the
   /// profile: pass the same one always.
   Way transfer(const CostProfile& profile, std::uint32_t of_class, std::uint32_t from,
                std::uint32_t to);
