@@ -1,14 +1,12 @@
 """Attachment of a rehearsal: at the start of Python, and once torch has been imported."""
 
 import atexit
-import importlib.abc
-import importlib.machinery
 import os
 import sys
-from types import ModuleType
-from typing import Any, Optional, Sequence
+from typing import Any
 
 from .guard import GuardError, load_guard
+from .importing import on_import_of_torch
 from .prices import PriceClient, inherited_connection
 from .registered import PriceFileError
 from .session import CANNOT_REHEARSE, Session
@@ -31,62 +29,26 @@ def attach() -> None:
         sys.stderr.flush()
         os._exit(3)
     os.set_inheritable(connection.fileno(), True)  # torchrun replaces itself by the program
-    sys.meta_path.insert(0, TorchFinder(session))
 
-
-class TorchFinder(importlib.abc.MetaPathFinder):
-    """Finder that loads the device guard before torch, and installs the rehearsal after torch."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-
-    def find_spec(
-        self,
-        fullname: str,
-        path: Optional[Sequence[str]] = None,
-        target: Optional[ModuleType] = None,
-    ) -> Optional[importlib.machinery.ModuleSpec]:
-        """Return the spec of torch with a loader that installs the rehearsal; None for others."""
-        if fullname != "torch":
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.machinery.PathFinder.find_spec(fullname, path)
-        if spec is None or spec.loader is None or spec.origin is None:
-            return spec
+    def prepare(folder: str) -> None:
         try:
-            load_guard(os.path.dirname(spec.origin))
+            load_guard(folder)
         except (GuardError, OSError) as error:
-            self._session.refuse(str(error))
-        spec.loader = InstallingLoader(spec.loader, self._session)
-        return spec
+            session.refuse(str(error))
+
+    on_import_of_torch(lambda: _install_or_refuse(session), session.refuse, prepare)
 
 
-class InstallingLoader(importlib.abc.Loader):
-    """Loader that executes torch with its own loader, then installs the rehearsal."""
-
-    def __init__(self, loader: Any, session: Session) -> None:
-        self._loader = loader
-        self._session = session
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> Optional[ModuleType]:
-        """Return the module that torch's own loader creates."""
-        created: Optional[ModuleType] = self._loader.create_module(spec)
-        return created
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Executes torch and installs the rehearsal."""
-        self._loader.exec_module(module)
-        try:
-            install(self._session)
-        except (AttributeError, ImportError) as error:
-            version = getattr(module, "__version__", "?")
-            self._session.refuse(
-                f"expected PyTorch 2.13, found {version}, which lacks a part that the rehearsal "
-                f"replaces: {type(error).__name__}: {error}"
-            )
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)
+def _install_or_refuse(session: Session) -> None:
+    """Installs the rehearsal into the torch that has been imported, or says which part it lacks."""
+    try:
+        install(session)
+    except (AttributeError, ImportError) as error:
+        version = getattr(sys.modules["torch"], "__version__", "?")
+        session.refuse(
+            f"expected PyTorch 2.13, found {version}, which lacks a part that the rehearsal "
+            f"replaces: {type(error).__name__}: {error}"
+        )
 
 
 def install(session: Session) -> None:

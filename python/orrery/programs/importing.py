@@ -2,31 +2,44 @@
 
 import importlib.abc
 import importlib.machinery
+import os
 import sys
 from types import ModuleType
 from typing import Any, Callable, Optional, Sequence
 
 
-def on_import_of_torch(install: Callable[[], None], refuse: Callable[[str], None]) -> None:
+def on_import_of_torch(
+    install: Callable[[], None],
+    refuse: Callable[[str], None],
+    prepare: Callable[[str], None] = lambda folder: None,
+) -> None:
     """Calls `install` after the program's first import of torch.
 
-    An exception, for example because another version of PyTorch lacks a part, becomes the reason
-    with which `refuse` is called.
+    `prepare` is called before it with the folder of torch. An exception of one of them, for example
+    because another version of PyTorch lacks a part, becomes the reason with which `refuse` is
+    called.
     """
 
-    def install_or_refuse() -> None:
+    def call_or_refuse(step: Callable[[], None]) -> None:
         try:
-            install()
+            step()
         except Exception as error:
             refuse(f"{type(error).__name__}: {error}")
 
-    sys.meta_path.insert(0, _Finder(install_or_refuse))
+    sys.meta_path.insert(
+        0,
+        _Finder(
+            lambda folder: call_or_refuse(lambda: prepare(folder)),
+            lambda: call_or_refuse(install),
+        ),
+    )
 
 
 class _Finder(importlib.abc.MetaPathFinder):
     """Finder that finds torch only, once."""
 
-    def __init__(self, install: Callable[[], None]) -> None:
+    def __init__(self, prepare: Callable[[str], None], install: Callable[[], None]) -> None:
+        self._prepare = prepare
         self._install = install
 
     def find_spec(
@@ -35,12 +48,13 @@ class _Finder(importlib.abc.MetaPathFinder):
         path: Optional[Sequence[str]] = None,
         target: Optional[ModuleType] = None,
     ) -> Optional[importlib.machinery.ModuleSpec]:
-        """Return the spec of torch with a loader that also installs; None for others."""
+        """Prepare, and return the spec of torch with a loader that installs; None for others."""
         if fullname != "torch":
             return None
         sys.meta_path.remove(self)
         spec = importlib.machinery.PathFinder.find_spec(fullname, path)
-        if spec is not None and spec.loader is not None:
+        if spec is not None and spec.loader is not None and spec.origin is not None:
+            self._prepare(os.path.dirname(spec.origin))
             spec.loader = _Loader(spec.loader, self._install)
         return spec
 
