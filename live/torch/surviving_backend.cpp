@@ -33,6 +33,9 @@ std::function<void(Operation&)> copies_to(const Tensors& tensors) {
   };
 }
 
+/// Name of an all-gather that no loss may interrupt, for the message about it.
+constexpr const char* kOtherGather = "all_gather of sparse or device tensors";
+
 Tensors flattened(const std::vector<Tensors>& lists) {
   Tensors all;
   for (const Tensors& list : lists) all.insert(all.end(), list.begin(), list.end());
@@ -187,8 +190,7 @@ WorkPtr SurvivingBackend::begin_gather(OpType type, const char* name, Tensors in
 WorkPtr SurvivingBackend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
                                     const c10d::AllgatherOptions& options) {
   if (!is_carried(inputs)) {
-    return begin_sharded(OpType::ALLGATHER, "all_gather of sparse or device tensors",
-                         flattened(outputs),
+    return begin_sharded(OpType::ALLGATHER, kOtherGather, flattened(outputs),
                          [outputs, inputs, options](Operation&, const EpochView& view) mutable {
                            return view.inner->allgather(outputs, inputs, options);
                          });
@@ -206,8 +208,7 @@ WorkPtr SurvivingBackend::allgather(std::vector<Tensors>& outputs, Tensors& inpu
 WorkPtr SurvivingBackend::_allgather_base(at::Tensor& output, at::Tensor& input,
                                           const c10d::AllgatherOptions& options) {
   if (!is_carried({output, input})) {
-    return begin_sharded(OpType::_ALLGATHER_BASE, "all_gather of sparse or device tensors",
-                         {output},
+    return begin_sharded(OpType::_ALLGATHER_BASE, kOtherGather, {output},
                          [output, input, options](Operation&, const EpochView& view) mutable {
                            return view.inner->_allgather_base(output, input, options);
                          });
@@ -219,7 +220,13 @@ WorkPtr SurvivingBackend::_allgather_base(at::Tensor& output, at::Tensor& input,
 }
 
 WorkPtr SurvivingBackend::allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inputs,
-                                              const c10d::AllgatherOptions&) {
+                                              const c10d::AllgatherOptions& options) {
+  if (!is_carried(inputs)) {
+    return begin_sharded(OpType::ALLGATHER_COALESCED, kOtherGather, flattened(outputs),
+                         [outputs, inputs, options](Operation&, const EpochView& view) mutable {
+                           return view.inner->allgather_coalesced(outputs, inputs, options);
+                         });
+  }
   // outputs[member][tensor], in contrast to allgather().
   return begin_gather(OpType::ALLGATHER_COALESCED, "all_gather", inputs, flattened(outputs),
                       [outputs](Operation& self) {
@@ -233,12 +240,30 @@ WorkPtr SurvivingBackend::allgather_coalesced(std::vector<Tensors>& outputs, Ten
 }
 
 WorkPtr SurvivingBackend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
-                                                          const c10d::AllgatherOptions&) {
+                                                          const c10d::AllgatherOptions& options) {
+  if (!is_carried(inputs) || !is_carried(outputs)) {
+    return begin_sharded(OpType::COALESCED, kOtherGather, outputs,
+                         [outputs, inputs, options](Operation&, const EpochView& view) mutable {
+                           return view.inner->allgather_into_tensor_coalesced(outputs, inputs,
+                                                                              options);
+                         });
+  }
+  TORCH_CHECK(outputs.size() == inputs.size(), "expected one output for each input");
+  for (std::size_t at = 0; at < inputs.size(); ++at) {
+    TORCH_CHECK(outputs[at].numel() == inputs[at].numel() * getSize(),
+                "output tensor size must be equal to world_size times input tensor size");
+  }
   return begin_gather(OpType::COALESCED, "all_gather", inputs, outputs, copies_to(outputs));
 }
 
 WorkPtr SurvivingBackend::gather(std::vector<Tensors>& outputs, Tensors& inputs,
-                                 const c10d::GatherOptions&) {
+                                 const c10d::GatherOptions& options) {
+  if (!is_carried(inputs)) {
+    return begin_sharded(OpType::GATHER, "gather of sparse or device tensors", flattened(outputs),
+                         [outputs, inputs, options](Operation&, const EpochView& view) mutable {
+                           return view.inner->gather(outputs, inputs, options);
+                         });
+  }
   return begin_gather(
       OpType::GATHER, "gather", inputs, flattened(outputs), [outputs](Operation& self) {
         for (std::size_t at = 0; !outputs.empty() && at < outputs[0].size(); ++at) {
