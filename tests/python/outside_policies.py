@@ -166,15 +166,16 @@ class QuotaGangs(orrery.Policy):
         used, left, asked = [0] * len(room), left.tolist(), jobs["gpus"]
         rows = np.flatnonzero(waiting & (asked <= max(room)) & (asked <= np.array(left)[owner]))
         each = zip(jobs["id"][rows].tolist(), asked[rows].tolist(), owner[rows].tolist())
+        most = max(room)
         for job, count, user in each:
-            racks = [(space, rack) for rack, space in enumerate(room) if space >= count]
-            if count > left[user] or not racks:
+            if count > left[user] or count > most:
                 continue
-            rack = min(racks)[1]
+            rack = min((space, rack) for rack, space in enumerate(room) if space >= count)[1]
             gpus = free[rack_of == rack][used[rack] : used[rack] + count]
             room[rack] -= count
             used[rack] += count
             left[user] -= count
+            most = max(room)
             where = actions.Assign(job, gpus.tolist())
             decisions.add(where, why=f"{count} GPUs in rack {rack}")
         decisions.rest()

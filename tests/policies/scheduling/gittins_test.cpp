@@ -111,7 +111,8 @@ TEST(Gittins, KeepsItsHistoryOverARestart) {
   const Archive after = restarted.saved();
   EXPECT_EQ(whole.saved(), after);
   std::uint64_t generator = 0, bytes = 0, ends = 0;  // The first two are the stack's.
-  ByteReader(after)(generator, bytes, ends);
+  ByteReader read(after);
+  read(generator, bytes, ends);
   EXPECT_EQ(ends, 2u);
 }
 
