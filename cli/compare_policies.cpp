@@ -225,7 +225,7 @@ void add_compare_policies(CLI::App& app, Action& chosen) {
       app.add_subcommand("compare-policies", "run a scenario under several policies, side by side");
   command->alias("versus");  // its name until 0.1
   options->add_file(*command);
-  command->add_option("--policies", options->policies, "names, files or programs, in table order")
+  command->add_option("--policies", options->policies, "policies, in table order")
       ->type_name("A,B,...")
       ->delimiter(',')
       ->allow_extra_args(false)
