@@ -11,6 +11,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/help.hpp"
+#include "cli/paired.hpp"
 #include "cli/policy_option.hpp"
 #include "cli/run_options.hpp"
 #include "cli/usage.hpp"
@@ -23,7 +24,8 @@ namespace {
 struct ComparePoliciesOptions : RunOptions {
   std::vector<std::string> policies = {"static", "predictive-rebalance"};
   std::string world = "sim";
-  double within = 0;  // limit of step time / ideal; 0: none
+  double within = 0;        // limit of step time / ideal; 0: none
+  std::uint32_t seeds = 0;  // number of seeds, from 1 on; 0: the scenario's seed only
 };
 
 struct Row {
@@ -119,8 +121,86 @@ bool misses(const ComparePoliciesOptions& options, const std::vector<Row>& rows)
   return missed;
 }
 
+/// Median step times of one policy, one for each seed.
+struct SeedRow {
+  std::string policy;
+  std::vector<double> step_times_s;
+
+  double mean() const {
+    double sum = 0;
+    for (const double value : step_times_s) sum += value;
+    return sum / static_cast<double>(step_times_s.size());
+  }
+};
+
+std::vector<SeedRow> run_seeds(const ComparePoliciesOptions& options, LoadedScenario loaded,
+                               ForkServer& simulator) {
+  std::vector<SeedRow> rows;
+  for (const std::string& policy : options.policies) {
+    SeedRow& row = rows.emplace_back(SeedRow{policy, {}});
+    for (std::uint32_t seed = 1; seed <= options.seeds; ++seed) {
+      loaded.scenario.mutable_run()->set_seed(seed);
+      const Report report = run_one(options, loaded, "sim", policy, &simulator).report;
+      if (!report.has_step_time_s()) {
+        throw Error(ErrorKind::bad_input,
+                    fmt::format("--seeds: expected a step time under {} with seed {}, found none: "
+                                "no step was completed",
+                                policy, seed));
+      }
+      row.step_times_s.push_back(report.step_time_s());
+    }
+  }
+  return rows;
+}
+
+void print_seeds(const std::vector<SeedRow>& rows) {
+  fmt::print("{:<24}{:>7}{:>16}{:>14}{:>28}\n", "policy", "seeds", "median step", "difference",
+             "95% interval");
+  for (const SeedRow& row : rows) {
+    fmt::print("{:<24}{:>7}{:>16}", row.policy, row.step_times_s.size(), seconds(true, row.mean()));
+    if (&row != &rows.front()) {
+      const PairedDifference by = paired_difference(row.step_times_s, rows.front().step_times_s);
+      fmt::print("{:>+12.4f} s{:>28}", by.mean,
+                 fmt::format("{:+.4f} to {:+.4f} s", by.low, by.high));
+    }
+    fmt::print("\n");
+  }
+}
+
+std::string as_json(const std::vector<SeedRow>& rows) {
+  nlohmann::ordered_json out = nlohmann::ordered_json::array();
+  for (const SeedRow& row : rows) {
+    const PairedDifference by = paired_difference(row.step_times_s, rows.front().step_times_s);
+    out.push_back({{"policy", row.policy},
+                   {"seeds", row.step_times_s.size()},
+                   {"step_time_s", row.mean()},
+                   {"difference_s", by.mean},
+                   {"low_s", by.low},
+                   {"high_s", by.high}});
+  }
+  return out.dump(2);
+}
+
+int compare_over_seeds(const ComparePoliciesOptions& options, const LoadedScenario& loaded) {
+  const bool has_seed = !options.own.empty();
+  if (options.world != "sim" || options.within > 0 || !options.record.empty() || has_seed) {
+    throw Error(ErrorKind::usage,
+                "--seeds: expected neither --world live or both, --within, "
+                "--record nor --seed, which are about one run: leave them out");
+  }
+  ForkServer simulator(sibling_program("orrery-sim"));
+  const std::vector<SeedRow> rows = run_seeds(options, loaded, simulator);
+  if (options.json) {
+    fmt::print("{}\n", as_json(rows));
+  } else {
+    print_seeds(rows);
+  }
+  return 0;
+}
+
 int compare_policies(const ComparePoliciesOptions& options) {
   const LoadedScenario loaded = options.load();
+  if (options.seeds > 0) return compare_over_seeds(options, loaded);
   std::vector<Row> rows;
   std::optional<ForkServer> simulator;
   if (options.world != "live") simulator.emplace(sibling_program("orrery-sim"));
@@ -142,11 +222,10 @@ int compare_policies(const ComparePoliciesOptions& options) {
 void add_compare_policies(CLI::App& app, Action& chosen) {
   const auto options = std::make_shared<ComparePoliciesOptions>();
   CLI::App* command =
-      app.add_subcommand("compare-policies",
-                         "run a scenario under several policies, side by side");
+      app.add_subcommand("compare-policies", "run a scenario under several policies, side by side");
   command->alias("versus");  // its name until 0.1
   options->add_file(*command);
-  command->add_option("--policies", options->policies, "names or files, in table order")
+  command->add_option("--policies", options->policies, "policies, in table order")
       ->type_name("A,B,...")
       ->delimiter(',')
       ->allow_extra_args(false)
@@ -158,6 +237,12 @@ void add_compare_policies(CLI::App& app, Action& chosen) {
              "exit 1 if the last policy's median step takes more than X times the ideal"),
          1e-6, 1e6)
       .type_name("X");
+  whole_number(*command->add_option("--seeds", options->seeds,
+                                    "simulate each policy with seeds 1 to N, and print the mean "
+                                    "of the paired differences from the first policy, and its "
+                                    "95% interval"),
+               2, 1'000'000)
+      .type_name("N");
   options->add_json(*command);
   options->add_seed(*command);
   options->add_record(*command);
@@ -165,7 +250,8 @@ void add_compare_policies(CLI::App& app, Action& chosen) {
   add_examples(*command,
                {"orrery compare-policies examples/straggler-4-ranks.yaml",
                 "orrery compare-policies examples/straggler-4-ranks.yaml --world both "
-                "--within 1.15"});
+                "--within 1.15",
+                "orrery compare-policies train.yaml --policies static,mine.py:Mine --seeds 20"});
   command->callback(
       [options, &chosen] { chosen = [options] { return compare_policies(*options); }; });
 }

@@ -6,10 +6,10 @@
 
 #include "cli/commands.hpp"
 #include "cli/help.hpp"
+#include "cli/policy_option.hpp"
 #include "cli/replay_options.hpp"
 #include "cli/usage.hpp"
 #include "core/error.hpp"
-#include "policies/run/registry.hpp"
 #include "sim/jobs/job_replay.hpp"
 #include "sim/jobs/wait_watch.hpp"
 
@@ -47,8 +47,8 @@ int explain(const ReplayOptions& options, const std::string& job) {
                                   "speed: add --speed recorded");
   }
   JobLog log = load_log(replay, options);
-  const auto stack = make_stack(replay);
-  sim::WaitWatch watch(*stack, job, replay.placement());
+  const auto policy = scheduler_of(replay);
+  sim::WaitWatch watch(*policy, job, replay.placement());
   const JobsReport report = sim::replay_jobs(std::move(log.jobs), replay, watch, options.record);
   if (watch.reasons().found) {
     print_reasons(watch.reasons(), replay.policy());

@@ -77,12 +77,6 @@ std::vector<TraceJob> excerpt(const LiveJobsOptions& options) {
                                             options.log, options.for_s, options.begin_s));
 }
 
-/// Returns a new policy that schedules the jobs.
-std::unique_ptr<Policy> scheduler_of(const JobReplay& replay) {
-  auto policy = job_policy(replay);
-  return policy ? std::move(policy) : make_stack(replay);
-}
-
 Course run_here(const LiveJobsOptions& options, const JobReplay& replay,
                 const std::vector<TraceJob>& jobs, const std::string& record) {
   const auto policy = scheduler_of(replay);

@@ -269,6 +269,11 @@ std::unique_ptr<Policy> job_policy(const JobReplay& replay, std::uint64_t seed) 
   return log_policies({replay.policy()}, header);
 }
 
+std::unique_ptr<Policy> scheduler_of(const JobReplay& replay) {
+  auto policy = job_policy(replay);
+  return policy ? std::move(policy) : make_stack(replay);
+}
+
 void check_policy_name(const std::string& policy) {
   if (is_policy(policy) || is_outside(policy)) return;
   throw Error(ErrorKind::usage, no_such_policy(policy));

@@ -36,6 +36,10 @@ std::unique_ptr<Policy> log_policies(const std::vector<std::string>& given,
 /// `seed`: seed of the run. Throws as choose_policies().
 std::unique_ptr<Policy> job_policy(const JobReplay& replay, std::uint64_t seed = 0);
 
+/// Returns a new policy that schedules the jobs of a job trace in this process, not started: a
+/// name, a file or a program. Throws as choose_policies().
+std::unique_ptr<Policy> scheduler_of(const JobReplay& replay);
+
 /// Throws a usage error with the nearest name unless `policy` is a file or a known name.
 void check_policy_name(const std::string& policy);
 

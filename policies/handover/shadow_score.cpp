@@ -18,7 +18,7 @@ void ShadowScore::add_proposal(const Decision& decision, const Observation& seen
   const auto* configure = std::get_if<Configure>(&decision.what);
   const auto* shares = configure == nullptr ? nullptr : std::get_if<Shares>(&configure->what);
   const JobInfo* job = seen.jobs.find(job_of(decision.what));
-  const bool possible = shares != nullptr && job != nullptr &&
+  const bool possible = shares != nullptr && job != nullptr && job->phase != JobPhase::done &&
                         shares->per_replica.size() == job->layout.data;
   if (!possible) {
     ++not_scored_;
@@ -36,9 +36,10 @@ void ShadowScore::add_observation(const Observation& seen) {
   for (const Event& event : seen.events) {
     const auto* done = std::get_if<StepsDone>(&event);
     if (done != nullptr) steps_done(*done, seen.jobs[done->job]);
+    if (const auto* ended = std::get_if<JobDone>(&event)) remove_job(ended->job);
   }
   for (const JobInfo& info : seen.jobs) {
-    if (!info.spec.is_training() || !info.is_placed()) continue;
+    if (!info.spec.is_training() || !info.is_placed() || info.phase == JobPhase::done) continue;
     Job& job = jobs_[info.spec.id];
     job.rank_time.resize(info.layout.ranks());
     for (const RankSample& sample : seen.samples.ranks(info.spec.id)) {
@@ -53,7 +54,7 @@ void ShadowScore::add_observation(const Observation& seen) {
 /// Returns the compute time of the slowest replica; nothing while the speed of a rank with work is
 /// unknown. A pipeline of p stages adds p - 1 micro-batch times to fill.
 std::optional<double> ShadowScore::compute_seconds(const Job& job, const ParallelLayout& layout,
-                                           const std::vector<std::uint32_t>& per_replica) {
+                                                   const std::vector<std::uint32_t>& per_replica) {
   double latest = 0;
   for (std::uint32_t rank = 0; rank < job.rank_time.size(); ++rank) {
     const std::uint32_t count = per_replica[layout.replica_of({rank})];
@@ -85,8 +86,16 @@ void ShadowScore::steps_done(const StepsDone& done, const JobInfo& info) {
   score.set_measured_s(score.measured_s() + to_seconds(done.duration));
 }
 
+void ShadowScore::remove_job(JobId job) {
+  jobs_.erase(job);
+  const auto ahead = proposals_.find(job);
+  if (ahead == proposals_.end()) return;
+  removed_ += ahead->second.size();
+  proposals_.erase(ahead);
+}
+
 void ShadowScore::fill(ShadowSummary& summary) const {
-  std::uint64_t proposed = 0;
+  std::uint64_t proposed = removed_;
   for (const auto& [job, ahead] : proposals_) proposed += ahead.size();
   summary.set_scored(scores_.size());
   summary.set_not_scored(not_scored_ + proposed - scores_.size());
@@ -103,7 +112,7 @@ void ShadowScore::fill(ShadowSummary& summary) const {
 }
 
 void ShadowScore::save(ByteWriter& write) const {
-  write(not_scored_);
+  write(not_scored_, removed_);
   write(static_cast<std::uint64_t>(jobs_.size()));
   for (const auto& [id, job] : jobs_) {
     write(id.value);
@@ -126,7 +135,7 @@ void ShadowScore::save(ByteWriter& write) const {
 }
 
 void ShadowScore::load(ByteReader& read) {
-  read(not_scored_);
+  read(not_scored_, removed_);
   for (std::size_t count = read.size(); count > 0; --count) {
     JobId id;
     read(id.value);

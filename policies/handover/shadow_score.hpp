@@ -54,13 +54,16 @@ class ShadowScore {
     std::string what;  ///< decision as text
   };
   void steps_done(const StepsDone& done, const JobInfo& job);
+  /// Frees the memory for a job that has ended; its decisions and scores still count.
+  void remove_job(JobId job);
   static std::optional<double> compute_seconds(const Job& job, const ParallelLayout& layout,
-                                       const std::vector<std::uint32_t>& per_replica);
+                                               const std::vector<std::uint32_t>& per_replica);
 
   std::map<JobId, Job> jobs_;
   std::map<JobId, std::map<Step, Proposal>> proposals_;  ///< keyed by first step of the effect
   std::map<std::uint64_t, DecisionScore> scores_;        ///< keyed by decision id
   std::uint64_t not_scored_ = 0;
+  std::uint64_t removed_ = 0;  ///< decisions in `proposals_` of jobs that have ended
 };
 
 }  // namespace orrery

@@ -118,8 +118,10 @@ class Session {
 
   void pass_on_what_the_operator_says() {
     for (const ApprovalVerdict& verdict : operator_->verdicts()) {
+      PolicyAnswer message;
+      *message.mutable_verdict() = verdict;
       // A failure means that the worker died, which next_message() reports.
-      write_message(child_.channel(), verdict.SerializeAsString());
+      write_message(child_.channel(), message.SerializeAsString());
     }
     if (const int number = operator_->signal(); number != 0) child_.signal(number);
     if (halted_ || !operator_->is_halted()) return;

@@ -44,17 +44,53 @@ void send(const WorkerMessage& message) {
   }
 }
 
+/// Messages of the client after its request: answers of its policy and verdicts of its operator.
+class ClientInbox {
+ public:
+  /// Blocks for at most `wait_ms` milliseconds (-1: without limit) until a message of the client is
+  /// there. Returns true if one is there.
+  static bool has_message(int wait_ms) {
+    pollfd channel{kChildDescriptor, POLLIN, 0};
+    return poll(&channel, 1, wait_ms) == 1;
+  }
+  /// Blocks until the next message, keeps a verdict for drain_verdicts(), and returns an answer;
+  /// nothing for a verdict. Throws an environment Error if the client is gone.
+  std::optional<PolicyAnswer> read_answer() {
+    const auto bytes = read_message(kChildDescriptor);
+    if (!bytes) throw Error(ErrorKind::environment, "the program that started this run is gone");
+    PolicyAnswer message;
+    ensure(message.ParseFromString(*bytes), "a client sends PolicyAnswers");
+    if (!message.has_verdict()) return message;
+    const ApprovalVerdict& verdict = message.verdict();
+    verdicts_.push_back(
+        {verdict.decision(), verdict.accepted(), verdict.reason(), verdict.unanswered()});
+    return std::nullopt;
+  }
+  /// Adds a verdict of another operator.
+  void add_verdict(Verdict verdict) { verdicts_.push_back(std::move(verdict)); }
+  /// Returns true if the newest verdict is about the decision.
+  bool has_verdict_on(DecisionId decision) const {
+    return !verdicts_.empty() && verdicts_.back().decision == decision;
+  }
+  /// Returns the verdicts since the last call, oldest first.
+  std::vector<Verdict> drain_verdicts() { return std::exchange(verdicts_, {}); }
+
+ private:
+  std::vector<Verdict> verdicts_;
+};
+
 /// Channel to the policy in the client's process.
 class ClientChannel : public PolicyChannel {
  public:
-  explicit ClientChannel(PolicyMeter& meter) : meter_(meter) {}
+  ClientChannel(ClientInbox& inbox, PolicyMeter& meter) : inbox_(inbox), meter_(meter) {}
 
   void send_message(const WorkerMessage& message) override { send(message); }
   PolicyAnswer receive_answer() override {
+    std::optional<PolicyAnswer> answer;
     try {
-      meter_.await_answer([](int wait_ms) {
-        pollfd channel{kChildDescriptor, POLLIN, 0};
-        return poll(&channel, 1, wait_ms) == 1;
+      meter_.await_answer([&](int wait_ms) {
+        if (ClientInbox::has_message(wait_ms)) answer = inbox_.read_answer();
+        return answer.has_value();
       });
     } catch (const PolicyGivenUp&) {
       WorkerMessage message;
@@ -62,22 +98,19 @@ class ClientChannel : public PolicyChannel {
       write_message(kChildDescriptor, message.SerializeAsString());
       throw;
     }
-    const auto bytes = read_message(kChildDescriptor);
-    if (!bytes) throw Error(ErrorKind::environment, "the process of the policy is gone");
-    PolicyAnswer answer;
-    ensure(answer.ParseFromString(*bytes), "the policy's answer is a PolicyAnswer");
-    return answer;
+    return std::move(*answer);
   }
 
  private:
+  ClientInbox& inbox_;
   PolicyMeter& meter_;
 };
 
 /// Policy in the client's process.
 class ClientPolicy : private ClientChannel, public RemotePolicy {
  public:
-  ClientPolicy(const NeedsRecord& needs, PolicyMeter& meter)
-      : ClientChannel(meter), RemotePolicy(static_cast<ClientChannel&>(*this)) {
+  ClientPolicy(const NeedsRecord& needs, ClientInbox& inbox, PolicyMeter& meter)
+      : ClientChannel(inbox, meter), RemotePolicy(static_cast<ClientChannel&>(*this)) {
     set_needs(needs);
   }
 };
@@ -86,7 +119,8 @@ class ClientPolicy : private ClientChannel, public RemotePolicy {
 class ClientApprover : public Approver {
  public:
   /// `waits`: request_approval() blocks until the answer, so that no policy time passes.
-  ClientApprover(bool waits, RunBackend& backend) : waits_(waits), backend_(backend) {}
+  ClientApprover(bool waits, ClientInbox& inbox, RunBackend& backend)
+      : waits_(waits), inbox_(inbox), backend_(backend) {}
 
   void request_approval(const Decision& decision, Nanos now) override {
     WorkerMessage message;
@@ -98,29 +132,20 @@ class ClientApprover : public Approver {
     encode(decision, *question.mutable_record());
     send(message);
     backend_.on_approval_request(decision);
-    while (waits_ && (answers_.empty() || answers_.back().decision != decision.id)) read();
+    while (waits_ && !inbox_.has_verdict_on(decision.id)) inbox_.read_answer();
   }
 
+  /// An answer that arrives here is that of a policy that was given up.
   std::vector<Verdict> verdicts() override {
-    pollfd channel{kChildDescriptor, POLLIN, 0};
-    while (!waits_ && poll(&channel, 1, 0) == 1) read();
-    for (Verdict& verdict : backend_.verdicts()) answers_.push_back(std::move(verdict));
-    return std::exchange(answers_, {});
+    while (!waits_ && ClientInbox::has_message(0)) inbox_.read_answer();
+    for (Verdict& verdict : backend_.verdicts()) inbox_.add_verdict(std::move(verdict));
+    return inbox_.drain_verdicts();
   }
 
  private:
-  void read() {
-    const auto bytes = read_message(kChildDescriptor);
-    if (!bytes) throw Error(ErrorKind::environment, "the program that started this run is gone");
-    ApprovalVerdict verdict;
-    ensure(verdict.ParseFromString(*bytes), "a question is answered with an ApprovalVerdict");
-    answers_.push_back(
-        {verdict.decision(), verdict.accepted(), verdict.reason(), verdict.unanswered()});
-  }
-
   const bool waits_;
+  ClientInbox& inbox_;
   RunBackend& backend_;
-  std::vector<Verdict> answers_;
 };
 
 volatile std::sig_atomic_t halt_seen = 0;
@@ -144,17 +169,15 @@ HandOverRules rules_of(const RunRequest& request, Approver& approver,
                       .approver = &approver,
                       .stopped = std::move(stopped)};
   if (order.patience() > 0) rules.patience = order.patience();
-  if (rules.mode == HandOverMode::approve && request.policy_outside()) {
-    throw Error(ErrorKind::usage, "decisions of a policy outside the run cannot be approved");
-  }
   return rules;
 }
 
-std::unique_ptr<PolicyStack> remote_stack(const RunRequest& request, PolicyMeter& meter) {
+std::unique_ptr<PolicyStack> remote_stack(const RunRequest& request, ClientInbox& inbox,
+                                          PolicyMeter& meter) {
   std::vector<PolicyStack::Member> members;
   members.push_back(
       {.name = "outside",
-       .policy = std::make_unique<ClientPolicy>(request.policy_outside_needs(), meter),
+       .policy = std::make_unique<ClientPolicy>(request.policy_outside_needs(), inbox, meter),
        .parameters = nullptr});
   return std::make_unique<PolicyStack>(std::move(members));
 }
@@ -268,8 +291,8 @@ std::unique_ptr<Past> past_of(const RunRequest& request, const Cluster& cluster)
 /// Returns the policies of the first call: those of the log if the run continues from a log, but
 /// `static` if the log's policies decided in another process.
 std::unique_ptr<PolicyStack> first_stack(const RunRequest& request, const Past* past,
-                                         PolicyMeter& meter) {
-  if (request.policy_outside()) return remote_stack(request, meter);
+                                         ClientInbox& inbox, PolicyMeter& meter) {
+  if (request.policy_outside()) return remote_stack(request, inbox, meter);
   if (past == nullptr) return make_stack(request.scenario(), SourceMap{});
   Scenario then = past->header().scenario();
   if (past->header().policy_outside()) then.clear_policies();
@@ -311,8 +334,9 @@ RunBackend::Continuation go_on(const Future& future, const Scenario& scenario, S
 /// decorator that replaces policies that fail, the decorator of futures, the meter.
 class RunPolicies {
  public:
-  RunPolicies(const RunRequest& request, const Past* past)
-      : stack_(first_stack(request, past, meter_)) {}
+  /// `inbox` must outlive this object.
+  RunPolicies(const RunRequest& request, const Past* past, ClientInbox& inbox)
+      : stack_(first_stack(request, past, inbox, meter_)) {}
 
   /// Connects the policies with the backend of their run; call once.
   void connect(const RunRequest& request, RunBackend& backend,
@@ -464,10 +488,11 @@ Report run(const std::string& mode, const RunRequest& request, const BackendMake
   const auto cluster =
       std::make_shared<const Cluster>(build_cluster(scenario.cluster(), SourceMap{}));
   std::unique_ptr<Past> past = past_of(request, *cluster);
-  RunPolicies policies(request, past.get());
+  ClientInbox inbox;
+  RunPolicies policies(request, past.get(), inbox);
   const auto backend = make_backend(with_recorded_failures(request), *cluster, progress_sender());
   policies.connect(request, *backend, cluster);
-  ClientApprover approver(request.hand_over().wait_for_verdicts(), *backend);
+  ClientApprover approver(request.hand_over().wait_for_verdicts(), inbox, *backend);
   HandOver handed_over(policies.world(*backend),
                        rules_of(request, approver, policies.kill_switch_of(request, *backend)));
   Recorder recorder(handed_over, policies.decider(), header_of(mode, request),

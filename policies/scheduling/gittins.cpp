@@ -55,10 +55,33 @@ double GittinsIndex::of(double had) const {
   return rise(best) / run(best);
 }
 
+void GittinsIndex::save(ByteWriter& write) const {
+  write(std::vector<double>(newest_.begin(), newest_.end()));
+}
+
+void GittinsIndex::load(ByteReader& read) {
+  read(sorted_);
+  newest_.assign(sorted_.begin(), sorted_.end());
+  std::sort(sorted_.begin(), sorted_.end());
+  stale_ = true;
+}
+
 void GittinsPolicy::start(Context& context, const Cluster& cluster,
                           const google::protobuf::Message* parameters) {
   RankedPolicy::start(context, cluster, parameters);
   index_ = GittinsIndex(dynamic_cast<const GittinsParameters&>(*parameters).history());
+}
+
+void GittinsPolicy::save(Archive& archive) const {
+  ByteWriter write(archive);
+  index_.save(write);
+  RankedPolicy::save(archive);
+}
+
+void GittinsPolicy::load(const Archive& archive) {
+  ByteReader read(archive);
+  index_.load(read);
+  RankedPolicy::load(archive);
 }
 
 RankedPolicy::Jobs GittinsPolicy::select_jobs(const Jobs& jobs, std::uint64_t gpus, Nanos now) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "policies/scheduling/ranked.hpp"
+#include "policies/seam/byte_archive.hpp"
 
 namespace orrery {
 
@@ -32,6 +33,11 @@ class GittinsIndex {
   /// Returns the index of a job with service `had`, per GPU-second; 0 if no remembered job took
   /// more, also before the first add_service().
   double of(double had) const;
+  /// Writes the remembered services, the oldest first.
+  void save(ByteWriter& write) const;
+  /// Replaces the remembered services by those that save() has written. Throws an internal Error
+  /// for incomplete bytes.
+  void load(ByteReader& read);
 
  private:
   struct Point {
@@ -54,6 +60,11 @@ class GittinsPolicy : public RankedPolicy {
  public:
   void start(Context& context, const Cluster& cluster,
              const google::protobuf::Message* parameters) override;
+  /// Writes the services of the ended jobs, and number and digest of the queue.
+  void save(Archive& archive) const override;
+  /// Restores the services of the ended jobs; the queue is rebuilt from the job table. Throws an
+  /// internal Error for incomplete bytes.
+  void load(const Archive& archive) override;
 
  private:
   Jobs select_jobs(const Jobs& jobs, std::uint64_t gpus, Nanos now) override;

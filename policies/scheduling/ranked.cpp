@@ -59,11 +59,13 @@ void RankedPolicy::run(const JobInfo& info, Nanos since) {
 
 void RankedPolicy::remove_job(const JobInfo& info) {
   const auto known = jobs_.find(info.spec.id);
-  if (known == jobs_.end()) return;
-  step_out(known->second);
-  if (known->second.running) running_gpus_ -= known->second.gpus;
-  jobs_.erase(known);
-  on_job_end(info.gpu_seconds);
+  if (known != jobs_.end()) {
+    step_out(known->second);
+    if (known->second.running) running_gpus_ -= known->second.gpus;
+    jobs_.erase(known);
+  }
+  on_job_end(
+      info.gpu_seconds);  // also if the queue is not rebuilt yet, at the first call after load
 }
 
 void RankedPolicy::clear() {

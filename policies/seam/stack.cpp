@@ -196,6 +196,7 @@ void PolicyStack::load(const Archive& archive) {
     rngs_.emplace_back(state);
     member.policy->load(Archive(own.begin(), own.end()));
   }
+  set_.clear();
   while (!read.is_at_end()) {  // each replacement continues with the state of the replaced policy
     ParameterSet event;
     read(event.policy);

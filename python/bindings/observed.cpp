@@ -3,6 +3,8 @@
 #include <array>
 #include <memory>
 #include <stdexcept>
+#include <string>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -18,10 +20,9 @@ namespace py = pybind11;
 namespace orrery::python {
 namespace {
 
-const char* phase_name(JobPhase phase) {
-  constexpr std::array kNames{"waiting", "starting", "running", "held", "done"};
-  return kNames[static_cast<std::size_t>(phase)];
-}
+constexpr std::array kPhaseNames{"waiting", "starting", "running", "held", "done"};
+
+const char* phase_name(JobPhase phase) { return kPhaseNames[static_cast<std::size_t>(phase)]; }
 
 const char* health_name(Health health) {
   constexpr std::array kNames{"ok", "suspected", "lost"};
@@ -115,6 +116,59 @@ py::tuple summary_of(Samples& samples, std::uint32_t job, std::uint32_t latest) 
                         to_seconds(summary.age()), rows_of(summary, "latest"));
 }
 
+/// Names in the order of their first appearance, with their indexes.
+class NameIndex {
+ public:
+  std::int64_t add(const std::string& name) {
+    const auto [place, is_new] = known_.try_emplace(name, known_.size());
+    if (is_new) names_.append(text_of_bytes(name));
+    return static_cast<std::int64_t>(place->second);
+  }
+  const py::list& names() const { return names_; }
+
+ private:
+  std::unordered_map<std::string, std::size_t> known_;
+  py::list names_;
+};
+
+/// Row of the table of jobs, without padding.
+struct JobRow {
+  std::int64_t id, phase, user, pool, priority, gpus, least_gpus, most_gpus, placed_gpus, lost,
+      pending, epoch, step, saved;
+  double submit, estimate, saved_at, started, gpu_seconds, standing_since;
+};
+constexpr std::array kIntegerColumns{
+    "id",        "phase",       "user", "pool",    "priority", "gpus", "least_gpus",
+    "most_gpus", "placed_gpus", "lost", "pending", "epoch",    "step", "saved"};
+constexpr std::array kSecondsColumns{"submit",  "estimate",    "saved_at",
+                                     "started", "gpu_seconds", "standing_since"};
+static_assert(sizeof(JobRow) == 8 * (kIntegerColumns.size() + kSecondsColumns.size()));
+
+JobRow row_of(const JobInfo& job, NameIndex& users, NameIndex& pools) {
+  const JobSpec& spec = job.spec;
+  const auto count = [](std::uint64_t value) { return static_cast<std::int64_t>(value); };
+  return {.id = spec.id.value,
+          .phase = static_cast<std::int64_t>(job.phase),
+          .user = users.add(spec.user),
+          .pool = pools.add(spec.pool),
+          .priority = spec.priority,
+          .gpus = spec.gpus,
+          .least_gpus = spec.least(),
+          .most_gpus = spec.most(),
+          .placed_gpus = count(job.gpus.size()),
+          .lost = count(job.lost.size()),
+          .pending = job.next ? 1 : 0,
+          .epoch = count(job.epoch.value),
+          .step = count(job.step),
+          .saved = count(job.saved),
+          .submit = to_seconds(spec.submit),
+          .estimate = to_seconds(spec.estimate),
+          .saved_at = to_seconds(job.saved_at),
+          .started = to_seconds(job.started),
+          .gpu_seconds = job.gpu_seconds,
+          .standing_since = to_seconds(job.standing_since)};
+}
+
 }  // namespace
 
 const Observation& Observed::open() const {
@@ -137,6 +191,16 @@ py::list Observed::job_ids() const {
   py::list out;
   for (const JobInfo& job : open().jobs) out.append(job.spec.id.value);
   return out;
+}
+
+py::tuple Observed::job_table() const {
+  NameIndex users, pools;
+  std::vector<JobRow> rows;
+  for (const JobInfo& job : open().jobs) rows.push_back(row_of(job, users, pools));
+  py::list columns;
+  for (const char* name : kIntegerColumns) columns.append(py::make_tuple(name, "<i8"));
+  for (const char* name : kSecondsColumns) columns.append(py::make_tuple(name, "<f8"));
+  return py::make_tuple(columns, packed(rows), py::cast(kPhaseNames), users.names(), pools.names());
 }
 
 std::optional<JobInfo> Observed::job(std::uint32_t id) const {
@@ -242,6 +306,7 @@ void bind_observed(py::module_& module) {
       .def("events", &Observed::events)
       .def("job_ids", &Observed::job_ids)
       .def("job", &Observed::job, py::arg("id"))
+      .def("job_table", &Observed::job_table)
       .def("owner", &Observed::owner)
       .def("free_gpus", &Observed::free_gpus)
       .def("parts", &Observed::parts)

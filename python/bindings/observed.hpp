@@ -25,6 +25,10 @@ class Observed {
   pybind11::list job_ids() const;
   /// Returns the job; nothing if it is not in the table.
   std::optional<JobInfo> job(std::uint32_t id) const;
+  /// Returns the jobs of the table in its order: (columns, rows, names of the phases, of the
+  /// users and of the pools). A column is (name, NumPy type); `phase`, `user` and `pool` are
+  /// indexes of names.
+  pybind11::tuple job_table() const;
   /// Returns the owner of each GPU as 64-bit integers; -1: free.
   pybind11::bytes owner() const;
   /// Returns the free healthy GPUs as 32-bit integers.

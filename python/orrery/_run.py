@@ -125,7 +125,7 @@ def live(
         Effect of decisions: applied; only recorded; each one waits for `hook`.
     hook : callable, optional
         Of ``"approve"``: called with action, reason and instant (s). True is a yes; False or a
-        text, which is the reason, a no. Built-in policies only.
+        text, which is the reason, a no.
     limit : int, optional
         Most decisions in an hour that are passed on.
     kill_switch : path, optional

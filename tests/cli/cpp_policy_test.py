@@ -5,7 +5,7 @@ import os
 import subprocess
 
 import pytest
-from conftest import BUILD, EXAMPLES, orrery
+from conftest import BUILD, EXAMPLES, ROOT, STRAGGLER, orrery
 
 KILL = EXAMPLES / "kill-one-rank.yaml"
 OTHERS = """
@@ -146,3 +146,54 @@ def test_the_build_folder_is_a_package_too(project, tmp_path):
     succeed("cmake", "--build", tmp_path, "--target", "lost-ranks")
     result = orrery("simulate", KILL, "--policy", tmp_path / "lost-ranks", "--json")
     assert json.loads(result.stdout)["decisions"] == 1, result.stderr
+
+
+OUTSIDE = ROOT / "tests" / "cli" / "outside"
+IN_PYTHON = ROOT / "tests" / "python" / "outside_policies.py"
+SPARES = ["run.steps=30", "job.global_batch=8", "job.pace.micro_batch=20 ms", "cluster.nodes=2",
+          "survival.replacement=300 ms",
+          "faults=[{at_step: 16, gpu: 1, down: true}]"]  # fmt: skip
+SLOW_GPU = [*SPARES[:-1], "job.global_batch=16", "run.steps=24",
+            "faults=[{at_step: 6, gpu: 2, rate: 0.33}]"]  # fmt: skip
+SLOW_LINK = ["run.steps=24", "job.pace.micro_batch=40 ms", "live.link_rate=2 MB/s"]
+#: Policies in C++ and the scenario in which each decides.
+SAME = {
+    "hot-spares": (STRAGGLER, SPARES),
+    "guard": (STRAGGLER, SLOW_GPU),
+    "deep-compression": (EXAMPLES / "compressed-4-ranks.yaml", SLOW_LINK),
+}
+
+
+@pytest.fixture(scope="module")
+def programs(project):
+    """Three policies, each in a project of `orrery new policy`, built against the package."""
+    folder, installed, made = project.parent, project.parent / "installed", {}
+    for name in SAME:
+        assert orrery("new", "policy", name, "--cpp", "-o", folder).returncode == 0
+        file = name.replace("-", "_")
+        source = folder / file
+        (source / f"{file}.hpp").write_text((OUTSIDE / f"{file}.hpp").read_text())
+        succeed("cmake", "-S", source, "-B", source / "build", f"-DCMAKE_PREFIX_PATH={installed}")
+        succeed("cmake", "--build", source / "build", "--target", name)
+        made[name] = source / "build" / name
+    return made
+
+
+@pytest.mark.parametrize("name", list(SAME))
+def test_a_policy_in_cpp_decides_as_the_one_in_python(programs, name, tmp_path):
+    scenario, changes = SAME[name]
+    in_python = f"{IN_PYTHON}:{name.title().replace('-', '')}"
+    sets = [word for change in changes for word in ("--set", change)]
+    traces, number = set(), 0
+    for policy in (programs[name], in_python):
+        for world in ("simulate", "live"):
+            number += 1
+            log = tmp_path / str(number)
+            result = orrery(world, scenario, "--policy", policy, "--record", log, "--json", *sets)
+            assert result.returncode == 0, result.stderr
+            report = json.loads(result.stdout)
+            assert report["decisions"] >= 1
+            traces.add(report["decision_trace_sha256"])
+            replayed = orrery("replay", log, "--policy", policy)
+            assert replayed.returncode == 0, replayed.stderr
+    assert len(traces) == 1

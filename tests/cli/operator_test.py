@@ -66,6 +66,40 @@ def test_a_hook_is_asked_and_its_yes_is_applied(world, tmp_path):
     assert orrery("replay", log).returncode == 0
 
 
+EVACUATE = """
+import orrery
+from orrery import actions, events
+
+
+class Evacuate(orrery.Policy):
+    def needs(self):
+        return orrery.Needs(actions=["Assign"])
+
+    def observe(self, seen, decisions):
+        for event in seen.events:
+            if isinstance(event, events.RanksLost):
+                where = seen.jobs[event.job].without_lost()
+                assign = actions.Assign(event.job, where.gpus, where.layout, state="peer")
+                decisions.add(assign, why="the rest goes on")
+"""
+
+
+@pytest.mark.parametrize("world", ["simulate", "live"])
+@pytest.mark.parametrize("answer, passed_on", [("true", 1), ("sleep 1; exit 3;", 0)])
+def test_a_hook_answers_the_policy_of_a_file(world, answer, passed_on, tmp_path):
+    file, log = tmp_path / "evacuate.py", tmp_path / "log"
+    file.write_text(EVACUATE)
+    result = orrery(
+        world, EXAMPLES / "kill-one-rank.yaml", "--json", "--set", "run.steps=40",
+        "--policy", file, "--mode", "approve", "--hook", answer, "--record", log,
+    )  # fmt: skip
+    # Refused: the job goes on with a missing rank, which only a live run tells by its exit code.
+    assert result.returncode == (6 if world == "live" and not passed_on else 0), result.stderr
+    hand_over = json.loads(result.stdout)["hand_over"]
+    assert (hand_over["passed_on"], hand_over["refused"]) == (passed_on, 1 - passed_on)
+    assert orrery("replay", log, "--policy", file).returncode == 0
+
+
 @pytest.mark.parametrize("world", ["simulate", "live"])
 def test_a_shrink_that_is_approved_late_is_a_shrink(world):
     result = orrery(

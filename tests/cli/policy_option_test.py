@@ -195,6 +195,43 @@ def test_policies_are_compared_side_by_side(policy):
     assert shift["step_time_s"] < static["step_time_s"]
 
 
+ANYWHERE = [
+    (SHIFT, ["simulate", STRAGGLER, "--policy", "FILE"]),
+    (SHIFT, ["live", STRAGGLER, "--policy", "FILE", "--mode", "shadow"]),
+    (SHIFT, ["simulate", STRAGGLER, "--policy", "FILE", "--mode", "approve", "--hook", "true"]),
+    (SHIFT, ["compare-policies", STRAGGLER, "--policies", "FILE"]),
+    (FIFO, ["jobs", "TRACE", "--policy", "FILE"]),
+    (FIFO, ["explain", "TRACE", "--job", "b", "--policy", "FILE"]),
+    (FIFO, ["live", "--jobs", "TRACE", "--policy", "FILE", "--for", 200]),
+]
+
+
+@pytest.mark.parametrize("text, command", ANYWHERE)
+@pytest.mark.parametrize("suffix", ["", ":CLASS"])
+def test_a_file_is_taken_wherever_a_policy_has_a_name(policy, text, command, suffix, tmp_path):
+    trace = tmp_path / "jobs.csv"
+    trace.write_text("job_id,submit_s,num_gpus,duration_s\na,0,2,60\nb,1,2,60\n")
+    file = f"{policy(text)}{suffix.replace('CLASS', 'First' if text is FIFO else 'Shift')}"
+    words = [{"FILE": file, "TRACE": trace}.get(word, word) for word in command]
+    if trace in words:
+        words += ["--nodes", 1, "--gpus-per-node", 3]
+    else:
+        words += ["--set", "run.steps=8", "--set", "job.pace.micro_batch=10 ms"]
+    result = orrery(*words)
+    assert result.returncode == 0, result.stdout + result.stderr
+    nowhere = [str(word).replace(str(file), "nowhere.py") for word in words]
+    refused = orrery(*nowhere)
+    assert refused.returncode == 3 and "nowhere.py:1:1: error: cannot be read" in refused.stderr
+
+
+def test_a_wait_is_explained_under_the_policy_of_a_file(policy, tmp_path):
+    trace = tmp_path / "jobs.csv"
+    trace.write_text("job_id,submit_s,num_gpus,duration_s\na,0,2,60\nb,1,2,60\n")
+    given = ["explain", trace, "--nodes", 1, "--gpus-per-node", 3, "--job", "b", "--policy"]
+    own, fifo = orrery(*given, policy(FIFO)), orrery(*given, "fifo")
+    assert "it waited 59 s" in own.stdout and "it waited 59 s" in fifo.stdout
+
+
 def test_an_interrupt_ends_a_policy_that_does_not_answer(policy):
     file = policy(SHIFT.replace('print("a line of the policy")', "import time; time.sleep(1000)"))
     process = subprocess.Popen([PROGRAM, "simulate", STRAGGLER, "--policy", file],

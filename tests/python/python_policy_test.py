@@ -386,6 +386,12 @@ def test_a_call_may_take_no_longer_than_its_limit(tmp_path):
     assert report.steps_completed == 4
     assert report.host["policy_time_max_s"] >= 0.3
     assert orrery.replay(log, policy=Dozes()).identical
+    with pytest.warns(RuntimeWarning, match="expected an answer of the policy"):
+        live = orrery.live(
+            STRAGGLER, policy=Dozes(), policy_timeout=0.3, on_policy_error="static",
+            overrides={**short, "job.pace.micro_batch": "20 ms"},
+        )  # fmt: skip
+    assert live.steps_completed == 4 and "within 0.3 s" in live.hand_over["policy_failure"]
     for wrong in (0, -1.0):
         with pytest.raises(ValueError, match="a positive number of seconds"):
             orrery.live(STRAGGLER, policy_timeout=wrong)

@@ -164,8 +164,44 @@ def test_a_hook_says_yes_or_no_to_what_built_in_policies_decide(tmp_path):
     assert sum(action.what.per_replica) == 40 and why and now > 0
     assert approved.hand_over["passed_on"] == 1
     assert approved.hand_over["refused"] == len(asked) - 1
-    with pytest.raises(orrery.UsageError, match="outside the run cannot be approved"):
-        orrery.live(STRAGGLER, policy=orrery.Policy(), mode="approve", hook=hook)
+
+
+class Relieves(orrery.Policy):
+    """Asks for the same shares after each of the first steps, and remembers the answers."""
+
+    def __init__(self):
+        self.answers = []
+
+    def needs(self):
+        return orrery.Needs(settings=["Shares"])
+
+    def observe(self, seen, decisions):
+        for event in seen.events:
+            if isinstance(event, orrery.events.Decided):
+                self.answers.append((event.status, event.reason))
+            elif isinstance(event, orrery.events.StepsDone) and event.last < 3:
+                shares = orrery.settings.Shares([11, 11, 7, 11])
+                decisions.configure(0, shares, why=f"after step {event.last}")
+
+
+def test_a_hook_answers_a_policy_in_python(tmp_path):
+    asked = []
+
+    def hook(action, why, now):
+        asked.append(why)
+        return True if len(asked) == 2 else "not on a Sunday"
+
+    log, policy = tmp_path / "log", Relieves()
+    short = {"run.steps": 12, "job.pace.micro_batch": "10 ms"}
+    report = orrery.live(
+        STRAGGLER, policy=policy, mode="approve", hook=hook, record=log, overrides=short
+    )
+    assert asked == ["after step 0", "after step 1", "after step 2"]
+    assert (report.hand_over["passed_on"], report.hand_over["refused"]) == (1, 2)
+    refusals = [reason for status, reason in policy.answers if status == "rejected"]
+    assert len(policy.answers) == 3 and len(refusals) == 2
+    assert all("not on a Sunday" in reason for reason in refusals)
+    assert orrery.replay(log, policy=Relieves()).identical
 
 
 def test_shadow_notes_and_changes_nothing():

@@ -2,6 +2,7 @@
 
 import pytest
 from conftest import STRAGGLER
+from outside_policies import HotSpares
 
 import orrery
 from orrery import actions, events
@@ -57,26 +58,6 @@ class Morphing(orrery.Policy):
                 if len(job.gpus) < len(home):
                     whole = actions.Assign(job, home, job.spec.layout, state="peer")
                     decisions.add(whole, why="all GPUs are back")
-
-
-class HotSpares(orrery.Policy):
-    """Oobleck: a free GPU replaces each lost one, and the survivors train on meanwhile."""
-
-    def needs(self):
-        return orrery.Needs(actions=[actions.Assign])
-
-    def observe(self, seen, decisions):
-        for event in seen.events:
-            if not isinstance(event, events.RanksLost):
-                continue
-            job = seen.jobs[event.job]
-            kept = [gpu for rank, gpu in enumerate(job.gpus) if rank not in job.lost]
-            spares = [int(gpu) for gpu in seen.state.free_gpus][: len(job.lost)]
-            gpus = sorted(kept + spares)
-            decisions.add(
-                actions.Assign(job, gpus, job.layout, state="peer"),
-                why=f"GPUs {spares} replace {len(job.lost)} ranks",
-            )
 
 
 class Recorded(orrery.Policy):

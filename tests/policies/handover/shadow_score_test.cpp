@@ -19,6 +19,11 @@ class Stage {
     world_.apply(done, 0);
     show(score, {done}, {});
   }
+  void end_job(ShadowScore& score) {
+    const JobDone done{{0}};
+    world_.apply(done, 0);
+    show(score, {done}, {});
+  }
   void propose(ShadowScore& score, std::uint64_t id, std::vector<std::uint32_t> shares,
                Step from = 0) {
     propose(score, id, Configure{{0}, Shares{std::move(shares)}}, from);
@@ -98,6 +103,30 @@ TEST(ShadowScore, WhatHasNoScoreIsCounted) {
   stage.step(score, {0, 1, 1, 1}, 10);
   EXPECT_EQ(summary_of(score).scored(), 0u);
   EXPECT_EQ(summary_of(score).not_scored(), 3u);
+}
+
+TEST(ShadowScore, AJobThatHasEndedTakesNoMemory) {
+  Stage stage;
+  ShadowScore score;
+  stage.step(score, {1, 1, 3, 1}, 30);
+  stage.propose(score, 0, {12, 12, 4, 12}, 1);
+  stage.propose(score, 1, {10, 10, 10, 10}, 100);
+  stage.step(score, {1, 1, 3, 1}, 30);
+  const auto saved = [&score] {
+    std::string bytes;
+    ByteWriter write(bytes);
+    score.save(write);
+    return bytes;
+  };
+  const std::string before = saved();
+  const std::string summary = summary_of(score).SerializeAsString();
+  stage.end_job(score);
+  stage.propose(score, 2, {12, 12, 4, 12});  // The job is over: this one only counts.
+  EXPECT_LT(saved().size() + 60, before.size());
+  const ShadowSummary after = summary_of(score);
+  EXPECT_EQ(after.scored(), 1u);
+  EXPECT_EQ(after.not_scored(), 2u);
+  EXPECT_NE(after.SerializeAsString(), summary);
 }
 
 TEST(ShadowScore, AnUnknownSpeedGivesNoScore) {

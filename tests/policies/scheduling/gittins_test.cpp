@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <deque>
+#include <string>
 #include <vector>
 
 #include "core/random.hpp"
+#include "policies/seam/byte_archive.hpp"
+#include "tests/policies/scheduling/queue_harness.hpp"
 
 namespace orrery {
 namespace {
@@ -64,6 +67,53 @@ TEST(GittinsIndex, IsTheDefinitionToTheLastBit) {
       }
     }
   }
+}
+
+TEST(GittinsIndex, ContinuesFromASavedHistory) {
+  Rng rng(3);
+  GittinsIndex index(20);
+  const auto add = [&rng](GittinsIndex& one, GittinsIndex& other) {
+    const auto took = static_cast<double>(rng.below(1000));
+    one.add_service(took);
+    other.add_service(took);
+  };
+  GittinsIndex unused(20);
+  for (int job = 0; job < 33; ++job) add(index, unused);
+  std::string bytes;
+  ByteWriter write(bytes);
+  index.save(write);
+  GittinsIndex restored(20);
+  restored.add_service(1e9);
+  ByteReader read(bytes);
+  restored.load(read);
+  for (int job = 0; job < 33; ++job) {  // the oldest are forgotten in the same order
+    for (const double had : {0.0, 10.0, 500.0, 999.0}) ASSERT_EQ(index.of(had), restored.of(had));
+    add(index, restored);
+  }
+}
+
+TEST(Gittins, KeepsItsHistoryOverARestart) {
+  const auto begin = [](QueueHarness& queue) {
+    for (int job = 0; job < 3; ++job) queue.submit_job(1, 0);
+    queue.ask_policy();
+    queue.end(0);
+    queue.ask_policy();
+  };
+  QueueHarness whole("gittins", 1, 4), restarted("gittins", 1, 4);
+  begin(whole);
+  begin(restarted);
+  const Archive saved = restarted.saved();
+  restarted.restart_policy(&saved);
+  for (QueueHarness* queue : {&whole, &restarted}) {
+    queue->end(1);  // the first call after the restart counts this end too
+    queue->ask_policy();
+  }
+  const Archive after = restarted.saved();
+  EXPECT_EQ(whole.saved(), after);
+  std::uint64_t generator = 0, bytes = 0, ends = 0;  // The first two are the stack's.
+  ByteReader read(after);
+  read(generator, bytes, ends);
+  EXPECT_EQ(ends, 2u);
 }
 
 }  // namespace

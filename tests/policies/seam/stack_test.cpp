@@ -238,6 +238,10 @@ TEST(PolicyStack, AParameterThatIsSetCountsFromThenOnWithTheStateOfBefore) {
   others.load(all);  // in the process that goes on, of the scenario's parameters
   EXPECT_EQ(show(others, {Tick{}}), "22");
   EXPECT_EQ(show(policies, {Tick{}}), "22");
+  others.load(all);  // again: the changes are those of the archive, once
+  Archive again;
+  others.save(again);
+  EXPECT_EQ(again, all);
   EXPECT_THROW(show(policies, {ParameterSet{"counting", "cooldown_steps", "none"}}), Error);
 }
 
