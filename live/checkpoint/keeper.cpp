@@ -42,11 +42,20 @@ void CheckpointKeeper::continue_attempts(std::vector<CheckpointId> begun) {
 
 void CheckpointKeeper::begin(Step step, std::uint32_t shards) {
   if (attempt_) fail_attempt("the next checkpoint was due before this one was durable");
+  {
+    const std::scoped_lock lock(mutex_);
+    protected_.reset();
+  }
   attempt_ = Attempt{.manifest = {.id = {options_.training, step, next_attempt_++},
                                   .total = options_.total,
                                   .shards = std::vector<Seal>(shards)},
                      .missing = shards,
                      .deadline = std::chrono::steady_clock::now() + options_.patience};
+}
+
+void CheckpointKeeper::protect_checkpoint(const CheckpointId& id) {
+  const std::scoped_lock lock(mutex_);
+  protected_ = id;
 }
 
 void CheckpointKeeper::shard_durable(std::uint64_t attempt, std::uint32_t index, const Seal& seal) {
@@ -74,7 +83,7 @@ void CheckpointKeeper::fail_attempt(const std::string& why) {
   post_job([this, id = attempt_->manifest.id, why] {
     newest_ended_ = id.attempt;
     clean_up();
-    add_outcome({.step = id.step, .failure = why});
+    add_outcome({.step = id.step, .attempt = id.attempt, .failure = why});
   });
   attempt_.reset();
 }
@@ -122,7 +131,7 @@ void CheckpointKeeper::run() {
 }
 
 void CheckpointKeeper::commit_manifest(const Manifest& manifest) {
-  Outcome outcome{.step = manifest.id.step};
+  Outcome outcome{.step = manifest.id.step, .attempt = manifest.id.attempt};
   for (const Seal& shard : manifest.shards) outcome.size += shard.size;
   try {
     CheckpointArchive(*store_, options_.key).commit_manifest(manifest);
@@ -138,7 +147,7 @@ void CheckpointKeeper::commit_manifest(const Manifest& manifest) {
 void CheckpointKeeper::resolve_attempts(const std::vector<CheckpointId>& begun) {
   CheckpointArchive archive(*store_, options_.key);
   for (const CheckpointId& id : begun) {
-    Outcome outcome{.step = id.step};
+    Outcome outcome{.step = id.step, .attempt = id.attempt};
     try {
       outcome.size = archive.size(id);
       whole_.push_back(id);
@@ -154,7 +163,15 @@ void CheckpointKeeper::resolve_attempts(const std::vector<CheckpointId>& begun) 
 void CheckpointKeeper::clean_up() {
   for (const CheckpointId& id : given_up()) try_remove(id);
   std::erase_if(broken_, [this](const CheckpointId& id) { return try_remove(id); });
-  while (whole_.size() > options_.keep && try_remove(whole_.front())) whole_.pop_front();
+  while (whole_.size() > options_.keep && !is_protected(whole_.front()) &&
+         try_remove(whole_.front())) {
+    whole_.pop_front();
+  }
+}
+
+bool CheckpointKeeper::is_protected(const CheckpointId& id) {
+  const std::scoped_lock lock(mutex_);
+  return protected_ == id;
 }
 
 /// An attempt of this keeper that has ended without being whole.

@@ -69,9 +69,14 @@ class CheckpointKeeper {
   /// No effect without a current attempt or without a shard `index`.
   void writer_gone(std::uint32_t index);
 
+  /// Protects the complete checkpoint `id` from deletion until the next begin(), also if newer
+  /// checkpoints are complete: ranks are about to load it. Replaces the earlier one.
+  void protect_checkpoint(const CheckpointId& id);
+
   /// Result of one attempt.
   struct Outcome {
     Step step = 0;
+    std::uint64_t attempt = 0;
     std::string failure = {};  ///< empty: the checkpoint is durable
     std::uint64_t size = 0;    ///< bytes of all shards; 0 if not all were durable
   };
@@ -103,6 +108,7 @@ class CheckpointKeeper {
   bool has_given_up(const CheckpointId& id) const;
   std::vector<CheckpointId> given_up();
   bool try_remove(const CheckpointId& id);
+  bool is_protected(const CheckpointId& id);
   void add_outcome(Outcome outcome);
 
   const std::unique_ptr<Store> store_;
@@ -121,6 +127,7 @@ class CheckpointKeeper {
   std::condition_variable changed_;
   std::deque<std::function<void()>> jobs_;
   std::vector<Outcome> outcomes_;
+  std::optional<CheckpointId> protected_;  ///< argument of protect_checkpoint(); none after begin()
   bool over_ = false;
   std::jthread thread_;
 };

@@ -1,4 +1,4 @@
-// Release of the GPUs of a live run's job.
+// Release of the GPUs of a live run's job, and restart of a job on its GPUs.
 #pragma once
 
 #include "live/run/account/run_account.hpp"
@@ -13,7 +13,7 @@
 
 namespace orrery::live {
 
-/// References to the parts of a run that a release changes.
+/// References to the parts of a run that a release or a restart changes.
 struct JobRelease {
   RunAccount& account;
   RunCheckpoints& checkpoints;
@@ -36,5 +36,12 @@ struct JobRelease {
 /// that wait. Blocks until the checkpoint folder is quiet, at most ten seconds. Writes the rollback
 /// to the journal before JobStopped is emitted. No effect on the processes of warm spares.
 void release_job(const JobRelease& run);
+
+/// Ends all ranks of a job whose pending assignment restarts it, as release_job(), but the job
+/// keeps its GPUs and its assignment: emits JobHeld if the job was running, and expires the
+/// settings that wait. The caller then starts the processes of the assignment, which load the
+/// state. `state`: `none` rolls the run back to the state with which it began, also if a checkpoint
+/// exists.
+void restart_job(const JobRelease& run, StateFrom state);
 
 }  // namespace orrery::live

@@ -235,8 +235,7 @@ void StepDriver::omit_rank(const GivenUp& given_up) {
                   given_up.rank, given_up.cause));
   if (over_) return;
   recovery_.abandon_seat(given_up.rank, step_.number());
-  const JobInfo& job = run_.placement.job();
-  if (!job.is_placed() && job.next) {
+  if (run_.placement.counted() == 0 && run_.placement.job().next) {
     const auto left = static_cast<std::uint32_t>(run_.placement.pending_placement().gpus.size());
     crew_.await_ranks(left);
   }
@@ -372,17 +371,18 @@ std::string StepDriver::refusal(const Decision& decision) const {
     return fmt::format("expected GPUs below {}, which can have a process in this run, found GPU {}",
                        slots, gpu.value);
   }
-  const bool placed = run_.placement.is_submitted() && run_.placement.job().is_placed();
-  return fabric_refusal(scenario_, decision, placed);
+  const Placement& placement = run_.placement;
+  return fabric_refusal(scenario_, decision, placement.is_submitted() && placement.counted() > 0);
 }
 
 void StepDriver::carry_out(const Decision& decision) {
   if (const auto* what = std::get_if<Assign>(&decision.what)) {
     ranks_.set_wanted(what->gpus.size());
     if (what->is_release()) return release_job(release_);
+    if (run_.placement.job().is_restarting) restart_job(release_, what->state);
     recovery_.accept_assignment(*what);
-    // The ranks of a job that waited begin together.
-    if (!run_.placement.job().is_placed()) {
+    // Ranks that load their state begin together.
+    if (run_.placement.counted() == 0) {
       crew_.await_ranks(static_cast<std::uint32_t>(what->gpus.size()));
     }
     return;

@@ -73,7 +73,7 @@ struct RanksLost {
   std::vector<RankId> ranks;  ///< all ranks that were lost at this instant
   Epoch epoch;                ///< membership epoch of the remaining ranks
 };
-/// Stop of a job after a loss, until the job is assigned again.
+/// Stop of a job, after a loss or for a restart, until an assignment is complete.
 struct JobHeld {
   JobId job;
 };

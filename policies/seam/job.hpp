@@ -45,7 +45,8 @@ struct ParallelLayout {
 };
 
 /// Source of the training state with which an assigned job continues. `peer`: the remaining ranks.
-/// `checkpoint`: the newest durable checkpoint. `none`: the job begins, or has no state.
+/// `checkpoint`: the newest durable checkpoint. `none`: the job begins, or has no state. A job that
+/// has GPUs restarts with `checkpoint` and `none`: all of its ranks are given up at once.
 enum class StateFrom : std::uint8_t { none, peer, checkpoint };
 /// Storage of a checkpoint, from the fastest to the most durable.
 enum class Tier : std::uint8_t { memory, peer, local_disk, storage };
@@ -151,7 +152,7 @@ struct JobSpec {
 };
 
 /// Phase of a job. `waiting`: has no GPUs. `starting`: has been assigned GPUs and does not run yet.
-/// `held`: has stopped after a loss and needs an assignment.
+/// `held`: has stopped, after a loss or for a restart, and needs an assignment.
 enum class JobPhase : std::uint8_t { waiting, starting, running, held, done };
 
 /// Placement of a job: the GPUs of ranks 0, 1, ... and the division of the ranks.
@@ -175,6 +176,9 @@ struct JobInfo {
   GpuRuns gpus;             ///< GPUs of ranks 0, 1, ...
   ParallelLayout layout;            ///< division of those ranks
   std::optional<Standing> next;  ///< pending assignment; without GPUs: the job is leaving
+  /// true while `next` restarts a job that has GPUs: all of its ranks are given up, and the state
+  /// comes from a checkpoint
+  bool is_restarting = false;
   Settings now;                  ///< settings of the step in progress
   std::vector<RankId> lost, suspected;  ///< ascending
 

@@ -5,7 +5,13 @@
 
 namespace orrery {
 
+bool is_restart(const JobInfo& job, const Assign& assign) {
+  const bool loads = assign.state != StateFrom::peer && !assign.is_release();
+  return loads && job.is_placed() && job.spec.is_training();
+}
+
 std::optional<RankId> rank_on(const JobInfo& job, GpuId gpu) {
+  if (job.is_restarting) return {};
   std::uint32_t rank = 0;
   for (const GpuRuns::Run& run : job.gpus.runs()) {
     if (gpu.value - run.first < run.count) {
@@ -15,6 +21,10 @@ std::optional<RankId> rank_on(const JobInfo& job, GpuId gpu) {
     rank += run.count;
   }
   return {};
+}
+
+std::size_t count_working_ranks(const JobInfo& job) {
+  return job.is_restarting ? 0 : job.gpus.size() - job.lost.size();
 }
 
 ProcessRole role_of(const JobInfo& job, GpuId gpu) {
@@ -50,6 +60,7 @@ AfterLoss after_loss(const JobInfo& job, bool can_run) {
 
 AssignmentOrders orders_of(const JobInfo& job, const Assign& assign) {
   AssignmentOrders orders;
+  if (job.is_restarting) return {.start = assign.gpus.to_vector(), .abandons_step = true};
   if (job.lost.empty() && assign.gpus == job.gpus) return orders;
   for (const GpuId gpu : assign.gpus) {
     if (!rank_on(job, gpu)) orders.start.push_back(gpu);

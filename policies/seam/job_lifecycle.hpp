@@ -18,9 +18,16 @@ namespace orrery {
 /// assignment is active.
 enum class ProcessRole : std::uint8_t { none, working, starting, leaving };
 
-/// Returns the rank that works on the GPU; nothing if the job does not use the GPU, or if the rank
-/// is lost.
+/// Returns true if the assignment restarts the job: the job has GPUs, trains, and does not take its
+/// state from a peer. All ranks end at once, also those on GPUs that the assignment names; the job
+/// is on hold until new ranks have loaded the state.
+bool is_restart(const JobInfo& job, const Assign& assign);
+/// Returns the rank that works on the GPU; nothing if the job does not use the GPU, if the rank is
+/// lost, or if the job is restarting.
 std::optional<RankId> rank_on(const JobInfo& job, GpuId gpu);
+/// Returns the number of ranks that work: those of the job's GPUs without the lost ones; 0 for a
+/// job without GPUs and for a job that is restarting.
+std::size_t count_working_ranks(const JobInfo& job);
 /// Returns the role of the GPU's process. For example, on GPUs 0 to 3 with rank 3 lost and an
 /// assignment to 0, 1 and 4 pending: 0 and 1 work, 2 leaves, 4 starts, 3 has no role.
 ProcessRole role_of(const JobInfo& job, GpuId gpu);
@@ -48,7 +55,7 @@ struct AssignmentOrders {
 };
 /// Returns the orders of an assignment with GPUs. Call before World applies the JobStarted of the
 /// assignment: `job` still has its earlier placement. No orders if the job has lost no rank and the
-/// GPUs are its present ones.
+/// GPUs are its present ones. A restart starts processes for all of its GPUs and abandons the step.
 AssignmentOrders orders_of(const JobInfo& job, const Assign& assign);
 
 /// Returns true if the job has completed its last step: a pending assignment is not activated any

@@ -96,6 +96,7 @@ void World::release_job(JobInfo& job, Nanos now) {
   owners().vacate_gpus(job, {});
   job.gpus.clear();
   job.next.reset();
+  job.is_restarting = false;
   job.lost.clear();
   job.suspected.clear();
   job.now = {};
@@ -139,6 +140,7 @@ void World::start(JobInfo& job, const JobStarted& event, Nanos now) {
   job.gpus = event.where.gpus;
   job.layout = event.where.layout;
   job.next.reset();
+  job.is_restarting = false;
   job.lost.clear();
   job.suspected.clear();
   job.epoch = event.epoch;

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "policies/seam/gpu_sets.hpp"
+#include "policies/seam/job_lifecycle.hpp"
 #include "policies/seam/world.hpp"
 #include "policies/seam/world_words.hpp"
 
@@ -147,7 +148,10 @@ struct World::Against {
     if (std::string why = world.standing_objection(*job, assign, supposed); !why.empty()) {
       return why;
     }
-    if (job->phase == JobPhase::running && job->lost.empty() && job->gpus == assign.gpus) {
+    const bool stays = job->lost.empty() && job->gpus == assign.gpus;
+    // All ranks may load a checkpoint where they are; without a state they would lose the training.
+    const bool loads = job->spec.is_training() && assign.state == StateFrom::checkpoint;
+    if (job->phase == JobPhase::running && stays && !loads) {
       return fmt::format("job {} is placed there already", assign.job.value);
     }
     return job->spec.is_training() ? of_state(*job, assign) : "";
@@ -158,7 +162,8 @@ struct World::Against {
     }
     if (assign.state != StateFrom::peer) return {};
     const std::vector<bool> lost = lost_replicas(job);
-    const bool left = job.is_placed() && std::find(lost.begin(), lost.end(), false) != lost.end();
+    const bool works = job.is_placed() && !job.is_restarting;
+    const bool left = works && std::find(lost.begin(), lost.end(), false) != lost.end();
     return left
                ? ""
                : fmt::format("job {} has no replica left to take its state from", assign.job.value);
@@ -275,6 +280,7 @@ struct World::Effect {
   void operator()(const Assign& assign) const {
     JobInfo& job = world.jobs_.at(assign.job);
     if (job.next) world.owners().vacate_gpus(job, job.gpus);  // replaces a pending assignment
+    job.is_restarting = is_restart(job, assign);
     job.next = Standing{assign.gpus, assign.layout};
     Coming& coming = world.coming_[assign.job];
     coming.call = call;

@@ -200,6 +200,7 @@ void StepSequence::abandon_step() {
   parts_.books.discard_work(done);
   parts_.books.time().lose_step(open_->start(), now_, graph.ranks());
   open_.reset();
+  stalled_ = 0;
 }
 
 /// `count` steps in `duration` are committed at `now_`.

@@ -48,7 +48,9 @@ void TrainingStanding::renew_spares(Nanos ready) {
 void TrainingStanding::continue_from_world() {
   renew_spares(now());
   if (job().next) {
-    transition_ = Transition{*job().next, StateFrom::peer, now() + survival().replacement()};
+    const auto saved = job().saved_at > 0 ? StateFrom::checkpoint : StateFrom::none;
+    transition_ = Transition{*job().next, job().is_restarting ? saved : StateFrom::peer,
+                             now() + survival().replacement()};
   }
   refit_job();
 }
@@ -235,6 +237,12 @@ Nanos TrainingStanding::ready_for(const Assign& assign) const {
 void TrainingStanding::assign_gpus(const Assign& assign) {
   const Nanos ready = ready_for(assign);
   if (orders_of(job(), assign).abandons_step) parts_.steps.abandon_step();
+  if (job().is_restarting && job().phase == JobPhase::running) {
+    parts_.steps.tell_committed();
+    fail_saving();
+    parts_.next.leave_contention();
+    parts_.here.emit_event(JobHeld{parts_.here.id()});
+  }
   // It comes true behind all that was decided with it.
   transition_ = Transition{{assign.gpus, assign.layout}, assign.state, ready};
   if (!parts_.books.has_started() || !parts_.steps.is_idle()) return;

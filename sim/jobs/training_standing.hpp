@@ -95,9 +95,10 @@ class TrainingStanding {
   /// Accepts an assignment, which change_between_steps() activates; replaces a pending one. The
   /// assignment is ready after the scenario's restart time (state from a checkpoint, or none for a
   /// placed job), after the replacement time (other GPUs; less the detection time once any loss is
-  /// recorded), or else at once. Drops the current step if working ranks are given up. Between two
-  /// steps, books the wait as recovery. Call after the submission, with an accepted decision that
-  /// is no release.
+  /// recorded), or else at once. Drops the current step if working ranks are given up. A restart of
+  /// a running job also reports the committed steps, drops the checkpoint in flight, and emits
+  /// JobHeld. Between two steps, books the wait as recovery. Call after the submission, with an
+  /// accepted decision that is no release.
   void assign_gpus(const Assign& assign);
   /// Takes the job off its GPUs, to wait for another assignment. Drops the current step, the
   /// checkpoint in flight, a pending assignment and undetected losses, and rolls back to the newest

@@ -198,6 +198,28 @@ Decides leaves_and_restores(Step after, GpuRuns then) {
   };
 }
 
+/// Restarts the job on `on` from its newest checkpoint after step `after`.
+Decides restarts(Step after, GpuRuns on) {
+  return [after, on, done_once = false](const Observation& seen, DecisionList& decisions) mutable {
+    const auto* done = shown<StepsDone>(seen);
+    if (done == nullptr || done->last != after || std::exchange(done_once, true)) return;
+    const auto data = static_cast<std::uint32_t>(on.size());
+    decisions.add(Assign{{0}, on, {.data = data}, StateFrom::checkpoint}, "again");
+    decisions.add(Assign{{0}, on, {.data = data}, StateFrom::peer}, "no rank is left");
+    decisions.add(Configure{{0}, OnLoss{LossResponse::hold}}, "for the new ranks");
+  };
+}
+
+/// Decides another division of the replica's ranks after step 3.
+void divides_replicas(const Observation& seen, DecisionList& decisions) {
+  const auto* done = shown<StepsDone>(seen);
+  if (done == nullptr || done->last != 3) return;
+  const GpuRuns all = GpuRuns::range({0}, 4);
+  decisions.add(Assign{{0}, all, {.tensor = 2, .data = 2}, StateFrom::peer}, "tensor parallel");
+  decisions.add(Assign{{0}, all, {.pipeline = 4}, StateFrom::checkpoint}, "a pipeline");
+  decisions.add(Configure{{0}, OnLoss{LossResponse::hold}}, "as usual");
+}
+
 std::vector<Scenario> slot_scenarios() {
   using enum Promise;
   return {
@@ -218,6 +240,13 @@ std::vector<Scenario> slot_scenarios() {
       {"leave, and lose a rank after the restore", equal, 39, "",
        "{at_step: 18, gpu: 5, down: true}", kSaved, {},
        leaves_and_restores(9, GpuRuns::range({4}, 4))},
+      {"restart in place", equal, 23, "", "", kSaved, {}, restarts(9, GpuRuns::range({0}, 4))},
+      {"restart on more GPUs", equal, 23, "", "", kSaved, {}, restarts(9, GpuRuns::range({1}, 6))},
+      {"restart without a checkpoint", equal, 12, "", "", kSlots, {},
+       restarts(5, GpuRuns::range({0}, 4))},
+      {"kill, and all restart", equal, 23, "{name: recover, parameters: {how: restart}}",
+       "{at_step: 11, rank: 2, kill: true}", kSaved},
+      {"another layout of the replicas", equal, 8, "", "", kSlots, {}, divides_replicas},
       {"more GPUs than the job can have", equal, 8, "", "",
        {"cluster.nodes=8", "elastic=true"}, {},
        placed({{2, GpuRuns::range({0}, 21)}, {3, GpuRuns::range({30}, 3)}})},

@@ -107,6 +107,36 @@ TEST(Controller, KilledAtRandomMomentsLosesNothingAndItsLogReplays) {
   expect_nothing_left();
 }
 
+/// All ranks end and load a checkpoint, and meanwhile the controller is killed.
+TEST(Controller, KilledDuringARestartFromACheckpointItIsReplaced) {
+  const std::string folder = ::testing::TempDir() + fmt::format("orrery_restart.{}", getpid());
+  const std::vector<std::string> settings{
+      "run.steps=40", "faults=[{rank: 1, at_step: 14, kill: true}]",
+      "policies=[{name: recover, parameters: {how: restart}}]",
+      fmt::format("live.checkpoints={{folder: {}, every: 5, keep: 1}}", folder)};
+  const Report calm = run_in_worker(kProgram, request({"run.steps=40"}));
+  Rng rng(seed());
+  std::uint64_t restarts = 0;
+  for (int i = 0; i < 3; ++i) {
+    SCOPED_TRACE(fmt::format("ORRERY_SEED={}, run {}", seed(), i));
+    std::filesystem::remove_all(folder);
+    Killer killer(3, [&rng, first = true]() mutable {
+      return (std::exchange(first, false) ? 1.2 : 0.1) + 0.7 * rng.uniform();
+    });
+    const Report report = run_in_worker(kProgram, request(settings));
+    EXPECT_EQ(report.steps_completed(), 40u);
+    EXPECT_EQ(report.parameters_sha256(), calm.parameters_sha256());
+    EXPECT_EQ(report.micro_batches_lost() + report.micro_batches_repeated(), 0u);
+    EXPECT_EQ(report.unfinished(), "");
+    EXPECT_EQ(report.failures_size(), 1);
+    EXPECT_GE(report.steps_rolled_back(), 4u);
+    restarts += report.controller_restarts();
+  }
+  EXPECT_GE(restarts, 3u);
+  std::filesystem::remove_all(folder);
+  expect_nothing_left();
+}
+
 /// The journal begins again several times a second, and the run after a snapshot is the same run:
 /// its log replays, with the same bytes for the policies.
 TEST(Controller, ItsSuccessorGoesOnFromASnapshotAndWhatFollowed) {

@@ -59,6 +59,9 @@ class Sequence : public RandomDecisions {
       beyond = beyond || end % kEvery != 0;
     }
     const JobInfo* job = seen.jobs.find({0});
+    const bool restarts = job != nullptr && job->is_restarting;
+    if (restarts && !std::exchange(restarting_, restarts)) ++restarts_;
+    restarting_ = restarts;
     const bool was_moving = std::exchange(moving_, job != nullptr && job->next.has_value());
     late_ = late_ || (on_the_grid && (beyond || lost || moving_)) || (lost && was_moving);
     if (news) RandomDecisions::observe(context, seen, decisions);
@@ -66,9 +69,12 @@ class Sequence : public RandomDecisions {
   /// Returns true if the comparison is void: an observation at the grid came too late, a rank was
   /// not there yet, or the next one was lost before the job had its assigned GPUs.
   bool late() const { return late_; }
+  /// Returns the number of restarts from a checkpoint.
+  std::uint64_t restarts() const { return restarts_; }
 
  private:
-  bool late_ = false, moving_ = false;
+  bool late_ = false, moving_ = false, restarting_ = false;
+  std::uint64_t restarts_ = 0;
 };
 
 /// Four ranks, two micro-batches each; some are killed in the step after decisions.
@@ -91,7 +97,7 @@ RunRequest scene(std::uint64_t seed, int pace_ms, const std::string& folder) {
                   fmt::format("job.pace.micro_batch={} ms", pace_ms), "job.max_share=2",
                   fmt::format("live.reproducible={}", rng.below(2) == 0),
                   // A loss just after the begin of a checkpoint spoils it in both worlds.
-                  fmt::format("live.checkpoints={{folder: {}, every: 1000, write: 20 ms}}",
+                  fmt::format("live.checkpoints={{folder: {}, every: 10, write: 20 ms}}",
                               folder),
                   fmt::format("survival.on_loss={}", kResponses[rng.below(3)]),
                   // Nobody is stopped here: silence is the machine's.
@@ -141,7 +147,7 @@ TEST(LiveParity, RandomDecisionsFareTheSameInBothWorlds) {
   const std::uint64_t first = number_of("ORRERY_SEED", 1);
   const std::uint64_t count = number_of("ORRERY_LIVE_SEQUENCES", 5);
   std::map<std::string, std::uint64_t> outcomes;
-  std::uint64_t decisions = 0;
+  std::uint64_t decisions = 0, restarts = 0;
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
     // A machine may be too slow to start a rank within a few steps: again, with longer ones.
     for (int pace_ms = 5 * kBriskPaceMs;; pace_ms *= 2) {
@@ -161,11 +167,15 @@ TEST(LiveParity, RandomDecisionsFareTheSameInBothWorlds) {
         ++outcomes[fate.outcome.substr(0, fate.outcome.find(' '))];
       }
       decisions += live.fates().size();
+      restarts += live.restarts();
       break;
     }
   }
-  fmt::print("{} sequences, {} decisions: {} applied, {} rejected, {} expired, 0 differences\n",
-             count, decisions, outcomes["applied"], outcomes["rejected:"], outcomes["expired:"]);
+  fmt::print(
+      "{} sequences, {} decisions: {} applied ({} restarts), {} rejected, {} expired, 0 "
+      "differences\n",
+      count, decisions, outcomes["applied"], restarts, outcomes["rejected:"],
+      outcomes["expired:"]);
   if (count < 5) return;  // too few to expect anything of
   EXPECT_GE(decisions, 3 * count);
   EXPECT_GE(outcomes["applied"], 1u);

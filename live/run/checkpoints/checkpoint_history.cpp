@@ -1,5 +1,7 @@
 #include "live/run/checkpoints/checkpoint_history.hpp"
 
+#include <algorithm>
+
 namespace orrery::live {
 
 CheckpointHistory::CheckpointHistory(const std::string& training, std::size_t most,
@@ -38,6 +40,16 @@ bool CheckpointHistory::record_end(Step step, bool whole) {
   if (told_.contains(step)) return false;  // The checkpoint may have been deleted since.
   ++(whole ? written_ : failed_);
   return true;
+}
+
+bool CheckpointHistory::has_attempt(std::uint64_t attempt) const {
+  return std::any_of(kept_.begin(), kept_.end(),
+                     [attempt](const KeptCheckpoint& kept) { return kept.attempt() == attempt; });
+}
+
+void CheckpointHistory::forget_after(Step step) {
+  std::erase_if(kept_, [step](const KeptCheckpoint& kept) { return kept.step() > step; });
+  told_.erase(told_.upper_bound(step), told_.end());
 }
 
 std::uint64_t CheckpointHistory::complete_attempt(Step step) const {

@@ -29,6 +29,11 @@ class CheckpointHistory {
   /// and is forgotten. Returns true and counts the outcome; returns false, and counts nothing, if
   /// an earlier controller has already reported the checkpoint to the policies.
   bool record_end(Step step, bool whole);
+  /// Returns true if `attempt` has begun, and has neither failed nor been deleted nor forgotten.
+  bool has_attempt(std::uint64_t attempt) const;
+  /// Forgets the checkpoints of later steps than `step`, to which the run rolls back: an outcome
+  /// that is still to come does not count, and new attempts at these steps are reported.
+  void forget_after(Step step);
   /// Returns the attempts that an earlier controller had begun, oldest first; empty if there are
   /// none. A second call returns none.
   std::vector<CheckpointId> take_earlier() { return std::exchange(earlier_, {}); }

@@ -57,6 +57,7 @@ RunCheckpoints::RunCheckpoints(const RunRequest& request, const Text& text, cons
       total_(parameters_of(request.scenario())),
       key_(read_checkpoint_key(settings_.key())),
       every_(request.scenario().live().has_checkpoints() ? settings_.every() : 0),
+      rolled_back_(past.rolled_back),
       history_(training_, settings_.keep(), past) {
   if (past.resumed) {
     resumed_ = CheckpointId{training_, past.resumed->step(), past.resumed->attempt()};
@@ -115,6 +116,7 @@ void RunCheckpoints::open() {
                                 .keep = settings_.keep(),
                                 .first_attempt = random_attempt(),
                                 .key = key_});
+  if (rolled_back_) forget_after(*rolled_back_);
   if (resumed_) keeper_->adopt_existing(resumed_->step);
   std::vector<CheckpointId> earlier = history_.take_earlier();
   if (!earlier.empty()) keeper_->continue_attempts(std::move(earlier));
@@ -169,14 +171,25 @@ void RunCheckpoints::wait_for_writes(std::chrono::milliseconds patience) {
   }
 }
 
-Resumption RunCheckpoints::resumption_at(std::optional<Step> saved) const {
-  if (!saved) return resumed_ ? resumption() : Resumption();
-  Resumption from;
+Resumption RunCheckpoints::roll_back_to(std::optional<Step> saved) {
+  Resumption from = resumed_ ? resumption() : Resumption();
+  if (!saved) {
+    forget_after(from);
+    return from;
+  }
   from.set_folder(settings_.folder());
   from.set_step(*saved);
   from.set_attempt(history_.complete_attempt(*saved));
   ensure(from.attempt() != 0, "expected the job's newest checkpoint among the complete ones");
+  forget_after(from);
   return from;
+}
+
+void RunCheckpoints::forget_after(const Resumption& from) {
+  history_.forget_after(from.step());
+  if (keeper_ && from.attempt() != 0) {
+    keeper_->protect_checkpoint({training_, from.step(), from.attempt()});
+  }
 }
 
 bool RunCheckpoints::is_idle() { return !keeper_ || keeper_->is_idle(); }
@@ -185,6 +198,7 @@ std::vector<RunCheckpoints::Outcome> RunCheckpoints::drain_outcomes() {
   std::vector<Outcome> done;
   if (!keeper_) return done;
   for (const CheckpointKeeper::Outcome& outcome : keeper_->drain_outcomes()) {
+    if (!history_.has_attempt(outcome.attempt)) continue;  // The run has rolled back behind it.
     const bool whole = outcome.failure.empty();
     if (whole) size_ = outcome.size;
     missing_ =

@@ -80,11 +80,12 @@ class RunCheckpoints {
   /// Blocks until is_idle() is true, apart from outcomes that durable() has not returned yet, at
   /// most for `patience`.
   void wait_for_writes(std::chrono::milliseconds patience);
-  /// Returns the state from which the job continues once its ranks are gone: the complete
-  /// checkpoint of step `saved` of this run or, without `saved`, the state with which the run
-  /// began, whose attempt is 0 if that is step 0. Throws an internal Error if no such checkpoint is
-  /// known.
-  Resumption resumption_at(std::optional<Step> saved) const;
+  /// Rolls back to the state from which the job continues once its ranks are gone, and returns the
+  /// state: the complete checkpoint of step `saved` of this run or, without `saved`, the state with
+  /// which the run began, whose attempt is 0 if that is step 0. The checkpoint is not deleted
+  /// before the next one begins, and later steps can be saved and reported again. Throws an
+  /// internal Error if no such checkpoint is known.
+  Resumption roll_back_to(std::optional<Step> saved);
   /// Outcome of one checkpoint attempt.
   struct Outcome {
     Step step = 0;
@@ -120,6 +121,9 @@ class RunCheckpoints {
  private:
   /// Finds the newest complete checkpoint in `folder`.
   void find(const std::string& folder);
+  /// Forgets the checkpoints of later steps than that of `from`, and protects the checkpoint `from`
+  /// from deletion.
+  void forget_after(const Resumption& from);
   /// Returns the checkpoint from which the run resumes.
   Resumption resumption() const;
 
@@ -133,6 +137,8 @@ class RunCheckpoints {
   std::optional<CheckpointId> resumed_;
   std::unique_ptr<CheckpointKeeper> keeper_;  ///< Keeper; null if the run writes no checkpoints.
   std::optional<Step> planned_;  ///< Step of the checkpoint that follows the current step.
+  /// State to which an earlier controller has rolled back, without a step since.
+  const std::optional<Resumption> rolled_back_;
   CheckpointHistory history_;
   /// Members of the planned step; writers of the newest attempt, by shard.
   std::vector<std::uint32_t> members_, writers_;

@@ -35,6 +35,7 @@ void encode_job(const JobInfo& job, KeptJob& kept) {
   kept.set_standing_since(job.standing_since);
   encode(Standing{job.gpus, job.layout}, *kept.mutable_where());
   if (job.next) encode(*job.next, *kept.mutable_next());
+  kept.set_restarting(job.is_restarting);
   encode_settings(job.now, kept);
   for (const RankId rank : job.lost) kept.add_lost(rank.value);
   for (const RankId rank : job.suspected) kept.add_suspected(rank.value);
@@ -56,6 +57,7 @@ void decode_job(const KeptJob& kept, JobInfo& job) {
   job.gpus = std::move(where.gpus);
   job.layout = where.layout;
   if (kept.has_next()) job.next = decode(kept.next());
+  job.is_restarting = kept.restarting();
   for (const SettingRecord& setting : kept.now()) job.now.set_setting(decode(setting));
   for (const std::uint32_t rank : kept.lost()) job.lost.push_back({rank});
   for (const std::uint32_t rank : kept.suspected()) job.suspected.push_back({rank});

@@ -26,7 +26,7 @@ bool Recovery::is_nobody_left() const {
     const bool left = placement_.is_leaving(seat) && !control_.is_running(seat);
     if (placement_.is_working(seat) && !told && !left) return false;
   }
-  return job().gpus.size() > 0 && !control_.has_state_holder();
+  return job().gpus.size() > 0 && !job().is_restarting && !control_.has_state_holder();
 }
 
 void Recovery::emit_losses() {

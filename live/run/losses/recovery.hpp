@@ -48,7 +48,7 @@ class Recovery {
   bool has_unreported() const { return !untold_.empty(); }
   /// Returns true if the job has GPUs, every working rank has an unreported loss or is leaving and
   /// has ended, and no process holds the training state. False if a new process has received the
-  /// state, or if the job has no GPUs.
+  /// state, if the job has no GPUs, or if the job is restarting.
   bool is_nobody_left() const;
   /// Reports the unreported losses to the policies as one RanksLost event, and expires the settings
   /// that wait for a step. Then requests replacements for the lost ranks whose GPUs the pending
@@ -63,8 +63,8 @@ class Recovery {
   /// processes that neither the job nor the assignment uses. The other ranks continue until
   /// activate_assignment(). Restarts the time limit of a hold.
   void accept_assignment(const Assign& assign);
-  /// Records that the job has been taken off its GPUs: forgets unreported losses, and begins a
-  /// hold, which the next assignment ends once it is active.
+  /// Records that all ranks of the job have been ended, for a release or a restart: forgets
+  /// unreported losses, and begins a hold, which the next assignment ends once it is active.
   void mark_released();
   /// Ends those of `members` (seats) that neither the job nor its pending assignment uses, for
   /// example a process that was started for an earlier assignment, and cancels their requested

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "policies/seam/job_lifecycle.hpp"
-
 namespace orrery::live {
 
 std::optional<RankId> Placement::rank_in(std::uint32_t seat) const {

@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "policies/seam/job_lifecycle.hpp"
 #include "policies/seam/world.hpp"
 
 namespace orrery::live {
@@ -32,7 +33,7 @@ class Placement {
   const JobInfo& job() const { return world_.jobs()[kLiveJob]; }
 
   /// Returns the rank of the process in `seat`; nothing if the job does not use the process now:
-  /// the seat is not in the placement, or its rank is lost.
+  /// the seat is not in the placement, its rank is lost, or the job is restarting.
   std::optional<RankId> rank_in(std::uint32_t seat) const;
   /// Returns true if the job uses the process in `seat` now.
   bool is_working(std::uint32_t seat) const { return rank_in(seat).has_value(); }
@@ -51,8 +52,8 @@ class Placement {
   /// assignment uses, ascending; fewer if there are no more.
   std::vector<std::uint32_t> spare_seats(std::uint32_t count) const;
   /// Returns the number of ranks that the job uses now: those of its placement without the lost
-  /// ones; 0 for a job on hold without GPUs.
-  std::size_t counted() const { return job().gpus.size() - job().lost.size(); }
+  /// ones; 0 for a job on hold without GPUs and for a job that is restarting.
+  std::size_t counted() const { return count_working_ranks(job()); }
   /// Returns the micro-batches per step of the rank in `seat`; 0 if the job does not use the
   /// process.
   std::uint32_t share(std::uint32_t seat) const;

@@ -98,6 +98,27 @@ TEST_F(CheckpointKeeperTest, TheNewestAreKept) {
   EXPECT_EQ(store_->list().size(), 2 * (kRanks + 1));
 }
 
+/// A rollback happens while a slow disk still writes the manifest of a later step.
+TEST_F(CheckpointKeeperTest, AProtectedOneStaysUntilTheNextBegins) {
+  const auto keep = keeper(1);
+  const std::uint64_t first = keep->next_attempt();
+  write_all(*keep, 10);
+  outcomes(*keep, 1);
+  const std::uint64_t late = keep->next_attempt();
+  // begin() ends the protection, so the attempt begins before the rollback.
+  keep->begin(20, kRanks);
+  keep->protect_checkpoint({kTraining, 10, first});
+  for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+    keep->shard_durable(late, rank, write(late, 20, rank));
+  }
+  const auto ended = outcomes(*keep, 1);
+  EXPECT_EQ(ended[0].attempt, late);
+  EXPECT_EQ(whole(), (std::vector<Step>{10, 20}));
+  write_all(*keep, 15);
+  outcomes(*keep, 1);
+  EXPECT_EQ(whole(), (std::vector<Step>{15}));
+}
+
 TEST_F(CheckpointKeeperTest, AFailedOneCountsAndLeavesTheOlderOnes) {
   const auto keep = keeper(1);
   write_all(*keep, 10);

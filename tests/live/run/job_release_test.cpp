@@ -101,6 +101,59 @@ TEST(JobRelease, AShardedJobRestoresOnAnotherNumberOfRanks) {
                   GpuRuns::range({1}, 6));
 }
 
+// ---- restarts -------------------------------------------------------------------------------
+
+/// Restarts the job on `on` from its newest checkpoint after step 16, in both worlds, and checks
+/// the events and the bits.
+void expect_restarted(const std::vector<std::string>& overrides, const GpuRuns& on) {
+  const auto again = [&on] {
+    return Watching(kAssigns, [on, restarted = false](const Observation& seen,
+                                                      DecisionList& decisions) mutable {
+      const auto* done = shown<StepsDone>(seen);
+      if (done == nullptr || done->last != 16 || std::exchange(restarted, true)) return;
+      decisions.add(stand_on(on, StateFrom::checkpoint), "again");
+    });
+  };
+  const Saved saved;
+  std::vector<std::string> all{saved.every(10)};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  const RunRequest asked = eight_slots(40, all);
+  const Report calm = run_in_worker(kProgram, eight_slots(40));
+  Watching live = again(), simulated = again();
+  const Report report = run_in_worker(kProgram, asked, &live);
+  const Report modelled = run_in_worker(kSimulator, asked, &simulated);
+  EXPECT_EQ(report.unfinished(), "");
+  EXPECT_EQ(report.parameters_sha256(), calm.parameters_sha256());
+  EXPECT_EQ(report.failures_size(), 0);
+  EXPECT_EQ(report.ranks_missing(), 0u);
+  for (const Report* each : {&report, &modelled}) {
+    EXPECT_EQ(each->steps_completed(), 40u);
+    EXPECT_EQ(each->steps_rolled_back(), 7u);
+  }
+  for (const Watching* each : {&live, &simulated}) {
+    for (const Decided& outcome : each->all<Decided>()) {
+      EXPECT_EQ(outcome.status, Outcome::applied) << outcome.reason;
+    }
+    EXPECT_EQ(each->all<JobHeld>().size(), 1u);
+    EXPECT_TRUE(each->all<JobStopped>().empty());
+    const auto started = each->all<JobStarted>();
+    ASSERT_EQ(started.size(), 2u);
+    EXPECT_EQ(started[1].from, 10u);
+    EXPECT_EQ(started[1].where.gpus, on);
+  }
+  expect_nothing_left();
+}
+
+TEST(JobRestart, AllRanksLoadTheNewestCheckpointWhereTheyAre) {
+  expect_restarted({}, GpuRuns::range({0}, 4));
+}
+
+TEST(JobRestart, MoreRanksOnOtherGpusLoadIt) { expect_restarted({}, GpuRuns::range({2}, 6)); }
+
+TEST(JobRestart, AShardedJobAndWarmSparesLoadIt) {
+  expect_restarted({"job.layout.shard=optimizer", "survival.warm=2"}, GpuRuns::range({3}, 3));
+}
+
 TEST(JobRelease, AJobThatIsNeverAssignedAgainEndsTheRunWithThatReason) {
   const auto goes = [] {
     return Watching(kAssigns, [](const Observation& seen, DecisionList& decisions) {
@@ -149,7 +202,8 @@ TEST(JobRelease, ADecisionRightAfterIsJudgedAgainstAJobWithoutGpusInBothWorlds) 
   };
   EXPECT_EQ(outcomes(live), outcomes(simulated));
   EXPECT_EQ(outcomes(live),
-            "false a job with GPUs continues with the state of a peer: release its GPUs first\n"
+            "false expected the state of a peer or a checkpoint for a job with ranks, found none: "
+            "release its GPUs first\n"
             "true \n"
             "false job 0 is not running\n"
             "false job 0 has no replica left to take its state from\n"

@@ -51,6 +51,59 @@ TEST(JobLifecycle, EveryGpuHasOneRole) {
   EXPECT_EQ(role_of(job, {4}), ProcessRole::starting);
 }
 
+TEST(JobLifecycle, ARestartEndsAllRanksAndStartsThoseOfItsGpus) {
+  JobInfo job = running_job();
+  Assign again = to({{0}, {1}, {5}});
+  for (const StateFrom state : {StateFrom::none, StateFrom::checkpoint}) {
+    again.state = state;
+    EXPECT_TRUE(is_restart(job, again));
+  }
+  EXPECT_FALSE(is_restart(job, Assign{{0}})) << "a release";
+  again.state = StateFrom::peer;
+  EXPECT_FALSE(is_restart(job, again));
+  EXPECT_EQ(count_working_ranks(job), 4u);
+  job.next = Standing{again.gpus, again.layout};
+  job.is_restarting = true;
+  EXPECT_EQ(count_working_ranks(job), 0u);
+  EXPECT_FALSE(rank_on(job, {0}));
+  EXPECT_EQ(role_of(job, {0}), ProcessRole::starting);
+  EXPECT_EQ(role_of(job, {2}), ProcessRole::none);
+  const AssignmentOrders orders = orders_of(job, again);
+  EXPECT_EQ(orders.start, (std::vector<GpuId>{{0}, {1}, {5}}));
+  EXPECT_TRUE(orders.abandons_step);
+  job.gpus.clear();
+  again.state = StateFrom::checkpoint;
+  EXPECT_FALSE(is_restart(job, again)) << "it waits, and only starts";
+}
+
+TEST(JobLifecycle, AJobRestartsFromACheckpointWhereItIs) {
+  const Cluster cluster = toy::cluster(4, 4);
+  World world(cluster);
+  toy::run_on(world, toy::job());
+  const JobInfo& job = world.jobs()[{0}];
+  const auto objection = [&world](const Assign& assign) {
+    return world.objection(Decision{.what = assign});
+  };
+  const Assign again = toy::assign(0, 0, 4, StateFrom::checkpoint);
+  EXPECT_EQ(objection(again), "job 0 has no checkpoint yet");
+  world.apply(StepsDone{{0}, 5, 6}, 4);
+  world.apply(SaveDone{.job = {0}, .step = 4}, 5);
+  EXPECT_EQ(objection(toy::assign(0, 0, 4, StateFrom::peer)), "job 0 is placed there already");
+  world.announce_decision({.id = 0, .what = again});
+  world.apply(Decided{0, Outcome::applied, ""}, 6);
+  EXPECT_TRUE(job.is_restarting);
+  EXPECT_TRUE(job.is_placed());
+  EXPECT_EQ(objection(again), "job 0 is being assigned already");
+  world.apply(JobHeld{{0}}, 6);
+  EXPECT_EQ(objection(again), "") << "the newest assignment of a job on hold counts";
+  EXPECT_EQ(objection(toy::assign(0, 0, 4, StateFrom::peer)),
+            "job 0 has no replica left to take its state from");
+  world.apply(toy::started(world, 0, toy::standing(0, 4), 4), 7);
+  EXPECT_FALSE(job.is_restarting);
+  EXPECT_EQ(job.step, 4u);
+  EXPECT_EQ(job.saved, 4u);
+}
+
 TEST(JobLifecycle, ALossNamesItsRanksOnceInTheNextEpoch) {
   const RanksLost lost = loss_of(running_job(), {{2}, {1}, {2}});
   EXPECT_EQ(lost.ranks, (std::vector<RankId>{{1}, {2}}));

@@ -89,6 +89,9 @@ class ModelBackend : public Backend, private Carrier {
     const Nanos after = assign->is_release() ? options_.stop_after : options_.start_after;
     if (assign->is_release() && assign->job == JobId{0}) saves_.clear();
     standings_[assign->job] = {now_ + after, assign->state};
+    if (assign->job != JobId{0} || !job().is_restarting) return;
+    step_ends_ = loses_ = kNever;
+    if (job().phase == JobPhase::running) emit_event(JobHeld{{0}});
   }
 
   const JobInfo& job() const { return world_.jobs()[{0}]; }

@@ -256,7 +256,8 @@ class RandomDecisions : public Policy {
   }
   static StateFrom state_for(const JobInfo& job) {
     const std::vector<bool> lost = lost_replicas(job);
-    const bool peer = job.is_placed() && std::find(lost.begin(), lost.end(), false) != lost.end();
+    const bool works = job.is_placed() && !job.is_restarting;
+    const bool peer = works && std::find(lost.begin(), lost.end(), false) != lost.end();
     if (!job.spec.is_training()) return StateFrom::none;
     if (peer) return StateFrom::peer;
     return job.saved_at > 0 ? StateFrom::checkpoint : StateFrom::none;
@@ -278,6 +279,10 @@ class RandomDecisions : public Policy {
 
   Assign some_assignment(const Observation& seen, const JobInfo& job) {
     if (job.is_placed() && one_in(6)) return {job.spec.id};
+    // A restart where the job is.
+    if (job.is_placed() && one_in(8)) {
+      return {job.spec.id, job.gpus, job.layout, StateFrom::checkpoint};
+    }
     if (!job.lost.empty() && one_in(2)) {
       const Standing left = one_in(2) ? without_lost(job) : Standing{job.gpus, job.layout};
       return {job.spec.id, left.gpus, left.layout, state_for(job)};

@@ -383,6 +383,37 @@ TEST(Standing, ACheckpointThatIsThereWithTheLastStepIsToldBeforeTheEnd) {
   EXPECT_EQ(ran.report.steps_completed(), 20u);
 }
 
+TEST(Standing, ARestartGivesUpTheCheckpointThatIsBeingWritten) {
+  const Ran ran = run({"faults=[]", "policies=[]", "survival.restart=2 s",
+                       "live.checkpoints={folder: here, every: 10, write: 500 ms}"},
+                      [](std::vector<std::string>& lines) {
+    return [&lines, held = Nanos{0}](const Observation& seen, DecisionList& decisions) mutable {
+      for (const Event& event : seen.events) {
+        if (const auto* saved = std::get_if<SaveDone>(&event)) {
+          lines.push_back(fmt::format("saved {} {}", saved->step, saved->durable));
+          // The checkpoint of step 20 is not durable yet then.
+          if (held > 0 || saved->step != 10) continue;
+          const JobInfo& job = seen.jobs[{0}];
+          decisions.add(Assign{{0}, job.gpus, job.layout, StateFrom::checkpoint}, "again")
+              .at_step = 21;
+        }
+        if (std::holds_alternative<JobHeld>(event)) {
+          lines.emplace_back("held");
+          held = seen.now;
+        }
+        const auto* started = std::get_if<JobStarted>(&event);
+        if (started == nullptr || held == 0) continue;
+        lines.push_back(fmt::format("from {} after {:.0f} s", started->from,
+                                    to_seconds(seen.now - held)));
+      }
+    };
+  });
+  EXPECT_THAT(ran.lines, ElementsAre("saved 10 true", "saved 20 false", "held",
+                                     "from 10 after 2 s", "saved 20 true"));
+  EXPECT_EQ(ran.report.steps_completed(), 30u);
+  EXPECT_EQ(ran.report.steps_rolled_back(), 11u);
+}
+
 TEST(Standing, NonsenseIsRefusedWithItsReason) {
   const Ran ran = run(kCalm, [](std::vector<std::string>& lines) {
     return [&lines, asked = false](const Observation& seen, DecisionList& decisions) mutable {

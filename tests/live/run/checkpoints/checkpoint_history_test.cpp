@@ -39,6 +39,23 @@ TEST(CheckpointHistory, KnowsTheAttemptOfACompleteCheckpoint) {
   EXPECT_EQ(history.complete_attempt(20), 0u);
 }
 
+TEST(CheckpointHistory, ARollbackForgetsLaterCheckpointsAndTheirOutcomes) {
+  CheckpointHistory history("t", 1, {});
+  history.record_begin(10, 1);
+  history.record_end(10, true);
+  history.record_begin(20, 2);
+  history.forget_after(10);
+  EXPECT_TRUE(history.has_attempt(1));
+  EXPECT_FALSE(history.has_attempt(2)) << "its outcome is still to come";
+  EXPECT_EQ(history.complete_attempt(10), 1u);
+  history.record_begin(20, 3);
+  EXPECT_TRUE(history.record_end(20, true));
+  EXPECT_EQ(history.complete_attempt(20), 3u);
+  history.forget_after(0);
+  history.record_begin(10, 4);
+  EXPECT_TRUE(history.record_end(10, true)) << "saved again";
+}
+
 TEST(CheckpointHistory, AnotherControllerTakesOverWhatWasBegunAndTellsNothingTwice) {
   CheckpointHistory first("t", 5, {});
   first.record_begin(10, 1);
