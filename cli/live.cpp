@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <CLI/Error.hpp>
@@ -17,12 +18,15 @@
 #include "cli/run_options.hpp"
 #include "cli/usage.hpp"
 #include "core/process.hpp"
+#include "live/control/protocol.hpp"
 #include "live/run/files/run_files.hpp"
 
 namespace orrery::cli {
 namespace {
 
 constexpr std::uint32_t kRestartsOfLostState = 3;  // limit within an hour
+constexpr std::uint32_t kJoinsInVain = 3;
+constexpr double kShortJoin_s = 5;
 constexpr int kShortOfRanks = 6;  // exit code of a complete run that lacks ranks at its end
 
 struct LiveOptions : RunOptions {
@@ -34,11 +38,40 @@ struct LiveOptions : RunOptions {
   OperatorOptions operation;
 };
 
-/// Runs one rank of a run whose controller is another process. Returns the rank's exit code.
-int join(const RunRequest& request) {
-  ChildProcess agent(sibling_program("orrery-live"), {"join"});
+/// Runs one process of a rank whose controller is another process. Returns its exit code.
+int run_joined_process(const RunRequest& request, bool again) {
+  std::vector<std::string> words{"join"};
+  if (again) words.emplace_back("again");
+  ChildProcess agent(sibling_program("orrery-live"), words);
   write_message(agent.channel(), request.SerializeAsString());  // wait() reports a lost agent
   return agent.wait().code;
+}
+
+/// Runs one rank of a run whose controller is another process, with a new process whenever the
+/// last one counts as lost, or the run has lost its state or its controller. Gives up after three
+/// processes that lasted less than 5 s. Returns the rank's exit code.
+int join(const RunRequest& request) {
+  const std::uint32_t rank = request.rendezvous().rank();
+  const HostMeter meter;
+  HostUse use;
+  int code = run_joined_process(request, false);
+  for (std::uint32_t in_vain = 0; code == live::kJoinAgain && in_vain < kJoinsInVain;) {
+    fmt::print(stderr,
+               "orrery: rank {} counts as lost, or its run has lost its state or its "
+               "controller: a new process joins the run\n",
+               rank);
+    meter.fill(use);
+    const double begin = use.wall_s();
+    code = run_joined_process(request, true);
+    meter.fill(use);
+    in_vain = use.wall_s() - begin < kShortJoin_s ? in_vain + 1 : 0;
+  }
+  if (code != live::kJoinAgain) return code;
+  fmt::print(stderr,
+             "error: expected the run to take rank {} in again, found {} processes turned "
+             "away; start this command again if the run needs the rank\n",
+             rank, kJoinsInVain);
+  return static_cast<int>(ErrorKind::environment);
 }
 
 /// Sets the rank and the number of ranks from the environment.

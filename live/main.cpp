@@ -1,7 +1,7 @@
 // orrery-live: without arguments the supervisor of one run, which receives its request over the
 // inherited socket; `orrery-live controller DESCRIPTOR`: its controller; `orrery-live agent --rank
-// R`: one rank; `orrery-live join`: a rank that an engine has started; `orrery-live probe`: CUDA
-// parts of this machine; `orrery-live doctor [--json]`: other parts, present or missing;
+// R`: one rank; `orrery-live join [again]`: a rank that an engine has started; `orrery-live probe`:
+// CUDA parts of this machine; `orrery-live doctor [--json]`: other parts, present or missing;
 // `orrery-live calibrate RANKS,... [--quick]`: measures the machine for the client at the other end
 // of the inherited socket.
 #include <csignal>
@@ -72,7 +72,7 @@ int run(const std::vector<std::string>& arguments) {
   if (arguments.size() == 3 && arguments[0] == "agent" && arguments[1] == "--rank") {
     return run_agent(static_cast<std::uint32_t>(std::strtoul(arguments[2].c_str(), nullptr, 10)));
   }
-  if (arguments.size() == 1 && arguments[0] == "join") return run_join();
+  if (!arguments.empty() && arguments[0] == "join") return run_join(arguments.size() > 1);
   if (arguments.size() == 1 && arguments[0] == "probe") return print_probe();
   if (!arguments.empty() && arguments[0] == "doctor") {
     return run_doctor(arguments.size() > 1 && arguments[1] == "--json");

@@ -26,6 +26,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::milliseconds kPatience{60'000};
+constexpr std::chrono::milliseconds kPatienceAgain{20'000};
+constexpr std::chrono::milliseconds kPauseAgain{1'000};  // The old controller may still end.
 constexpr std::chrono::milliseconds kAttempt{1'000};
 constexpr std::chrono::milliseconds kPause{100};
 constexpr const char* kAddressFile = "controller";
@@ -78,7 +80,8 @@ void check_address_file(const std::string& path) {
   }
   throw Error(ErrorKind::environment,
               fmt::format("expected the address that a run has left in {}, got another file: "
-                          "remove it or name another folder", path));
+                          "remove it or name another folder",
+                          path));
 }
 
 std::string read_address(const std::string& folder) {
@@ -176,20 +179,21 @@ AgentStart await_controller(const Rendezvous& rendezvous, bool encrypted,
     std::this_thread::sleep_for(kPause);
   } while (std::chrono::steady_clock::now() < deadline);
   throw Error(ErrorKind::environment,
-              fmt::format("rank {} has not found the controller through {}: {}",
-                          rendezvous.rank(), folder, why));
+              fmt::format("rank {} has not found the controller through {}: {}", rendezvous.rank(),
+                          folder, why));
 }
 
-int run_join() {
+int run_join(bool again) {
   RunRequest request;
   const auto bytes = read_message(kChildDescriptor);
   if (!bytes || !request.ParseFromString(*bytes)) {
     throw Error(ErrorKind::usage, "`orrery-live join` is started by `orrery live --rendezvous`");
   }
   check_request(request);  // same check as rank 0
+  if (again) std::this_thread::sleep_for(kPauseAgain);
   const Rendezvous& rendezvous = request.rendezvous();
-  const AgentStart start =
-      await_controller(rendezvous, request.scenario().live().tls(), kPatience);
+  const AgentStart start = await_controller(rendezvous, request.scenario().live().tls(),
+                                            again ? kPatienceAgain : kPatience);
   return run_agent(rendezvous.rank(), start);
 }
 

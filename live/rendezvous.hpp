@@ -66,8 +66,10 @@ AgentStart await_controller(const Rendezvous& rendezvous, bool encrypted,
                             std::chrono::milliseconds patience);
 
 /// Runs `orrery-live join`: reads a RunRequest from the inherited socket, waits for the controller,
-/// and is the agent of its rank. Returns the exit code. Throws a usage Error without a request, and
-/// errors of await_controller().
-int run_join();
+/// and is the agent of its rank. `again`: an earlier process of the rank lost the run, so that the
+/// wait begins after a pause of 1 s and lasts 20 s, not 60 s. Returns the exit code, kJoinAgain
+/// included (live/control/protocol.hpp). Throws a usage Error without a request, and errors of
+/// await_controller().
+int run_join(bool again);
 
 }  // namespace orrery::live

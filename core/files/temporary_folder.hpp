@@ -1,38 +1,23 @@
 // Temporary folder of a program.
 #pragma once
 
-#include <stdlib.h>
-
 #include <filesystem>
 #include <string>
-#include <system_error>
-
-#include <fmt/format.h>
-
-#include "core/error.hpp"
 
 namespace orrery {
 
 /// Folder for temporary files that belongs to one object: the constructor creates the folder, the
 /// destructor removes it with all files. For example, TemporaryFolder("orrery-vary") creates
-/// /tmp/orrery-vary-x3Gk2q. Not copyable; single-threaded.
+/// /tmp/orrery-vary-x3Gk2q. The folder has a marker and is locked while the object lives, so that a
+/// later object of the same name can remove the folders of killed processes. Not copyable;
+/// single-threaded.
 class TemporaryFolder {
  public:
-  /// Creates the folder, readable by this user alone. Throws an environment Error if it cannot be
-  /// created.
-  explicit TemporaryFolder(const std::string& name) {
-    std::string made = (std::filesystem::temp_directory_path() / (name + "-XXXXXX")).string();
-    if (mkdtemp(made.data()) == nullptr) {
-      throw Error(ErrorKind::environment,
-                  fmt::format("expected a folder for temporary files, cannot make {}; check the "
-                              "folder's permissions and the free space", made));
-    }
-    path_ = made;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
+  /// Creates the folder, readable by this user alone, and removes folders of `name` that have the
+  /// marker, belong to this user and are not locked. Throws an environment Error if the folder
+  /// cannot be created or marked; ignores old folders that cannot be removed.
+  explicit TemporaryFolder(const std::string& name);
+  ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
@@ -41,6 +26,7 @@ class TemporaryFolder {
 
  private:
   std::filesystem::path path_;
+  int lock_ = -1;  ///< Descriptor of the folder, closed on exec: no child process keeps the lock.
 };
 
 }  // namespace orrery

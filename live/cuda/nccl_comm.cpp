@@ -206,7 +206,7 @@ void NcclComm::do_all_reduce(void* values, std::size_t count, ncclDataType_t typ
     check_status(cudaMemcpyAsync(buffer, values, size, cudaMemcpyHostToDevice, stream_), "a copy");
   }
   check_status(nccl_.all_reduce(buffer, buffer, count, type, ncclSum, comm_, stream_), comm_,
-        "an all-reduce");
+               "an all-reduce");
   // Waits before the copy back, because a copy to host memory cannot be interrupted.
   wait(stream_, comm_, "an all-reduce");
   if (!direct) {
@@ -246,8 +246,8 @@ void NcclComm::open_link(int peer, bool upwards) {
   const int other = rank_ < peer ? 1 : 0;
   void* const byte = room(1);
   check_status(sends ? nccl_.send(byte, 1, ncclInt8, other, comm, stream)
-              : nccl_.receive(byte, 1, ncclInt8, other, comm, stream),
-        comm, "opening a link");
+                     : nccl_.receive(byte, 1, ncclInt8, other, comm, stream),
+               comm, "opening a link");
   wait(stream, comm, "opening a link");
 }
 
@@ -260,7 +260,7 @@ void NcclComm::do_send(int peer, const void* bytes, std::size_t size) {
   check_status(cudaMemcpyAsync(buffer, bytes, size, cudaMemcpyDefault, stream_), "a copy");
   check_status(cudaStreamSynchronize(stream_), "a copy");
   check_status(nccl_.send(buffer, size, ncclInt8, rank_ < peer ? 1 : 0, link.out, link.out_stream),
-        link.out, "sending");
+               link.out, "sending");
   check_status(cudaFreeAsync(buffer, link.out_stream), "memory");
   sent_ += size;
 }
@@ -271,7 +271,7 @@ void NcclComm::do_receive(int peer, void* bytes, std::size_t size) {
   const bool direct = on_device(bytes);
   void* const buffer = direct ? bytes : room(size);
   check_status(nccl_.receive(buffer, size, ncclInt8, rank_ < peer ? 1 : 0, link.in, link.in_stream),
-        link.in, "receiving");
+               link.in, "receiving");
   wait(link.in_stream, link.in, "receiving");
   if (direct) return;
   check_status(cudaMemcpyAsync(bytes, buffer, size, cudaMemcpyDeviceToHost, stream_), "a copy");
@@ -288,10 +288,18 @@ void NcclComm::abort(const std::string& reason) {
 bool NcclComm::revoke_operations() {
   if (!nccl_.revoke || !comm_) return false;
   check_status(cudaSetDevice(device_), "the GPU");
-  const bool told = aborted_.exchange(false);  // waiting must be possible once more
+  // Waiting must be possible once more. An abort() meanwhile must not be lost, nor an earlier one
+  // by an error.
+  struct Suspended {
+    ~Suspended() {
+      if (told) aborted = true;
+    }
+    std::atomic<bool>& aborted;
+    const bool told = aborted.exchange(false);
+  };
+  const Suspended suspended{aborted_};
   drop_links();
   check_status(nccl_.revoke(comm_, 0), comm_, "revoking");
-  aborted_ = told;
   return true;
 }
 

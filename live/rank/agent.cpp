@@ -110,8 +110,8 @@ class Agent {
     if (state_.applied_steps() > 0) trainer_.restore_state(load_checkpoint(assignment));
   }
 
-  /// Trains until the controller releases this rank. Returns false if the controller was gone for
-  /// good before the release.
+  /// Trains until the controller releases this rank. Returns false if a new process of this rank
+  /// has to join the run (RankState::has_to_join_again()).
   bool run() {
     AgentMessage ready;
     ready.mutable_ready();
@@ -124,7 +124,7 @@ class Agent {
       hand_in();  // The controller has already waited for shards as long as it needed to.
     } while (!state_.wait_for_release());
     session_.finish_stream();
-    return !state_.is_abandoned();
+    return !state_.has_to_join_again();
   }
 
  private:
@@ -217,13 +217,16 @@ class Agent {
 
 }  // namespace
 
-int run_agent(std::uint32_t rank) { return run_agent(rank, read_start()); }
+int run_agent(std::uint32_t rank) {
+  const int code = run_agent(rank, read_start());
+  return code == kJoinAgain ? static_cast<int>(ErrorKind::environment) : code;
+}
 
 int run_agent(std::uint32_t rank, const AgentStart& start) {
   const Secrets secrets = read_secrets(start.secrets(), start.tls());
   ControlSession session(start.controller_address(), secrets, make_hello(rank, start, secrets));
   const std::optional<ControllerMessage> first = session.join();
-  if (!first || !first->has_assignment()) return static_cast<int>(ErrorKind::environment);
+  if (!first || !first->has_assignment()) return kJoinAgain;
   std::optional<Agent> agent;
   try {
     agent.emplace(session, start, secrets, rank, first->assignment());
@@ -234,7 +237,7 @@ int run_agent(std::uint32_t rank, const AgentStart& start) {
     while (session.read()) {}
     return static_cast<int>(error.kind());
   }
-  return agent->run() ? 0 : static_cast<int>(ErrorKind::environment);
+  return agent->run() ? 0 : kJoinAgain;
 }
 
 }  // namespace orrery::live

@@ -14,7 +14,8 @@ namespace orrery::live {
 /// an AgentStart, an environment Error if the secrets cannot be read.
 int run_agent(std::uint32_t rank);
 /// Runs the agent of `rank` with `start` instead of the inherited socket's message. Returns the
-/// exit code; throws as the other, except for the usage Error.
+/// exit code, kJoinAgain instead of an environment Error's; throws as the other, except for the
+/// usage Error.
 int run_agent(std::uint32_t rank, const AgentStart& start);
 
 }  // namespace orrery::live

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "live/control/membership_wire.hpp"
+#include "live/control/protocol.hpp"
 
 namespace orrery::live {
 namespace {
@@ -201,9 +202,10 @@ bool RankState::wait_for_release() {
   return released_ || stop_ || failed_;
 }
 
-bool RankState::is_abandoned() {
+bool RankState::has_to_join_again() {
   const std::scoped_lock lock(mutex_);
-  return abandoned_;
+  if (abandoned_ || !stop_) return abandoned_;
+  return stop_->reason() == kStateIsLost || stop_->reason() == kCountsAsLost;
 }
 
 }  // namespace orrery::live

@@ -123,8 +123,9 @@ class RankState {
   /// released nor failed: continue with next(). Returns true otherwise, also after 10 s without a
   /// release.
   bool wait_for_release();
-  /// Returns true if no controller remained to release this rank.
-  bool is_abandoned();
+  /// Returns true if a new process of this rank has to join the run: no controller remained to
+  /// release this rank, or the reason of the newest stop is kStateIsLost or kCountsAsLost.
+  bool has_to_join_again();
 
  private:
   /// Applies `how` under the lock and sends the new status.

@@ -249,6 +249,7 @@ void StepDriver::abandon_run(std::string what) {
   recovery_.emit_losses();
   if (!run_.failures.empty()) what += fmt::format(" ({})", run_.failures.cause());
   run_.desk.add_line(run_.clock.now(), end_.end_without_state(what));
+  crew_.record_lost_state();
   end_early();
 }
 

@@ -174,6 +174,34 @@ def test_a_rank_that_stood_still_is_told_that_the_others_went_on(tmp_path):
     assert report["steps_completed"] == 60
 
 
+def test_a_rank_that_stood_still_joins_again_by_itself(tmp_path):
+    arguments = [*KILL_LONG, "--set", "policies[0].parameters.how=replace", "--set", "run.steps=90"]
+    processes = launch_all(tmp_path / "meet", *arguments)
+    still = training(tmp_path)[2]
+    os.kill(still, signal.SIGSTOP)
+    time.sleep(3)  # survival.heartbeat_timeout is one second
+    os.kill(still, signal.SIGCONT)
+    report = end(processes)
+    assert causes(report) == ["rank 2 sent no heartbeat for 1.0 s"]
+    assert report["failures"][0]["replaced_s"] > 0
+    assert report["ranks_missing"] == 0
+
+
+def test_ranks_of_other_machines_join_the_run_that_continues_from_a_checkpoint(tmp_path):
+    saving = ["--set", f"live.checkpoints={{folder: {tmp_path / 'kept'}, every: 5}}"]
+    processes = launch_all(tmp_path / "meet", *KILL_LONG, *saving)
+    agents = training(tmp_path)
+    wait_until(lambda: list((tmp_path / "kept").glob("*manifest")), 60)
+    supervisor = children_of(processes[0].pid)[0]
+    for agent in [*parts_of(supervisor, "agent"), *agents.values()]:
+        os.kill(agent, signal.SIGKILL)
+    for rank in (1, 2, 3):  # a launcher starts them again, while the old run still ends
+        processes[rank].communicate(timeout=20)
+        processes[rank] = launch(rank, tmp_path / "meet", *KILL_LONG, *saving)
+    report = end(processes)
+    assert report["parameters_sha256"] == calm_bits()
+
+
 def test_a_task_that_is_started_again_is_taken_in(tmp_path):
     arguments = [tmp_path / "meet", *KILL_LONG, "--set", "policies[0].parameters.how=replace"]
     processes = launch_all(*arguments)

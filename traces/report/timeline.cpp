@@ -27,7 +27,8 @@ const std::string& path_of(const std::string& path) {
     if (!path.ends_with(ending)) continue;
     throw Error(ErrorKind::usage,
                 fmt::format("the timeline is a Perfetto trace (protobuf), not '{}': name it "
-                            "OUT.pftrace, and open it in https://ui.perfetto.dev", ending));
+                            "OUT.pftrace, and open it in https://ui.perfetto.dev",
+                            ending));
   }
   return path;
 }
@@ -43,6 +44,7 @@ Timeline::Timeline(const std::string& path)
 }
 
 void Timeline::close() {
+  if (!file_.is_open()) return;
   file_.close();
   if (!file_) throw Error(ErrorKind::environment, "cannot write all of the timeline " + path_);
 }

@@ -22,8 +22,8 @@ class Timeline {
   explicit Timeline(const std::string& path);
 
   /// Writes the remaining data and closes the file. Throws an environment Error if any data could
-  /// not be written. Call at most once, last: a second call throws too. Without a call, the
-  /// destructor closes the file, and lost data are not reported.
+  /// not be written. Call last; a second call has no effect. Without a call, the destructor closes
+  /// the file, and lost data are not reported.
   void close();
 
   /// Returns the track `name` of `process`, created at the first use.

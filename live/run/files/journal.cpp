@@ -233,7 +233,10 @@ void Journal::begin_anew(const JournalSnapshot& state) {
   unlink(fresh.c_str());
   const int file =
       open(fresh.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_APPEND | O_NOFOLLOW, 0600);
-  if (file < 0) return;
+  if (file < 0) {
+    snapshot_end_ = whole_;  // The next attempt follows as after a failed write.
+    return;
+  }
   JournalRecord record;
   *record.mutable_snapshot() = state;
   const std::string bytes =
@@ -251,6 +254,7 @@ void Journal::begin_anew(const JournalSnapshot& state) {
 /// The rest of the file is deleted, because it would only fill the disk that other processes need.
 void Journal::abandon_file(const std::string& why) {
   close(std::exchange(file_, -1));
+  abandoned_ = why;
   // The handler runs before the file is deleted: a successor without the file would start the run
   // from its beginning.
   if (decide_) decide_(why);

@@ -72,7 +72,7 @@ class Journal {
   /// Opens the journal of a run, or creates it; cuts off a torn last record. `tail`: bytes after
   /// the snapshot after which the next rewrite is due. Throws an environment Error if the file
   /// cannot be opened, is damaged, or belongs to another run. A new journal whose first record
-  /// cannot be written is abandoned without a call of the handler.
+  /// cannot be written is abandoned; on_failure() then calls its handler at once.
   Journal(const std::string& path, const std::string& scenario_hash,
           std::size_t tail = kDefaultTail);
   ~Journal();
@@ -89,10 +89,12 @@ class Journal {
   std::size_t size() const { return whole_; }
 
   /// Sets the handler of an abandoned journal; replaces an earlier one. The handler is called once,
-  /// within append_record(), before the file is deleted: no further record is written; the run can
-  /// continue, but ends with the death of its controller.
+  /// within append_record(), before the file is deleted, or within this call if the journal is
+  /// abandoned already: no further record is written; the run can continue, but ends with the death
+  /// of its controller.
   void on_failure(std::function<void(const std::string& why)> decide) {
     decide_ = std::move(decide);
+    if (!abandoned_.empty()) decide_(abandoned_);
   }
   /// Appends a record and returns true; does not sync. Returns false if the journal is abandoned or
   /// discarded. Abandons the journal, calls the handler and returns false if the record cannot be
@@ -106,9 +108,8 @@ class Journal {
     return file_ >= 0 && whole_ >= snapshot_end_ + std::max(tail_, snapshot_end_);
   }
   /// Replaces the file by one that begins with the snapshot `state`. Keeps the current file if the
-  /// new file cannot be written; is_due() is then false until the file has grown by as much again,
-  /// but stays true if the new file could not even be created. Call only while is_due() holds.
-  /// past() does not change.
+  /// new file cannot be written; is_due() is then false until the file has grown by as much again.
+  /// Call only while is_due() holds. past() does not change.
   void begin_anew(const JournalSnapshot& state);
   /// Deletes the file: no successor will continue the run. No further record is written,
   /// append_record() returns false, and the handler of an abandoned journal is not called. No
@@ -134,6 +135,7 @@ class Journal {
   const std::string path_, scenario_hash_;
   const std::size_t tail_;
   std::function<void(const std::string&)> decide_;
+  std::string abandoned_;  ///< Reason of an abandoned journal.
   int file_ = -1;
   std::size_t whole_ = 0;         ///< Bytes of complete records.
   std::size_t snapshot_end_ = 0;  ///< Bytes before the tail.

@@ -94,7 +94,7 @@ void AgentGroup::start_server() {
 
 AgentGroup::~AgentGroup() {
   for (std::uint32_t rank = 0; rank < size_; ++rank) {
-    send_stop(rank, "the run is over", false);
+    send_stop(rank, farewell_, false);
     if (!is_connected(rank))
       signal(rank, SIGKILL);  // The agent has not received the order to stop.
   }
@@ -192,7 +192,7 @@ std::vector<Incoming> AgentGroup::receive_messages(Clock::time_point deadline) {
 void AgentGroup::send_assignment(std::uint32_t rank, std::uint32_t life) {
   if (is_elsewhere(rank)) {
     if (!running_[rank] && life <= lives_[rank]) {
-      return send_stop(rank, "this process of the rank counts as lost", false);
+      return send_stop(rank, kCountsAsLost, false);
     }
     lives_[rank] = life;
     running_[rank] = true;

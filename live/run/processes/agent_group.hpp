@@ -17,6 +17,7 @@
 
 #include "live/control.pb.h"
 #include "live/control/control_server.hpp"
+#include "live/control/protocol.hpp"
 #include "live/machine/host_clock.hpp"
 #include "live/run/processes/agent_processes.hpp"
 #include "live/transport/secrets.hpp"
@@ -93,6 +94,8 @@ class AgentGroup {
   /// runs or its stream is open: call again later. For an external agent starts nothing, and
   /// returns true once the engine's next process has connected.
   bool restart_rank(std::uint32_t rank);
+  /// Records that the run has lost its training state: the destructor tells agents so.
+  void record_lost_state() { farewell_ = kStateIsLost; }
   /// Closes all streams; the agents reconnect and say hello again. Messages in transit may be lost.
   void drop_streams();
   /// Records that training has begun: processes started from now on receive their state from a
@@ -132,6 +135,7 @@ class AgentGroup {
   std::vector<bool> started_;  ///< Ranks that have had a process.
   std::vector<bool> running_;
   bool training_ = false;
+  std::string farewell_ = "the run is over";  ///< Reason of the last stop.
   std::vector<std::int64_t> pids_;
   std::mutex mutex_;  // Guards the five members below, which other threads fill.
   std::condition_variable arrived_;

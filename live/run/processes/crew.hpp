@@ -122,6 +122,8 @@ class RankProcesses : public RankControl {
   bool is_spare(std::uint32_t rank) const { return spares_.contains(rank); }
   /// Sets the number of ranks with which the next epoch begins; 0: any number.
   void await_ranks(std::uint32_t ranks) { coordinator_.await_ranks(ranks); }
+  /// Records that the training state is lost, for agents on other machines, which join again.
+  void record_lost_state() { agents_.record_lost_state(); }
   /// Begins a new epoch and closes the agents' streams, so that all connections are opened again,
   /// with the newest certificates. Sends no messages: call send_directives() afterwards. Call only
   /// while is_ready() holds, which is not checked: during a step, the step is abandoned.

@@ -119,7 +119,7 @@ TEST_F(RankStateTest, ARankGoesWhenItIsReleasedAndNotBefore) {
   EXPECT_TRUE(state.is_released());
   EXPECT_TRUE(state.wait_for_release());
   state.lose_controller();
-  EXPECT_FALSE(state.is_abandoned()) << "it has been released";
+  EXPECT_FALSE(state.has_to_join_again()) << "it has been released";
 }
 
 }  // namespace

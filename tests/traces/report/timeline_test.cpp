@@ -39,6 +39,15 @@ TEST(Timeline, AFullDiskIsAnEnvironmentError) {
   }
 }
 
+TEST(Timeline, ASecondCloseHasNoEffect) {
+  const auto trace = written([](Timeline& timeline) {
+    timeline.track_named("rank 0", "compute");
+    timeline.close();
+    timeline.close();
+  });
+  EXPECT_EQ(trace.packet_size(), 2);
+}
+
 TEST(Timeline, TracksAreMadeOnce) {
   const auto trace = written([](Timeline& timeline) {
     const auto a = timeline.track_named("rank 0", "compute");
@@ -72,9 +81,7 @@ TEST(Timeline, OverlappingSlicesGetLanes) {
             perfetto::TrackEvent::INSTANT);
 }
 
-TEST(Timeline, RefusesAFileItCannotWrite) {
-  EXPECT_THROW(Timeline("/nowhere/timeline"), Error);
-}
+TEST(Timeline, RefusesAFileItCannotWrite) { EXPECT_THROW(Timeline("/nowhere/timeline"), Error); }
 
 }  // namespace
 }  // namespace orrery

@@ -332,6 +332,36 @@ TEST_F(JournalTest, WhatCannotBeWrittenIsSaid) {
   EXPECT_FALSE(std::filesystem::exists(path_)) << "others need the disk";
 }
 
+TEST_F(JournalTest, ASnapshotThatCannotBeCreatedIsNotRepeatedAtOnce) {
+  Journal journal(path_, "hash", 100);
+  while (!journal.is_due()) commit(journal, 0, 1);
+  std::filesystem::create_directory(path_ + ".new");
+  journal.begin_anew(state_after(1, 0));
+  EXPECT_FALSE(journal.is_due());
+  std::filesystem::remove(path_ + ".new");
+  while (!journal.is_due()) commit(journal, 0, 1);
+  journal.begin_anew(state_after(1, 0));
+  EXPECT_TRUE(Journal(path_, "hash").past().snapshot);
+}
+
+TEST_F(JournalTest, AFirstRecordThatCannotBeWrittenIsReportedToTheHandler) {
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit full{0, before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &full);
+  Journal journal(path_, "hash");
+  setrlimit(RLIMIT_FSIZE, &before);
+  int reports = 0;
+  journal.on_failure([&](const std::string& why) {
+    EXPECT_NE(why, "");
+    ++reports;
+  });
+  EXPECT_EQ(reports, 1);
+  EXPECT_FALSE(journal.append_record(JournalRecord{}));
+  EXPECT_EQ(reports, 1);
+}
+
 TEST_F(JournalTest, StepsAreCommittedAgainAfterARollback) {
   {
     Journal journal(path_, "hash");

@@ -1,0 +1,77 @@
+#include "core/files/temporary_folder.hpp"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "core/error.hpp"
+
+namespace orrery {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kMarker = ".orrery-temporary";
+
+/// Returns the descriptor of a folder of this user, locked; -1 if it is none, or is locked.
+int lock_folder(const fs::path& path) {
+  const int folder = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (folder < 0) return -1;
+  struct stat found {};
+  const bool own = fstat(folder, &found) == 0 && found.st_uid == geteuid();
+  if (own && flock(folder, LOCK_EX | LOCK_NB) == 0) return folder;
+  close(folder);
+  return -1;
+}
+
+/// Removes the folders whose names begin with `prefix` and whose owners were killed.
+void remove_stale_folders(const std::string& prefix) {
+  std::error_code ignored;
+  for (fs::directory_iterator at(fs::temp_directory_path(), ignored), end; !ignored && at != end;
+       at.increment(ignored)) {
+    std::error_code unknown;
+    const fs::path& path = at->path();
+    if (!path.filename().string().starts_with(prefix)) continue;
+    if (!fs::is_regular_file(fs::symlink_status(path / kMarker, unknown))) continue;
+    const int folder = lock_folder(path);
+    if (folder < 0) continue;
+    fs::remove_all(path, unknown);
+    close(folder);
+  }
+}
+
+}  // namespace
+
+TemporaryFolder::TemporaryFolder(const std::string& name) {
+  remove_stale_folders(name + "-");
+  std::string made = (fs::temp_directory_path() / (name + "-XXXXXX")).string();
+  const bool exists = mkdtemp(made.data()) != nullptr;
+  path_ = made;
+  // The marker comes after the lock: no other process removes the folder in between.
+  if (exists) lock_ = lock_folder(path_);
+  if (lock_ >= 0 && std::ofstream(path_ / kMarker).put('\n').flush()) return;
+  const std::string why = std::strerror(errno);
+  std::error_code ignored;
+  if (lock_ >= 0) close(lock_);
+  if (exists) fs::remove_all(path_, ignored);
+  throw Error(ErrorKind::environment,
+              fmt::format("expected a folder for temporary files, cannot make {}: {}; check the "
+                          "folder's permissions and the free space",
+                          made, why));
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+  close(lock_);
+}
+
+}  // namespace orrery

@@ -1,0 +1,72 @@
+#include "core/files/temporary_folder.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace orrery {
+namespace {
+
+namespace fs = std::filesystem;
+
+class TemporaryFolderTest : public ::testing::Test {
+ protected:
+  ~TemporaryFolderTest() override {
+    for (const auto& entry : fs::directory_iterator(fs::temp_directory_path())) {
+      if (entry.path().filename().string().starts_with(name_)) fs::remove_all(entry.path());
+    }
+  }
+
+  /// Returns the folder that a killed process has left.
+  fs::path leave_folder() const {
+    int ends[2];
+    EXPECT_EQ(pipe(ends), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+      const TemporaryFolder folder(name_);
+      std::ofstream(folder.path_of("file")) << "x";
+      const std::string path = folder.path_of("");
+      if (write(ends[1], path.data(), path.size()) < 0) _exit(1);
+      kill(getpid(), SIGKILL);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    close(ends[1]);
+    char path[512] = "";
+    EXPECT_GT(read(ends[0], path, sizeof path - 1), 0);
+    close(ends[0]);
+    return path;
+  }
+
+  const std::string name_ = "orrery-test" + std::to_string(getpid());
+};
+
+TEST_F(TemporaryFolderTest, RemovesTheFolderOfAKilledProcessAndNoOther) {
+  const TemporaryFolder living(name_);
+  const fs::path users = fs::temp_directory_path() / (name_ + "-backup");
+  fs::create_directory(users);
+  const fs::path left = leave_folder();
+  ASSERT_TRUE(fs::exists(left / "file"));
+  const TemporaryFolder next(name_);
+  EXPECT_FALSE(fs::exists(left));
+  EXPECT_TRUE(fs::exists(living.path_of("")));
+  EXPECT_TRUE(fs::exists(users)) << "it has no marker";
+}
+
+TEST_F(TemporaryFolderTest, TheDestructorRemovesAllFiles) {
+  fs::path path;
+  {
+    const TemporaryFolder folder(name_);
+    path = folder.path_of("");
+    std::ofstream(folder.path_of("file")) << "x";
+  }
+  EXPECT_FALSE(fs::exists(path));
+}
+
+}  // namespace
+}  // namespace orrery
