@@ -31,10 +31,13 @@ struct JobRelease {
 
 /// Takes the job off its GPUs, to wait for another assignment: kills the processes of its ranks,
 /// gives up the current step and a checkpoint whose shards are not all written, and rolls the run
-/// back to the newest complete checkpoint or, without one, to the state with which the run began.
-/// Emits SaveDone for checkpoints that end meanwhile, then JobStopped, and rejects the decisions
-/// that wait. Blocks until the checkpoint folder is quiet, at most ten seconds. Writes the rollback
-/// to the journal before JobStopped is emitted. No effect on the processes of warm spares.
+/// back to the newest durable checkpoint that the policies know or, without one, to the state with
+/// which the run began. First rejects the open proposals. Then emits SaveDone for checkpoints that
+/// end meanwhile and JobStopped, begins a hold (Recovery), and rejects the deferred decisions;
+/// those past their expiry or epoch expire. Blocks until the checkpoint folder is quiet, at most
+/// ten seconds. Writes the rollback to the journal before JobStopped is emitted. No effect on the
+/// processes of warm spares. Call only for a job that has GPUs. Throws an internal Error if that
+/// checkpoint is not among the complete ones.
 void release_job(const JobRelease& run);
 
 /// Ends all ranks of a job whose pending assignment restarts it, as release_job(), but the job

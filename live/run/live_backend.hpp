@@ -43,25 +43,33 @@ class LiveBackend : public RunBackend {
   const Cluster& cluster() const override { return cluster_; }
   /// Opens the checkpoint folder, publishes the first status, starts the ranks and blocks until
   /// they are linked, or continues with those of an earlier controller, and restores its state from
-  /// the journal. Call once. Throws as RunCheckpoints::open() and StepDriver.
+  /// the journal. Call once, after remember_by(). Throws as RunCheckpoints::open() and StepDriver,
+  /// and an environment Error if the journal's snapshot is damaged; an internal Error if the
+  /// journal begins with a snapshot and remember_by() was not called.
   void begin(const Needs& needs) override;
   /// Returns the observations of an earlier controller first, without its waits, and then continues
   /// its run. A new run first shows the job's submission and start; the next call starts the policy
   /// clock and the first step. Later calls block for an event of the ranks, the operator or a
   /// timer, apply the operator's orders, publish the status, rewrite the journal if due, and drive
   /// the steps. At the end of a complete run, collects the parameter hashes and returns a last
-  /// observation with JobDone; then, or at once after an incomplete run, returns nothing. Throws as
-  /// StepDriver::await_events() and finish_run(), and an environment Error if paced ranks kept too
-  /// many cores of this machine busy.
+  /// observation with JobDone; then, or at once after an incomplete run, returns nothing. Call only
+  /// after begin(), and apply() between two calls. Throws as StepDriver::await_events() and
+  /// finish_run(), bad_input for a record of the journal that cannot be read, and an environment
+  /// Error if paced ranks of this machine kept too many of its cores busy.
   std::optional<Observation> next() override;
   bool has_own_pace() const override { return true; }
+  /// As RunBackend::advance_run(); throws as next(). Call only after begin().
   bool advance_run() override;
+  /// As RunBackend::attend_operator(). Returns true also if the end was ordered earlier. Call only
+  /// after begin().
   bool attend_operator() override;
   void watch_policies(const PolicyMeter& meter) override { policy_meter_ = &meter; }
+  /// As RunBackend::given_up(); empty after the replay.
   std::string given_up() override;
   /// Carries out the decisions through the step driver, and stores whether the policies need no
   /// ticks. During the replay only stores the decisions and schedules the wake-ups: an earlier
-  /// controller has carried them out.
+  /// controller has carried them out. Call once after each next(). Throws an internal Error for an
+  /// id of a decision without an outcome, and as StepDriver::carry_out().
   void apply(const DecisionList& decisions) override;
   /// Writes the metrics of the run into the report; appends warnings, losses and steps. Call once,
   /// after begin().
@@ -79,7 +87,8 @@ class LiveBackend : public RunBackend {
   }
   /// Returns the operator's answers since the last call, which next() has read.
   std::vector<Verdict> verdicts() override { return desk_.take_verdicts(); }
-  /// Stores the functions; without this call the journal is never rewritten by a snapshot.
+  /// Stores the functions; without this call the journal is never rewritten by a snapshot, and
+  /// begin() throws for a journal that begins with one.
   void remember_by(Memory memory) override { memory_ = std::move(memory); }
 
  private:

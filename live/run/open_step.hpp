@@ -28,12 +28,12 @@ class OpenStep {
   /// Returns true if the ranks work on the step: from begin() until the commit or
   /// mark_interrupted().
   bool is_current() const { return under_way_; }
-  /// Returns the duration of the newest step that this object committed, in nanoseconds; 0 if none
-  /// is committed. If the membership changed during the step, only the time since begin() in the
-  /// last epoch counts.
+  /// Returns the duration of the newest step that this object committed, in nanoseconds: the time
+  /// since the previous commit; 0 if none is committed. If the membership changed during the step,
+  /// only the time since begin() in the last epoch counts.
   Nanos newest_duration() const { return took_; }
-  /// Returns true if mark_interrupted() was called since the last commit or, before the first,
-  /// since the start.
+  /// Returns true if mark_interrupted() or roll_back_to() was called since the last commit or,
+  /// before the first, since the start.
   bool is_disturbed() const { return disturbed_; }
   /// Returns true if at most 1.25 times the duration of the previous step has passed since the
   /// newest begin(), in flight or not; false before the first commit.
@@ -51,7 +51,7 @@ class OpenStep {
   /// Marks the step as interrupted, because the membership is revoked: not in flight, but
   /// disturbed. Keeps the reports.
   void mark_interrupted();
-  /// Replaces the step by step `next`, which is not in flight; discards all reports.
+  /// Replaces the step by step `next`, which is disturbed and not in flight; discards all reports.
   void roll_back_to(Step next);
   /// Discards all stored reports. A repeated report of the same incarnation, epoch and step still
   /// counts as known to add_report().

@@ -39,8 +39,9 @@ class Proposals {
   /// Reports the decisions of the open batches up to `number`, which no rank follows, as expired
   /// and removes the batches. No effect without such a batch.
   void drop_batches(std::uint64_t number);
-  /// Rejects all open batches with `reason`, because the run is over: reports every decision
-  /// through `carrier`. DecisionGate::close() rejects the decisions that still wait at the gate.
+  /// Rejects all open batches with `reason`, for example because the run is over: reports every
+  /// decision through `carrier`. No effect on the decisions that still wait at the gate: see
+  /// DecisionGate::close().
   void reject_open(Carrier& carrier, const std::string& reason);
 
  private:

@@ -32,7 +32,7 @@ class RunEnd {
   /// Returns true if a part of the training state is lost.
   bool is_state_gone() const { return !state_gone_.empty(); }
 
-  /// Records whether the job waits for GPUs, which ends the run if no policy assigns any.
+  /// Records whether the job waits for GPUs: unfinished() then names this as the reason.
   void set_waiting(bool waits) { waits_ = waits; }
 
   /// Returns true if all steps are committed. `next`: first step that is not committed.
@@ -48,10 +48,11 @@ class RunEnd {
   void gather_hashes(RankProcesses& crew, Step next, FailureRecords& failures, Journal& journal,
                      const PolicyClock& clock);
 
-  /// Returns the reason why the run is not complete; empty if it is. Before the last step: the lost
-  /// state, otherwise the reason of stop(), otherwise the cause of the newest loss, otherwise that
-  /// no rank is left. After it: that no rank has sent its parameters, otherwise `no_checkpoint`,
-  /// the reason why the last checkpoint is missing. Call after gather_hashes().
+  /// Returns the reason why the run is not complete; empty if it is. While is_whole() is false: the
+  /// lost state, otherwise the reason of stop(), otherwise that the job waits for GPUs
+  /// (set_waiting()), otherwise the cause of the newest loss, otherwise that no rank is left.
+  /// Otherwise: that no rank has sent its parameters, otherwise `no_checkpoint`, the reason why the
+  /// last checkpoint is missing. Call after gather_hashes() if is_whole() holds.
   std::string unfinished(Step next, const FailureRecords& failures,
                          const std::string& no_checkpoint) const;
   /// Writes the hash of the parameters into the report; nothing if no rank has sent it.

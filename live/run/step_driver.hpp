@@ -50,9 +50,9 @@ class StepDriver : public Carrier {
     Journal& journal;
   };
   /// Starts the ranks and blocks until all are linked, or continues with the ranks of an earlier
-  /// controller if the journal holds a started run; throws as RankProcesses. Restores the driver's
-  /// state from the journal. `assignment`: for all ranks. `offered`: features of the run, `needs`:
-  /// of the policies. `processes` must outlive the driver.
+  /// controller if the journal holds a started run. Restores the driver's state from the journal.
+  /// `assignment`: for all ranks. `offered`: features of the run, `needs`: of the policies.
+  /// `processes` must outlive the driver. Throws as RankProcesses and FaultSchedule.
   StepDriver(const Run& run, AgentProcesses& processes, const ControllerStart& place,
              const Assignment& assignment, const Capabilities& offered, const Needs& needs);
 
@@ -60,37 +60,43 @@ class StepDriver : public Carrier {
   /// suspected ranks, number of wanted ranks and of ranks at the end. Call during the replay only,
   /// after the world has applied the event. Emits no event and starts no process.
   void apply_reported(const Event& event, Nanos at);
-  /// Completes the work that an earlier controller left: restores the checkpoint interval, reports
-  /// the steps whose end no policy saw (`unseen`) and the decisions deferred to their ends,
-  /// requests pending ranks, kills leaving ranks, processes the decisions without an outcome
-  /// (`open`) again, repeats injections of faults, and emits a Tick. Call once, after the last
-  /// apply_reported(), and only if the journal holds a started run.
+  /// Completes the work that an earlier controller left: reports the steps whose end no policy saw
+  /// (`unseen`) and the decisions deferred to their ends, requests pending ranks, kills leaving
+  /// ranks, processes the decisions without an outcome (`open`) again, repeats injections of
+  /// faults, and emits a Tick. Call once, after the last apply_reported(), and only if the journal
+  /// holds a started run.
   void resume_work(const std::vector<StepsDone>& unseen, const std::vector<Decision>& open);
 
   /// Proposes waiting decisions to the ranks if an epoch is formed. Then begins the next step:
   /// sends the plan to all ranks, records the members as working and replaced (FailureRecords),
-  /// emits changed parts and injects due faults. Begins no step while a step is in flight, a
-  /// proposal is not agreed, the policies have not seen all events, the job is not running, or a
-  /// rank of the job is no member; nor after the last step, once the run is over, or during a stop
+  /// emits changed parts and injects due faults. Begins no step while no epoch is formed, a step is
+  /// in flight, a proposal is not agreed, the policies have not seen all events, the job is not
+  /// running, or the members are not exactly the processes that the job uses
+  /// (Placement::is_complete()); nor after the last step, once the run is over, or during a stop
   /// without a requested checkpoint. Begins a new epoch with new connections instead, once
-  /// renew_connections_at() has been reached. Also called at the start: decisions before the run
-  /// take effect from its first step on.
+  /// renew_connections_at() has been reached. Call only once the job is submitted, also before the
+  /// first await_events(): decisions before the run take effect from its first step on.
   void begin_next_step();
-  /// Blocks until the ranks have reported an event, at the latest until `deadline`, and applies the
-  /// events: commits a step that all ranks have reported, records and reports losses, activates
-  /// assignments, and ends a run that cannot continue. Then emits the outcomes of finished
-  /// checkpoints. Throws as RankProcesses::wait().
+  /// Blocks until an event other than a heartbeat of the ranks has occurred, at the latest until
+  /// `deadline`, and applies the events: commits a step that all ranks have reported, records and
+  /// reports losses, activates assignments, and ends a run that cannot continue. Then emits the
+  /// outcomes of finished checkpoints, except of steps that were rolled back. Call only once the
+  /// job is submitted and while is_over() is false. Throws as RankProcesses::wait().
   void await_events(Clock::time_point deadline);
   /// Advances the run after await_events(): ends the run if it is complete, otherwise begins the
   /// next step (begin_next_step()) if possible. Sends the ranks their messages, injects faults,
-  /// kills stalled ranks, and reports suspected ranks, changed parts and missing ranks. Retries the
-  /// last checkpoint before the run ends. Ends the run early if no process holds the training state
-  /// any more, or if a hold cannot end. Once the run is over, only sends the ranks their messages.
+  /// kills or reconnects stalled ranks, and reports suspected ranks, changed parts and missing
+  /// ranks. Retries the last checkpoint before the run ends. Ends the run early if no process holds
+  /// the training state any more and the policies have seen all events, if a hold cannot end, or if
+  /// a stop is requested during a hold. Once the run is over, only sends the ranks their messages.
+  /// Call only once the job is submitted.
   void advance_run();
   /// Passes decisions and the wake-up times of their policies to the gate, which carries out,
-  /// defers or rejects each, and activates a pending assignment that is ready. `trains`: the clock
-  /// has started, so that the decisions are also proposed to the ranks and the next step begins if
-  /// possible. Call once for each observation.
+  /// defers, rejects or expires each, or keeps it for a proposal; activates a pending assignment
+  /// that is ready. `trains`: the clock has started, so that the decisions are also proposed to the
+  /// ranks and the next step begins if possible. Call once for each observation, after
+  /// World::begin_batch() and once the job is submitted. Throws an internal Error for an id of a
+  /// decision without an outcome.
   void accept_decisions(const DecisionList& decisions, bool trains);
   /// Schedules a call of the policies at `at`, which may be past; an instant that is scheduled
   /// already has no effect.
@@ -104,35 +110,38 @@ class StepDriver : public Carrier {
   /// Requests the end of the run, after the current step or, if no step is in flight, without
   /// another one; a job on hold ends at the next advance_run(). If `order` demands a final
   /// checkpoint, the run ends after the first step that ends with a checkpoint, at most one step
-  /// later. Adds a line to the operator's status. Warns instead of the checkpoint if the run has no
-  /// checkpoint folder. No effect if the run is over or already stopping.
+  /// later, or after the last step. Adds a line to the operator's status. Warns instead of the
+  /// checkpoint if the run has no checkpoint folder. The reason in `order` must not be empty. No
+  /// effect if the run is over or already stopping.
   void stop(const StopRun& order);
   /// Sets the instant from which begin_next_step() renews all connections, once, before the next
   /// step. A later call replaces the instant; kNever: no renewal, as at the start.
   void renew_connections_at(Nanos instant) { renew_connections_at_ = instant; }
-  /// Returns true if stop() has been called.
+  /// Returns true if stop() has taken effect.
   bool is_stopping() const { return end_.is_stopping(); }
   /// Returns true if no further step will be trained: the run is complete or ended early. False
   /// after the replay of a complete run.
   bool is_over() const { return over_; }
   /// Records the ranks at the end of the run, and warns if ranks are missing. If all steps are
   /// committed and the training state is complete, collects the parameter hashes and ends the ranks
-  /// (RunEnd::gather_hashes(), blocks at most 10 s, throws if they differ) and returns true;
-  /// returns false otherwise. Call once, after is_over() or after the replay of JobDone.
+  /// (RunEnd::gather_hashes(), blocks at most 10 s, throws an internal Error if they differ) and
+  /// returns true; returns false otherwise. Call once, after is_over() or after the replay of
+  /// JobDone. Throws an internal Error if the world does not hold the job any more.
   bool finish_run();
-  /// Emits JobDone, and rejects the decisions that are deferred or still wait at the gate. Call
-  /// once, after finish_run() has returned true.
+  /// Emits JobDone, and rejects the decisions that are deferred or still wait at the gate; those
+  /// past their expiry or epoch expire. Call once, after finish_run() has returned true.
   void emit_job_done();
 
   /// Returns the step that is in flight or next; valid as long as the driver.
   const OpenStep& step() const { return step_; }
-  /// Writes step and step time into the status and, once the job is submitted, the epoch, the
+  /// Writes step and step time into the status and, while the world holds the job, the epoch, the
   /// number of missing ranks (0 once the run is over), the newest durable checkpoint if any, and
-  /// appends one entry for each rank: working, joining or lost. Replaces the phase only if it is
-  /// "training": by over, stopping or held, where one applies.
+  /// appends one entry for each rank: working, spare, joining or lost; none for a GPU that the job
+  /// does not use and that has no process. Replaces the phase only if it is "training": by over,
+  /// stopping, waiting (the job has no GPUs) or held, where one applies.
   void fill(RunStatus& status) const;
   /// Writes the hash of the parameters, the ranks at the end and the faults into the report, and
-  /// the reason if the run is not complete.
+  /// the reason if the run is not complete. Call after finish_run().
   void fill(Report& report) const;
   /// Returns true if the run is not over, no loss is unreported, and no decision waits for the
   /// agreement of the ranks, so that a snapshot would hold all pending work. A step may be in
@@ -143,15 +152,17 @@ class StepDriver : public Carrier {
   void save_to(JournalSnapshot& now) const;
 
   // Interface to the decision gate (Carrier).
-  /// Returns the reason why the fabric cannot carry out the decision; empty if it can.
+  /// Returns the reason why this run cannot carry out the decision: an assigned GPU that can have
+  /// no process, or an objection of fabric_refusal(); empty if the run can.
   std::string refusal(const Decision& decision) const override;
   bool is_step_open(JobId) const override { return step_.is_current(); }
   /// Adds the event to the operator's status, applies the event to the world and adds it to the
   /// next observation.
   void emit_event(Event event) override;
   /// Carries out a decision: accepts an assignment (Recovery) and sets the number of wanted ranks,
-  /// requests a checkpoint, or sets the checkpoint interval. Other settings have no effect here:
-  /// the next plan reads them from the world.
+  /// takes the job off its GPUs (release_job(), blocks at most ten seconds), or requests a
+  /// checkpoint. Settings have no effect here: the next plan reads them from the world. Throws as
+  /// release_job().
   void carry_out(const Decision& decision) override;
 
  private:

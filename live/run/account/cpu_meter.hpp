@@ -14,15 +14,14 @@ namespace orrery::live {
 /// nanoseconds. Single-threaded.
 class CpuMeter {
  public:
-  /// Starts at zero for `ranks` ranks; further ranks are added by their first report.
+  /// Starts at zero for `ranks` ranks; a report of a further rank adds all ranks up to it.
   explicit CpuMeter(std::uint32_t ranks) : ranks_(ranks) {}
 
   /// Records that process `life` of `rank` has connected; a process does so on every new stream. A
-  /// new process starts a new count; the same process again has no effect. `rank` must be below the
-  /// number of ranks, here and below.
+  /// new process starts a new count; the same process again has no effect.
   void hello(std::uint32_t rank, std::uint32_t life);
-  /// Records the total CPU time of the rank's process; the first report of a process is the zero of
-  /// its count.
+  /// Records the total CPU time of the process of the rank's newest hello(); its first report is
+  /// the zero of its count.
   void record_cpu_time(std::uint32_t rank, Nanos cpu);
 
   /// Returns the CPU time of each rank, by rank.

@@ -19,9 +19,10 @@ class Ledger {
 
   /// Records that a rank has executed micro-batch `id` of `step`.
   void record_execution(Step step, std::uint64_t id);
-  /// Records the commit of `step`, whose update holds all executions since its last discard: counts
-  /// lost, repeated and recomputed micro-batches. An execution with an `id` outside the step counts
-  /// as repeated. Without executions all micro-batches count as lost. Call once for each step.
+  /// Records the commit of `step`, whose update holds all executions since its last commit or
+  /// discard: counts lost, repeated and recomputed micro-batches. An execution with an `id` outside
+  /// the step counts as repeated. Without executions all micro-batches count as lost. Call once for
+  /// each commit, also of a step that is committed again after a rollback.
   void record_commit(Step step);
   /// Records that all executions of `step` so far are discarded; they count as recomputed once the
   /// step is committed. No effect without executions.
@@ -35,7 +36,8 @@ class Ledger {
   std::uint64_t lost_count() const { return lost_; }
   /// Returns the number of repeated executions in committed steps.
   std::uint64_t repeated_count() const { return repeated_; }
-  /// Returns the number of discarded executions of steps that were committed later.
+  /// Returns the number of discarded executions of steps that were committed later. The executions
+  /// of a commit that was rolled back later do not count.
   std::uint64_t recomputed() const { return recomputed_; }
 
  private:

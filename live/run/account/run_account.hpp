@@ -35,7 +35,7 @@ class RunAccount {
   /// next report on.
   void hello(std::uint32_t rank, std::uint32_t life) { cpu_.hello(rank, life); }
   /// Records the CPU time and the sent bytes that process `life` of a rank reports: its totals, not
-  /// differences.
+  /// differences. The CPU time counts for the process of the newest hello(), whatever `life` is.
   void record_progress(std::uint32_t rank, std::uint32_t life, const ProgressSample& sample);
   /// Records `bytes`: all bytes that process `life` of `rank` has sent so far, not a difference.
   void record_sent_bytes(std::uint32_t rank, std::uint32_t life, std::uint64_t bytes) {
@@ -44,25 +44,25 @@ class RunAccount {
   /// Records the micro-batches that a rank has executed in a step, committed or not. Call once for
   /// each report, before the commit.
   void record_executions(const StepReport& report);
-  /// Records the commit of `step` at `now`. `reports`: of all ranks, by rank; the report of a rank
-  /// that sent none is empty. `ranks`: number of ranks whose gradient was encoded by `rules`. Does
-  /// not call the progress callback.
+  /// Records the commit of `step` at `now`. `reports`: of all ranks, by rank, with at least one
+  /// prediction in all; the report of a rank that sent none is empty. `ranks`: number of ranks
+  /// whose gradient was encoded by `rules`. Does not call the progress callback.
   void record_commit(Step step, std::span<const StepReport> reports,
                      std::span<const CodecRule> rules, std::uint32_t ranks, Nanos now);
   /// Passes steps and elapsed time to the progress callback; no effect if the callback is empty.
   void send_progress() const;
   /// Records that the job gives up the steps from `kept` on and the work of step `next`, which is
-  /// not committed.
+  /// not committed. `kept` must not be above `next`.
   void roll_back(Step next, Step kept);
   /// Records that all work of `step`, which is not committed, is discarded and counts as recomputed
   /// once the step is committed.
   void record_discard(Step step) { ledger_.record_discard(step); }
 
-  /// Returns the number of committed steps.
+  /// Returns the number of committed steps, without those given up.
   std::uint64_t steps() const { return statistics_.steps(); }
   /// Returns the time of the newest commit in nanoseconds; 0 before the first.
   Nanos elapsed() const { return statistics_.elapsed(); }
-  /// Returns the loss of the newest step; 0 before the first.
+  /// Returns the mean loss of the newest step, in nats per token; 0 before the first.
   double newest_loss() const { return statistics_.newest_loss(); }
   /// Returns the average number of CPU cores that the ranks kept busy until the newest commit; 0
   /// before the first.

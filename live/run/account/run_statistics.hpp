@@ -51,11 +51,11 @@ class RunStatistics {
   /// rank, with at least one prediction in all; `now`: instant of the commit in nanoseconds. The
   /// interval counts from the last commit, or from 0 for the first.
   void record_commit(std::span<const StepReport> reports, Nanos now);
-  /// Records that the newest `steps` committed steps are given up and will be repeated. Their times
-  /// and losses stay in the statistics.
+  /// Records that the newest `steps` committed steps, at most all, are given up and will be
+  /// repeated. Their times and losses stay in the statistics.
   void roll_back(std::uint64_t steps);
   /// Writes the statistics into the report, and appends the intervals and losses of the first
-  /// 10,000 steps. Before the first commit writes only the number of steps.
+  /// 10,000 commits. Writes only the numbers of committed and rolled back steps while steps() is 0.
   void fill(Report& report) const;
 
   /// Writes the statistics into `kept`, an empty message, for a successor of the controller.
@@ -63,7 +63,7 @@ class RunStatistics {
   /// Restores the statistics from `kept`.
   void restore_from(const KeptStatistics& kept);
 
-  /// Returns the number of committed steps.
+  /// Returns the number of committed steps, without those given up.
   std::uint64_t steps() const { return steps_; }
   /// Returns the time of the newest commit in nanoseconds; 0 before the first.
   Nanos elapsed() const { return last_commit_; }

@@ -25,9 +25,10 @@ class CheckpointHistory {
   /// Records that `attempt` at the checkpoint of `step` has begun.
   void record_begin(Step step, std::uint64_t attempt);
   /// Records the end of the attempts at the checkpoint of `step`, and forgets complete checkpoints
-  /// beyond the newest `most`. `whole`: the checkpoint is complete; otherwise the attempt failed
-  /// and is forgotten. Returns true and counts the outcome; returns false, and counts nothing, if
-  /// an earlier controller has already reported the checkpoint to the policies.
+  /// beyond the newest `most`. `whole`: the checkpoint is complete; otherwise the attempt failed,
+  /// and all attempts at the checkpoint are forgotten. Returns true and counts the outcome; returns
+  /// false, and counts nothing, if an earlier controller has already reported the checkpoint to the
+  /// policies.
   bool record_end(Step step, bool whole);
   /// Returns true if `attempt` has begun, and has neither failed nor been deleted nor forgotten.
   bool has_attempt(std::uint64_t attempt) const;

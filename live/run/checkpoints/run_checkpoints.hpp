@@ -27,10 +27,11 @@ std::string training_name(const Scenario& scenario, const Text& text);
 /// thread; the ranks and the keeper write. Owns the keeper. Single-threaded.
 class RunCheckpoints {
  public:
-  /// Finds the newest complete checkpoint in the folder `request.resume_from`; damaged ones become
-  /// warnings. Throws bad_input if the folder cannot be opened or holds none, if the run has no
-  /// step left after it, or if the key file is unusable. Continues from the checkpoint in `past`
-  /// instead, if an earlier controller resumed from one. `request` must outlive this object.
+  /// Finds the newest complete checkpoint in the folder `request.resume_from`, if it is set;
+  /// damaged ones become warnings. Throws bad_input if the folder cannot be opened or holds none,
+  /// if the run has no step left after it, or if the key file is unusable. Continues from the
+  /// checkpoint in `past` instead, if an earlier controller resumed from one. `request` must
+  /// outlive this object.
   RunCheckpoints(const RunRequest& request, const Text& text, const Past& past = {});
 
   /// Returns the first step of this run: that of the checkpoint from which the run resumes; 0
@@ -41,8 +42,8 @@ class RunCheckpoints {
   void fill(Assignment& assignment) const;
   /// Opens the checkpoint folder, creates it if missing, and registers the checkpoints of the
   /// earlier run and the attempts of an earlier controller with the keeper. No effect if the
-  /// scenario has no checkpoints. Throws an environment Error if the folder is not writable. Call
-  /// once, before plan().
+  /// scenario has no checkpoints. Throws an environment Error if the folder cannot be created,
+  /// opened or, in a run that resumes, listed. Call once, before plan().
   void open();
 
   /// Sets the interval in steps, from the next planned step on; 0: no periodic checkpoints.
@@ -77,8 +78,9 @@ class RunCheckpoints {
   /// Returns true if no attempt is in flight, no outcome is undrained and the keeper has no work;
   /// also if the run writes no checkpoints.
   bool is_idle();
-  /// Blocks until is_idle() is true, apart from outcomes that durable() has not returned yet, at
-  /// most for `patience`.
+  /// Blocks until no attempt is in flight and the keeper has no work, at most for `patience`;
+  /// outcomes that drain_outcomes() has not returned yet do not count. Returns at once if the run
+  /// writes no checkpoints.
   void wait_for_writes(std::chrono::milliseconds patience);
   /// Rolls back to the state from which the job continues once its ranks are gone, and returns the
   /// state: the complete checkpoint of step `saved` of this run or, without `saved`, the state with
@@ -94,7 +96,8 @@ class RunCheckpoints {
   /// Returns the outcomes of the attempts that finished since the last call, oldest first, without
   /// those that an earlier controller has reported; empty if none or if the run writes no
   /// checkpoints. Updates missing() and the counts, and prints a warning about a failure on
-  /// standard error, ten at most in all. Does not block.
+  /// standard error, until ten warnings, those of damaged checkpoints included, have been stored.
+  /// Does not block.
   std::vector<Outcome> drain_outcomes();
 
   /// Starts another attempt if missing() is not empty, with the state after `step` steps, written

@@ -25,16 +25,17 @@ namespace orrery::live {
 struct Past {
   bool empty = true;  ///< True if the journal holds no record except the opening.
   /// Snapshot with which the file begins, if the file was rewritten. Its control core state,
-  /// losses, faults and members are in the fields below, too.
+  /// losses, faults and members are in the fields below, too; observations and commits before the
+  /// snapshot are in none.
   std::optional<JournalSnapshot> snapshot;
   membership::Journal core;
   std::set<membership::Seat> joined;  ///< Members of any membership epoch.
   /// Start of the policy clock, in nanoseconds of the machine's clock; none if the run has not
   /// started.
   std::optional<Nanos> started;
-  /// Observations shown to the policies, oldest first.
+  /// Observations shown to the policies since the start or since the snapshot, oldest first.
   std::vector<ObservationRecord> seen;
-  /// Telemetry that the policies read, by index of the observation.
+  /// Telemetry that the policies read, by index in `seen`.
   std::map<std::size_t, JournalRead> read;
   /// Checkpoint from which the run resumed; none if the run began with step 0.
   std::optional<Resumption> resumed;
@@ -46,9 +47,10 @@ struct Past {
   std::vector<JournalLoss> losses;  ///< Losses of ranks, by index.
   /// Faults injected so far.
   std::vector<JournalStrike> strikes;
-  /// Reason for which the policies were given up, by index of the observation of the call.
+  /// Reason for which the policies were given up, by index in `seen` of the observation of the
+  /// call.
   std::map<std::size_t, std::string> given_up;
-  /// State of the kill switch, from the given observation on.
+  /// State of the kill switch, from the given number of shown observations on.
   std::map<std::size_t, bool> halted;
   /// Hash of the final parameters; empty before the end.
   std::string parameters_sha256;
@@ -71,8 +73,9 @@ class Journal {
 
   /// Opens the journal of a run, or creates it; cuts off a torn last record. `tail`: bytes after
   /// the snapshot after which the next rewrite is due. Throws an environment Error if the file
-  /// cannot be opened, is damaged, or belongs to another run. A new journal whose first record
-  /// cannot be written is abandoned; on_failure() then calls its handler at once.
+  /// cannot be opened, is damaged, has another format (kJournalFormat), or belongs to another run. A
+  /// new journal whose first record cannot be written is abandoned; on_failure() then calls its
+  /// handler at once.
   Journal(const std::string& path, const std::string& scenario_hash,
           std::size_t tail = kDefaultTail);
   ~Journal();

@@ -9,13 +9,15 @@
 
 namespace orrery::live {
 
-/// Deletes the folder `path` if a signal ends this process, until keep_on_signal() is called; after
-/// a signal of a defect, such as SIGSEGV, deletes only the secrets in the newest folder. The signal
-/// also kills the child processes. The first call blocks the ending signals in the calling thread,
-/// installs the handlers and starts a thread that waits for the signals. Thread-safe.
+/// Deletes the folder `path` if a signal from outside (except SIGKILL) ends this process, until
+/// keep_on_signal() is called; after a signal of a defect, such as SIGSEGV, deletes only the
+/// secrets in the newest folder. The signal from outside also kills the child processes. The first
+/// call blocks the ending signals in the calling thread, installs the handlers and starts a thread
+/// that waits for the signals. Thread-safe.
 void remove_on_signal(const std::string& path);
 /// Cancels remove_on_signal() for `path`; no effect if `path` is not registered. Deletes nothing.
-/// Thread-safe.
+/// After a signal of a defect the secrets in the newest folder of remove_on_signal() are deleted
+/// all the same. Thread-safe.
 void keep_on_signal(const std::string& path);
 
 /// Records the first SIGINT or SIGTERM from now on instead of ending the process, so that the
@@ -31,7 +33,8 @@ int noted_signal();
 class RunFolder {
  public:
   /// Creates, marks and locks the folder, calls remove_on_signal(), and removes the folders of this
-  /// user's dead runs. Throws an environment Error if the folder cannot be created.
+  /// user's dead runs. Throws an environment Error if the folder cannot be created, marked or
+  /// locked.
   RunFolder();
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;

@@ -41,16 +41,19 @@ class FailureDetector {
   /// Records the duration of a committed step, from which check_progress() derives its limit.
   void step_done(Nanos took) { watch_.step_done(took); }
 
-  /// Checks the progress of the current step. If no rank makes progress, the ranks that are behind
-  /// are killed. If no rank is behind, the members link again in a new epoch; a rank that does not
-  /// link is behind then. `under_way`: a step is in flight. The timers restart while no work is
-  /// due, a part of the cluster is lost, or the ranks that hold the training state are silent, and
-  /// after a suspension of this machine. Warns if those ranks fall silent or are heard again. Never
-  /// kills if live.progress_timeout is 0.
+  /// Checks the progress of the current step. If no rank has made progress for a limit
+  /// (ProgressWatch::limit()), kills the ranks that are behind the others, or the only rank. Links
+  /// all ranks again in a new epoch instead if none is behind or if several ranks hang in the
+  /// exchange; a rank that does not link is behind then. `under_way`: a step is in flight. The
+  /// timers restart after each of these, while no work is due, a part of the cluster is lost, or
+  /// the ranks that hold the training state are silent, and if the last call is more than 5 s ago,
+  /// because this machine was suspended. Warns if those ranks fall silent or are heard again.
+  /// Neither kills nor links ranks if live.progress_timeout is 0. Call only once the job is
+  /// submitted.
   void check_progress(Step step, bool under_way, Nanos now);
   /// Returns the ranks of the job, ascending, that have been silent for half of the heartbeat
   /// timeout, an empty set if all are heard again; nothing if the set is unchanged since the last
-  /// call, also before any rank was silent.
+  /// call, also before any rank was silent. Call only once the job is submitted.
   std::optional<RanksSuspected> new_suspects();
 
   /// Returns the step and its micro-batches that the rank reported last; zeros if the rank has

@@ -22,22 +22,23 @@ class FaultInjector {
  public:
   /// Continues after the faults in the journal of an earlier controller. All references must
   /// outlive this object. `slots`: GPUs that can have a rank. `first`: first step of this run;
-  /// faults due at earlier steps belong to an earlier run.
+  /// faults due at earlier steps belong to an earlier run. Throws as FaultSchedule.
   FaultInjector(const Scenario& scenario, const Cluster& cluster, std::uint32_t slots, Step first,
                 RankControl& control, Journal& journal);
 
   /// Injects the faults that are due at `step` and `now`: writes each to the journal, then sends
-  /// its signal to the rank. A fault of an awaited rank waits until the rank has joined; a fault of
-  /// another rank that is no member counts as injected without effect. No fault is injected twice.
-  /// Call with steps and instants that do not decrease. See FaultSchedule::due().
+  /// its signal to the rank. A fault of an awaited rank waits until the rank has joined, and a
+  /// fault of a rank that was hit before waits until take_hit_time(); a fault of another rank that
+  /// is no member counts as injected without effect. No fault is injected twice. Call with instants
+  /// that do not decrease; after a rollback earlier steps inject no fault of a step. Throws as
+  /// RankControl::signal().
   void inject_due(Step step, Nanos now, std::span<const std::uint32_t> awaited);
   /// Repeats the injections that an earlier controller had recorded and may not have carried out:
   /// kills the ranks whose loss is not detected yet, even if the fault was to stop the rank. Call
-  /// once, after the replay.
+  /// once, after the replay and before the first inject_due().
   void repeat_injections();
-  /// Returns the instant at which a fault hit `rank`, once; nothing if no fault hit the rank since
-  /// the last call. Call when the loss of the rank is detected: until then no other fault hits the
-  /// rank.
+  /// Returns the instant at which a fault hit `rank`, once; nothing if no fault has hit the rank
+  /// since. Call when the loss of the rank is detected: until then no other fault hits the rank.
   std::optional<Nanos> take_hit_time(std::uint32_t rank) { return schedule_.take_hit_time(rank); }
 
   /// Returns the changes that a cluster's monitoring would report against `known`, the state

@@ -27,16 +27,18 @@ class FaultSchedule {
     bool stop = false;  ///< True to stop the process; false to kill the process.
   };
 
-  /// Reads the faults of `scenario`. Both references must outlive this object. `first`: first step
-  /// of this run; faults due at earlier steps belong to an earlier run.
+  /// Reads the faults of `scenario`. Both references must outlive this object. `ranks`: number of
+  /// GPUs that can have a rank, at most those of the cluster. `first`: first step of this run;
+  /// faults due at earlier steps belong to an earlier run. Throws bad_input for a fault of a part
+  /// that the cluster lacks.
   FaultSchedule(const Scenario& scenario, const Cluster& cluster, std::uint32_t ranks,
                 Step first = 0);
 
   /// Advances the schedule to `step`, unless it was later before a rollback, and to `now`, which
-  /// must not decrease, and returns the injections that take effect, those of one trigger together,
-  /// or none; each is returned once. The injection of a rank that is `awaited` and not in
-  /// `members`, or that was hit before and whose loss is not detected yet (take_hit_time()), waits
-  /// for a later call. The injection of any other absent rank is dropped.
+  /// must not decrease, and returns the injections that take effect, by trigger, or none; each is
+  /// returned once. The injection of a rank that is `awaited` and not in `members`, or that was hit
+  /// before and whose loss is not detected yet (take_hit_time()), waits for a later call. The
+  /// injection of any other absent rank is dropped.
   std::vector<Strike> due(Step step, Nanos now, std::span<const std::uint32_t> members,
                           std::span<const std::uint32_t> awaited);
   /// Returns the first instant after `now` at which a fault changes; kNever if none does.
@@ -56,8 +58,9 @@ class FaultSchedule {
   /// not return it again. `noticed`: the loss was detected; otherwise take_hit_time() returns `at`.
   /// Call before the first due().
   void restore_injection(int fault, std::uint32_t rank, Nanos at, bool noticed);
-  /// Returns the number of faults that have begun, faults of hardware and dropped injections
-  /// included.
+  /// Returns the number of faults that have taken effect, faults of hardware, dropped injections
+  /// and those of restore_injection() included. A fault does not count while all of its injections
+  /// wait, nor an injection of an earlier run.
   std::size_t injected() const { return injected_.size(); }
 
  private:

@@ -21,17 +21,18 @@ namespace orrery::live {
 class ProgressWatch {
  public:
   /// Records the progress in a heartbeat of process `life` of `rank`. Restarts the rank's timer if
-  /// the process is the rank's first or another one, or has made progress (epoch, links, steps,
-  /// gradient sum, complete micro-batches); a fraction of a micro-batch is no progress.
+  /// the process is the rank's first or another one, or if the progress has changed (epoch, links,
+  /// steps, gradient sum, complete micro-batches); a fraction of a micro-batch is no progress.
   void record_heartbeat(std::uint32_t rank, std::uint32_t life, const Heartbeat& beat, Nanos now);
   /// Forgets the progress of all ranks; the durations of steps stay.
   void forget_ranks() { ranks_.clear(); }
   /// Records the duration of a committed step.
   void step_done(Nanos took);
   /// Returns the time without progress after which ranks count as stalled, in nanoseconds:
-  /// max(least, 10 * median of the last five step durations, 10 * micro_batch). The median ignores
-  /// a single step that was long because all ranks were stopped in it. For example, with least = 60
-  /// s, steps of 2 s and micro-batches of 8 s of the slowest rank the limit is 80 s.
+  /// max(least, 10 * median of the last five step durations, 10 * micro_batch). The median is 0
+  /// without steps, and the lower of two in the middle, so that a single step that was long because
+  /// all ranks were stopped in it has no effect beside other steps. For example, with least = 60 s,
+  /// steps of 2 s and micro-batches of 8 s of the slowest rank the limit is 80 s.
   Nanos limit(Nanos least, Nanos micro_batch) const;
   /// Restarts the timers of all ranks that have sent a heartbeat, because the missing progress had
   /// a known reason.
@@ -41,7 +42,7 @@ class ProgressWatch {
   /// otherwise, or if a member has sent no heartbeat yet, returns none. Returns all members if none
   /// is behind, or if several of those behind are in the exchange: the cause lies between them,
   /// although some members may have finished the exchange. `shares`: micro-batches of the current
-  /// step, by member.
+  /// step, one number for each of `members`.
   std::vector<std::uint32_t> standing(const std::vector<std::uint32_t>& members,
                                       const std::vector<std::uint64_t>& shares, Nanos limit,
                                       Nanos now) const;

@@ -32,9 +32,10 @@ class RankShortage {
   }
 
   /// Returns a warning if the job lacks ranks for too long, or has all ranks again after a warning;
-  /// otherwise nothing. Warns once for each number of `working` ranks: after one second if no
-  /// replacement is `pending`, otherwise after ten, counted from the first call with this number.
-  /// `cause`: of the newest loss; may be empty.
+  /// otherwise nothing. Warns after one second if no replacement is `pending`, otherwise after ten,
+  /// counted from the first call with the same number of `working` ranks, and not again until
+  /// another number was warned about or the shortage has ended. `cause`: of the newest loss; may be
+  /// empty.
   std::optional<std::string> find_warning(std::size_t working, bool pending,
                                           const std::string& cause, Nanos now);
 

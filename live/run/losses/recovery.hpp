@@ -18,7 +18,9 @@ namespace orrery::live {
 /// Recovery of one job. Losses are reported to the policies together, once the survivors have left
 /// the old epoch. Lost ranks are replaced if the job's settings or an assignment demand it. An
 /// assignment is activated once all its ranks have joined. Used by the live backend;
-/// single-threaded. Instants are times of the policy clock.
+/// single-threaded. Instants are times of the policy clock. Call the methods only once the job is
+/// submitted, except has_unreported(), is_held(), save_to(), restore_from() and apply_reported().
+/// Methods that request or end processes throw as RankControl.
 class Recovery {
  public:
   /// Starts without losses. All references must outlive this object. Reports events to `carrier`
@@ -40,9 +42,9 @@ class Recovery {
 
   /// Records that the process in `seat` has ended. Returns true if the job used the process, so
   /// that its loss must be reported by emit_losses(). Returns false for a leaving process, for a
-  /// loss that is recorded already or was reported by an earlier controller, and for a replacement
-  /// that never joined (`was_member` false); requests another replacement if the pending assignment
-  /// needs the seat. Call only once the job is submitted.
+  /// process that the job does not use, for a loss that is recorded already or was reported by an
+  /// earlier controller, and for a replacement that never joined (`was_member` false); requests
+  /// another replacement if the pending assignment needs the seat.
   bool record_exit(std::uint32_t seat, bool was_member);
   /// Returns true if a loss is recorded that emit_losses() has not reported yet.
   bool has_unreported() const { return !untold_.empty(); }
@@ -58,10 +60,11 @@ class Recovery {
   /// effect without unreported losses.
   void emit_losses();
 
-  /// Carries out an assignment that the world holds as pending and that may have replaced an
-  /// earlier pending one: requests the missing processes, also on seats abandoned before, and ends
-  /// processes that neither the job nor the assignment uses. The other ranks continue until
-  /// activate_assignment(). Restarts the time limit of a hold.
+  /// Carries out an assignment with GPUs that the world holds as pending and that may have replaced
+  /// an earlier pending one: requests the missing processes, also on seats abandoned before, and
+  /// ends processes that neither the job nor the assignment uses. The other ranks continue until
+  /// activate_assignment(). Restarts the time limit of a hold. Call before the world applies its
+  /// JobStarted, and not for a release.
   void accept_assignment(const Assign& assign);
   /// Records that all ranks of the job have been ended, for a release or a restart: forgets
   /// unreported losses, and begins a hold, which the next assignment ends once it is active.
@@ -74,11 +77,11 @@ class Recovery {
   /// calls activate_assignment() with step `next` if an epoch is formed: the pending assignment may
   /// have waited for this seat alone.
   void abandon_seat(std::uint32_t seat, Step next);
-  /// Advances the pending assignment if all of its seats except abandoned ones are in `members`, no
-  /// loss is unreported, and the job has steps to do: kills the members that leave or are not used,
-  /// one member per call if the state is sharded, or, once they are gone, activates the assignment
-  /// at step `next`, which ends a hold and expires the settings that wait for a step. Otherwise, or
-  /// if no assignment is pending, has no effect.
+  /// Advances the pending assignment if all of its seats except abandoned ones, at least one, are
+  /// in `members`, no loss is unreported, and the job has steps to do: kills the members that leave
+  /// or are not used, of leaving ones one per call if the state is sharded, or, once they are gone,
+  /// activates the assignment at step `next`, which ends a hold and expires the settings that wait
+  /// for a step. Otherwise, or if no assignment is pending, has no effect.
   void activate_assignment(const std::vector<std::uint32_t>& members, Step next);
   /// Calls activate_assignment() with the members of the formed epoch; no effect while no epoch is
   /// formed. If a step is in progress (`in_step`) and all working ranks stay, they complete the
@@ -107,8 +110,8 @@ class Recovery {
   void save_to(JournalSnapshot& now) const { now.set_held_since(held_since_); }
   /// Restores the start of the hold from a snapshot.
   void restore_from(const JournalSnapshot& then) { held_since_ = then.held_since(); }
-  /// Applies an event that an earlier controller has reported at `at`: JobHeld starts a hold at
-  /// `at`, JobStarted ends it; others have no effect.
+  /// Applies an event that an earlier controller has reported at `at`: JobHeld and JobStopped start
+  /// a hold at `at`, JobStarted ends it; others have no effect.
   void apply_reported(const Event& event, Nanos at);
 
  private:

@@ -29,13 +29,15 @@ class JournalReplay {
   bool has_more() const { return shown_ < past_.seen.size(); }
   /// Returns the next observation with its telemetry, and applies its events to world(); valid
   /// until the next call. is_replaying() is true from then on. Call only while has_more() holds.
+  /// Throws bad_input for an impossible record.
   Observation next();
   /// Returns true from the first replayed observation on, or from the start if the journal begins
   /// with a snapshot, until end_replay().
   bool is_replaying() const { return under_way_; }
   /// Announces the policies' answer to the newest observation to world(). The earlier controller
   /// has carried out these decisions; only decisions without an outcome stay open, see take_open().
-  /// Call once after each next().
+  /// Call once after each next(). Throws an internal Error for an id of a decision without an
+  /// outcome.
   void record_answer(const DecisionList& decisions);
   /// Returns true if the kill switch was on at the newest observation; false if the journal does
   /// not mention the kill switch.
@@ -51,8 +53,9 @@ class JournalReplay {
   /// Returns the decisions without an outcome in the replayed observations, by number; empty if
   /// there are none. A second call returns none.
   std::vector<Decision> take_open();
-  /// Returns the committed steps that no policy has seen, oldest first, one event for each step;
-  /// empty if there are none. Call after the last next().
+  /// Returns the committed steps that no policy has seen, oldest first, one event for each step,
+  /// with the time since the previous commit as its duration; empty if there are none. Call after
+  /// the last next().
   std::vector<StepsDone> unseen_steps() const;
 
  private:

@@ -29,7 +29,8 @@ class Observations {
   Observations& operator=(const Observations&) = delete;
 
   /// Applies the event to the world at the current instant, and adds the event to the next
-  /// observation.
+  /// observation. Throws an internal Error, and adds nothing, for an event that is impossible
+  /// (World::objection()).
   void add_event(Event event);
   /// Returns true if an event has not been shown to the policies yet.
   bool has_pending() const { return !arriving_.empty(); }

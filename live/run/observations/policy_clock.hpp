@@ -16,7 +16,7 @@ class PolicyClock {
     start_ = Clock::now();
     runs_ = true;
   }
-  /// Sets the start that an earlier controller recorded (see start_time()). The clock reads 0 until
+  /// Sets the start that an earlier controller recorded (see started()). The clock reads 0 until
   /// start_running(), because the replayed observations carry their own instants.
   void restore_start(Nanos started) {
     start_ = Clock::time_point(std::chrono::nanoseconds(started));
@@ -34,7 +34,7 @@ class PolicyClock {
   /// Returns the moment at which the clock reads `at`. Call only after start() or restore_start().
   Clock::time_point moment(Nanos at) const { return start_ + std::chrono::nanoseconds(at); }
   /// Returns the start on the clock of this machine, in nanoseconds, for restore_start(); 0 before
-  /// the start.
+  /// start() and restore_start().
   Nanos started() const { return start_.time_since_epoch() / std::chrono::nanoseconds(1); }
 
  private:

@@ -6,8 +6,9 @@
 namespace orrery::live {
 
 /// Timer for ticks: calls of the policies without an event, at the period that the policies need,
-/// while a step is in flight, unless the policies have asked for no calls. Used by the live
-/// backend; single-threaded. Instants are times of the policy clock.
+/// while a step is in flight, unless the policies have asked for no calls and the step takes no
+/// longer than before. Used by the live backend; single-threaded. Instants are times of the policy
+/// clock.
 class PolicyTicks {
  public:
   /// Starts the timer: the next tick is due at the first multiple of `period` after `now`. For

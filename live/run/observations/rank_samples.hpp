@@ -11,9 +11,10 @@
 
 namespace orrery::live {
 
-/// Samples of the ranks that the job uses, numbered as in the job. No sample is collected before a
-/// policy reads it. Records all reads for the journal, so that a successor of the controller can
-/// replay them. Single-threaded.
+/// Samples of the ranks that the job uses, numbered as in the job; samples of GPUs, links and
+/// collectives are those of Telemetry. No sample is collected before a policy reads it; call reads
+/// of ranks only while the world holds the job (Placement::is_submitted()). Records all reads for
+/// the journal, so that a successor of the controller can replay them. Single-threaded.
 class RankSamples : public SamplesBook {
  public:
   /// Starts without samples. All references must outlive this object.

@@ -21,14 +21,15 @@ class Telemetry {
   /// Records the progress of a heartbeat at `now`, and its driver measurements if it has any.
   /// `rank` must be below the number of ranks.
   void record_progress(std::uint32_t rank, const ProgressSample& sample, Nanos now);
-  /// Records the reports of a committed step, by rank. `bytes`: size of the gradients in fp32. Adds
-  /// a sample of a collective only if at least two reports contain operations.
+  /// Records the reports of a committed step, by rank, at most one for each rank. `bytes`: size of
+  /// the gradients in fp32. Adds a sample of a collective only if at least two reports contain
+  /// operations.
   void record_step(Step step, double bytes, std::span<const StepReport> reports, Nanos now);
 
   /// Replaces the samples below by the values that arrived since the last call. A rank without a
   /// heartbeat since then has no sample of its rank, GPU or link; a GPU has a sample only if the
-  /// rank's measured time has grown, a link only after a new round trip or a committed exchange.
-  /// Spans returned earlier become invalid.
+  /// rank's measured time has grown, a link only after a changed round trip or a committed
+  /// exchange. Spans returned earlier become invalid.
   void refresh_samples(Nanos now);
   /// Returns the collected samples of GPUs; empty before refresh_samples(). Valid until the next
   /// call of it, as the spans below.
@@ -41,7 +42,8 @@ class Telemetry {
   std::span<const CollectiveSample> collectives() const { return collectives_; }
 
   /// Returns the newest driver measurements of the rank's GPU that record_progress() has received,
-  /// apart from the collected samples; all fields unset if none arrived.
+  /// apart from the collected samples; all fields unset if none arrived. `rank` must be below the
+  /// number of ranks.
   const DeviceReading& device(std::uint32_t rank) const { return sources_[rank].device; }
 
  private:

@@ -39,9 +39,8 @@ class OperatorDesk {
   /// Prints a warning on standard error at once, and adds the warning to the status board and the
   /// report.
   void add_warning(Nanos now, const std::string& what);
-  /// Adds a line about an event to the status board, except for routine events. A Decided event
-  /// also removes the question about its decision and increases the number of outcomes in the
-  /// status.
+  /// Adds a line about an event to the status board, if describe() has one. A Decided event also
+  /// removes the question about its decision and increases the number of outcomes in the status.
   void add_event(const Event& event, Nanos now);
 
   /// Adds a question to the status, and a line to the status board: in mode approve, the operator
@@ -55,9 +54,10 @@ class OperatorDesk {
   /// that have arrived since the last call, each once: emits ParameterSet for a valid parameter,
   /// stores verdicts, removes their questions and emits a Tick for each, and adds a line for each
   /// refused order. `shown`: the policies have seen all events, so that the files of orders applied
-  /// earlier are deleted. Returns the order to end the run as long as its file exists, at every
-  /// call; otherwise nothing. Does nothing and returns nothing within 0.2 s after the last call
-  /// that had an effect, and returns nothing unless `trains`.
+  /// earlier are deleted (a file that cannot be deleted is applied again). Returns the order to end
+  /// the run as long as its file exists, at every call; otherwise nothing. Does nothing and returns
+  /// nothing within 0.2 s after the last call that had an effect, and returns nothing unless
+  /// `trains`.
   std::optional<StopRun> apply_orders(Nanos now, bool trains, bool shown);
 
   /// Returns the order to end the run as long as its file exists; otherwise nothing. For a run that

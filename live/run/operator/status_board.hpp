@@ -24,13 +24,14 @@ struct RunStatus {
   /// Status of one rank.
   struct Rank {
     std::uint32_t rank = 0;
-    std::string state;     ///< State: working, joining, lost, left.
-    std::int64_t pid = 0;  ///< Process id; 0: on another machine, or none.
+    std::string state;     ///< State: working, spare, joining, lost.
+    std::int64_t pid = 0;  ///< Process id on its machine; 0: no process, or not connected yet.
     std::uint64_t step = 0, micro_batches = 0;
     /// Measurements of the rank's GPU, as far as its driver reports them.
     DeviceReading device = {};
   };
-  std::string scenario, mode, phase;  ///< Phase: starting, training, held, stopping, over.
+  /// Phase: starting, training, waiting (for GPUs), held, stopping, over.
+  std::string scenario, mode, phase;
   Step step = 0, steps = 0;
   double elapsed_s = 0, step_time_s = 0, loss = 0;
   std::uint64_t epoch = 0, losses = 0, decisions = 0, controller_restarts = 0;
@@ -53,8 +54,9 @@ struct RunStatus {
   std::vector<Question> questions;
 };
 
-/// Returns a line of text that describes an event; empty for routine events, for example steps,
-/// ticks and changes of parts.
+/// Returns a line of text that describes an event: lost or suspected ranks, a hold, the start or
+/// the end of training, an outcome of a checkpoint or a decision, a parameter. Empty for all other
+/// events, for example steps, ticks, submissions, stops of the job and changes of parts.
 std::string describe(const Event& event);
 
 /// Returns the status in Prometheus' text format, one metric family after the other; omits

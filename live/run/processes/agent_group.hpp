@@ -29,7 +29,7 @@ namespace orrery::live {
 /// end of its stream.
 struct Incoming {
   std::uint32_t rank = 0;
-  std::uint32_t life = 0;  ///< Incarnation: number of the rank's process, from 0.
+  std::uint32_t life = 0;  ///< Incarnation of the rank's process, see AgentGroup::life().
   std::optional<AgentMessage> message = {};
   /// Cause of the end, for example "killed by signal 9 (Killed)".
   std::optional<std::string> ended = {};
@@ -43,15 +43,19 @@ struct RankDeath {
   std::string cause;
 };
 
-/// Agents of one run. Owns the control server; the processes belong to `processes`.
+/// Agents of one run. Owns the control server; the processes belong to `processes`. Each `rank`
+/// must be below ranks(): other ranks throw std::out_of_range. Methods that start or signal
+/// processes throw as AgentProcesses.
 class AgentGroup {
  public:
   /// Starts an agent for each of the scenario's ranks that has none yet, and returns once these are
-  /// ready to train; agents that are killed meanwhile are started again. Returns at once if an
-  /// earlier controller left `place`. `place`: the run's folder and its secrets. `slots`: number of
-  /// ranks that can have an agent; restart_rank() starts the others. `processes` must outlive this
-  /// object. Throws the errors that agents report, and an environment Error if an agent has
-  /// ended more than three times, or is not ready after 30 s (120 s with external agents).
+  /// ready to train; agents that are killed meanwhile are started again. Does not wait if an
+  /// earlier controller left `place` (its restarts() is not 0). `place`: the run's folder and its
+  /// secrets. `slots`: number of ranks that can have an agent, at least those of the scenario;
+  /// restart_rank() starts the others. `processes` must outlive this object and have only agents
+  /// below `slots`. Throws the errors that agents report, and an environment Error if an agent has
+  /// ended more than three times, or is not ready after 30 s (120 s with external agents), if the
+  /// secrets cannot be read or if the control server cannot listen.
   AgentGroup(AgentProcesses& processes, const ControllerStart& place, const Assignment& assignment,
              std::uint32_t slots);
   /// Orders all agents to stop, kills those that are not connected at once and the others after 2
@@ -62,7 +66,8 @@ class AgentGroup {
   std::uint32_t ranks() const { return size_; }
   /// Returns the number of ranks with which the run begins.
   std::uint32_t initial_ranks() const;
-  /// Returns the incarnation of the rank's newest process, from 0.
+  /// Returns the incarnation of the rank's newest process: counted from 0, also 0 if none was
+  /// started; of an external agent a number that grows from process to process.
   std::uint32_t life(std::uint32_t rank) const { return lives_.at(rank); }
   /// Returns true if the rank's newest process has not ended, as far as receive_messages() has
   /// returned the end; false if none was started. An external agent runs from its hello until
@@ -77,11 +82,11 @@ class AgentGroup {
   /// Updates is_running() and pid(). Sends the assignment to each agent that says hello, but orders
   /// an external agent to stop whose process counts as lost.
   std::vector<Incoming> receive_messages(Clock::time_point deadline);
-  /// Sends `message` to `rank`; does not block. The message is lost if the agent has no open
-  /// stream.
+  /// Sends `message` to `rank`; may block while the stream is full. The message is lost if the
+  /// agent has no open stream.
   void send_message(std::uint32_t rank, const ControllerMessage& message);
-  /// Orders `rank` to stop; the order is lost if the agent has no open stream. `want_parameters`:
-  /// requests the hash of the parameters first, which receive_messages() returns.
+  /// Orders `rank` to stop; as send_message(). `want_parameters`: requests the hash of the
+  /// parameters first, which receive_messages() returns.
   void send_stop(std::uint32_t rank, const std::string& reason, bool want_parameters);
   /// Sends signal `number` to the rank's process; no effect unless is_running(). An external agent
   /// can only be killed: its stream is closed and is_running() is false at once. Throws an internal
@@ -91,8 +96,8 @@ class AgentGroup {
   bool is_connected(std::uint32_t rank);
   /// Starts the next process of `rank`, with the next incarnation, or the first process of a rank
   /// that has had none, and returns true. Returns false, without effect, while the last process
-  /// runs or its stream is open: call again later. For an external agent starts nothing, and
-  /// returns true once the engine's next process has connected.
+  /// runs or its stream is open: call again later. For an external agent starts nothing and returns
+  /// is_running(), which is true once the engine's next process has connected.
   bool restart_rank(std::uint32_t rank);
   /// Records that the run has lost its training state: the destructor tells agents so.
   void record_lost_state() { farewell_ = kStateIsLost; }

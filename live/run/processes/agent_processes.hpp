@@ -17,14 +17,16 @@
 
 namespace orrery::live {
 
-/// Interface to the owner of the ranks' processes.
+/// Interface to the owner of the ranks' processes. start() and signal() throw an environment Error
+/// if the owner is another process and has ended.
 class AgentProcesses {
  public:
   virtual ~AgentProcesses() = default;
   /// Starts the next process of `rank`, whose incarnation is in `start`. A process that cannot be
   /// started is reported as ended.
   virtual void start(std::uint32_t rank, const AgentStart& start) = 0;
-  /// Sends signal `number` to the process `seat`; does nothing if the process has ended.
+  /// Sends signal `number` to the process `seat`; does nothing if the process has ended or is not
+  /// the newest of its rank.
   virtual void signal(const membership::Seat& seat, int number) = 0;
   /// Returns the newest process of every rank that has had a process, with the cause if it has
   /// ended; in a controller, as of the controller's start.

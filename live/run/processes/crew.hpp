@@ -44,30 +44,34 @@ using RankEvent = std::variant<Incoming, RankDied, membership::Revoked, membersh
 /// Processes of all ranks of a run, driven by the control core: transfers statuses and directives
 /// between the agents and the coordinator, detects losses and starts replacements. Owns the agents
 /// and the coordinator. The live backend reads the events and orders the next step. Ranks are
-/// numbered as in RankControl. Single-threaded.
+/// numbered as in RankControl. Single-threaded. Methods that start or signal processes throw as
+/// AgentProcesses.
 class RankProcesses : public RankControl {
  public:
   /// Starts the agents of the scenario's ranks and blocks until all are linked; agents that die
   /// meanwhile are started again. `slots`: number of GPUs that can have a rank; replace() starts
   /// the other ranks. Throws as AgentGroup, the errors that ranks report, and an environment Error
-  /// if the agents are not linked within 30 s. With the journal of a started run, continues with
-  /// the existing processes and does not block. `processes` and `journal` must outlive this object.
+  /// if the agents are not linked within 30 s or the processes of a rank die again and again. With
+  /// the journal of a started run, continues with the existing processes and does not block.
+  /// `processes` and `journal` must outlive this object.
   RankProcesses(AgentProcesses& processes, const ControllerStart& place,
                 const Assignment& assignment, std::uint32_t slots, Journal& journal);
 
-  /// Blocks until an event other than a heartbeat has occurred, at the latest until `deadline`, and
-  /// returns the events in their order, perhaps none. Then checks the heartbeats and starts due
-  /// replacements: call many times per heartbeat timeout, and send_directives() after the events
+  /// Blocks until an event other than a heartbeat has occurred, at the latest until `deadline`,
+  /// then checks the heartbeats and starts due replacements. Returns all events in their order,
+  /// perhaps none. Call many times per heartbeat timeout, and send_directives() after the events
   /// are handled. Kills a rank that reports an error of its process or machine, up to three times
-  /// per rank on average without a commit. Throws any other error that a rank reports, and an
-  /// environment Error if the ranks could not be linked in 30 attempts without a loss or commit.
+  /// per rank on average without a commit; reports a lost part of the training state as StateGone.
+  /// Throws any other error that a rank reports, and an environment Error if the ranks could not be
+  /// linked in 30 attempts without a loss, a new member or a commit.
   std::vector<RankEvent> wait(Clock::time_point deadline);
   /// Sends the ranks their due messages, each once per stream. Writes a changed epoch or decision
   /// to the journal before sending.
   void send_directives();
 
-  /// Writes epoch, decision, the epoch of the newest commit, and all processes that have been
-  /// members into an empty snapshot of the journal.
+  /// Writes epoch, decision, the epoch of the newest commit, all processes that have been members,
+  /// and the state of begin_again() until a step is committed in it, into an empty snapshot of the
+  /// journal.
   void save_to(JournalSnapshot& now) const;
 
   /// Returns true if the members can start the next step: they are linked, no step is in progress
@@ -88,13 +92,14 @@ class RankProcesses : public RankControl {
   /// internal Error otherwise.
   void start_step(const std::function<StepPlan(std::uint32_t rank)>& plan);
   /// Sets the hardware of `rank`, without sending. The newest process of the rank receives it with
-  /// the next send_directives() if the state has changed, later processes at their start.
+  /// the next send_directives() after its first status if the state has changed, later processes at
+  /// their start.
   void set_hardware(std::uint32_t rank, const Hardware& hardware) {
     briefing_.set_hardware(rank, hardware);
   }
-  /// Proposes decision `number`, which must grow, to the members, and sends the due messages. May
-  /// be called only while is_epoch_formed() holds; throws an internal Error otherwise. wait()
-  /// reports the outcome as Decided or Aborted. See Coordinator.
+  /// Proposes decision `number` to the members, and sends the due messages. May be called only
+  /// while is_epoch_formed() holds and with a number above all earlier ones; throws an internal
+  /// Error otherwise. wait() reports the outcome as Decided or Aborted. See Coordinator.
   void propose_decision(std::uint64_t number);
 
   /// Orders each member to write its shard of a checkpoint, `attempt`, of the current state after
@@ -103,24 +108,26 @@ class RankProcesses : public RankControl {
   void save(Step step, std::uint64_t attempt);
 
   /// Requests a replacement for a lost rank; does nothing while its process lives or a replacement
-  /// is requested.
+  /// is requested. A running warm spare becomes a candidate for membership instead; if
+  /// begin_again() was called since the last commit, the spare is killed and replaced.
   void replace(std::uint32_t rank) override;
   void withdraw_rank(std::uint32_t rank) override;
   void renew_epoch() override { coordinator_.renew_epoch(); }
-  /// Kills the processes of all ranks and cancels requested replacements. Their ends are no losses,
-  /// and the control core knows the ranks until begin_again().
+  /// Kills the processes of all ranks except warm spares and cancels their requested replacements.
+  /// Their ends are no losses, and the control core knows the ranks until begin_again().
   void end_ranks();
   /// Begins again with the state `from`: the processes that replace() starts from now on restore
   /// it. Call after end_ranks(), before wait(). Writes the rollback to the journal.
   void begin_again(const Resumption& from);
   /// Sets the ranks whose processes wait as warm spares: connected, but no members. Starts the
   /// missing ones, and again if they end, see Replacements; kills those that are no spares any
-  /// more. replace() turns a spare into a member, without a new process unless begin_again() was
-  /// called since the last commit.
+  /// more. replace() turns a spare into a candidate. `ranks` must not name a rank that the job or
+  /// its pending assignment uses: its statuses would be ignored.
   void set_spares(const std::vector<std::uint32_t>& ranks);
   /// Returns true if the process of `rank` waits, or will wait, as a warm spare.
   bool is_spare(std::uint32_t rank) const { return spares_.contains(rank); }
-  /// Sets the number of ranks with which the next epoch begins; 0: any number.
+  /// Sets the number of present ranks for which the current or next gathering of an epoch waits; 0:
+  /// for none. Once an epoch is agreed, the number is 0 again.
   void await_ranks(std::uint32_t ranks) { coordinator_.await_ranks(ranks); }
   /// Records that the training state is lost, for agents on other machines, which join again.
   void record_lost_state() { agents_.record_lost_state(); }
@@ -129,8 +136,8 @@ class RankProcesses : public RankControl {
   /// while is_ready() holds, which is not checked: during a step, the step is abandoned.
   void renew_connections();
   /// Returns true if all present ranks that hold the state (all present ranks, if none holds it)
-  /// were silent for more than half the heartbeat timeout at the newest check_heartbeats(). False
-  /// without present ranks and before the first check.
+  /// were silent for more than half the heartbeat timeout at the newest wait(), but not for longer
+  /// than patience(). False without present ranks and before the first check.
   bool all_silent() const override { return coordinator_.all_silent(); }
   Nanos patience() const override { return coordinator_.patience(); }
   bool has_state_holder() const override { return coordinator_.has_holder(); }
@@ -153,10 +160,10 @@ class RankProcesses : public RankControl {
     std::map<std::uint32_t, std::string> hashes;
     std::vector<RankDeath> deaths;
   };
-  /// Ends the run after `steps` committed steps: orders all running ranks to stop, and blocks until
-  /// all have answered, for at most 10 s; ignores their other messages. Returns the parameter
-  /// hashes of the ranks that hold them, and as losses the ranks that ended, failed or did not
-  /// answer. Both are empty if no rank runs. Call once, after the last wait().
+  /// Ends the run after `steps` committed steps: orders all running ranks except warm spares to
+  /// stop, and blocks until all have answered, for at most 10 s; ignores their other messages.
+  /// Returns the parameter hashes of the ranks that hold them, and as losses the ranks that ended,
+  /// failed or did not answer. Both are empty if no rank runs. Call once, after the last wait().
   Parting finish_run(Step steps);
 
  private:

@@ -18,7 +18,8 @@ inline constexpr JobId kLiveJob{0};
 /// rank r of the job is the process on the r-th GPU of the job's placement. For example, on GPUs 0,
 /// 2 and 3 the process with seat 2 is rank 1. Also tells which processes are pending or leaving by
 /// the newest assignment. Everything except seats(), is_submitted(), abandon_seat() and try_again()
-/// may be called only while is_submitted() holds. Used by the live backend; single-threaded.
+/// may be called only while is_submitted() holds, and throws an internal Error otherwise. Used by
+/// the live backend; single-threaded.
 class Placement {
  public:
   /// Starts without abandoned seats. `world` must outlive this object, and must hold the job when a
@@ -27,9 +28,10 @@ class Placement {
 
   /// Returns the number of seats.
   std::uint32_t seats() const { return seats_; }
-  /// Returns true if the job is submitted.
+  /// Returns true if the world holds the job: from its submission until the job, once ended, is
+  /// removed (World::begin_batch()).
   bool is_submitted() const { return !world_.jobs().empty(); }
-  /// Returns the job. Call only while is_submitted() holds.
+  /// Returns the job.
   const JobInfo& job() const { return world_.jobs()[kLiveJob]; }
 
   /// Returns the rank of the process in `seat`; nothing if the job does not use the process now:
@@ -64,17 +66,18 @@ class Placement {
   /// Allows new processes for `seat` again.
   void try_again(std::uint32_t seat) { given_up_.erase(seat); }
 
-  /// Returns the placement after the pending assignment. Call only while job().next exists.
-  /// Abandoned seats are omitted: otherwise the assignment would stay pending for ever and no other
-  /// assignment could be accepted.
+  /// Returns the placement after the pending assignment. Call only while job().next exists, which
+  /// is not checked. Abandoned seats are omitted: otherwise the assignment would stay pending for
+  /// ever and no other assignment could be accepted.
   Standing pending_placement() const;
   /// Returns true if all processes of the pending assignment, except those of abandoned seats, are
   /// members, with the job's state. False if no assignment is pending or all of its seats are
   /// abandoned.
   bool is_assembled(const std::vector<std::uint32_t>& members) const;
-  /// Returns true if the members are exactly the processes of the job's next step. False if a
-  /// member is not used by the job yet or is leaving, if a replacement has not joined yet, and
-  /// while is_assembled() holds: the assignment is activated first.
+  /// Returns true if the members are exactly the processes that the job uses now, leaving ones
+  /// included: they work until the assignment is active. False if a member is not used by the job
+  /// yet, if a process of the job is no member, and while is_assembled() holds: the assignment is
+  /// activated first.
   bool is_complete(const std::vector<std::uint32_t>& members) const;
 
  private:

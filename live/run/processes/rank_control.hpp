@@ -10,17 +10,19 @@
 namespace orrery::live {
 
 /// Interface of RankProcesses for fault injection, failure detection and recovery. A `rank` is the
-/// number of a process here, which Placement calls its seat. Single-threaded.
+/// number of a process here, which Placement calls its seat; it must be below the number of seats.
+/// Single-threaded. Methods that start or signal processes throw as AgentProcesses.
 class RankControl {
  public:
   virtual ~RankControl() = default;
 
-  /// Requests a replacement for a lost rank; does not block. If replacements die before they join,
-  /// the next ones are started after growing pauses (see Replacements). Does nothing while a
+  /// Requests a replacement for a lost rank; does not block. A running warm spare becomes a
+  /// candidate instead, see RankProcesses::replace(). If replacements die before they join, the
+  /// next ones are started after growing pauses (see Replacements). Does nothing while another
   /// process of the rank lives or a replacement is requested.
   virtual void replace(std::uint32_t rank) = 0;
   /// Cancels the request for a replacement of `rank`, if any, and kills its process, if it runs.
-  /// The count of attempts begins anew.
+  /// The count of attempts begins anew. No effect on a warm spare.
   virtual void withdraw_rank(std::uint32_t rank) = 0;
   /// Sends signal `number` to the process of `rank`, if it runs; see AgentGroup::signal().
   virtual void signal(std::uint32_t rank, int number) = 0;
@@ -47,7 +49,7 @@ class RankControl {
   /// Returns true while all ranks of peers() that hold the training state are silent and none of
   /// them counts as lost; see Coordinator.
   virtual bool all_silent() const = 0;
-  /// Returns the longest time for which all_silent() stays true, in nanoseconds.
+  /// Returns the longest silence for which all_silent() stays true, in nanoseconds.
   virtual Nanos patience() const = 0;
   /// Returns true if a rank of peers() holds the training state of all committed steps, also a new
   /// process that has received the state before its assignment is active.

@@ -15,7 +15,8 @@ namespace orrery::live {
 /// Client of the supervisor: the settings of the controller's start, the operator's order to stop,
 /// and the agents' processes, which are children of the supervisor. A thread of its own reads the
 /// supervisor's messages. The other methods belong to one thread. Methods that send an order
-/// (forbid_restart(), start(), signal()) throw an environment Error if the supervisor has ended.
+/// (forbid_restart(), start(), signal()) throw an environment Error if the supervisor has ended;
+/// the others then report nothing new.
 class Supervision : public AgentProcesses {
  public:
   /// Blocks until the supervisor's first message arrives on the inherited socket `descriptor`,
