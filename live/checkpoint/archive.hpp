@@ -16,7 +16,7 @@
 
 namespace orrery::live {
 
-/// Reader and writer of the checkpoints of a folder.
+/// Reader and writer of the checkpoints of a folder. Trainings are 64 hex digits, see CheckpointId.
 class CheckpointArchive {
  public:
   /// Constructs an archive on `store`, which must outlive it; the store's errors are thrown on.
@@ -24,14 +24,16 @@ class CheckpointArchive {
   explicit CheckpointArchive(Store& store, std::string key = {})
       : store_(store), key_(std::move(key)) {}
 
-  /// Writes a shard, `unsealed` being the result of encode_shard(); durable on return. Returns its
-  /// size and checksum, for the manifest. A failure leaves no incomplete file that could be taken
-  /// for a shard.
+  /// Writes a shard, `unsealed` being the result of encode_shard() for `header`; durable on return.
+  /// Returns its size and checksum, for the manifest. Replaces a shard of the same name. A failure
+  /// leaves no incomplete file that could be taken for a shard; a complete one may exist.
   Seal write_shard(const ShardHeader& header, std::string unsealed);
-  /// Writes the manifest: on return the checkpoint exists. Call after all shards are durable, which
-  /// is not checked. After an exception a manifest may exist that is not durable.
+  /// Writes the manifest, and replaces one of the same attempt: on return the checkpoint exists.
+  /// Call after all shards are durable, which is not checked. After an exception a manifest may
+  /// exist that is not durable. Throws an internal Error unless the training has 64 digits.
   void commit_manifest(const Manifest& manifest);
-  /// Deletes all files of an attempt, the manifest first. No effect if the attempt has no files.
+  /// Deletes all files of an attempt, the manifest first; durable on return. No effect if the
+  /// attempt has no files. After an exception some files may remain; a later call deletes them.
   void remove_attempt(const CheckpointId& id);
 
   /// Returns the attempts of a training that have a manifest, by step and then by attempt, lowest
@@ -45,7 +47,7 @@ class CheckpointArchive {
   /// manifest cannot be read, bad_input if the manifest is not valid.
   std::uint64_t size(const CheckpointId& id);
   /// Reads every byte. Throws bad_input with the file name unless the checkpoint is complete and
-  /// has `total` parameters; throws the store's error for a file that cannot be read.
+  /// has `total` parameters; throws the store's error for a file that is missing or cannot be read.
   void check_whole(const CheckpointId& id, std::uint64_t total);
   /// Returns the state of a checkpoint. Throws like check_whole().
   TrainingState load(const CheckpointId& id, std::uint64_t total);

@@ -43,7 +43,7 @@ struct ShardHeader {
   CheckpointId id;
   std::uint32_t index = 0, count = 1;
   std::uint64_t total = 0;  ///< parameters of the whole model
-  /// Returns the range of the shard's parameters.
+  /// Returns the range of the shard's parameters. Throws an internal Error unless index < count.
   Range range() const { return part_of(total, index, count); }
   friend bool operator==(const ShardHeader&, const ShardHeader&) = default;
 };
@@ -77,16 +77,19 @@ struct Manifest {
 };
 
 /// Returns the bytes of a shard without their checksum. Throws an internal Error if `part` has
-/// other sizes than the header's range, or the training is not 64 digits long.
+/// other sizes than the header's range, the index is not below the count, or the training is not 64
+/// digits long.
 std::string encode_shard(const ShardHeader& header, const TrainingState& part);
 /// Returns the bytes of a manifest without their checksum; `keyed`: to be sealed with a key. Throws
-/// an internal Error if the training is not 64 digits long.
+/// an internal Error if the training is not 64 digits long. parse_manifest() refuses a manifest
+/// with no shards, more than kMostShards, or a shard whose hash has not 64 digits; not checked
+/// here.
 std::string encode_manifest(const Manifest& manifest, bool keyed = false);
 /// Appends the checksum that completes a file, and returns the checksum with the complete size.
-/// With a key only its owner can compute the checksum.
+/// With a key only its owner can compute the checksum. Call once for a file.
 Seal seal(std::string& bytes, std::string_view key = {});
 
-/// Returns the size of a shard file, checksum included.
+/// Returns the size of a shard file in bytes, checksum included. Throws as ShardHeader::range().
 std::uint64_t shard_size(const ShardHeader& header);
 
 /// Returns the shard in a file. Throws bad_input, beginning with `name`, for any bytes that are not

@@ -46,10 +46,10 @@ class CheckpointKeeper {
   /// keeper's thread, without errors. Yields no outcomes. Call before any other method.
   void adopt_existing(Step newest);
 
-  /// Continues the attempts of an earlier controller of this run, oldest first, on the keeper's
-  /// thread: drain_outcomes() reports the result of each, success if the attempt has a valid
-  /// manifest. Other attempts fail and are deleted. Call before any other method except
-  /// adopt_existing().
+  /// Continues the attempts `begun` by an earlier controller of this run, oldest first, on the
+  /// keeper's thread: drain_outcomes() reports the result of each, success if the attempt has a
+  /// valid manifest. Other attempts fail; those without a manifest are deleted. Call before any
+  /// other method except adopt_existing().
   void continue_attempts(std::vector<CheckpointId> begun);
 
   /// Returns the number under which the next attempt's shards must be written.
@@ -83,9 +83,9 @@ class CheckpointKeeper {
   /// Returns the outcomes of the attempts that finished since the last call, oldest first; empty if
   /// none did. Does not wait for commits. Fails an attempt whose `patience` is over; its outcome
   /// may come only from a later call. The files of a failed attempt of this keeper are deleted
-  /// before its outcome if one try succeeds, otherwise later; the files of failed attempts of
-  /// continue_attempts() are deleted after their outcome. Errors of the store are failures of the
-  /// attempt and are not thrown.
+  /// before its outcome if one try succeeds, otherwise after a later attempt or at the end; the
+  /// files of failed attempts of continue_attempts() are deleted after their outcome. Errors of the
+  /// store are failures of the attempt and are not thrown.
   std::vector<Outcome> drain_outcomes();
   /// Returns true if no attempt waits for shards and the thread has no work.
   bool is_quiet();

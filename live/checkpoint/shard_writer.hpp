@@ -34,8 +34,9 @@ class ShardWriter {
   ~ShardWriter();
 
   /// Starts writing a shard and returns; `done` later receives the outcome on the writer's thread,
-  /// also of an error of `open` or of the store. If the previous shard is still being written or
-  /// reported, drops this one and calls `done` with a failure before it returns.
+  /// also of an error of `open` or of the store, or for a part of another size than the header's
+  /// range. If the previous shard is still being written or reported, drops this one and calls
+  /// `done` with a failure before it returns.
   void write(const ShardHeader& header, TrainingState part);
   /// Blocks until no shard is being written and all outcomes are reported.
   void wait_until_idle();

@@ -11,15 +11,15 @@
 
 namespace orrery::live {
 
-/// Folder of files. All methods throw an environment Error with the file and the reason if the
-/// operating system refuses.
+/// Folder of files. All methods, also those of File, throw an environment Error with the file and
+/// the reason if the operating system refuses.
 class Store {
  public:
   /// File being written; closed by the destructor.
   class File {
    public:
     virtual ~File() = default;
-    /// Appends all of the bytes.
+    /// Appends all of the bytes; a part of them may be written before an error.
     virtual void write(std::string_view bytes) = 0;
     /// Blocks until the contents so far are durable.
     virtual void sync() = 0;
@@ -31,14 +31,17 @@ class Store {
   virtual std::unique_ptr<File> create_file(const std::string& name) = 0;
   /// Renames a file atomically and replaces a file named `to`; durable only after sync_names().
   virtual void rename(const std::string& from, const std::string& to) = 0;
-  /// Deletes a file; throws if the file does not exist. Durable only after sync_names().
+  /// Deletes a file; throws if the file does not exist or is a folder. Durable only after
+  /// sync_names().
   virtual void remove_file(const std::string& name) = 0;
   /// Blocks until all created, changed and deleted names are durable.
   virtual void sync_names() = 0;
-  /// Returns the names of the files, ascending; also those of subfolders.
+  /// Returns the names of the folder's files and subfolders, ascending, without the contents of
+  /// subfolders.
   virtual std::vector<std::string> list() = 0;
-  /// Returns the contents of a regular file. Throws bad_input for more than `most_bytes`, and for a
-  /// name that is no regular file.
+  /// Returns the contents of a regular file; fewer bytes if the file becomes shorter meanwhile.
+  /// Throws bad_input for more than `most_bytes`, and for a folder or pipe; an environment Error
+  /// for a link or a missing file.
   virtual std::string read(const std::string& name, std::uint64_t most_bytes) = 0;
 };
 

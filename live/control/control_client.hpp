@@ -16,7 +16,8 @@ namespace orrery::live {
 /// send_message() may be called from any thread; all other methods belong to the thread that reads.
 class ControlClient {
  public:
-  /// Opens the stream and sends `hello`. Returns without waiting for an answer.
+  /// Opens the stream and sends `hello`. Blocks until the connection is made or has failed, not for
+  /// an answer; after a failure read() returns nothing.
   ControlClient(const std::string& address, const Secrets& secrets, const Hello& hello);
   /// Cancels the stream; messages that are not sent by then are lost.
   ~ControlClient();
@@ -29,9 +30,9 @@ class ControlClient {
   /// called from any thread.
   bool send_message(const AgentMessage& message);
   /// Ends the old stream, if it has not ended, and opens a new one with the newest certificates:
-  /// sends the hello and then, before any other message, the messages that `first` returns. The
-  /// next read() shows whether the controller accepted the stream. Must be called by the thread
-  /// that reads.
+  /// sends the hello and then, before any other message, the messages that `first` returns; `first`
+  /// must not call this object. The next read() shows whether the controller accepted the stream.
+  /// Must be called by the thread that reads.
   void reopen_stream(const std::function<std::vector<AgentMessage>()>& first);
   /// Announces the end of this side's messages, after those that were sent; read() still returns
   /// messages of the controller. No send_message() may follow.

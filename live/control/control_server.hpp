@@ -18,11 +18,13 @@ namespace orrery::live {
 class ControlServer {
  public:
   /// Receives the messages of the ranks, the hello of each stream first. Called from gRPC's
-  /// threads, for one rank never twice at once. A null `message` means that the stream of `rank`
-  /// ended.
+  /// threads, for one stream never twice at once. A null `message` means that a stream of `rank`
+  /// ended; this call may come during or after the call for the hello of the rank's next stream.
   using Handler = std::function<void(std::uint32_t rank, const AgentMessage* message)>;
 
-  /// Starts the server. Throws an environment Error if the server cannot listen at `address`.
+  /// Starts the server for ranks 0 to `ranks` - 1. A rank has one stream: a second one is refused
+  /// while the first is open. An invalid message (message_check.hpp) ends its stream, with a line
+  /// on standard error. Throws an environment Error if the server cannot listen at `address`.
   ControlServer(const std::string& address, const Secrets& secrets, std::uint32_t ranks,
                 Handler handler);
   /// Ends all streams, waits for current calls of the handler, and reports each end to the handler,

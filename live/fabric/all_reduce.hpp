@@ -31,7 +31,8 @@ class Links {
   virtual ~Links() = default;
   /// Sends `out` to rank `to` while bytes from rank `from` fill `in`; returns when both are done.
   /// Either may be empty. Bytes of one pair arrive in the order of sending. A transport may send
-  /// `out` in pieces, and wait until the receiver has taken some.
+  /// `out` in pieces, and wait until the receiver has taken some. Throws FabricBroken if the bytes
+  /// cannot be sent or received.
   virtual void exchange(std::uint32_t to, std::span<const std::byte> out, std::uint32_t from,
                         Inflow in) = 0;
 };
@@ -50,8 +51,9 @@ CollectiveAlgorithm choose_all_reduce(const CollectiveTable& table, double bytes
                                       std::uint32_t ranks);
 
 /// Replaces `values` by their sum over the `ranks` ranks that call this function with the same
-/// algorithm; does nothing for one rank. Throws an internal Error for an algorithm other than ring,
-/// tree and halving-doubling, and errors of `links`, after which the values are undefined.
+/// algorithm and number of values; does nothing for one rank. `rank` is below `ranks`. Throws an
+/// internal Error for an algorithm other than ring, tree and halving-doubling, and errors of
+/// `links`, after which the values are undefined.
 void all_reduce(Links& links, CollectiveAlgorithm algorithm, std::uint32_t rank,
                 std::uint32_t ranks, std::span<float> values);
 void all_reduce(Links& links, CollectiveAlgorithm algorithm, std::uint32_t rank,

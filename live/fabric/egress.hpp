@@ -43,7 +43,7 @@ class Egress {
 
   /// Returns the bytes of all turns that were marked as sent.
   std::uint64_t bytes() const { return bytes_; }
-  /// Returns the duration of all ended turns that were marked as sent, waits included.
+  /// Returns the duration in seconds of all ended turns that were marked as sent, waits included.
   double seconds() const { return static_cast<double>(nanos_) * 1e-9; }
 
  private:

@@ -23,8 +23,8 @@ class Exchange : public Links {
 
   /// Sends and receives at the same time, as Links; opens the link to `to` if `out` is not empty.
   /// Uses memory to each peer with which memory is shared, otherwise the streams. Blocks until both
-  /// are done or a link breaks. Throws FabricBroken, also if a stream brings more bytes
-  /// than `in` holds or parts of a unit; shared memory is not checked.
+  /// are done or a link of this rank, to any peer, breaks. Throws FabricBroken, also if a stream
+  /// brings more bytes than `in` holds or parts of a unit; shared memory is not checked.
   void exchange(std::uint32_t to, std::span<const std::byte> out, std::uint32_t from,
                 Inflow in) override;
 

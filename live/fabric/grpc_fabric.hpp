@@ -18,12 +18,14 @@ namespace orrery::live {
 /// Fabric of live runs on CPUs.
 class GrpcFabric : public JoiningFabric {
  public:
-  /// Listens at `address` ("unix:/path" or "host:port"). Refuses links without knowledge of
-  /// `secrets`. Throws an environment Error if it cannot listen or lacks the memory for the links.
+  /// Listens at `address` ("unix:/path" or "host:port") as rank `rank`, which is below `ranks`.
+  /// Refuses links without knowledge of `secrets`. Throws an environment Error if it cannot listen
+  /// or lacks the memory for the links.
   GrpcFabric(std::uint32_t rank, std::uint32_t ranks, const std::string& address,
              const Secrets& secrets);
-  /// Listens for a rank that learns its number later, through connect_ranks(). Operations before
-  /// connect_ranks() are invalid.
+  /// Listens for a rank that learns its number later, through connect_ranks(). Throws an
+  /// environment Error if it cannot listen. Before connect_ranks() messages and sums are invalid,
+  /// which is not checked; abort() makes the later connect_ranks() throw.
   GrpcFabric(const std::string& address, const Secrets& secrets);
   /// Closes the links, so that operations of the other ranks throw.
   ~GrpcFabric() override;
@@ -36,12 +38,14 @@ class GrpcFabric : public JoiningFabric {
 
   /// Opens the link to the next rank, whose address is `addresses[rank + 1]`, or `addresses[0]` for
   /// the last rank; links to other ranks open when they are used. Does nothing for one rank. Blocks
-  /// until the next rank listens, or abort() is called. Call after construction with a rank number,
-  /// once, before any operation; connect_ranks() contains it. Throws FabricBroken.
+  /// until the next rank listens, any link breaks, or abort() is called. Call after construction
+  /// with a rank number, once, before any operation, with an address for each rank; connect_ranks()
+  /// contains it. Throws FabricBroken if a link has broken or abort() was called.
   void connect_next(const std::vector<std::string>& addresses);
-  /// Connects as rank `rank` of `addresses.size()` ranks. Incoming links that arrived earlier wait
-  /// until this call. Throws FabricBroken; throws an environment Error if this machine lacks the
-  /// memory for the links.
+  /// Connects as rank `rank` of `addresses.size()` ranks; `rank` is below that number. Incoming
+  /// links that arrived earlier wait until this call. Call once, only after construction without a
+  /// rank number. Throws FabricBroken, as connect_next(); throws an environment Error if this
+  /// machine lacks the memory for the links.
   void connect_ranks(std::uint32_t rank, const std::vector<std::string>& addresses) override;
   /// Limits the sending rate; each piece waits until this and the previous pieces would have left.
   void set_link_rate(double bytes_per_second) override;
@@ -52,7 +56,13 @@ class GrpcFabric : public JoiningFabric {
   void all_reduce_integers(std::span<std::int64_t> values) override;
   void use_collectives(const CollectiveTable& table) override;
   CollectiveAlgorithm algorithm(double bytes) const override;
+  /// Sends as Fabric::send_to(). Throws FabricBroken once any rank of the fabric is gone or abort()
+  /// was called, and std::out_of_range unless `rank` is below ranks().
   void send_to(std::uint32_t rank, std::span<const std::byte> bytes) override;
+  /// Receives as Fabric::receive_from(); returns at once for empty `bytes`. Throws FabricBroken
+  /// once any rank of the fabric, not only `rank`, is gone or abort() was called, even if the bytes
+  /// have arrived, and if the message is larger than `bytes`; throws std::out_of_range as
+  /// send_to().
   void receive_from(std::uint32_t rank, std::span<std::byte> bytes) override;
   /// Returns sent bytes: messages of streams with their prefix, and bytes through shared memory.
   std::uint64_t bytes_sent() const override;

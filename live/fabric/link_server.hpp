@@ -20,7 +20,8 @@
 
 namespace orrery::live {
 
-/// Server of the incoming links of one rank. The end of an accepted link breaks `fate`.
+/// Server of the incoming links of one rank. The end of an accepted link breaks `fate`; the break
+/// of `fate` ends all links and refuses later ones.
 class LinkServer {
  public:
   /// Listens at `address`. Throws an environment Error if that fails. `fate` must outlive the

@@ -1,7 +1,8 @@
 // Fabric over NCCL, through the optional CUDA module: all-reduce and point to point between GPUs.
-// Values may be in device memory (without a copy) or in host memory. A lost rank, an error of NCCL
-// and abort() end an operation with FabricBroken. NCCL's common id travels as rank 0's address. As
-// Fabric: one thread, abort() from any.
+// Values may be in device memory (without a copy) or in host memory. An error of NCCL and abort()
+// end an operation with FabricBroken, and so does a lost rank if NCCL reports it; otherwise the
+// operation waits for abort(). All operations after a failed one throw the same. NCCL's common id
+// travels as rank 0's address. As Fabric: one thread, abort() from any.
 #pragma once
 
 #include <memory>
@@ -23,24 +24,28 @@ struct NcclOptions {
 };
 
 /// Returns the module's functions with NCCL loaded; null, with the reason, if the module, driver,
-/// device or NCCL is missing or too old. The first `library` that a process has loaded stays.
+/// device or NCCL is missing or too old. `reason` has no meaning otherwise. The first `library`
+/// that a process has loaded stays.
 const OrreryCudaTable* find_nccl(const std::string& module_path, std::string& reason,
                                  const std::string& library = "libnccl.so.2");
 
 /// Fabric of live runs on GPUs.
 class NcclFabric : public JoiningFabric {
  public:
-  /// Opens the device. Throws an environment Error if the device or NCCL fails.
+  /// Opens the device and makes an id, unconnected. Throws an environment Error if the device or
+  /// NCCL fails. `module` must outlive the fabric.
   NcclFabric(const OrreryCudaTable& module, const NcclOptions& options);
   ~NcclFabric() override;
 
   /// Returns "nccl:" and the id, which the other ranks need if this rank is rank 0.
   const std::string& address() const override { return address_; }
   /// Connects as rank `rank` of `addresses.size()` ranks, without a table of collectives, by the id
-  /// in addresses[0]; returns when all have joined. Throws FabricBroken, also if addresses[0] is no
-  /// id; throws an environment Error if the plugin's file cannot be written.
+  /// in addresses[0]; returns when all have joined or abort() is called. `rank` is below
+  /// `addresses.size()`. Throws FabricBroken, also if addresses[0] is no id; throws an environment
+  /// Error if the plugin's file cannot be written.
   void connect_ranks(std::uint32_t rank, const std::vector<std::string>& addresses) override;
 
+  /// Does nothing.
   void set_link_rate(double) override {}
 
   std::uint32_t rank() const override { return rank_; }
@@ -49,11 +54,13 @@ class NcclFabric : public JoiningFabric {
   void all_reduce_integers(std::span<std::int64_t> values) override;
   /// Sends like Fabric::send_to(), except that the first message opens the links between all ranks:
   /// the first send_to() or receive_from() blocks until every rank has called one of the two. The
-  /// caller may change `bytes` after the call. Throws FabricBroken.
+  /// caller may change `bytes` after the call. Throws FabricBroken, also for an unknown rank.
   void send_to(std::uint32_t rank, std::span<const std::byte> bytes) override;
   void receive_from(std::uint32_t rank, std::span<std::byte> bytes) override;
+  /// Returns the bytes sent, as NcclComm::bytes_sent(); of this fabric only.
   std::uint64_t bytes_sent() const override;
   void abort(const std::string& reason) override;
+  /// Returns 0: NCCL measures none.
   double round_trip() const override { return 0; }
 
   /// Sets the table of later collectives, through the tuner plugin. Call between two steps, with
@@ -63,12 +70,14 @@ class NcclFabric : public JoiningFabric {
   void use_collectives(const CollectiveTable& table) override;
 
   /// Stops the operations that still run on the GPU after a failure, so that shrink_without() may
-  /// follow. Returns false if this NCCL cannot or fails.
+  /// follow. Returns false if this NCCL cannot or fails, and before connect_ranks().
   bool revoke_operations();
   /// Returns a fabric of the ranks that are not in `excluded`, connected, numbered in the same
-  /// order, without new ids; blocks until all of them have called it. Called by these ranks only,
-  /// also after a failure. The new fabric has no address and no table. Afterwards this fabric may
-  /// only be destroyed. Throws FabricBroken.
+  /// order, without new ids; blocks until all of them have called it, or abort() is called. Called
+  /// by these ranks only, all with the same ranks, also after a failure or an earlier abort(). The
+  /// new fabric's address() is empty, and its use_collectives() does nothing. Afterwards this
+  /// fabric may only be destroyed, also after an error. Throws FabricBroken, also if this NCCL
+  /// cannot shrink (below 2.27) and before connect_ranks().
   std::unique_ptr<NcclFabric> shrink_without(const std::vector<std::uint32_t>& excluded);
 
  private:

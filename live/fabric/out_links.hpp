@@ -35,9 +35,11 @@ class OutLinks {
 
   /// Sets the addresses of the ranks, indexed by rank. Call before any link is opened.
   void set_addresses(std::vector<std::string> addresses) { addresses_ = std::move(addresses); }
-  /// Opens the link to a rank, unless the link is open; blocks until the rank listens, or the links
-  /// break, but not for its answer (await_welcome()). Throws FabricBroken, as the next three
-  /// functions, which open the link too.
+  /// Opens the link to a rank, unless the link was opened before, which is not checked further;
+  /// blocks until the rank listens, or the links break, but not for its answer (await_welcome()).
+  /// Throws FabricBroken if the links have broken, and std::out_of_range for a rank without an
+  /// address. The next three functions open the link too and throw the same, also for an open link
+  /// that has broken.
   void open(std::uint32_t to) { link_to(to); }
   /// Blocks until the peer's first answer, which decides the way of collectives. Returns the bell
   /// of the peer if memory is shared with it, or null.
@@ -45,8 +47,9 @@ class OutLinks {
   /// Sends the first of `bytes`, as many as a piece holds, and removes them from the span;
   /// `direct`: not part of a collective. Waits for the turn of the Egress, not for the receiver.
   void send_piece(std::uint32_t to, std::span<const std::byte>& bytes, bool direct);
-  /// Sends a small message to the next rank, which the rank returns; does nothing within 20 ms of
-  /// the previous message. Does not wait for the answer. Needs at least two ranks.
+  /// Sends a small message to the next rank, which the rank returns; does nothing, and throws
+  /// nothing, within 20 ms of the previous message. Does not wait for the answer. Needs at least
+  /// two ranks.
   void ping();
   /// Returns the round trip of the newest answered ping in seconds; 0: no answer yet. May be called
   /// from any thread.

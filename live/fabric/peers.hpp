@@ -15,17 +15,18 @@ namespace orrery::live {
 /// Receivers of one rank.
 class Peers {
  public:
-  /// Allocates the receivers. Throws an environment Error if no memory is available.
+  /// Allocates the receivers; `rank` is below `ranks`. Throws an environment Error if no memory is
+  /// available.
   Peers(std::uint32_t rank, std::uint32_t ranks)
       : rank_(rank), ranks_(ranks), boards_(rank, ranks), inboxes_(ranks) {}
 
   std::uint32_t rank() const { return rank_; }
   std::uint32_t ranks() const { return ranks_; }
   SharedBoards& boards() { return boards_; }
-  /// Returns the inbox of rank `from`.
+  /// Returns the inbox of rank `from`. Throws std::out_of_range unless `from` is below ranks().
   Inbox& inbox(std::uint32_t from) { return inboxes_.at(from); }
 
-  /// Wakes all threads that wait for data.
+  /// Closes the inboxes of all ranks with reason `why`, and rings the bell of this rank.
   void close(const std::string& why) {
     for (Inbox& inbox : inboxes_) inbox.close(why);
     boards_.bell().ring();

@@ -39,7 +39,7 @@ grpc::ByteBuffer data_piece(std::span<const std::byte> bytes, bool direct);
 /// Returns the encoding of any other piece.
 grpc::ByteBuffer other_piece(const Piece& piece);
 /// Decodes a received piece, and empties `wire`: `piece` is without its data, which is in `data`.
-/// Returns false if the bytes are no piece.
+/// Returns false if the bytes are no piece; `piece` and `data` have no meaning then.
 bool read_piece(grpc::ByteBuffer& wire, Piece& piece, PieceData& data);
 
 }  // namespace orrery::live

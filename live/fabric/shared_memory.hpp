@@ -31,8 +31,8 @@ class Bell {
   std::atomic<std::uint32_t> waiting_{0};
 };
 
-/// Queue of bytes. Messages are read in the units in which they were written; each begins at a
-/// multiple of eight.
+/// Queue of bytes. Both sides know the length of every message; each message begins at a multiple
+/// of eight.
 class ByteRing {
  public:
   static constexpr std::size_t kCapacity = 512 * 1024;
@@ -40,14 +40,15 @@ class ByteRing {
   /// Returns free bytes in one stretch, for the writer; empty if the ring is full, or if the reader
   /// has broken the ring.
   std::span<std::byte> free_stretch();
-  /// Records how many bytes of free_stretch() the writer has filled. `end_of_message`: the next
-  /// message begins at the next multiple of eight; the reader must say the same.
+  /// Records how many bytes of free_stretch() the writer has filled, which is not checked.
+  /// `end_of_message`: the next message begins at the next multiple of eight; the reader must say
+  /// the same.
   void mark_filled(std::size_t bytes, bool end_of_message);
-  /// Returns filled bytes in one stretch, for the reader; empty if the ring is empty. Always empty
-  /// if the writer has broken the ring.
+  /// Returns filled bytes in one stretch, for the reader, which may reach behind the end of a
+  /// message; empty if the ring is empty. Always empty if the writer has broken the ring.
   std::span<const std::byte> filled_stretch() const;
-  /// Records how many bytes of filled_stretch() the reader has emptied; `end_of_message` as in
-  /// mark_filled().
+  /// Records how many bytes of filled_stretch() the reader has emptied, which is not checked;
+  /// `end_of_message` as in mark_filled().
   void mark_emptied(std::size_t bytes, bool end_of_message);
 
  private:
@@ -67,9 +68,11 @@ struct BoardPlace {
 /// Memory of one rank that its peers can map.
 class Board {
  public:
-  /// Allocates a rank's own board. Throws an environment Error if no memory is available.
+  /// Allocates the own board of one of `ranks` ranks, at least 1. Throws an environment Error if no
+  /// memory is available.
   explicit Board(std::uint32_t ranks);
-  /// Returns another rank's board; null if it cannot be shared with this process.
+  /// Returns another rank's board; null if this process cannot open it: another machine or network
+  /// namespace, no right, another number of ranks, or no memory.
   static std::unique_ptr<Board> open(const BoardPlace& place, std::uint32_t ranks);
   ~Board();
   Board(const Board&) = delete;
@@ -80,7 +83,8 @@ class Board {
   /// Returns the bell of the rank that owns this board: the owner waits for the bell, and a peer
   /// rings it, through the board from open(), after the peer has filled or emptied a ring.
   Bell& bell();
-  /// Returns the ring that the owner of this board fills and `rank` empties; `rank` < ranks.
+  /// Returns the ring that the owner of this board fills and `rank` empties; `rank` < ranks is not
+  /// checked.
   ByteRing& ring_to(std::uint32_t rank);
 
  private:

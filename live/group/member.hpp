@@ -69,38 +69,50 @@ class GroupMember {
   explicit GroupMember(std::size_t size, AgreementRule rule = agree_on_result)
       : rule_(rule), size_(size), alive_(size) {}
 
-  /// Begins the next operation. Call only if has_operation() is false.
+  /// Begins the next operation. Call only if has_operation() is false. A `sharded` one is marked as
+  /// by mark_sharded().
   void begin_operation(OperationKind kind, const std::string& name);
-  /// Announces the newest membership epoch, with `alive` members of this group. Epochs that are not
-  /// newer than the announced one are ignored. Refuses the loss if a sharded operation was begun in
-  /// this group and members are missing, or if one is in flight.
+  /// Announces the newest membership epoch, with `alive` members of this group, this one included.
+  /// Epochs that are not newer than the announced one are ignored. Refuses, as refuse_operation(),
+  /// if members are missing and a sharded operation was ever marked in this group, or if one is in
+  /// flight in a connected epoch.
   void announce_epoch(std::uint64_t epoch, std::size_t alive);
   /// Marks a sharded operation that bypasses the numbering (send, receive) as used. Refuses at once
   /// if members are missing.
   void mark_sharded(const std::string& name);
-  /// Refuses to go on after a loss because of operation `name`. The first name stays.
+  /// Ends the steps of this member because of operation `name`: next_step() is `refuse` for good.
+  /// The first name stays. `name` must not be empty.
   void refuse_operation(const std::string& name);
 
+  /// Returns the step to do now; the same step until a report or an announcement changes it.
   GroupStep next_step() const;
   /// Records that step `step`, which next_step() returned in epoch `epoch`, succeeded. Ignored if a
   /// newer epoch was announced, except for `release` and for the step with which the current
-  /// operation is done: its result stays.
+  /// operation is done: its result stays. No effect for `exchange`, whose end is
+  /// accept_progress().
   void finish_step(GroupStep step, std::uint64_t epoch);
-  /// Takes the exchanged progress of all members of epoch `epoch`, in their order. Ignored if a
-  /// newer epoch was announced.
+  /// Ends the step `exchange` with the progress of all members of epoch `epoch`, in their order.
+  /// Refuses if a `partial` operation would have to be delivered. Ignored if a newer epoch was
+  /// announced.
   void accept_progress(const std::vector<GroupProgress>& members, std::uint64_t epoch);
-  /// Records that a step failed in epoch `epoch`: the member waits for a newer epoch.
+  /// Records that a step failed in epoch `epoch`: the member waits for a newer epoch. Ignored if
+  /// one was announced.
   void fail_step(std::uint64_t epoch);
 
+  /// Returns this member's counts.
   GroupProgress progress() const { return {begun_, done_}; }
+  /// Returns true from begin_operation() until the step `release` of the operation is reported.
   bool has_operation() const { return begun_ > released_; }
   /// Returns true if the member has agreed in the announced epoch and owes or awaits no delivery.
   bool is_settled() const { return has_agreed_ && owed_ == 0; }
   /// Returns the announced epoch; 0 before the first announcement.
   std::uint64_t epoch() const { return epoch_; }
   std::uint64_t owed() const { return owed_; }  ///< operation to deliver; 0: none
-  std::size_t giver() const { return giver_; }  ///< its giver, a position in the epoch
-  std::size_t alive() const { return alive_; }  ///< members of the announced epoch
+  /// Returns the member that delivers operation owed(), as a position among the living members; no
+  /// meaning if owed() is 0.
+  std::size_t giver() const { return giver_; }
+  /// Returns the number of members of the announced epoch; all members before the first one.
+  std::size_t alive() const { return alive_; }
   const std::string& refused_operation() const { return refused_; }  ///< empty: none
 
  private:

@@ -11,7 +11,8 @@
 namespace orrery::live {
 
 /// Returns the sum of `size` members for the sum of `alive` members: value * size / alive. Integers
-/// are rounded to the nearest, halves away from zero. `alive` must not be 0.
+/// are rounded to the nearest, halves away from zero, and wrap if the result is outside of T.
+/// `alive` must not be 0.
 template <typename T>
 T scaled_sum(T value, std::size_t size, std::size_t alive) {
   if constexpr (std::is_integral_v<T>) {

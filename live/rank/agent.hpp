@@ -8,8 +8,9 @@
 
 namespace orrery::live {
 
-/// Runs the agent of `rank` until the run ends. Returns the exit code: 0, the kind of an error that
-/// the agent reports to its controller before training, or that of an environment Error if the
+/// Runs the agent of `rank` until the run ends. Returns the exit code: 0 after training, also if
+/// this rank's training failed, which is reported to the controller; the kind of an error that the
+/// agent reports to its controller before training; or that of an environment Error if the
 /// controller refuses this rank or is gone for good. Blocks meanwhile. Throws a usage Error without
 /// an AgentStart, an environment Error if the secrets cannot be read.
 int run_agent(std::uint32_t rank);

@@ -28,12 +28,14 @@ class CheckpointShards {
 
   /// Plans the shard of the checkpoint after `step`, whose gradient sum this rank holds: member
   /// `index` of `count` members writes its shard of the checkpoint. Attempt 0 means that the step
-  /// has no checkpoint. Replaces an earlier plan. Any other attempt needs a folder. Writes nothing.
+  /// has no checkpoint. Replaces an earlier plan. Writes nothing. Any other attempt needs a folder,
+  /// which is not checked: without one write_planned() is undefined.
   void plan(Step step, std::uint64_t attempt, std::uint32_t index, std::uint32_t count);
   /// Copies the planned shard of `step` and starts writing it on the writer's thread; does nothing
   /// without a plan for `step`. Forgets the plan in any case. Must be called after the update of
-  /// `step` is applied and before the next one. Throws the errors of Trainer::part(); all other
-  /// failures are reported to the controller, as is success.
+  /// `step` is applied and before the next one. Throws the errors of Trainer::part(), and an
+  /// internal Error unless the planned index is below its count; all other failures are reported to
+  /// the controller, as is success.
   void write_planned(Step step);
   /// Copies the shard of `order` and starts writing it; a plan stays. `applied`: number of steps
   /// whose updates this rank holds; if the order's step differs, or without a folder, reports a

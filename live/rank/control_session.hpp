@@ -17,14 +17,15 @@ namespace orrery::live {
 /// Session of one rank with its controller; owns the control stream.
 class ControlSession {
  public:
-  /// Opens the stream and sends `hello`. Returns without waiting for an answer. Copies `secrets`.
+  /// Opens the stream and sends `hello`. Blocks until the connection is made or has failed, not for
+  /// an answer; the failure shows in join(). Copies `secrets`.
   ControlSession(const std::string& address, const Secrets& secrets, const Hello& hello)
       : client_(address, secrets, hello) {}
 
   /// Returns the controller's first message, which is the assignment unless the controller refuses
   /// this rank. Blocks until a message arrives or the stream ends; after the end of a stream,
-  /// reconnects for up to 10 s, counted from the call. Returns nothing if no message arrived in
-  /// that time. Call once, first.
+  /// reconnects, for the last time 10 s after the call. Returns nothing if the stream ends without
+  /// a message after that time. Call once, first.
   std::optional<ControllerMessage> join();
   /// Blocks until the next message of the controller arrives. Returns nothing if the stream has
   /// ended.
@@ -33,11 +34,12 @@ class ControlSession {
   /// are sent again on every new stream; statuses and heartbeats are periodic and need no
   /// repetition.
   void send_message(const AgentMessage& message);
-  /// Reconnects after the end of the stream, repeatedly for at most 10 s and while `wanted` returns
-  /// true; blocks until a controller has sent its assignment, which is dropped. A first message of
-  /// another kind is dropped too, and the attempt repeated. Returns false if no controller was
-  /// found, if `wanted` returned false, or if the controller answers with a stop, because it counts
-  /// this rank as lost. Call from the thread that reads, after read() returned nothing.
+  /// Reconnects after the end of the stream, repeatedly while `wanted` returns true; no attempt
+  /// begins after 10 s. Blocks until a controller has sent its assignment, which is dropped. A
+  /// first message of another kind is dropped too, and the attempt repeated. Returns false if no
+  /// controller was found, if `wanted` returned false, or if the controller answers with a stop,
+  /// because it counts this rank as lost. Call from the thread that reads, after read() returned
+  /// nothing.
   bool reconnect_stream(const std::function<bool()>& wanted);
   /// Announces the end of this rank's messages, after those that were sent; does not block, and
   /// read() still returns messages. No send_message() may follow.

@@ -29,7 +29,7 @@ struct GpuShare {
   std::vector<std::pair<std::string, std::string>> environment;
 };
 /// Returns the share of a rank. `tuner`: path of the tuner plugin; `table_file`: path of the file
-/// that the plugin reads. Throws an internal Error without GPUs.
+/// that the plugin reads. Throws an internal Error if `gpus` is 0.
 GpuShare share_of_gpus(std::uint32_t rank, std::uint32_t ranks, std::uint32_t gpus,
                        const std::string& tuner, const std::string& table_file);
 
@@ -39,7 +39,7 @@ class GpuSeat {
   /// Selects the GPU and sets the environment variables that the user has not set. Must be
   /// constructed once per process, before any other use of NCCL. `folder`: folder for the file of
   /// the tuner plugin. Throws an environment Error if this machine lacks the CUDA module, a GPU or
-  /// NCCL; NVML may be missing.
+  /// NCCL, and an internal Error if `gpus` is 0; NVML may be missing.
   GpuSeat(std::uint32_t rank, std::uint32_t ranks, std::uint32_t gpus, const std::string& folder);
 
   /// Returns the training device on this GPU. Throws an environment Error if the device cannot be
@@ -47,8 +47,8 @@ class GpuSeat {
   std::unique_ptr<Device> make_device(const Scenario& scenario) const;
   /// Returns a fabric for one epoch. Throws an environment Error if the device or NCCL fails.
   std::shared_ptr<NcclFabric> make_fabric() const;
-  /// Returns the driver's newest measurements, refreshed at most ten times a second; empty without
-  /// NVML. The reference is valid as long as this object; the next call may change the values.
+  /// Returns the driver's measurements, at most 100 ms old; empty without NVML. The reference is
+  /// valid as long as this object; the next call may change the values.
   const DeviceReading& read();
 
  private:

@@ -24,7 +24,7 @@ namespace orrery::live {
 /// thread calls a method.
 class RankState {
  public:
-  /// Callbacks of the rank.
+  /// Callbacks of the rank; all must be set.
   struct Hooks {
     std::function<void()> interrupt;  ///< Interrupts the current work; called under the lock.
     std::function<void()> resume;  ///< Allows new work after an interrupt; called under the lock.
@@ -72,11 +72,11 @@ class RankState {
   // ---- called by the thread that trains ----
   using Task = membership::Task;
   using Save = std::function<void(const SaveShard& order, Step applied)>;
-  /// Blocks until a task is due or the run ends; before it returns, writes ordered shards with
-  /// `save`, without the lock, and passes on its errors. Allows new work (Hooks::resume) and
-  /// returns the task, never of kind `none`; returns the same task again until its completion is
-  /// recorded. Returns nothing after the end of the run, except that a final step that is not
-  /// applied is still returned, as `apply`.
+  /// Blocks until a task is due or the run ends; meanwhile writes ordered shards with `save`,
+  /// without the lock, and passes on its errors, after which the order is forgotten. Allows new
+  /// work (Hooks::resume) and returns the task, never of kind `none`; returns the same task again
+  /// until its completion is recorded. Returns nothing after the end of the run, except that a
+  /// final step that is not applied is still returned, as `apply`.
   std::optional<Task> next(const Save& save);
   /// Releases the links of the last epoch: fabric() is null until mark_listening(). Sends no
   /// status.
@@ -103,11 +103,11 @@ class RankState {
   /// Returns the fabric of the newest mark_listening(); null before, and after drop_links().
   std::shared_ptr<JoiningFabric> fabric();
   /// Records that this rank is linked with all members of `epoch` and has the training state.
-  /// Ignored for a past epoch and after mark_broken(). Sends the status in any case, as all
-  /// mark_ methods of this section do.
+  /// Ignored unless `epoch` is the newest and begun, and after mark_broken(). Sends the status in
+  /// any case, as all mark_ methods of this section do.
   void mark_linked(std::uint64_t epoch);
-  /// Records that this rank holds the gradient sum of `step`. Ignored for a past epoch or another
-  /// step.
+  /// Records that this rank holds the gradient sum of `step`. Ignored for an epoch that this rank
+  /// has not begun or has left, and for another step than the next one.
   void mark_reduced(std::uint64_t epoch, Step step);
   /// Records that the update of the final step is applied. `gathered`: the parameters have been
   /// gathered as well; if false, the links of `epoch` count as broken. Call only while the task is
@@ -116,7 +116,8 @@ class RankState {
   /// Records that the links of `epoch` are broken. Ignored for a past epoch.
   void mark_broken(std::uint64_t epoch);
   /// Returns the number of steps that this rank's parameters hold, if the run has ended and the
-  /// controller requests the parameters; nothing otherwise, also after begin_session().
+  /// controller requests the parameters; nothing otherwise, also after begin_session(). Uses up a
+  /// heartbeat number.
   std::optional<Step> parameters_wanted();
   /// Blocks until the controller releases this rank or begin_session() forgets the end, at most 10
   /// s. Returns false if the end is forgotten or has not been recorded, and the rank is neither

@@ -29,8 +29,8 @@ class TaskRunner {
     const EpochFabrics& fabrics;
   };
 
-  /// Stores the collaborators. `domains`: failure domains, by rank. `send`: receives the report of
-  /// each step.
+  /// Stores the collaborators. `domains`: failure domain of every rank of the run, by rank. `send`:
+  /// receives the report of each step.
   TaskRunner(std::uint32_t rank, std::vector<FailureDomain> domains, const With& with,
              std::function<void(const AgentMessage&)> send);
 

@@ -1,6 +1,6 @@
 // A rank's connection to `orrery run` (live/programs): membership epochs, heartbeats, the last
 // result before the end. Plain C++ without PyTorch, compiled into the user's program. All functions
-// may be called by any thread; callbacks run on the thread of the connection.
+// may be called by any thread.
 #pragma once
 
 #include <atomic>
@@ -29,14 +29,16 @@ using DoneCounts = std::map<std::string, std::uint64_t>;
 /// Connection of one rank. Never destroyed: its thread runs until the process ends.
 class ProgramControl {
  public:
-  /// `heard` receives every newer epoch, and `done_counts` returns the counts of this rank's
-  /// groups.
+  /// Sends the hello of `rank` over the socket `descriptor` and starts the thread. `heard` receives
+  /// every announced epoch, on that thread; `done_counts` returns the counts of this rank's groups,
+  /// and is called on that thread and by confirm_leavers() and leave_run().
   ProgramControl(int descriptor, std::size_t rank, std::function<void(const ProgramEpoch&)> heard,
                  std::function<DoneCounts()> done_counts);
 
-  /// Sends one message; does nothing if the connection is gone.
+  /// Sends one message, of at most kMaxFrameBytes; does nothing if the connection is gone.
   void send_fields(const Fields& fields);
-  /// Returns the newest epoch. Blocks until the first one is known.
+  /// Returns the newest epoch. Blocks until the first one is known; returns epoch 0 without members
+  /// if the connection ends before.
   ProgramEpoch epoch();
   /// Answers the ranks that wait to leave and whose counts this rank has reached by now.
   void confirm_leavers();

@@ -34,33 +34,40 @@ using InnerBuilder = std::function<c10::intrusive_ptr<c10d::Backend>(
     const c10::intrusive_ptr<c10d::Store>& store, const std::string& prefix, int rank, int size,
     std::chrono::milliseconds timeout, const std::string& address)>;
 
-/// Group of one process. Never destroyed once started, because other members may need its kept
-/// result after the program has dropped the group.
+/// Group of one process. Must be owned by a shared pointer. Once started, never destroyed before
+/// the run ends, because other members may need its kept result after the program has dropped the
+/// group.
 class GroupWorker : public std::enable_shared_from_this<GroupWorker> {
  public:
+  /// Constructs a group without a thread and without an epoch; `control` must outlive it.
   GroupWorker(GroupPlace place, InnerBuilder build, ProgramControl& control)
       : place_(std::move(place)),
         build_(std::move(build)),
         control_(control),
         member_(place_.ranks.size()) {}
 
-  /// Starts the thread.
+  /// Starts the thread. Call once.
   void start();
-  /// Tells the group the newest epoch. Any thread.
+  /// Announces an epoch to the group, before or after start(). Epochs that are not newer than the
+  /// announced one are ignored. Any thread.
   void announce_epoch(const ProgramEpoch& epoch);
-  /// Adds an operation behind those that wait. Any thread.
+  /// Adds an operation behind those that wait; its work is never completed if the run ends because
+  /// of an operation. `work` and `perform` must be set. Any thread.
   void add_operation(std::unique_ptr<Operation> operation);
-  /// Returns the inner group for an operation that bypasses the numbering, which cannot be carried
-  /// through a loss. Blocks until the group is connected. Throws c10::Error if the run ends.
+  /// Returns the inner group for an operation `name` that bypasses the numbering, which cannot be
+  /// carried through a loss: a later loss ends the run, and so does this call if a member is lost.
+  /// Blocks until is_settled(); throws nothing: if the run ends meanwhile, blocks until `orrery
+  /// run` ends the process. Any thread.
   c10::intrusive_ptr<c10d::Backend> inner_for(const std::string& name);
 
-  /// Blocks until all members are connected and agree, or until the run ends because of an
-  /// operation.
+  /// Blocks until is_settled(), or until the run ends because of an operation. Any thread.
   void wait_until_settled();
 
   const GroupPlace& group_place() const { return place_; }
+  /// Returns the number of operations whose result this member has; 0 before the first. Any thread.
   std::uint64_t done_count();
-  /// Returns true if the group has agreed in the newest epoch.
+  /// Returns true if the members are connected in the announced epoch, agree on their progress, and
+  /// no result is still to be delivered. False before the first epoch. Any thread.
   bool is_settled();
 
  private:

@@ -33,7 +33,7 @@ class BufferPool {
  public:
   /// Returns a contiguous tensor with the sizes and the type of `like`, with any content.
   at::Tensor claim_buffer(const at::Tensor& like);
-  /// Takes back a buffer that no other operation uses. Drops the oldest above the limit.
+  /// Takes back a contiguous buffer that no other operation uses. Drops the oldest one above 64.
   void return_buffer(const at::Tensor& buffer);
 
  private:
@@ -45,9 +45,13 @@ class OperationWork final : public c10d::Work {
  public:
   OperationWork(int rank, c10d::OpType type, const char* title);
 
+  /// Returns the future of the result, a list of tensors.
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
+  /// Returns the program's tensors of the operation; empty before complete_work(), the same after a
+  /// failure.
   std::vector<at::Tensor> result() override { return result_; }
-  /// Hands over the result, or the exception if `problem` is not null.
+  /// Completes the work and its future with the result, or with the exception if `problem` is not
+  /// null. Call once.
   void complete_work(const std::vector<at::Tensor>& result, std::exception_ptr problem);
 
  private:
@@ -56,8 +60,10 @@ class OperationWork final : public c10d::Work {
 };
 
 /// Operation. The functions run on the thread of the group, in the order of their declaration:
-/// `prepare` and `perform` again in every epoch until the operation is done. The program's inputs
-/// stay as they are until `publish`.
+/// `prepare` and `perform` again after every failure and in every epoch until the operation is
+/// done. If another member delivers the result, `buffers` are received after `prepare`, and
+/// `adjust` does not run. `publish` runs only after success. The program's tensors stay as they are
+/// until `publish`, except in operations of kind `sharded`, which use them directly.
 struct Operation {
   OperationKind kind = OperationKind::symmetric;
   std::string name;
@@ -77,11 +83,14 @@ struct Operation {
   std::function<void(Operation&)> publish;
 };
 
-/// Copies a tensor of equal type and number of elements; both on the CPU.
+/// Copies a tensor with the same number of elements, which is not checked: a smaller `to` may be
+/// written past its end. Both are dense and on the CPU. Another type is converted.
 void copy_tensor(const at::Tensor& to, const at::Tensor& from);
-/// Multiplies a sum of the living members by size / alive, in place. Integers are rounded.
+/// Multiplies a sum of the living members by size / alive, in place. Integers are rounded; booleans
+/// stay. `sum` is contiguous and on the CPU, and a member is alive.
 void scale_sum(const at::Tensor& sum, const EpochView& view);
-/// Returns true for dense tensors on the CPU, whose operations are carried through a loss.
+/// Returns true if all tensors are dense and on the CPU, also for none: all-reduce, broadcast and
+/// all-gather carry these through a loss.
 bool is_carried(const std::vector<at::Tensor>& tensors);
 
 }  // namespace orrery::live

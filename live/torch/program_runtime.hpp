@@ -14,23 +14,29 @@
 
 namespace orrery::live {
 
+/// Groups of one process and its connection to `orrery run`. Any thread.
 class ProgramRuntime {
  public:
-  /// Connects this process. `descriptor` is the socket to `orrery run`, `store_path` its store.
+  /// Connects this process as rank `rank` of the program and starts the thread of the connection.
+  /// `descriptor` is the socket to `orrery run`, `store_path` the path of its store's socket.
+  /// `build` is called by threads of the groups.
   ProgramRuntime(int descriptor, std::size_t rank, std::string store_path, InnerBuilder build);
 
   /// Creates a group and blocks until its members are connected, as Gloo does: a program that forks
   /// loader processes afterwards must not fork in the middle of a connection. Groups with equal
-  /// `key` are told apart by the order of their creation, which is the same at all members.
+  /// `key` are told apart by the order of their creation, which must be the same at all members.
+  /// `own` is this process's index in `ranks`. Blocks for good if `orrery run` is gone.
   std::shared_ptr<GroupWorker> add_group(const std::string& key, std::vector<std::size_t> ranks,
                                          std::size_t own, std::chrono::milliseconds timeout);
-  /// Returns a new connection to the store.
+  /// Returns a new connection to the store. Throws c10::Error if the store cannot be reached.
   c10::intrusive_ptr<c10d::Store> open_store() const;
-  /// Blocks until no group builds connections, for at most a second. Called before a fork.
+  /// Blocks until all groups are settled (GroupWorker::is_settled()), for at most about a second;
+  /// does not tell which. Called before a fork.
   void wait_until_settled();
-  /// Reports the end of optimizer step `step` and the seconds spent in data loaders so far.
+  /// Reports the end of optimizer step `step`, counted from 1, and the seconds spent in data
+  /// loaders so far. Does nothing if `orrery run` is gone.
   void report_step(std::uint64_t step, double input_s);
-  /// Blocks until no other rank needs a result of this one.
+  /// Blocks until no other rank needs a result of this one, or `orrery run` is gone.
   void leave_run() { control_->leave_run(); }
 
  private:

@@ -15,25 +15,36 @@
 namespace orrery::live {
 
 /// Connection to the store. Any thread; one request at a time, also while a request waits for a
-/// key: threads that wait at once use a clone() each.
+/// key: threads that wait at once use a clone() each. Every request throws c10::Error if the store
+/// is gone, which also ends the connection of a request above kMaxFrameBytes.
 class ProgramStore final : public c10d::Store {
  public:
-  /// Connects to the Unix socket `path`. Throws c10::Error if that fails.
+  /// Connects to the Unix socket `path`. Throws c10::Error if that fails or the path is too long.
   explicit ProgramStore(std::string path);
   ~ProgramStore() override;
 
-  /// Ends the request that waits and all later ones with a c10::Error.
+  /// Ends the request that waits and all later ones with a c10::Error; clones are not affected.
   void abort_requests();
 
+  /// Returns a new connection to the same store, with the default timeout. Throws like the
+  /// constructor.
   c10::intrusive_ptr<c10d::Store> clone() override;
   void set(const std::string& key, const std::vector<uint8_t>& value) override;
+  /// Sets the key to `next` if its value is `current`, or if the key is missing and `current` is
+  /// empty. Returns the value afterwards; `current` for a missing key that is not set.
   std::vector<uint8_t> compareSet(const std::string& key, const std::vector<uint8_t>& current,
                                   const std::vector<uint8_t>& next) override;
+  /// Returns the value; blocks until the key exists. Throws c10::DistStoreError after the timeout.
   std::vector<uint8_t> get(const std::string& key) override;
+  /// Adds `value` to the key's decimal number, a missing key being 0. Returns the sum.
   int64_t add(const std::string& key, int64_t value) override;
+  /// Removes the key. Returns true if it existed.
   bool deleteKey(const std::string& key) override;
+  /// Returns true if all keys exist; does not block for them.
   bool check(const std::vector<std::string>& keys) override;
+  /// Returns the number of keys of all groups.
   int64_t getNumKeys() override;
+  /// Blocks until all keys exist. Throws c10::DistStoreError after the timeout.
   void wait(const std::vector<std::string>& keys) override { wait(keys, timeout_); }
   void wait(const std::vector<std::string>& keys,
             const std::chrono::milliseconds& timeout) override;

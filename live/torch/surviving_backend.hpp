@@ -1,7 +1,8 @@
 // Fault-tolerant process group in the place of Gloo's, as PyTorch's c10d::Backend. All-reduce,
 // broadcast, all-gather, gather and barrier of dense tensors on the CPU are carried through a loss;
-// reduce and scatter are repeated; everything else ends the run after a loss. Compiled into the
-// user's program.
+// reduce and scatter are repeated, unless a member has its result already, which ends the run.
+// After an operation of any other kind a loss ends the run, and so does such an operation after a
+// loss. Compiled into the user's program.
 #pragma once
 
 #include <memory>
@@ -14,42 +15,87 @@
 
 namespace orrery::live {
 
-/// Group of one process. Any thread; operations of one group begin in the order of their calls.
+/// Group of one process. Any thread; operations of one group begin in the order of their calls, and
+/// the returned work is completed on the thread of the group. The work fails with the exception of
+/// the inner group if that refuses the operation, times out, or fails the fourth time. If the run
+/// ends, the work is never completed: `orrery run` ends the process.
 class SurvivingBackend final : public c10d::Backend {
  public:
   using Tensors = std::vector<at::Tensor>;
   using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
+  /// Constructs the group; `worker` must be started.
   explicit SurvivingBackend(std::shared_ptr<GroupWorker> worker);
 
   const std::string getBackendName() const override { return "gloo"; }
   c10::intrusive_ptr<Options> getBackendOptions() override { return options_; }
+  /// Sets the timeout of getBackendOptions(); operations keep that of the group's creation.
   void setTimeout(std::chrono::milliseconds timeout) override { options_->timeout = timeout; }
+  /// Does nothing.
   void setSequenceNumberForGroup() override {}
+  /// Returns the number of operations that this process has begun, without send and receive.
   uint64_t getSequenceNumberForGroup() override { return sequence_; }
+  /// Does nothing; operations in flight continue.
   void abort() override {}
+  /// Does nothing.
   void shutdown() override {}
 
+  // ---- carried through a loss. After a loss, sums are multiplied by size() / living members, and
+  // a living member's entry stands for each lost one; a living member stands in for a lost root.
+  // The gathers need at least one input, and outputs with the elements of one input each; an
+  // all-gather has a list of outputs for each input. Counts and sizes are not checked unless a
+  // comment says so: smaller outputs are written past their end. ----
+
+  /// Sums or otherwise reduces the tensors in place. Sparse tensors and those of a device are not
+  /// carried through a loss.
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  /// Reduces dense tensors on the CPU only; memory of a device is read as the CPU's, not checked.
   WorkPtr allreduce_coalesced(Tensors& tensors,
                               const c10d::AllreduceCoalescedOptions& options) override;
+  /// Copies the root's tensors to all members. Sparse tensors and those of a device are not carried
+  /// through a loss.
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
+  /// Fills outputs[input][member]. Sparse inputs and those of a device are not carried through a
+  /// loss.
   WorkPtr allgather(std::vector<Tensors>& outputs, Tensors& inputs,
                     const c10d::AllgatherOptions& options) override;
+  /// Gathers `input` of all members into `output`. Throws c10::Error unless `output` has size()
+  /// times the elements of `input`. Sparse tensors and those of a device are not carried through a
+  /// loss.
   WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input,
                           const c10d::AllgatherOptions& options) override;
+  /// Fills outputs[member][input]. Dense tensors on the CPU only, not checked.
   WorkPtr allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inputs,
                               const c10d::AllgatherOptions& options) override;
+  /// Gathers each input of all members into the output of the same number. Dense tensors on the CPU
+  /// only, one output for each input with size() times its elements; neither is checked.
   WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                           const c10d::AllgatherOptions& options) override;
+  /// Fills outputs[0][member] with the first input of each member where `outputs` is not empty;
+  /// whether this rank is the root is not checked. Dense tensors on the CPU only, not checked.
   WorkPtr gather(std::vector<Tensors>& outputs, Tensors& inputs,
                  const c10d::GatherOptions& options) override;
+  /// Returns work that is complete once all living members have begun the barrier.
   WorkPtr barrier(const c10d::BarrierOptions& options) override;
+  /// Blocks until all living members have begun the barrier; ignores its options. Throws the
+  /// exception of the work.
   void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
 
+  // ---- repeated after a loss. Dense tensors on the CPU only, not checked. A loss ends the run if
+  // some members have finished the operation and others have not. ----
+
+  /// Reduces the tensors to the root, which alone gets the result; after a loss, as all-reduce. A
+  /// lost root does not fail the work.
   WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
+  /// Fills the outputs from the root's inputs, which have size() entries each. The work fails if
+  /// the root is lost.
   WorkPtr scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                   const c10d::ScatterOptions& options) override;
+
+  // ---- not carried through a loss: after the first of these calls a loss ends the run, and so
+  // does each of these calls after a loss. Arguments and results as in Gloo's group. send(), recv()
+  // and recvAnysource() block until the members are connected, and throw the errors of Gloo; their
+  // work is that of Gloo, which fails if a member is lost. ----
 
   WorkPtr allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) override;
   WorkPtr reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,

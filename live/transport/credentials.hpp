@@ -26,13 +26,15 @@ struct Listener {
 
 /// Starts a server for `service` at `address`. A message of more than `most_bytes` bytes ends its
 /// stream (-1: the service checks sizes itself). `renewed`: the server reads its certificates from
-/// their folder once a second, for a server that lives as long as the run. Throws an environment
-/// Error if the server cannot listen at `address`. If gRPC later can accept no connection any more,
-/// this process ends at once with the exit code of an environment Error.
+/// their folder once a second, for a server that lives as long as the run; without a folder it
+/// keeps those of `secrets`. `service` must outlive the server. Throws an environment Error if the
+/// server cannot listen at `address`. If gRPC later can accept no connection any more, this process
+/// ends at once with the exit code of an environment Error.
 Listener listen(const std::string& address, const Secrets& secrets, grpc::Service& service,
                 int most_bytes, bool renewed = false);
 
-/// Returns a channel to `address`. The channel connects on its first use.
+/// Returns a channel to `address`; a received message of more than `most_bytes` bytes ends its
+/// stream (-1: no limit). The channel connects on its first use, where failures show.
 std::shared_ptr<grpc::Channel> open_channel(const std::string& address, const Secrets& secrets,
                                             int most_bytes);
 

@@ -38,19 +38,19 @@ inline constexpr std::chrono::hours kCertificateLife{24};
 class Authority {
  public:
   /// Generates the run's token, and a key and certificate of the authority if `encrypted`. Throws
-  /// an environment Error if the operating system provides no randomness.
+  /// an environment Error if the operating system provides no randomness, or OpenSSL fails.
   explicit Authority(bool encrypted);
   ~Authority();
   Authority(Authority&&) noexcept;
 
   /// Returns the run's token, the same in every call, with a fresh key and certificate (only the
-  /// token if not encrypted) and without a folder. is_renewal_due() counts from the last call.
-  /// `age`: dates the certificate back by
-  /// this time, which lets tests imitate a clock that has advanced.
+  /// token if not encrypted) and without a folder. is_renewal_due() counts from the last call,
+  /// whatever its `age`. `age`: dates the certificate back by this time, which lets tests imitate a
+  /// clock that has advanced. Throws an environment Error as the constructor.
   Secrets issue_secrets(std::chrono::seconds age = {});
-  /// Returns true if half of the newest certificate's lifetime is over, or if the certificate's
-  /// start lies in the future (a clock may jump). Returns false if not encrypted; true before the
-  /// first issue_secrets().
+  /// Returns true if half of a certificate's lifetime has passed since the last issue_secrets(), or
+  /// if that call lies in the future (a clock may jump). Returns false if not encrypted; otherwise
+  /// true before the first issue_secrets().
   bool is_renewal_due() const;
 
  private:
@@ -60,13 +60,14 @@ class Authority {
   std::time_t issued_ = 0;
 };
 
-/// Returns the secrets of a new authority that is not kept.
+/// Returns the secrets of a new authority that is not kept. Throws as Authority.
 Secrets make_secrets(bool encrypted, std::chrono::seconds age = {});
 
-/// Throws an environment Error unless `folder` is a folder that only this user may enter.
+/// Throws an environment Error unless `folder` is a folder of this user without any permission for
+/// others.
 void check_private(const std::string& folder);
 /// Writes `bytes` to a new file that only this user may read; never follows a link. Throws an
-/// environment Error if the file exists or cannot be written.
+/// environment Error if the file exists or cannot be written; a part of the file may exist then.
 void write_private(const std::string& path, const std::string& bytes);
 
 /// Writes the file `token` and, if encrypted, `ca.pem`, `certificate.pem` and `key.pem` in
@@ -85,7 +86,7 @@ Secrets newest(const Secrets& secrets);
 
 /// Returns the secrets in `folder`, with the three TLS files if `encrypted`. Waits up to a second
 /// for a key and a certificate that belong together. Throws an environment Error if a file is
-/// missing, if no such pair appears, or if other users may enter the folder.
+/// missing or empty, if no such pair appears, or as check_private().
 Secrets read_secrets(const std::string& folder, bool encrypted);
 
 }  // namespace orrery::live
