@@ -29,7 +29,7 @@ class Contention {
   struct Work {
     std::shared_ptr<estimates::Stepper> stepper;
     estimates::HardwareState state;
-    std::vector<std::uint32_t> micro_batches;  ///< number by replica
+    std::vector<std::uint32_t> micro_batches;  ///< one number for each replica of the step graph
     /// Links of the job's flows, ascending; nothing: computed from the stepper when needed.
     std::optional<std::vector<LinkId>> links = {};
     /// True if the stepper never changes and no begin of a step is reported. If all jobs of a group
@@ -39,7 +39,8 @@ class Contention {
   /// Adds a job, or replaces the work of a job. Its next step may begin at once, until next_step().
   /// The company() of the job's groups before and after changes, except of jobs that share no
   /// links, and their steps are simulated anew at the next step(). Computes missing links if
-  /// another job exists.
+  /// another job exists. All steppers must share one engine. Does not check the numbers of
+  /// micro-batches.
   void enter_job(JobId job, Work work);
   /// Removes a job that stalls or is over; the rest of its group changes as in enter_job(). Does
   /// nothing for an unknown job.
@@ -53,7 +54,8 @@ class Contention {
   std::uint64_t company(JobId job) const;
   /// Returns the step of the job, which begins at `now`, beside its group; null if the job shares
   /// no links or is unknown. The first call after a change of the group simulates the steps of all
-  /// its jobs; later calls return these steps for any `now`.
+  /// its jobs, unless cached (Work::steady); later calls return these steps for any `now`. Throws
+  /// bad_input if the engine lacks room for the jobs together.
   std::shared_ptr<const estimates::SimulatedStep> step(JobId job, Nanos now);
 
  private:

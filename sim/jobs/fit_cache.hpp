@@ -27,7 +27,8 @@ class FitCache {
     std::uint64_t seed = 0;  ///< seed of noise
   };
   /// Constructs a cache with the first fit, which is also the current fit. `home`: GPU of each rank
-  /// at the expected begin of the job.
+  /// at the expected begin of the job, as many as the scenario's layout has ranks. Throws as
+  /// FittedJob.
   FitCache(Ground ground, std::vector<GpuId> home);
   FitCache(const FitCache&) = delete;
   FitCache& operator=(const FitCache&) = delete;
@@ -43,7 +44,7 @@ class FitCache {
   /// Replaces the first placement by `where`, discards all fits, whose steps no longer count in
   /// simulated(), and fits the job to `where`, its new first and current fit. Numbers the GPUs of
   /// `where` only. An earlier reseed_noise() does not apply to this fit, only to those of later
-  /// move_to(). Call before the job's first start.
+  /// move_to(). Call before the job's first start. Throws as FittedJob.
   void begin_at(const Standing& where);
   /// Returns the GPUs by number: the GPUs of ranks 0, 1, ... at the begin of the job, then all
   /// other GPUs that the job has used, in the order of their first use.
@@ -54,8 +55,9 @@ class FitCache {
 
   /// Moves the job to `where`, not empty, with a known fit if the cache has one; otherwise fits the
   /// job, and a full cache drops the least recently used fit. The GPUs of `where` must have
-  /// numbers. `ranks`: number in the job of each rank of `where`; ignored for the first placement.
-  /// Discards the telemetry of earlier steps.
+  /// numbers: faults do not reach GPUs without one. `ranks`: number in the job of each rank of
+  /// `where`; ignored for the first placement. Discards the telemetry of earlier steps. Throws as
+  /// FittedJob.
   void move_to(const Standing& where, std::vector<std::uint32_t> ranks);
   /// Draws the noise of steps from the instant `from` on with another seed, in all cached fits and
   /// in those of later move_to(); replaces an earlier reseeding.

@@ -40,7 +40,8 @@ class FittedJob {
   /// Fits the job to the placement `where` of its working replicas. `ranks`: number in the job of
   /// each of these ranks; the job may have more ranks. `begun`: the first fit of the job, null for
   /// the first fit itself; if all replicas of `where` are on the same GPUs as replicas of `begun`,
-  /// the plan of `begun` is reused and the fit costs almost nothing.
+  /// the plan of `begun` is reused and the fit costs almost nothing. `where` must have as many GPUs
+  /// as its layout has ranks. Throws as Stepper, and bad_input if the engine lacks room.
   FittedJob(const Ground& ground, const Standing& where, std::vector<std::uint32_t> ranks,
             std::shared_ptr<FittedJob> begun);
 
@@ -50,18 +51,18 @@ class FittedJob {
   const StepGraph& graph() const { return *graph_; }
   estimates::Stepper& stepper() { return stepper_; }
   Telemetry& telemetry() { return telemetry_; }
-  /// Replaces the numbers of the ranks in the job; the GPUs do not change.
+  /// Replaces the numbers of the ranks in the job, one for each rank of this fit; the GPUs do not
+  /// change.
   void renumber_ranks(std::vector<std::uint32_t> ranks) { ranks_ = std::move(ranks); }
   /// Returns the number in the job of a rank of this fit, which must be below graph().ranks().
   RankId rank_of_job(std::uint32_t rank) const { return {ranks_[rank]}; }
-  /// Returns `state`, which names ranks by the numbers of GPUs (known ones), with the ranks of this
-  /// fit. Omits
-  /// ranks that do not work here. In a fabric that spreads traffic, also omits slow links that
-  /// cannot limit the job, so that flapping cables elsewhere cause no new simulation; not in full
-  /// detail.
+  /// Returns `state`, which names ranks by the numbers of GPUs, with the ranks of this fit. Every
+  /// number must be known (FitCache::numbered), which is not checked. Omits ranks that do not work
+  /// here. In a fabric that spreads traffic, also omits slow links that cannot limit the job, so
+  /// that flapping cables elsewhere cause no new simulation; not in full detail.
   estimates::HardwareState local(estimates::HardwareState state);
-  /// Returns the ranks of this fit on the GPUs with the given numbers, without ranks that do not
-  /// work here.
+  /// Returns the ranks of this fit on the GPUs with the given numbers, which must be known
+  /// (FitCache::numbered; not checked), without ranks that do not work here.
   std::vector<RankId> local(const std::vector<RankId>& ranks) const;
 
  private:
@@ -91,7 +92,7 @@ class FittedJob {
 };
 
 /// Returns the placement of the replicas of a job that have lost no rank, and the number in the job
-/// of each of their ranks; no GPUs if every replica has lost a rank.
+/// of each of their ranks; no GPUs if every replica has lost a rank or the job has no GPUs.
 std::pair<Standing, std::vector<std::uint32_t>> working_part(const JobInfo& job);
 
 }  // namespace orrery::sim

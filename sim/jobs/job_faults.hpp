@@ -22,7 +22,7 @@ namespace orrery::sim {
 /// rank. For example, after rank 3 was replaced by a spare, another fault of rank 3 kills no rank.
 class JobFaults {
  public:
-  /// Constructs the faults of a job; all arguments must outlive this object.
+  /// Constructs the faults of a job; all arguments must outlive this object. Throws as FaultPlan.
   JobFaults(const JobInWorld& here, const FitCache& fits, const Losses& losses);
 
   /// Returns the times and states of the faults.
@@ -34,8 +34,8 @@ class JobFaults {
 
   /// Continues from a log that ended at `now`, within `step`: takes the lost parts of the world as
   /// reported, and marks the faults of `step` that strike at `now` as spent unless they kill a rank
-  /// that still works and is not in `lost_in_step`. Call once, before other methods, when the world
-  /// has the state at the end of the log.
+  /// that still works and is not in `lost_in_step`. Call once, before other methods, after the
+  /// job's submission, when the world has the state at the end of the log.
   void continue_from(Step step, Nanos now, const std::set<RankId>& lost_in_step);
 
   /// Returns the rank that works on the GPU with number `home_rank`; nothing if the job does not
@@ -48,7 +48,7 @@ class JobFaults {
   /// (rank_at_work()). Losses of the newest instant that are not spent are returned again
   /// (FaultPlan::losses); the caller marks handled losses as spent in plan(). Marks the losses of
   /// ranks that do not work at their instant as spent itself: these faults kill no rank later
-  /// either.
+  /// either. Call after the job's submission. Throws as rank_at_work().
   std::vector<estimates::FatalFault> next_losses(std::optional<Step> step, Nanos from,
                                                  Nanos until) const;
   /// Returns the duration for which packets lost by a fault at exactly `instant` stall the job; 0

@@ -41,7 +41,7 @@ RunConditions run_conditions(const ReplayConditions& asked, const Cluster& clust
 RunRequest replay_request(const JobReplay& replay, const std::string& record_path);
 
 /// Returns the result of a simulator process that ran replay_request(), and fills `tables`, if
-/// given, except the comparison with recorded starts.
+/// given, except the comparison with recorded starts. Takes the results out of `ran`.
 JobsReport replay_report(const JobReplay& replay, Report&& ran, JobTables* tables);
 
 /// Replays `jobs` with the policy, placement and conditions of `replay` and returns the result. The
@@ -49,7 +49,8 @@ JobsReport replay_report(const JobReplay& replay, Report&& ran, JobTables* table
 /// sets the hashes of the result; an empty path: neither. Fills `tables` if given. The field `host`
 /// of the result stays absent. A job too large for the cluster is rejected and counted. Simulated
 /// speed is ignored. Throws bad_input for an unknown policy, placement or kind of estimates, a
-/// usage Error for a malformed replay.set(), and as run_conditions().
+/// usage Error for a malformed replay.set(), an environment Error if the record cannot be written,
+/// and as run_conditions().
 JobsReport replay_jobs(std::vector<TraceJob> jobs, const JobReplay& replay,
                        const std::string& record_path = {}, JobTables* tables = nullptr);
 

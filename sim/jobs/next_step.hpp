@@ -38,7 +38,8 @@ class NextStep {
   /// shares and settings in the world. Marks the faults in effect as felt. Returns true if the
   /// conditions differ from the previous ones, or no step was entered: then sets the collectives
   /// and codecs in the stepper, and enters contention with the new work. Otherwise changes nothing
-  /// else. Call after the job's submission, while no step is in progress.
+  /// else. Call while no step is in progress and the job runs on the GPUs of the current fit
+  /// (FitCache::now()), which is not checked.
   bool enter_step(Step step, Nanos now);
   /// Updates the group of jobs that share links in circumstances(). Returns true if the group or
   /// its work has changed since the last call. Call after enter_step(), when all other jobs of this
@@ -59,12 +60,14 @@ class NextStep {
   const Circumstances* circumstances() const { return now_ ? &*now_ : nullptr; }
 
   /// Returns the step at `now` without changes during it: beside the jobs of its group, or alone.
-  /// May simulate steps, also of the other jobs of the group. Call after enter_step().
+  /// May simulate steps, also of the other jobs of the group. Call after enter_step(). Throws
+  /// bad_input if the engine lacks room for the steps.
   std::shared_ptr<const estimates::SimulatedStep> undisturbed_step(Nanos now);
   /// Returns `step` begun at `now` with the changes during it, cut short at the first death of a
   /// working rank, or by a link that is down; equal to undisturbed_step() if nothing changes.
   /// `stretch`: see PlayedStep. Call as undisturbed_step(). Marks faults of ranks that do not work
-  /// as spent (JobFaults::next_losses), no other ones. Throws bad_input as length_of().
+  /// as spent (JobFaults::next_losses), no other ones. Throws bad_input as length_of() and
+  /// undisturbed_step().
   std::shared_ptr<const estimates::SimulatedStep> with_changes(Step step, Nanos now,
                                                                const std::vector<double>& stretch);
   /// Returns the step time in seconds with the best shares at the current speeds; nothing if no

@@ -22,14 +22,15 @@ struct PackingRun {
   std::uint64_t arrived = 0, turned_away = 0;  ///< pods
   double fragmented = 0;  ///< fraction of free GPUs at the end that no pod of the trace can use
 
-  /// Returns the allocated fraction at `demand`, a fraction of the cluster's GPUs, rounded down to
-  /// percents; beyond the run's last percent, the fraction there.
+  /// Returns the allocated fraction at `demand`, a fraction >= 0 of the cluster's GPUs, rounded
+  /// down to percents; beyond the run's last percent, the fraction there. Throws std::out_of_range
+  /// if `allocated` is empty, as before pack().
   double at(double demand) const;
 };
 
-/// Runs the experiment until the requests exceed `demand`, a fraction of the cluster's GPUs, and
-/// returns its result; equal arguments give equal results. Throws bad_input on an unknown policy,
-/// an internal Error if no pod needs GPUs.
+/// Runs the experiment until the requests exceed `demand`, a fraction >= 0 of the cluster's GPUs,
+/// rounded down to percents, and returns its result; equal arguments give equal results. `nodes`
+/// must have GPUs. Throws bad_input on an unknown policy, an internal Error if no pod needs GPUs.
 PackingRun pack(const std::vector<Pod>& pods, const std::vector<NodeRecord>& nodes,
                 const std::string& policy, double demand, std::uint64_t seed);
 

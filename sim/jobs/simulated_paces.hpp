@@ -25,16 +25,18 @@ namespace orrery::sim {
 class SimulatedPaces : public JobPaces {
  public:
   /// Constructs the paces. `conditions` are complete. `contention`: shared with the other jobs of
-  /// the world.
+  /// the world. `cluster` must outlive this object.
   SimulatedPaces(ReplayConditions conditions, const Cluster& cluster,
                  estimates::EngineFactory engine, std::shared_ptr<Contention> contention);
   ~SimulatedPaces() override;
 
   /// Adds a job, and enters contention unless its GPUs are within one NVLink domain. Ignores a job
   /// without a kind, which runs as recorded. May simulate steps for the reference. The pace is
-  /// returned by the next drain_changes().
+  /// returned by the next drain_changes(). `gpus` is not empty. Throws bad_input if the engine
+  /// lacks room (room_for_jobs()).
   void enter_job(JobId id, const TraceJob& job, const GpuRuns& gpus) override;
-  /// Removes the job, also from contention, which may change the paces of jobs on the same links.
+  /// Removes the job, also from contention, which may change the paces of jobs on the same links;
+  /// does nothing for an unknown job.
   void remove_job(JobId id) override;
   /// Returns the new paces, by job id; simulates the steps of new jobs and of changed groups of
   /// jobs that share links, unless cached.

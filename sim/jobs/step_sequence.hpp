@@ -34,8 +34,8 @@ class StepSequence {
   class Owner {
    public:
     virtual ~Owner() = default;
-    /// Returns the first step after `step` at which conditions may change, or the number of steps
-    /// of the job if that comes first.
+    /// Returns the first step after `step` at which conditions may change or a checkpoint of the
+    /// plan is due, or the number of steps of the job if that comes first.
     virtual Step next_boundary(Step step) const = 0;
     /// Returns the first instant from now on at which conditions may change, apart from begins and
     /// ends of faults; kNever if none follows.
@@ -63,7 +63,7 @@ class StepSequence {
   /// the sequence. `full_detail`: each step is simulated separately, so that no stretch begins.
   StepSequence(const Parts& parts, Owner& owner, bool full_detail);
 
-  Nanos now() const { return now_; }
+  Nanos now() const { return now_; }  ///< clock of the sequence
   /// Sets the clock to `now`, which is at most end(); begins and ends no step. Call settle_steps()
   /// first if a stretch is in progress.
   void set_clock(Nanos now) { now_ = now; }
@@ -75,12 +75,12 @@ class StepSequence {
   /// Sets the milestones, which are called before time passes in noisy steps advanced at once, and
   /// must outlive the sequence.
   void set_milestones(Milestones& milestones) { milestones_ = &milestones; }
-  /// Sets the clock to `now` and the next step to `step`; begins no step.
+  /// Sets the clock to `now` and the next step to `step`; begins no step. Call while is_idle().
   void start_from(Nanos now, Step step) { now_ = now, step_ = step; }
   /// Enters and begins the current step as of `began`, as enter_step() and begin_steps() of a
   /// single step, unless the step would be over by now(): then no step is in progress. Drops the
-  /// fault reports due by now(), which a log has shown. Call while is_idle(). Does not change
-  /// now().
+  /// fault reports due by now(), which a log has shown. Call as enter_step(). Does not change
+  /// now(). Throws as begin_steps().
   void restart_current_step(Nanos began);
 
   /// Returns true if neither a single step nor a stretch is in progress.
@@ -101,19 +101,21 @@ class StepSequence {
   /// Fixes the conditions of the next step at now() (NextStep::enter_step), and schedules reports
   /// of parts that its faults change. If the conditions differ from those of the last step,
   /// policies have not seen a whole step under them (is_unchanged()). Call before begin_steps(),
-  /// while is_idle().
+  /// while is_idle() and while the job runs on the GPUs of the current fit (FitCache::now()), which
+  /// is not checked: with another fit the step is undefined.
   void enter_step();
-  /// Begins the next step, or a stretch if is_resting() and at least one step is free of changes,
-  /// losses, and requested checkpoints; call after enter_step(), while is_idle(). Simulates steps
-  /// that are not cached, and books all time up to now() (TimeLedger::interrupt_at). With a single
-  /// step, a requested checkpoint becomes due at its end, and reports and stalls by the faults of
-  /// its duration are scheduled. Steps with noise that no event interrupts are committed at once
-  /// instead of in a stretch, under the same conditions and if `watch.alone`: now() is then the end
-  /// of the last one, on_committed() has been called, and no step is in progress. Throws bad_input
-  /// if the policy clock would overflow.
+  /// Begins the next step, or a stretch if is_resting(), a step was committed after every loss, and
+  /// at least one step is free of changes, losses, and requested checkpoints; call after
+  /// enter_step(), while is_idle(). Simulates steps that are not cached, and books all time up to
+  /// now() (TimeLedger::interrupt_at). With a single step, a requested checkpoint becomes due at
+  /// its end, and reports and stalls by the faults of its duration are scheduled. Steps with noise
+  /// that no event interrupts are committed at once instead of in a stretch, under the same
+  /// conditions and if `watch.alone`: now() is then the end of the last one, on_committed() has
+  /// been called, and no step is in progress. Throws bad_input if the policy clock would overflow,
+  /// or if the engine lacks room for the step.
   void begin_steps(const Watch& watch);
-  /// Ends the stretch in progress at `now`, at most end(): commits the steps that ended by `now`,
-  /// and continues a step within as a single step, which may end differently. Sets now() to `now`.
+  /// Ends the stretch in progress at `now`, from now() to end(): commits the steps that ended by
+  /// `now`, and continues a step within as a single step of the same duration. Sets now() to `now`.
   /// Calls on_committed() if steps ended, with `tell` only if the last one ended at `now`; with
   /// `step_times` in the watch of begin_steps(), reports the ended steps before the step within
   /// continues. Does nothing without a stretch.
@@ -131,8 +133,8 @@ class StepSequence {
   /// such step exists. Steps of a stretch in progress are not committed.
   void tell_committed();
 
-  /// Returns the number of steps of the stretch that have ended by `now` and are not in the
-  /// metrics; 0 without a stretch.
+  /// Returns the number of steps of the stretch that have ended by `now`, which is at least now(),
+  /// and are not in the metrics; 0 without a stretch.
   std::uint64_t gone_by(Nanos now) const { return stretch_ ? stretch_->ended_by(now) : 0; }
   /// Appends the sample of the newest committed step (ExchangeMeter); nothing with one replica,
   /// before the first commit, or if the exchange was hidden completely.

@@ -31,7 +31,8 @@ class TraceModel : public JobModel {
   /// Throws bad_input: all passes are equal, and no decision exists.
   void set_milestones(Milestones&) override;
   /// Simulates the trace, once, after its submission; the run begins at `now`. Does nothing before
-  /// the submission and in later calls. Throws bad_input if the policy clock would overflow.
+  /// the submission and in later calls. Throws bad_input if the policy clock would overflow, or if
+  /// the trace needs more links than the engine has, and as run_trace().
   void begin(Nanos now, const Watch& watch) override;
   /// Returns 0 before the submission, then the end of the run (kNever before begin()); kNever after
   /// the end.
@@ -44,7 +45,11 @@ class TraceModel : public JobModel {
   std::string refusal(const Decision&) const override;
   /// Does nothing: no decision passes refusal().
   void carry_out(const Decision&, Nanos) override {}
+  /// Writes the metrics of the complete run, also if it ends after `now`. Call after begin() has
+  /// simulated the trace.
   void fill(Report& report, Nanos now) override;
+  /// Adds one entry: begin and step time only once begin() has simulated the trace, the end only
+  /// once the job has ended; no step counts before the end.
   void add_outcomes(Report& report) const override;
 
  private:

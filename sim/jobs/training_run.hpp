@@ -50,8 +50,8 @@ class TrainingRun : public JobModel, private StepSequence::Owner {
 
   /// Constructs the job of the request's scenario, not submitted yet, and creates the timeline, if
   /// the request names one. Throws bad_input if the job does not fit the cluster, or the memory of
-  /// its GPUs unless `run.memory` is "warn", or if a fault names a part that the cluster lacks;
-  /// throws as SimTimeline. An empty `progress` is not called.
+  /// its GPUs unless `run.memory` is "warn", if the GPU lacks the job's precision, or if the engine
+  /// lacks room; throws as FaultPlan and as SimTimeline. An empty `progress` is not called.
   TrainingRun(RunRequest request, const Arrival& arrival, const Place& place, Happen happen,
               ProgressSink progress);
   ~TrainingRun() override;
@@ -62,6 +62,7 @@ class TrainingRun : public JobModel, private StepSequence::Owner {
   /// submission, after the end, or during a step.
   void announce_work(Nanos now) override;
   /// Begins the next step or stretch if announce_work() has entered a step; otherwise does nothing.
+  /// Throws as StepSequence::begin_steps().
   void begin(Nanos now, const Watch& watch) override;
   /// Returns the submission before the job is submitted; later the end of the current step or
   /// stretch, a change of the placement state, a report of faults, or the end of a checkpoint,
@@ -69,8 +70,9 @@ class TrainingRun : public JobModel, private StepSequence::Owner {
   Nanos next_event_time() const override;
   void settle_until(Nanos now) override { steps_.settle_steps(now); }
   /// In the first call submits the job, and places it if its first GPUs are free. Later ends the
-  /// step that is over, applies faults, emits due events, and handles losses, in this order; ends
-  /// the job as failed if it loses ranks faster than it recovers (TrainingStanding::is_given_up).
+  /// step that is over, applies faults, emits due events, and handles losses, in this order. Ends
+  /// the job as completed after its last step, and as failed if a link of the job never comes up
+  /// again, or if the job loses ranks faster than it recovers (TrainingStanding::is_given_up).
   void advance_to(Nanos now, const Watch& watch) override;
   void emit_steps() override { steps_.tell_committed(); }
   Nanos now() const override { return steps_.now(); }
@@ -85,7 +87,7 @@ class TrainingRun : public JobModel, private StepSequence::Owner {
   /// Carries out Save, at the end of the next step that begins, and Assign: a release at once,
   /// other assignments between two steps, once they are ready; an assignment that gives up working
   /// ranks drops the current step at once. Settings take effect by the state of the job in the
-  /// world.
+  /// world. Call settle_until() first: no stretch may be in progress.
   void carry_out(const Decision& decision, Nanos now) override;
 
   void set_milestones(Milestones& milestones) override { steps_.set_milestones(milestones); }
@@ -95,11 +97,13 @@ class TrainingRun : public JobModel, private StepSequence::Owner {
   /// which begins as of the newest commit of the log if the job runs and no rank was lost since;
   /// without a commit, at the log's last instant. A checkpoint that was being written is dropped,
   /// and a pending assignment is ready after the replacement time from then on. A job that has
-  /// ended in the log is over. Call once, instead of the first advance_to().
+  /// ended in the log, or that the log does not submit, is over. Call once, instead of the first
+  /// advance_to(). Throws as StepSequence::begin_steps().
   void continue_from(const Past& past) override;
 
-  // Append the samples; none before the first step, and none while no conditions are fixed
-  // (NextStep::circumstances), for example after a move.
+  // Append the samples; none before the first step. ranks(), devices() and links() append none
+  // while no conditions are fixed (NextStep::circumstances), for example after a move;
+  // collectives() appends the sample of the newest committed step (StepSequence::collectives).
   void ranks(Nanos now, std::vector<RankSample>& out) const override;
   void devices(Nanos now, std::vector<DeviceSample>& out) const override;
   void links(Nanos now, std::vector<LinkSample>& out) const override;

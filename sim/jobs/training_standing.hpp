@@ -21,7 +21,7 @@
 namespace orrery::sim {
 
 /// Placement state of one job. Stalls, assignments and losses refer to the clock of the step
-/// sequence (StepSequence::now).
+/// sequence (StepSequence::now). Call methods after the job's submission only.
 class TrainingStanding {
  public:
   /// References to collaborators; each must outlive this object.
@@ -38,13 +38,15 @@ class TrainingStanding {
   };
   explicit TrainingStanding(const Parts& parts) : parts_(parts) {}
 
-  /// Places the job on its first GPUs, begins its accounting and emits `start`; if they differ from
-  /// the expected ones, discards all fits and numbers the GPUs anew. Call once, after the
-  /// submission.
+  /// Places the job on its first GPUs, begins its accounting and emits `start`, which the world
+  /// must accept (World::objection); if GPUs or layout differ from the expected ones, discards all
+  /// fits and numbers the GPUs anew. Call once.
   void place_initially(const JobStarted& start);
   /// Continues with the placement in the world, at the end of a log: moves the job to the fit of
   /// its working replicas, if any, and makes a pending assignment of the world ready after the
-  /// scenario's replacement time. Call once, instead of place_initially().
+  /// scenario's replacement time. GPUs that the job did not have at its begin get numbers with its
+  /// next assignment: until then, faults of them kill no rank. Call once, instead of
+  /// place_initially().
   void continue_from_world();
   /// Stalls the job until `at`, for `use`: no step begins before. Books the time up to now. An
   /// earlier stall that ends later stays.
@@ -53,8 +55,7 @@ class TrainingStanding {
   void stall_for(Nanos by) { stall_until(std::max(now(), resume_at_) + by, GpuUse::recovery); }
 
   /// Returns true if the job's phase is `running` and the job is not stalled, so that between two
-  /// steps the next step can begin. Does not check whether a step is in progress. Call after the
-  /// submission.
+  /// steps the next step can begin. Does not check whether a step is in progress.
   bool can_begin_step() const;
   /// Returns the instant at which the pending assignment is ready; kNever if none is pending.
   Nanos next_change() const { return transition_ ? transition_->ready : kNever; }
@@ -64,11 +65,13 @@ class TrainingStanding {
   /// assignments that are ready already do not count.
   Nanos next_event_time() const;
   /// Activates the pending assignment if it is ready and the job is not stalled; call only between
-  /// two steps. Activation reports the committed steps, rolls back if the assignment takes the
-  /// state of a checkpoint or none, emits JobStarted, expires the deferred settings, fits the job
-  /// to the new GPUs, and stalls a job that had GPUs for the regroup time. If a GPU of the
-  /// assignment is lost, makes the assignment ready at the next change of the cluster, or, if none
-  /// follows or the job is on hold, drops the assignment and emits JobHeld for a job with GPUs.
+  /// two steps. Activation reports the committed steps, rolls back to the newest checkpoint if the
+  /// assignment takes the state of a checkpoint, to step 0 if it gives a job with GPUs no state,
+  /// emits JobStarted, expires the deferred settings, fits the job to the new GPUs, and stalls a
+  /// job that had GPUs for the regroup time; a job with GPUs that does not keep the state of its
+  /// ranks also drops the checkpoint in flight. If a GPU of the assignment is lost, makes the
+  /// assignment ready at the next change of the cluster, or, if none follows or the job is on hold,
+  /// drops the assignment and emits JobHeld for a job with GPUs.
   void change_between_steps();
   /// Applies the faults of this instant between two steps: schedules reports of parts that are lost
   /// or return, and, if the job is placed and waits, records lost ranks, which stall the job until
@@ -88,17 +91,18 @@ class TrainingStanding {
   void notice_losses();
   /// Handles a step that was cut short and that StepSequence has closed: counts its micro-batches
   /// as recomputed, and records the lost ranks (as apply_faults_between_steps()), or, if a link
-  /// broke the step, stalls the job until the link is up again. Returns false, and records the loss
-  /// of the whole job, if the link never is: the caller must end the job.
+  /// broke the step, stalls the job until the link is up again. If the link never is, returns false
+  /// and only records the loss of the whole job: the caller must end the job.
   bool cut_step(const estimates::PlayedStep& played);
 
   /// Accepts an assignment, which change_between_steps() activates; replaces a pending one. The
   /// assignment is ready after the scenario's restart time (state from a checkpoint, or none for a
-  /// placed job), after the replacement time (other GPUs; less the detection time once any loss is
-  /// recorded), or else at once. Drops the current step if working ranks are given up. A restart of
-  /// a running job also reports the committed steps, drops the checkpoint in flight, and emits
-  /// JobHeld. Between two steps, books the wait as recovery. Call after the submission, with an
-  /// accepted decision that is no release.
+  /// placed job); for a placed job that takes other GPUs after the warm-join time, if a warm spare
+  /// waits on each new GPU, or else the replacement time, less the detection time once any loss is
+  /// recorded; at once in all other cases. Drops the current step if working ranks are given up. A
+  /// restart of a running job also reports the committed steps, drops the checkpoint in flight, and
+  /// emits JobHeld. Between two steps, books the wait as recovery once the job has started. Call
+  /// with an accepted decision that is no release, and with no stretch in progress.
   void assign_gpus(const Assign& assign);
   /// Takes the job off its GPUs, to wait for another assignment. Drops the current step, the
   /// checkpoint in flight, a pending assignment and undetected losses, and rolls back to the newest

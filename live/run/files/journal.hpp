@@ -73,8 +73,8 @@ class Journal {
 
   /// Opens the journal of a run, or creates it; cuts off a torn last record. `tail`: bytes after
   /// the snapshot after which the next rewrite is due. Throws an environment Error if the file
-  /// cannot be opened, is damaged, has another format (kJournalFormat), or belongs to another run. A
-  /// new journal whose first record cannot be written is abandoned; on_failure() then calls its
+  /// cannot be opened, is damaged, has another format (kJournalFormat), or belongs to another run.
+  /// A new journal whose first record cannot be written is abandoned; on_failure() then calls its
   /// handler at once.
   Journal(const std::string& path, const std::string& scenario_hash,
           std::size_t tail = kDefaultTail);

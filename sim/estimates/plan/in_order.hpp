@@ -48,8 +48,8 @@ class InOrder {
   };
   /// Returns the cost of a transfer between two stages by all ranks of class `of_class`, the
   /// profile's transfer gap included. `of_class` must be below classes() (not checked). Throws an
-  /// internal Error unless the stages are neighbours; the last and the first are. The result is cached without the
-  /// profile: pass the same one always.
+  /// internal Error unless the stages are neighbours; the last and the first are. The result is
+  /// cached without the profile: pass the same one always.
   Way transfer(const CostProfile& profile, std::uint32_t of_class, std::uint32_t from,
                std::uint32_t to);
   /// Rings of all communicators of a stage, active at once. A flow carries 1 / `channels` of its
