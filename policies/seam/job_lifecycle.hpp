@@ -34,9 +34,7 @@ RanksLost loss_of(const JobInfo& job, std::vector<RankId> ranks);
 struct AfterLoss {
   bool held = false;           ///< the job stops until it is assigned: JobHeld follows
   bool is_assigned = false;    ///< an assignment is pending, made by the loss or before it
-  /// GPUs of all lost ranks, those of earlier losses included, that the pending assignment uses:
-  /// they need new processes
-  std::vector<GpuId> replace;
+  std::vector<GpuId> replace;  ///< GPUs of all lost ranks, of any loss, that the assignment uses
 };
 /// Returns the consequences of a loss; call after World has applied the RanksLost event. `can_run`:
 /// the remaining replicas are a job that can be run (replicas_objection() is empty). The job is
