@@ -19,7 +19,8 @@ namespace orrery {
 void encode(const Observation& seen, ObservationRecord& out);
 /// Writes the event into the empty record `out`.
 void encode(const Event& event, EventRecord& out);
-/// Writes the decision into `out`; replaces the content of `out`.
+/// Writes the decision into `out`; replaces the content of `out`. Of an Assign without GPUs only
+/// the job is stored: its layout and state have their defaults after decode().
 void encode(const Decision& decision, DecisionRecord& out);
 /// The following functions write a struct into the empty record `out`.
 void encode(const Needs& needs, NeedsRecord& out);
@@ -31,8 +32,9 @@ void encode(const CodecRules& rules, CodecRulesRecord& out);
 void encode(const Setting& setting, SettingRecord& out);
 
 /// The following functions return the struct of a record. They throw bad_input for a record without
-/// a matching struct: an unknown kind, an unknown enumerator, or impossible sizes. Needs keeps
-/// unknown kinds, and its `step_times` is not stored: the result has false.
+/// a matching struct: an unknown kind, an unknown enumerator, or impossible sizes. Needs and
+/// JobSpec::can keep unknown kinds. An absent number is 0 (an absent `expires` too), an absent size
+/// of a layout 1.
 Event decode(const EventRecord& record);
 Decision decode(const DecisionRecord& record);
 Needs decode(const NeedsRecord& record);
@@ -123,8 +125,8 @@ class ObservationReader {
 /// 13 1 13, step 12}".
 std::string trace_line(const Decision& decision);
 /// Returns the line of a decision on the observation `seen` in the decision trace. For an
-/// assignment of a job without steps the line also contains the instant in whole seconds, because
-/// the instant determines the effect of the decision.
+/// assignment of a job that does not train or is not in the table, the line also contains the
+/// instant in whole seconds, because the instant determines the effect of the decision.
 std::string trace_line(const Decision& decision, const Observation& seen);
 
 }  // namespace orrery

@@ -25,8 +25,8 @@ class LogReader {
   /// the file, and leaves `record` unchanged. Throws bad_input if the record is truncated, damaged
   /// or longer than 256 MiB.
   bool next(LogRecord& record);
-  /// Returns the bytes of the newest record, without its length; empty before the first, valid
-  /// until next().
+  /// Returns the bytes of the newest record, without its length; empty before the first. The
+  /// reference is valid until next().
   const std::string& bytes() const { return bytes_; }
 
   /// Throws bad_input about the file at the current position; `why` follows the path, for example
@@ -46,7 +46,7 @@ class LogReader {
 };
 
 /// Reads and returns the header, which is the first record; call before any next(). Throws
-/// bad_input for a file that is not a log or has another format.
+/// bad_input for a file that is empty, is not a log or has another format.
 LogHeader read_header(LogReader& log);
 
 }  // namespace orrery

@@ -22,8 +22,8 @@ namespace orrery {
 class Past {
  public:
   /// Opens the log at `path` with its calls up to the instant `until`; nothing: all calls.
-  /// `cluster` must outlive this object. Throws bad_input for a file that is not a log of a
-  /// scenario.
+  /// `cluster` must outlive this object. Throws bad_input for a file that cannot be read, is not a
+  /// log of a scenario or has another format.
   Past(const std::string& path, std::optional<Nanos> until, const Cluster& cluster);
 
   /// Returns the header of the log.
@@ -42,7 +42,7 @@ class Past {
   /// Takes the recorded decisions and wake-up times on the last observation into the state and
   /// announces these decisions to world(); `decisions` are only compared. Call once after each
   /// observation. Throws bad_input if compare_decisions() was called and `decisions` differ from
-  /// the recorded ones (wake-up times are not compared).
+  /// the recorded ones (wake-up times are not compared), and for an impossible recorded decision.
   void check_decisions(const DecisionList& decisions);
 
   // ---- state at the end, valid after next() has returned nothing ----
@@ -62,7 +62,8 @@ class Past {
   /// Returns pairs of a job and the first step of a decision that was applied to the job after its
   /// newest loss of ranks; 0: at once.
   const std::set<std::pair<JobId, Step>>& effects() const { return effects_; }
-  /// Returns the instants, not reached yet, at which policies want to be called.
+  /// Returns the instants at which policies want to be called: those after the last observation,
+  /// and all that were requested in its call, also if they are not later.
   const std::set<Nanos>& wake_times() const { return wakes_; }
 
  private:
@@ -85,11 +86,11 @@ class Past {
 };
 
 /// Returns the instant of the last call in the log at `path`; 0 without calls. Reads the whole log,
-/// which may lack a footer. Throws bad_input for a file that is not a log of a scenario, is
-/// damaged, or is cut within a record.
+/// which may lack a footer. Throws bad_input for a file that cannot be read, is not a log of a
+/// scenario, has another format, is damaged, or is cut within a record.
 Nanos log_end(const std::string& path);
-/// Returns the header of the log at `path`. Throws bad_input for a file that is not a log of a
-/// scenario.
+/// Returns the header of the log at `path`. Throws bad_input for a file that cannot be read, is not
+/// a log of a scenario or has another format.
 LogHeader log_header(const std::string& path);
 
 }  // namespace orrery

@@ -49,8 +49,8 @@ class DecisionTrace {
   std::string finish_trace();
   /// Writes the complete state. Call before finish_trace().
   void save(ByteWriter& write) const;
-  /// Replaces the state by the state that save() has written. Throws an internal Error for other
-  /// bytes.
+  /// Replaces the state by the state that save() has written. Throws an internal Error for
+  /// incomplete bytes, and for an impossible hash state or outcome.
   void load(ByteReader& read);
 
  private:
@@ -121,10 +121,11 @@ class Recorder : public Backend {
   /// the end. Without log and hashes, the observation of `inner` itself.
   std::optional<Observation> next() override;
   /// Appends the record of the call, with the digest of the policy's state after the call, to log
-  /// and hashes, and then forwards the decisions to `inner`.
+  /// and hashes, and then forwards the decisions to `inner`. Call once after each observation of
+  /// next().
   void apply(const DecisionList& decisions) override;
 
-  /// Writes all recorded bytes to the file, so that this process may fork.
+  /// Writes all recorded bytes to the file, if any, so that this process may fork.
   void flush();
   /// Leaves the file to another process, a fork or the parent of this process, which continues and
   /// renames it. Call after flush(). Later records go into the hashes only.
@@ -135,8 +136,10 @@ class Recorder : public Backend {
   /// Returns all state on which later records and hashes depend, and writes all recorded bytes to
   /// the file. Call between two calls of the policies.
   std::string save();
-  /// Restores a saved state, so that the log continues where save() was called. Call within
-  /// begin(), with the same policies in their state at save().
+  /// Restores a saved state, so that the log continues where save() was called; without a file if
+  /// the recorder had none at save(). Call within begin(), with the same policies in their state at
+  /// save(). Throws an internal Error for incomplete bytes; a file that is shorter than at save()
+  /// counts as one that cannot be written.
   void load(std::string_view saved);
   DecisionId decided_before() const override { return inner_.decided_before(); }
   /// Returns the hash of the log, valid after finish_log(); empty without hashes.

@@ -27,8 +27,9 @@ class Backend {
   /// nothing at the end of the run. The observation's views are valid until the next call of
   /// next().
   virtual std::optional<Observation> next() = 0;
-  /// Accepts the decisions on the last observation and returns at once. Every decision gets exactly
-  /// one Decided event later.
+  /// Accepts the decisions on the last observation; does not wait for their effects. Call once for
+  /// each observation. Every decision gets exactly one Decided event later, unless the run ends
+  /// before.
   virtual void apply(const DecisionList& decisions) = 0;
   /// Returns the number of decisions of an earlier process that this run continues, which is the id
   /// of the first new decision. Called once, after begin().

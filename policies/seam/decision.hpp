@@ -61,7 +61,7 @@ bool waits_for_step(const Action& action);
 
 using DecisionId = std::uint64_t;
 /// Action of a policy with the conditions under which the action is valid. Every decision gets
-/// exactly one Decided event: applied, rejected or expired.
+/// exactly one Decided event (applied, rejected or expired), unless the run ends before.
 struct Decision {
   DecisionId id = 0;  ///< number of earlier decisions in the run
   Action what;        ///< the action
@@ -126,10 +126,11 @@ class DecisionList {
 
   /// Moves the decisions, wake-up times and annotations of `other` to the end of this list. Groups
   /// of `other` get new numbers; ids stay, so `other` must have been constructed with next() of
-  /// this list, whose next() becomes that of `other`. The idle promise of `other` is ignored.
-  /// Leaves `other` without decisions, wake-up times and annotations; its next() and promise stay.
+  /// this list, whose next() becomes that of `other`. Ignores the idle promise and the give_up() of
+  /// `other`. Leaves `other` without decisions, wake-up times and annotations; all else stays.
   void append_list(DecisionList&& other);
-  /// Removes decisions, wake-up times, groups, annotations and the idle promise; the next id stays.
+  /// Removes decisions, wake-up times, groups, annotations, the idle promise and the reason of
+  /// give_up(); the next id stays.
   void clear() {
     items_.clear();
     wakes_.clear();
@@ -157,7 +158,7 @@ class DecisionList {
   const std::vector<Nanos>& wake_times() const { return wakes_; }
   /// Returns the annotations in the order in which they were added.
   const std::vector<Note>& notes() const { return notes_; }
-  /// Returns true if rest() was called.
+  /// Returns true if rest() was called since the last clear().
   bool is_resting() const { return at_rest_; }
   /// Returns the id of the next decision.
   DecisionId next() const { return next_; }

@@ -16,8 +16,8 @@ namespace orrery {
 /// and its decisions to the backend. Sets context.backend. Call once for a policy and a backend;
 /// blocks until the end. Returns the number of decisions of the run, those of an earlier process
 /// included. Throws bad_input with the missing features if the backend cannot satisfy the needs,
-/// bad_input if the policy decides a thousand times at one instant (StandstillGuard). Exceptions of
-/// the policy and of the backend pass through.
+/// bad_input if the policy decides or requests another call a thousand times in a row at one
+/// instant (StandstillGuard). Exceptions of the policy and of the backend pass through.
 std::uint64_t drive(Policy& policy, Backend& backend, Context& context);
 
 /// Returns the random generator that a run with the seed `seed` passes to its policies. A replay

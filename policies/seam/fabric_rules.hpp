@@ -28,14 +28,15 @@ std::string fabric_refusal(const Scenario& scenario, const Decision& decision,
 std::string replicas_objection(const Job& job, std::uint32_t replicas);
 
 /// Returns the largest number of GPUs that a job in a cluster of `gpus` GPUs can be assigned: the
-/// GPUs of its layout or, if it is `elastic`, those of the largest number of replicas that fits the
-/// cluster and that the job can run with.
+/// GPUs of its layout or, if it is `elastic` and more fit, those of the largest number of replicas
+/// that fits the cluster and that the job can run with. The sizes of the layout must be set and
+/// above 0.
 std::uint32_t most_gpus(const Job& job, bool elastic, std::uint32_t gpus);
 
 /// Returns the number of micro-batches of one step that fit into the memory of one replica:
 /// job.max_share times the even share of `micro_batches` among `replicas`, and at least the largest
-/// even share. `replicas` must not be 0. For example, 10 micro-batches, 4 replicas and a max_share
-/// of 1 give 3.
+/// even share. `replicas` must not be 0, and max_share must be set. For example, 10 micro-batches,
+/// 4 replicas and a max_share of 1 give 3.
 std::uint32_t max_micro_batches(const Scenario& scenario, std::uint32_t micro_batches,
                                 std::uint32_t replicas);
 

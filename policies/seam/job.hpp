@@ -25,7 +25,7 @@ namespace orrery {
 
 /// Division of a job's ranks by tensor, context, pipeline and data parallelism. A job without a
 /// modelled step has only `data` ranks. For example, {.tensor = 8, .pipeline = 2, .data = 4} has 64
-/// ranks; one replica has 16 ranks.
+/// ranks; one replica has 16 ranks. No size may be 0 (not checked): replica_of() divides by them.
 struct ParallelLayout {
   std::uint32_t tensor = 1, context = 1, pipeline = 1, data = 1;
   bool pipeline_last = false;  ///< rank order: replicas of a stage are neighbours
@@ -145,9 +145,9 @@ struct JobSpec {
 
   /// Returns true for a training job.
   bool is_training() const { return micro_batches > 0; }
-  /// Returns the smallest number of GPUs of an elastic job.
+  /// Returns the smallest number of GPUs of an elastic job; `gpus` for a job without a limit.
   std::uint32_t least() const { return least_gpus > 0 ? least_gpus : gpus; }
-  /// Returns the largest number of GPUs of an elastic job.
+  /// Returns the largest number of GPUs of an elastic job; `gpus` for a job without a limit.
   std::uint32_t most() const { return most_gpus > 0 ? most_gpus : gpus; }
 };
 
@@ -200,7 +200,8 @@ std::vector<bool> lost_replicas(const JobInfo& job);
 /// without shares can continue only without losses.
 bool can_go_on(const JobInfo& job);
 /// Returns the placement of the job without the GPUs of its lost replicas; ranks keep their order.
-/// If no replica remains, the result has no GPUs and layout.data 0.
+/// If no replica remains, the result has no GPUs and layout.data 0. The layout must have a rank for
+/// each GPU, which is certain only for a training job.
 Standing without_lost(const JobInfo& job);
 
 /// Returns `total` divided into `parts` as evenly as whole numbers allow; the first parts get the

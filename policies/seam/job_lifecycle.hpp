@@ -13,9 +13,10 @@
 namespace orrery {
 
 /// Role of a GPU's process in a job. `none`: neither the job nor its pending assignment uses the
-/// GPU, so a process there must end. `working`: the process is a rank and stays one. `starting`:
-/// the pending assignment adds the GPU. `leaving`: the process is a rank until the pending
-/// assignment is active.
+/// GPU, so a process there must end; also the GPU of a lost rank that no assignment uses again.
+/// `working`: the process is a rank and stays one. `starting`: the pending assignment uses the GPU,
+/// on which no rank works now. `leaving`: the process is a rank until the pending assignment is
+/// active.
 enum class ProcessRole : std::uint8_t { none, working, starting, leaving };
 
 /// Returns true if the assignment restarts the job: the job has GPUs, trains, and does not take its
@@ -40,7 +41,7 @@ RanksLost loss_of(const JobInfo& job, std::vector<RankId> ranks);
 struct AfterLoss {
   bool held = false;           ///< the job stops until it is assigned: JobHeld follows
   bool is_assigned = false;    ///< an assignment is pending, made by the loss or before it
-  std::vector<GpuId> replace;  ///< GPUs of lost ranks that need new processes for the assignment
+  std::vector<GpuId> replace;  ///< GPUs of all lost ranks, of any loss, that the assignment uses
 };
 /// Returns the consequences of a loss; call after World has applied the RanksLost event. `can_run`:
 /// the remaining replicas are a job that can be run (replicas_objection() is empty). The job is

@@ -105,8 +105,9 @@ class Policy {
   /// A policy without state overrides neither save() nor load().
   virtual void save(Archive&) const {}
   /// Replaces the state by the state that save() has written. Called after start(), and after an
-  /// observe() whose changes of the state the run discards. An implementation throws an internal
-  /// Error for incomplete bytes; load() need not recognise bytes of another policy.
+  /// observe() whose changes of the state the run discards. An implementation throws an Error for
+  /// bytes that end within a value; it need not recognise bytes of another policy or a missing last
+  /// entry. After an exception the state is undefined.
   virtual void load(const Archive&) {}
   /// Returns false if the last observe() changed nothing that save() would write; the policy is
   /// then neither saved nor hashed, which matters for a policy with the state of many ranks.

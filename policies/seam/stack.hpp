@@ -49,10 +49,13 @@ class PolicyStack : public Policy {
   /// Appends the state of each member with its random generator, and the changes of parameters.
   void save(Archive& archive) const override;
   /// Loads all members, which must be those of the saved stack in the same order, their random
-  /// generators, and repeats the saved changes of parameters. Throws an internal Error for an
-  /// incomplete archive, or if a changed parameter belongs to no member.
+  /// generators, and repeats the saved changes of parameters. Call after start() and before any
+  /// ParameterSet event, whose change would remain. Throws an internal Error for an archive that
+  /// ends within a value, or if a changed parameter belongs to no member, and bad_input if the
+  /// member refuses the parameter; an archive without its last changes is not recognised.
   void load(const Archive& archive) override;
-  /// Returns true if the state of at least one member has changed.
+  /// Returns true if the state of at least one member has changed in the last observe(); changes of
+  /// parameters and of random generators do not count.
   bool has_changed() const override;
   /// Returns the members in the order of their calls. A ParameterSet event replaces the policy of a
   /// member, so a pointer to it is valid until the next observe() or load().

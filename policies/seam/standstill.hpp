@@ -21,7 +21,8 @@ class StandstillGuard {
   /// Counts one call with its decisions, in the order of the calls; a later instant, or a call
   /// without decisions and without a wake-up at or before `seen.now`, starts the count anew. Throws
   /// bad_input after a thousand counted calls in a row at one instant, with the reason of the
-  /// newest rejection in the run, or without any rejection a hint about decisions for later steps.
+  /// newest rejection in the run; without any rejection, with a hint if `decisions` has a decision
+  /// for a later step.
   void check_progress(const Observation& seen, const DecisionList& decisions) {
     for (const Event& event : seen.events) {
       const auto* outcome = std::get_if<Decided>(&event);

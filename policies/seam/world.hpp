@@ -42,9 +42,9 @@ class World {
   /// Returns the index of the first decision of a group that cannot be applied after those before
   /// it, and the reason; the size of the group and an empty text if all can. GPUs that an earlier
   /// decision of the group takes from a job, by a release or by an assignment without them, are
-  /// free for later decisions of the group; a job must not be assigned twice. A setting
-  /// that starts_with_assignment() is checked against the layout of the group's assignment of its
-  /// job, before or after it; its Decided event must follow that of the assignment.
+  /// free for later decisions of the group; a second assignment of a job is an objection. A setting
+  /// that waits_for_epoch() is checked against the layout of the group's assignment of its job,
+  /// before or after it; its Decided event must follow that of the assignment.
   std::pair<std::size_t, std::string> objection(std::span<const Decision> group) const;
   /// Returns the reason why an event is impossible now (an id out of range, a job submitted out of
   /// order, a wrong next step, the outcome of an unannounced decision, ...); empty if the event is
