@@ -18,7 +18,8 @@ CLASS = re.compile(r'^(class|struct) (?:\[\[\w+\]\] )?(\w+)[^;]*$')
 ACCESS = re.compile(r'^ (public|protected|private):')
 # Two spaces: a member of a class at the margin, not a line of a body or of an argument list.
 METHOD = re.compile(r'^  (?=\S)(?!//|return\b|using\b|friend\b|explicit\b|throw\b)'
-                    r'(?:\[\[nodiscard\]\] )?(?:(?:virtual|static|constexpr|inline) )*[\w:<>,&*\s\[\]]+?[ &*](\w+)\(')
+                    r'(?:\[\[nodiscard\]\] )?(?:(?:virtual|static|constexpr|inline) )*'
+                    r'[\w:<>,&*\s\[\]]+?[ &*](\w+)\(')
 
 
 def headers():
