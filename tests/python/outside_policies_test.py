@@ -4,11 +4,11 @@ import json
 import random
 import subprocess
 
-import orrery
 import pytest
 from conftest import BUILD, EXAMPLES, STRAGGLER
 from outside_policies import DeepCompression, Guard, QuotaGangs
 
+import orrery
 from orrery import events
 
 COMPRESSED = EXAMPLES / "compressed-4-ranks.yaml"
