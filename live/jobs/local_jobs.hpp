@@ -68,10 +68,10 @@ class LocalJobs : public Backend, private Carrier {
   /// Tick if a wake-up is due; or at once the events of apply(), if there are any. The first call
   /// starts the clock at the first submission. Blocks until the instant has come and every process
   /// has confirmed it, reported its end or failed. Returns nothing, and kills all processes, once
-  /// all jobs have ended, once the next instant is later than Options::until, or if no process runs
-  /// and neither a submission nor a wake-up follows; the open decisions are rejected in a last
-  /// observation in that last case. Call only after begin(). Throws an internal Error unless
-  /// Options::speed is above 0.
+  /// all jobs have ended, once the next instant is later than Options::until (if no process runs,
+  /// only after that instant has come), or if no process runs and neither a submission nor a
+  /// wake-up follows; open decisions are rejected in a last observation in that last case. Call
+  /// only after begin(). Throws an internal Error unless Options::speed is above 0.
   std::optional<Observation> next() override;
   /// Carries out the accepted assignments: starts processes for assigned jobs, kills the processes
   /// of released jobs and counts a preemption for each. Rejects an assignment that would move a

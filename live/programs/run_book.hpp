@@ -40,7 +40,7 @@ class RunBook {
   /// and none attached. `heartbeat_limit_s`: see silent_ranks().
   RunBook(std::size_t ranks, double heartbeat_limit_s, double now_s);
 
-  /// Records that the rank is attached, which counts as a heartbeat; again has no other effect.
+  /// Records that the rank is attached, and a heartbeat of the rank at `now_s`.
   void record_hello(std::size_t rank, double now_s);
   /// Records a heartbeat of the rank at `now_s`.
   void record_beat(std::size_t rank, double now_s);
