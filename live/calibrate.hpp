@@ -14,7 +14,7 @@ namespace orrery::live {
 /// Options of a measurement.
 struct MeasureOptions {
   bool quick = false;                    ///< fewer sizes and repetitions
-  std::vector<std::uint32_t> ranks = {2, 4};  ///< numbers of ranks in the sums
+  std::vector<std::uint32_t> ranks = {2, 4};  ///< numbers of ranks in the sums, each at least 2
 };
 
 /// Measures this machine. Throws an environment Error if the fabric cannot be set up.

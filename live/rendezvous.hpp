@@ -30,13 +30,15 @@ class MeetingPoint {
   /// Creates the folder if it is missing (deleted by a signal that ends the process, too), and
   /// secrets if the user has provided none; replaces the secrets of a killed run. Does not publish
   /// an address. Throws an environment Error if that fails, if others may enter the folder, if the
-  /// folder has a foreign file named `controller`, or if the host is unknown.
+  /// folder has a foreign file named `controller`, or if the host `listen` is unknown or no route
+  /// to it exists; the files made so far then stay.
   MeetingPoint(const Rendezvous& rendezvous, bool encrypted);
   ~MeetingPoint();
   MeetingPoint(const MeetingPoint&) = delete;
   MeetingPoint& operator=(const MeetingPoint&) = delete;
 
   const std::string& folder() const { return folder_; }
+  /// Returns the secrets as of the construction, without later renewals.
   const Secrets& secrets() const { return secrets_; }
   /// Returns the authority that signs the certificates; null if the user has provided secrets,
   /// which the user must renew.
@@ -68,8 +70,8 @@ AgentStart await_controller(const Rendezvous& rendezvous, bool encrypted,
 /// Runs `orrery-live join`: reads a RunRequest from the inherited socket, waits for the controller,
 /// and is the agent of its rank. `again`: an earlier process of the rank lost the run, so that the
 /// wait begins after a pause of 1 s and lasts 20 s, not 60 s. Returns the exit code, kJoinAgain
-/// included (live/control/protocol.hpp). Throws a usage Error without a request, and errors of
-/// await_controller().
+/// included (live/control/protocol.hpp). Throws a usage Error without a request, and the errors of
+/// check_request(), await_controller() and run_agent().
 int run_join(bool again);
 
 }  // namespace orrery::live

@@ -13,7 +13,9 @@ inline constexpr unsigned kControllerRestarts = 3;
 /// a client.
 int run_supervisor();
 
-/// Runs `orrery-live controller DESCRIPTOR`. Returns the exit code.
+/// Runs `orrery-live controller DESCRIPTOR`, a child of the supervisor at the other end of the
+/// socket `descriptor`; blocks until the run has ended. Returns the exit code, as serve_run().
+/// Throws a usage Error without a supervisor.
 int run_controller(int descriptor);
 
 }  // namespace orrery::live

@@ -43,16 +43,20 @@ class JobProcess {
     std::chrono::nanoseconds beat = std::chrono::milliseconds(20);
   };
   /// Forks this process, which must have one thread. The child locks its slots, reports many times
-  /// a second that it runs, and exits `order.left` after `order.since`. Throws an environment Error
-  /// if no process can be created. The destructor kills the process.
+  /// a second that it runs, and exits `order.left` after `order.since`, at once if that is past.
+  /// Throws an environment Error if no process can be created. The destructor kills the process and
+  /// blocks until it is gone.
   JobProcess(const GpuSlots& slots, const TraceClock& clock, const Order& order);
 
-  /// Returns the descriptor of the process's messages, for poll().
+  /// Returns the descriptor of the process's messages, for poll(): valid as long as this object,
+  /// and always readable once the process is gone.
   int channel() const { return process_.channel(); }
+  /// Returns the process id, also after the end.
   pid_t pid() const { return process_.pid(); }
   /// Reads the messages that have arrived; does not wait for messages. Updates alive_at(), silent()
-  /// and, after the last message, end_time(). A taken slot or a closed channel marks the process as
-  /// failed, as mark_failed() does. No effect once end_time() exists.
+  /// and, after the last message, end_time(). A taken slot or a closed channel, also after
+  /// kill_process(), marks the process as failed, as mark_failed() does. No effect once end_time()
+  /// exists.
   void read_messages();
   /// Returns the instant at which the process ended, by itself or by an accident, rounded up to a
   /// whole second; nothing as long as the process counts as running, also after kill_process().
@@ -64,7 +68,7 @@ class JobProcess {
   /// construction if there is none. Grows on after the end.
   std::chrono::nanoseconds silent() const { return TraceClock::Real::now() - heard_; }
   /// Returns true if the process ended abnormally: a slot was taken, the channel was closed, or
-  /// mark_failed() was called. False after kill_process() alone.
+  /// mark_failed() was called. False after kill_process() until the next read_messages().
   bool has_failed() const { return failed_; }
   /// Blocks until the process is gone and its slots are free; returns at once after kill_process().
   void wait_for_exit() { process_.wait(); }

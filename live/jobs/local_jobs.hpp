@@ -26,7 +26,8 @@
 
 namespace orrery::live {
 
-/// Backend that runs the jobs of a log as processes.
+/// Backend that runs the jobs of a log as processes. apply() forks this process, which must have
+/// one thread.
 class LocalJobs : public Backend, private Carrier {
  public:
   /// Estimates for policies. `at_submission` is called once for each submitted job and must be set;
@@ -38,7 +39,7 @@ class LocalJobs : public Backend, private Carrier {
   };
   /// Options of a run.
   struct Options {
-    double speed = 1000;
+    double speed = 1000;   ///< seconds of the log for each real second; must be above 0
     Nanos until = kNever;  ///< running jobs are killed then, waiting jobs are left
     /// Silence after which a process is killed and its job has failed.
     std::chrono::nanoseconds patience = std::chrono::seconds(30);
@@ -66,14 +67,17 @@ class LocalJobs : public Backend, private Carrier {
   /// Returns the next observation, with all events of one instant: ends, then submissions, then a
   /// Tick if a wake-up is due; or at once the events of apply(), if there are any. The first call
   /// starts the clock at the first submission. Blocks until the instant has come and every process
-  /// has confirmed it. Returns nothing, and kills all processes, once all jobs have ended, once the
-  /// next instant is later than Options::until, or if no process runs and neither a submission nor
-  /// a wake-up follows; the open decisions are rejected in a last observation then.
+  /// has confirmed it, reported its end or failed. Returns nothing, and kills all processes, once
+  /// all jobs have ended, once the next instant is later than Options::until (if no process runs,
+  /// only after that instant has come), or if no process runs and neither a submission nor a
+  /// wake-up follows; open decisions are rejected in a last observation in that last case. Call
+  /// only after begin(). Throws an internal Error unless Options::speed is above 0.
   std::optional<Observation> next() override;
   /// Carries out the accepted assignments: starts processes for assigned jobs, kills the processes
   /// of released jobs and counts a preemption for each. Rejects an assignment that would move a
   /// running job, and every decision that is no assignment. The next observation holds the
-  /// outcomes. Throws an environment Error if no process can be created. Call only after next().
+  /// outcomes. Throws an environment Error if no process can be created, and an internal Error for
+  /// an id of a decision without an outcome. Call only after next(), once for each observation.
   void apply(const DecisionList& decisions) override;
 
   /// Returns the results, in the order of the given jobs; valid as long as this object and updated

@@ -32,8 +32,8 @@ class RunningJobs {
   /// to the progress from which the job continues when it is started again. Throws an internal
   /// Error if the job has no process.
   void kill_job(std::uint32_t number, Nanos now);
-  /// Kills all processes and forgets them, without adding the time since their starts to the
-  /// progress of their jobs. No effect without processes.
+  /// Kills all processes, blocks until they are gone, and forgets them, without adding the time
+  /// since their starts to the progress of their jobs. No effect without processes.
   void kill_all() { running_.clear(); }
 
   /// Returns true if no job has a process: none was started, or all are killed or reaped.

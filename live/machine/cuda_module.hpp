@@ -33,11 +33,13 @@ struct CudaProbe {
 /// Returns the devices that the CUDA module of this build finds. Never throws for a missing module
 /// or device.
 CudaProbe probe_cuda();
-/// Returns the devices that the CUDA module at `module_path` finds.
+/// Returns the devices that the CUDA module at `module_path` finds. Never throws for a missing
+/// module or device.
 CudaProbe probe_cuda(const std::string& module_path);
 
-/// Returns the function table of the module; null, with `reason` set, if the module cannot be
-/// loaded.
+/// Returns the function table of the module, which stays valid; null, with `reason` set, if the
+/// module does not exist, cannot be loaded, or is of another version. `reason` is unchanged
+/// otherwise.
 const OrreryCudaTable* load_cuda_table(const std::string& module_path, std::string& reason);
 /// Returns the path of this build's CUDA module. The file is absent if the module was not built.
 std::string cuda_module_path();

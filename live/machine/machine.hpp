@@ -29,6 +29,7 @@ struct NetworkCard {
   std::string name;         ///< Name, for example "eth0" or "mlx5_0".
   bool infiniband = false;  ///< True for InfiniBand and RoCE cards, which support RDMA.
   bool up = false;
+  /// Rate of all ports together.
   std::optional<double> bits_per_second;
   std::optional<PciDevice> pci;  ///< PCIe device; absent for a virtual interface.
 };
@@ -51,7 +52,8 @@ struct NvLinks {
   std::vector<std::uint32_t> active;  ///< Number of active NVLinks, by GPU.
   std::vector<NvmlReading> readings;  ///< Driver measurements, by GPU.
 };
-/// Returns the NVLinks that the NVML library `library` reports ("libnvidia-ml.so.1").
+/// Returns the NVLinks and the driver measurements that the NVML library `library` reports
+/// ("libnvidia-ml.so.1"). Never throws for a missing library; `reason` is set then.
 NvLinks probe_nvlinks(const std::string& library);
 
 }  // namespace orrery::live

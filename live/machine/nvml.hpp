@@ -61,8 +61,8 @@ class Nvml {
   std::optional<std::uint32_t> find(const std::string& pci_address) const;
 
  private:
-  /// Starts the collection of critical errors.
   struct Functions;
+  /// Starts the collection of critical errors.
   explicit Nvml(std::unique_ptr<Functions> functions);
   /// Returns NVML's handle of `gpu`; null if the handle is unavailable.
   void* device(std::uint32_t gpu) const;

@@ -23,20 +23,25 @@ struct StoreAnswer {
 ///   set KEY VALUE                {"ok"}
 ///   get MILLISECONDS KEY         {"value", VALUE}, once the key exists
 ///   wait MILLISECONDS KEY...     {"ok"}, once all keys exist
-///   add KEY NUMBER               {"value", SUM}; an absent key counts as 0
-///   compare KEY OLD NEW          {"value", VALUE}: NEW replaces OLD, or nothing if OLD is empty
-///   check KEY...                 {"value", "1"} if all keys exist, else "0"
+///   add KEY NUMBER               {"value", SUM}; an absent key and other texts count as 0
+///   compare KEY OLD NEW          {"value", VALUE} with the value afterwards: NEW if it was OLD, or
+///                                if the key was absent and OLD is empty; OLD if the key is absent
+///   check KEY...                 {"value", "1"} if all keys exist, also without keys, else "0"
 ///   delete KEY                   {"value", "1"} if the key existed, else "0"
 ///   count                        {"value", NUMBER}
-/// A request whose time is up has the answer {"timeout", MILLISECONDS}, another one {"error", WHY}.
+/// A request whose time is up has the answer {"timeout", MILLISECONDS}; any other request, or one
+/// with a wrong number of words, has {"error", WHY}.
 class KeyValueStore {
  public:
   /// Returns the answers that follow from a request: its own, unless it waits, and those of
-  /// requests that waited for its key.
+  /// requests that waited for its key. A get or wait whose time is 0 waits until the next
+  /// expire_requests(). Call only while the connection has no waiting request: a second one would
+  /// replace it.
   std::vector<StoreAnswer> answer_request(int connection, const Fields& request, double now_s);
-  /// Returns the answers to requests whose time is up.
+  /// Removes the waiting requests whose time is up at `now_s`, and returns their answers; empty if
+  /// there are none.
   std::vector<StoreAnswer> expire_requests(double now_s);
-  /// Drops the waiting request of a closed connection.
+  /// Drops the waiting request of a closed connection, if any.
   void forget_connection(int connection) { waiting_.erase(connection); }
 
  private:

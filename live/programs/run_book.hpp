@@ -19,69 +19,101 @@ struct ProgramLoss {
   std::size_t rank = 0;
   double time_s = 0;             ///< instant at which the loss was known
   std::string cause;             ///< for example "killed by signal 9 (Killed)"
-  std::optional<double> lost_s;  ///< duration of the interrupted step minus the median step;
-                                 ///< nothing if no survivor has finished a step since
+  std::optional<double> lost_s;  ///< duration of the interrupted step minus the median step, at
+                                 ///< least 0, of the rank that lost most; nothing if no survivor
+                                 ///< has finished a step since, except its first one
 };
 
-/// Reaction of the run to news of a rank.
+/// Reaction of the run to the end or the leave of a rank.
 enum class Reaction : std::uint8_t {
   none,
   new_epoch,  ///< the members have changed: all must hear of the next epoch
   end_run,    ///< a rank ended that the others cannot do without
 };
 
-/// States of the ranks of one run.
+/// States of the ranks of one run. Each `rank` must be below the number of ranks, which is not
+/// checked. A rank is attached once its fault-tolerant group has said hello; a member has neither
+/// left nor ended.
 class RunBook {
  public:
-  /// All `ranks` ranks are members of epoch 0, which begins at `now_s`.
+  /// Starts with all `ranks` ranks, at least one, as members of epoch 0, which begins at `now_s`,
+  /// and none attached. `heartbeat_limit_s`: see silent_ranks().
   RunBook(std::size_t ranks, double heartbeat_limit_s, double now_s);
 
+  /// Records that the rank is attached, and a heartbeat of the rank at `now_s`.
   void record_hello(std::size_t rank, double now_s);
+  /// Records a heartbeat of the rank at `now_s`.
   void record_beat(std::size_t rank, double now_s);
-  /// Records that the rank runs without the fault-tolerant group; the first reason is kept.
+  /// Records that the rank runs without the fault-tolerant group, because of `reason`, which must
+  /// not be empty; the first reason of any rank is kept. Each later loss ends the run.
   void record_plain(std::size_t rank, const std::string& reason);
-  /// Records that the rank has agreed with the others in epoch `epoch`.
+  /// Records that the rank has agreed with the others in epoch `epoch`, in place of an earlier
+  /// epoch.
   void record_settled(std::size_t rank, std::uint64_t epoch);
   /// Records an operation that failed in epoch `epoch`, perhaps because the connection was cut. If
-  /// no loss explains the failure within a second, is_cut_due() asks for a new epoch.
+  /// no new epoch begins within a second, is_cut_due() asks for one. No effect if `epoch` is not
+  /// the current epoch or a failure in it is recorded already.
   void record_problem(std::uint64_t epoch, double now_s);
-  /// Records the end of optimizer step `step` at `end_s`, and the seconds spent on input so far.
+  /// Records the end of optimizer step `step`, counted from 1, at `end_s`, and the seconds spent on
+  /// input so far. If ranks were lost during the step, updates ProgramLoss::lost_s instead of the
+  /// median. Call with ascending steps of each rank.
   void record_step(std::size_t rank, std::uint64_t step, double end_s, double input_s);
-  /// Records that the rank has left: no other rank needs its results.
+  /// Records that the rank has left: no other rank needs its results. Returns none if all other
+  /// attached members have settled in the current epoch and no failed operation is open; otherwise
+  /// new_epoch.
   Reaction record_left(std::size_t rank);
-  /// Records the end of the rank's process. Code 0, the end of a rank that has left and the end of
-  /// the last rank are no losses.
+  /// Records the end of the rank's process. Code 0, the end of a rank that has left, the end of the
+  /// last rank and all ends after record_ending() are no losses. Returns for a loss end_run if
+  /// record_plain() was called, otherwise new_epoch; as record_left() for an attached member that
+  /// ended with code 0 while others run; otherwise none. Call once for each rank.
   Reaction record_exit(std::size_t rank, int code, const std::string& description, double now_s);
 
   /// Records that the run ends its ranks: their ends are no losses any more.
   void record_ending() { is_ending_ = true; }
 
-  /// Begins the next epoch with the present members.
+  /// Begins the next epoch with the present members(), and forgets a failed operation.
   void begin_epoch();
-  /// Returns true if a failed operation asks for an epoch with the same members.
+  /// Returns true if an operation failed in the current epoch at least a second before `now_s`, so
+  /// that the same members need a new epoch.
   bool is_cut_due(double now_s) const;
-  /// Returns the attached members whose last heartbeat is older than the limit.
+  /// Returns the attached members whose last heartbeat is older than the limit, ascending; empty if
+  /// there are none.
   std::vector<std::size_t> silent_ranks(double now_s) const;
 
+  /// Returns the number of the current epoch.
   std::uint64_t epoch() const { return epoch_; }
-  /// Members of the next epoch, ascending: ranks that neither ended nor left.
+  /// Returns the members, ascending: ranks that neither ended nor left.
   std::vector<std::size_t> members() const;
-  /// Members that are attached, without `without`.
+  /// Returns the attached members except `without`, ascending. The number of ranks as `without`
+  /// leaves out none.
   std::vector<std::size_t> attached_members(std::size_t without) const;
+  /// Returns true if record_exit() was called for the rank.
   bool has_ended(std::size_t rank) const { return ranks_[rank].has_ended; }
+  /// Returns true if record_left() was called for the rank.
   bool has_left(std::size_t rank) const { return ranks_[rank].has_left; }
+  /// Returns the number of ranks whose process has not ended.
   std::size_t running() const;
-  std::size_t attached() const;  ///< ranks that were attached at any time
+  /// Returns the number of ranks that were attached at any time.
+  std::size_t attached() const;
+  /// Returns the first reason of record_plain(); empty if there is none.
   const std::string& plain_reason() const { return plain_reason_; }
+  /// Returns the losses, oldest first.
   const std::vector<ProgramLoss>& losses() const { return losses_; }
+  /// Returns true if the end of the rank was a loss.
   bool is_lost(std::size_t rank) const;
 
-  /// Exit code of the run: that of the program if a rank that was not lost ended with another code
-  /// than 0, else 6 if ranks were lost, else 0.
+  /// Returns the exit code of the run: the code of the first rank that was not lost and ended with
+  /// another code than 0, else 6 if ranks were lost, else 0.
   int exit_code() const;
-  std::uint64_t steps() const;                  ///< most steps of any rank
-  std::optional<double> median_step_s() const;  ///< over the newest 4,096 steps of every rank
-  std::optional<double> input_share() const;  ///< share of the time in steps; nothing before a step
+  /// Returns the number of the newest step of any rank; 0 before the first.
+  std::uint64_t steps() const;
+  /// Returns the median duration of a step in seconds over the newest steps of all ranks together,
+  /// at most 4,096 times the number of ranks, without first and interrupted steps; nothing without
+  /// such a step.
+  std::optional<double> median_step_s() const;
+  /// Returns the share of the time between first and newest step that the ranks spent on input;
+  /// nothing before the second step of a rank.
+  std::optional<double> input_share() const;
 
  private:
   struct Rank {

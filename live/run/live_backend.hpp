@@ -43,9 +43,10 @@ class LiveBackend : public RunBackend {
   const Cluster& cluster() const override { return cluster_; }
   /// Opens the checkpoint folder, publishes the first status, starts the ranks and blocks until
   /// they are linked, or continues with those of an earlier controller, and restores its state from
-  /// the journal. Call once, after remember_by(). Throws as RunCheckpoints::open() and StepDriver,
-  /// and an environment Error if the journal's snapshot is damaged; an internal Error if the
-  /// journal begins with a snapshot and remember_by() was not called.
+  /// the journal. Call once; remember_by() and watch_policies(), if used, come before. Throws as
+  /// RunCheckpoints::open() and StepDriver, and an environment Error if the journal's snapshot is
+  /// damaged; an internal Error if the journal begins with a snapshot and remember_by() was not
+  /// called.
   void begin(const Needs& needs) override;
   /// Returns the observations of an earlier controller first, without its waits, and then continues
   /// its run. A new run first shows the job's submission and start; the next call starts the policy

@@ -61,5 +61,5 @@ LONG = "a" * 300  # longer than a file system's names
 )
 def test_names_that_are_too_long_are_refused(arguments):
     result = orrery(*arguments)
-    assert result.returncode in (2, 3), result.stderr
+    assert result.returncode in (2, 3, 127), result.stderr  # 127: as a shell, no such program
     assert "internal" not in result.stderr

@@ -15,7 +15,7 @@ namespace orrery::live {
 class Telemetry {
  public:
   /// Starts without samples. Rank r runs on GPU r. `nominal_bytes_per_second`: memory traffic of a
-  /// rank of speed 1 that computes all the time.
+  /// rank of speed 1 that computes all the time, above 0.
   Telemetry(std::uint32_t ranks, double nominal_bytes_per_second);
 
   /// Records the progress of a heartbeat at `now`, and its driver measurements if it has any.

@@ -65,8 +65,8 @@ class RankProcesses : public RankControl {
   /// Throws any other error that a rank reports, and an environment Error if the ranks could not be
   /// linked in 30 attempts without a loss, a new member or a commit.
   std::vector<RankEvent> wait(Clock::time_point deadline);
-  /// Sends the ranks their due messages, each once per stream. Writes a changed epoch or decision
-  /// to the journal before sending.
+  /// Sends the ranks their due messages, each once per stream; may block while a stream is full.
+  /// Writes a changed epoch or decision to the journal before sending.
   void send_directives();
 
   /// Writes epoch, decision, the epoch of the newest commit, all processes that have been members,
