@@ -48,8 +48,8 @@ class InOrder {
   };
   /// Returns the cost of a transfer between two stages by all ranks of class `of_class`, the
   /// profile's transfer gap included. `of_class` must be below classes() (not checked). Throws an
-  /// internal Error unless the stages are neighbours; the last and the first are. The result is cached without the
-  /// profile: pass the same one always.
+  /// internal Error unless the stages are neighbours; the last and the first are. The result is
+  /// cached without the profile: pass the same one always.
   Way transfer(const CostProfile& profile, std::uint32_t of_class, std::uint32_t from,
                std::uint32_t to);
   /// Rings of all communicators of a stage, active at once. A flow carries 1 / `channels` of its
@@ -60,8 +60,9 @@ class InOrder {
     /// Seconds of one round beside the bytes.
     double round = 0;
   };
-  /// Returns the cost of the rings of all communicators `which` of a stage. The result is cached
-  /// without the profile: pass the same one always.
+  /// Returns the cost of the rings of all communicators `which` of a stage: gradient, shard,
+  /// replicate or expert_gradient (other kinds are not checked). The result is cached without the
+  /// profile: pass the same one always.
   Rings rings(const CostProfile& profile, std::uint32_t stage, Communicator which);
 
  private:
