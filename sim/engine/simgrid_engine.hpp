@@ -15,7 +15,9 @@
 
 namespace orrery::sim {
 
-/// Engine that simulates the sharing of links.
+/// Engine that simulates the sharing of links. At one instant the callbacks of timers run first,
+/// then those of ended and failed activities in the order of their starts, and so on until no
+/// callback is due; ends within 1 ns are one instant.
 class SimGridEngine : public estimates::Engine {
  public:
   /// Constructs the engine with hosts of speed 1 and links that are up, with bandwidth 0. Throws an

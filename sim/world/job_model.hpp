@@ -84,8 +84,8 @@ class JobModel {
   /// only while a model of the world returns true.
   virtual bool is_watched(const Watch&) const { return false; }
   /// Returns true if the policies have seen a whole step since the conditions of the steps (faults,
-  /// shares, settings, jobs on the same links) last changed, or if they read no telemetry: further
-  /// steps show them nothing new.
+  /// shares, settings, jobs on the same links) last changed, or if they read neither telemetry nor
+  /// step times: further steps show them nothing new.
   virtual bool is_unchanged(const Watch&) const { return true; }
   /// Returns the objection to a decision about a job of this model; empty if none exists. The job
   /// has been submitted.

@@ -14,9 +14,9 @@ namespace orrery::estimates {
 /// Discrete-event engine with hosts and links, numbered from 0; every number passed must be below
 /// hosts() or links() (not checked). Activities start inside run(), from callbacks, the first one
 /// from a timer; speeds, bandwidths and states of links may be set outside of run() too, while no
-/// activity exists. Not thread-safe: one thread per engine. Times are seconds of the engine's own
-/// clock, sizes are bytes, rates are bytes per second. A host of speed 1 does one second of work
-/// per second.
+/// activity exists. Each engine states the order of the callbacks at one instant. Not thread-safe:
+/// one thread per engine. Times are seconds of the engine's own clock, sizes are bytes, rates are
+/// bytes per second. A host of speed 1 does one second of work per second.
 ///
 /// For example, an activity of 2 seconds of work on a host of speed 0.5 ends 4 seconds later.
 class Engine {

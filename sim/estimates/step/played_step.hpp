@@ -31,6 +31,7 @@ class PlayedStep {
   Nanos start() const { return start_; }
   /// Returns the instant at which the step ends, noise included.
   Nanos end() const { return end_; }
+  /// Returns the nanoseconds from start() to end().
   Nanos duration() const { return end_ - start_; }
   /// Returns the simulated step without the noise.
   const SimulatedStep& what() const { return *what_; }

@@ -20,7 +20,9 @@ class ProgramIndex {
   /// for an operation of a micro-batch or chunk that the program lacks.
   explicit ProgramIndex(const Program& program, std::uint32_t chunks);
 
+  /// Returns the program of the constructor.
   const Program& program() const { return *program_; }
+  /// Returns the operations of the program, by number.
   const std::vector<Op>& ops() const { return program_->ops; }
   /// Returns, by operation, the number of operations on which the operation depends directly.
   const std::vector<std::uint32_t>& missing() const { return missing_; }
