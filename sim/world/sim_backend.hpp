@@ -31,7 +31,7 @@ class SimBackend : public RunBackend, private Carrier {
   /// the backend. The callback first reports committed steps of all models, unless the event is
   /// StepsDone, applies the event to the world at once, shows it in the next observation, and
   /// assigns jobs to the model when they are submitted; it drops a PartChanged that changes
-  /// nothing. Call once before each add().
+  /// nothing. Call once before each add(), and the callback only after add().
   JobModel::Happen teller();
   /// Adds a model. Call only before begin().
   void add(std::unique_ptr<JobModel> model) { models_.push_back(std::move(model)); }

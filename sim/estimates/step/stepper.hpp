@@ -28,7 +28,9 @@ CostProfile job_profile(const Job& job, const Cluster& cluster);
 std::vector<BlockPrice> block_prices(const Cluster& cluster, const StepGraph& graph,
                                      const BlockGroups& groups, const MachineCosts& machine = {});
 
-/// Returns the largest number of hosts and links that plans of a job can need of an engine.
+/// Returns the number of hosts and links that an engine needs for the plans of a job. Without
+/// `full_detail` at most 16384 links, which only a step with thousands of different faults exceeds
+/// (Stepper::step throws then).
 EngineRoom engine_room(const Cluster& cluster, const StepGraph& graph, bool full_detail);
 
 /// Simulated step with the plan on which it ran.
