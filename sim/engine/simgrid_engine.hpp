@@ -15,11 +15,14 @@
 
 namespace orrery::sim {
 
-/// Engine that simulates the sharing of links.
+/// Engine that simulates the sharing of links. At one instant the callbacks of timers run first,
+/// then those of ended and failed activities in the order of their starts, and so on until no
+/// callback is due; ends within 1 ns are one instant.
 class SimGridEngine : public estimates::Engine {
  public:
   /// Constructs the engine with hosts of speed 1 and links that are up, with bandwidth 0. Throws an
-  /// internal Error if the process has a SimGrid engine already.
+  /// internal Error if the process has a SimGrid engine already. Construct no other one after its
+  /// destruction: SimGrid keeps the callbacks of the first.
   SimGridEngine(std::uint32_t hosts, std::uint32_t links);
   ~SimGridEngine() override;
 
@@ -31,6 +34,8 @@ class SimGridEngine : public estimates::Engine {
   Handle flow(std::span<const std::uint32_t> links, double bytes, Done done) override;
   void set_speed(std::uint32_t host, double speed) override;
   void set_bandwidth(std::uint32_t link, double bandwidth) override;
+  /// Limit: a failed flow that meets a new flow on another of its links before its callback runs,
+  /// at the same instant, continues instead of failing.
   void set_link_up(std::uint32_t link, bool up) override;
   void run() override;
   void cancel_all() override;

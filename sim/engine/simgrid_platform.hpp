@@ -18,14 +18,15 @@ class SimGridPlatform {
 
   /// Starts SimGrid's single engine with `links` links of `bandwidth`, sets its options for the
   /// whole process, and silences its log. The process keeps its handlers of SIGINT, SIGSEGV and
-  /// SIGBUS.
+  /// SIGBUS. Construct only if the process has no SimGrid engine.
   SimGridPlatform(std::uint32_t links, double bandwidth);
 
   simgrid::s4u::Engine& engine() { return *engine_; }
   /// Returns a link by number, below the number of links.
   Link* link(std::uint32_t number) const { return links_[number]; }
-  /// Returns a new flow, not started; it crosses each link as often as `over` contains it. Start
-  /// the flow before the next call, which replaces the list of links.
+  /// Returns a new flow without bytes, not started; it crosses each link as often as `over`
+  /// contains it. Every number must be below the number of links (not checked). Start the flow
+  /// before the next call, which replaces the list of links.
   simgrid::s4u::CommPtr flow(const std::vector<std::uint32_t>& over);
 
  private:

@@ -13,11 +13,11 @@ namespace orrery::sim {
 /// Timers on SimGrid's clock.
 class SimGridStops {
  public:
-  /// Constructs an empty set. SimGrid's loop calls `wake` at the
-  /// instant of wake_now(), after the call.
+  /// Constructs an empty set. SimGrid's loop calls `wake` at the instant of wake_now(), after the
+  /// call.
   explicit SimGridStops(std::function<void()> wake) : wake_(std::move(wake)) {}
 
-  /// Returns the clock in seconds.
+  /// Returns the clock in seconds. Call once SimGrid's engine exists.
   static double now();
   /// Stops the clock at `date` at the latest, and notifies the listeners of the clock. If the clock
   /// stops earlier already, nothing is added: call again at that stop.

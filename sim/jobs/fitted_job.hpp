@@ -47,9 +47,12 @@ class FittedJob {
 
   /// Returns the placement of the working replicas.
   const Standing& where() const { return where_; }
+  /// Returns the step graph for the number of working replicas; fits with equally many share it.
   StepGraph& graph() { return *graph_; }
   const StepGraph& graph() const { return *graph_; }
+  /// Returns the simulator of the job's steps at this placement.
   estimates::Stepper& stepper() { return stepper_; }
+  /// Returns the telemetry of the job at this placement, without steps at first.
   Telemetry& telemetry() { return telemetry_; }
   /// Replaces the numbers of the ranks in the job, one for each rank of this fit; the GPUs do not
   /// change.

@@ -24,8 +24,11 @@ class JobInWorld {
         gate_(gate),
         happen_(std::move(happen)) {}
 
+  /// Returns the scenario of the job.
   const Scenario& scenario() const { return scenario_; }
+  /// Returns the cluster of the world.
   const Cluster& cluster() const { return cluster_; }
+  /// Returns the state of cluster and jobs, with the job itself after its submission.
   const World& world() const { return world_; }
   /// Returns the gate, which holds the decisions about the job until they take effect.
   DecisionGate& gate() const { return gate_; }

@@ -43,10 +43,12 @@ class LoadSeries {
       if (now_ == end) sample_fragmentation(fragmentation());
     }
   }
+  /// Returns the instant at which the series begins.
   Nanos begin() const { return begin_; }
   /// Returns the length of an interval so far; it doubles when kMostIntervals are full, and pairs
   /// of intervals become one.
   Nanos width() const { return width_; }
+  /// Returns the instant up to which load was added; begin() at first.
   Nanos now() const { return now_; }
   /// Returns the means of all intervals, of which the last may be incomplete; empty if no time has
   /// passed. The fragmentation of an interval without a sample is 0.

@@ -32,7 +32,8 @@ class NodeOutages {
 
   NodeOutages() = default;  ///< constructs a sequence without outages
   /// Constructs the sequence of the outages `given` and of the drawn failures, of a cluster with
-  /// `nodes` nodes; a failure of a node that is down already is dropped.
+  /// `nodes` nodes; a failure of a node that is down already is dropped. The nodes of `given` must
+  /// be below `nodes` (not checked).
   NodeOutages(const std::vector<Outage>& given, const Failures& failures, std::uint32_t nodes);
 
   /// Returns true if the sequence was constructed with outages or a failure rate > 0, also once all

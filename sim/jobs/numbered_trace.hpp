@@ -26,7 +26,7 @@ class NumberedTrace {
   std::size_t rows() const { return trace_.size(); }
   /// Returns the job in row `index`, with or without a number; `index` < rows().
   const TraceJob& row(std::size_t index) const { return trace_[index]; }
-  /// Returns the number of the job in row `index`; kRejected if it has none.
+  /// Returns the number of the job in row `index`, `index` < rows(); kRejected if it has none.
   std::uint32_t number_of_row(std::size_t index) const {
     return number_.empty() ? static_cast<std::uint32_t>(index) : number_[index];
   }
@@ -39,7 +39,9 @@ class NumberedTrace {
   const TraceJob& operator[](std::size_t number) const {
     return trace_[order_.empty() ? number : order_[number]];
   }
+  /// Returns the instant of the submission of the job `number`; `number` < size().
   Nanos submission(std::size_t number) const { return (*this)[number].submit_s * kNanosPerSecond; }
+  /// Returns the recorded duration of the job `number`; `number` < size().
   Nanos duration(std::size_t number) const { return (*this)[number].duration_s * kNanosPerSecond; }
 
  private:

@@ -34,6 +34,7 @@ class ReplayLoad {
     series_.hold_load(waiting_, now, [this] { return fragmentation(); });
   }
 
+  /// Returns the load over time since begin(); its GPUs that are down count as not busy.
   const LoadSeries& series() const { return series_; }
   /// Writes the means; nothing if no time has passed.
   void fill(JobsReport& report) const {

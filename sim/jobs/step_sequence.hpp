@@ -136,8 +136,8 @@ class StepSequence {
   /// Returns the number of steps of the stretch that have ended by `now`, which is at least now(),
   /// and are not in the metrics; 0 without a stretch.
   std::uint64_t gone_by(Nanos now) const { return stretch_ ? stretch_->ended_by(now) : 0; }
-  /// Appends the sample of the newest committed step (ExchangeMeter); nothing with one replica,
-  /// before the first commit, or if the exchange was hidden completely.
+  /// Appends the sample of the newest committed step (ExchangeMeter); nothing if the current fit
+  /// has one replica, before the first commit, or if the exchange was hidden completely.
   void collectives(std::vector<CollectiveSample>& out) const;
 
  private:

@@ -45,7 +45,8 @@ class Telemetry {
              std::vector<LinkSample>& out);
 
   /// Returns, by replica, the noise factor on the compute time of its slowest rank in a step that
-  /// begins at `start`; empty without noise of compute times. Equal arguments give equal factors.
+  /// begins at `start`; empty without noise of compute times. Equal arguments give equal factors,
+  /// until reseed_noise().
   std::vector<double> stretch(Step step, Nanos start, std::uint32_t replicas) const;
   /// Draws noise of steps and samples from `from` on with another seed; replaces an earlier
   /// reseeding.

@@ -36,6 +36,7 @@ class TrainingStanding {
     StepSequence& steps;
     SimTimeline* timeline;  ///< null: no timeline
   };
+  /// Constructs the state of a job that is not placed.
   explicit TrainingStanding(const Parts& parts) : parts_(parts) {}
 
   /// Places the job on its first GPUs, begins its accounting and emits `start`, which the world

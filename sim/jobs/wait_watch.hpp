@@ -34,8 +34,9 @@ struct WaitReasons {
 /// other policy: the reasons are not saved.
 class WaitWatch : public Policy {
  public:
-  /// Follows the first job of that name. `inner` must outlive this object. Throws bad_input on an
-  /// unknown placement.
+  /// Follows the first job of that name that is submitted. `inner` must outlive this object.
+  /// `placement`: the placement with which the log is replayed, which decides between `scattered`
+  /// and `order`. Throws bad_input on an unknown placement.
   WaitWatch(Policy& inner, const std::string& job, const std::string& placement);
 
   Needs needs() const override { return inner_.needs(); }

@@ -56,7 +56,8 @@ class JobModel {
   /// instant. The default does nothing.
   virtual void announce_work(Nanos) {}
   /// Begins the work that can begin at `now`, and may advance this model beyond `now` (now()).
-  /// Called after announce_work() of all models, also if nothing can begin.
+  /// Called after announce_work() of all models, also if nothing can begin. Throws bad_input if the
+  /// policy clock would overflow or the work exceeds the engine's room.
   virtual void begin(Nanos now, const Watch& watch) = 0;
   /// Returns the next instant with an event of this model; kNever if none follows.
   virtual Nanos next_event_time() const = 0;
@@ -83,17 +84,19 @@ class JobModel {
   /// only while a model of the world returns true.
   virtual bool is_watched(const Watch&) const { return false; }
   /// Returns true if the policies have seen a whole step since the conditions of the steps (faults,
-  /// shares, settings, jobs on the same links) last changed, or if they read no telemetry: further
-  /// steps show them nothing new.
+  /// shares, settings, jobs on the same links) last changed, or if they read neither telemetry nor
+  /// step times: further steps show them nothing new.
   virtual bool is_unchanged(const Watch&) const { return true; }
   /// Returns the objection to a decision about a job of this model; empty if none exists. The job
   /// has been submitted.
   virtual std::string refusal(const Decision& decision) const = 0;
-  /// Carries out a decision to which refusal() has no objection. A setting may name a later step,
-  /// from which on the model applies it.
+  /// Carries out a decision to which neither the gate nor refusal() has an objection. Called only
+  /// while no steps that are advanced together are in progress (settle_until()). A setting may name
+  /// a later step, from which on the model applies it.
   virtual void carry_out(const Decision& decision, Nanos now) = 0;
 
-  // Append the telemetry of the job of this model to the list; the defaults append nothing.
+  // Append the telemetry at `now` of the job of this model to the list; the defaults append
+  // nothing.
   virtual void ranks(Nanos, std::vector<RankSample>&) const {}
   virtual void devices(Nanos, std::vector<DeviceSample>&) const {}
   virtual void links(Nanos, std::vector<LinkSample>&) const {}

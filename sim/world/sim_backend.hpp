@@ -28,34 +28,42 @@ class SimBackend : public RunBackend, private Carrier {
   /// Returns the gate of all decisions.
   DecisionGate& gate() { return gate_; }
   /// Returns the callback with which the model that is added next reports events; valid as long as
-  /// the backend. The callback applies an event to the world at once, shows it in the next
-  /// observation, and assigns jobs to the model when they are submitted. Call once before each
-  /// add().
+  /// the backend. The callback first reports committed steps of all models, unless the event is
+  /// StepsDone, applies the event to the world at once, shows it in the next observation, and
+  /// assigns jobs to the model when they are submitted; it drops a PartChanged that changes
+  /// nothing. Call once before each add(), and the callback only after add().
   JobModel::Happen teller();
   /// Adds a model. Call only before begin().
   void add(std::unique_ptr<JobModel> model) { models_.push_back(std::move(model)); }
 
   Capabilities capabilities() const override { return offered_; }
   const Cluster& cluster() const override { return world_.cluster(); }
-  /// Passes the needs to all models and schedules the next tick. Called again if other policies
-  /// take over.
+  /// Passes the needs to all models and schedules the next tick, if the policies want ticks. Called
+  /// again if other policies take over.
   void begin(const Needs& needs) override;
   /// Returns the outcomes of decisions at the current instant, if any; otherwise advances the clock
   /// to the next instant that policies must see. Returns nothing if all jobs are over, if the next
   /// event is later than end_at(), or if nothing follows; in the last case rejects all deferred
   /// decisions first and shows their outcomes. While a log is shown (continue_from()), returns its
-  /// observations. Throws bad_input for a damaged log, and if the policy clock would overflow.
+  /// observations, and at its end, if the log has calls, continues its run. Call begin() first.
+  /// Throws bad_input for a damaged log, if the log is continued by recorded jobs, if the policy
+  /// clock would overflow, and if jobs exceed the engine's room; exceptions of a `branch` or
+  /// `hand_over` pass through.
   std::optional<Observation> next() override;
   /// Applies the decisions at the instant of the newest observation. While a log is shown, only
-  /// compares them with the log (Past::check_decisions).
+  /// compares them with the log, and throws as Past::check_decisions(). Call once after each
+  /// observation.
   void apply(const DecisionList& decisions) override;
   /// Writes the metrics of the first model; with several models adds the outcomes of all. At least
-  /// one model must have been added.
+  /// one model must have been added. Throws an environment Error if the timeline of the first model
+  /// could not be written.
   void fill(Report& report) override;
-  /// Throws bad_input if a model is an execution trace.
+  /// Call after the last add(). Throws bad_input if a model is an execution trace.
   void branch_at(Nanos at, std::function<Continuation()> branch) override;
-  /// Throws bad_input if the world has several models or an execution trace; a log with calls that
-  /// is continued by recorded jobs throws in next(), at the end of the log.
+  /// Call after add() of the only model. Throws bad_input if the world has several models or an
+  /// execution trace; a log with calls that is continued by recorded jobs throws in next(), at the
+  /// end of the log. With a last instant (Past::until()), `hand_over` is called before anything
+  /// that happens at this instant or later, in place of the end of the log.
   void continue_from(std::unique_ptr<Past> past, std::function<bool()> hand_over) override;
   /// Lets next() return nothing instead of an event after `until`. Replaces an earlier instant.
   void end_at(Nanos until) override { end_ = until; }

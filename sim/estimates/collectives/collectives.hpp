@@ -51,10 +51,11 @@ using GpuGroup = std::vector<GpuId>;
 
 /// Returns the schedule of one collective that several groups of equal size execute at once (for
 /// example the data-parallel groups of a stage), with the flows of all groups; without groups, and
-/// for groups of one rank, no phases. Ranks are in the order of their group; the first rank is the
-/// root of a broadcast and the sender of a send_receive (to the last rank). Throws bad_input if a
-/// group is empty, if sizes differ, or if a GPU is not part of this cluster; throws an internal
-/// Error for `automatic`, which is no algorithm: choose_algorithm() finds one.
+/// for groups of one rank, no phases. The GPUs of a group must be distinct (not checked). Ranks are
+/// in the order of their group; the first rank is the root of a broadcast and the sender of a
+/// send_receive (to the last rank). Throws bad_input if a group is empty, if sizes differ, or if a
+/// GPU is not part of this cluster; throws an internal Error for `automatic`, which is no
+/// algorithm: choose_algorithm() finds one.
 CollectiveSchedule collective_schedule(const Cluster& cluster, CollectiveKind kind,
                                        CollectiveAlgorithm algorithm,
                                        const std::vector<GpuGroup>& groups);

@@ -25,9 +25,9 @@ class FlowCounter {
   void add_flows(GpuId from, GpuId to, std::uint32_t flows = 1);
   /// Adds `flows` to one link. Modular arithmetic lets a caller subtract with a negated count.
   void add_link(LinkId link, std::uint32_t flows);
-  /// Adds one flow from each member to each other member, in time linear in members and links
-  /// rather than in pairs. Rings of nodes, hashed routes (ECMP) and fat trees whose NVLink domains
-  /// straddle scalable units take the slow way over all pairs.
+  /// Adds one flow from each member to each other member, which must be distinct, in time linear in
+  /// members and links rather than in pairs. Rings of nodes, hashed routes (ECMP) and fat trees
+  /// whose NVLink domains straddle scalable units take the slow way over all pairs.
   void add_all_pairs(const GpuGroup& members);
 
   /// Returns the counted loads, ascending by link, and resets the counter. A link whose count was

@@ -25,8 +25,8 @@ class PhaseBuilder {
 
   /// Returns the flow counter of the phase that is being laid out.
   FlowCounter& flows() { return flows_; }
-  /// Adds `times` flows to each edge of a ring, or of a chain of at least two members if not
-  /// `closed`. Returns the mean path cost of an edge.
+  /// Adds `times` flows to each edge of a ring of at least one member, or of a chain of at least
+  /// two members if not `closed`. Returns the mean path cost of an edge.
   Way add_ring(const GpuGroup& ring, bool closed, std::uint32_t times = 1);
   /// Ends a phase with the flows counted so far, and resets the counter: each flow carries `share`
   /// of the buffer in `rounds` rounds; `all` is the path cost of all rounds together.

@@ -10,9 +10,9 @@
 
 namespace orrery::estimates {
 
-/// Returns the parent of `rank` in one of the two trees over `n` ranks, numbered as in NCCL; -1 for
-/// the root. For example, in the first tree over 4 ranks the parents of ranks 0 to 3 are -1, 2, 0,
-/// 2.
+/// Returns the parent of `rank` < `n` in one of the two trees over `n` ranks, numbered as in NCCL;
+/// -1 for the root. For example, in the first tree over 4 ranks the parents of ranks 0 to 3 are -1,
+/// 2, 0, 2.
 std::int64_t tree_parent(std::uint32_t n, std::uint32_t rank, bool second);
 
 /// Schedule of double binary trees: each rank is an inner node of at most one of two trees, and
@@ -22,9 +22,9 @@ class TreeSchedule {
   /// Adds phases to `phases`. Both arguments must outlive this object.
   TreeSchedule(const CollectiveGroups& who, PhaseBuilder& phases) : who_(who), phases_(phases) {}
 
-  /// Adds the phase of an all-reduce or a broadcast among at least two ranks and returns true.
-  /// Returns false, and adds nothing, for other kinds, and for a broadcast in groups with several
-  /// equal NVLink domains of several members.
+  /// Adds the phase of an all-reduce or a broadcast and returns true. Call for groups of at least
+  /// two ranks (not checked). Returns false, and adds nothing, for other kinds, and for a broadcast
+  /// in groups with several equal NVLink domains of several members.
   bool lay_out(CollectiveKind kind);
   /// Adds the flows of both trees over `heads`, with `up` in both directions. Returns the longest
   /// path cost from a rank to a root.

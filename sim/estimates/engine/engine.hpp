@@ -11,10 +11,12 @@
 
 namespace orrery::estimates {
 
-/// Discrete-event engine with hosts and links. Callers use callbacks only; every change of a
-/// resource happens inside run(), starting from a timer. Not thread-safe: one thread per engine.
-/// Times are seconds of the engine's own clock, sizes are bytes, rates are bytes per second. A host
-/// of speed 1 does one second of work per second.
+/// Discrete-event engine with hosts and links, numbered from 0; every number passed must be below
+/// hosts() or links() (not checked). Activities start inside run(), from callbacks, the first one
+/// from a timer; speeds, bandwidths and states of links may be set outside of run() too, while no
+/// activity exists. Each engine states the order of the callbacks at one instant. Not thread-safe:
+/// one thread per engine. Times are seconds of the engine's own clock, sizes are bytes, rates are
+/// bytes per second. A host of speed 1 does one second of work per second.
 ///
 /// For example, an activity of 2 seconds of work on a host of speed 0.5 ends 4 seconds later.
 class Engine {
@@ -46,28 +48,34 @@ class Engine {
   /// Starts one fluid activity over all `links` at once and returns the number of the activity. A
   /// flow of rate r uses the bandwidth r of each link, and k x r of a link that is listed k times
   /// in a row. The activity ends when `bytes` have passed at that rate; without links or bytes, at
-  /// this instant.
+  /// this instant. The callback never runs within this call. Each of the links must have a
+  /// bandwidth above 0 by then.
   ///
   /// For example, 1e9 bytes over a link of 100e9 bytes per second that is listed twice take 0.02 s.
   virtual Handle flow(std::span<const std::uint32_t> links, double bytes, Done done) = 0;
 
   /// Sets the speed (> 0) of a host, from this instant on, for current computations too.
   virtual void set_speed(std::uint32_t host, double speed) = 0;
-  /// Sets the bandwidth of a link in bytes per second, from this instant on, for current flows too.
+  /// Sets the bandwidth (> 0) of a link in bytes per second, from this instant on, for current
+  /// flows too.
   virtual void set_bandwidth(std::uint32_t link, double bandwidth) = 0;
   /// Marks a link as up or down. A link that goes down fails its current flows; a flow that starts
   /// over a link that is down fails at once. Callbacks of failed flows run later in the same
-  /// instant, not within this call. A link that goes up again revives no failed flow.
+  /// instant, not within this call. A link that goes up again revives no failed flow. Until these
+  /// callbacks have run, set no bandwidth of the links of the failed flows: a flow with another
+  /// bandwidth may continue.
   virtual void set_link_up(std::uint32_t link, bool up) = 0;
 
   /// Blocks until no activity and no timer is left. The caller must have started a timer before the
-  /// call; all other activities start from callbacks. May be called again: the clock continues.
+  /// call; all other activities start from callbacks. Do not call within a callback. May be called
+  /// again: the clock continues.
   virtual void run() = 0;
   /// Cancels all activities and timers without calling their callbacks; events() does not count
   /// them. Call only inside run(); the calling callback may then start new activities.
   virtual void cancel_all() = 0;
 
-  /// Returns the number of activities and timers that ended or failed since the engine was created.
+  /// Returns the number of activities and timers that ended or failed since the engine was created;
+  /// cancelled ones do not count.
   virtual std::uint64_t events() const = 0;
 
  protected:

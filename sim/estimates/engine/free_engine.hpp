@@ -16,15 +16,17 @@ namespace orrery::estimates {
 
 /// Engine in which nothing shares: a computation has its host to itself, and a flow proceeds at the
 /// rate that its own links give to this flow alone, min over its links of bandwidth / times listed.
-/// Events of one instant happen in the order in which the activities were started. A process may
-/// have any number of these engines; each is used from one thread. Units:
-/// sim/estimates/engine/engine.hpp.
+/// Events of one instant happen in the order in which their ends were scheduled: at the start of a
+/// timer or an activity, and anew at a change of the activity's pace (set_speed(),
+/// set_bandwidth()). Flows that fail together end in no particular order. A process may have any
+/// number of these engines; each is used from one thread. Units: sim/estimates/engine/engine.hpp.
 ///
 /// For example, 1e9 bytes over links of 100e9 and 50e9 bytes per second take 0.02 s beside any
 /// number of other flows.
 class FreeEngine : public Engine {
  public:
-  /// Creates `hosts` of speed 1 and `links` that are up, with bandwidth 0.
+  /// Creates `hosts` of speed 1 and `links` that are up, with bandwidth 0. Two computations on one
+  /// host at a time do not slow each other.
   FreeEngine(std::uint32_t hosts, std::uint32_t links)
       : speeds_(hosts, 1.0), bandwidths_(links, 0), up_(links, true) {}
 

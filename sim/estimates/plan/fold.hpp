@@ -17,7 +17,9 @@ namespace orrery::estimates {
 class PlanBase;
 
 /// Input of a plan: cluster, placement, state of the hardware, and the ranks and links that must
-/// stay visible. Holds references; all must outlive the call.
+/// stay visible. `placement` has one GPU for each rank, `micro_batches` one number for each
+/// replica, and `state` names ranks of the graph (not checked). Holds references; all must outlive
+/// the call.
 struct PlanRequest {
   const Cluster& cluster;
   StepGraph& graph;
@@ -52,8 +54,8 @@ struct Folding {
 
 /// Returns the coarsest partition found of the replicas into classes: members of a class have the
 /// same program, speeds, NIC rates and kinds of paths between stages, and their partners in every
-/// communicator belong to the same classes. The partition is refined like colours of a graph until
-/// no class splits.
+/// communicator belong to the same classes. In full detail, and for the ranks of `apart`, a replica
+/// is a class of its own. The partition is refined like colours of a graph until no class splits.
 ///
 /// For example, among 8 healthy replicas with one slow rank in replica 3, replica 3 is a class of
 /// its own and the other seven form one class, provided that all their paths are of the same kind.

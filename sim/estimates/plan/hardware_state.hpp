@@ -64,7 +64,8 @@ class FaultPlan {
   FaultPlan(const Scenario& scenario, const Cluster& cluster, std::vector<GpuId> placement);
 
   /// Moves the ranks to `placement` from now on; GPU by rank. Spent losses stay spent. Faults that
-  /// name a rank require an entry for that rank; queries throw std::out_of_range otherwise.
+  /// name a rank require an entry for that rank; queries that need the rank's GPU throw
+  /// std::out_of_range otherwise.
   void move_ranks(std::vector<GpuId> placement);
 
   /// Returns the state during `step`, with the faults of instants that are active at `now`; empty
@@ -81,8 +82,8 @@ class FaultPlan {
   std::vector<FatalFault> losses(std::optional<Step> step, Nanos from, Nanos until) const;
   /// Returns the first of losses(); nothing if no rank is lost.
   std::optional<FatalFault> first_loss(Step step, Nanos from, Nanos until) const;
-  /// Marks a loss as done, so that losses() does not return it again, and its fault as felt. The
-  /// instant of the loss becomes the newest instant.
+  /// Marks a loss as done, so that losses() does not return it again, and its fault as felt, if the
+  /// fault has a cause in the scenario. The instant of the loss becomes the newest instant.
   void mark_spent(const FatalFault& killed);
   /// Returns the fault that took down `link`, which must be one of the links that are down during
   /// `step` at `now`. Throws an internal Error otherwise.

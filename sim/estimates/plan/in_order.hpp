@@ -60,8 +60,9 @@ class InOrder {
     /// Seconds of one round beside the bytes.
     double round = 0;
   };
-  /// Returns the cost of the rings of all communicators `which` of a stage. The result is cached
-  /// without the profile: pass the same one always.
+  /// Returns the cost of the rings of all communicators `which` of a stage: gradient, shard,
+  /// replicate or expert_gradient (other kinds are not checked). The result is cached without the
+  /// profile: pass the same one always.
   Rings rings(const CostProfile& profile, std::uint32_t stage, Communicator which);
 
  private:

@@ -72,7 +72,8 @@ struct Plan {
   std::vector<ReplicaClass> classes;
   std::vector<std::uint32_t> class_of;  ///< class of each replica
   std::vector<Slot> slots;
-  /// LinkId -> slot of links that may change, including links that are down.
+  /// LinkId -> slot of links that may change, including links that are down; only of links that a
+  /// flow crosses.
   std::map<std::uint32_t, std::uint32_t> pinned;
   std::uint32_t stages = 1;
   /// Simulated hosts per (class, stage): all members, or one for all.
@@ -89,8 +90,8 @@ struct Plan {
   std::vector<std::vector<std::uint32_t>> groups_of;
 
   /// Returns the transfer of a class between two neighbouring stages; with chunks the last and the
-  /// first stage are neighbours too. Call only with neighbours of a plan with several stages (not
-  /// checked).
+  /// first stage are neighbours too. Call only with neighbours: other stages of a plan with several
+  /// stages are not checked. Throws std::out_of_range for a plan with one stage.
   const CommPlan& transfer(std::uint32_t of_class, std::uint32_t from, std::uint32_t to) const;
   /// Returns the execution of a collective of the given kind and size in a group. Throws an
   /// internal Error if the programs of the group have no such collective.
@@ -101,7 +102,7 @@ struct Plan {
   std::uint32_t workers() const { return static_cast<std::uint32_t>(classes.size()) * stages; }
 };
 
-/// Returns the plan of a request; adds new facts to the cache `base`.
+/// Returns the plan of a request; adds new facts to the cache `base`, if the request has one.
 Plan make_plan(const PlanRequest& request);
 /// Returns all links that carry a flow in the plan of the request, ascending, including links that
 /// never bind.

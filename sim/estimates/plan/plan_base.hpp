@@ -45,8 +45,8 @@ class PlanBase {
   /// Returns the shape number by replica: equal numbers where each member's path from stage to
   /// stage is of the same kind.
   const std::vector<std::uint32_t>& shapes();
-  /// Returns the flow counter, which is that of the larger job if there is one; the user must drain
-  /// it before any other use.
+  /// Returns the flow counter, which is that of the larger job if there is one; the caller must
+  /// drain the counter before any other call of this object.
   FlowCounter& counter() { return counter_; }
 
   /// Returns the links of a flow of all replicas, by the flow's number, which another method has
@@ -62,7 +62,8 @@ class PlanBase {
                   const std::vector<std::uint32_t>& replicas);
 
   /// Returns true if each communicator of this kind contains all replicas, so that all
-  /// communicators of a stage are alike in any plan.
+  /// communicators of a stage are alike in any plan. Call for communicators among replicas, not for
+  /// `tensor` or `context`.
   bool of_all(Communicator which) const;
   /// Returns the GPUs of the communicators of a stage that contain a rank of replica 0: of all of
   /// them if of_all().
@@ -90,7 +91,8 @@ class PlanBase {
     /// Changes of each flow against the known flows, in their order; empty if no flow changed.
     std::vector<const std::vector<KnownFlows::Change>*> now = {};
   };
-  /// Returns the known flows for these flow numbers; valid until the next call.
+  /// Returns the known flows for these flow numbers, which other methods have returned; valid until
+  /// the next call.
   Known known(const std::vector<std::uint32_t>& flows);
 
  private:

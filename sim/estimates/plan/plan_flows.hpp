@@ -30,8 +30,8 @@ class PlanFlows {
   FlowCounter& counter() { return base_ != nullptr ? base_->counter() : *own_counter_; }
   /// Adds a flow with these links.
   void add(Loads loads) { loads_.push_back(std::move(loads)); }
-  /// Adds the counted flow. With a cache the flow is a part of the cache's flow `known`; without a
-  /// cache `known` is ignored.
+  /// Adds the counted flow. With a cache the flow is a part of the cache's flow `known`, of which
+  /// add_rest_of() must add the remainder, earlier or later; without a cache `known` is ignored.
   void add_counted(std::uint32_t known);
   /// Adds the flow that remains of the cache's flow `known` after its parts are subtracted. Call
   /// only with a cache.
@@ -45,8 +45,8 @@ class PlanFlows {
     for (const std::uint32_t known : rest_of_) look(base_->links(known));
   }
   /// Appends the binding links to the plan's slots, replaces its pinned links, and writes the slots
-  /// of each flow to its communications. Throws an internal Error if the plan has fewer parts than
-  /// flows were added. Call once.
+  /// of each flow to its communications. The communications must have one part for each added flow,
+  /// in the same order: throws an internal Error for fewer parts, more are not checked. Call once.
   void bind_flows(Plan& plan) const;
 
  private:

@@ -13,7 +13,8 @@ namespace orrery::estimates {
 bool fits_in(const Job& job, const Cluster& cluster);
 
 /// Returns the first of the usual remedies, from the cheapest to the dearest, alone or with the
-/// cheaper ones, that makes the job fit; "more GPUs for each copy of the model" if none does.
+/// cheaper ones, with which the job fits; "more GPUs for each copy of the model" if none does. Call
+/// for a job that does not fit.
 std::string remedy(const Job& job, const Cluster& cluster);
 
 }  // namespace orrery::estimates

@@ -37,9 +37,9 @@ struct LayoutSearch {
   std::string why;
 };
 
-/// Returns the ranked layouts of `job`, which must be resolved, on all GPUs of the cluster. The
-/// reason of a layout that does not fit names a remedy; an Error of one layout makes it impossible
-/// and is not thrown.
+/// Returns the ranked layouts of `job`, which must be resolved, on all GPUs of the cluster: by step
+/// time, those without room by the memory that they need. The reason of a layout that does not fit
+/// names a remedy; an Error of one layout makes it impossible and is not thrown.
 LayoutSearch search_layouts(const Job& job, const Cluster& cluster);
 
 /// Returns the first `top` layouts (0: all) as one JSON object; `assumed` is copied into it. Values

@@ -131,11 +131,11 @@ struct BlockPrice {
 Precision supported_precision(const GpuModel& gpu, Precision precision);
 
 /// Returns the cost of one execution on a GPU of nominal speed. Products of low precision run at
-/// the job's `precision`, everything else in 16 bits (fp32 if the job uses fp32); kernels with a
-/// precision of their own in supported_precision(). A collective that
-/// runs beside a kernel costs the time by which it exceeds all executions of the kernel. A declared
-/// block costs exactly the declared time. Throws bad_input if the GPU does not support the
-/// precision.
+/// the job's `precision`, all others in 16 bits (fp32 or tf32 if the job uses these); kernels with
+/// a precision of their own in supported_precision(). A collective that runs beside a kernel costs
+/// the time by which it exceeds all executions of the kernel. A declared block costs exactly the
+/// declared time. Throws bad_input if the GPU does not support the precision of a product or an
+/// attention.
 BlockPrice price(const Block& block, const GpuModel& gpu, Precision precision,
                  const BlockGroups& groups, const CostProfile& profile);
 

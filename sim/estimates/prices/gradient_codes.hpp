@@ -47,6 +47,7 @@ class GradientCodes {
 
   /// Replaces the rules; later calls of coded_all_reduce() use them.
   void set_rules(const std::vector<CodecRule>& rules) { rules_ = rules; }
+  /// Returns the rules of the newest set_rules(); empty before.
   const std::vector<CodecRule>& rules() const { return rules_; }
 
   /// Returns the execution of an all-reduce among `ranks` of `bytes`, measured in the job's

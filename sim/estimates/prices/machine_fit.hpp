@@ -15,8 +15,8 @@
 namespace orrery::estimates {
 
 /// Returns the fitted profile, except the values that only a run can show (RankLinks.control, and
-/// the latency inside a step). Throws as fit_links() if a measured number of ranks has too few
-/// sums.
+/// the latency inside a step). All measured times must be above 0 s (not checked). Throws as
+/// fit_links() if a measured number of ranks has too few sums.
 MachineProfile fit_machine(const MachineMeasurements& measured);
 
 /// Returns the mean of |log(predicted / measured)| over the products under the fitted profile; 0

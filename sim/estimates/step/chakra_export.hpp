@@ -20,15 +20,16 @@ namespace orrery::estimates {
 class ChakraExport {
  public:
   /// Prices the blocks. `graph` must outlive this object; `micro_batches` is by replica: throws an
-  /// internal Error for another number of entries. Rank r is placed on GPU r. Throws bad_input if
-  /// the GPU lacks the job's precision.
+  /// internal Error for another number of entries. Rank r is placed on GPU r: the cluster must have
+  /// a GPU for each rank (not checked). Throws bad_input if the GPU lacks the job's precision.
   ChakraExport(StepGraph& graph, const Cluster& cluster,
                std::vector<std::uint32_t> micro_batches);
 
   /// Returns the number of ranks.
   std::uint32_t ranks() const { return graph_.ranks(); }
-  /// Returns the bytes of one rank's file and registers the rank's communicators for groups_file().
-  /// Ranks may come in any order, which determines the numbers of the communicators.
+  /// Returns the bytes of the file of `rank`, below ranks(), and registers the rank's communicators
+  /// for groups_file(). Ranks may come in any order, which determines the numbers of the
+  /// communicators.
   std::string rank_file(RankId rank);
   /// Returns the communicators of all ranks requested so far as JSON: {"1": [0, 8], ...}.
   std::string groups_file() const;

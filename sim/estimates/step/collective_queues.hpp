@@ -19,14 +19,16 @@ namespace orrery::estimates {
 /// thread-safe.
 class CollectiveQueues {
  public:
-  /// Builds one queue per group of the plan. All arguments must outlive this object.
+  /// Builds one queue per group of the plan. All arguments must outlive this object. Throws
+  /// std::out_of_range if the longest program of a group lacks a collective of another class.
   CollectiveQueues(const Plan& plan, const StepPrograms& programs, Flights& flights,
                    StepRecord& record, OpListener& listener);
 
   /// Records that a worker has reached one of its collectives, in all groups that the worker
   /// shares, and starts collectives that are complete. At the end of a collective the listener gets
-  /// on_op_end() for every participant, for an operation of several groups after the last of them.
-  /// Call once per operation.
+  /// on_op_end() for every participant, for an operation of several groups after the last of them;
+  /// none follows once the step is over. Call once per operation. Throws an internal Error if the
+  /// plan lacks the collective.
   void record_arrival(std::uint32_t worker, std::uint32_t op);
 
  private:

@@ -19,13 +19,14 @@ namespace orrery::estimates {
 class Flights {
  public:
   /// Starts without communications. `failed` is called with the phase of each flow that failed;
-  /// that communication does not go further. The engine must outlive this object.
+  /// that communication does not go further. The engine must outlive this object, and this object
+  /// the flows and timers that it starts there.
   Flights(Engine& engine, std::function<void(const CommPhase&)> failed)
       : engine_(engine), failed_(std::move(failed)) {}
 
   /// Starts a communication of `bytes`, after `coding` seconds for codecs. `landed` is called once
   /// at the end, unless a flow fails: within this call if the plan has no phases and `coding` is 0.
-  /// The plan must outlive the communication.
+  /// The plan must outlive the communication, and every phase must have a flow.
   void start(const CommPlan& plan, double bytes, Seconds coding, std::function<void()> landed);
   /// Discards all communications, also those started later: neither `landed` nor `failed` is called
   /// any more. Flows on the engine continue.

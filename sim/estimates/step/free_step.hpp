@@ -26,7 +26,7 @@ struct FreeTime {
 /// Input of the walk. All references must outlive the call.
 struct FreeStepRequest {
   StepGraph& graph;
-  std::uint32_t micro_batches = 0;        ///< micro-batches of every replica
+  std::uint32_t micro_batches = 0;        ///< micro-batches of every replica, at least 1
   std::uint32_t classes = 1;              ///< classes of replicas with different transfers
   std::vector<BlockPrice> prices;         ///< price of each block
   std::function<FreeTime(std::uint32_t of_class, std::uint32_t from, std::uint32_t to)> transfer;

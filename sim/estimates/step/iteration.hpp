@@ -67,7 +67,8 @@ struct Background {
   double at = 0, bytes = 0;
 };
 
-/// Input of an execution. All references must outlive the execution.
+/// Input of an execution. All references must outlive the execution. Changes and background traffic
+/// begin at seconds >= 0 of the step.
 struct IterationRequest {
   Engine& engine;
   StepGraph& graph;
@@ -85,7 +86,8 @@ std::uint32_t hosts_needed(const StepGraph& graph, bool full_detail);
 /// Executes one step and returns its run: every (replica class, stage) of the plan executes its
 /// program. Blocks until the step ends or is cut short, then cancels all activities of the engine;
 /// call outside of Engine::run(). Throws bad_input if the plan needs more links than the engine
-/// has, an internal Error if it needs more hosts or the programs wait for each other.
+/// has, an internal Error if it needs more hosts or the programs wait for each other,
+/// std::out_of_range for background traffic over a link that is not pinned.
 IterationRun run_iteration(const IterationRequest& request);
 
 /// Step that shares an engine with other steps. The owner of the engine calls run(); the end of
@@ -96,11 +98,12 @@ class CurrentStep {
   /// step, perhaps within the constructor, and must not destroy this object. All references of
   /// `request`, and `request` itself, must outlive this object. Throws as run_iteration().
   CurrentStep(const IterationRequest& request, std::function<void()> ended);
-  /// Destroys the step. Call after the step ended or Engine::cancel_all(): pending callbacks on the
-  /// engine refer to this object.
+  /// Destroys the step. Call after Engine::cancel_all(), or after the end of a step that was not
+  /// cut short and has no changes and no background traffic: pending callbacks on the engine refer
+  /// to this object.
   ~CurrentStep();
   /// Returns the run and leaves none behind. Call once, after `ended` was called; throws an
-  /// internal Error before.
+  /// internal Error before, also if the programs wait for each other.
   IterationRun take_run();
 
  private:

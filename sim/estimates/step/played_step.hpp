@@ -13,14 +13,15 @@ namespace orrery::estimates {
 
 /// Simulated step placed on the policy clock, with the noise of that one step: micro-batches done
 /// at any instant, and the compute and wait times of each replica. Shares the simulated step.
-/// Immutable.
+/// Immutable. Replicas and stages are those of the plan (not checked). Of a step that is cut short,
+/// the work done until the cut counts as the work of all micro-batches.
 ///
 /// For example, a replica with stretch 1.1 that ends its passes after 2.0 s in the simulated step
 /// ends them after 2.2 s here.
 class PlayedStep {
  public:
   /// Places a simulated step at `start`. `stretch` is the factor on the compute time of this step,
-  /// by replica; empty: 1.
+  /// one for each replica; empty: 1. For a step that is cut short `stretch` must be empty.
   PlayedStep(Step step, Nanos start, std::shared_ptr<const SimulatedStep> what,
              std::vector<double> stretch);
 
@@ -30,6 +31,7 @@ class PlayedStep {
   Nanos start() const { return start_; }
   /// Returns the instant at which the step ends, noise included.
   Nanos end() const { return end_; }
+  /// Returns the nanoseconds from start() to end().
   Nanos duration() const { return end_ - start_; }
   /// Returns the simulated step without the noise.
   const SimulatedStep& what() const { return *what_; }
@@ -37,20 +39,23 @@ class PlayedStep {
   const std::vector<double>& stretch() const { return stretch_; }
 
   /// Returns the number of micro-batches that a replica has done at a stage at `instant`, including
-  /// the fraction of the current one: 0 before the step, all of the replica after it.
+  /// the fraction of the current one: 0 before the step, all of the replica after it; always 0 for
+  /// a replica without work.
   double done(std::uint32_t replica, std::uint32_t stage, Nanos instant) const;
   /// Returns the number of micro-batches of a replica.
   std::uint32_t micro_batches(std::uint32_t replica) const;
-  /// Returns the compute seconds per micro-batch; 0 if the replica has no micro-batch.
+  /// Returns the seconds of forward and backward blocks per micro-batch, collectives inside blocks
+  /// included; 0 if the replica has no micro-batch.
   double micro_batch_time(std::uint32_t replica, std::uint32_t stage) const;
-  /// Returns the seconds from the replica's own last backward block to the last one of the slowest
-  /// replica of the stage.
+  /// Returns the seconds from the end of the replica's own last forward or backward block to the
+  /// end of the last one of the slowest replica of the stage.
   double wait_time(std::uint32_t replica, std::uint32_t stage) const;
   /// Returns the share of the step in which the GPU ran a kernel, collectives included; the time
   /// after the passes of the slowest replica counts as busy. At most 1; 0 for a step without
   /// duration.
   double utilization(std::uint32_t replica, std::uint32_t stage) const;
-  /// Returns the bytes through GPU memory per second, as the mean of the step.
+  /// Returns the bytes through GPU memory per second, as the mean of the step; 0 for a step without
+  /// duration.
   double memory_rate(std::uint32_t replica, std::uint32_t stage) const;
 
  private:

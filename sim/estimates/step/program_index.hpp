@@ -20,9 +20,11 @@ class ProgramIndex {
   /// for an operation of a micro-batch or chunk that the program lacks.
   explicit ProgramIndex(const Program& program, std::uint32_t chunks);
 
+  /// Returns the program of the constructor.
   const Program& program() const { return *program_; }
+  /// Returns the operations of the program, by number.
   const std::vector<Op>& ops() const { return program_->ops; }
-  /// Returns the number of operations that must end first, by operation.
+  /// Returns, by operation, the number of operations on which the operation depends directly.
   const std::vector<std::uint32_t>& missing() const { return missing_; }
   /// Returns the operations that depend on `op`.
   std::span<const std::uint32_t> dependents(std::uint32_t op) const {
@@ -33,6 +35,7 @@ class ProgramIndex {
   /// Returns the number of backward and weight-gradient blocks, by micro-batch.
   const std::vector<std::uint32_t>& backward_blocks() const { return backward_blocks_; }
   /// Returns the receive of a phase, micro-batch and chunk; kNone if the program has none.
+  /// Micro-batch and chunk must be below those of the program (not checked).
   std::uint32_t receive_op(Phase phase, std::uint32_t micro_batch, std::uint32_t chunk) const {
     const std::size_t at = slot(phase, micro_batch, chunk);
     return at < receives_.size() ? receives_[at] : kNone;

@@ -26,11 +26,11 @@ struct SteadyStep {
   double mean = 0;
 };
 /// Returns the typical step of each job. The jobs repeat their steps on one engine and share
-/// nothing but links. The simulation ends when all steps take equally long, or for each job the
-/// mean durations of the first and the second half agree within 0.1 %, or a limit of steps is
-/// reached, or a step was cut short. Blocks until then, and cancels all activities of the engine;
-/// call outside of Engine::run(). Throws bad_input if the engine has too few hosts or links for the
-/// jobs together.
+/// nothing but links. The simulation ends when all steps of all jobs take equally long, or when for
+/// each job the mean durations of the first and the second half agree within 0.1 %, the limit of
+/// its steps is reached, or a step of it was cut short, after which the job does no further step.
+/// Blocks until then, and cancels all activities of the engine; call outside of Engine::run().
+/// Throws bad_input if the engine has too few hosts or links for the jobs together.
 ///
 /// For example, two equal jobs that cross one link at the same time each see about half of the
 /// link's bandwidth; drift between jobs of different step times is averaged over at least 256

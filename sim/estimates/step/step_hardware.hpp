@@ -21,7 +21,7 @@ class StepHardware {
   StepHardware(const IterationRequest& request, const StepPrograms& programs);
 
   /// Sets the speeds of all workers and the rates of all slots to the state at the beginning of the
-  /// step.
+  /// step, and marks their links as up, or as down if the state says so.
   void begin();
   /// Applies a change from now on, after begin(). The slowdown factors in `change` replace those of
   /// their ranks, and the rates those of their links; all others stay. A link in `down` goes down

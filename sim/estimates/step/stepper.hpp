@@ -28,7 +28,9 @@ CostProfile job_profile(const Job& job, const Cluster& cluster);
 std::vector<BlockPrice> block_prices(const Cluster& cluster, const StepGraph& graph,
                                      const BlockGroups& groups, const MachineCosts& machine = {});
 
-/// Returns the largest number of hosts and links that plans of a job can need of an engine.
+/// Returns the number of hosts and links that an engine needs for the plans of a job. Without
+/// `full_detail` at most 16384 links, which only a step with thousands of different faults exceeds
+/// (Stepper::step throws then).
 EngineRoom engine_room(const Cluster& cluster, const StepGraph& graph, bool full_detail);
 
 /// Simulated step with the plan on which it ran.
@@ -40,8 +42,9 @@ struct SimulatedStep {
 
 /// Simulator and cache of the steps of one job. A folded step is simulated once per distinct key
 /// (hardware state, micro-batches, collectives, codecs) and then returned from the cache; in full
-/// detail every step is simulated. Owns the prices, the cache and a share of the engine. Not
-/// thread-safe.
+/// detail every step is simulated. Owns the prices, the cache and a share of the engine. Every list
+/// `micro_batches` has one number for each replica of the graph, and states name ranks and links of
+/// the job's graph and cluster (not checked). Not thread-safe.
 class Stepper {
  public:
   /// Settings of a stepper, fixed at construction.
@@ -66,21 +69,21 @@ class Stepper {
     Stepper* stepper;  ///< stepper of the larger job, or null
     std::vector<std::uint32_t> kept;  ///< number of each replica in the larger job, ascending
   };
-  /// Prices the blocks and creates the engine. Throws bad_input if the GPU lacks the job's
-  /// precision. All arguments passed by reference except `engine`, and the larger job's stepper,
-  /// must outlive this object.
+  /// Prices the blocks and creates the engine. `placement`: GPU of each rank. Throws bad_input if
+  /// the GPU lacks the job's precision, and as `engine` does. All arguments passed by reference
+  /// except `engine`, and the larger job's stepper, must outlive this object.
   Stepper(const Cluster& cluster, StepGraph& graph, const std::vector<GpuId>& placement,
           Options options, const EngineFactory& engine, Whole whole = {});
 
-  /// Returns the step under `state` with `micro_batches`, one number per replica: from the cache if
-  /// known, else blocks while the engine simulates it. The cache forgets all steps after 1024; the
-  /// returned step stays valid. Call outside of Engine::run(). Throws bad_input if the step needs
-  /// more links than the engine has.
+  /// Returns the step under `state` with `micro_batches`: from the cache if known, else blocks
+  /// while the engine simulates it. The cache forgets all steps after 1024; the returned step stays
+  /// valid. Call outside of Engine::run(). Throws bad_input if the step needs more links than the
+  /// engine has, an internal Error if it needs more hosts.
   std::shared_ptr<const SimulatedStep> step(const HardwareState& state,
                                             const std::vector<std::uint32_t>& micro_batches);
 
-  /// Change of the hardware at second `at` of the step: the affected ranks and links, and the state
-  /// from then on.
+  /// Change of the hardware at second `at` >= 0 of the step: the affected ranks and links, and the
+  /// state from then on. `fatal`: the step is cut short at the change.
   struct Change {
     double at = 0;
     HardwareState state;
