@@ -37,7 +37,7 @@ extern template class LanguageModel<double>;
 /// in bytes. Throws bad_input for a built-in model that does not exist.
 double memory_traffic(const std::string& builtin, std::uint32_t length);
 
-/// Returns Adam's learning rate of step `step` (from 1), corrected for moments that began at 0:
+/// Returns Adam's learning rate of step `step` (from 1), with the corrections for moments of 0:
 /// rate * sqrt(1 - 0.999^step) / (1 - 0.9^step). Not a number for step 0.
 float adam_rate(double learning_rate, std::uint64_t step);
 
