@@ -22,7 +22,9 @@ struct FactorShape {
   /// less.
   FactorShape(const CodecRule& rule, std::size_t rows, std::size_t columns);
   std::size_t rows, columns, rank, count;
+  /// Returns the number of values of the left factor, rows x rank.
   std::size_t left_size() const { return rows * rank; }
+  /// Returns the number of values of the right factor, columns x rank.
   std::size_t right_size() const { return columns * rank; }
 };
 

@@ -31,6 +31,7 @@ namespace orrery::live {
 struct GradientTensor {
   std::size_t offset = 0, rows = 0, columns = 0;
   std::uint32_t bucket_class = kMatrices;
+  /// Returns the number of values.
   std::size_t size() const { return rows * columns; }
 };
 
