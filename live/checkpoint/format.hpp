@@ -29,6 +29,7 @@ struct CheckpointId {
 /// Part of a vector.
 struct Range {
   std::size_t begin = 0, end = 0;
+  /// Returns the number of elements; `begin` must not be above `end`.
   std::size_t size() const { return end - begin; }
   friend bool operator==(const Range&, const Range&) = default;
 };

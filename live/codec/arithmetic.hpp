@@ -24,25 +24,30 @@ constexpr std::uint32_t kQuietNan = 0x7FC00000u;
 /// Error feedback keeps the dropped values.
 constexpr std::uint32_t kTiny = (127u - 100u) << 23;
 
+/// Returns the 32 bits of a value.
 ORRERY_BOTH std::uint32_t bits_of(float value) {
   std::uint32_t bits;
   memcpy(&bits, &value, sizeof bits);
   return bits;
 }
+/// Returns the value with these 32 bits.
 ORRERY_BOTH float float_of(std::uint32_t bits) {
   float value;
   memcpy(&value, &bits, sizeof value);
   return value;
 }
+/// Returns the bits of the absolute value: a larger value has larger bits, NaN the largest.
 ORRERY_BOTH std::uint32_t magnitude(float value) { return bits_of(value) & kMagnitude; }
 
-/// Returns the nearest bf16, ties to even; NaN becomes the quiet NaN of its sign.
+/// Returns the nearest bf16, ties to even, infinity beyond the range; NaN becomes the quiet NaN of
+/// its sign.
 ORRERY_BOTH std::uint16_t to_bf16(float value) {
   const std::uint32_t bits = bits_of(value);
   const std::uint32_t rounded = (bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16;
   const std::uint32_t nan = ((bits >> 16) & 0x8000u) | 0x7FC0u;
   return static_cast<std::uint16_t>((bits & kMagnitude) > kInfinity ? nan : rounded);
 }
+/// Returns the value of a bf16, exactly.
 ORRERY_BOTH float from_bf16(std::uint16_t code) { return float_of(std::uint32_t{code} << 16); }
 
 /// Returns the nearest fp16, ties to even. Finite values beyond the range become the largest finite
@@ -61,6 +66,7 @@ ORRERY_BOTH std::uint16_t to_fp16(float value) {
   code = size > kInfinity ? 0x7E00u : code;
   return static_cast<std::uint16_t>(sign | code);
 }
+/// Returns the value of an fp16, exactly.
 ORRERY_BOTH float from_fp16(std::uint16_t code) {
   const std::uint32_t sign = (code & 0x8000u) << 16, size = code & 0x7FFFu;
   const std::uint32_t normal = (size << 13) + 0x38000000u;
@@ -70,29 +76,33 @@ ORRERY_BOTH float from_fp16(std::uint16_t code) {
   return float_of(sign | bits);
 }
 
-/// Returns the scale of a block of signed codes up to `limit`, from the block's largest magnitude:
-/// rounded down where the largest code would overflow. A block that contains a NaN or an infinity
-/// has the scale NaN and decodes to NaN, so an overflow is visible.
+/// Returns the scale of a block of signed codes up to `limit`, from the block's largest
+/// magnitude(): the magnitude / limit, rounded down where the largest code would overflow; 0 below
+/// kTiny. A block that contains a NaN or an infinity has the scale NaN and decodes to NaN, so an
+/// overflow is visible.
 ORRERY_BOTH float block_scale(std::uint32_t largest, float limit) {
   if (largest >= kInfinity) return float_of(kQuietNan);
   if (largest < kTiny) return 0.0f;
   const float scale = float_of(largest) / limit;
   return magnitude(scale * limit) < kInfinity ? scale : float_of(bits_of(scale) - 1u);
 }
-/// Returns block_scale() as bf16.
+/// Returns block_scale() as the nearest bf16, or the next smaller one where the largest code would
+/// overflow.
 ORRERY_BOTH std::uint16_t short_block_scale(std::uint32_t largest, float limit) {
   const std::uint16_t scale = to_bf16(block_scale(largest, limit));
   const bool overflows =
       largest < kInfinity && magnitude(from_bf16(scale) * limit) >= kInfinity;
   return overflows ? static_cast<std::uint16_t>(scale - 1u) : scale;
 }
-/// Returns the factor on a value before rounding; 0 if all codes are 0.
+/// Returns 1 / scale, the factor on a value before rounding; 0 for a scale of 0 or NaN, with which
+/// all codes are 0.
 ORRERY_BOTH float block_factor(float scale) {
   const std::uint32_t size = magnitude(scale);
   return size >= kInfinity || size == 0 ? 0.0f : 1.0f / scale;
 }
-/// Returns round(value * factor) to nearest, ties to even, within +-limit. The addition of 1.5 x
-/// 2^23 leaves the integer in the low bits of the sum.
+/// Returns round(value * factor) to nearest, ties to even, within +-limit; 0 for a factor of 0. The
+/// product must be below 2^22 in magnitude, as that of a block's value and factor is. The addition
+/// of 1.5 x 2^23 leaves the integer in the low bits of the sum.
 ORRERY_BOTH std::int32_t quantise(float value, float factor, std::int32_t limit) {
   // A block that is not finite has the factor 0, and its values could still be NaN.
   const float kept = factor == 0.0f ? 0.0f : value;
@@ -106,8 +116,8 @@ ORRERY_BOTH float dequantise(std::int32_t code, float scale) {
   return static_cast<float>(code) * scale;
 }
 
-/// Returns the part that error feedback carries to the next step; 0 for a value that was not
-/// finite.
+/// Returns wanted - decoded, the part that error feedback carries to the next step; 0 if the
+/// difference is not finite.
 ORRERY_BOTH float residual_of(float wanted, float decoded) {
   const float rest = wanted - decoded;
   return magnitude(rest) >= kInfinity ? 0.0f : rest;

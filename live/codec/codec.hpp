@@ -26,6 +26,7 @@ struct CodecState {
 class GradientCodec {
  public:
   virtual ~GradientCodec() = default;
+  /// Returns the rule; valid as long as this object.
   virtual const CodecRule& rule() const = 0;
   /// Returns the exact number of bytes of the code of `count` values.
   std::size_t encoded_size(std::size_t count) const { return codec_bytes(rule(), count); }
@@ -37,8 +38,10 @@ class GradientCodec {
   /// code of another size.
   void encode_values(std::span<const float> values, CodecState& state,
                      std::span<std::byte> code) const;
-  /// Decodes `code` into `values`. Throws bad_input if encode_values() cannot have produced `code`:
-  /// wrong size for the number of `values`, impossible contents; `values` may be overwritten then.
+  /// Decodes `code` into `values`. Throws bad_input for a code of the wrong size for the number of
+  /// `values`, for numbers of int8 and int4 outside of their range, and for indices of top_k that
+  /// are too large or not ascending; `values` may be overwritten then. Other contents are not
+  /// checked.
   void decode_values(std::span<const std::byte> code, std::span<float> values) const;
 
  private:

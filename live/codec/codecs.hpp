@@ -8,6 +8,7 @@ namespace orrery::live {
 /// Base of the codecs: holds the rule.
 class CodecOfRule : public GradientCodec {
  public:
+  /// Copies `rule`, which must be valid (objection_to()); not checked.
   explicit CodecOfRule(const CodecRule& rule) : rule_(rule) {}
   const CodecRule& rule() const override { return rule_; }
 

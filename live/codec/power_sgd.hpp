@@ -13,13 +13,18 @@
 
 namespace orrery::live {
 
-/// Bucket as a matrix, the last row filled with zeros.
+/// Bucket as a matrix, the last row filled with zeros. The functions below need spans of its sizes:
+/// `count` values of the matrix, left_size() and right_size() values of the factors (the basis is a
+/// right factor); not checked.
 struct FactorShape {
   FactorShape(const CodecRule& rule, std::size_t count);  ///< matrix of matrix_shape(count)
-  /// Matrix of this shape, with the rule's rank or the smaller side of the matrix.
+  /// Matrix of this shape, with the rule's rank or the smaller side of the matrix, whichever is
+  /// less.
   FactorShape(const CodecRule& rule, std::size_t rows, std::size_t columns);
   std::size_t rows, columns, rank, count;
+  /// Returns the number of values of the left factor, rows x rank.
   std::size_t left_size() const { return rows * rank; }
+  /// Returns the number of values of the right factor, columns x rank.
   std::size_t right_size() const { return columns * rank; }
 };
 

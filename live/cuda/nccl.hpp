@@ -1,4 +1,9 @@
-// NcclComm behind the C functions of orrery_cuda.h, whose comments describe them.
+// NcclComm (nccl_comm.hpp) behind the C functions of orrery_cuda.h, whose comments describe them.
+// Functions that return int return 0, or 1 after storing the message of the failure for why() of
+// the table; exceptions: orrery_nccl_place() returns the rank and stores the number of ranks, and
+// orrery_nccl_abort() and orrery_nccl_close() cannot fail. orrery_nccl_load() comes first; the
+// library that it first loaded stays. orrery_nccl_open() creates a communicator, which
+// orrery_nccl_close() deletes. The others call the NcclComm method of the same meaning.
 #pragma once
 
 #include "live/cuda/orrery_cuda.h"

@@ -3,7 +3,7 @@
 // without a way to end it, and only one thread at a time is inside NCCL (which ncclCommAbort
 // requires). Operations come from one thread, abort() from any. Failures are thrown as
 // std::runtime_error; afterwards only revoke_operations(), shrink_without() and the destructor are
-// useful.
+// useful. A lost rank is a failure only if NCCL reports it; otherwise operations wait for abort().
 #pragma once
 
 #include <atomic>
@@ -38,21 +38,23 @@ class NcclComm {
   /// Replaces `values` on every rank by the sum over all ranks, and blocks until this rank has the
   /// sum. `values`: `count` elements in device memory (without a copy) or in host memory; `type`:
   /// ncclInt64 or a type of 4 bytes. All ranks call it with the same `count` and `type`; for a
-  /// count of 0 nothing is sent. Throws if a rank is gone, NCCL fails or abort() is called; the
-  /// values are undefined then, and all later operations throw the same message.
+  /// count of 0 nothing is sent. Call after connect_ranks(). Throws if NCCL fails or reports a lost
+  /// rank, or abort() is called; the values are undefined then, and all later operations throw the
+  /// same message.
   void all_reduce(void* values, std::size_t count, ncclDataType_t type);
   /// Sends bytes, in device or host memory, to another rank; returns when they may be overwritten,
-  /// whether or not the receiver wants them yet. Sends nothing for a size of 0. Throws as
-  /// all_reduce(), and std::out_of_range for an unknown rank.
-  /// The first send_bytes() or receive_bytes() links all pairs of ranks: the call blocks until
-  /// every rank has made one of these calls.
+  /// whether or not the receiver wants them yet. Sends nothing for a size of 0. Call after
+  /// connect_ranks(). Throws as all_reduce(), and std::out_of_range for an unknown rank, which is a
+  /// failure too. The first send_bytes() or receive_bytes() links all pairs of ranks: the call
+  /// blocks until every rank has made one of these calls.
   void send_bytes(int peer, const void* bytes, std::size_t size);
   /// Blocks until `size` bytes of `peer` have arrived; `size` is that of one send_bytes(). The
   /// first call, a size of 0 and errors: see send_bytes().
   void receive_bytes(int peer, void* bytes, std::size_t size);
 
-  /// Wakes the current operation; it and all later ones throw `reason`. Only the first reason
-  /// counts. Does not tell the other ranks. Returns at once; callable from any thread.
+  /// Wakes the current operation; it and all later ones throw `reason`, until shrink_without().
+  /// Only the first reason counts. Does not tell the other ranks. Returns at once; callable from
+  /// any thread.
   void abort(const std::string& reason);
   /// Stops the operations on the GPU, so that shrink_without() may follow; works also after
   /// abort(). Blocks until NCCL has stopped them. Returns false if this NCCL cannot, or before
@@ -61,12 +63,13 @@ class NcclComm {
   /// Returns a communicator of the ranks that are not in `excluded`, numbered in the same order.
   /// Called by these ranks only, also after a failure; blocks until all of them have called it. An
   /// earlier abort() does not count; a later one ends the call. Afterwards this communicator may
-  /// only be destroyed, also if the call has failed. Throws if this NCCL cannot.
+  /// only be destroyed, also if the call has failed. Throws if this NCCL cannot (below 2.27),
+  /// before connect_ranks(), if NCCL fails, or abort() is called meanwhile.
   std::unique_ptr<NcclComm> shrink_without(std::vector<int> excluded);
 
   int rank() const { return rank_; }    ///< 0 before connect_ranks()
   int ranks() const { return ranks_; }  ///< 0 before connect_ranks()
-  /// Returns the bytes sent by completed operations so far: of messages their size, of an
+  /// Returns the bytes sent by operations that have returned so far: of messages their size, of an
   /// all-reduce of s bytes among n ranks the 2 s (n - 1) / n bytes of a ring. A communicator from
   /// shrink_without() begins at 0.
   std::uint64_t bytes_sent() const { return sent_; }

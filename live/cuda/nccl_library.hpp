@@ -13,7 +13,8 @@ namespace orrery::live::gpu {
 
 /// Functions of NCCL, loaded at run time.
 struct NcclLibrary {
-  /// Throws std::runtime_error with the reason.
+  /// Loads the library `path`, for the life of the process. Throws std::runtime_error with the
+  /// reason if it cannot be loaded, is too old or tells no version.
   explicit NcclLibrary(const char* path) {
     void* const library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!library) throw std::runtime_error(std::string("no NCCL: ") + dlerror());

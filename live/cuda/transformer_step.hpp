@@ -30,6 +30,7 @@ using u64 = std::uint64_t;
 /// Sizes of the transformer.
 struct Shape {
   u64 layers, hidden, heads, wide, vocabulary;
+  /// Returns the hidden values of one head; `heads` must not be 0.
   u64 head() const { return hidden / heads; }
 };
 
@@ -107,9 +108,10 @@ class TransformerStep {
 
   /// Runs forward and backward of `sequences` of `length` + 1 bytes each and adds to the gradient.
   /// Blocks until the work is done and returns the summed loss; the parameters stay. `bytes` are in
-  /// host memory and below the vocabulary. Other sizes than those of the call before cost an
-  /// upload, larger ones an allocation. Throws std::invalid_argument if `sequences` or `length` is
-  /// 0, and the machine's errors.
+  /// host memory and below the vocabulary, not checked. Other sizes than those of the call before
+  /// cost an upload, larger ones an allocation. Throws std::invalid_argument if `sequences` or
+  /// `length` is 0, and the machine's errors, after which the gradient and later results are
+  /// undefined.
   double accumulate_gradient(const u8* bytes, u64 sequences, u64 length) {
     make_room(sequences, length);
     // Inputs are all bytes of a sequence except the last, targets all except the first.
@@ -131,8 +133,8 @@ class TransformerStep {
   }
 
   /// Updates the parameters by Adam, as in live/training/model.cpp; `rate` holds the bias
-  /// corrections, `scale` multiplies the gradient, which stays. Returns before the device has done
-  /// the work.
+  /// corrections, `scale` multiplies the gradient, which stays. May return before the device has
+  /// done the work.
   void update(float rate, float scale) {
     float* const to = parameters;
     float* const first = mean;
@@ -146,9 +148,12 @@ class TransformerStep {
     });
   }
 
+  /// size() values each, in the machine's memory. The caller sets the parameters, and the gradient
+  /// to zero.
   float *parameters = nullptr, *gradient = nullptr, *mean = nullptr, *square = nullptr;
 
-  // Public only because CUDA's compiler takes no device lambdas in private functions.
+  // Public only because CUDA's compiler takes no device lambdas in private functions: parts of
+  // accumulate_gradient(), which alone may call them, for the sizes and buffers of its micro-batch.
 
   struct Normed { float *unit, *out, *inverse; };
   struct Kept {
@@ -156,6 +161,7 @@ class TransformerStep {
     float *qkv, *weights, *mixed, *up, *wide;
   };
 
+  /// Computes kept.out = gain x / rms(x) for each position, and keeps x / rms(x) and 1 / rms(x).
   void normalise(const float* x, const float* gain, const Normed& kept) {
     const u64 rows = shape_.hidden;
     machine_.teams(positions(), [=] ORRERY_DEVICE(u64 at, Team team) {
@@ -218,6 +224,8 @@ class TransformerStep {
     });
   }
 
+  /// Replaces the scores of each position by their softmax over this and the earlier positions; 0
+  /// for later ones.
   void causal_softmax(float* scores) {
     const u64 length = length_;
     machine_.teams(columns_of_scores(), [=] ORRERY_DEVICE(u64 item, Team team) {
@@ -253,6 +261,7 @@ class TransformerStep {
     });
   }
 
+  /// Computes wide = x sigmoid(x) y, with x and y the first and second half of `up`.
   void gate(const float* up, float* wide) {
     const u64 rows = shape_.wide;
     machine_.for_each(positions() * rows, [=] ORRERY_DEVICE(u64 i) {
@@ -261,7 +270,8 @@ class TransformerStep {
     });
   }
 
-  /// d(x sigmoid(x))/dx = s + x s (1 - s)
+  /// Computes the gradient of gate()'s input from that of its output: d(x sigmoid(x))/dx = s + x s
+  /// (1 - s).
   void gate_backward(const float* up, const float* delta_wide, float* delta_up) {
     const u64 rows = shape_.wide;
     machine_.for_each(positions() * rows, [=] ORRERY_DEVICE(u64 i) {
@@ -273,6 +283,7 @@ class TransformerStep {
     });
   }
 
+  /// Sets the first layer's input to the embeddings of the inputs.
   void embed() {
     const u64 rows = shape_.hidden;
     const float* const table = parameters + places_.embedding;
@@ -283,7 +294,7 @@ class TransformerStep {
     });
   }
 
-  /// Adds the gradients row by row of the table, so that sums have one order.
+  /// Adds the gradient of the embeddings to the table's, row by row, so that sums have one order.
   void embed_backward() {
     const u64 rows = shape_.hidden, columns = positions();
     float* const table = gradient + places_.embedding;
@@ -502,7 +513,6 @@ class TransformerStep {
     const u64 needed = cut_arena(nullptr);
     if (needed > arena_size_) {
       machine_.release(std::exchange(arena_, nullptr));
-      /// Valid if the allocation fails.
       arena_size_ = sequences_ = 0;  // should there be no memory
       arena_ = machine_.allocate_bytes(needed);
       arena_size_ = needed;

@@ -13,7 +13,8 @@ inline std::string& why() {
   return text;
 }
 
-/// Runs `action`. Returns 0, or 1 after storing the message of the std::exception that it threw.
+/// Runs `action`, which throws nothing but std::exceptions. Returns 0, or 1 after storing the
+/// message of the exception.
 template <class Action>
 int guarded(const Action& action) {
   try {

@@ -50,24 +50,34 @@ class GrpcFabric : public JoiningFabric {
   /// Limits the sending rate; each piece waits until this and the previous pieces would have left.
   void set_link_rate(double bytes_per_second) override;
 
+  /// Returns the rank number of the constructor or of connect_ranks(); 0 before.
   std::uint32_t rank() const override;
+  /// Returns the number of ranks; 0 before connect_ranks().
   std::uint32_t ranks() const override;
+  /// Sums as Fabric::all_reduce(). Throws FabricBroken once any rank of the fabric is gone or
+  /// abort() was called, and an internal Error for an algorithm of the table to which
+  /// objection_to() objects. all_reduce_integers() throws the same.
   void all_reduce(std::span<float> values) override;
   void all_reduce_integers(std::span<std::int64_t> values) override;
   void use_collectives(const CollectiveTable& table) override;
   CollectiveAlgorithm algorithm(double bytes) const override;
   /// Sends as Fabric::send_to(). Throws FabricBroken once any rank of the fabric is gone or abort()
-  /// was called, and std::out_of_range unless `rank` is below ranks().
+  /// was called, and std::out_of_range unless `rank` is below ranks(). A rank that has destroyed
+  /// its fabric is gone, also after a normal end.
   void send_to(std::uint32_t rank, std::span<const std::byte> bytes) override;
   /// Receives as Fabric::receive_from(); returns at once for empty `bytes`. Throws FabricBroken
   /// once any rank of the fabric, not only `rank`, is gone or abort() was called, even if the bytes
   /// have arrived, and if the message is larger than `bytes`; throws std::out_of_range as
   /// send_to().
   void receive_from(std::uint32_t rank, std::span<std::byte> bytes) override;
-  /// Returns sent bytes: messages of streams with their prefix, and bytes through shared memory.
+  /// Returns sent bytes: messages of streams with their prefix, hellos and pings too, and bytes
+  /// through shared memory.
   std::uint64_t bytes_sent() const override;
   double seconds_sending() const override;
+  /// Breaks the fabric as Fabric::abort(), and so the fabrics of all other ranks. Before
+  /// connect_ranks() it makes that call throw, unless this rank is alone. From any thread.
   void abort(const std::string& reason) override;
+  /// Returns the newest round trip in seconds, which sums measure; 0 before the first answer.
   double round_trip() const override;
 
  private:

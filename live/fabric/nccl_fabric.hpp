@@ -48,17 +48,25 @@ class NcclFabric : public JoiningFabric {
   /// Does nothing.
   void set_link_rate(double) override {}
 
+  /// Returns the rank number; 0 before connect_ranks().
   std::uint32_t rank() const override { return rank_; }
+  /// Returns the number of ranks; 0 before connect_ranks().
   std::uint32_t ranks() const override { return ranks_; }
+  /// Sums as Fabric::all_reduce(), for all_reduce_integers() too. Throws FabricBroken if NCCL fails
+  /// or reports a lost rank, after abort(), and before connect_ranks().
   void all_reduce(std::span<float> values) override;
   void all_reduce_integers(std::span<std::int64_t> values) override;
   /// Sends like Fabric::send_to(), except that the first message opens the links between all ranks:
   /// the first send_to() or receive_from() blocks until every rank has called one of the two. The
   /// caller may change `bytes` after the call. Throws FabricBroken, also for an unknown rank.
   void send_to(std::uint32_t rank, std::span<const std::byte> bytes) override;
+  /// Receives as Fabric::receive_from(); the first call as in send_to(). Throws FabricBroken, also
+  /// for an unknown rank; bytes that arrived before an error or abort() are lost.
   void receive_from(std::uint32_t rank, std::span<std::byte> bytes) override;
   /// Returns the bytes sent, as NcclComm::bytes_sent(); of this fabric only.
   std::uint64_t bytes_sent() const override;
+  /// Ends the operations of this rank as Fabric::abort(), until shrink_without(); the other ranks
+  /// do not learn of it.
   void abort(const std::string& reason) override;
   /// Returns 0: NCCL measures none.
   double round_trip() const override { return 0; }

@@ -20,8 +20,11 @@ class Peers {
   Peers(std::uint32_t rank, std::uint32_t ranks)
       : rank_(rank), ranks_(ranks), boards_(rank, ranks), inboxes_(ranks) {}
 
+  /// Returns the number of this rank, from 0.
   std::uint32_t rank() const { return rank_; }
+  /// Returns the number of ranks, this one included.
   std::uint32_t ranks() const { return ranks_; }
+  /// Returns the boards of this rank and its peers; valid as long as this object.
   SharedBoards& boards() { return boards_; }
   /// Returns the inbox of rank `from`. Throws std::out_of_range unless `from` is below ranks().
   Inbox& inbox(std::uint32_t from) { return inboxes_.at(from); }

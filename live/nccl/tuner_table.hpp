@@ -44,23 +44,27 @@ struct TunerSection {
 };
 using TunerTable = std::vector<TunerSection>;
 
-/// Returns the text of a table; the channels of a rule without a protocol are left out.
+/// Returns the text of a table; the channels of a rule without a protocol are left out. The
+/// sections must be in ascending order of `from`, without which parse_tuner_table() refuses the
+/// text.
 std::string print_tuner_table(const TunerTable& table);
 /// Returns the table of a text. Throws bad_input "line N: ..." for any text other than the output
-/// of print_tuner_table() with comments ("# ...") and blanks: a table is accepted completely or not
-/// at all.
+/// of print_tuner_table() with comments ("# ...") and blanks behind its first line, and for more
+/// than 100,000 lines: a table is accepted completely or not at all.
 TunerTable parse_tuner_table(std::string_view text);
 
 /// Returns the rule for a call: of the applicable rules of the section in force, the last with the
-/// most ranks, then bytes; null if no rule applies. The rule points into `table`.
+/// most ranks, then bytes; null if no rule applies or the call is before the first section. The
+/// rule points into `table`, whose sections must be in ascending order.
 const TunerRule* find_tuner_rule(const TunerTable& table, std::uint64_t call,
                                  NcclCollective collective, std::uint64_t bytes,
                                  std::uint32_t ranks);
 
 /// Makes `rule` the cheapest entry of NCCL's cost table (row-major, algorithms by protocols), if
 /// NCCL supports it (entries below 0 are unsupported): sets its cost to 0. Returns true if NCCL
-/// does; returns false, without a change, if not, if the table lacks the algorithm, and for
-/// `automatic`. Without a protocol, the cheapest supported one of the algorithm is preferred.
+/// supports it; returns false, without a change, if not, if the table lacks the algorithm or the
+/// protocol, and for `automatic`. Without a protocol, the cheapest supported one of the algorithm
+/// is preferred.
 bool prefer(const TunerRule& rule, std::span<float> costs, int protocols);
 
 }  // namespace orrery::live

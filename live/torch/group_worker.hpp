@@ -63,6 +63,7 @@ class GroupWorker : public std::enable_shared_from_this<GroupWorker> {
   /// Blocks until is_settled(), or until the run ends because of an operation. Any thread.
   void wait_until_settled();
 
+  /// Returns the place of the constructor.
   const GroupPlace& group_place() const { return place_; }
   /// Returns the number of operations whose result this member has; 0 before the first. Any thread.
   std::uint64_t done_count();

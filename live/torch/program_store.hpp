@@ -29,6 +29,7 @@ class ProgramStore final : public c10d::Store {
   /// Returns a new connection to the same store, with the default timeout. Throws like the
   /// constructor.
   c10::intrusive_ptr<c10d::Store> clone() override;
+  /// Sets the key's value, in place of an earlier one.
   void set(const std::string& key, const std::vector<uint8_t>& value) override;
   /// Sets the key to `next` if its value is `current`, or if the key is missing and `current` is
   /// empty. Returns the value afterwards; `current` for a missing key that is not set.
@@ -46,6 +47,7 @@ class ProgramStore final : public c10d::Store {
   int64_t getNumKeys() override;
   /// Blocks until all keys exist. Throws c10::DistStoreError after the timeout.
   void wait(const std::vector<std::string>& keys) override { wait(keys, timeout_); }
+  /// Blocks until all keys exist. Throws c10::DistStoreError after `timeout`.
   void wait(const std::vector<std::string>& keys,
             const std::chrono::milliseconds& timeout) override;
 

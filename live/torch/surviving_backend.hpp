@@ -93,22 +93,32 @@ class SurvivingBackend final : public c10d::Backend {
                   const c10d::ScatterOptions& options) override;
 
   // ---- not carried through a loss: after the first of these calls a loss ends the run, and so
-  // does each of these calls after a loss. Arguments and results as in Gloo's group. send(), recv()
-  // and recvAnysource() block until the members are connected, and throw the errors of Gloo; their
-  // work is that of Gloo, which fails if a member is lost. ----
+  // does each of these calls after a loss. Arguments and results as in Gloo's group, which uses the
+  // program's tensors until the work is complete. ----
 
+  /// Reduces sparse tensors in place. The work fails if Gloo refuses them.
   WorkPtr allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  /// Reduces the inputs and gives each rank its part. The work fails if Gloo refuses them.
   WorkPtr reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                          const c10d::ReduceScatterOptions& options) override;
+  /// Reduces `input` and fills `output` with this rank's part. The work fails if Gloo refuses them.
   WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                const c10d::ReduceScatterOptions& options) override;
+  /// Reduces each input and fills its output with this rank's part. The work fails if Gloo refuses
+  /// them.
   WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                           const c10d::ReduceScatterOptions& options) override;
+  /// Sends slices of `input` to all ranks and fills `output` with theirs. The work fails if Gloo
+  /// refuses the sizes.
   WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_sizes,
                         std::vector<int64_t>& input_sizes,
                         const c10d::AllToAllOptions& options) override;
+  /// Sends input r to rank r and fills output r from rank r. The work fails if Gloo refuses them.
   WorkPtr alltoall(Tensors& outputs, Tensors& inputs,
                    const c10d::AllToAllOptions& options) override;
+  /// Sends, receives from rank `from`, or receives from any rank. The three block until the group
+  /// is connected (GroupWorker::inner_for()), for good if the run ends before. They throw the
+  /// errors of Gloo and return its work, which fails if a member is lost.
   WorkPtr send(Tensors& tensors, int to, int tag) override;
   WorkPtr recv(Tensors& tensors, int from, int tag) override;
   WorkPtr recvAnysource(Tensors& tensors, int tag) override;

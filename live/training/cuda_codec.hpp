@@ -12,11 +12,11 @@
 
 namespace orrery::live {
 
-/// Codecs of one GPU.
+/// Codecs of one GPU. Rules must be ones to which objection_to() does not object; not checked.
 class CudaCodecs {
  public:
   /// Returns the codecs; null, with the reason, if the module, its kernels, a driver or a device is
-  /// missing.
+  /// missing. `reason` has no meaning otherwise.
   static std::unique_ptr<CudaCodecs> open(const std::string& module_path, std::string& reason);
 
   /// Encodes like GradientCodec. Throws an environment Error if the device fails, an internal Error
@@ -36,7 +36,8 @@ class CudaCodecs {
   const OrreryCudaTable& table_;
 };
 
-/// Returns the sizes of the rule for `count` values, in the form of the kernels.
+/// Returns the sizes of the rule for `count` values, in the form of the kernels. The rule must be
+/// one to which objection_to() does not object; not checked.
 OrreryCodec codec_sizes(const CodecRule& rule, std::size_t count);
 
 }  // namespace orrery::live

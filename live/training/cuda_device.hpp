@@ -13,13 +13,14 @@
 namespace orrery::live {
 
 /// Returns the device; null, with the reason, if the module, its kernels, a driver or that device
-/// is missing. Throws bad_input for a built-in model that only CPUs train, an environment Error if
-/// the GPU fails.
+/// is missing. `reason` has no meaning otherwise. Throws bad_input for a built-in model other than
+/// the transformer, an environment Error if the GPU fails.
 std::unique_ptr<Device> make_cuda_device(const std::string& module_path, int device,
                                          std::uint64_t seed, double learning_rate,
                                          const std::string& builtin, std::string& reason);
-/// Returns a device on existing functions, of the module or of a test, which must outlive it.
-/// Throws an environment Error if the GPU fails, as the device's methods do.
+/// Returns a device on existing functions, of the module or of a test, which must outlive it and
+/// must not lack those of the transformer. Throws an environment Error if the GPU fails, as the
+/// device's methods do.
 std::unique_ptr<Device> make_cuda_device(const OrreryCudaTable& module, int device,
                                          std::uint64_t seed, double learning_rate);
 

@@ -15,7 +15,8 @@
 
 namespace orrery::live {
 
-/// Parameters, gradient and optimizer state of a model on one device.
+/// Parameters, gradient and optimizer state of a model on one device. Methods that use a GPU throw
+/// an environment Error if the GPU fails.
 class Device {
  public:
   virtual ~Device() = default;
@@ -29,14 +30,15 @@ class Device {
   virtual GatherCount gather_count() const = 0;
   /// Returns the summed gradient, which the fabric reduces in place. Valid until the next call of
   /// zero_gradient(), accumulate_gradient() or update(), which reads the values written to the
-  /// span; values written afterwards are lost. Throws an environment Error if the GPU fails.
+  /// span; values written afterwards are lost.
   virtual std::span<float> gradient() = 0;
   /// Returns the slices of the gradient, in order, without gaps.
   virtual std::span<const Tensor> tensors() const = 0;
   /// Returns the parameters, which may be changed in place. Throws an environment Error if they are
   /// not in host memory.
   virtual std::span<float> parameters();
-  /// Applies one optimizer step along gradient x scale to all parameters; the gradient stays.
+  /// Applies one optimizer step along gradient x scale to all parameters; the gradient stays. Does
+  /// not check that the values are finite.
   virtual void update(float scale) = 0;
   /// Returns the SHA-256 of the parameters as hex digits.
   virtual std::string parameters_sha256() const = 0;
@@ -52,7 +54,8 @@ class Device {
   /// Returns a copy of the state of the parameters in `range`, empty for an empty range, with the
   /// number of updates. Throws an internal Error for a range beyond the model.
   virtual TrainingState part(const Range& range) const;
-  /// Sets the state of all parameters; throws like set_state().
+  /// Sets the state of all parameters; throws like set_state(). Only the size of the whole is
+  /// checked, not that of each part.
   virtual void restore_state(const TrainingState& whole);
 };
 

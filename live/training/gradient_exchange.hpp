@@ -31,6 +31,7 @@ namespace orrery::live {
 struct GradientTensor {
   std::size_t offset = 0, rows = 0, columns = 0;
   std::uint32_t bucket_class = kMatrices;
+  /// Returns the number of values.
   std::size_t size() const { return rows * columns; }
 };
 
@@ -66,19 +67,21 @@ class GradientExchange {
     std::uint64_t epoch = 0;  ///< membership epoch
     std::span<const CodecRule> rules;
   };
-  /// Replaces `gradient` by its sum over the fabric's ranks, and blocks until this rank has the
-  /// sum. All ranks call it with the same order. A repeated call for a step forgets the error
-  /// feedback of the first call. After a new epoch or other rules, the values left out so far are
-  /// added to this gradient, and codes start afresh. Throws FabricBroken: `gradient` is undefined
-  /// then, and the error feedback is that of the last complete exchange.
+  /// Replaces `gradient`, of the size of the tensors, by its sum over the fabric's ranks, and
+  /// blocks until this rank has the sum. All ranks call it with the same order. A repeated call for
+  /// a step forgets the error feedback of the first call. After a new epoch or other rules, the
+  /// values left out so far are added to this gradient, and codes start afresh. Throws
+  /// FabricBroken, bad_input for a rule without a codec or bytes that are no code, and as
+  /// Fabric::all_reduce(): `gradient` is undefined then, and the error feedback is that of the last
+  /// complete exchange.
   void reduce(Fabric& fabric, const Order& order, std::span<float> gradient);
 
   /// Starts the same exchange beside the caller: bucket i of n, counted from the end of the
   /// gradient (backward passes end at the first layer), is sent when the fraction (i + 1) / n of
   /// the time from `begin` to `end` has passed. The gradient is final already, and must outlive the
-  /// exchange, as must the fabric; `order.rules` are copied. Returns at once; errors of the
-  /// exchange come from finish_exchange(). finish_exchange() or cancel_exchange() must follow
-  /// before the next exchange.
+  /// exchange, as must the fabric; `order.rules` are copied. Returns at once; throws bad_input for
+  /// a rule without a codec, other errors of the exchange come from finish_exchange().
+  /// finish_exchange() or cancel_exchange() must follow before the next exchange.
   void start(Fabric& fabric, const Order& order, std::span<float> gradient,
              Clock::time_point begin, Clock::time_point end);
   /// Blocks until the started exchange has ended; its gradient is then the sum. Throws its error,
@@ -92,14 +95,14 @@ class GradientExchange {
 
   /// Returns, for the last complete exchange, the variance of a rank's gradient over the ranks as a
   /// fraction of the mean's square, from the norms of this rank's gradient and of the sum as
-  /// decoded. Returns 0 with one rank, for a sum of zeros and before the first exchange; not finite
-  /// if the gradient is not.
+  /// decoded. Returns 0 with one rank, for a sum of zeros and before the first exchange; 0 or
+  /// infinity for a gradient that is not finite.
   double gradient_variance() const { return variance_; }
   /// Returns the algorithm that summed the largest uncompressed bucket; automatic if none exists or
   /// the fabric does not know. Call only after an exchange, while its fabric exists.
   CollectiveAlgorithm algorithm() const;
-  /// Returns the duration of the last complete exchange, from the release of its first bucket on;
-  /// 0 before the first.
+  /// Returns the duration of the last complete exchange in seconds, from the release of its first
+  /// bucket on; 0 before the first.
   double seconds() const { return seconds_; }
 
  private:

@@ -19,7 +19,7 @@ class MeteredFabric {
   /// Sets the fabric of later steps and releases the earlier one; null: none until the next call.
   /// bytes_sent() goes on. Must not be called while a Count exists.
   void set_fabric(std::shared_ptr<Fabric> fabric);
-  /// Returns the fabric, which must be set; call from the thread that sets it.
+  /// Returns the fabric, which must be set, not checked; call from the thread that sets it.
   Fabric& operator*() const { return *fabric_; }
   Fabric* operator->() const { return fabric_.get(); }
 
@@ -35,7 +35,8 @@ class MeteredFabric {
     Count& operator=(const Count&) = delete;
     /// Returns the bytes sent since the construction.
     std::uint64_t bytes() const;
-    /// Returns the time that the fabric spent on sending since the construction.
+    /// Returns the time that the fabric spent on sending since the construction; 0 if the fabric
+    /// does not measure it.
     Nanos duration() const;
 
    private:

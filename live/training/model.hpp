@@ -22,6 +22,7 @@ class LanguageModel : public Network<T> {
  public:
   /// Draws the parameters from `rng`, with biases of 0.
   explicit LanguageModel(Rng rng);
+  /// Runs as in Network; a sequence must be longer than BuiltinModel::context.
   double accumulate_gradient(const Batch& batch) override;
   double loss(const Batch& batch) const override;
 
@@ -37,7 +38,7 @@ extern template class LanguageModel<double>;
 /// in bytes. Throws bad_input for a built-in model that does not exist.
 double memory_traffic(const std::string& builtin, std::uint32_t length);
 
-/// Returns Adam's learning rate of step `step` (from 1), corrected for moments that began at 0:
+/// Returns Adam's learning rate of step `step` (from 1), with the corrections for moments of 0:
 /// rate * sqrt(1 - 0.999^step) / (1 - 0.9^step). Not a number for step 0.
 float adam_rate(double learning_rate, std::uint64_t step);
 
@@ -60,9 +61,10 @@ class Adam {
   void set_state(std::string_view bytes);
   /// Returns the number of updates.
   std::uint64_t steps() const { return steps_; }
-  /// Returns the first moments by parameter, as square() the second ones; 0 before the first
-  /// update. Valid as long as this object.
+  /// Returns the first moments by parameter; zeros before the first update. Valid as long as this
+  /// object.
   std::span<const float> mean() const { return mean_; }
+  /// Returns the second moments, as mean() the first ones.
   std::span<const float> square() const { return square_; }
   /// Restores steps and moments; the learning rate stays. Throws an internal Error, without a
   /// change, unless each moment has this optimizer's size.

@@ -26,6 +26,7 @@ struct Tensor {
   const char* name;
   std::size_t offset;
   std::size_t rows, columns;
+  /// Returns the number of values.
   constexpr std::size_t size() const { return rows * columns; }
 };
 

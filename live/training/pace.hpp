@@ -54,6 +54,7 @@ class Pace {
   /// Returns the deadline of the current micro-batch at the present speed. Call after begin_step().
   Clock::time_point deadline() const;
 
+  /// Time from `begin` to `end`.
   struct Span {
     Clock::time_point begin, end;
   };

@@ -18,7 +18,8 @@ class ProgressMeter {
   /// Constructs a meter. `traffic`: bytes that a micro-batch moves through memory.
   explicit ProgressMeter(double traffic) : traffic_(traffic) {}
 
-  /// Sets the step, with 0 micro-batches done; the sums of busy time and bytes go on.
+  /// Sets the step, with 0 micro-batches done; the sums of busy time and bytes go on. A micro-batch
+  /// that was begun and never ended stays the current one until begin_micro_batch().
   void begin_step(Step step);
   /// Begins a micro-batch. Call after Pace::begin_micro_batch(). Replaces a micro-batch that was
   /// begun and never ended.
@@ -29,7 +30,8 @@ class ProgressMeter {
 
   /// Returns the progress with the fraction (below 1) of the current micro-batch, which ends at the
   /// deadline of `pace`; without a fraction between two micro-batches. CPU time and memory are
-  /// those of the process; memory is 0 if the system does not tell. All 0 before the first step.
+  /// those of the process, and the elapsed time counts from the construction; memory is 0 if the
+  /// system does not tell. All other values are 0 before the first step.
   ProgressSample read(const Pace& pace) const;
 
  private:

@@ -35,12 +35,13 @@ class ShardedOptimizer {
 
   /// Holder of the copy of each member's part, indexed by member (topologies/failure_domain.hpp).
   using Keepers = std::vector<std::uint32_t>;
-  /// Returns the ranges that member `index`, below the number of keepers, holds: its own part and
-  /// the parts whose copies it holds; ascending, neighbours joined, without empty ones.
+  /// Returns the ranges that member `index` holds: its own part and the parts whose copies it
+  /// holds; ascending, neighbours joined, without empty ones. Throws an internal Error unless
+  /// `index` is below the number of keepers.
   static std::vector<Range> shares(std::size_t total, std::uint32_t index, const Keepers& keepers);
 
   /// Sets a complete state, parameters included; the next deal_state() keeps this rank's share.
-  /// Throws an internal Error for a state of another model.
+  /// Throws an internal Error for a state of another model; the held state may be lost by then.
   void restore_state(const TrainingState& whole);
   /// Distributes the state again among the fabric's ranks, from the parts that each of them holds;
   /// all end with all parameters. All ranks call it, and it blocks until this rank has its share.
@@ -56,14 +57,14 @@ class ShardedOptimizer {
   /// Throws an internal Error if neither deal_state() nor restore_state() has been called.
   void update(std::span<const float> gradient, float scale);
   /// Sends every rank's own part of the parameters to all ranks, and writes the received parts into
-  /// the parameters. Call after update(), on all ranks of the newest deal_state(). Throws
-  /// FabricBroken.
+  /// the parameters. Call after update(), on all ranks, over the fabric of the newest deal_state().
+  /// Throws FabricBroken; some parts may be new then.
   void gather_parameters(Fabric& fabric);
 
   /// Returns a copy of the state of held parameters, also of parts from before the newest
   /// deal_state() until the next update; zero moments and 0 updates before the first deal_state()
   /// or restore_state(). Throws an internal Error for a range with parameters whose state this rank
-  /// does not hold; the range must lie within the parameters.
+  /// does not hold; the range must lie within the parameters, which is not checked.
   TrainingState part(const Range& range) const;
   /// Adds the held moments to `sum`, without those from before the newest deal_state().
   void add_state(Checksum& sum) const;

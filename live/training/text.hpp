@@ -19,8 +19,10 @@ class Text {
   /// if a file cannot be read, the path is neither file nor folder, or the text is shorter than 1
   /// KiB.
   static Text load(const std::string& path);
+  /// Constructs a text of these bytes, of any length.
   explicit Text(std::vector<std::uint8_t> bytes) : bytes_(std::move(bytes)) {}
 
+  /// Returns all bytes.
   const std::vector<std::uint8_t>& bytes() const { return bytes_; }
   /// Returns the entropy of single bytes in nats: the loss that a model without context can reach;
   /// 0 for an empty text.

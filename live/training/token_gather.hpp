@@ -27,7 +27,8 @@ class TokenGather {
   std::vector<std::uint8_t> rows_, slots_;
 };
 
-/// Returns the rows of `table` (one column for each token) that `gather` names, each read once.
+/// Returns the rows of `table` (one column for each token, unchecked) that `gather` names, each
+/// read once: column i of the result is the row of gather.rows()[i].
 template <class T, class Table>
 Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic> gather_rows(const Table& table,
                                                              const TokenGather& gather) {
@@ -39,7 +40,8 @@ Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic> gather_rows(const Table& table,
   return rows;
 }
 
-/// Adds the gradient of gathered rows to the table's, each once.
+/// Adds the gradient of gathered rows to the table's, each once; `rows` and `table` as the result
+/// and argument of gather_rows(), unchecked.
 template <class T, class Table>
 void scatter_rows(const Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>& rows,
                   const TokenGather& gather, Table&& table) {

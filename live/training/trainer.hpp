@@ -29,20 +29,22 @@ class Trainer {
  public:
   /// Constructs a trainer without a fabric; all arguments must outlive it. The job must have a
   /// pace. Throws an environment Error if the job shards the optimizer and the device's parameters
-  /// are not in host memory.
+  /// are not in host memory, and bad_input for an unknown built-in model.
   Trainer(const Scenario& scenario, const Text& text, Device& device);
 
   /// Sets the fabric of later steps, and releases the earlier one; null: none. Call between two
   /// steps.
   void set_fabric(std::shared_ptr<Fabric> fabric) { fabric_.set_fabric(std::move(fabric)); }
-  /// Sets the pace of micro-batches, including the current one; 1 is nominal.
+  /// Sets the pace of micro-batches, including the current one; above 0, 1 is nominal.
   void set_speed(double speed) { pace_.set_speed(speed); }
   /// Computes this rank's share of `plan` and exchanges gradients, without an update; blocks as
   /// long as the pace and the exchange need. Afterwards the device's gradient is the sum over all
   /// ranks. Returns the step's report, which also contains the time of the update before. Needs a
-  /// fabric and a plan with one share for each of its ranks. Throws FabricBroken, Stopped,
-  /// PaceMissed if the work of 3 consecutive steps took longer than the pace, an internal Error for
-  /// codes in a reproducible run, and an environment Error for a gradient that a reproducible sum
+  /// fabric, and a plan with one share for each of its ranks and a micro-batch in one of them.
+  /// Throws FabricBroken; Stopped; PaceMissed if the work of 3 or more consecutive steps took
+  /// longer than the pace; an internal Error for codes in a reproducible run, and as
+  /// Fabric::all_reduce(); bad_input for invalid codes in the plan, and for a text shorter than a
+  /// sequence; and an environment Error if the device fails, for a gradient that a reproducible sum
   /// cannot hold, or if the state in memory has changed since the last update: such a gradient must
   /// not become final. After an error the step may be run again.
   StepReport run_step(const StepPlan& plan);
@@ -50,11 +52,12 @@ class Trainer {
   /// of all ranks. Call once, only after a run_step() without an error whose step is final.
   /// With a sharded optimizer it updates the parameters whose state this rank holds;
   /// gather_parameters() then fetches the others. Throws an environment Error if the state in
-  /// memory has changed since the last update.
+  /// memory has changed since the last update or the device fails, and an internal Error if a
+  /// sharded optimizer has had neither share_state() nor restore_state().
   void apply();
   /// Fetches the parameters of the other ranks, and sends them this rank's; does nothing without a
-  /// sharded optimizer. Call after apply(), on all ranks. Throws FabricBroken: parameters are
-  /// missing then until the next share_state().
+  /// sharded optimizer. Call after apply(), on all ranks, over the fabric of the newest
+  /// share_state(). Throws FabricBroken: parameters are missing then until the next share_state().
   void gather_parameters();
   /// Returns the report of the last run_step(), as far as the step came, marked as abandoned. Call
   /// after a run_step() that threw; without a step number before the first run_step().
@@ -64,23 +67,26 @@ class Trainer {
   /// Call after set_fabric(), on all ranks of the fabric, with the same `source` (a rank of the
   /// fabric), `newcomers` and `keepers`; blocks until this rank has its state. Without a sharded
   /// state and without newcomers nothing is sent. Throws FabricBroken, StateLost if a part of a
-  /// sharded state is lost, and like apply().
+  /// sharded state is lost, an environment Error like apply(), and an internal Error for a sharded
+  /// state with another number of keepers than ranks.
   void share_state(std::uint32_t source, bool newcomers, bool current,
                    const ShardedOptimizer::Keepers& keepers);
   /// Returns a copy of the state of some parameters (see Device); with a sharded state, of those
-  /// that this rank holds. Throws like apply(), and an internal Error for a range beyond the model
-  /// or the held state.
+  /// that this rank holds. Throws an environment Error like apply(), and an internal Error for a
+  /// range beyond the model or the held state; with a sharded state the range must lie within the
+  /// model, which is not checked.
   TrainingState part(const Range& range) const;
   /// Sets parameters and optimizer state, and accepts the result as the undamaged state. With a
   /// sharded optimizer this rank holds the whole state until the next share_state(). Throws an
-  /// internal Error for a state of another model.
+  /// internal Error for a state of another model; the parameters may have changed by then.
   void restore_state(const TrainingState& whole);
 
   /// Returns the progress of the current step, or of the last one between two steps, with the bytes
   /// sent by all steps; without a round trip if no fabric is set.
   ProgressSample snapshot() const;
-  /// Ends a run_step() that waits for its pace, by Stopped; the caller must abort the fabric. Until
-  /// resume_steps(), every run_step() throws Stopped. Other methods are not affected.
+  /// Ends a run_step() at its current or next wait for the pace, by Stopped; the caller must abort
+  /// the fabric, for which the step may wait as well. Until resume_steps(), every run_step() throws
+  /// Stopped. Other methods are not affected.
   void interrupt_step() { pace_.interrupt_waits(); }
   /// Lets later run_step() work again; a step that has thrown stays lost.
   void resume_steps() { pace_.resume_waits(); }

@@ -17,6 +17,7 @@ class Transformer : public Network<T> {
   /// Draws the parameters from `rng`; the gains of the norms are 1.
   explicit Transformer(Rng rng);
   ~Transformer() override;
+  /// Runs as in Network; a sequence must be longer than one byte.
   double accumulate_gradient(const Batch& batch) override;
   double loss(const Batch& batch) const override;
 
