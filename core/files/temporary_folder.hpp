@@ -19,7 +19,7 @@ namespace orrery {
 class TemporaryFolder {
  public:
   /// Creates the folder, readable by this user alone. Throws an environment Error if it cannot be
-  /// created.
+  /// created, and std::filesystem::filesystem_error if TMPDIR names no folder.
   explicit TemporaryFolder(const std::string& name) {
     std::string made = (std::filesystem::temp_directory_path() / (name + "-XXXXXX")).string();
     if (mkdtemp(made.data()) == nullptr) {
