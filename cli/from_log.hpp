@@ -15,8 +15,8 @@ struct FromLog {
   LogOrder order;
   Nanos at = 0;  ///< instant up to which the log is read, at most the log's end
 
-  /// Returns the log's scenario with `overrides` ("path=value"). Throws bad_input for an override
-  /// that is not valid.
+  /// Returns the log's scenario with `overrides` ("path=value"). Throws as parse_scenario() for an
+  /// override that is not valid, and bad_input if the log cannot be read any more.
   LoadedScenario load(const std::vector<std::string>& overrides) const;
 };
 

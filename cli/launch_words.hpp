@@ -13,17 +13,18 @@ namespace orrery::cli {
 struct Launch {
   std::uint32_t ranks = 1;
   std::vector<std::string> command;  ///< program and arguments; the program as the user wrote it
-  /// True if the command came from torchrun. The program is then the Python beside torchrun.
+  /// True if the command came from torchrun, without --no-python. The program is then the Python
+  /// beside torchrun.
   bool is_torchrun = false;
 };
 
-/// Reads `words` after "--". `ranks` is the user's -n, which wins over torchrun's --nproc-per-node;
-/// without both, there is one rank. Of torchrun's options those for one machine are read; its
-/// options about restarts and rendezvous are skipped, because `orrery run` starts the ranks itself.
-/// Example: {"torchrun", "--nproc-per-node=4", "train.py", "--lr", "1"} is 4 ranks of
+/// Reads `words` after "--", at least one. `ranks` is the user's -n, which wins over torchrun's
+/// --nproc-per-node; without both, there is one rank. Of torchrun's options those for one machine
+/// are read; its options about restarts and rendezvous are skipped, because `orrery run` starts the
+/// ranks itself. Example: {"torchrun", "--nproc-per-node=4", "train.py", "--lr", "1"} is 4 ranks of
 /// {"torchrun", "train.py", "--lr", "1"} with is_torchrun, where the caller replaces the first
-/// word. Throws a usage Error for several machines, for a count that is no number, and without a
-/// script.
+/// word. Throws a usage Error for several machines, for a count that is no whole number above 0,
+/// and for torchrun without a script.
 Launch read_launch(const std::vector<std::string>& words, std::optional<std::uint32_t> ranks);
 
 }  // namespace orrery::cli

@@ -26,8 +26,9 @@ std::shared_ptr<LiveJobsOptions> add_live_jobs(CLI::App& live);
 /// Runs the excerpt of the log in both worlds and prints the comparison. `policies`: those of
 /// --policy, at most one; empty: fifo. `record`: log to write, or empty. Blocks for the excerpt's
 /// length in real time. Returns the exit code: goal_missed if the worlds differ or a process
-/// failed, else 0. Throws a usage error if the options lack a cluster or the excerpt has no job,
-/// and errors of load_job_log().
+/// failed, else 0. Throws a usage error if the options lack a cluster, the excerpt has no job, or
+/// `policies` has several entries or an unknown one; errors of load_job_log(), of the policy and of
+/// the log to write pass through.
 int live_jobs(const LiveJobsOptions& options, const std::vector<std::string>& policies,
               const std::string& record, bool json);
 

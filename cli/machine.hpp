@@ -35,7 +35,8 @@ MeasuredMachine measure_machine(const std::vector<std::uint32_t>& ranks, bool qu
 std::string describe_error(const MeasuredMachine& measured);
 
 /// Replaces the cluster of the request's scenario by the machine, with one GPU for each rank of the
-/// job, and the catalogue's prices by the machine's. Throws bad_input for a scenario without a job.
+/// job, and the catalogue's prices by the machine's. Throws bad_input for a scenario without a job,
+/// an internal Error for a profile without links.
 void use_machine(RunRequest& request, const MachineProfile& machine);
 
 }  // namespace orrery::cli

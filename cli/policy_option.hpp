@@ -24,7 +24,7 @@ void add_policy_option(CLI::App& command, std::vector<std::string>& given);
 /// Replaces the policies of the run by `given`, unless `given` is empty. Returns the policy that
 /// decides in this process; null if the process of the run decides, which it does if all policies
 /// have names. Throws a usage error for an unknown name, and bad_input for a file that cannot be
-/// read.
+/// read and for a path (with a slash) that is no executable file.
 std::unique_ptr<Policy> choose_policies(const std::vector<std::string>& given, RunRequest& request);
 
 /// Returns the policies of `given` for the replay of a log, not started; the policy `static` if
@@ -32,15 +32,18 @@ std::unique_ptr<Policy> choose_policies(const std::vector<std::string>& given, R
 std::unique_ptr<Policy> log_policies(const std::vector<std::string>& given,
                                      const LogHeader& header);
 
-/// Returns the policy that schedules the jobs of a job trace if it is a file; null for a name.
-/// `seed`: seed of the run. Throws as choose_policies().
+/// Returns the policy that schedules the jobs of a job trace if it is a file or a program; null for
+/// a name of the registry and for an unknown name. `seed`: seed of the run. Throws as
+/// choose_policies().
 std::unique_ptr<Policy> job_policy(const JobReplay& replay, std::uint64_t seed = 0);
 
 /// Returns a new policy that schedules the jobs of a job trace in this process, not started: a
 /// name, a file or a program. Throws as choose_policies().
 std::unique_ptr<Policy> scheduler_of(const JobReplay& replay);
 
-/// Throws a usage error with the nearest name unless `policy` is a file or a known name.
+/// Throws a usage error with the nearest name unless `policy` is a file, a program or a known name;
+/// bad_input for a path (with a slash) that is no executable file. Does not look whether FILE.py
+/// exists.
 void check_policy_name(const std::string& policy);
 
 }  // namespace orrery::cli

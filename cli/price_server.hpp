@@ -23,7 +23,7 @@ class PriceServer {
 
   /// Returns the answer to one question as JSON text. The message {"report": "TEXT"} has the answer
   /// {}; its text replaces report(). An invalid question has an answer with "error" and changes
-  /// nothing; no Error leaves this function.
+  /// nothing; no Error leaves this function. The question must be UTF-8.
   std::string answer_question(const std::string& question);
 
   /// Returns the text of the last report; empty if none arrived.

@@ -33,8 +33,8 @@ void declare_replay(CLI::App& command, const std::shared_ptr<ReplayOptions>& opt
 
 /// Returns the replay that the file describes, changed by the options and then by `changes`
 /// (KEY=VALUE of a replay's file, or POLICY.PARAMETER=VALUE). Of several policies, the replay has
-/// the last. Throws a usage error if the cluster or the policy is missing or an option is not
-/// valid, and bad_input for an invalid file.
+/// the last. Throws a usage error if the cluster or the policy is missing, an option is not valid
+/// or one of `changes` has no effect, and bad_input for an invalid file or value.
 JobReplay asked_for(const ReplayOptions& options, const std::vector<std::string>& changes = {});
 
 /// Returns the job log of the replay, read with the options' --throughputs and --gpu; strictly if

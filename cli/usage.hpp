@@ -25,7 +25,8 @@ std::string unknown_command(const CLI::App& app, const std::string& name);
 /// Restricts the values of an option to `words`, which the help and the message about another value
 /// show. Returns the option.
 CLI::Option& one_of(CLI::Option& option, const std::vector<std::string>& words);
-/// Returns the choices given to one_of(); empty for another option.
+/// Returns the choices given to one_of(); empty for another option, and if a choice has a capital
+/// letter.
 std::vector<std::string> choices_of(const CLI::Option& option);
 
 /// Restricts the values of an option to the whole numbers from `least` to `most`. Returns the

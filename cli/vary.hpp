@@ -44,13 +44,14 @@ struct Trial {
 /// Runs `command` (program and arguments, with {name} for the values) for each combination, as many
 /// at once as the process may use processors, and returns the outcomes, best first: by tokens per
 /// second if all of them know their tokens, else by step time; failed ones last, in their order.
-/// Calls `progress` with the number of ended and failed combinations. Throws an environment Error
-/// if the command cannot be started or no temporary folder can be made.
+/// Calls `progress`, which must be set, with the number of ended and failed combinations. A program
+/// that does not exist fails with exit code 127. Throws an environment Error if no process can be
+/// started or no temporary folder can be made, and as with_values().
 std::vector<Trial> run_trials(const std::vector<std::string>& command,
                               const std::vector<Combination>& combinations,
                               const std::function<void(std::size_t, std::size_t)>& progress);
 
-/// Returns the table of ranked outcomes for people.
+/// Returns the table of ranked outcomes for people. `trials` must not be empty.
 std::string trial_table(const std::vector<Trial>& trials);
 /// Returns the JSON object of ranked outcomes.
 nlohmann::ordered_json trials_json(const std::vector<Trial>& trials);

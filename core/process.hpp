@@ -41,15 +41,16 @@ class ChildProcess {
  public:
   /// Starts the executable at path `program` (PATH is not searched) with `arguments` (without
   /// argv[0]), and blocks until it executes. The child dies with the calling thread. Throws an
-  /// environment Error if the program cannot be executed.
+  /// environment Error if the program cannot be executed, or if the process, its socket or a pipe
+  /// cannot be made.
   ChildProcess(const std::string& program, const std::vector<std::string>& arguments,
                ChildGroup group = ChildGroup::shared);
   /// Forks the server's program. The child dies with the thread that started the server. Throws an
-  /// environment Error if the server is gone or cannot fork.
+  /// environment Error if the server is gone or cannot fork, or if no socket can be made.
   explicit ChildProcess(ForkServer& server);
   /// Forks this process, which must have one thread, at its current position. Returns the handle in
-  /// the parent, nothing in the child. Throws an environment Error if no more processes can be
-  /// created.
+  /// the parent, nothing in the child. Throws an environment Error if no more processes or sockets
+  /// can be created.
   static std::optional<ChildProcess> fork_here();
   /// Closes the channel, kills a running child (SIGTERM, after 2 s SIGKILL) and blocks until the
   /// child is reaped. In a fork of the process that started the child, closes the channel only. Of
@@ -125,8 +126,8 @@ std::size_t usable_cpus();
 std::string sibling_program(const std::string& name);
 
 /// Writes one length-prefixed message (4 bytes little endian, then the bytes) to a socket; blocks
-/// while the socket is full. Returns false if the peer is gone. Never raises SIGPIPE. Does not
-/// check the limit of read_message().
+/// while the socket is full. Returns false if the peer is gone or the socket fails. Never raises
+/// SIGPIPE. Does not check the limit of read_message().
 bool write_message(int descriptor, const std::string& bytes);
 /// Blocks until a message arrives on a socket and returns the message; returns nothing if the peer
 /// closed or the socket failed before its first byte. Throws an internal Error if a message is torn

@@ -56,9 +56,10 @@ std::optional<double> parse_quantity(std::string_view text, Dimension dimension)
 /// Returns a valid text for error messages: "50 ms" for time, "400 Gbps" for data_rate.
 std::string_view example_of(Dimension dimension);
 
-/// Returns a quantity in SI base units as a text for people, with three significant digits, in the
-/// largest unit that does not exceed the value (times in at most s, sizes in powers of 1000, shares
-/// in %). For example, format_quantity(5e10, Dimension::data_rate) returns "50.0 GB/s".
+/// Returns a quantity in SI base units as a text for people, in the largest unit that does not
+/// exceed the value, else in the smallest unit (times in at most s, sizes in powers of 1000, shares
+/// in %), with three significant digits: more from 1,000 units on, fewer below 1 unit. For example,
+/// format_quantity(5e10, Dimension::data_rate) returns "50.0 GB/s".
 std::string format_quantity(double value, Dimension dimension);
 
 }  // namespace orrery

@@ -21,7 +21,8 @@ void resolve(Topology& topology, const SourceMap& places, const std::string& pat
 
 /// Returns the cluster of a resolved description; checks conditions between fields (a unit has
 /// enough spines, rails divide GPUs, ...). Throws bad_input at the violated condition, also for a
-/// description that is not resolved or needs more than 10^8 links.
+/// description that is not resolved or needs more than 10^8 links. Does not check the ranges of
+/// single fields, as the loader does: fabric.nodes_per_unit must not be 0.
 Cluster build_cluster(const Topology& resolved, const SourceMap& places,
                       const std::string& path = {});
 

@@ -15,7 +15,8 @@ class TemporaryFolder {
  public:
   /// Creates the folder, readable by this user alone, and removes folders of `name` that have the
   /// marker, belong to this user and are not locked. Throws an environment Error if the folder
-  /// cannot be created or marked; ignores old folders that cannot be removed.
+  /// cannot be created or marked, and std::filesystem::filesystem_error if TMPDIR names no folder;
+  /// ignores old folders that cannot be removed.
   explicit TemporaryFolder(const std::string& name);
   ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;

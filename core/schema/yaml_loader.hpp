@@ -92,9 +92,9 @@ Error problem_at(const SourceMap& places, std::string_view path, const std::stri
 Error with_place(const Error& error, const SourceMap& places);
 
 /// Throws bad_input at `path` if a required field or a required choice (oneof) of `message` is
-/// absent, recursively, outside of google.protobuf.Any. A number without presence counts as absent
-/// if it is 0. Called for messages that may be partial in the text, after a preset has completed
-/// them.
+/// absent, recursively, outside of google.protobuf.Any. A field whose rule has an `unless` may be
+/// absent if that field is present. A number without presence counts as absent if it is 0. Called
+/// for messages that may be partial in the text, after a preset has completed them.
 void check_whole(const google::protobuf::Message& message, const SourceMap& places,
                  const std::string& path);
 

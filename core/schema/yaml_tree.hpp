@@ -37,15 +37,15 @@ struct YamlNode {
 /// place, for text that is not valid or has a refused construct.
 YamlNode parse_yaml_tree(std::string_view text, const std::string& file);
 
-/// Returns the place of a line and column of `text`; characters that a terminal cannot show become
-/// '?'.
+/// Returns the place of a line and column of `text`, with at most 200 bytes of the line; characters
+/// that a terminal cannot show become '?'.
 SourcePlace place_in(std::string_view text, const std::string& file, int line, int column);
 
 /// Returns `text` for a message: at most 60 bytes, then "...", without control sequences.
 std::string shown(std::string_view text);
 
-/// Returns the offset of the first forbidden byte (a control character other than tab and line end,
-/// or broken UTF-8); npos if `text` has none.
+/// Returns the offset of the first forbidden character (a control character other than tab and line
+/// end, a character that reverses the reading order, or broken UTF-8); npos if `text` has none.
 std::size_t first_bad_byte(std::string_view text);
 
 }  // namespace orrery

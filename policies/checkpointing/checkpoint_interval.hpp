@@ -29,6 +29,8 @@ class CheckpointInterval : public Policy {
   /// without further losses, and decides then. Forgets a job that is over. Always rests.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
   void save(Archive& archive) const override;
+  /// Replaces the known jobs. Throws an internal Error for bytes that end within a job; bytes that
+  /// end between two jobs load as fewer jobs.
   void load(const Archive& archive) override;
 
  private:

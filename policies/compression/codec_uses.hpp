@@ -24,7 +24,8 @@ struct GradientPart {
 
 /// Returns the parts of a model's gradient: for a built-in model its tensors in the order of the
 /// training program, for any other model one part for each class of buckets with values, in the
-/// order embeddings, vectors, matrices; empty for a model without values.
+/// order embeddings, vectors, matrices; empty for a model without values. The model must be
+/// resolved. Throws bad_input for an unknown built-in model.
 std::vector<GradientPart> gradient_parts(const Model& model);
 
 /// Counter of the bytes of a run's gradients before and after compression, by codec and bucket

@@ -85,24 +85,27 @@ class Coordinator {
   /// is not above the newest. A status of a replacement process removes the previous process of the
   /// rank (Lost), which begins a new epoch if it was a member. A new epoch (Revoked) aborts a
   /// proposed decision that is not agreed (Aborted). Reports Stuck if all candidates have given up
-  /// the earlier epoch and none has the training state. Makes every transition that the statuses
+  /// the earlier epoch and none has the training state, again at each change of a status until a
+  /// rank has it. Makes every transition that the statuses
   /// now allow, each with its event: begins the first epoch once all ranks are present, fixes and
   /// forms the members, agrees on a decision, commits the step, and begins a new epoch if a link is
   /// broken or a rank waits between two steps.
   void on_status(const Status& status, Nanos now);
   /// Records that the process in this seat has exited (Lost); ignores a process that is not
-  /// present. The exit of a member begins a new epoch; during the gathering of an epoch, the exit
-  /// may let the remaining ranks agree.
+  /// present. The exit of a member begins a new epoch (Revoked), which aborts a decision that is
+  /// not agreed (Aborted); during the gathering of an epoch, the exit may let the remaining ranks
+  /// agree.
   void record_exit(const Seat& seat);
-  /// Removes ranks that have been silent for longer than the timeout, but never the last holders of
-  /// the training state before their patience has passed: a rank with the state is removed only
-  /// while another one with the state is heard. Also begins the first epoch after a restart, see
-  /// the constructor. Call many times per timeout: the time since the last call does not count as
-  /// silence if it exceeds half a timeout, because then the coordinator itself was suspended.
+  /// Removes ranks that have been silent for longer than the timeout, as record_exit() does (Lost
+  /// with `silent`). While all_silent() is true, and until the call that ends it, no rank at all is
+  /// removed; if a rank with the training state is heard again, every rank then gets a full
+  /// timeout. Also begins the first epoch after a restart, see the constructor. Call many times per
+  /// timeout: the time since the last call does not count as silence if it exceeds half a timeout,
+  /// because then the coordinator itself was suspended.
   void check_heartbeats(Nanos now);
   /// Returns true if the newest check_heartbeats() found that all present ranks that hold the
-  /// training state are silent. While the result is true, none of them is removed for silence, see
-  /// Options::patience_with_all and patience_with_holders.
+  /// training state (if none holds it: all present ranks) have been silent for more than half the
+  /// timeout, and for at most patience(). While the result is true, no rank is removed for silence.
   bool all_silent() const { return all_silent_; }
   /// Replaces Options::patience_with_holders, for example once a checkpoint is complete. The next
   /// check_heartbeats() uses the new value, also for a silence that has begun before.
@@ -120,12 +123,13 @@ class Coordinator {
   /// throws an internal Error otherwise.
   void propose_decision(std::uint64_t number);
   /// Begins again with the state after `committed` steps, which may be fewer than before: forgets
-  /// all present ranks, aborts a proposed decision, and begins an epoch that waits for new
-  /// processes. Emits Revoked, but not Lost. The caller must ignore later statuses of the forgotten
-  /// processes.
+  /// all present ranks, aborts a proposed decision (Aborted), and begins an epoch that waits for
+  /// new processes: for the quorum, or for await_ranks(). Emits Revoked, but not Lost. The caller
+  /// must ignore later statuses of the forgotten processes.
   void restart_from(Step committed);
-  /// Sets the number of present ranks for which the current or next gathering waits; 0: for none.
-  /// Once an epoch is agreed, the number is 0 again.
+  /// Sets the number of present ranks for which the current or next gathering waits; a number up to
+  /// Options::quorum: only for the quorum. A smaller number may let the present ranks agree at
+  /// once. Once an epoch is agreed, the number is 0 again.
   void await_ranks(std::uint32_t ranks);
   /// Begins a new epoch (Revoked) with all present ranks, which abandon the current step and link
   /// again; aborts a decision that is not agreed. Does nothing before the first epoch and while an
@@ -154,7 +158,7 @@ class Coordinator {
   Journal journal() const { return {epoch_, committed_, committed_in_, decided_}; }
 
   /// Returns the directive to send to a rank now; nothing if the rank is not present, must wait for
-  /// the next epoch, or no epoch has begun.
+  /// the next epoch, or this coordinator has begun no epoch yet.
   std::optional<Directive> directive(std::uint32_t rank) const;
   /// Returns the present ranks without a status for longer than `span` at `now`, ascending.
   /// Suspensions of the coordinator do not count, see check_heartbeats().

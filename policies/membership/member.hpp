@@ -47,9 +47,9 @@ class Member {
   /// the rank has begun the directive's epoch.
   bool on_directive(const Directive& said);
   /// Returns the current task; `none` before the first directive, after mark_broken() until the
-  /// next epoch, and while the coordinator must act. The task stays the same until its completion
-  /// is recorded or a directive changes it. A held sum of a committed step is applied first, before
-  /// a new epoch is begun.
+  /// next epoch (apart from `apply`), and while the coordinator must act. The task stays the same
+  /// until its completion is recorded or a directive changes it. A held sum of a committed step is
+  /// applied first, before a new epoch is begun.
   Task task() const;
 
   /// Records that the held sum has been applied: status().applied increases by 1 and no sum is

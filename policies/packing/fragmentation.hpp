@@ -18,7 +18,8 @@ namespace orrery {
 /// all pods.
 class TypicalPods {
  public:
-  /// Counts the requests of `pods`; without pods, fragmented() is always 0.
+  /// Counts the requests of `pods`, whose models must be ascending; without pods, fragmented() is
+  /// always 0.
   explicit TypicalPods(const std::vector<Pod>& pods);
 
   /// Returns the expected free GPUs of the node, in thousandths, that a typical pod cannot use: all

@@ -40,13 +40,14 @@ class SharedCluster {
   std::uint64_t gpu_milli() const { return gpu_milli_; }
   /// Returns the free GPUs of all nodes, in thousandths of a GPU.
   std::uint64_t gpu_milli_left() const { return gpu_milli_left_; }
-  /// Returns true if the pod fits on the node `node`, an index into nodes(): CPU and memory suffice
-  /// and, unless the pod needs no GPU, enough GPUs of an accepted kind have its amount left.
+  /// Returns true if the pod fits on the node `node`, an index into nodes() (not checked): CPU and
+  /// memory suffice and, unless the pod needs no GPU, enough GPUs of an accepted kind have its
+  /// amount left.
   bool fits(const Pod& pod, std::uint32_t node) const;
   /// Takes the resources of the pod from `node` and from its GPUs `gpus`. Throws an internal Error
   /// if the node or one of these GPUs has too little left, or if the pod needs another number of
   /// GPUs, and std::out_of_range for a GPU that the node lacks; some GPUs may then be taken. Does
-  /// not check the kind of the GPUs. Increases the node's `changes`.
+  /// not check the kind of the GPUs, nor `node`. Increases the node's `changes`.
   void place_pod(const Pod& pod, std::uint32_t node, const std::vector<std::uint32_t>& gpus);
 
  private:

@@ -26,7 +26,7 @@ class FreeGpus {
   void refresh_from(const ClusterState& state);
   /// Returns the number of free GPUs.
   std::uint32_t total() const { return total_; }
-  /// Returns the number of free GPUs of a node.
+  /// Returns the number of free GPUs of a node, which must be below nodes() (not checked).
   std::uint32_t in_node(std::uint32_t node) const { return per_node_[node]; }
   /// Returns the number of nodes.
   std::uint32_t nodes() const { return static_cast<std::uint32_t>(per_node_.size()); }
@@ -84,7 +84,8 @@ class Placer {
   /// Returns the name in scenarios.
   virtual std::string_view name() const = 0;
   /// Returns JobSpec::gpus GPUs for the job, in the order of its ranks, and removes them from
-  /// `free`; nothing, and `free` unchanged, if the job does not fit.
+  /// `free`; nothing, and `free` unchanged, if the job does not fit. Call after
+  /// FreeGpus::refresh_from().
   virtual std::optional<GpuRuns> place_job(const JobSpec& job, FreeGpus& free) const = 0;
 };
 

@@ -30,6 +30,8 @@ class CheapestGoodput : public Policy {
   /// placement, which return from the next step on. Waiting is no decision. Always rests.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
   void save(Archive& archive) const override;
+  /// Replaces the known jobs. Throws an internal Error for bytes that end within a job; bytes that
+  /// end between two jobs load as fewer jobs.
   void load(const Archive& archive) override;
 
   /// One way to recover and its cost in GPU-seconds of the whole job; without a placement the job
@@ -41,7 +43,8 @@ class CheapestGoodput : public Policy {
     StateFrom state = StateFrom::none;
   };
   /// Returns the possible ways, the cheapest first, equally cheap ones in the order replacement,
-  /// restart, fewer, wait; never empty, because the job can always wait. `job` has lost ranks.
+  /// restart, fewer, wait; never empty, because the job can always wait. `job` must have lost
+  /// ranks. The default parameters must have been filled in.
   /// `step_s`: duration of the newest steps in seconds; 0 if unknown: lost and later steps then
   /// cost nothing.
   static std::vector<Way> ways(const Observation& seen, const JobInfo& job, double step_s,

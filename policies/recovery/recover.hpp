@@ -23,6 +23,8 @@ class RecoverPolicy : public Policy {
   /// gets no decision to shrink. Always rests.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
   void save(Archive& archive) const override;
+  /// Replaces the jobs that wait. Throws an internal Error for bytes that end within a job; bytes
+  /// that end between two jobs load as fewer jobs.
   void load(const Archive& archive) override;
 
  private:

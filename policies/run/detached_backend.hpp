@@ -35,7 +35,7 @@ class DetachedBackend : public Backend {
   void apply(const DecisionList& decisions) override;
 
   /// Advances the run by one observation, or for at most about 50 ms without one. Returns true if
-  /// the run is over.
+  /// the run is over, although observations may still be in the queue. Call after begin().
   bool advance_run();
   /// Returns true if the policies have answered every observation of the run.
   bool is_idle() const { return queue_.empty() && !is_deciding_ && !again_; }

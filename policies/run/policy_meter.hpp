@@ -36,12 +36,13 @@ class PolicyMeter {
   static constexpr std::chrono::seconds kEndPatience{5};
 
   void set_rules(Rules rules) { rules_ = std::move(rules); }
-  /// Records that a call has begun or ended.
+  /// Records that a call has begun or ended. Each end_call() must follow a begin_call().
   void begin_call();
   void end_call();
   /// Blocks until the current call is answered. `is_answered` waits for the answer, for at most the
   /// given number of milliseconds (-1: without limit), and returns true if the answer is there.
-  /// Throws PolicyGivenUp if no answer comes in time.
+  /// Throws PolicyGivenUp if no answer comes in time; exceptions of `is_answered` and of
+  /// Rules::attend pass through. Between two calls (see begin_call()) no limit applies.
   void await_answer(const std::function<bool(int wait_ms)>& is_answered);
 
   /// Returns the seconds since the begin of the current call; nothing between two calls.

@@ -53,7 +53,8 @@ class RemotePolicy : public Policy {
   void save(Archive& archive) const override { archive = answer_.state(); }
 
   /// Sends the decisions of `all`, those on the newest observation, that other policies made with
-  /// the next question: their outcomes are events of the other process too.
+  /// the next question: their outcomes are events of the other process too. Call at most once after
+  /// each observe(): the other process refuses a decision that is announced twice.
   void announce_others(const DecisionList& all);
 
  private:
@@ -136,17 +137,20 @@ class HostPolicy : public WaitingPolicy {
   Needs needs() const override;
   /// Starts the process and blocks until it has made its policy; ends the process of an earlier
   /// start(). Ignores the arguments: the order describes policy and cluster. Throws the error that
-  /// the host reports: bad_input for a file without a policy, environment if the host cannot work
-  /// on this machine.
+  /// the host reports, bad_input for a file without a policy, for a program that is no policy or
+  /// has another API version, environment if the host cannot work on this machine; also Interrupted
+  /// and AnswerWithdrawn, as observe().
   void start(Context& context, const Cluster& cluster,
              const google::protobuf::Message* parameters) override;
-  /// Forwards the call as RemotePolicy::observe(). Call after start(). Throws an environment Error
-  /// if the process has ended, and Interrupted.
+  /// Forwards the call, and throws, as RemotePolicy::observe(). Call after start(). Throws an
+  /// environment Error if the process has ended, Interrupted after `interrupted` has returned true,
+  /// and AnswerWithdrawn (on_wait()).
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
   /// Writes the state as RemotePolicy::save(). Call after start().
   void save(Archive& archive) const override;
   void on_wait(std::function<bool()> withdrawn) override { withdrawn_ = std::move(withdrawn); }
-  /// See RemotePolicy::announce_others(). Call after each observe() if other policies decide too.
+  /// See RemotePolicy::announce_others(). Call once after each observe() if other policies decide
+  /// too.
   void announce_others(const DecisionList& all);
 
  private:

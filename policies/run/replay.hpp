@@ -24,12 +24,13 @@ struct ReplayResult {
 /// telemetry that the recorded run did not read, another state of the policies after a call, an
 /// exception of a policy, or, at the end, other bytes than recorded. Throws bad_input for a file
 /// that is not a log, is truncated or damaged, or has another format, for a log of a policy outside
-/// the registry, and for an unknown policy or parameter in `overrides`; throws a usage Error for an
-/// override that is not POLICY.PARAMETER=VALUE.
+/// the registry, and for an unknown policy or parameter or an invalid value in `overrides`; throws
+/// a usage Error for an override that is not POLICY.PARAMETER=VALUE.
 ReplayResult replay_log(const std::string& path, const std::vector<std::string>& overrides);
 /// Replays the log at `path` with a policy of the caller, for example the policy that
-/// run_in_worker() called when the log was recorded. Calls start() of the policy. Stops and throws
-/// as above.
+/// run_in_worker() called when the log was recorded. Calls start() of the policy, without
+/// parameters (null), whose exceptions leave this function. Stops as above; throws bad_input for a
+/// file that is not a log, is truncated or damaged, or has another format.
 ReplayResult replay_log(const std::string& path, Policy& policy);
 
 }  // namespace orrery

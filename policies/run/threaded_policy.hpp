@@ -26,7 +26,8 @@ class ThreadedPolicy : public Policy {
   Needs needs() const override;
   void start(Context& context, const Cluster& cluster,
              const google::protobuf::Message* parameters) override;
-  /// Throws the exceptions of the policies, and PolicyGivenUp (PolicyMeter::await_answer).
+  /// Throws the exceptions of the policies, PolicyGivenUp, and the exceptions of the run meanwhile
+  /// (PolicyMeter::await_answer); after the last two the call counts as given up.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
   void save(Archive& archive) const override;
   void load(const Archive& archive) override;

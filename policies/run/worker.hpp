@@ -32,7 +32,8 @@ class RunBackend : public Backend {
   /// of their own, and in mode shadow the run does not wait for them.
   virtual bool has_own_pace() const { return false; }
   /// Advances the run until next() would return without waiting, for at most about 50 ms. Returns
-  /// true if it would. Called between apply() and next().
+  /// true if it would. Called after begin(), and between apply() and next(), repeatedly until the
+  /// result is true; only if the run has_own_pace().
   virtual bool advance_run() { return true; }
   /// Attends to the operator while the run waits for its policies: obeys an order to end the run,
   /// and publishes the state of the run. Returns true if the run is to end. Called about twenty
@@ -161,12 +162,13 @@ int serve_run(const std::string& mode, const BackendMaker& make_backend, bool fo
 
 /// Runs `program` (orrery-sim or orrery-live) on `request` and returns its report. `policy`: if not
 /// null, the policy that decides instead of the scenario's policies; it is started and called in
-/// this process, and its exceptions leave this function. `progress`: receives the progress of the
-/// run. `interrupted`: polled about ten times a second; true ends the run. `operated`: operator of
-/// the run; null only if no decision needs approval. The report's `host` covers the worker process
-/// and its start. Blocks until the run ends. Throws the error that the worker reported,
-/// Interrupted, WorkerDied with the cause, or an environment Error if the program cannot be
-/// started; then removes the unfinished log.
+/// this process. Its exceptions leave this function; if the request falls back (hand_over), those
+/// of observe() only disable the policy. `progress`: receives the progress of the run.
+/// `interrupted`: polled about ten times a second, but not while `policy` decides; true ends the
+/// run. `operated`: operator of the run; null only if no decision needs approval. The report's
+/// `host` covers the worker process and its start. Blocks until the run ends. Throws the error that
+/// the worker reported, Interrupted, WorkerDied with the cause, or an environment Error if the
+/// program cannot be started; then removes the unfinished log.
 Report run_in_worker(const std::string& program, const RunRequest& request,
                      Policy* policy = nullptr, const ProgressSink& progress = {},
                      const std::function<bool()>& interrupted = {}, Operator* operated = nullptr);

@@ -1,8 +1,9 @@
-// Conservative backfill (Mu'alem and Feitelson 2001): every waiting job has a reservation of a
-// number of GPUs at the earliest instant at which it delays no earlier job of the queue, by
-// expected ends. Every pass plans again in queue order, so the time left over by a job that ends
-// early goes to the first jobs in line, and starts the jobs whose reservation is now. A job that
-// cannot be placed now is reserved from the next second on.
+// Conservative backfill (Mu'alem and Feitelson 2001): each of the first waiting jobs, as many as
+// the parameter `reservations` says, has a reservation of a number of GPUs at the earliest instant
+// at which it delays no earlier job of the queue, by expected ends; later jobs wait. Every pass
+// plans again in queue order, so the time left over by a job that ends early goes to the first jobs
+// in line, and starts the jobs whose reservation is now. A job that cannot be placed now is
+// reserved from the next second on.
 #pragma once
 
 #include <vector>
@@ -12,8 +13,9 @@
 
 namespace orrery {
 
-/// Queue policy with reservations for all waiting jobs. For example, with 8 GPUs busy until 100 s,
-/// an 8-GPU job is reserved at 100 s, and a 1-GPU job behind it starts now only if a GPU is free.
+/// Queue policy with reservations for the first waiting jobs. For example, with 8 GPUs busy until
+/// 100 s, an 8-GPU job is reserved at 100 s, and a 1-GPU job behind it starts now only if a GPU is
+/// free.
 class ConservativePolicy : public BackfillPolicy {
  public:
   void start(Context& context, const Cluster& cluster,

@@ -41,7 +41,8 @@ class JobLine {
 
   /// Adds a place, which must not be in the line yet (not checked).
   void insert(const JobPlace& place);
-  /// Removes a place. Returns false if it is not in the line.
+  /// Removes the place with this key, submission, turn and job. Returns false if it is not in the
+  /// line.
   bool erase(const JobPlace& place);
   bool empty() const { return blocks_.empty(); }
   std::size_t size() const { return size_; }
@@ -101,7 +102,8 @@ class JobLines {
  public:
   /// Adds a place to the line of its size. The place must not be in the line yet (not checked).
   void insert(std::uint32_t gpus, const JobPlace& place);
-  /// Removes a place; no effect if it is not in the line of its size.
+  /// Removes a place, which must have the estimate with which it was inserted (not checked); no
+  /// effect if it is not in the line of its size.
   void erase(std::uint32_t gpus, const JobPlace& place);
   /// Removes all places and lines.
   void clear();

@@ -27,7 +27,8 @@ class JobWatch {
  public:
   /// Constructs a watch of no job; call restore_from() before any other method.
   JobWatch() = default;
-  /// Starts watching a placed training job at its current step, without measurements.
+  /// Starts watching a training job at its current step, without measurements. The job must have
+  /// GPUs and shares.
   explicit JobWatch(const JobInfo& job);
 
   /// Returns true if the job still has the same ranks on the same GPUs, in the same layout.

@@ -15,7 +15,8 @@ class SjfPolicy : public StrictQueue {
   /// Writes size and digest of the queue; the queue itself is rebuilt from the waiting jobs at the
   /// first observation after load().
   void save(Archive& archive) const override;
-  /// Throws bad_input for bytes that save() has not written.
+  /// Rebuilds the queue at the next observation. Throws bad_input for bytes without a space; other
+  /// bytes are not checked.
   void load(const Archive& archive) override;
 
  protected:

@@ -27,8 +27,8 @@ struct JobNoise {
   /// surprises beyond two deviations count as two. Takes effect at the next update_noise(), so the
   /// order of the ranks does not matter.
   void learn_step(double surprise, double expected);
-  /// Adds `count` samples of one step with variance `scatter` around their mean; a single sample
-  /// shows no variance and has no effect. Takes effect at the next update_noise().
+  /// Adds `count` samples, two or more, of one step with variance `scatter` around their mean.
+  /// Takes effect at the next update_noise().
   void learn_samples(double scatter, double count);
   /// Updates the variances with the observations since the last call; no effect without any.
   void update_noise();
@@ -76,8 +76,8 @@ class SpeedFilter {
   /// then both are a jump, which replaces the measurements of the step. A measurement that counts
   /// ends the doubt of at_least(). `noise` is only read.
   void add_measurement(double seconds, JobNoise& noise);
-  /// Records that a micro-batch of `step` takes at least `seconds`, because it has not ended yet.
-  /// No effect before the first measurement, for an earlier step, or unless it contradicts the
+  /// Records that a micro-batch of `step` takes at least `seconds` > 0, because it has not ended
+  /// yet. No effect before the first measurement, for an earlier step, or unless it contradicts the
   /// prediction; the next measurement that counts replaces it.
   void at_least(Step step, double seconds, const JobNoise& noise);
   /// Sets the hint from other signals: the log time changes by `mean` at `step`, with this

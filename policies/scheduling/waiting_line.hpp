@@ -26,9 +26,10 @@ class QueueWalk {
       if (!line.empty()) lanes_.push_back({gpus, &line, {}, false});
     }
   }
-  /// Returns the next job whose estimate is at most `longest(its GPUs)`; kNone as the limit means
-  /// no job of that size now; nothing if no such job is left. The walk moves behind the returned
-  /// job and never returns it again. A job whose estimate was once too long is skipped for good.
+  /// Returns the next job whose estimate is at most `longest(its GPUs)`; a negative limit, such as
+  /// kNone, means no job of that size now; nothing if no such job is left. The walk moves behind
+  /// the returned job and never returns it again. A job whose estimate was above a limit of 0 or
+  /// more may be skipped for good.
   template <class Longest>
   std::optional<Stop> next(const Longest& longest) {
     Lane* first = nullptr;

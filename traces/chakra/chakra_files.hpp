@@ -11,7 +11,7 @@
 
 namespace orrery {
 
-/// Callbacks that receive the files of a trace.
+/// Callbacks that receive the files of a trace; both must be set. Their exceptions pass through.
 struct ChakraFileSink {
   /// Called for each rank, in the order of ranks, or in the order of the archive. `bytes` are
   /// unpacked and valid until the call returns.

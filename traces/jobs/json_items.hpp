@@ -30,7 +30,7 @@ using JsonItem = std::function<void(const nlohmann::json& object, int line)>;
 /// array, 2 for objects in an array within an object. The object is freed after the call. The
 /// fourth argument names the expected contents for messages. Throws bad_input with the place if the
 /// text is not JSON, or not an array (depth 1) or object (depth 2); `each` may have been called by
-/// then. Errors of `each` pass on.
+/// then. Exceptions of `each` pass through, except those of nlohmann::json, which become bad_input.
 void read_json_items(const std::string& path, std::string_view text, int depth,
                      const std::string& what, const JsonItem& each);
 

@@ -17,10 +17,11 @@ struct Outage {
 };
 
 /// Returns the outages of a file in file order, for a cluster of `nodes` nodes. Throws bad_input
-/// with file:line:column for an unknown node or an outage that does not end after its begin.
+/// with file:line:column for an unreadable or empty file, a missing column, a malformed number, an
+/// unknown node, or an outage that does not end after its begin.
 std::vector<Outage> load_outages(const std::string& path, std::uint32_t nodes);
-/// Returns the outages of a text, perhaps none; `path` is for messages. Throws as load_outages()
-/// does.
+/// Returns the outages of a text, none for a header alone; `path` is for messages. Throws as
+/// load_outages() does.
 std::vector<Outage> parse_outages(const std::string& path, std::string_view text,
                                   std::uint32_t nodes);
 

@@ -19,7 +19,7 @@ struct Pod {
   std::int64_t cpu_milli = 0, memory_mib = 0;
   std::uint32_t gpus = 0;                ///< 0: none
   std::uint32_t gpu_milli = 0;           ///< share of each GPU; below kWholeGpu only with one GPU
-  std::vector<std::string> models = {};  ///< accepted models; empty: any
+  std::vector<std::string> models = {};  ///< accepted models, ascending; empty: any
 
   /// Returns the requested thousandths of all GPUs together; 0 without GPUs.
   std::uint64_t all_gpu_milli() const { return std::uint64_t{gpus} * gpu_milli; }

@@ -17,8 +17,9 @@ std::string report_json(const Report& report, bool with_host = true);
 std::string report_json(const JobsReport& report, bool with_host = true);
 
 /// Returns the lines for a terminal, each with a line end: every number with its unit and origin;
-/// at most twelve figures without those that are not known, then warnings and, for several jobs,
-/// the outcome of each.
+/// at most thirteen lines of figures, without those that are not known, then the reason of an
+/// unfinished run, warnings and, for several jobs, the outcomes: of all training jobs, and of
+/// others as long as fewer than eight jobs are listed.
 std::string report_summary(const Report& report);
 
 /// Returns the number of failures: a node of eight ranks that goes down is one. Ranks that are lost

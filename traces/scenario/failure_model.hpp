@@ -27,7 +27,7 @@ std::vector<std::string> failure_profile_names();
 std::vector<FailureKind> failure_kinds(const Failures& failures);
 
 /// Returns the failures with the same kinds in the same order, those of the job with a rate of 0:
-/// the others are drawn as before.
+/// the others are drawn as before. Throws as failure_kinds().
 Failures without_job_kinds(const Failures& failures);
 /// Returns a fault with the kind's cause and effect and without times, on this part, rank of the
 /// job, or, for racks and rows, node.
@@ -39,7 +39,7 @@ bool is_of_job(const FailureKind& kind);
 bool is_of_nodes(const FailureKind& kind);
 /// Returns the kind of part of this name; nothing for job, rack, row and unknown names.
 std::optional<PartKind> part_named(std::string_view name);
-/// Returns the number of nodes in a rack or row.
+/// Returns the number of nodes in a rack or row; call if is_of_nodes(kind).
 std::uint32_t nodes_of_part(const FailureKind& kind, const Failures& failures);
 /// Sets the target of a fault to a part of the cluster.
 void set_target(Fault& fault, PartKind kind, std::uint32_t index);
@@ -54,7 +54,8 @@ double part_mtbf(const FailureKind& kind);
 std::uint32_t parts_of_kind(const FailureKind& kind, const Failures& failures,
                             const Cluster& cluster);
 /// Returns the failures per second of a job on `nodes` nodes, its own and its hardware's, without
-/// kinds that do not interrupt it (slow parts, and parts of the fabric) and without racks and rows.
+/// failures.scale, kinds that do not interrupt it (slow parts, and parts of the fabric) and racks
+/// and rows.
 double interruption_rate(const std::vector<FailureKind>& kinds, double nodes,
                          double gpus_per_node = 8);
 
@@ -66,13 +67,13 @@ struct FailureProblem {
 std::vector<FailureProblem> failure_problems(const Failures& failures, const Cluster& cluster);
 
 /// Returns the scenario with the faults of failures.trace, a file below `folder`, behind its own
-/// faults; unchanged without a trace. Throws bad_input for an unreadable trace and for a rank that
-/// the job lacks.
+/// faults; unchanged without a trace. Throws bad_input for an unreadable or invalid trace and for a
+/// rank that the job lacks. Does not check the indices of parts.
 Scenario with_recorded_faults(Scenario scenario, const std::string& folder);
 
 /// Returns the faults of a trace of failures (Failures.trace in scenario.proto), by time. `path` is
 /// for messages. Faults of ranks have no end: their lasts_s is ignored. Throws bad_input with the
-/// place of an invalid field.
+/// place of an invalid field, for a missing column and for an empty text.
 std::vector<Fault> read_failure_trace(const std::string& path, std::string_view text);
 
 }  // namespace orrery

@@ -233,7 +233,8 @@ bool hits_share(const Fault& fault);
 /// Returns the number of hit parts of `all`, rounded. Throws an internal Error unless
 /// hits_share(fault).
 std::uint32_t parts_hit(const Fault& fault, std::uint32_t all);
-/// Returns the index of the hit rank or part. Throws an internal Error if hits_share(fault).
+/// Returns the index of the hit rank or part. Throws an internal Error if hits_share(fault), or if
+/// the fault has no target.
 std::uint32_t hit_index(const Fault& fault);
 
 }  // namespace orrery

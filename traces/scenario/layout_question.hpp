@@ -27,9 +27,9 @@ struct AskedScenario {
   std::vector<std::string> assumed;  ///< for example "stack nemo"
 };
 
-/// Returns the scenario, checked as by parse_scenario(). Throws bad_input with all missing values
-/// at once, the nearest name of a preset, for GPUs that fill no whole nodes, and for a batch that
-/// is given twice.
+/// Returns the scenario, checked as by parse_scenario(), whose errors pass through. Throws
+/// bad_input with all missing values at once, the nearest name of a preset, for GPUs that fill no
+/// whole nodes, and for a batch that is given twice.
 AskedScenario scenario_of(const LayoutQuestion& question,
                           const std::vector<std::string>& overrides = {});
 

@@ -1,5 +1,5 @@
 // Complete scenarios from files: loaded, overridden, with defaults and presets, checked across
-// fields. The result of load_scenario() can be run.
+// fields. The result of load_scenario() can be run if build_cluster() accepts its cluster.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +21,18 @@ struct LoadedScenario {
 
 /// Returns the scenario of a file. `overrides` are "path=value" ("cluster.nodes=128",
 /// "run.steps=10"). Throws bad_input for the first problem, also for a file that is the replay of a
-/// job trace; a usage Error for an override without a path and "=".
+/// job trace; a usage Error for an override without a path and "=". Conditions between the fields
+/// of the cluster are left to build_cluster(), unless faults or failures need the cluster.
 LoadedScenario load_scenario(const std::string& path, const std::vector<std::string>& overrides);
 /// Returns the scenario of a text. `file` is for messages, and names the folder of recordings.
 /// Throws as load_scenario() does.
 LoadedScenario parse_scenario(std::string_view text, const std::string& file,
                               const std::vector<std::string>& overrides);
 
-/// Returns all problems of the text, at most `limit`; conditions across fields are checked only if
-/// each field is valid. Empty if the text is a valid scenario.
+/// Returns all problems of the text, at most `limit` (at least 1), those of build_cluster()
+/// included; conditions across fields are checked only if each field is valid, and of presets,
+/// recordings and the cluster only the first problem is found. Empty if the text is a valid
+/// scenario.
 std::vector<Error> check_scenario(std::string_view text, const std::string& file,
                                   std::size_t limit = 100);
 

@@ -47,8 +47,9 @@ Codec codec_of_name(std::string_view name);
 
 /// Returns the parameter: the rule's, or the codec's default.
 double parameter_of(const CodecRule& rule);
-/// Returns the reason why no such codec exists ("int4: a block of 7 values: it is even, ...");
-/// empty if one exists.
+/// Returns the reason why no such codec exists ("int4: a block of 7 values (an even number from 8
+/// to 65536)"); empty if one exists. The functions below need a rule without such a reason (not
+/// checked).
 std::string objection_to(const CodecRule& rule);
 
 /// Matrix as which PowerSGD treats a bucket of `count` values, the last row filled with zeros.
@@ -70,7 +71,7 @@ std::uint64_t factor_bytes(const CodecRule& rule, const MatrixShape& shape);
 std::uint64_t codec_bytes(const CodecRule& rule, std::uint64_t count);
 
 /// Returns the wire bytes for each byte of fp32 gradient, for a bucket of `count` values: 1 for
-/// `none`.
+/// `none` and for 0 values.
 double codec_ratio(const CodecRule& rule, std::uint64_t count);
 
 /// Speed of encoding and decoding in bytes of fp32 gradient per second, error feedback included.

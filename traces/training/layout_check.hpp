@@ -15,7 +15,8 @@ struct Problem {
   std::string message;
 };
 
-/// Returns every problem of a job whose model is resolved; empty if the job can be laid out.
+/// Returns every problem of a job whose model is resolved and whose absent keys have their
+/// defaults; empty if the job can be laid out. layout.tensor must not be 0 (not checked).
 /// `even_shares`: all replicas must have equally many micro-batches. Throws bad_input for an
 /// unknown built-in model.
 std::vector<Problem> job_problems(const Job& job, bool even_shares = true);

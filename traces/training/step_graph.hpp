@@ -156,10 +156,10 @@ struct MemoryUse {
 /// Step of a job as programs of its rank classes.
 class StepGraph {
  public:
-  /// Builds the graph of a resolved job (traces/training/model.hpp). Throws bad_input if the layout
-  /// does not divide the model or the batch (the message names the keys, the caller adds the
-  /// place). Without `even_shares` replicas may have different numbers of micro-batches, as after a
-  /// loss.
+  /// Builds the graph of a resolved job (traces/training/model.hpp). Throws bad_input for the first
+  /// of job_problems(), for example if the layout does not divide the model or the batch (the
+  /// message names the keys, the caller adds the place). Without `even_shares` replicas may have
+  /// different numbers of micro-batches, as after a loss.
   explicit StepGraph(const Job& job, bool even_shares = true);
 
   const Job& job() const { return job_; }  ///< the job with defaults
@@ -176,7 +176,8 @@ class StepGraph {
   std::uint32_t micro_batches() const;
 
   const std::vector<Block>& blocks() const { return blocks_; }
-  /// Returns the index of the block of a stage's optimizer in blocks().
+  /// Returns the index of the block of a stage's optimizer in blocks(). `stage` must be below
+  /// pipeline() (not checked).
   std::uint32_t block_of_optimizer(std::uint32_t stage) const { return optimizer_[stage]; }
   /// Returns the program of a rank class: one per (stage, micro-batches of its replica), built at
   /// the first use and valid as long as the graph. `most` is the largest number of micro-batches
