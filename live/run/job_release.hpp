@@ -41,10 +41,10 @@ struct JobRelease {
 void release_job(const JobRelease& run);
 
 /// Ends all ranks of a job whose pending assignment restarts it, as release_job(), but the job
-/// keeps its GPUs and its assignment: emits JobHeld if the job was running, and expires the
-/// settings that wait. The caller then starts the processes of the assignment, which load the
-/// state. `state`: `none` rolls the run back to the state with which it began, also if a checkpoint
-/// exists.
+/// keeps its GPUs and its assignment: emits JobHeld if the job was running without lost ranks, and
+/// expires the settings that wait. The caller then starts the processes of the assignment, which
+/// load the state. `state`: `none` rolls the run back to the state with which it began, also if a
+/// checkpoint exists.
 void restart_job(const JobRelease& run, StateFrom state);
 
 }  // namespace orrery::live

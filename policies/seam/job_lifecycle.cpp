@@ -11,7 +11,6 @@ bool is_restart(const JobInfo& job, const Assign& assign) {
 }
 
 std::optional<RankId> rank_on(const JobInfo& job, GpuId gpu) {
-  if (job.is_restarting) return {};
   std::uint32_t rank = 0;
   for (const GpuRuns::Run& run : job.gpus.runs()) {
     if (gpu.value - run.first < run.count) {
@@ -28,7 +27,7 @@ std::size_t count_working_ranks(const JobInfo& job) {
 }
 
 ProcessRole role_of(const JobInfo& job, GpuId gpu) {
-  const bool works = rank_on(job, gpu).has_value();
+  const bool works = !job.is_restarting && rank_on(job, gpu).has_value();
   if (!job.next) return works ? ProcessRole::working : ProcessRole::none;
   const bool named = job.next->gpus.contains(gpu);
   if (works) return named ? ProcessRole::working : ProcessRole::leaving;

@@ -23,8 +23,8 @@ enum class ProcessRole : std::uint8_t { none, working, starting, leaving };
 /// state from a peer. All ranks end at once, also those on GPUs that the assignment names; the job
 /// is on hold until new ranks have loaded the state.
 bool is_restart(const JobInfo& job, const Assign& assign);
-/// Returns the rank that works on the GPU; nothing if the job does not use the GPU, if the rank is
-/// lost, or if the job is restarting.
+/// Returns the rank that works on the GPU; nothing if the job does not use the GPU, or if the rank
+/// is lost. The ranks of a job that is restarting count, see role_of().
 std::optional<RankId> rank_on(const JobInfo& job, GpuId gpu);
 /// Returns the number of ranks that work: those of the job's GPUs without the lost ones; 0 for a
 /// job without GPUs and for a job that is restarting.

@@ -162,7 +162,12 @@ struct World::Change {
   void operator()(const RanksLost& event) const {
     world.lose_ranks(world.jobs_.at(event.job), event);
   }
-  void operator()(const JobHeld& event) const { world.jobs_.at(event.job).phase = JobPhase::held; }
+  void operator()(const JobHeld& event) const {
+    JobInfo& job = world.jobs_.at(event.job);
+    // A loss, or hardware that is lost, makes a restart void: the remaining ranks can be assigned.
+    if (job.phase == JobPhase::held || !job.lost.empty()) job.is_restarting = false;
+    job.phase = JobPhase::held;
+  }
   void operator()(const JobStopped& event) const {
     JobInfo& job = world.jobs_.at(event.job);
     world.release_job(job, now);

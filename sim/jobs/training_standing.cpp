@@ -236,15 +236,19 @@ Nanos TrainingStanding::ready_for(const Assign& assign) const {
 
 void TrainingStanding::assign_gpus(const Assign& assign) {
   const Nanos ready = ready_for(assign);
-  if (orders_of(job(), assign).abandons_step) parts_.steps.abandon_step();
-  if (job().is_restarting && job().phase == JobPhase::running) {
+  const bool restarts = job().is_restarting && job().phase == JobPhase::running;
+  const bool restarts_running_job = restarts && job().lost.empty();
+  // The remaining ranks of a job that has lost ranks work until the restart is ready.
+  const bool works_on = restarts && !restarts_running_job;
+  if (!works_on && orders_of(job(), assign).abandons_step) parts_.steps.abandon_step();
+  if (restarts_running_job) {
     parts_.steps.tell_committed();
     fail_saving();
     parts_.next.leave_contention();
     parts_.here.emit_event(JobHeld{parts_.here.id()});
   }
   // It comes true behind all that was decided with it.
-  transition_ = Transition{{assign.gpus, assign.layout}, assign.state, ready};
+  transition_ = Transition{{assign.gpus, assign.layout}, assign.state, ready, restarts_running_job};
   if (!parts_.books.has_started() || !parts_.steps.is_idle()) return;
   parts_.books.time().interrupt_at(now());
   parts_.books.time().stall_until(ready, GpuUse::recovery);
@@ -258,7 +262,8 @@ void TrainingStanding::change_between_steps() {
     return activate_assignment(*std::exchange(transition_, {}));
   }
   const auto next = parts_.faults.plan().next_instant(now(), end_of_patience());
-  if (job().is_placed() && (!next || job().phase == JobPhase::held)) return hold_job();
+  const bool held = job().phase == JobPhase::held && !transition_->restarts_running_job;
+  if (job().is_placed() && (!next || held)) return hold_job();
   if (!next) return transition_.reset();
   transition_->ready = *next;
 }

@@ -117,6 +117,7 @@ class TrainingStanding {
     Standing where;
     StateFrom state{};
     Nanos ready = 0;
+    bool restarts_running_job = false;  ///< the job is on hold for this assignment only
   };
 
   Nanos now() const { return parts_.steps.now(); }

@@ -183,6 +183,9 @@ const std::vector<std::string> kSaved{
     "cluster.nodes=2", "elastic=true", "survival.restart=400 ms", "survival.replacement=400 ms",
     fmt::format("live.checkpoints={{folder: {}, every: 4, write: 20 ms}}", kFolder)};
 
+const std::vector<std::string> kSavedAndHeld{kSaved[0], kSaved[1], kSaved[2], kSaved[3], kSaved[4],
+                                             "survival.on_loss=hold"};
+
 /// Leaves the GPUs after step `after`, and takes `then` as soon as the job waits.
 Decides leaves_and_restores(Step after, GpuRuns then) {
   return [after, then, left = false](const Observation& seen, DecisionList& decisions) mutable {
@@ -245,7 +248,7 @@ std::vector<Scenario> slot_scenarios() {
       {"restart without a checkpoint", equal, 12, "", "", kSlots, {},
        restarts(5, GpuRuns::range({0}, 4))},
       {"kill, and all restart", equal, 23, "{name: recover, parameters: {how: restart}}",
-       "{at_step: 11, rank: 2, kill: true}", kSaved},
+       "{at_step: 11, rank: 2, kill: true}", kSavedAndHeld},
       {"another layout of the replicas", equal, 8, "", "", kSlots, {}, divides_replicas},
       {"more GPUs than the job can have", equal, 8, "", "",
        {"cluster.nodes=8", "elastic=true"}, {},

@@ -5,6 +5,7 @@
 namespace orrery::live {
 
 std::optional<RankId> Placement::rank_in(std::uint32_t seat) const {
+  if (job().is_restarting) return {};
   return rank_on(job(), {seat});
 }
 

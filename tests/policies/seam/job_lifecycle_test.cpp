@@ -65,7 +65,6 @@ TEST(JobLifecycle, ARestartEndsAllRanksAndStartsThoseOfItsGpus) {
   job.next = Standing{again.gpus, again.layout};
   job.is_restarting = true;
   EXPECT_EQ(count_working_ranks(job), 0u);
-  EXPECT_FALSE(rank_on(job, {0}));
   EXPECT_EQ(role_of(job, {0}), ProcessRole::starting);
   EXPECT_EQ(role_of(job, {2}), ProcessRole::none);
   const AssignmentOrders orders = orders_of(job, again);

@@ -112,7 +112,9 @@ class RandomDecisions : public Policy {
   static bool is_waiting_for_ranks(const JobInfo& job) {
     return job.phase == JobPhase::held && job.next &&
            std::any_of(job.next->gpus.begin(), job.next->gpus.end(),
-                       [&job](GpuId gpu) { return !rank_on(job, gpu); });
+                       [&job](GpuId gpu) {
+                         return job.is_restarting || !rank_on(job, gpu);
+                       });
   }
 
   void add_decision(DecisionList& out, Action what, const Observation& seen, Step at_step = 0,
