@@ -4,9 +4,9 @@ build/venv/bin/python tests/chaos/flips.py [--runs N] [--seed N] [--sharded]
 
 Each run of four ranks gets up to five flips, by /proc/PID/mem. Parameters that training does not
 change are found by their bytes in two checkpoints. A flip must be reported as the loss of the rank
-in whose memory it was injected, unless it hit no state (a buffer, or a process that has not received
-the state yet), and the run must end with the bits of an undisturbed run. --sharded: with a sharded
-optimizer, whose state is not covered while it is distributed or its parameters are gathered
+in whose memory it was injected, unless it hit no state (a buffer, or a process that has not
+received the state yet), and the run must end with the bits of an undisturbed run. --sharded: with a
+sharded optimizer, whose state is not covered while it is distributed or its parameters are gathered
 (docs/operating.md).
 """
 
@@ -104,7 +104,7 @@ def flip_some(run, dice):
         rank = dice.choice(ranks)
         if flip(rank["pid"], dice.choice(patterns), dice.randrange(8 * BYTES)):
             hit.append(rank["rank"])
-        time.sleep(1.2)  # until a replacement has joined
+        time.sleep(1.2)  # A replacement joins meanwhile.
     return hit
 
 
