@@ -221,12 +221,14 @@ StepReport Trainer::abandoned_report() const {
 void Trainer::share_state(std::uint32_t source, bool newcomers, bool current,
                           const ShardedOptimizer::Keepers& keepers) {
   verify_state();
-  seal_.reset();
+  // The state of a replica with the current state does not change: damage meanwhile is not sealed.
+  if (shards_ || !current) seal_.reset();
   if (shards_) {
     shards_->deal_state(*fabric_, current, keepers);
   } else if (newcomers) {
     copy_state(source);
   }
+  verify_state();
   seal_ = state_checksum();
 }
 

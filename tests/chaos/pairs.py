@@ -186,6 +186,7 @@ def strike(seed, sha, place):
             late = run.over()
             if not late:
                 second(run, dice)
+            run.mark_survivors()
             printed = run.wait_for_end(PATIENCE)
             watch.close()
             how, wrong = verdict(run, watch, printed, sha)

@@ -47,7 +47,7 @@ class OneMachine:
         self.kept = pathlib.Path(folder) / "kept"
         self.command = command(name, steps, every, self.kept)
         self.killed, self.supervisor_killed = set(), False
-        self.seen, self.first, self.timers = set(), [], []
+        self.seen, self.first, self.alive, self.timers = set(), [], [], []
         self.files = [tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")]
         self.processes = [self.start_main()]
 
@@ -77,8 +77,12 @@ class OneMachine:
         return target.children(self.processes[0].pid)
 
     def survivors(self):
-        """Ranks that worked before the first fault and were killed by no fault."""
-        return [pid for pid in self.first if pid not in self.killed]
+        """Ranks that worked before the first fault and were alive after the second."""
+        return [pid for pid in self.alive if pid not in self.killed]
+
+    def mark_survivors(self):
+        """Call after the second fault: a rank that was stopped may have joined again as another."""
+        self.alive = [pid for pid in self.first if target.role(pid)]
 
     def status(self):
         if not self.folder:
