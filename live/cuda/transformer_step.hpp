@@ -85,7 +85,8 @@ class TransformerStep {
 
  public:
   /// Allocates parameters, gradient and moments, all 0; `machine` must outlive this object. Throws
-  /// std::invalid_argument if the heads do not divide `hidden` into even sizes.
+  /// std::invalid_argument if the heads do not divide `hidden` into even sizes, and the machine's
+  /// errors.
   TransformerStep(Machine& machine, const Shape& shape)
       : machine_(machine), shape_(shape), places_(shape) {
     if (shape.heads == 0 || shape.hidden % (2 * shape.heads) != 0) {

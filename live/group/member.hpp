@@ -108,11 +108,10 @@ class GroupMember {
   /// Returns the announced epoch; 0 before the first announcement.
   std::uint64_t epoch() const { return epoch_; }
   std::uint64_t owed() const { return owed_; }  ///< operation to deliver; 0: none
-  /// Returns the member that delivers operation owed(), as a position among the living members; no
-  /// meaning if owed() is 0.
-  std::size_t giver() const { return giver_; }
-  /// Returns the number of members of the announced epoch; all members before the first one.
-  std::size_t alive() const { return alive_; }
+  /// Returns the member that delivers operation owed(); no meaning if owed() is 0.
+  std::size_t giver() const { return giver_; }  ///< its giver, a position in the epoch
+  /// Returns the number of living members; all members before the first announcement.
+  std::size_t alive() const { return alive_; }  ///< members of the announced epoch
   const std::string& refused_operation() const { return refused_; }  ///< empty: none
 
  private:

@@ -41,8 +41,8 @@ class ControlSession {
   /// because it counts this rank as lost. Call from the thread that reads, after read() returned
   /// nothing.
   bool reconnect_stream(const std::function<bool()>& wanted);
-  /// Announces the end of this rank's messages, after those that were sent; does not block, and
-  /// read() still returns messages. No send_message() may follow.
+  /// Announces the end of this rank's messages, after those that were sent; does not wait for an
+  /// answer, and read() still returns messages. No send_message() may follow.
   void finish_stream() { client_.finish_stream(); }
 
  private:

@@ -37,7 +37,8 @@ class ProgramStore final : public c10d::Store {
                                   const std::vector<uint8_t>& next) override;
   /// Returns the value; blocks until the key exists. Throws c10::DistStoreError after the timeout.
   std::vector<uint8_t> get(const std::string& key) override;
-  /// Adds `value` to the key's decimal number, a missing key being 0. Returns the sum.
+  /// Adds `value` to the key's decimal number; a missing key or another text counts as 0. Returns
+  /// the sum.
   int64_t add(const std::string& key, int64_t value) override;
   /// Removes the key. Returns true if it existed.
   bool deleteKey(const std::string& key) override;

@@ -17,7 +17,8 @@ namespace orrery::live {
 
 /// Group of one process. Any thread; operations of one group begin in the order of their calls, and
 /// the returned work is completed on the thread of the group. The work fails with the exception of
-/// the inner group if that refuses the operation, times out, or fails the fourth time. If the run
+/// the inner group if that refuses the operation, times out, or fails the fourth time; an operation
+/// that is not carried through a loss ends the run at its first failure of another kind. If the run
 /// ends, the work is never completed: `orrery run` ends the process.
 class SurvivingBackend final : public c10d::Backend {
  public:
@@ -44,7 +45,8 @@ class SurvivingBackend final : public c10d::Backend {
   // a living member's entry stands for each lost one; a living member stands in for a lost root.
   // The gathers need at least one input, and outputs with the elements of one input each; an
   // all-gather has a list of outputs for each input. Counts and sizes are not checked unless a
-  // comment says so: smaller outputs are written past their end. ----
+  // comment says so: with wrong ones outputs are written past their end, or the work never ends.
+  // ----
 
   /// Sums or otherwise reduces the tensors in place. Sparse tensors and those of a device are not
   /// carried through a loss.
