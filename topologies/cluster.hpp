@@ -132,9 +132,10 @@ class Cluster {
   LinkId nvlink_in(GpuId gpu) const;
   LinkId nic_out(NodeId node, std::uint32_t rail) const;
   LinkId nic_in(NodeId node, std::uint32_t rail) const;
-  /// Returns the link from a leaf to a spine; fat-trees only.
+  /// Returns the link from a leaf to a spine; fat-trees only. `spine` is below shape().spines,
+  /// which is 1 if is_spraying(): that link represents all spines of switches().
   LinkId leaf_up(std::uint32_t unit, std::uint32_t rail, std::uint32_t spine) const;
-  /// Returns the link from a spine to a leaf; fat-trees only.
+  /// Returns the link from a spine to a leaf; fat-trees only. `spine`: see leaf_up().
   LinkId leaf_down(std::uint32_t unit, std::uint32_t rail, std::uint32_t spine) const;
   /// Returns the link from a node to the next one; rings only.
   LinkId ring_next(NodeId node, std::uint32_t rail) const;

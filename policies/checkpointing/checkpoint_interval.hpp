@@ -17,6 +17,7 @@ namespace orrery {
 /// failure a day give Young's interval of 3,220 s, which is 322 steps of 10 s.
 class CheckpointInterval : public Policy {
  public:
+  /// Returns Configure, the setting CheckpointPlan and `step_times`; no tick.
   Needs needs() const override;
   /// `parameters`: CheckpointIntervalParameters, or null for the defaults; absent fields have their
   /// defaults. Throws an internal Error for another message type.
@@ -28,6 +29,7 @@ class CheckpointInterval : public Policy {
   /// `adaptive` also requests a call at the instant at which the interval will differ so much
   /// without further losses, and decides then. Forgets a job that is over. Always rests.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
+  /// Writes the observations of all known jobs; replaces the content of the archive.
   void save(Archive& archive) const override;
   /// Replaces the known jobs. Throws an internal Error for bytes that end within a job; bytes that
   /// end between two jobs load as fewer jobs.

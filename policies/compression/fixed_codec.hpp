@@ -20,6 +20,7 @@ std::vector<CodecRule> rules_of(const FixedCodecParameters& parameters);
 /// Policy that sets fixed compression rules.
 class FixedCodec : public Policy {
  public:
+  /// Returns Configure and the setting CodecRules; no tick.
   Needs needs() const override;
   /// Reads the rules and the warm-up, and forgets earlier decisions. `parameters`:
   /// FixedCodecParameters; throws an internal Error without them. Otherwise throws as rules_of().
@@ -29,7 +30,10 @@ class FixedCodec : public Policy {
   /// `at_step` if the job has not passed it yet; decides again if the newest decision on the job
   /// was not applied, four times in total. A job that stops running starts over. Always rests.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
+  /// Appends the newest decision and the number of decisions of each running job.
   void save(Archive& archive) const override;
+  /// Replaces the decisions; rules and warm-up come from start(). Throws an internal Error, and
+  /// changes nothing, for bytes that are incomplete or too many.
   void load(const Archive& archive) override;
 
  private:

@@ -30,6 +30,7 @@ class MemoryAware : public Policy {
   /// Constructs a policy with default parameters.
   MemoryAware();
 
+  /// Returns Configure and the setting CodecRules; no tick.
   Needs needs() const override;
   /// Reads the parameters, the memory size and the memory bandwidth of the cluster's GPU, and
   /// forgets all measurements. `parameters`: MemoryAwareParameters, or null for the defaults;
@@ -43,7 +44,11 @@ class MemoryAware : public Policy {
   /// not for the step after the last, and with at least three measurements of the gradient and of
   /// the link. Rests unless a decision was made or further samples may lead to one.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
+  /// Writes the measurements and decisions of all followed jobs; replaces the content of the
+  /// archive. The parameters are not part of the state.
   void save(Archive& archive) const override;
+  /// Replaces the followed jobs. Throws an internal Error, and changes nothing, for bytes that are
+  /// incomplete or too many.
   void load(const Archive& archive) override;
 
  private:

@@ -37,11 +37,12 @@ class FallbackPolicy : public Policy {
   Needs needs() const override { return inner_.needs(); }
   void start(Context& context, const Cluster& cluster,
              const google::protobuf::Message* parameters) override;
-  /// Forwards the call. After a std::exception of the policy, or a thousand calls in a row at one
-  /// instant that decide something (StandstillGuard), in this call or earlier, drops all decisions,
-  /// wake-up times and annotations of this call and rests; the policy is not called any more. Sets
-  /// failure() and failed_at() at the failure. Never throws a std::exception if it falls back.
-  /// Marks the list if the policy was given up in this call.
+  /// Forwards the call. After a std::exception of the policy, or, if it falls back, a thousand
+  /// calls in a row at one instant that decide something or request another call at once
+  /// (StandstillGuard), in this call or earlier, drops all decisions, wake-up times and annotations
+  /// of this call and rests; the policy is not called any more. Sets failure() and failed_at() at
+  /// the failure. Never throws a std::exception if it falls back. Marks the list if the policy was
+  /// given up in this call.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
   /// Writes the state of the policy; after a failure, in place of the archive's content, only the
   /// message of the failure.

@@ -71,8 +71,9 @@ class HandOver : public Backend {
   void begin(const Needs& needs) override { inner_.begin(needs); }
   /// Returns the next observation of `inner`, with the outcomes of the decisions that were not
   /// forwarded before its own events and with its own `sequence`. If such outcomes remain after the
-  /// last observation of `inner`, returns that observation again with these outcomes alone; nothing
-  /// after that. Mode shadow also scores each observation of `inner`.
+  /// last observation of `inner`, returns that observation again with these outcomes alone, once
+  /// more for each further call in which the policies decide; nothing after that. Mode shadow also
+  /// scores each observation of `inner`.
   std::optional<Observation> next() override;
   /// Drive forwards each decision; shadow refuses and scores each; approve requests an approval and
   /// forwards an approved decision at this or a later call (from the next step on, if its own step
@@ -91,8 +92,8 @@ class HandOver : public Backend {
   /// Returns the state between two calls, for another process that continues the run; nothing while
   /// an approval is pending, an outcome has not been shown yet, or the run is over.
   std::optional<std::string> save() const;
-  /// Restores a saved state. Call once, within begin(). Throws an internal Error for bytes that
-  /// save() has not written.
+  /// Restores a saved state. Call once, within begin(). Throws an internal Error for incomplete
+  /// bytes; the object is then of no further use.
   void load(std::string_view saved);
 
  private:

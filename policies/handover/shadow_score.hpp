@@ -22,9 +22,9 @@ namespace orrery {
 class ShadowScore {
  public:
   /// Adds a decision on the observation `seen`, the newest of add_observation(); `at_step` 0 means
-  /// from the next step on. Decisions without Shares, on an unknown job, or for another number of
-  /// replicas, only count as not scored; so does a decision that another one with the same first
-  /// step replaces.
+  /// from the next step on, before the first step from step 0 on. Decisions without Shares, on an
+  /// unknown job, or for another number of replicas, only count as not scored; so does a decision
+  /// that another one with the same first step replaces.
   void add_proposal(const Decision& decision, const Observation& seen);
   /// Adds an observation: scores its completed steps and reads the micro-batch times of all ranks.
   /// A step counts, for the decision that would be in force, only if the times of all ranks with

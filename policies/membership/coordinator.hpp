@@ -147,7 +147,8 @@ class Coordinator {
   bool is_settled() const;
   /// Returns true if the members of the current epoch are linked.
   bool is_running() const { return phase_ == Phase::idle || phase_ == Phase::working; }
-  /// Returns the current epoch, even while it gathers; 0 before the first.
+  /// Returns the current epoch, even while it gathers; before the first one of this coordinator,
+  /// that of the journal, 0 without a journal.
   std::uint64_t epoch() const { return epoch_; }
   /// Returns the number of committed steps.
   Step committed_steps() const { return committed_; }

@@ -20,6 +20,7 @@ namespace orrery {
 /// Policy that recovers in the cheapest way.
 class CheapestGoodput : public Policy {
  public:
+  /// Returns Assign and `step_times`; no settings, no tick.
   Needs needs() const override;
   /// `parameters`: CheapestGoodputParameters, or null for the defaults; absent fields have their
   /// defaults. Throws an internal Error for another message type.
@@ -29,6 +30,7 @@ class CheapestGoodput : public Policy {
   /// hold; at PartChanged for the jobs that wait, and for running jobs smaller than their first
   /// placement, which return from the next step on. Waiting is no decision. Always rests.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
+  /// Writes the observations of all known jobs; replaces the content of the archive.
   void save(Archive& archive) const override;
   /// Replaces the known jobs. Throws an internal Error for bytes that end within a job; bytes that
   /// end between two jobs load as fewer jobs.

@@ -13,6 +13,7 @@ namespace orrery {
 /// Policy that recovers in one configured way.
 class RecoverPolicy : public Policy {
  public:
+  /// Returns Assign; no settings, no tick.
   Needs needs() const override;
   /// `parameters`: RecoverParameters, or null for replacement. Throws an internal Error for another
   /// message type.
@@ -22,6 +23,7 @@ class RecoverPolicy : public Policy {
   /// hold; at PartChanged for the jobs that wait for hardware. A job whose replicas are all lost
   /// gets no decision to shrink. Always rests.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
+  /// Writes the ids of the jobs that wait for hardware; replaces the content of the archive.
   void save(Archive& archive) const override;
   /// Replaces the jobs that wait. Throws an internal Error for bytes that end within a job; bytes
   /// that end between two jobs load as fewer jobs.

@@ -31,7 +31,12 @@ class DetachedBackend : public Backend {
   Capabilities capabilities() const override { return inner_.capabilities(); }
   const Cluster& cluster() const override { return inner_.cluster(); }
   void begin(const Needs& needs) override { inner_.begin(needs); }
+  /// Advances the run until an observation is in the queue, and returns the observation; nothing if
+  /// the run is over and the queue is empty. If the queue is empty and the policies have requested
+  /// a call at once, returns a Tick at the instant of their newest observation.
   std::optional<Observation> next() override;
+  /// Records the wake-up times and the idle promise; ignores the decisions. Call once after each
+  /// observation of next().
   void apply(const DecisionList& decisions) override;
 
   /// Advances the run by one observation, or for at most about 50 ms without one. Returns true if

@@ -26,7 +26,9 @@ struct SamplesCopy {
 SamplesCopy copy_samples(const Observation& seen);
 
 /// Telemetry of several observations that a policy sees as one: the newest value of each rank, GPU
-/// and link, and all collectives, as a run collects them that waits for its policies.
+/// and link, and all collectives, as a run collects them that waits for its policies. Each
+/// summary() overwrites the `latest` of the summary before; the spans of the other methods are
+/// valid until the next add_observation().
 class DetachedSamples : public Samples {
  public:
   /// Adds the telemetry of a later observation. Values that a policy could have read at an earlier

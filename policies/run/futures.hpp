@@ -88,7 +88,9 @@ class Succession : public Policy {
   /// names, and reports their needs. Then calls the policies that decide and adds the decisions of
   /// replace_policies(), once. Exceptions of the policies pass through.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
+  /// Writes the state of the policies that decide now, without waiting heirs and decisions.
   void save(Archive& archive) const override { current_->save(archive); }
+  /// Restores the state of the policies that decide now.
   void load(const Archive& archive) override { current_->load(archive); }
 
  private:

@@ -35,6 +35,7 @@ class PolicyMeter {
   /// Time that a run that ends has for its last calls.
   static constexpr std::chrono::seconds kEndPatience{5};
 
+  /// Sets the rules for later calls; without rules a call has no limit.
   void set_rules(Rules rules) { rules_ = std::move(rules); }
   /// Records that a call has begun or ended. Each end_call() must follow a begin_call().
   void begin_call();

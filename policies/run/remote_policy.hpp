@@ -110,8 +110,9 @@ class AnswerWithdrawn : public Error {
 class WaitingPolicy : public Policy {
  public:
   /// Sets the function that returns true once the run does not wait for the answer any more; polled
-  /// about ten times a second while the policy decides. observe() then ends the process and throws
-  /// AnswerWithdrawn.
+  /// about ten times a second while the policy starts or decides, which then ends the process and
+  /// throws AnswerWithdrawn. The function must be valid until it is replaced: a later start() still
+  /// calls it.
   virtual void on_wait(std::function<bool()> withdrawn) = 0;
 };
 

@@ -23,14 +23,20 @@ class ThreadedPolicy : public Policy {
   /// Ends the thread. A thread whose call was given up goes on until its policy returns.
   ~ThreadedPolicy() override;
 
+  /// Returns the needs of the stack.
   Needs needs() const override;
+  /// Starts the stack in this thread, with the cluster of the constructor; ignores `cluster`.
   void start(Context& context, const Cluster& cluster,
              const google::protobuf::Message* parameters) override;
   /// Throws the exceptions of the policies, PolicyGivenUp, and the exceptions of the run meanwhile
   /// (PolicyMeter::await_answer); after the last two the call counts as given up.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
+  /// Writes the state of the stack after the newest observe() that returned; before the first one,
+  /// its present state.
   void save(Archive& archive) const override;
+  /// Loads the state of the stack. Throws as PolicyStack::load().
   void load(const Archive& archive) override;
+  /// Returns the result of the stack after the newest observe(); true before the first.
   bool has_changed() const override;
 
   /// Sets the world that the policies see, for a run that continues from a snapshot. Call after

@@ -42,7 +42,11 @@ class PredictiveRebalance : public Policy {
   /// a shift, and neither needed a shift nor, with a few measured steps and no trend, may soon need
   /// one.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
+  /// Writes the speed filters and the last shift of all followed jobs; replaces the content of the
+  /// archive. The parameters are not part of the state.
   void save(Archive& archive) const override;
+  /// Replaces the followed jobs. Throws an internal Error, and changes nothing, for bytes that are
+  /// incomplete or too many.
   void load(const Archive& archive) override;
   /// Returns true before the first observe(), and if the last observe() changed the number of
   /// followed jobs or examined one of them; a job of more than 1,024 ranks is not examined at a

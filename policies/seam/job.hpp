@@ -223,6 +223,7 @@ class JobTable {
   }
   /// Returns the job. Throws an internal Error for a job that is not in the table.
   const JobInfo& operator[](JobId id) const;
+  /// Returns the number of jobs in the table.
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
   /// Returns the number of jobs submitted so far, which is the id of the next job.

@@ -90,7 +90,7 @@ class Samples {
  public:
   virtual ~Samples() = default;
   /// Returns the summary of a job's ranks with at most `latest` slowest ranks; all fields 0 and
-  /// empty if the telemetry is unknown.
+  /// empty if the telemetry is unknown. Its `latest` is valid until the next call of summary().
   virtual RankSummary summary(JobId job, std::uint32_t latest) = 0;
   /// Returns the samples of the ranks of a job, by rank.
   virtual std::span<const RankSample> ranks(JobId job) = 0;

@@ -71,8 +71,8 @@ class World {
   /// is_same_call()). Call once for each observation, before its decisions are announced.
   void begin_batch();
   /// Applies an event at the instant `now` to jobs() and state(); increases state().version unless
-  /// the event is a Tick. Instants must not decrease. Throws an internal Error, and changes
-  /// nothing, if the event is impossible (objection()).
+  /// the event is a Tick. Instants must not decrease (not checked). Throws an internal Error, and
+  /// changes nothing, if the event is impossible (objection()).
   void apply(const Event& event, Nanos now);
 
   struct Kept;  ///< access to all members for live/run/files/kept_world, which saves a world

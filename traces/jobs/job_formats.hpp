@@ -38,13 +38,14 @@ class LogRow {
   /// Returns the number in a column; nothing if absent. Throws a RowProblem for a text that is no
   /// number or a negative number; bad_input for one above `most`.
   std::optional<double> number(std::string_view column, double most) const;
-  /// Returns the number in seconds, rounded down. Throws a RowProblem if absent, bad_input above
-  /// 100 years.
+  /// Returns the number in seconds, rounded down. Throws a RowProblem if absent, no number or
+  /// negative, bad_input above 100 years.
   std::int64_t seconds(std::string_view column) const;
   /// Returns the instant in seconds since 1970, in the notations of parse_instant(); nothing if
   /// absent. Throws a RowProblem for any other text.
   std::optional<std::int64_t> instant(std::string_view column) const;
-  /// Returns a number of GPUs, rounded down. Throws a RowProblem if absent, bad_input above 2^20.
+  /// Returns a number of GPUs, rounded down. Throws a RowProblem if absent, no number or negative,
+  /// bad_input above 2^20.
   std::uint32_t gpus(std::string_view column) const;
   /// Returns the value. Throws a RowProblem if it is absent.
   template <class Value>
@@ -74,7 +75,8 @@ struct JobFormat {
   std::string_view told_by;
   bool header = true;
   /// Returns the job of a row; nothing for a row that is skipped. Times may begin at any instant,
-  /// because the importer moves the first job to 0. Throws a RowProblem.
+  /// because the importer moves the first job to 0. Throws a RowProblem, and bad_input for a number
+  /// that is impossibly large.
   std::optional<TraceJob> (*read)(const LogRow& row) = nullptr;
   std::string_view note = {};  ///< remark on the interpretation
 };

@@ -30,8 +30,8 @@ struct LayoutBounds {
 
 /// Returns every division of the GPUs, in order, within the limits of the search (context 64,
 /// micro-batch 16, 8 chunks). An impossible tensor x context x pipeline x data appears once, with
-/// its objection; impossible expert sizes are left out. Of `job`, model, batch, sequence, stack and
-/// all keys outside a choice are used.
+/// its objection; impossible expert sizes are left out. Of `job`, whose model must be resolved,
+/// model, batch, sequence, stack and all keys outside a choice are used.
 std::vector<LayoutChoice> layout_choices(const Job& job, const LayoutBounds& bounds);
 
 /// Returns the job with the layout of a choice, without shard group, expert_tensor and

@@ -26,6 +26,7 @@ std::uint32_t expert_tensor(const Layout& layout);
 
 /// Returns the contents of a stage's chunk. Layers are distributed to the stages chunk by chunk,
 /// the remainder to the first ones, or in order by cost (Layout.balance; `chunk` is then ignored).
+/// `stage` and `chunk` must be in the layout, whose pipeline must not be 0 (not checked).
 StageShape stage_shape(const Job& job, std::uint32_t stage, std::uint32_t chunk);
 /// Returns the number of stages without any part of the model in a layout balanced by cost: such a
 /// job cannot start. Returns 0 for any other balance.

@@ -33,7 +33,8 @@ std::optional<Communicator> recorded_communicator(const Job& job, const Recorded
 /// Returns the data-parallel size of the recording under the job's layout.
 std::uint32_t recorded_data(const Job& job);
 /// Returns the factor on the work and the memory of a rank's share of sharded state: below 1 if the
-/// job has more data-parallel ranks than the recording. 1 if the recording is not sharded.
+/// job has more data-parallel ranks than the recording. 1 if the recording is not sharded. Call
+/// after complete_program(), which sets layout.data.
 double recorded_share(const Job& job);
 
 /// Appends the problems of a job whose layout does not fit its recording.

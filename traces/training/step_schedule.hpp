@@ -31,8 +31,9 @@ struct Pass {
 
 /// Returns every pass of the stage, in order. Interleaving moves micro-batches through a chunk in
 /// groups of `stages`, with the rest in the last group (smaller groups would wait for themselves);
-/// fewer micro-batches than stages complete all forward passes first. `order_of` must be 0 or at
-/// least `micro_batches`; an interleaved stage then leaves out the passes that it lacks.
+/// fewer micro-batches than stages complete all forward passes first. `stage` must be below
+/// `stages` (not checked). `order_of` must be 0 or at least `micro_batches`; an interleaved stage
+/// then leaves out the passes that it lacks.
 std::vector<Pass> pass_order(const PipelinePlace& place);
 
 }  // namespace orrery
