@@ -81,6 +81,7 @@ std::vector<Range> ShardedOptimizer::holdings() const {
 }
 
 TrainingState ShardedOptimizer::part(const Range& range) const {
+  ensure(range.begin <= range.end && range.end <= parameters_.size(), "a range is in the model");
   TrainingState out;
   out.parameters.assign(parameters_.begin() + std::ptrdiff_t(range.begin),
                         parameters_.begin() + std::ptrdiff_t(range.end));

@@ -63,8 +63,8 @@ class ShardedOptimizer {
 
   /// Returns a copy of the state of held parameters, also of parts from before the newest
   /// deal_state() until the next update; zero moments and 0 updates before the first deal_state()
-  /// or restore_state(). Throws an internal Error for a range with parameters whose state this rank
-  /// does not hold; the range must lie within the parameters, which is not checked.
+  /// or restore_state(). Throws an internal Error for a range beyond the parameters, or with
+  /// parameters whose state this rank does not hold.
   TrainingState part(const Range& range) const;
   /// Adds the held moments to `sum`, without those from before the newest deal_state().
   void add_state(Checksum& sum) const;

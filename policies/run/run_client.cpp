@@ -210,6 +210,23 @@ class Session {
 
 using ChildStarter = std::function<ChildProcess()>;
 
+/// Rule by which a policy of another process stops waiting, for as long as a session lasts.
+class WaitRule {
+ public:
+  WaitRule(Policy* policy, Session& session)
+      : hosted_(dynamic_cast<WaitingPolicy*>(policy)) {
+    if (hosted_ != nullptr) hosted_->on_wait([&session] { return session.is_withdrawn(); });
+  }
+  ~WaitRule() {
+    if (hosted_ != nullptr) hosted_->on_wait({});  // a later run may use the policy again
+  }
+  WaitRule(const WaitRule&) = delete;
+  WaitRule& operator=(const WaitRule&) = delete;
+
+ private:
+  WaitingPolicy* const hosted_;
+};
+
 Report run_in_child(const std::string& program, const ChildStarter& start,
                     const RunRequest& request, Policy* policy, const ProgressSink& progress,
                     const std::function<bool()>& interrupted, Operator* operated,
@@ -225,9 +242,7 @@ Report run_in_child(const std::string& program, const ChildStarter& start,
   try {
     Session session(program, start(), whole, answerer ? &*answerer : nullptr, progress, interrupted,
                     operated, futures);
-    if (auto* hosted = dynamic_cast<WaitingPolicy*>(policy); hosted != nullptr) {
-      hosted->on_wait([&session] { return session.is_withdrawn(); });
-    }
+    const WaitRule rule(policy, session);
     Report report = session.run();
     if (operated == nullptr) return report;
     for (std::string& warning : operated->end_run()) report.add_warnings(std::move(warning));

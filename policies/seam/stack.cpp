@@ -166,7 +166,8 @@ void PolicyStack::report_conflict(std::size_t first, std::size_t second, const A
 }
 
 bool PolicyStack::has_changed() const {
-  return std::any_of(members_.begin(), members_.end(),
+  return set_.size() != saved_ ||
+         std::any_of(members_.begin(), members_.end(),
                      [](const Member& member) { return member.policy->has_changed(); });
 }
 
@@ -183,6 +184,7 @@ void PolicyStack::save(Archive& archive) const {
     write(event.parameter);
     write(event.value);
   }
+  saved_ = set_.size();
 }
 
 void PolicyStack::load(const Archive& archive) {
@@ -208,6 +210,7 @@ void PolicyStack::load(const Archive& archive) {
     ensure(set_.size() > before, "a saved policy state fits these policies");
     rngs_ = as_saved;
   }
+  saved_ = set_.size();
 }
 
 }  // namespace orrery

@@ -78,6 +78,7 @@ class PolicyStack : public Policy {
   std::vector<Member> members_;
   std::vector<Rng> rngs_;             ///< one generator for each member, from start() on
   std::vector<ParameterSet> set_;     ///< parameter changes by the operator, in order
+  mutable std::size_t saved_ = 0;     ///< number of them at the newest save() or load()
   const Cluster* cluster_ = nullptr;  ///< cluster that start() received
   Capabilities offered_;
   /// buffer of save() for the state of one member; kept, because a state may have megabytes

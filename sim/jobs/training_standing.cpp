@@ -47,6 +47,7 @@ void TrainingStanding::renew_spares(Nanos ready) {
 
 void TrainingStanding::continue_from_world() {
   renew_spares(now());
+  if (parts_.fits.number_gpus(job().gpus)) parts_.faults.update_gpu_numbers();  // it may have moved
   if (job().next) {
     const auto saved = job().saved_at > 0 ? StateFrom::checkpoint : StateFrom::none;
     transition_ = Transition{*job().next, job().is_restarting ? saved : StateFrom::peer,

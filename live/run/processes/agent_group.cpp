@@ -93,13 +93,19 @@ void AgentGroup::start_server() {
 }
 
 AgentGroup::~AgentGroup() {
+  const auto kill = [this](std::uint32_t rank) {
+    try {
+      signal(rank, SIGKILL);
+    } catch (const Error&) {
+      running_[rank] = false;  // The supervisor has ended, and its processes with it.
+    }
+  };
   for (std::uint32_t rank = 0; rank < size_; ++rank) {
     send_stop(rank, farewell_, false);
-    if (!is_connected(rank))
-      signal(rank, SIGKILL);  // The agent has not received the order to stop.
+    if (!is_connected(rank)) kill(rank);  // The agent has not received the order to stop.
   }
   wait_for_ends(kStopPatience);
-  for (std::uint32_t rank = 0; rank < size_; ++rank) signal(rank, SIGKILL);
+  for (std::uint32_t rank = 0; rank < size_; ++rank) kill(rank);
   // Files of a killed process on a slow disk can be removed only after its end.
   wait_for_ends(kDeathPatience);
   server_.reset();
