@@ -128,6 +128,18 @@ TEST(Parity, TheSameDecisionsFareTheSameWhetherSettledAtOnceOrAgreedUpon) {
   EXPECT_GE(outcomes["expired:"], decisions / 50);
 }
 
+/// 507826: shares beside an assignment that is refused while an earlier one is pending, then shares
+/// for a later step. The first ones must stay the first.
+TEST(Parity, SequencesThatDifferedOnceNoLongerDo) {
+  for (const std::uint64_t seed : {507826u}) {
+    const Scene scene(seed);
+    ModelBackend simulated(machines(), scene.at_once());
+    ModelBackend live(machines(), scene.agreed_upon(seed));
+    EXPECT_EQ(difference(fates_before(simulated, scene.decisions),
+                         fates_before(live, scene.decisions)), "") << seed;
+  }
+}
+
 TEST(Parity, ARecordingShowsEachDecisionWhatBecameOfItThen) {
   const toy::TempDir dir;
   const std::uint64_t first = number_of("ORRERY_SEED", 1);
