@@ -38,9 +38,10 @@ class NcclComm {
   /// Replaces `values` on every rank by the sum over all ranks, and blocks until this rank has the
   /// sum. `values`: `count` elements in device memory (without a copy) or in host memory; `type`:
   /// ncclInt64 or a type of 4 bytes. All ranks call it with the same `count` and `type`; for a
-  /// count of 0 nothing is sent. Call after connect_ranks(). Throws if NCCL fails or reports a lost
-  /// rank, or abort() is called; the values are undefined then, and all later operations throw the
-  /// same message.
+  /// count of 0 nothing is sent. Call after connect_ranks(). Throws if NCCL or the GPU fails (also
+  /// for lack of memory for a copy of host values), NCCL reports a lost rank, or abort() is called;
+  /// the values are undefined then, and all later operations throw the message of the failure,
+  /// after abort() its reason.
   void all_reduce(void* values, std::size_t count, ncclDataType_t type);
   /// Sends bytes, in device or host memory, to another rank; returns when they may be overwritten,
   /// whether or not the receiver wants them yet. Sends nothing for a size of 0. Call after

@@ -71,6 +71,8 @@ class JobProcess {
   /// mark_failed() was called. False after kill_process() until the next read_messages().
   bool has_failed() const { return failed_; }
   /// Blocks until the process is gone and its slots are free; returns at once after kill_process().
+  /// Call after the process has reported its end, or after kill_process(): a running process whose
+  /// unread messages fill the channel never ends.
   void wait_for_exit() { process_.wait(); }
   /// Kills the process and blocks until the process is gone and its slots are free. Does not change
   /// end_time() or has_failed(). No effect on a process that is gone.

@@ -89,7 +89,8 @@ class StepDriver : public Carrier {
   /// ranks. Retries the last checkpoint before the run ends. Ends the run early if no process holds
   /// the training state any more and the policies have seen all events, if a hold cannot end, or if
   /// a stop is requested during a hold. Once the run is over, only sends the ranks their messages.
-  /// Call only once the job is submitted.
+  /// Call only once the job is submitted. Throws an environment Error if the owner of the processes
+  /// is another process that has ended.
   void advance_run();
   /// Passes decisions and the wake-up times of their policies to the gate, which carries out,
   /// defers, rejects or expires each, or keeps it for a proposal; activates a pending assignment

@@ -127,9 +127,9 @@ struct Transformer<T>::Pass {
   explicit Pass(const Batch& batch)
       : sequences(static_cast<Index>(batch.sequences)),
         length(static_cast<Index>(batch.length()) - 1),
-        turns(length),
         inputs(cut(batch, 0)),
         targets(cut(batch, 1)),
+        turns(length),
         gather(inputs) {}
 
   /// All sequences without their last (offset 0) or first (offset 1) byte.
@@ -145,8 +145,8 @@ struct Transformer<T>::Pass {
   }
 
   Index sequences, length;
+  std::vector<std::uint8_t> inputs, targets;  // checked first
   Turns<T> turns;
-  std::vector<std::uint8_t> inputs, targets;
   TokenGather gather;
   std::array<Layer, M::layers> layers;
   Normed<T> last;

@@ -41,7 +41,8 @@ class Approver {
  public:
   virtual ~Approver() = default;
   /// Requests the approval of a decision at the instant `now` of the policy clock. The answer comes
-  /// from verdicts().
+  /// from verdicts(). May block until the answer, if no policy time may pass meanwhile. Throws an
+  /// environment Error if the process that asks the operators is gone. Call once for each decision.
   virtual void request_approval(const Decision& decision, Nanos now) = 0;
   /// Returns the answers since the last call without blocking.
   virtual std::vector<Verdict> verdicts() = 0;

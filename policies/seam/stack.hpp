@@ -52,10 +52,11 @@ class PolicyStack : public Policy {
   /// generators, and repeats the saved changes of parameters. Call after start() and before any
   /// ParameterSet event, whose change would remain. Throws an internal Error for an archive that
   /// ends within a value, or if a changed parameter belongs to no member, and bad_input if the
-  /// member refuses the parameter; an archive without its last changes is not recognised.
+  /// member refuses the parameter; an archive without its last changes is not recognised. Errors of
+  /// members pass through; the state of the stack is undefined then.
   void load(const Archive& archive) override;
-  /// Returns true if the state of at least one member has changed in the last observe(); changes of
-  /// parameters and of random generators do not count.
+  /// Returns true if the state of at least one member has changed in the last observe(), or a
+  /// parameter since the newest save() or load(); changes of random generators do not count.
   bool has_changed() const override;
   /// Returns the members in the order of their calls. A ParameterSet event replaces the policy of a
   /// member, so a pointer to it is valid until the next observe() or load().

@@ -21,7 +21,8 @@
 namespace orrery::sim {
 
 /// Placement state of one job. Stalls, assignments and losses refer to the clock of the step
-/// sequence (StepSequence::now). Call methods after the job's submission only.
+/// sequence (StepSequence::now). Call methods only between the job's submission and its end: most
+/// throw an internal Error once the world has removed the job.
 class TrainingStanding {
  public:
   /// References to collaborators; each must outlive this object.

@@ -1,5 +1,5 @@
 // Reader of the recomputation of a published run in its backward passes: from the row, else from
-// the framework's habits, else the least recomputation with which the step fits into the memory.
+// the framework's habits, else from the memory: none if the step fits without, otherwise selective.
 // Part of published_run.cpp; one thread.
 #pragma once
 
@@ -15,8 +15,9 @@ class RecomputeReader {
   /// Constructs a reader; the draft must outlive it.
   explicit RecomputeReader(JobDraft& draft) : draft_(draft) {}
 
-  /// Sets the recomputation of the draft, and records an assumption if the row does not give it.
-  /// Call after all other columns and defaults.
+  /// Sets the recomputation of the draft, and records an assumption if the row does not give it:
+  /// none if the step then fits into the memory, otherwise selective, whether or not it fits then;
+  /// full only for a framework that recomputes to fit. Call after all other columns and defaults.
   void apply_recompute();
 
  private:

@@ -64,8 +64,8 @@ class RunAccount {
   Nanos elapsed() const { return statistics_.elapsed(); }
   /// Returns the mean loss of the newest step, in nats per token; 0 before the first.
   double newest_loss() const { return statistics_.newest_loss(); }
-  /// Returns the average number of CPU cores that the ranks kept busy until the newest commit; 0
-  /// before the first.
+  /// Returns the CPU time that the ranks have reported so far, divided by the time of the newest
+  /// commit: after a complete run the average number of busy cores. Returns 0 before the first.
   double busy_cores() const;
 
   /// Writes the metrics into the report. Call once for each report: lists are appended.

@@ -61,9 +61,9 @@ class PlanBase {
   Seconds latency(std::uint32_t from, std::uint32_t to, bool back,
                   const std::vector<std::uint32_t>& replicas);
 
-  /// Returns true if each communicator of this kind contains all replicas, so that all
-  /// communicators of a stage are alike in any plan. Call for communicators among replicas, not for
-  /// `tensor` or `context`.
+  /// Returns true if a communicator of this kind has data x context ranks, all those of its tensor
+  /// rank, so that all communicators of a stage are alike in any plan. Call for `gradient`,
+  /// `shard`, `replicate` and `expert_gradient` only: others may have as many ranks by chance.
   bool of_all(Communicator which) const;
   /// Returns the GPUs of the communicators of a stage that contain a rank of replica 0: of all of
   /// them if of_all().

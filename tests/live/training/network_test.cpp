@@ -39,6 +39,13 @@ TEST(Network, AnUnknownNameIsRefused) {
   EXPECT_THROW(builtin_cost("mystery", 64), Error);
 }
 
+TEST(Network, ABatchWithoutBytesIsRefused) {
+  const std::vector<std::uint8_t> nothing;
+  for (const char* name : {"language-model", "transformer"}) {
+    EXPECT_THROW(make_network(name, Rng(1))->loss({nothing, 2}), Error) << name;
+  }
+}
+
 TEST(Network, SoftmaxLossIsTheNegativeLogOfTheTarget) {
   Matrix<double> logits(256, 2);
   logits.setZero();
