@@ -86,7 +86,7 @@ void RankState::end(const Stop& stop) {
   std::shared_ptr<JoiningFabric> fabric;
   {
     const std::scoped_lock lock(mutex_);
-    stop_ = stop;
+    if (!released_) stop_ = stop;  // the end of the stream must not hide why it ended
     released_ = released_ || !stop.want_parameters();
     fabric = fabric_;
     hooks_.interrupt();

@@ -58,7 +58,8 @@ class RankState {
   /// carried out.
   void add_shard_order(const SaveShard& order);
   /// Records the end of the run, interrupts the current task and aborts the fabric. Releases this
-  /// rank for good unless `stop` requests the parameters. A later call replaces the stop.
+  /// rank for good unless `stop` requests the parameters. A later call replaces the stop unless the
+  /// rank is released.
   void end(const Stop& stop);
   /// Forgets the end of the run, because a new session has begun: a controller that still wants the
   /// end sends it again. A release and an aborted fabric stay.

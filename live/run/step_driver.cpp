@@ -373,7 +373,8 @@ std::string StepDriver::refusal(const Decision& decision) const {
                        slots, gpu.value);
   }
   const Placement& placement = run_.placement;
-  return fabric_refusal(scenario_, decision, placement.is_submitted() && placement.counted() > 0);
+  return fabric_refusal(scenario_, decision,
+                        placement.is_submitted() && placement.job().is_placed());
 }
 
 void StepDriver::carry_out(const Decision& decision) {

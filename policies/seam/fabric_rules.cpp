@@ -58,7 +58,7 @@ std::string objection(const Scenario&, const Any&) {
 
 struct Refusal {
   const Scenario& scenario;
-  bool has_ranks;  ///< ranks of the job work
+  bool is_placed;  ///< the job has GPUs, whether or not their ranks still work
 
   std::string operator()(const Assign& assign) const {
     if (!assign.is_release()) {
@@ -67,8 +67,9 @@ struct Refusal {
     }
     if (fabric_of(scenario) == Fabric::simulated) return {};
     if (assign.is_release()) return {};
-    if (has_ranks && assign.state == StateFrom::none) {
-      return "expected the state of a peer or a checkpoint for a job with ranks, found none: "
+    // A new beginning would lose the training without a word.
+    if (is_placed && assign.state == StateFrom::none) {
+      return "expected the state of a peer or a checkpoint for a job with GPUs, found none: "
              "release its GPUs first";
     }
     const std::vector<GpuId> gpus = assign.gpus.to_vector();
@@ -94,8 +95,8 @@ Kinds<Setting> settable(const Scenario& scenario) {
   return all;
 }
 
-std::string fabric_refusal(const Scenario& scenario, const Decision& decision, bool has_ranks) {
-  return std::visit(Refusal{scenario, has_ranks}, decision.what);
+std::string fabric_refusal(const Scenario& scenario, const Decision& decision, bool is_placed) {
+  return std::visit(Refusal{scenario, is_placed}, decision.what);
 }
 
 std::string replicas_objection(const Job& job, std::uint32_t replicas) {

@@ -16,12 +16,12 @@ namespace orrery {
 Kinds<Setting> settable(const Scenario& scenario);
 
 /// Returns the reason why the fabric cannot carry out a decision on the scenario's job; empty if
-/// the fabric can. `has_ranks`: ranks of the job work, so that an assignment without a state would
+/// the fabric can. `is_placed`: the job has GPUs, so that an assignment without a state would
 /// lose the training. Also for a model that is only simulated, an assignment needs a possible
 /// number of replicas (replicas_objection), checkpoints need live.checkpoints and the tier
 /// local-disk, and sharded gradients cannot be compressed.
 std::string fabric_refusal(const Scenario& scenario, const Decision& decision,
-                           bool has_ranks = true);
+                           bool is_placed = true);
 
 /// Returns the reason why the job cannot run with `replicas` data-parallel replicas, beginning with
 /// the path of the setting in the scenario; empty if the job can.

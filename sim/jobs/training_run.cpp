@@ -7,7 +7,6 @@
 
 #include "core/random.hpp"
 #include "policies/seam/fabric_rules.hpp"
-#include "policies/seam/job_lifecycle.hpp"
 #include "sim/jobs/job_fit.hpp"
 
 namespace orrery::sim {
@@ -234,7 +233,7 @@ void TrainingRun::save_if_due() {
 // ---- decisions --------------------------------------------------------------------------------
 
 std::string TrainingRun::refusal(const Decision& decision) const {
-  return fabric_refusal(scenario(), decision, count_working_ranks(job()) > 0);
+  return fabric_refusal(scenario(), decision, job().is_placed());
 }
 
 void TrainingRun::carry_out(const Decision& decision, Nanos now) {

@@ -96,8 +96,8 @@ std::unique_ptr<Program> StepGraph::Builder::build() {
                                               .stages = graph_.pipeline(),
                                               .chunks = graph_.chunks(),
                                               .micro_batches = micro_batches_,
-                                              .order_of = order_of_,
-                                              .zero_bubble = apart_});
+                                              .zero_bubble = apart_,
+                                              .order_of = order_of_});
   ops_.reserve(3 * order.size());  // received, computed, sent on
   for (const Pass& pass : order) {
     switch (pass.kind) {

@@ -14,10 +14,10 @@ struct PipelinePlace {
   std::uint32_t stage = 0, stages = 1;
   std::uint32_t chunks = 1;  ///< model chunks of a stage; above 1: interleaved
   std::uint32_t micro_batches = 0;
+  bool zero_bubble = false;  ///< only with one chunk
   /// Micro-batches of the replica whose order is followed; 0: its own. Replicas with collectives in
   /// every pass follow the one with the most, or they would wait for each other.
   std::uint32_t order_of = 0;
-  bool zero_bubble = false;  ///< only with one chunk
 };
 
 /// Pass of one micro-batch through a chunk.

@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include "live/control/protocol.hpp"
+
 namespace orrery::live {
 namespace {
 
@@ -120,6 +122,16 @@ TEST_F(RankStateTest, ARankGoesWhenItIsReleasedAndNotBefore) {
   EXPECT_TRUE(state.wait_for_release());
   state.lose_controller();
   EXPECT_FALSE(state.has_to_join_again()) << "it has been released";
+}
+
+TEST_F(RankStateTest, TheEndOfTheStreamDoesNotHideThatTheStateIsLost) {
+  Stop stop;
+  stop.set_reason(kStateIsLost);
+  state.end(stop);
+  state.lose_controller();
+  stop.set_reason("the controller is gone");
+  state.end(stop);
+  EXPECT_TRUE(state.has_to_join_again());
 }
 
 }  // namespace

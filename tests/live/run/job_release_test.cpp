@@ -202,7 +202,7 @@ TEST(JobRelease, ADecisionRightAfterIsJudgedAgainstAJobWithoutGpusInBothWorlds) 
   };
   EXPECT_EQ(outcomes(live), outcomes(simulated));
   EXPECT_EQ(outcomes(live),
-            "false expected the state of a peer or a checkpoint for a job with ranks, found none: "
+            "false expected the state of a peer or a checkpoint for a job with GPUs, found none: "
             "release its GPUs first\n"
             "true \n"
             "false job 0 is not running\n"

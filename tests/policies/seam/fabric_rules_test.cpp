@@ -69,7 +69,7 @@ TEST(FabricRules, RanksHaveAscendingGpusAndAState) {
   const Decision begins = decision(Assign{{0}, {{0}}, {}, StateFrom::none});
   EXPECT_EQ(fabric_refusal(scenario, restores), "");
   EXPECT_THAT(fabric_refusal(scenario, begins), HasSubstr("release its GPUs first"));
-  EXPECT_EQ(fabric_refusal(scenario, begins, false), "") << "no rank works";
+  EXPECT_EQ(fabric_refusal(scenario, begins, false), "") << "it waits for GPUs";
   EXPECT_EQ(fabric_refusal(scenario, decision(Assign{{0}})), "") << "it leaves";
 }
 
