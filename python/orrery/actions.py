@@ -28,6 +28,7 @@ class Assign(Action):
         GPUs of rank 0, 1 and so on.
     layout : Optional[Layout]
     state : StateFrom
+        With ``checkpoint`` all ranks of a job that has GPUs restart, also on the same GPUs.
     """
 
     _record: ClassVar[str] = "AssignRecord"

@@ -141,7 +141,7 @@ class RanksLost(Event):
 
 @dataclass(frozen=True)
 class JobHeld(Event):
-    """A job is on hold after a loss, until it is assigned again.
+    """A job is on hold, after a loss or for a restart, until an assignment is complete.
 
     Attributes
     ----------
