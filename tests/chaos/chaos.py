@@ -79,17 +79,6 @@ def end_of(run, seconds):
         return None
 
 
-def whole(out, sha):
-    """Returns the errors in the report of a run that did everything."""
-    report = json.loads(out)
-    wrong = []
-    if report["parameters_sha256"] != sha:
-        wrong.append("other bits")
-    if report["micro_batches_lost"] or report["micro_batches_repeated"]:
-        wrong.append("micro-batches lost or repeated")
-    return wrong
-
-
 def left_behind(run, folder_may_stay=False):
     wrong = []
     if orphans := run.left_behind():
@@ -102,7 +91,9 @@ def left_behind(run, folder_may_stay=False):
 def verdict(run, out, err, sha):
     """Returns the errors of a run that has ended by itself."""
     code = run.process.returncode
-    wrong = [f"exit code {code}"] if code else whole(out, sha) + endings.of_a_whole_run(err)
+    if code:
+        return [f"exit code {code}", *left_behind(run)]
+    wrong = target.faults_of(json.loads(out), sha) + endings.of_a_whole_run(err)
     return wrong + left_behind(run)
 
 
@@ -113,7 +104,9 @@ def go_on(run, ending, sha):
         return ["it has left no checkpoint"] if ending.saves else []
     done = subprocess.run([*run.command, "--from", run.kept.name], capture_output=True, text=True,
                           timeout=300)
-    return [f"goes on: exit code {done.returncode}"] if done.returncode else whole(done.stdout, sha)
+    if done.returncode:
+        return [f"goes on: exit code {done.returncode}"]
+    return target.faults_of(json.loads(done.stdout), sha)
 
 
 def attack(steps, seed, sha, only):

@@ -110,15 +110,6 @@ class Watch(threading.Thread):
         self.join()
 
 
-def faults_of(report, sha):
-    wrong = []
-    if report["parameters_sha256"] != sha:
-        wrong.append("other bits")
-    if report["micro_batches_lost"] or report["micro_batches_repeated"]:
-        wrong.append("micro-batches lost or repeated")
-    return wrong
-
-
 def continuation(run, saved, sha):
     """Continues an ended run from its newest checkpoint; returns the faults of that."""
     done = subprocess.run(
@@ -127,7 +118,7 @@ def continuation(run, saved, sha):
     if done.returncode:
         return [f"no continuation: exit code {done.returncode}: {done.stderr[-300:]}"]
     report = json.loads(done.stdout)
-    wrong = faults_of(report, sha)
+    wrong = target.faults_of(report, sha)
     if report["steps_completed"] > STEPS - saved:
         wrong.append(f"checkpoint of step {saved} was lost")
     return wrong
@@ -143,7 +134,7 @@ def verdict(run, watch, printed, sha):
     survivors = run.survivors()
     restored = "it continues by itself from the newest complete checkpoint" in err
     if code in (0, 6) and out.strip():
-        wrong += faults_of(json.loads(out), sha)
+        wrong += target.faults_of(json.loads(out), sha)
         how = "restored" if restored else "whole" if code == 0 else "short of ranks"
         last = f"step-{STEPS:012}."
         if not any(name.startswith(last) and name.endswith("manifest")

@@ -164,3 +164,13 @@ class Run:
         while (left := self.folder and self.folder.exists()) and time.monotonic() < end:
             time.sleep(0.1)
         return bool(left)
+
+
+def faults_of(report, sha):
+    """Returns what the report of a run lacks that did everything: bits, micro-batches."""
+    wrong = []
+    if report["parameters_sha256"] != sha:
+        wrong.append("other bits")
+    if report["micro_batches_lost"] or report["micro_batches_repeated"]:
+        wrong.append("micro-batches lost or repeated")
+    return wrong
