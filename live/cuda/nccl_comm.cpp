@@ -4,6 +4,7 @@
 #include <chrono>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 #include "live/cuda/rounds.hpp"
 
@@ -76,18 +77,27 @@ NcclComm::~NcclComm() {
   if (stream_) cudaStreamDestroy(stream_);
 }
 
-/// ncclCommAbort waits for the background work and ends it, on the GPU too.
-void NcclComm::drop_links() {
+/// Takes the links' communicators out and aborts each in a thread of its own; joining waits for the
+/// end. ncclCommAbort ends the kernels of its communicator and then frees device memory, which waits
+/// for every kernel on the GPU, also those of communicators that are not aborted yet: one after the
+/// other they would wait for each other forever.
+std::vector<std::jthread> NcclComm::abort_links() {
+  std::vector<std::jthread> aborts;
   for (Link& link : links_) {
     for (ncclComm_t* comm : {&link.out, &link.in}) {
-      if (*comm) nccl_.abort(*comm);
-      *comm = nullptr;
+      if (const ncclComm_t taken = std::exchange(*comm, nullptr)) {
+        aborts.emplace_back([this, taken] {
+          cudaSetDevice(device_);
+          nccl_.abort(taken);
+        });
+      }
     }
   }
+  return aborts;
 }
 
 void NcclComm::give_up() {
-  drop_links();
+  const std::vector<std::jthread> aborts = abort_links();
   if (comm_) nccl_.abort(comm_);
   comm_ = nullptr;
 }
@@ -298,7 +308,7 @@ bool NcclComm::revoke_operations() {
     const bool told = aborted.exchange(false);
   };
   const Suspended suspended{aborted_};
-  drop_links();
+  const std::vector<std::jthread> aborts = abort_links();
   check_status(nccl_.revoke(comm_, 0), comm_, "revoking");
   return true;
 }
@@ -323,7 +333,7 @@ std::unique_ptr<NcclComm> NcclComm::shrink_without(std::vector<int> excluded) {
   if (!nccl_.shrink) throw std::runtime_error("this NCCL cannot shrink (2.27 or newer can)");
   if (!comm_) throw std::runtime_error("a communicator that was given up cannot shrink");
   aborted_ = false;
-  drop_links();
+  const std::vector<std::jthread> aborts = abort_links();
   auto smaller = std::make_unique<NcclComm>(nccl_, device_, max_ctas_);
   std::sort(excluded.begin(), excluded.end());
   const auto before = std::lower_bound(excluded.begin(), excluded.end(), rank_);

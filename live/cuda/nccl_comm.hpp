@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <cuda_runtime_api.h>
@@ -96,7 +97,7 @@ class NcclComm {
   void open_links();
   void open_link(int peer, bool upwards);
   void await_smaller(NcclComm& smaller);
-  void drop_links();
+  std::vector<std::jthread> abort_links();
   void give_up();
 
   const NcclLibrary& nccl_;

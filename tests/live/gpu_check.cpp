@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -261,6 +262,7 @@ int run(const std::string& program, const std::string& name) {
 
 int main(int count, char** values) {
   namespace gpu_check = orrery::live::gpu_check;
+  setvbuf(stdout, nullptr, _IOLBF, 0);  // what a section said before its time limit is kept
   try {
     return gpu_check::run(values[0], count == 2 ? values[1] : "");
   } catch (const gpu_check::Missing& missing) {

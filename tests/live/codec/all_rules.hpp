@@ -21,6 +21,8 @@ inline std::vector<CodecRule> all_rules() {
     }
     add(Codec::int8, 8);
     add(Codec::int4, 10);
+    add(Codec::int8, 4098);
+    add(Codec::int4, 4098);
     add(Codec::top_k, 1);
     add(Codec::power_sgd, 1);
   }

@@ -1,7 +1,7 @@
 // A libnccl.so.2 for the tests: ranks are threads of one process, all communicators non-blocking.
 // Like the real one it takes a while to be ready, leaves operations running on the stream until
 // they are done or aborted, wants a message taken before it is sent, and says ncclRemoteError once
-// a rank is gone (unless told to hang instead).
+// a rank is gone (unless told to hang instead); an abort waits for all operations of its GPU.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -58,8 +58,14 @@ std::atomic<int> fake_nccl_notices{1};
 std::atomic<int> fake_nccl_overlaps{0};
 }
 
+/// A rank's GPU, which its communicators share.
+struct Gpu {
+  int running = 0;  ///< operations on streams
+};
+
 struct ncclComm {
   std::shared_ptr<Hub> hub;
+  std::shared_ptr<Gpu> gpu = std::make_shared<Gpu>();
   int rank = 0;
   bool aborted = false, ready = false, failed = false, revoked = false;
   int running = 0;  ///< operations on streams
@@ -105,12 +111,14 @@ ncclResult_t on_stream(ncclComm* comm, cudaStream_t stream, std::function<void()
     const std::scoped_lock lock(mutex);
     if (comm->failed) return ncclRemoteError;
     ++comm->running;
+    ++comm->gpu->running;
   }
   comm->busy_polls = 3;
   reinterpret_cast<FakeStream*>(stream)->run([comm, work] {
     work();
     const std::scoped_lock lock(mutex);
     --comm->running;
+    --comm->gpu->running;
     changed.notify_all();
   });
   return ncclInProgress;
@@ -141,6 +149,7 @@ void finish_split(ncclComm* comm, int call, ncclComm** out) {
     if (!hub) hub = std::make_shared<Hub>();
     hub->ranks = static_cast<int>(members.size());
     auto* const child = new ncclComm;
+    child->gpu = comm->gpu;
     const auto at = std::find(members.begin(), members.end(), comm->rank) - members.begin();
     start(child, hub, static_cast<int>(at));
     child->ready = true;
@@ -206,7 +215,8 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
     comm->aborted = true;
     comm->hub->gone = true;
     changed.notify_all();
-    changed.wait(lock, [comm] { return comm->running == 0; });
+    // Freeing device memory waits for all kernels of the GPU.
+    changed.wait(lock, [comm] { return comm->gpu->running == 0; });
   }
   delete comm;
   return ncclSuccess;
@@ -252,6 +262,7 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int count, ncclComm_
   const auto before = std::count_if(list.begin(), list.end(),
                                     [comm](int rank) { return rank < comm->rank; });
   auto* const child = new ncclComm;
+  child->gpu = comm->gpu;
   start(child, hub, comm->rank - static_cast<int>(before));
   child->starter = std::jthread([child] {
     std::unique_lock own(mutex);

@@ -66,6 +66,10 @@ class NcclFabricTest : public testing::Test {
       threads.emplace_back([this, rank] { fabrics[rank]->connect_ranks(rank, addresses); });
     }
   }
+  /// Opens the links between all pairs.
+  void open_links() {
+    on_all([](NcclFabric& fabric) { fabric.send_to((fabric.rank() + 1) % fabric.ranks(), {}); });
+  }
   std::vector<std::unique_ptr<NcclFabric>> fabrics;
   std::vector<std::string> addresses;
 };
@@ -164,6 +168,22 @@ TEST_F(NcclFabricTest, AbortWakesAnOperationThatWouldNeverEnd) {
   fabrics[0]->abort("again");  // changes nothing
 }
 
+TEST_F(NcclFabricTest, ARankEndsThoughAMessageAndASumNeverWill) {
+  of_fake("fake_nccl_notices") = 0;
+  connect(2);
+  open_links();
+  std::vector<std::byte> bytes(50);
+  fabrics[0]->send_to(1, bytes);  // nobody receives it: its operation stays on the GPU
+  std::jthread detector([this] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    fabrics[0]->abort("rank 1 is gone");
+  });
+  std::vector<float> values(10, 1);
+  EXPECT_THROW(fabrics[0]->all_reduce(values), FabricBroken);
+  detector.join();
+  fabrics[0].reset();
+}
+
 TEST_F(NcclFabricTest, AbortWakesARankThatWaitsForTheOthersToJoin) {
   make(2);
   std::jthread waiting([this] {
@@ -178,6 +198,7 @@ TEST_F(NcclFabricTest, TheRanksThatAreLeftShrinkAndGoOn) {
     fabrics.clear();
     addresses.clear();
     connect(4);
+    open_links();
     of_fake("fake_nccl_notices") = 0;  // a hang: somebody else has to notice
     fabrics[1].reset();
     std::vector<std::jthread> threads;
