@@ -189,8 +189,8 @@ int run(const ProgramOptions& options) {
   prepare_environment(launch);
   fmt::print(
       stderr,
-      "orrery run: {} rank{}, tier T0 for Gloo groups on the CPU: survivors of a loss complete "
-      "or repeat its operation and go on\n",
+      "orrery run: {} rank{}, tier T0 for groups of Gloo (CPU) and NCCL (GPU): survivors of a loss "
+      "complete or repeat its operation and go on\n",
       launch.ranks, launch.ranks == 1 ? "" : "s");
   live::ProgramSettings settings;
   settings.ranks = launch.ranks;

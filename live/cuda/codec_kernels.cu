@@ -3,30 +3,10 @@
 // pairwise): codes are equal byte for byte.
 #include <cuda_runtime.h>
 
-#include "live/codec/arithmetic.hpp"
 #include "live/cuda/codec_kernels.cuh"
+#include "live/cuda/single_pass_kernels.cuh"
 
 namespace {
-
-using namespace orrery::live::arithmetic;
-using u8 = unsigned char;
-using u16 = std::uint16_t;
-using u32 = std::uint32_t;
-using u64 = std::uint64_t;
-
-constexpr int kThreads = 256;
-constexpr int kWarp = 32;
-constexpr u32 kAll = 0xFFFFFFFFu;
-
-enum Kind : u32 { kNone, kBf16, kFp16, kInt8, kInt4, kTopK, kPowerSgd };
-
-__device__ u64 thread_index() { return u64{blockIdx.x} * blockDim.x + threadIdx.x; }
-__device__ u64 thread_count() { return u64{gridDim.x} * blockDim.x; }
-
-unsigned grid_for(u64 items, u64 per_block = kThreads) {
-  const u64 blocks = (items + per_block - 1) / per_block;
-  return static_cast<unsigned>(blocks < 1 ? 1 : (blocks > 65535 ? 65535 : blocks));
-}
 
 // ---- every value for itself ---------------------------------------------------------------
 
@@ -37,283 +17,6 @@ __global__ void add_values(float* sum, const float* values, u64 count) {
 __global__ void keep_rest(float* wanted, const float* decoded, u64 count) {
   for (u64 i = thread_index(); i < count; i += thread_count()) {
     wanted[i] = residual_of(wanted[i], decoded[i]);
-  }
-}
-
-/// Values that a thread reads and writes at once: 16 bytes, and so the bandwidth of device memory.
-constexpr u32 kVector = 4;
-
-/// Reads up to `many` values to be sent; with error feedback those left out before are added.
-template <bool kFeedback>
-__device__ void load_wanted(const float* values, const float* residual, u64 first, u64 many,
-                            float (&wanted)[kVector]) {
-  if (many >= kVector) {
-    const float4 found = *reinterpret_cast<const float4*>(values + first);
-    wanted[0] = found.x, wanted[1] = found.y, wanted[2] = found.z, wanted[3] = found.w;
-    if (kFeedback) {
-      const float4 rest = *reinterpret_cast<const float4*>(residual + first);
-      wanted[0] += rest.x, wanted[1] += rest.y, wanted[2] += rest.z, wanted[3] += rest.w;
-    }
-    return;
-  }
-  for (u32 i = 0; i < kVector; ++i) {
-    wanted[i] = i < many ? values[first + i] : 0.0f;
-    if (kFeedback && i < many) wanted[i] += residual[first + i];
-  }
-}
-
-/// Writes the first `many` of these values.
-__device__ void store_values(const float (&values)[kVector], u64 first, u64 many, float* out) {
-  if (many >= kVector) {
-    *reinterpret_cast<float4*>(out + first) =
-        make_float4(values[0], values[1], values[2], values[3]);
-    return;
-  }
-  for (u32 i = 0; i < many; ++i) out[first + i] = values[i];
-}
-
-template <bool kFeedback>
-__global__ void encode_half(const float* __restrict__ values, float* __restrict__ residual,
-                            u64 count, bool brain, u16* __restrict__ code) {
-  for (u64 first = kVector * thread_index(); first < count; first += kVector * thread_count()) {
-    float wanted[kVector], rest[kVector];
-    u16 half[kVector];
-    load_wanted<kFeedback>(values, residual, first, count - first, wanted);
-    for (u32 i = 0; i < kVector; ++i) {
-      half[i] = brain ? to_bf16(wanted[i]) : to_fp16(wanted[i]);
-      rest[i] = residual_of(wanted[i], brain ? from_bf16(half[i]) : from_fp16(half[i]));
-    }
-    if (count - first >= kVector) {
-      *reinterpret_cast<ushort4*>(code + first) = make_ushort4(half[0], half[1], half[2], half[3]);
-    } else {
-      for (u64 i = 0; i < count - first; ++i) code[first + i] = half[i];
-    }
-    if (kFeedback) store_values(rest, first, count - first, residual);
-  }
-}
-
-__global__ void decode_half(const u16* __restrict__ code, u64 count, bool brain,
-                            float* __restrict__ values) {
-  for (u64 first = kVector * thread_index(); first < count; first += kVector * thread_count()) {
-    u16 half[kVector] = {};
-    float decoded[kVector];
-    if (count - first >= kVector) {
-      const ushort4 found = *reinterpret_cast<const ushort4*>(code + first);
-      half[0] = found.x, half[1] = found.y, half[2] = found.z, half[3] = found.w;
-    } else {
-      for (u64 i = 0; i < count - first; ++i) half[i] = code[first + i];
-    }
-    for (u32 i = 0; i < kVector; ++i) {
-      decoded[i] = brain ? from_bf16(half[i]) : from_fp16(half[i]);
-    }
-    store_values(decoded, first, count - first, values);
-  }
-}
-
-// ---- blocks: scales first, then the codes without a gap -------------------------------------
-
-struct Int8 {
-  using Scale = float;
-  using Codes = u32;  ///< of kVector values
-  static constexpr int kLimit = 127;
-  static constexpr u32 kBits = 8;
-  static __device__ Scale scale_of(u32 largest) { return block_scale(largest, 127.0f); }
-  static __device__ float value_of(Scale scale) { return scale; }
-};
-
-struct Int4 {
-  using Scale = u16;
-  using Codes = u16;
-  static constexpr int kLimit = 7;
-  static constexpr u32 kBits = 4;
-  static __device__ Scale scale_of(u32 largest) { return short_block_scale(largest, 7.0f); }
-  static __device__ float value_of(Scale scale) { return from_bf16(scale); }
-};
-
-/// Returns kVector codes as one word, the first in the lowest bits.
-template <class Kind>
-__device__ typename Kind::Codes pack_codes(const int (&codes)[kVector]) {
-  u32 packed = 0;
-  for (u32 i = 0; i < kVector; ++i) {
-    packed |= (static_cast<u32>(codes[i]) & ((1u << Kind::kBits) - 1)) << (Kind::kBits * i);
-  }
-  return static_cast<typename Kind::Codes>(packed);
-}
-
-/// Returns the bytes of the codes of so many values.
-template <class Kind>
-__host__ __device__ u64 bytes_of(u64 values) {
-  return (values * Kind::kBits + 7) / 8;
-}
-
-/// Writes the codes of up to kVector values, byte by byte.
-template <class Kind>
-__device__ void store_bytes(typename Kind::Codes packed, u64 many, u8* out) {
-  for (u32 i = 0; i < bytes_of<Kind>(many < kVector ? many : kVector); ++i) {
-    out[i] = static_cast<u8>(packed >> (8 * i));
-  }
-}
-
-/// How the values of a bucket are dealt to thread blocks: in tiles of whole codec blocks and whole
-/// vectors.
-struct Tiling {
-  u64 block;   // values of a codec block
-  u64 blocks;  // codec blocks in all
-  u64 values;  // values of a tile
-  u64 tiles;
-  u32 lanes;   // threads that share a codec block, a power of two
-};
-
-constexpr u32 kTile = 2048;     // values of a tile in shared memory
-constexpr u32 kLeastBlock = 8;  // values of the smallest codec block that a rule may ask for
-
-Tiling tiling_for(const OrreryCodec& codec) {
-  const u64 whole = codec.block % kVector == 0 ? codec.block : 2 * codec.block;  // blocks are even
-  Tiling out{};
-  out.block = codec.block;
-  out.blocks = (codec.count + codec.block - 1) / codec.block;
-  out.values = whole < kTile ? kTile / whole * whole : whole;
-  out.tiles = (codec.count + out.values - 1) / out.values;
-  out.lanes = 1;
-  while (out.lanes < kWarp && 8 * out.lanes <= codec.block) out.lanes *= 2;
-  return out;
-}
-
-struct ScaleOfBlock {
-  float value, factor;
-};
-
-/// Stores the scales of a tile's blocks; groups of `lanes` threads look for the largest magnitude.
-template <class Kind>
-__device__ void scale_tile(const float* held, u32 many, const Tiling& tiling, u64 tile,
-                           ScaleOfBlock* scales, u8* code) {
-  const u32 block = static_cast<u32>(tiling.block), lanes = tiling.lanes;
-  const u32 lane = threadIdx.x % lanes, group = threadIdx.x / lanes, groups = kThreads / lanes;
-  const u32 blocks = (many + block - 1) / block;
-  for (u32 start = 0; start < blocks; start += groups) {
-    const u32 at = start + group, end = (at + 1) * block < many ? (at + 1) * block : many;
-    u32 largest = 0;
-    for (u32 i = at * block + lane; i < end; i += lanes) {
-      const u32 size = magnitude(held[i]);
-      largest = size > largest ? size : largest;
-    }
-    for (u32 half = lanes / 2; half > 0; half /= 2) {
-      const u32 other = __shfl_xor_sync(kAll, largest, half);
-      largest = other > largest ? other : largest;
-    }
-    if (lane != 0 || at >= blocks) continue;
-    const typename Kind::Scale scale = Kind::scale_of(largest);
-    scales[at] = {Kind::value_of(scale), block_factor(Kind::value_of(scale))};
-    reinterpret_cast<typename Kind::Scale*>(code)[tile * (tiling.values / block) + at] = scale;
-  }
-}
-
-/// Codes tiles that fit into shared memory, so that values are read once.
-template <class Kind, bool kFeedback>
-__global__ void encode_tiles(const float* __restrict__ values, float* __restrict__ residual,
-                             u64 count, Tiling tiling, u8* __restrict__ code) {
-  __shared__ float held[kTile];
-  __shared__ ScaleOfBlock scales[kTile / kLeastBlock];
-  const u32 block = static_cast<u32>(tiling.block);
-  u8* const codes = code + sizeof(typename Kind::Scale) * tiling.blocks;
-  for (u64 tile = blockIdx.x; tile < tiling.tiles; tile += gridDim.x) {
-    const u64 first = tile * tiling.values;
-    const u32 many =
-        static_cast<u32>(count - first < tiling.values ? count - first : tiling.values);
-    for (u32 i = kVector * threadIdx.x; i < many; i += kVector * kThreads) {
-      float wanted[kVector];
-      load_wanted<kFeedback>(values, residual, first + i, many - i, wanted);
-      *reinterpret_cast<float4*>(held + i) =
-          make_float4(wanted[0], wanted[1], wanted[2], wanted[3]);
-    }
-    __syncthreads();
-    scale_tile<Kind>(held, many, tiling, tile, scales, code);
-    __syncthreads();
-    for (u32 i = kVector * threadIdx.x; i < many; i += kVector * kThreads) {
-      float rest[kVector];
-      int found[kVector] = {};
-      u32 at = i / block;
-      for (u32 k = 0; k < kVector && i + k < many; ++k) {
-        if (i + k == (at + 1) * block) ++at;
-        const ScaleOfBlock scale = scales[at];
-        found[k] = quantise(held[i + k], scale.factor, Kind::kLimit);
-        rest[k] = residual_of(held[i + k], dequantise(found[k], scale.value));
-      }
-      const typename Kind::Codes packed = pack_codes<Kind>(found);
-      u8* const out = codes + bytes_of<Kind>(first + i);
-      if (many - i >= kVector) {
-        *reinterpret_cast<typename Kind::Codes*>(out) = packed;
-      } else {
-        store_bytes<Kind>(packed, many - i, out);
-      }
-      if (kFeedback) store_values(rest, first + i, many - i, residual);
-    }
-    __syncthreads();
-  }
-}
-
-/// Codes blocks that are larger than a tile: one warp a block, which reads the values twice.
-template <class Kind, bool kFeedback>
-__global__ void encode_large_blocks(const float* __restrict__ values, float* __restrict__ residual,
-                                    u64 count, Tiling tiling, u8* __restrict__ code) {
-  const u32 lane = threadIdx.x % kWarp;
-  u8* const codes = code + sizeof(typename Kind::Scale) * tiling.blocks;
-  for (u64 at = thread_index() / kWarp; at < tiling.blocks; at += thread_count() / kWarp) {
-    const u64 first = at * tiling.block;
-    const u64 end = count - first < tiling.block ? count : first + tiling.block;
-    u32 largest = 0;
-    for (u64 i = first + lane; i < end; i += kWarp) {
-      const float wanted = kFeedback ? residual[i] + values[i] : values[i];
-      largest = magnitude(wanted) > largest ? magnitude(wanted) : largest;
-    }
-    for (int half = kWarp / 2; half > 0; half /= 2) {
-      const u32 other = __shfl_xor_sync(kAll, largest, half);
-      largest = other > largest ? other : largest;
-    }
-    const typename Kind::Scale stored = Kind::scale_of(largest);
-    if (lane == 0) reinterpret_cast<typename Kind::Scale*>(code)[at] = stored;
-    const float scale = Kind::value_of(stored), factor = block_factor(scale);
-    for (u64 i = first + 2 * lane; i < end; i += 2 * kWarp) {
-      int found[kVector] = {};
-      for (u64 k = 0; k < 2 && i + k < end; ++k) {
-        const float wanted = kFeedback ? residual[i + k] + values[i + k] : values[i + k];
-        found[k] = quantise(wanted, factor, Kind::kLimit);
-        if (kFeedback) residual[i + k] = residual_of(wanted, dequantise(found[k], scale));
-      }
-      store_bytes<Kind>(pack_codes<Kind>(found), end - i < 2 ? end - i : 2,
-                        codes + bytes_of<Kind>(i));
-    }
-  }
-}
-
-template <class Kind>
-__global__ void decode_tiles(const u8* __restrict__ code, u64 count, Tiling tiling,
-                             float* __restrict__ values) {
-  const u32 block = static_cast<u32>(tiling.block);
-  const auto* const scales = reinterpret_cast<const typename Kind::Scale*>(code);
-  const u8* const codes = code + sizeof(typename Kind::Scale) * tiling.blocks;
-  for (u64 tile = blockIdx.x; tile < tiling.tiles; tile += gridDim.x) {
-    const u64 first = tile * tiling.values, first_block = tile * (tiling.values / block);
-    const u32 many =
-        static_cast<u32>(count - first < tiling.values ? count - first : tiling.values);
-#pragma unroll 2
-    for (u32 i = kVector * threadIdx.x; i < many; i += kVector * kThreads) {
-      const u8* const in = codes + bytes_of<Kind>(first + i);
-      u32 packed = 0;
-      if (many - i >= kVector) {
-        packed = *reinterpret_cast<const typename Kind::Codes*>(in);
-      } else {
-        for (u32 k = 0; k < bytes_of<Kind>(many - i); ++k) packed |= u32{in[k]} << (8 * k);
-      }
-      u32 at = i / block;
-      float scale = Kind::value_of(scales[first_block + at]), decoded[kVector];
-      for (u32 k = 0; k < kVector && i + k < many; ++k) {
-        if (i + k == (at + 1) * block) scale = Kind::value_of(scales[first_block + ++at]);
-        const u32 shifted = packed << (32 - Kind::kBits * (k + 1));  // its sign in the highest bit
-        decoded[k] = dequantise(static_cast<int>(shifted) >> (32 - Kind::kBits), scale);
-      }
-      store_values(decoded, first + i, many - i, values);
-    }
   }
 }
 
@@ -542,9 +245,13 @@ void run_top_k(const OrreryCodec& codec, const float* values, Scratch& scratch, 
 
 template <class Kind, bool kFeedback>
 void run_blocks(const OrreryCodec& codec, const float* values, float* residual, void* code) {
-  const Tiling tiling = tiling_for(codec);
+  const Tiling tiling = tiling_for(codec, kTile);
   u8* const out = static_cast<u8*>(code);
-  if (tiling.values <= kTile) {
+  if (codec.block <= kMostShuffled && (codec.block & (codec.block - 1)) == 0) {
+    encode_in_warps<Kind, kFeedback>
+        <<<grid_for(codec.count, kWarpTile * (kThreads / kWarp)), kThreads>>>(
+            values, residual, codec.count, tiling, out);
+  } else if (tiling.values <= kTile) {
     encode_tiles<Kind, kFeedback><<<grid_for(tiling.tiles, 1), kThreads>>>(
         values, residual, codec.count, tiling, out);
   } else {
@@ -556,7 +263,7 @@ void run_blocks(const OrreryCodec& codec, const float* values, float* residual, 
 /// Whether the codec makes code and rest of a value in one pass over the values.
 bool passes_once(const OrreryCodec& codec) { return codec.codec < kTopK; }
 
-/// With feedback, `residual` has the values left out before; these are added and replaced.
+/// Encodes; with feedback, adds the values left out before (`residual`) and replaces them.
 template <bool kFeedback>
 void run_single_pass(const OrreryCodec& codec, const float* values, float* residual, void* code) {
   switch (codec.codec) {
@@ -588,6 +295,13 @@ void run_passes(const OrreryCodec& codec, const float* values, float* basis, Scr
                   cudaMemcpyDeviceToDevice);
 }
 
+template <class Kind>
+void run_decode_blocks(const OrreryCodec& codec, const void* code, float* values) {
+  const Tiling tiling = tiling_for(codec, kDecodeTile);
+  decode_tiles<Kind><<<grid_for(tiling.tiles, 1), kThreads>>>(static_cast<const u8*>(code),
+                                                              codec.count, tiling, values);
+}
+
 void run_decode(const OrreryCodec& codec, const void* code, float* values) {
   const unsigned grid = grid_for(codec.count);
   const auto* const indices = static_cast<const u32*>(code);
@@ -598,16 +312,14 @@ void run_decode(const OrreryCodec& codec, const void* code, float* values) {
       break;
     case kBf16:
     case kFp16:
-      decode_half<<<grid_for(codec.count, kVector * kThreads), kThreads>>>(
+      decode_half<<<grid_for(codec.count, kDecodeTile), kThreads>>>(
           static_cast<const u16*>(code), codec.count, codec.codec == kBf16, values);
       break;
     case kInt8:
-      decode_tiles<Int8><<<grid_for(tiling_for(codec).tiles, 1), kThreads>>>(
-          static_cast<const u8*>(code), codec.count, tiling_for(codec), values);
+      run_decode_blocks<Int8>(codec, code, values);
       break;
     case kInt4:
-      decode_tiles<Int4><<<grid_for(tiling_for(codec).tiles, 1), kThreads>>>(
-          static_cast<const u8*>(code), codec.count, tiling_for(codec), values);
+      run_decode_blocks<Int4>(codec, code, values);
       break;
     case kTopK:
       cudaMemsetAsync(values, 0, 4 * codec.count);

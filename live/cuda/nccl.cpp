@@ -81,20 +81,6 @@ int orrery_nccl_receive(OrreryComm* comm, int peer, void* bytes, uint64_t size) 
 
 void orrery_nccl_abort(OrreryComm* comm, const char* reason) { comm->comm->abort(reason); }
 
-int orrery_nccl_revoke(OrreryComm* comm) {
-  return guarded([&] {
-    if (!comm->comm->revoke_operations()) throw std::runtime_error("this NCCL cannot revoke");
-  });
-}
-
-int orrery_nccl_shrink(OrreryComm* comm, const int* excluded, uint32_t count,
-                       OrreryComm** smaller) {
-  return guarded([&] {
-    *smaller =
-        new OrreryComm{comm->comm->shrink_without(std::vector<int>(excluded, excluded + count))};
-  });
-}
-
 int orrery_nccl_place(const OrreryComm* comm, int* ranks) {
   *ranks = comm->comm->ranks();
   return comm->comm->rank();

@@ -19,9 +19,6 @@ int orrery_nccl_all_reduce_integers(OrreryComm* comm, int64_t* values, uint64_t 
 int orrery_nccl_send(OrreryComm* comm, int peer, const void* bytes, uint64_t size);
 int orrery_nccl_receive(OrreryComm* comm, int peer, void* bytes, uint64_t size);
 void orrery_nccl_abort(OrreryComm* comm, const char* reason);
-int orrery_nccl_revoke(OrreryComm* comm);
-int orrery_nccl_shrink(OrreryComm* comm, const int* excluded, uint32_t count,
-                       OrreryComm** smaller);
 int orrery_nccl_place(const OrreryComm* comm, int* ranks);
 uint64_t orrery_nccl_bytes_sent(const OrreryComm* comm);
 
@@ -37,8 +34,6 @@ constexpr void orrery_add_nccl(OrreryCudaTable& table) {
   table.nccl_send = orrery_nccl_send;
   table.nccl_receive = orrery_nccl_receive;
   table.nccl_abort = orrery_nccl_abort;
-  table.nccl_revoke = orrery_nccl_revoke;
-  table.nccl_shrink = orrery_nccl_shrink;
   table.nccl_place = orrery_nccl_place;
   table.nccl_bytes_sent = orrery_nccl_bytes_sent;
 }

@@ -17,7 +17,6 @@ using Clock = std::chrono::steady_clock;
 /// they are not slower than NCCL's own waiting.
 constexpr std::chrono::milliseconds kAwake{5};
 constexpr std::chrono::microseconds kNap{20};
-constexpr std::chrono::seconds kShrinkPatience{30};
 /// Thread blocks of a point-to-point message.
 constexpr int kLinkCtas = 4;
 
@@ -77,9 +76,9 @@ NcclComm::~NcclComm() {
   if (stream_) cudaStreamDestroy(stream_);
 }
 
-/// Takes the links' communicators out and aborts each in a thread of its own; joining waits for the
-/// end. ncclCommAbort ends the kernels of its communicator and then frees device memory, which waits
-/// for every kernel on the GPU, also those of communicators that are not aborted yet: one after the
+/// Aborts each link's communicator in a thread of its own, whose join waits for the end.
+/// ncclCommAbort ends the kernels of its communicator and then frees device memory, which waits for
+/// every kernel on the GPU, also those of communicators that are not aborted yet: one after the
 /// other they would wait for each other forever.
 std::vector<std::jthread> NcclComm::abort_links() {
   std::vector<std::jthread> aborts;
@@ -174,8 +173,8 @@ void* NcclComm::room(std::size_t size) {
   return staging_;
 }
 
-/// After a failure an operation may block the streams until it is aborted: nothing may be queued
-/// behind it.
+/// Refuses operations after a failure: the failed one may block the streams until it is aborted,
+/// and nothing may be queued behind it.
 template <class Action>
 void NcclComm::run_operation(const Action& action) {
   throw_if_aborted();
@@ -293,64 +292,6 @@ void NcclComm::abort(const std::string& reason) {
   if (aborted_) return;
   reason_ = reason;
   aborted_.store(true, std::memory_order_release);
-}
-
-bool NcclComm::revoke_operations() {
-  if (!nccl_.revoke || !comm_) return false;
-  check_status(cudaSetDevice(device_), "the GPU");
-  // Waiting must be possible once more. An abort() meanwhile must not be lost, nor an earlier one
-  // by an error.
-  struct Suspended {
-    ~Suspended() {
-      if (told) aborted = true;
-    }
-    std::atomic<bool>& aborted;
-    const bool told = aborted.exchange(false);
-  };
-  const Suspended suspended{aborted_};
-  const std::vector<std::jthread> aborts = abort_links();
-  check_status(nccl_.revoke(comm_, 0), comm_, "revoking");
-  return true;
-}
-
-/// The parent may have kept the error for which it is left, so only the smaller one's state counts,
-/// unless nothing comes of it.
-void NcclComm::await_smaller(NcclComm& smaller) {
-  const auto begin = Clock::now();
-  for (Pause pause;; pause.take()) {
-    throw_if_aborted();
-    if (__atomic_load_n(&smaller.comm_, __ATOMIC_ACQUIRE)) {
-      return smaller.wait_for_completion(smaller.comm_, "shrinking");
-    }
-    ncclResult_t state = ncclSuccess;
-    if (nccl_.async_error(comm_, &state) == ncclSuccess && state == ncclInProgress) continue;
-    if (Clock::now() - begin < kShrinkPatience) continue;
-    throw std::runtime_error(std::string("shrinking: ") + nccl_.describe(state));
-  }
-}
-
-std::unique_ptr<NcclComm> NcclComm::shrink_without(std::vector<int> excluded) {
-  if (!nccl_.shrink) throw std::runtime_error("this NCCL cannot shrink (2.27 or newer can)");
-  if (!comm_) throw std::runtime_error("a communicator that was given up cannot shrink");
-  aborted_ = false;
-  const std::vector<std::jthread> aborts = abort_links();
-  auto smaller = std::make_unique<NcclComm>(nccl_, device_, max_ctas_);
-  std::sort(excluded.begin(), excluded.end());
-  const auto before = std::lower_bound(excluded.begin(), excluded.end(), rank_);
-  smaller->rank_ = rank_ - static_cast<int>(before - excluded.begin());
-  smaller->ranks_ = ranks_ - static_cast<int>(excluded.size());
-  ncclConfig_t how = config(max_ctas_);
-  try {
-    const ncclResult_t result =
-        nccl_.shrink(comm_, excluded.data(), static_cast<int>(excluded.size()), &smaller->comm_,
-                     &how, NCCL_SHRINK_ABORT);
-    if (result != ncclSuccess && result != ncclInProgress) check_status(result, comm_, "shrinking");
-    await_smaller(*smaller);
-  } catch (...) {
-    give_up();  // NCCL's own thread may still write where the smaller one's handle stands
-    throw;
-  }
-  return smaller;
 }
 
 }  // namespace orrery::live::gpu

@@ -2,7 +2,7 @@
 // non-blocking; a waiting thread asks for NCCL's errors and for abort() in turn, so no call blocks
 // without a way to end it, and only one thread at a time is inside NCCL (which ncclCommAbort
 // requires). Operations come from one thread, abort() from any. Failures are thrown as
-// std::runtime_error; afterwards only revoke_operations(), shrink_without() and the destructor are
+// std::runtime_error; afterwards only the destructor is
 // useful. A lost rank is a failure only if NCCL reports it; otherwise operations wait for abort().
 #pragma once
 
@@ -54,26 +54,14 @@ class NcclComm {
   /// first call, a size of 0 and errors: see send_bytes().
   void receive_bytes(int peer, void* bytes, std::size_t size);
 
-  /// Wakes the current operation; it and all later ones throw `reason`, until shrink_without().
-  /// Only the first reason counts. Does not tell the other ranks. Returns at once; callable from
-  /// any thread.
+  /// Wakes the current operation; it and all later ones throw `reason`. Only the first reason
+  /// counts. Does not tell the other ranks. Returns at once; callable from any thread.
   void abort(const std::string& reason);
-  /// Stops the operations on the GPU, so that shrink_without() may follow; works also after
-  /// abort(). Blocks until NCCL has stopped them. Returns false if this NCCL cannot, or before
-  /// connect_ranks(). Throws if NCCL fails.
-  bool revoke_operations();
-  /// Returns a communicator of the ranks that are not in `excluded`, numbered in the same order.
-  /// Called by these ranks only, also after a failure; blocks until all of them have called it. An
-  /// earlier abort() does not count; a later one ends the call. Afterwards this communicator may
-  /// only be destroyed, also if the call has failed. Throws if this NCCL cannot (below 2.27),
-  /// before connect_ranks(), if NCCL fails, or abort() is called meanwhile.
-  std::unique_ptr<NcclComm> shrink_without(std::vector<int> excluded);
 
   int rank() const { return rank_; }    ///< 0 before connect_ranks()
   int ranks() const { return ranks_; }  ///< 0 before connect_ranks()
   /// Returns the bytes sent by operations that have returned so far: of messages their size, of an
-  /// all-reduce of s bytes among n ranks the 2 s (n - 1) / n bytes of a ring. A communicator from
-  /// shrink_without() begins at 0.
+  /// all-reduce of s bytes among n ranks the 2 s (n - 1) / n bytes of a ring.
   std::uint64_t bytes_sent() const { return sent_; }
 
  private:
@@ -96,7 +84,6 @@ class NcclComm {
   void* room(std::size_t size);
   void open_links();
   void open_link(int peer, bool upwards);
-  void await_smaller(NcclComm& smaller);
   std::vector<std::jthread> abort_links();
   void give_up();
 

@@ -29,8 +29,6 @@ struct NcclLibrary {
     load_function(library, "ncclRecv", receive);
     load_function(library, "ncclGetErrorString", describe);
     load_function(library, "ncclGetLastError", last_error);
-    find(library, "ncclCommShrink", shrink);  // exists since 2.27
-    find(library, "ncclCommRevoke", revoke);  // 2.28
     if (get_version(&version) != ncclSuccess) throw std::runtime_error("NCCL has no version");
   }
 
@@ -46,8 +44,6 @@ struct NcclLibrary {
   decltype(&ncclRecv) receive;
   decltype(&ncclGetErrorString) describe;
   decltype(&ncclGetLastError) last_error;
-  decltype(&ncclCommShrink) shrink;
-  decltype(&ncclCommRevoke) revoke;
 
  private:
   template <class Function>

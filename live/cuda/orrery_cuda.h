@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ORRERY_CUDA_VERSION 3
+#define ORRERY_CUDA_VERSION 4
 #define ORRERY_CUDA_TABLE_NAME "orrery_cuda_table"
 
 /* A codec and the sizes that its rule gives for `count` values (policies/compression). */
@@ -78,8 +78,7 @@ typedef struct {
   int (*nccl_load)(const char* library, int* version);
   /* Identity of a communicator for all ranks; its rank 0 is in the process that made it. */
   int (*nccl_make_id)(uint8_t id[ORRERY_NCCL_ID_SIZE]);
-  /* These open, use and close an NcclComm (nccl_comm.hpp), as its methods of the same meaning;
-     nccl_revoke() fails if this NCCL cannot. */
+  /* These open, use and close an NcclComm (nccl_comm.hpp), as its methods of the same meaning. */
   int (*nccl_open)(int device, int max_ctas, OrreryComm** comm);
   int (*nccl_connect)(OrreryComm* comm, const uint8_t id[ORRERY_NCCL_ID_SIZE], int rank,
                       int ranks);
@@ -90,8 +89,6 @@ typedef struct {
   int (*nccl_send)(OrreryComm* comm, int peer, const void* bytes, uint64_t size);
   int (*nccl_receive)(OrreryComm* comm, int peer, void* bytes, uint64_t size);
   void (*nccl_abort)(OrreryComm* comm, const char* reason);
-  int (*nccl_revoke)(OrreryComm* comm);
-  int (*nccl_shrink)(OrreryComm* comm, const int* excluded, uint32_t count, OrreryComm** smaller);
   int (*nccl_place)(const OrreryComm* comm, int* ranks); /* returns the rank */
   uint64_t (*nccl_bytes_sent)(const OrreryComm* comm);
 } OrreryCudaTable;

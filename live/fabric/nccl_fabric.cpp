@@ -97,13 +97,6 @@ NcclFabric::NcclFabric(const OrreryCudaTable& module, const NcclOptions& options
   }
 }
 
-NcclFabric::NcclFabric(const OrreryCudaTable& module, OrreryComm* comm)
-    : module_(module), comm_(comm) {
-  int ranks = 0;
-  rank_ = static_cast<std::uint32_t>(module_.nccl_place(comm_, &ranks));
-  ranks_ = static_cast<std::uint32_t>(ranks);
-}
-
 NcclFabric::~NcclFabric() { module_.nccl_close(comm_); }
 
 void NcclFabric::check_status(int status) const {
@@ -143,15 +136,5 @@ void NcclFabric::use_collectives(const CollectiveTable& table) {
 std::uint64_t NcclFabric::bytes_sent() const { return module_.nccl_bytes_sent(comm_); }
 
 void NcclFabric::abort(const std::string& reason) { module_.nccl_abort(comm_, reason.c_str()); }
-
-bool NcclFabric::revoke_operations() { return module_.nccl_revoke(comm_) == 0; }
-
-std::unique_ptr<NcclFabric> NcclFabric::shrink_without(const std::vector<std::uint32_t>& excluded) {
-  const std::vector<int> gone(excluded.begin(), excluded.end());
-  OrreryComm* smaller = nullptr;
-  check_status(
-      module_.nccl_shrink(comm_, gone.data(), static_cast<std::uint32_t>(gone.size()), &smaller));
-  return std::unique_ptr<NcclFabric>(new NcclFabric(module_, smaller));
-}
 
 }  // namespace orrery::live

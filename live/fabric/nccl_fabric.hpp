@@ -65,8 +65,7 @@ class NcclFabric : public JoiningFabric {
   void receive_from(std::uint32_t rank, std::span<std::byte> bytes) override;
   /// Returns the bytes sent, as NcclComm::bytes_sent(); of this fabric only.
   std::uint64_t bytes_sent() const override;
-  /// Ends the operations of this rank as Fabric::abort(), until shrink_without(); the other ranks
-  /// do not learn of it.
+  /// Ends the operations of this rank as Fabric::abort(); the other ranks do not learn of it.
   void abort(const std::string& reason) override;
   /// Returns 0: NCCL measures none.
   double round_trip() const override { return 0; }
@@ -77,19 +76,7 @@ class NcclFabric : public JoiningFabric {
   /// cannot be written.
   void use_collectives(const CollectiveTable& table) override;
 
-  /// Stops the operations that still run on the GPU after a failure, so that shrink_without() may
-  /// follow. Returns false if this NCCL cannot or fails, and before connect_ranks().
-  bool revoke_operations();
-  /// Returns a fabric of the ranks that are not in `excluded`, connected, numbered in the same
-  /// order, without new ids; blocks until all of them have called it, or abort() is called. Called
-  /// by these ranks only, all with the same ranks, also after a failure or an earlier abort(). The
-  /// new fabric's address() is empty, and its use_collectives() does nothing. Afterwards this
-  /// fabric may only be destroyed, also after an error. Throws FabricBroken, also if this NCCL
-  /// cannot shrink (below 2.27) and before connect_ranks().
-  std::unique_ptr<NcclFabric> shrink_without(const std::vector<std::uint32_t>& excluded);
-
  private:
-  NcclFabric(const OrreryCudaTable& module, OrreryComm* comm);
   void check_status(int status) const;
 
   const OrreryCudaTable& module_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <ATen/ATen.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "live/group/virtual_ranks.hpp"
 
@@ -13,7 +14,9 @@ namespace {
 
 /// Failures of one operation among the same members after which the program gets the exception.
 constexpr int kMaxFailures = 3;
-constexpr std::chrono::milliseconds kPoll{200};
+/// Pause between two questions whether work on a device has ended, once kAwake has passed.
+constexpr std::chrono::microseconds kPoll{20};
+constexpr std::chrono::milliseconds kAwake{1};
 
 c10d::BroadcastOptions broadcast_from(std::size_t root) {
   c10d::BroadcastOptions options;
@@ -45,7 +48,7 @@ std::string problem_of(const c10::intrusive_ptr<c10d::Work>& work) {
 
 /// Connection that is being built by a thread of its own, which a newer epoch abandons.
 struct GroupWorker::Connecting {
-  c10::intrusive_ptr<c10d::Backend> inner;
+  InnerGroups groups;
   std::string problem;
   bool has_ended = false;
 };
@@ -55,7 +58,7 @@ void GroupWorker::start() {
 }
 
 void GroupWorker::announce_epoch(const ProgramEpoch& epoch) {
-  EpochView next{nullptr, {}, place_.ranks.size()};
+  EpochView next{nullptr, nullptr, {}, place_.ranks.size()};
   for (std::size_t member = 0; member < place_.ranks.size(); ++member) {
     if (std::binary_search(epoch.members.begin(), epoch.members.end(), place_.ranks[member])) {
       next.alive.push_back(member);
@@ -139,7 +142,7 @@ void GroupWorker::take_step(GroupStep step, std::uint64_t epoch) {
     case GroupStep::perform: return perform_operation(epoch);
     case GroupStep::acknowledge: {
       std::vector<at::Tensor> one{at::ones({1}, at::kInt)};
-      if (wait_for_work(view_.inner->allreduce(one), epoch)) finish_step(step, epoch);
+      if (wait_for_work(view_.control->allreduce(one), epoch)) finish_step(step, epoch);
       return;
     }
     case GroupStep::release: return release_operation();
@@ -163,12 +166,34 @@ void GroupWorker::finish_step(GroupStep step, std::uint64_t epoch) {
   kept_ = current_;
 }
 
+void GroupWorker::abort_inner() {
+  if (place_.device_type == c10::kCPU) return;
+  c10::intrusive_ptr<c10d::Backend> inner;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    inner = view_.inner;
+  }
+  if (inner != nullptr) inner->abort();
+}
+
+/// Operations of the last epoch that still run on a device are aborted first: they would keep the
+/// device from new ones.
+InnerGroups GroupWorker::build_inner(const c10::intrusive_ptr<c10d::Store>& store,
+                                     std::uint64_t epoch, int rank, int size) {
+  if (place_.device_type != c10::kCPU && !old_groups_.empty()) old_groups_.back()->abort();
+  const std::string prefix = "orrery/" + std::to_string(epoch) + "/" + place_.key;
+  return build_(place_.backend, store, prefix, rank, size, place_.timeout,
+                address_of_epoch(epoch));
+}
+
 void GroupWorker::connect_inner(std::uint64_t epoch) {
-  if (view_.inner != nullptr) old_inners_.push_back(view_.inner);
+  for (const auto& old : {view_.control, view_.inner}) {
+    if (old != nullptr) old_groups_.push_back(old);
+  }
   EpochView view;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    view_.inner = nullptr;
+    view_.inner = view_.control = nullptr;
     view = next_view_;
   }
   const auto own = std::find(view.alive.begin(), view.alive.end(), place_.own);
@@ -178,10 +203,8 @@ void GroupWorker::connect_inner(std::uint64_t epoch) {
   const auto connecting = std::make_shared<Connecting>();
   std::thread([self = shared_from_this(), connecting, store, epoch, position,
                size = static_cast<int>(view.alive.size())] {
-    const std::string prefix = "orrery/" + std::to_string(epoch) + "/" + self->place_.key;
     try {
-      connecting->inner = self->build_(store, prefix, position, size, self->place_.timeout,
-                                       address_of_epoch(epoch));
+      connecting->groups = self->build_inner(store, epoch, position, size);
     } catch (const std::exception& error) {
       connecting->problem = error.what();
     }
@@ -192,11 +215,12 @@ void GroupWorker::connect_inner(std::uint64_t epoch) {
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [&] { return connecting->has_ended || member_.epoch() != epoch; });
   if (member_.epoch() != epoch) return store->abort_requests();
-  if (connecting->inner == nullptr) {
+  if (connecting->groups.inner == nullptr) {
     lock.unlock();
     return report_failure(epoch, connecting->problem);
   }
-  view.inner = connecting->inner;
+  view.inner = connecting->groups.inner;
+  view.control = connecting->groups.control;
   view_ = view;
   member_.finish_step(GroupStep::connect, epoch);
 }
@@ -213,7 +237,7 @@ void GroupWorker::exchange_progress(std::uint64_t epoch) {
   std::vector<std::vector<at::Tensor>> all(1);
   for (std::size_t at = 0; at < view_.alive.size(); ++at) all[0].push_back(at::empty_like(mine));
   std::vector<at::Tensor> input{mine};
-  if (!wait_for_work(view_.inner->allgather(all, input), epoch)) return;
+  if (!wait_for_work(view_.control->allgather(all, input), epoch)) return;
   std::vector<GroupProgress> progress;
   for (const at::Tensor& each : all[0]) {
     const int64_t* const counts = each.const_data_ptr<int64_t>();
@@ -239,6 +263,7 @@ void GroupWorker::deliver_result(std::uint64_t epoch) {
     lacks = member_.progress().done < owed;
   }
   Operation& operation = lacks ? *current_ : *kept_;
+  enter_stream_of(operation);
   if (lacks) operation.buffers.clear();
   if (lacks && operation.prepare) operation.prepare(operation, pool_);
   for (const at::Tensor& buffer : operation.buffers) {
@@ -255,6 +280,7 @@ void GroupWorker::deliver_result(std::uint64_t epoch) {
 
 void GroupWorker::perform_operation(std::uint64_t epoch) {
   Operation& operation = *current_;
+  enter_stream_of(operation);
   c10::intrusive_ptr<c10d::Work> work;
   try {
     operation.buffers.clear();
@@ -296,7 +322,36 @@ void GroupWorker::release_operation() {
   control_.confirm_leavers();
 }
 
+void GroupWorker::enter_stream_of(const Operation& operation) {
+  if (operation.device.is_cpu()) return;
+  if (!stream_ || stream_->device() != operation.device) {
+    const c10::impl::VirtualGuardImpl guard(operation.device.type());
+    stream_ = guard.getStreamFromGlobalPool(operation.device, true);
+  }
+  enter_stream(*stream_, operation.begun.get());
+}
+
+bool GroupWorker::poll_work(const c10::intrusive_ptr<c10d::Work>& work, std::uint64_t epoch) {
+  const auto begin = std::chrono::steady_clock::now();
+  while (!work->isCompleted()) {
+    const bool is_awake = std::chrono::steady_clock::now() - begin < kAwake;
+    std::this_thread::sleep_for(is_awake ? std::chrono::microseconds(0) : kPoll);
+    if (!is_newest(epoch)) return false;
+  }
+  std::string problem;
+  try {
+    if (const std::exception_ptr error = work->exception()) std::rethrow_exception(error);
+    work->wait();
+  } catch (const std::exception& error) {
+    problem = error.what();
+  }
+  if (problem.empty()) return true;
+  report_failure(epoch, problem);
+  return false;
+}
+
 bool GroupWorker::wait_for_work(const c10::intrusive_ptr<c10d::Work>& work, std::uint64_t epoch) {
+  if (place_.backend != "gloo") return poll_work(work, epoch);
   struct Ended {
     bool has_ended = false;
     std::string problem;

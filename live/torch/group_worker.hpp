@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,12 +28,17 @@ struct GroupPlace {
   std::size_t own = 0;             ///< this process's rank of the group
   std::chrono::milliseconds timeout{};
   std::string store_path;
+  std::string backend = "gloo";  ///< backend of the inner group: "gloo" or "nccl"
+  /// Type of the devices whose tensors are carried through a loss.
+  c10::DeviceType device_type = c10::kCPU;
 };
 
-/// Builds the inner group: store, prefix of its keys, rank, size, timeout, loopback address.
-using InnerBuilder = std::function<c10::intrusive_ptr<c10d::Backend>(
-    const c10::intrusive_ptr<c10d::Store>& store, const std::string& prefix, int rank, int size,
-    std::chrono::milliseconds timeout, const std::string& address)>;
+/// Builds the inner groups: backend, store, prefix of their keys, rank, size, timeout, loopback
+/// address.
+using InnerBuilder = std::function<InnerGroups(
+    const std::string& backend, const c10::intrusive_ptr<c10d::Store>& store,
+    const std::string& prefix, int rank, int size, std::chrono::milliseconds timeout,
+    const std::string& address)>;
 
 /// Group of one process. Must be owned by a shared pointer. Once started, never destroyed before
 /// the run ends, because other members may need its kept result after the program has dropped the
@@ -63,6 +69,10 @@ class GroupWorker : public std::enable_shared_from_this<GroupWorker> {
   /// Blocks until is_settled(), or until the run ends because of an operation. Any thread.
   void wait_until_settled();
 
+  /// Aborts the inner group, whose threads must not outlive the device at the end of the process.
+  /// Does nothing for a group on the CPU. Call once no operation is left. Any thread.
+  void abort_inner();
+
   /// Returns the place of the constructor.
   const GroupPlace& group_place() const { return place_; }
   /// Returns the number of operations whose result this member has; 0 before the first. Any thread.
@@ -76,15 +86,21 @@ class GroupWorker : public std::enable_shared_from_this<GroupWorker> {
 
   void run_steps();
   void take_step(GroupStep step, std::uint64_t epoch);
+  InnerGroups build_inner(const c10::intrusive_ptr<c10d::Store>& store, std::uint64_t epoch,
+                          int rank, int size);
   void connect_inner(std::uint64_t epoch);
   void exchange_progress(std::uint64_t epoch);
   void deliver_result(std::uint64_t epoch);
   void perform_operation(std::uint64_t epoch);
   void release_operation();
+  void enter_stream_of(const Operation& operation);
   void finish_step(GroupStep step, std::uint64_t epoch);
   /// Blocks until inner work has ended or a newer epoch was announced. Returns true if the work
   /// succeeded. Reports a failure.
   bool wait_for_work(const c10::intrusive_ptr<c10d::Work>& work, std::uint64_t epoch);
+  /// Does the same for work on a device, whose future is complete as soon as the work is queued:
+  /// asks for its end, and lets the current stream wait for it.
+  bool poll_work(const c10::intrusive_ptr<c10d::Work>& work, std::uint64_t epoch);
   void report_failure(std::uint64_t epoch, const std::string& problem);
   bool is_newest(std::uint64_t epoch);
 
@@ -96,9 +112,10 @@ class GroupWorker : public std::enable_shared_from_this<GroupWorker> {
   GroupMember member_;                            // guarded by mutex_
   std::deque<std::unique_ptr<Operation>> queue_;  // guarded by mutex_
   EpochView view_, next_view_;                    // guarded by mutex_
+  std::optional<c10::Stream> stream_;             // queue of the thread on the operations' device
   BufferPool pool_;
   std::shared_ptr<Operation> current_, kept_;
-  std::vector<c10::intrusive_ptr<c10d::Backend>> old_inners_;  // alive while sockets may be in use
+  std::vector<c10::intrusive_ptr<c10d::Backend>> old_groups_;  // alive while sockets may be in use
   std::exception_ptr mistake_;
   int failures_ = 0;
 };

@@ -1,5 +1,10 @@
 // One numbered operation of a fault-tolerant process group, with its result's buffers. Compiled
 // into the user's program.
+//
+// On a device, operations are ordered by streams: the thread of the group has a stream of its own,
+// which waits for the program's stream at the begin of an operation, and for which the program's
+// stream waits at its end. Functions that copy or compute on a device only queue the work on the
+// current stream of their thread.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +16,7 @@
 #include <vector>
 
 #include <ATen/core/ivalue.h>
+#include <c10/core/Event.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
@@ -18,9 +24,16 @@
 
 namespace orrery::live {
 
-/// View of an epoch by a group: the inner group and the positions of the living members.
+/// Groups of the living members of one epoch.
+struct InnerGroups {
+  c10::intrusive_ptr<c10d::Backend> inner;    ///< performs the operations of the program
+  c10::intrusive_ptr<c10d::Backend> control;  ///< exchanges small CPU tensors; may be `inner`
+};
+
+/// View of an epoch by a group: its inner groups and the positions of the living members.
 struct EpochView {
   c10::intrusive_ptr<c10d::Backend> inner;
+  c10::intrusive_ptr<c10d::Backend> control;
   std::vector<std::size_t> alive;  ///< ascending members (ranks of the group)
   std::size_t size = 0;            ///< members of the group at its creation
   /// Returns true if members were lost.
@@ -31,7 +44,8 @@ struct EpochView {
 /// costs more time than the copy into it. One thread.
 class BufferPool {
  public:
-  /// Returns a contiguous tensor with the sizes and the type of `like`, with any content.
+  /// Returns a contiguous tensor with the sizes, the type and the device of `like`, with any
+  /// content.
   at::Tensor claim_buffer(const at::Tensor& like);
   /// Takes back a contiguous buffer that no other operation uses. Drops the oldest one above 64.
   void return_buffer(const at::Tensor& buffer);
@@ -43,18 +57,25 @@ class BufferPool {
 /// Work that the program waits for. Completed by the thread of the group.
 class OperationWork final : public c10d::Work {
  public:
-  OperationWork(int rank, c10d::OpType type, const char* title);
+  /// `device`: that of the tensors.
+  OperationWork(int rank, c10d::OpType type, const char* title, c10::Device device);
 
   /// Returns the future of the result, a list of tensors.
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
   /// Returns the program's tensors of the operation; empty before complete_work(), the same after a
   /// failure.
   std::vector<at::Tensor> result() override { return result_; }
+  /// Makes the current stream of this thread wait for the result; does nothing on the CPU. Called
+  /// by wait() once the work is complete.
+  void synchronize() override;
   /// Completes the work and its future with the result, or with the exception if `problem` is not
-  /// null. Call once.
+  /// null. On a device the result is there once the work that this thread has queued is done. Call
+  /// once.
   void complete_work(const std::vector<at::Tensor>& result, std::exception_ptr problem);
 
  private:
+  const c10::Device device_;
+  std::unique_ptr<c10::Event> done_;  ///< null on the CPU, and before complete_work()
   c10::intrusive_ptr<c10::ivalue::Future> future_;
   std::vector<at::Tensor> result_;
 };
@@ -71,6 +92,9 @@ struct Operation {
   std::vector<at::Tensor> result;   ///< tensors of the program, for the work's future
   std::vector<at::Tensor> buffers;  ///< result that is kept and delivered
   bool is_reusable = true;          ///< false: `buffers` must not serve later operations
+  c10::Device device{c10::kCPU};    ///< device of the tensors
+  /// Event after what the program's stream had queued at the begin; null on the CPU.
+  std::unique_ptr<c10::Event> begun;
   /// Fills `buffers`. May be null.
   std::function<void(Operation&, BufferPool&)> prepare;
   /// Work of the inner group beside that which `perform` returns.
@@ -83,14 +107,21 @@ struct Operation {
   std::function<void(Operation&)> publish;
 };
 
+/// Returns an event after the work that this thread has queued on its current stream of the device;
+/// null for the CPU.
+std::unique_ptr<c10::Event> mark_queue(c10::Device device);
+/// Makes `stream` the current one of this thread and its device, and lets it wait for `begun`
+/// unless that is null.
+void enter_stream(const c10::Stream& stream, const c10::Event* begun);
+
 /// Copies a tensor with the same number of elements, which is not checked: a smaller `to` may be
-/// written past its end. Both are dense and on the CPU. Another type is converted.
+/// written past its end. Both are dense and on one device. Another type is converted.
 void copy_tensor(const at::Tensor& to, const at::Tensor& from);
 /// Multiplies a sum of the living members by size / alive, in place. Integers are rounded; booleans
-/// stay. `sum` is contiguous and on the CPU, and a member is alive.
+/// stay. `sum` is contiguous, and a member is alive.
 void scale_sum(const at::Tensor& sum, const EpochView& view);
-/// Returns true if all tensors are dense and on the CPU, also for none: all-reduce, broadcast and
-/// all-gather carry these through a loss.
-bool is_carried(const std::vector<at::Tensor>& tensors);
+/// Returns true if all tensors are dense and on a device of this type, also for none: all-reduce,
+/// broadcast and all-gather carry these through a loss.
+bool is_carried(const std::vector<at::Tensor>& tensors, c10::DeviceType type);
 
 }  // namespace orrery::live

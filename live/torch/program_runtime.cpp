@@ -14,23 +14,26 @@ ProgramRuntime::ProgramRuntime(int descriptor, std::size_t rank, std::string sto
       [this] { return done_counts(); });
 }
 
-std::shared_ptr<GroupWorker> ProgramRuntime::add_group(const std::string& key,
-                                                       std::vector<std::size_t> ranks,
-                                                       std::size_t own,
-                                                       std::chrono::milliseconds timeout) {
+std::shared_ptr<GroupWorker> ProgramRuntime::add_group(GroupPlace place) {
   const ProgramEpoch epoch = control_->epoch();
   std::shared_ptr<GroupWorker> group;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const std::string full = key + "#" + std::to_string(created_[key]++);
-    group = std::make_shared<GroupWorker>(
-        GroupPlace{full, std::move(ranks), own, timeout, store_path_}, build_, *control_);
+    place.key += "#" + std::to_string(created_[place.key]++);
+    place.store_path = store_path_;
+    group = std::make_shared<GroupWorker>(std::move(place), build_, *control_);
     groups_.push_back(group);
   }
   group->announce_epoch(epoch);
   group->start();
   group->wait_until_settled();
   return group;
+}
+
+void ProgramRuntime::leave_run() {
+  control_->leave_run();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& group : groups_) group->abort_inner();
 }
 
 c10::intrusive_ptr<c10d::Store> ProgramRuntime::open_store() const {

@@ -24,10 +24,10 @@ class ProgramRuntime {
 
   /// Creates a group and blocks until its members are connected, as Gloo does: a program that forks
   /// loader processes afterwards must not fork in the middle of a connection. Groups with equal
-  /// `key` are told apart by the order of their creation, which must be the same at all members.
-  /// `own` is this process's index in `ranks`. Blocks for good if `orrery run` is gone.
-  std::shared_ptr<GroupWorker> add_group(const std::string& key, std::vector<std::size_t> ranks,
-                                         std::size_t own, std::chrono::milliseconds timeout);
+  /// keys are told apart by the order of their creation, which must be the same at all members.
+  /// `place`: all but `store_path`, with a key that need not be unique. Blocks for good if `orrery
+  /// run` is gone.
+  std::shared_ptr<GroupWorker> add_group(GroupPlace place);
   /// Returns a new connection to the store. Throws c10::Error if the store cannot be reached.
   c10::intrusive_ptr<c10d::Store> open_store() const;
   /// Blocks until all groups are settled (GroupWorker::is_settled()), for at most about a second;
@@ -36,8 +36,9 @@ class ProgramRuntime {
   /// Reports the end of optimizer step `step`, counted from 1, and the seconds spent in data
   /// loaders so far. Does nothing if `orrery run` is gone.
   void report_step(std::uint64_t step, double input_s);
-  /// Blocks until no other rank needs a result of this one, or `orrery run` is gone.
-  void leave_run() { control_->leave_run(); }
+  /// Blocks until no other rank needs a result of this one, or `orrery run` is gone. Then aborts
+  /// the groups on devices.
+  void leave_run();
 
  private:
   void announce_epoch(const ProgramEpoch& epoch);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include <ATen/ATen.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "live/group/virtual_ranks.hpp"
 
@@ -57,15 +58,29 @@ SurvivingBackend::SurvivingBackend(std::shared_ptr<GroupWorker> worker)
     : Backend(static_cast<int>(worker->group_place().own),
               static_cast<int>(worker->group_place().ranks.size())),
       worker_(std::move(worker)),
-      options_(c10::make_intrusive<Options>("gloo", worker_->group_place().timeout)) {}
+      options_(c10::make_intrusive<Options>(worker_->group_place().backend,
+                                            worker_->group_place().timeout)) {}
+
+bool SurvivingBackend::is_carried(const Tensors& tensors) const {
+  return live::is_carried(tensors, worker_->group_place().device_type);
+}
 
 std::unique_ptr<Operation> SurvivingBackend::new_operation(OperationKind kind, OpType type,
-                                                           const char* name) {
+                                                           const char* name,
+                                                           const Tensors& tensors) {
+  const GroupPlace& place = worker_->group_place();
   auto operation = std::make_unique<Operation>();
   operation->kind = kind;
   operation->name = name;
+  if (place.device_type != c10::kCPU) {
+    operation->device = tensors.empty()
+                            ? c10::impl::VirtualGuardImpl(place.device_type).getDevice()
+                            : tensors.front().device();
+    operation->begun = mark_queue(operation->device);
+  }
+  const std::string title = place.backend + ":" + operation->name;
   operation->work =
-      c10::make_intrusive<OperationWork>(getRank(), type, ("gloo:" + operation->name).c_str());
+      c10::make_intrusive<OperationWork>(getRank(), type, title.c_str(), operation->device);
   return operation;
 }
 
@@ -78,7 +93,7 @@ WorkPtr SurvivingBackend::begin_operation(std::unique_ptr<Operation> operation) 
 
 WorkPtr SurvivingBackend::begin_sharded(OpType type, const char* name, Tensors result,
                                         Perform perform) {
-  auto operation = new_operation(OperationKind::sharded, type, name);
+  auto operation = new_operation(OperationKind::sharded, type, name, result);
   operation->result = std::move(result);
   operation->perform = std::move(perform);
   return begin_operation(std::move(operation));
@@ -89,7 +104,7 @@ WorkPtr SurvivingBackend::begin_sharded(OpType type, const char* name, Tensors r
 
 WorkPtr SurvivingBackend::begin_all_reduce(OpType type, Tensors tensors, c10d::ReduceOp op,
                                            bool coalesced) {
-  auto operation = new_operation(OperationKind::symmetric, type, "all_reduce");
+  auto operation = new_operation(OperationKind::symmetric, type, "all_reduce", tensors);
   operation->prepare = copies_of(tensors);
   operation->perform = [op, coalesced](Operation& self, const EpochView& view) {
     if (coalesced) {
@@ -132,7 +147,7 @@ WorkPtr SurvivingBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptio
                            return view.inner->broadcast(tensors, options);
                          });
   }
-  auto operation = new_operation(OperationKind::rooted, OpType::BROADCAST, "broadcast");
+  auto operation = new_operation(OperationKind::rooted, OpType::BROADCAST, "broadcast", tensors);
   operation->prepare = copies_of(tensors);
   operation->perform = [options](Operation& self, const EpochView& view) {
     c10d::BroadcastOptions inner = options;
@@ -147,7 +162,7 @@ WorkPtr SurvivingBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptio
 
 WorkPtr SurvivingBackend::begin_gather(OpType type, const char* name, Tensors inputs,
                                        Tensors result, std::function<void(Operation&)> publish) {
-  auto operation = new_operation(OperationKind::symmetric, type, name);
+  auto operation = new_operation(OperationKind::symmetric, type, name, inputs);
   const auto size = static_cast<int64_t>(getSize());
   operation->prepare = [inputs, size](Operation& self, BufferPool& pool) {
     for (const at::Tensor& input : inputs) {
@@ -273,8 +288,11 @@ WorkPtr SurvivingBackend::gather(std::vector<Tensors>& outputs, Tensors& inputs,
 }
 
 WorkPtr SurvivingBackend::barrier(const c10d::BarrierOptions&) {
-  auto operation = new_operation(OperationKind::symmetric, OpType::BARRIER, "barrier");
-  operation->perform = [](Operation&, const EpochView& view) { return view.inner->barrier(); };
+  auto operation = new_operation(OperationKind::symmetric, OpType::BARRIER, "barrier", {});
+  operation->perform = [](Operation& self, const EpochView& view) {
+    if (self.begun != nullptr) self.begun->synchronize();
+    return view.control->barrier();
+  };
   return begin_operation(std::move(operation));
 }
 
@@ -286,7 +304,7 @@ void SurvivingBackend::monitoredBarrier(const c10d::BarrierOptions& options, boo
 // -----------------------------------------------------------------
 
 WorkPtr SurvivingBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
-  auto operation = new_operation(OperationKind::partial, OpType::REDUCE, "reduce");
+  auto operation = new_operation(OperationKind::partial, OpType::REDUCE, "reduce", tensors);
   const bool is_root = options.rootRank == getRank();
   operation->prepare = copies_of(tensors);
   operation->perform = [options](Operation& self, const EpochView& view) {
@@ -306,7 +324,7 @@ WorkPtr SurvivingBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& op
 
 WorkPtr SurvivingBackend::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                                   const c10d::ScatterOptions& options) {
-  auto operation = new_operation(OperationKind::partial, OpType::SCATTER, "scatter");
+  auto operation = new_operation(OperationKind::partial, OpType::SCATTER, "scatter", outputs);
   operation->prepare = copies_of(outputs);
   operation->perform = [inputs, options](Operation& self, const EpochView& view) {
     const auto root = static_cast<std::size_t>(options.rootRank);
@@ -355,7 +373,7 @@ WorkPtr SurvivingBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& i
 
 WorkPtr SurvivingBackend::reduce_scatter_tensor_coalesced(
     Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& options) {
-  return begin_sharded(OpType::REDUCE_SCATTER_TENSOR_COALESCED, "reduce_scatter", outputs,
+  return begin_sharded(OpType::COALESCED, "reduce_scatter", outputs,
                        [outputs, inputs, options](Operation&, const EpochView& view) mutable {
                          return view.inner->reduce_scatter_tensor_coalesced(outputs, inputs,
                                                                             options);

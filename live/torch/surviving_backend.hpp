@@ -1,8 +1,8 @@
-// Fault-tolerant process group in the place of Gloo's, as PyTorch's c10d::Backend. All-reduce,
-// broadcast, all-gather, gather and barrier of dense tensors on the CPU are carried through a loss;
-// reduce and scatter are repeated, unless a member has its result already, which ends the run.
-// After an operation of any other kind a loss ends the run, and so does such an operation after a
-// loss. Compiled into the user's program.
+// Fault-tolerant process group in the place of Gloo's or NCCL's, as PyTorch's c10d::Backend.
+// All-reduce, broadcast, all-gather, gather and barrier of dense tensors (Gloo: on the CPU, NCCL:
+// on a GPU) are carried through a loss; reduce and scatter are repeated, unless a member has its
+// result already, which ends the run. After an operation of any other kind a loss ends the run, and
+// so does such an operation after a loss. Compiled into the user's program.
 #pragma once
 
 #include <memory>
@@ -28,7 +28,7 @@ class SurvivingBackend final : public c10d::Backend {
   /// Constructs the group; `worker` must be started.
   explicit SurvivingBackend(std::shared_ptr<GroupWorker> worker);
 
-  const std::string getBackendName() const override { return "gloo"; }
+  const std::string getBackendName() const override { return worker_->group_place().backend; }
   c10::intrusive_ptr<Options> getBackendOptions() override { return options_; }
   /// Sets the timeout of getBackendOptions(); operations keep that of the group's creation.
   void setTimeout(std::chrono::milliseconds timeout) override { options_->timeout = timeout; }
@@ -128,7 +128,10 @@ class SurvivingBackend final : public c10d::Backend {
  private:
   using Perform = std::function<WorkPtr(Operation&, const EpochView&)>;
 
-  std::unique_ptr<Operation> new_operation(OperationKind kind, c10d::OpType type, const char* name);
+  /// Returns an operation on the device of the tensors, or on the current one if there are none.
+  std::unique_ptr<Operation> new_operation(OperationKind kind, c10d::OpType type, const char* name,
+                                           const Tensors& tensors);
+  bool is_carried(const Tensors& tensors) const;
   WorkPtr begin_operation(std::unique_ptr<Operation> operation);
   /// Begins an operation on the program's own tensors, which no loss may interrupt.
   WorkPtr begin_sharded(c10d::OpType type, const char* name, Tensors result, Perform perform);

@@ -28,7 +28,6 @@ transformer Transformer: loss and gradient against the CPU
 prediction Steps predicted that were not calibrated on
 nccl-one NCCL with one rank
 nccl-ranks NCCL with 2 to 4 ranks
-nccl-shrink NCCL: kill -9 of a rank, abort and shrink
 nccl-join NCCL: kill -9 of a rank, abort and join anew
 overhead Fabric against NCCL called directly, 64 MiB
 TEXT

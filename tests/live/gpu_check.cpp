@@ -95,9 +95,11 @@ bool time_codecs() {
     const OrreryCodecSpeed speed = gpu->speed(rule, kValues);
     const double encode = speed.encode_moved / speed.copy;
     const double decode = speed.decode_moved / speed.copy;
-    // A choice among all values and factorisations pass over the values several times: shown, but
-    // the bandwidth of one pass is no target for them.
-    const bool one_pass = rule.codec != Codec::top_k && rule.codec != Codec::power_sgd;
+    // A choice among all values, factorisations and blocks that do not fit into shared memory pass
+    // over the values several times: shown, but the bandwidth of one pass is no target for them.
+    constexpr double kMostAtOnce = 2048;
+    const bool one_pass = rule.codec != Codec::top_k && rule.codec != Codec::power_sgd &&
+                          parameter_of(rule) <= kMostAtOnce;
     const bool good = !one_pass || std::min(encode, decode) >= kTarget;
     fmt::print("{:<30} {:>11.0f} {:>11.0f} {:>11.0f} {:>6.0f}% {:>6.0f}% {}\n", name_of(rule),
                speed.encode / 1e9, speed.decode / 1e9, speed.copy / 1e9, 100 * encode,
@@ -224,7 +226,6 @@ constexpr std::array kSections{
     Section{"prediction", predict_steps, "Steps predicted that were not calibrated on"},
     Section{"nccl-one", run_one_rank, "NCCL with one rank"},
     Section{"nccl-ranks", run_ranks, "NCCL with 2 to 4 ranks"},
-    Section{"nccl-shrink", shrink_after_kill, "NCCL: kill -9 of a rank, abort and shrink"},
     Section{"nccl-join", join_after_kill, "NCCL: kill -9 of a rank, abort and join anew"},
     Section{"overhead", measure_overhead, "Fabric against NCCL called directly, 64 MiB"},
 };

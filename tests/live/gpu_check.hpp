@@ -20,7 +20,6 @@ bool check_transformer();
 bool predict_steps();
 bool run_one_rank();
 bool run_ranks();
-bool shrink_after_kill();
 bool join_after_kill();
 bool measure_overhead();
 

@@ -151,7 +151,7 @@ Json time_pairs(NcclFabric& fabric, Direct& direct) {
 // ---- a rank ----------------------------------------------------------------------------------
 
 /// Rank that answers the orders of its section until the channel ends. An order names the
-/// operation: open, connect {rank, addresses}, exchange, loop, shrink {excluded}, pairs {id}.
+/// operation: open, connect {rank, addresses}, exchange, loop, pairs {id}.
 class Rank {
  public:
   explicit Rank(const Json& seat)
@@ -168,10 +168,6 @@ class Rank {
       return {{"ok", true}};
     }
     if (what == "exchange") return {{"ok", exchanges_right(*fabric_)}};
-    if (what == "shrink") {
-      fabric_ = fabric_->shrink_without(order["excluded"].get<std::vector<std::uint32_t>>());
-      return {{"ok", true}};
-    }
     if (what == "pairs") {
       check(cudaSetDevice(options_.device));
       Direct direct(order["id"], static_cast<int>(fabric_->rank()),
@@ -265,13 +261,12 @@ class Ranks {
     const auto said = answers();
     return std::all_of(said.begin(), said.end(), [](const Json& each) { return each["ok"]; });
   }
-  /// kill -9 and, once it is gone, word to the others. Returns their place in the fabric.
-  std::uint32_t kill(std::size_t place) {
+  /// Kills the rank at this place with signal 9 and waits until it is gone.
+  void kill(std::size_t place) {
     const std::uint32_t rank = alive_[place];
     children_[rank]->signal(SIGKILL);
     children_[rank]->wait();
     alive_.erase(alive_.begin() + static_cast<std::ptrdiff_t>(place));
-    return static_cast<std::uint32_t>(place);
   }
 
  private:
@@ -340,46 +335,27 @@ bool run_ranks() {
   return good;
 }
 
-namespace {
-
-/// A rank dies in the middle of all-reduces; `recover` makes the rest a fabric again, given the
-/// place of the dead one.
-template <class Recover>
-bool lose_one(const char* how, const Recover& recover) {
+/// A rank dies in the middle of all-reduces; the others join anew, as in a live run's next epoch.
+bool join_after_kill() {
   Ranks ranks(4);
   ranks.connect();
   bool good = ranks.all_ok({{"do", "exchange"}});
   ranks.order({{"do", "loop"}});
   std::this_thread::sleep_for(milliseconds(500));
-  const std::uint32_t gone = ranks.kill(1);
+  ranks.kill(1);
   const auto killed = Clock::now();
   ranks.order({{"do", "stop"}});
   for (const Json& each : ranks.answers()) {
     fmt::print("a survivor's all-reduce ended: {}\n", each["broken"].get<std::string>());
   }
   const double known = seconds_since(killed);
-  good &= recover(ranks, gone);
+  ranks.connect();
   const double whole = seconds_since(killed);
-  const bool right = ranks.all_ok({{"do", "exchange"}});
-  fmt::print("kill -9: all awake after {:.0f} ms, {} after {:.0f} ms; sums and messages of the "
-             "rest: {}\n",
-             1e3 * known, how, 1e3 * whole, right ? "right" : "WRONG");
-  return good && right;
-}
-
-}  // namespace
-
-bool shrink_after_kill() {
-  return lose_one("shrunk", [](Ranks& ranks, std::uint32_t gone) {
-    return ranks.all_ok({{"do", "shrink"}, {"excluded", {gone}}});
-  });
-}
-
-bool join_after_kill() {
-  return lose_one("joined anew", [](Ranks& ranks, std::uint32_t) {
-    ranks.connect();
-    return true;
-  });
+  good &= ranks.all_ok({{"do", "exchange"}});
+  fmt::print("kill -9: all awake after {:.0f} ms, joined anew after {:.0f} ms; sums and messages "
+             "of the rest: {}\n",
+             1e3 * known, 1e3 * whole, good ? "right" : "WRONG");
+  return good;
 }
 
 bool measure_overhead() {

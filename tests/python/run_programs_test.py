@@ -118,6 +118,13 @@ def test_without_a_loss_every_bit_is_that_of_torchrun(script):
     assert ends == with_torchrun(script, ranks=2, steps=12)
 
 
+def test_groups_of_nccl_give_the_bits_of_gloo():
+    report, ends, code = Run("nccl_on_cpu.py", ranks=2, steps=12).end()
+    assert code == 0
+    assert report["attached"] is True
+    assert ends == Run("ddp.py", ranks=2, steps=12).end()[1]
+
+
 def disturb(run, kind, chance):
     """Kills or stops ranks at a random instant. Returns the ranks."""
     time.sleep(chance.random())
@@ -141,6 +148,8 @@ def disturb(run, kind, chance):
         ("ddp.py", "two at once"),
         ("ddp.py", "two, one during recovery"),
         ("ddp.py", "stopped"),
+        ("nccl_on_cpu.py", "rank 0"),
+        ("nccl_on_cpu.py", "two, one during recovery"),
         ("hugging_face.py", "rank 0"),
         ("light.py", "rank 0"),
     ],

@@ -18,26 +18,39 @@ namespace py = pybind11;
 
 live::ProgramRuntime* runtime = nullptr;
 
-/// Connects this process. `build` is called on other threads and returns Gloo's backend.
+/// Connects this process. `build` is called on other threads and returns the inner groups: that of
+/// the operations, and that for the group's own exchanges.
 void start_runtime(int descriptor, std::size_t rank, const std::string& store_path,
                    const py::function& build) {
+  using Backend = c10::intrusive_ptr<c10d::Backend>;
   auto* const kept = new py::function(build);  // outlives the interpreter's end
-  const live::InnerBuilder builder = [kept](const c10::intrusive_ptr<c10d::Store>& store,
-                                            const std::string& prefix, int group_rank, int size,
-                                            std::chrono::milliseconds timeout,
-                                            const std::string& address) {
-    const py::gil_scoped_acquire gil;
-    const py::object made = (*kept)(store, prefix, group_rank, size, timeout, address);
-    return made.cast<c10::intrusive_ptr<c10d::Backend>>();
-  };
+  const live::InnerBuilder builder =
+      [kept](const std::string& backend, const c10::intrusive_ptr<c10d::Store>& store,
+             const std::string& prefix, int group_rank, int size,
+             std::chrono::milliseconds timeout, const std::string& address) {
+        const py::gil_scoped_acquire gil;
+        const py::tuple made =
+            (*kept)(backend, store, prefix, group_rank, size, timeout, address);
+        return live::InnerGroups{made[0].cast<Backend>(), made[1].cast<Backend>()};
+      };
   runtime = new live::ProgramRuntime(descriptor, rank, store_path, builder);
 }
 
+/// `device_type`: of the tensors that the group carries through a loss, for example "cuda".
 c10::intrusive_ptr<live::SurvivingBackend> create_group(const std::string& key,
                                                         const std::vector<std::size_t>& ranks,
                                                         std::size_t own,
-                                                        std::chrono::milliseconds timeout) {
-  return c10::make_intrusive<live::SurvivingBackend>(runtime->add_group(key, ranks, own, timeout));
+                                                        std::chrono::milliseconds timeout,
+                                                        const std::string& backend,
+                                                        const std::string& device_type) {
+  return c10::make_intrusive<live::SurvivingBackend>(runtime->add_group(
+      {.key = key,
+       .ranks = ranks,
+       .own = own,
+       .timeout = timeout,
+       .store_path = "",
+       .backend = backend,
+       .device_type = c10::Device(device_type).type()}));
 }
 
 }  // namespace

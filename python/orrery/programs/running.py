@@ -1,4 +1,4 @@
-"""Attachment of `orrery run`: the program's Gloo groups become fault-tolerant ones.
+"""Attachment of `orrery run`: the program's Gloo and NCCL groups become fault-tolerant ones.
 
 Nothing here raises into the program: without the process group it runs as under torchrun, and a
 line says so.
@@ -19,8 +19,17 @@ from .importing import on_import_of_torch
 from .prices import DESCRIPTOR, inherited_connection
 
 
+#: Backends whose groups become fault-tolerant, with the type of the devices of their tensors.
+DEVICES = {"gloo": "cpu", "nccl": "cuda"}
 #: Backends whose groups stay as they are, so that a loss ends the run.
-OTHER_BACKENDS = ("nccl", "xccl", "ucc", "mpi")
+OTHER_BACKENDS = ("xccl", "ucc", "mpi")
+#: Settings of PyTorch's NCCL groups, where the user has not set them: a lost rank must not end the
+#: process, and nothing must be written about an operation that stands still.
+NCCL_SETTINGS = {
+    "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",
+    "TORCH_NCCL_ENABLE_MONITORING": "0",
+    "TORCH_NCCL_DUMP_ON_TIMEOUT": "0",
+}
 
 
 class Attachment:
@@ -66,7 +75,7 @@ class Attachment:
             self._settings["native"], torch.__version__, os.path.dirname(torch.__file__)
         )
         rank = int(os.environ["RANK"])
-        module.start_runtime(DESCRIPTOR, rank, self._settings["store"], build_gloo)
+        module.start_runtime(DESCRIPTOR, rank, self._settings["store"], build_groups)
         os.register_at_fork(before=self._before_fork)
         atexit.register(self._leave)
         self._excepthook = sys.excepthook
@@ -104,10 +113,25 @@ class Attachment:
             self._module.report_step(self.steps, self.input_s)
 
 
-def build_gloo(
+def build_groups(
+    backend: str,
+    store: Any,
+    prefix: str,
+    rank: int,
+    size: int,
+    timeout: datetime.timedelta,
+    address: str,
+) -> "tuple[Any, Any]":
+    """Return the groups of one membership epoch: for the operations, and for small CPU tensors."""
+    gloo = _build_gloo(store, prefix, rank, size, timeout, address)
+    if backend == "gloo":
+        return gloo, gloo
+    return _build_nccl(store, f"{prefix}/nccl", rank, size, timeout), gloo
+
+
+def _build_gloo(
     store: Any, prefix: str, rank: int, size: int, timeout: datetime.timedelta, address: str
 ) -> Any:
-    """Return Gloo's group of one membership epoch."""
     from torch._C import _distributed_c10d as c10d
 
     gloo = c10d.ProcessGroupGloo
@@ -115,6 +139,16 @@ def build_gloo(
     options._timeout = timeout
     options._devices = [gloo.create_device(hostname=address)]
     return gloo(c10d.PrefixStore(prefix, store), rank, size, options)
+
+
+def _build_nccl(
+    store: Any, prefix: str, rank: int, size: int, timeout: datetime.timedelta
+) -> Any:
+    from torch._C import _distributed_c10d as c10d
+
+    options = c10d.ProcessGroupNCCL.Options()
+    options._timeout = timeout
+    return c10d.ProcessGroupNCCL(c10d.PrefixStore(prefix, store), rank, size, options)
 
 
 def attach() -> None:
@@ -129,8 +163,11 @@ def attach() -> None:
 
 
 def install(attachment: Attachment) -> None:
-    """Replaces Gloo's groups, the rendezvous and the hooks that measure steps and input."""
+    """Replaces the groups, the rendezvous and the hooks that measure steps and input."""
     import torch.distributed.distributed_c10d as c10d
+
+    for name, value in NCCL_SETTINGS.items():
+        os.environ.setdefault(name, value)
 
     _replace_rendezvous(attachment)
     _replace_groups(attachment, c10d)
@@ -156,8 +193,7 @@ def _replace_rendezvous(attachment: Attachment) -> None:
 
 
 def _replace_groups(attachment: Attachment, c10d: Any) -> None:
-    """Makes PyTorch create fault-tolerant groups where it would create Gloo's."""
-    gloo = c10d.ProcessGroupGloo
+    """Makes PyTorch create fault-tolerant groups where it would create those of DEVICES."""
     helper = c10d._new_process_group_helper
     creating: "list[tuple[str, list[int]]]" = []
 
@@ -174,38 +210,65 @@ def _replace_groups(attachment: Attachment, c10d: Any) -> None:
             creating.pop()
         others = [name for name in OTHER_BACKENDS if name in str(backend).lower()]
         if others:
-            attachment.report_plain(f"expected Gloo's groups only, found one of {others[0]}")
+            attachment.report_plain(
+                f"expected groups of {' and '.join(DEVICES)} only, found one of {others[0]}"
+            )
         return made
 
+    c10d._new_process_group_helper = new_process_group_helper
+    for backend in DEVICES:
+        name = f"ProcessGroup{'NCCL' if backend == 'nccl' else 'Gloo'}"
+        if hasattr(c10d, name):
+            stand_in = _stand_in(attachment, backend, getattr(c10d, name), creating)
+            setattr(c10d, name, stand_in)
+
+
+def _timeout_of(arguments: "tuple[Any, ...]", named: "dict[str, Any]") -> datetime.timedelta:
+    """Return the timeout among the arguments of a group: itself (Gloo), or in options (NCCL)."""
+    given = named.get("timeout") or named.get("options") or (arguments[0] if arguments else None)
+    if isinstance(given, datetime.timedelta):
+        return given
+    return getattr(given, "_timeout", None) or datetime.timedelta(minutes=30)
+
+
+def _stand_in(
+    attachment: Attachment, backend: str, original: Any, creating: "list[tuple[str, list[int]]]"
+) -> Any:
+    """Return the type that stands in the place of `original`, PyTorch's group of this backend."""
+
     class Instances(type):
-        """Type whose instances are Gloo's backends and ours."""
+        """Type whose instances are the backends of `original` and, where PyTorch expects one, ours.
+
+        NCCL's groups have methods that ours lack: ours count only while PyTorch creates a group.
+        """
 
         def __instancecheck__(cls, instance: Any) -> bool:
             module = attachment.module()
+            is_expected = backend == "gloo" or bool(creating)
             ours = module is not None and isinstance(instance, module.SurvivingBackend)
-            return ours or isinstance(instance, gloo)
+            return (is_expected and ours) or isinstance(instance, original)
 
-    class ProcessGroupGloo(metaclass=Instances):
-        """Stands in the place of torch.distributed.ProcessGroupGloo."""
+        def __getattr__(cls, name: str) -> Any:
+            return getattr(original, name)
+
+    class ProcessGroup(metaclass=Instances):
+        """Stands in the place of one of PyTorch's groups."""
 
         def __new__(cls, store: Any, rank: int, size: int, *more: Any, **named: Any) -> Any:
             module = attachment.module() if creating else None
             if module is None:
-                return gloo(store, rank, size, *more, **named)
+                return original(store, rank, size, *more, **named)
             name, ranks = creating[-1]
             world = int(os.environ["WORLD_SIZE"])
             if ranks[rank] != int(os.environ["RANK"]) or max(ranks) >= world:
                 attachment.report_plain("the program numbers its ranks itself")
-                return gloo(store, rank, size, *more, **named)
-            timeout = named.get("timeout") or (more[0] if more else c10d.default_pg_timeout)
-            key = f"{name}:{'-'.join(map(str, ranks))}"
-            return module.create_group(key, ranks, rank, timeout)
+                return original(store, rank, size, *more, **named)
+            key = f"{backend}:{name}:{'-'.join(map(str, ranks))}"
+            timeout = _timeout_of(more, named)
+            return module.create_group(key, ranks, rank, timeout, backend, DEVICES[backend])
 
-    for name in ("create_device", "create_default_device", "_Options", "Options"):
-        if hasattr(gloo, name):
-            setattr(ProcessGroupGloo, name, getattr(gloo, name))
-    c10d._new_process_group_helper = new_process_group_helper
-    c10d.ProcessGroupGloo = ProcessGroupGloo
+    ProcessGroup.__name__ = original.__name__
+    return ProcessGroup
 
 
 def _measure(attachment: Attachment) -> None:

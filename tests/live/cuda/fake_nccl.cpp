@@ -41,7 +41,6 @@ struct Hub {
   /// keyed by call, then rank: color, key
   std::map<int, std::map<int, std::pair<int, int>>> splits;
   std::map<std::pair<int, int>, std::shared_ptr<Hub>> groups;  ///< keyed by call and color
-  std::map<std::vector<int>, std::shared_ptr<Hub>> smaller;    ///< indexed by who is left out
 };
 
 std::mutex mutex;  // guards everything that ranks share
@@ -67,7 +66,7 @@ struct ncclComm {
   std::shared_ptr<Hub> hub;
   std::shared_ptr<Gpu> gpu = std::make_shared<Gpu>();
   int rank = 0;
-  bool aborted = false, ready = false, failed = false, revoked = false;
+  bool aborted = false, ready = false, failed = false;
   int running = 0;  ///< operations on streams
   int sums = 0, splits = 0;
   std::map<std::pair<int, int>, int> mails;
@@ -86,7 +85,7 @@ struct Inside {
 };
 
 void notice(ncclComm* comm) {
-  if (comm->hub->gone && !comm->revoked && fake_nccl_notices) comm->failed = true;
+  if (comm->hub->gone && fake_nccl_notices) comm->failed = true;
 }
 
 /// Waits for `met`; false if the communicator was aborted. A rank that is gone makes it fail.
@@ -222,18 +221,6 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   return ncclSuccess;
 }
 
-ncclResult_t ncclCommRevoke(ncclComm_t comm, int) {
-  const Inside inside(comm);
-  std::unique_lock lock(mutex);
-  comm->aborted = true;
-  changed.notify_all();
-  changed.wait(lock, [comm] { return comm->running == 0; });
-  comm->aborted = comm->failed = false;
-  comm->revoked = true;
-  comm->busy_polls = 2;
-  return ncclInProgress;
-}
-
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* out, ncclConfig_t*) {
   const Inside inside(comm);
   if (comm->starter.joinable()) comm->starter.join();
@@ -243,32 +230,6 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* out,
   comm->ready = false;
   changed.notify_all();
   comm->starter = std::jthread([=] { finish_split(comm, call, out); });
-  return ncclInProgress;
-}
-
-ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int count, ncclComm_t* out,
-                            ncclConfig_t*, int flags) {
-  const Inside inside(comm);
-  std::unique_lock lock(mutex);
-  if (flags & NCCL_SHRINK_ABORT) {
-    comm->aborted = true;
-    changed.notify_all();
-    changed.wait(lock, [comm] { return comm->running == 0; });
-  }
-  const std::vector<int> list(excluded, excluded + count);
-  auto& hub = comm->hub->smaller[list];
-  if (!hub) hub = std::make_shared<Hub>();
-  hub->ranks = comm->hub->ranks - count;
-  const auto before = std::count_if(list.begin(), list.end(),
-                                    [comm](int rank) { return rank < comm->rank; });
-  auto* const child = new ncclComm;
-  child->gpu = comm->gpu;
-  start(child, hub, comm->rank - static_cast<int>(before));
-  child->starter = std::jthread([child] {
-    std::unique_lock own(mutex);
-    child->ready = wait_for(child, own, [&] { return child->hub->joined == child->hub->ranks; });
-  });
-  __atomic_store_n(out, child, __ATOMIC_RELEASE);
   return ncclInProgress;
 }
 

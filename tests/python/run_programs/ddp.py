@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 torch.manual_seed(0)
-dist.init_process_group("gloo")
+dist.init_process_group(os.environ.get("BACKEND", "gloo"))
 rank, world = dist.get_rank(), dist.get_world_size()
 model = DistributedDataParallel(
     nn.Sequential(nn.Linear(64, 256), nn.BatchNorm1d(256), nn.Tanh(), nn.Linear(256, 64)),
