@@ -6,8 +6,8 @@
 // connections, devices, memory, callbacks and policies) unless its comment says that it throws
 // nothing; comments name the errors that belong to its meaning, such as those of invalid input. An
 // argument outside the values that a comment or type allows, an id that does not exist, or a call
-// out of a stated order is a defect of the caller: an internal Error, std::out_of_range, or undefined
-// where a check would cost too much.
+// out of a stated order is a defect of the caller: an internal Error, std::out_of_range, or
+// undefined where a check would cost too much.
 #pragma once
 
 #include <exception>
