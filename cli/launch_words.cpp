@@ -29,13 +29,27 @@ bool is_launcher(const std::vector<std::string>& words, std::size_t& script_from
   return is_module;
 }
 
-std::uint32_t count_in(const std::string& option, const std::string& value) {
+std::optional<std::uint32_t> whole_number_in(const std::string& value) {
   std::uint32_t count = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), count);
-  if (error == std::errc() && end == value.data() + value.size() && count > 0) return count;
+  if (error == std::errc() && end == value.data() + value.size()) return count;
+  return std::nullopt;
+}
+
+std::uint32_t ranks_in(const std::string& option, const std::string& value) {
+  const auto count = whole_number_in(value);
+  if (count && *count > 0) return *count;
   throw Error(ErrorKind::usage,
               fmt::format("{}: expected a number of ranks, found '{}': give it as -n before --",
                           option, value));
+}
+
+std::uint32_t restarts_in(const std::string& option, const std::string& value) {
+  if (const auto count = whole_number_in(value)) return *count;
+  throw Error(
+      ErrorKind::usage,
+      fmt::format("{}: expected a number of restarts, found '{}': give it as --restart before --",
+                  option, value));
 }
 
 /// Name of an option of torchrun with dashes, which torchrun also accepts as underscores.
@@ -80,7 +94,8 @@ Launch read_launch(const std::vector<std::string>& words, std::optional<std::uin
         value = words[at++];
       }
       if (name == "--nnodes") check_nodes(value);
-      if (name == "--nproc-per-node" && !ranks) launch.ranks = count_in(name, value);
+      if (name == "--nproc-per-node" && !ranks) launch.ranks = ranks_in(name, value);
+      if (name == "--max-restarts") launch.restarts = restarts_in(name, value);
     }
   }
   if (at == words.size()) {

@@ -7,7 +7,6 @@ namespace {
 
 constexpr double kProblemGrace_s = 1;
 constexpr std::size_t kStepsPerRank = 4096;
-constexpr int kRanksMissing = 6;
 
 }  // namespace
 

@@ -53,6 +53,44 @@ def test_the_exit_code_is_the_programs():
     assert "no-such-program: expected a program, found none" in result.stderr
 
 
+def test_all_ranks_start_again_if_none_can_go_on():
+    code = "\n".join(
+        [
+            "line = os.environ['RANK'] + ' ' + os.environ['TORCHELASTIC_RESTART_COUNT'] + '\\n'",
+            "os.write(1, line.encode())  # in one piece, between those of the other rank",
+            "if os.environ['TORCHELASTIC_RESTART_COUNT'] != '2': os.kill(os.getpid(), 9)",
+        ]
+    )
+    result = python(code, ranks=2, options=["--restart", "3"])
+    assert result.returncode == 0, result.stderr
+    assert sorted(result.stdout.split("\n")[:-1]) == [
+        f"{rank} {restart}" for rank in range(2) for restart in range(3)
+    ]
+    assert "restart 2 of 3: all ranks start again" in result.stderr
+    report = json.loads(python(code, ranks=2, options=["--restart", "3", "--json"]).stdout)
+    assert report["tier"] == "T1"
+    assert len(report["restarts"]) == 2
+    assert report["ranks_missing"] == []
+    assert {loss["attempt"] for loss in report["losses"]} <= {0, 1}
+    assert report["exit_code"] == 0
+
+
+def test_the_restarts_have_a_limit(tmp_path):
+    assert python("sys.exit(3)", options=["--restart", "1"]).returncode == 3
+    torchrun = tmp_path / "torchrun"
+    torchrun.write_text("not started")
+    torchrun.chmod(0o755)
+    script = tmp_path / "train.sh"
+    script.write_text("#!/bin/sh\necho start\nexit 5\n")
+    script.chmod(0o755)
+    options = ("--no-python", "--max-restarts=2")
+    result = orrery("run", "--", torchrun, *options, script)
+    assert (result.returncode, result.stdout) == (5, 3 * "start\n")
+    result = orrery("run", "--", torchrun, "--max-restarts=many", script)
+    assert result.returncode == 2
+    assert "--max-restarts: expected a number of restarts, found 'many'" in result.stderr
+
+
 def test_a_lost_rank_is_reported():
     code = "\n".join(
         [
@@ -71,7 +109,7 @@ def test_a_lost_rank_is_reported():
     assert report["tier"] is None
     assert report["ended_by"] == "program"
     assert report["losses"] == [
-        {"rank": 1, "cause": "killed by signal 9 (Killed)", "lost_s": None}
+        {"rank": 1, "cause": "killed by signal 9 (Killed)", "lost_s": None, "attempt": 0}
     ]
     assert result.stderr.count("end\n") == 2  # the program prints to standard error
     assert "rank 1 lost (killed by signal 9 (Killed)), 2 of 3 ranks go on" in result.stderr

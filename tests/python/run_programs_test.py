@@ -53,14 +53,16 @@ def processes_of(run):
 class Run:
     """A run of `orrery run --json`, whose output is read as it comes."""
 
-    def __init__(self, script, ranks, steps=40, options=()):
+    def __init__(self, script, ranks, steps=40, options=(), **more):
         self.ranks = ranks
         self.process = subprocess.Popen(
             [PROGRAM, "run", "-n", str(ranks), "--json", *options, "--", "python",
              PROGRAMS / script],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(steps),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={**environment(steps), **more},
         )  # fmt: skip
         self.lines = []
+        self._awaited = "at step 10 "
         self._trains = threading.Event()
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
@@ -68,8 +70,13 @@ class Run:
     def _read(self):
         for line in self.process.stderr:
             self.lines.append(line)
-            if "at step 10 " in line:
+            if self._awaited in line:
                 self._trains.set()
+
+    def wait_for(self, text):
+        """Waits for a line with `text`, which must not have come yet."""
+        self._awaited = text
+        self.wait_for_training()
 
     def wait_for_training(self):
         assert self._trains.wait(PATIENCE), self.text
@@ -181,6 +188,26 @@ def test_a_sharded_program_ends_with_the_operations_name():
     assert "error: a rank was lost: reduce_scatter cannot be carried through a loss" in run.text
     assert time.monotonic() - killed < 60  # about 1.2 s where the machine is free
     assert not any(os.path.exists(f"/proc/{rank}") for rank in run.processes.values())
+
+
+def test_a_sharded_program_starts_again_from_its_own_checkpoint(tmp_path):
+    ends = {}
+    for kills in (False, True):
+        folder = tmp_path / str(kills)
+        folder.mkdir()
+        run = Run("fsdp_resumes.py", 2, 60, ["--restart", "2"], CHECKPOINTS=str(folder))
+        if kills:
+            run.wait_for("at step 30 ")
+            run.kill(1)
+        report, ends[kills], code = run.end()
+        assert code == 0, run.text
+        assert report["tier"] == ("T1" if kills else "T0")
+        assert len(report["restarts"]) == int(kills)
+        assert len(ends[kills]) == 2
+        begins = sorted({int(n) for n in re.findall(r"begins at step (\d+) ", run.text)})
+        assert begins[0] == 0
+        assert not kills or begins[-1] in (20, 40)  # of the newest checkpoint
+    assert ends[False] == ends[True]  # bit for bit
 
 
 def test_a_program_runs_without_a_compiler(tmp_path):

@@ -90,9 +90,9 @@ class Recovery {
   /// Returns true if no process is running and no seat is pending; abandoned seats are not pending.
   bool is_deserted() const;
   /// Kills the working processes that are not in `members` (seats), except leaving ones: members by
-  /// the state of an earlier controller that have not connected again. Returns their seats,
-  /// ascending; empty if none is missing. Does not record their losses: call record_exit() for
-  /// each.
+  /// the state of an earlier controller that have not connected again, and ranks whose recorded
+  /// loss is not emitted yet. Returns their seats, ascending; empty if none is missing. Does not
+  /// record their losses: call record_exit() for each, which returns false for a recorded one.
   std::vector<std::uint32_t> end_missing(const std::vector<std::uint32_t>& members);
   /// Completes the interrupted work of an earlier controller: requests the pending processes that
   /// do not run and kills leaving ones. Call once, after the replay.

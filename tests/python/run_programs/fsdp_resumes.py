@@ -1,0 +1,46 @@
+"""FSDP2 loop with its own distributed checkpoints, which it resumes from the newest."""
+
+import os
+import pathlib
+
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from end import print_end
+from torch import nn
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+from torch.distributed.fsdp import fully_shard
+
+torch.manual_seed(0)
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+mesh = dist.init_device_mesh("cpu", (dist.get_world_size(),))
+model = nn.Sequential(nn.Linear(64, 256), nn.Tanh(), nn.Linear(256, 64))
+for layer in (model[0], model[2]):
+    fully_shard(layer, mesh=mesh)
+fully_shard(model, mesh=mesh)
+optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
+steps = int(os.environ.get("STEPS", "40"))
+folder = pathlib.Path(os.environ["CHECKPOINTS"])
+complete = [each for each in folder.iterdir() if (each / ".metadata").exists()]
+begin = max((int(each.name) for each in complete), default=0)
+if begin > 0:
+    weights, moments = get_state_dict(model, optimizer)
+    dcp.load({"model": weights, "optimizer": moments}, checkpoint_id=folder / str(begin))
+    set_state_dict(model, optimizer, model_state_dict=weights, optim_state_dict=moments)
+print(f"begins at step {begin} of rank {rank}", flush=True)
+for step in range(begin, steps):
+    torch.manual_seed(1000 * step + rank)
+    data = torch.randn(16, 64)
+    loss = (model(data) - data).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if step % 10 == 0:
+        print(f"at step {step} of rank {rank}", flush=True)
+    if (step + 1) % 20 == 0:
+        weights, moments = get_state_dict(model, optimizer)
+        state = {"model": weights, "optimizer": moments}
+        dcp.save(state, checkpoint_id=folder / str(step + 1))
+print_end(rank, steps, model, [each.full_tensor() for each in model.parameters()])
+dist.destroy_process_group()
