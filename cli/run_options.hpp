@@ -34,7 +34,7 @@ struct RunOptions {
   void add_overrides(CLI::App& command);
   void add_seed(CLI::App& command);  ///< becomes the override "run.seed=N"
   void add_record(CLI::App& command);
-  void add_json(CLI::App& command);
+  void add_json(CLI::App& command);  ///< --json: one JSON object instead of the summary
   /// Returns the scenario with all overrides. Throws as load_scenario() does.
   LoadedScenario load() const;
   /// Returns `overrides`, then `own`.

@@ -68,7 +68,8 @@ class RunBook {
   /// Records the end of the rank's process. Code 0, the end of a rank that has left, the end of the
   /// last rank and all ends after record_ending() are no losses. Returns for a loss end_run if
   /// record_plain() was called, otherwise new_epoch; as record_left() for an attached member that
-  /// ended with code 0 while others run, unless record_ending() was called; otherwise none. Call once for each rank.
+  /// ended with code 0 while others run, unless record_ending() was called; otherwise none. Call
+  /// once for each rank.
   Reaction record_exit(std::size_t rank, int code, const std::string& description, double now_s);
 
   /// Records that the run ends its ranks: their ends are no losses any more.

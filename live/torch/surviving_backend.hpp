@@ -29,6 +29,7 @@ class SurvivingBackend final : public c10d::Backend {
   explicit SurvivingBackend(std::shared_ptr<GroupWorker> worker);
 
   const std::string getBackendName() const override { return worker_->group_place().backend; }
+  /// Returns the backend's name and the timeout of the group, or that of setTimeout().
   c10::intrusive_ptr<Options> getBackendOptions() override { return options_; }
   /// Sets the timeout of getBackendOptions(); operations keep that of the group's creation.
   void setTimeout(std::chrono::milliseconds timeout) override { options_->timeout = timeout; }

@@ -52,9 +52,9 @@ class JobFaults {
   std::vector<estimates::FatalFault> next_losses(std::optional<Step> step, Nanos from,
                                                  Nanos until) const;
   /// Returns the duration for which packets lost by a fault at exactly `instant` stall the job; 0
-  /// if the cluster detects no losses. A lost port of any NIC of the cluster stalls the job, whether
-  /// or not the job uses it; a lost part between switches only if a flow of the job crosses it. Not
-  /// for an instant before the newest forget_before() of plan().
+  /// if the cluster detects no losses. A lost port of any NIC of the cluster stalls the job,
+  /// whether or not the job uses it; a lost part between switches only if a flow of the job crosses
+  /// it. Not for an instant before the newest forget_before() of plan().
   Nanos stalled_by(Nanos instant) const;
 
   /// Returns true if all of these GPUs, and their nodes, are healthy in the world, which knows the

@@ -27,7 +27,7 @@ class TimeLedger {
  public:
   __extension__ using GpuNanos = __int128;
 
-  /// Constructs an empty ledger of a job with `gpus` GPUs. Nothing is booked before begin().
+  /// Constructs an empty ledger of a job with `gpus` GPUs. Call begin() before methods that book.
   explicit TimeLedger(std::uint32_t gpus) : gpus_(gpus) {}
 
   /// Sets the begin, and the end of the booked time, to the instant `at`; keeps booked time and

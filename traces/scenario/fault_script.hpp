@@ -114,7 +114,8 @@ class FaultScript {
     std::uint32_t fault = 0;
     std::string cause;  ///< cause in the scenario
   };
-  /// Returns the number of faults that queries have read so far, without removed ones.
+  /// Returns the number of faults in memory: the scenario's own and those drawn so far, without
+  /// removed ones. Faults are drawn in batches, so some are later than any query has looked.
   std::size_t faults_in_memory() const { return own_ + drawn_entries_.size(); }
   /// Returns true if so many drawn faults are in memory that forget_before() is worth its time.
   bool is_worth_forgetting() const;
