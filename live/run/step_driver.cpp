@@ -51,6 +51,9 @@ StepDriver::StepDriver(const Run& run, AgentProcesses& processes, const Controll
               crew_, run.journal),
       detector_(scenario_, !run.request.has_rendezvous(), run.placement, faults_, crew_,
                 [this](const std::string& what) { run_.desk.add_warning(run_.clock.now(), what); }),
+      replicas_(
+          crew_, [this](const std::string& what) { run_.desk.add_warning(run_.clock.now(), what); },
+          [this](const std::string& what) { abandon_run(what); }),
       recovery_(
           run.placement, crew_, *this, gate_, run.clock, hold_limit(scenario_, needs),
           [this](std::uint32_t replicas) {
@@ -169,6 +172,7 @@ void StepDriver::handle_message(const Incoming& incoming) {
     run_.account.record_sent_bytes(rank, incoming.life, report.bytes_sent());
     if (step_.add_report(rank, incoming.life, report, crew_.epoch()))
       run_.account.record_executions(report);
+    if (report.epoch() == crew_.epoch()) replicas_.record_report(rank, report, crew_.members());
   } else if (incoming.message->has_shard()) {
     run_.checkpoints.record_shard(incoming.message->shard());
   }

@@ -14,6 +14,7 @@
 #include "core/sha256.hpp"
 #include "live/checkpoint/archive.hpp"
 #include "live/checkpoint/key.hpp"
+#include "live/training/state_hashes.hpp"
 #include "live/transport/token.hpp"
 #include "traces/training/model.hpp"
 
@@ -152,7 +153,8 @@ std::uint64_t RunCheckpoints::retry_checkpoint(Step step, std::vector<std::uint3
 void RunCheckpoints::record_shard(const ShardWritten& said) {
   if (!keeper_) return;
   if (said.failure().empty()) {
-    keeper_->shard_durable(said.attempt(), said.index(), {said.size(), said.sha256()});
+    keeper_->shard_durable(said.attempt(), said.index(), {said.size(), said.sha256()},
+                           {from_wire(said.hashes()), from_wire(said.content())});
   } else {
     keeper_->shard_failed(said.attempt(), said.index(), said.failure());
   }
