@@ -157,9 +157,12 @@ void CheckpointKeeper::resolve_attempts(const std::vector<CheckpointId>& begun) 
     try {
       outcome.size = archive.size(id);
       whole_.push_back(id);
-    } catch (const std::exception&) {
+    } catch (const std::exception& error) {
       outcome.failure = "it was incomplete when its controller died";
-      begun_.push_back(id);
+      // A manifest that is not valid is deleted; one that cannot be read now may be valid.
+      const auto* refused = dynamic_cast<const Error*>(&error);
+      const bool is_invalid = refused != nullptr && refused->kind() == ErrorKind::bad_input;
+      (is_invalid ? broken_ : begun_).push_back(id);
     }
     add_outcome(std::move(outcome));
   }

@@ -286,6 +286,9 @@ void StepDriver::advance_run() {
   if (recovery_.is_nobody_left() && shown) return abandon_run(kWholeState);
   const bool stops = recovery_.is_held() && end_.is_stopping();
   end_.set_waiting(!job.is_placed());
+  if (stops && run_.checkpoints.is_requested()) {
+    run_.desk.add_warning(now, "the job is on hold: the run ends without the requested checkpoint");
+  }
   if (stops || recovery_.is_hold_unanswerable(shown)) end_early();
 }
 
@@ -412,7 +415,8 @@ bool StepDriver::is_complete() {
   const bool to_stop = end_.is_stopping() && !run_.checkpoints.is_requested();
   if (!end_.are_steps_done(step_.number()) && !to_stop) return false;
   if (!crew_.is_ready() || !run_.checkpoints.is_idle()) return false;
-  if (!run_.checkpoints.missing().empty()) {
+  const bool asked = end_.is_stopping() && run_.checkpoints.is_requested();
+  if (asked || !run_.checkpoints.missing().empty()) {
     if (!crew_.is_settled()) return false;
     const std::uint64_t attempt =
         run_.checkpoints.retry_checkpoint(step_.number(), crew_.members());
@@ -441,9 +445,12 @@ void StepDriver::end_early() {
 
 bool StepDriver::finish_run() {
   const Nanos now = run_.clock.now();
-  const bool replaces = run_.placement.job().next.has_value();
-  const auto lacks = ranks_.record_end(run_.placement.counted(), replaces, now);
-  if (lacks) run_.desk.add_warning(now, *lacks);
+  // After the end that an earlier controller has reported, the world has no job.
+  if (run_.placement.is_submitted() && run_.placement.job().phase != JobPhase::done) {
+    const bool replaces = run_.placement.job().next.has_value();
+    const auto lacks = ranks_.record_end(run_.placement.counted(), replaces, now);
+    if (lacks) run_.desk.add_warning(now, *lacks);
+  }
   if (!end_.is_whole(step_.number())) return false;
   end_.gather_hashes(crew_, step_.number(), run_.failures, run_.journal, run_.clock);
   return true;

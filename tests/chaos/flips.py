@@ -9,17 +9,25 @@ loss of the rank in whose memory it was, no other rank may be reported, and the 
 the bits of an undisturbed run. A flip of moments that is not reported has hit a buffer; the bits
 show it. --verify-every N checks every N-th step only: then bits may differ, because gradients of
 damaged parameters may become final.
+
+--forge also changes the running checksum of the rank by the flip, as if its processor had computed
+wrongly: only a comparison with the other ranks finds such damage. A run of four ranks must name and
+replace the rank. A run of two ranks cannot know which one is right: it must continue from the
+newest complete checkpoint and end with the undisturbed bits.
 """
 
 import argparse
+import array
 import collections
 import contextlib
 import json
+import operator
 import os
 import random
 import re
 import signal
 import statistics
+import struct
 import sys
 import tempfile
 import time
@@ -32,6 +40,7 @@ BYTES = 64  # length of a pattern
 LAST = 320  # newest step at which a bit is flipped
 PATIENCE = 3  # seconds beyond the steps in which a flip must be found, on a busy machine
 STEP = 0.1  # seconds a step at most, on a busy machine
+UNHURRIED = "survival.heartbeat_timeout=10 s"  # a stopped rank is not lost
 HEAD, HASH = 116, 64  # bytes before the values of a shard, and after them (docs/checkpoints.md)
 
 
@@ -47,14 +56,14 @@ class Target(places.OneMachine):
         return super().start_main()
 
 
-def shards(folder, count):
+def shards(folder, count, ranks=4):
     """Values of the shards of the newest complete checkpoints, by step and index; [] if too few."""
     steps = sorted(path.name[:17] for path in folder.glob("*.manifest"))[-count:]
     try:
         return [
             [
-                next(folder.glob(f"{step}*.shard-{index}-of-4")).read_bytes()[HEAD:-HASH]
-                for index in range(4)
+                next(folder.glob(f"{step}*.shard-{index}-of-{ranks}")).read_bytes()[HEAD:-HASH]
+                for index in range(ranks)
             ]
             for step in steps
         ] * (len(steps) == count)
@@ -89,17 +98,23 @@ def newest_moments(folder):
     return found
 
 
-def wait_for_checkpoint(folder):
-    """Waits for another complete checkpoint, a second at most."""
-    end, before = time.monotonic() + 1, set(folder.glob("*.manifest"))
-    while time.monotonic() < end and not set(folder.glob("*.manifest")) - before:
-        time.sleep(0.001)
+def checksum(words, first):
+    """Sum and weighted sum of the words with indices from `first` on (checksum.hpp)."""
+    return [sum(words), sum(map(operator.mul, words, range(first + 1, first + 1 + len(words))))]
 
 
-def flip(pid, pattern, bit):
-    """Flips one bit wherever the pattern is in the memory of a process; returns the places."""
+def running_checksum(content):
+    """Bytes of the checksums of parameters and moments in the memory of a rank, and parameters."""
+    parts = [array.array("I", b"".join(shard[k * len(shard) // 3 : (k + 1) * len(shard) // 3]
+             for shard in content)) for k in range(3)]  # fmt: skip
+    mean, square = checksum(parts[1], 1 << 40), checksum(parts[2], 2 << 40)
+    numbers = checksum(parts[0], 0) + [mean[0] + square[0], mean[1] + square[1]]
+    return struct.pack("<4Q", *(number % 2**64 for number in numbers)), parts[0]
+
+
+def write_everywhere(pid, before, after):
+    """Replaces bytes wherever they are in the memory of a process; returns the number of places."""
     places_hit = 0
-    changed = bytes([pattern[bit // 8] ^ 1 << bit % 8])
     with contextlib.suppress(OSError):  # the process may have ended
         with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "r+b", 0) as memory:
             for line in maps.read().splitlines():
@@ -109,12 +124,46 @@ def flip(pid, pattern, bit):
                 begin, end = int(begin, 16), int(end, 16)
                 memory.seek(begin)
                 content = memory.read(end - begin)
-                at = content.find(pattern)
+                at = content.find(before)
                 while at >= 0:
-                    memory.seek(begin + at + bit // 8)
-                    places_hit += memory.write(changed)
-                    at = content.find(pattern, at + 1)
+                    memory.seek(begin + at)
+                    places_hit += memory.write(after) == len(after)
+                    at = content.find(before, at + 1)
     return places_hit
+
+
+def wait_for_checkpoint(folder):
+    """Waits for another complete checkpoint, a second at most."""
+    end, before = time.monotonic() + 1, set(folder.glob("*.manifest"))
+    while time.monotonic() < end and not set(folder.glob("*.manifest")) - before:
+        time.sleep(0.001)
+
+
+def flip(pid, pattern, bit):
+    """Flips one bit wherever the pattern is in the memory of a process; returns the places."""
+    changed = bytearray(pattern)
+    changed[bit // 8] ^= 1 << bit % 8
+    return write_everywhere(pid, pattern, bytes(changed))
+
+
+def forge(pid, folder, ranks, dice):
+    """Flips a bit of a parameter and corrects the running checksum; returns whether it could."""
+    content = (shards(folder, 1, ranks) or [[]])[0]
+    if not content:
+        return False
+    before, parameters = running_checksum(content)
+    index = dice.randrange(len(parameters) // 16) * 16
+    old = parameters[index : index + 16]
+    if len(set(old)) < 16:
+        return False
+    new = array.array("I", old)
+    new[0] ^= 1 << dice.randrange(32)
+    change = new[0] - old[0]
+    total, weighted, *moments = struct.unpack("<4Q", before)
+    numbers = (total + change, weighted + change * (index + 1), *moments)
+    after = struct.pack("<4Q", *(number % 2**64 for number in numbers))
+    hits = write_everywhere(pid, before, after)  # none: the next update has come
+    return hits > 0 and write_everywhere(pid, old.tobytes(), new.tobytes()) > 0
 
 
 class Attack:
@@ -169,8 +218,8 @@ class Attack:
 def strike(seed, sharded, every, sha):
     """Returns the attack, the ranks reported and the faults of one run."""
     dice = random.Random(seed)
-    settings = ["job.layout.shard=optimizer"] if sharded else []
-    settings.append(f"survival.verify_every={every}")
+    settings = [f"survival.verify_every={every}", UNHURRIED]
+    settings += ["job.layout.shard=optimizer"] * sharded
     with tempfile.TemporaryDirectory(prefix="orrery-flips-") as folder:
         run = Target(f"flips {os.getpid()} {seed}", folder, settings)
         attack = Attack(run, dice, every * STEP + PATIENCE)
@@ -191,12 +240,61 @@ def strike(seed, sharded, every, sha):
     return attack, named, wrong + ([str(causes)] if wrong else [])
 
 
+def strike_forged(seed, ranks, sha):
+    """Returns the faults of a run in which one rank gets another state without its own notice."""
+    dice = random.Random(seed)
+    settings = [f"job.layout.data={ranks}", UNHURRIED]
+    with tempfile.TemporaryDirectory(prefix="orrery-flips-") as folder:
+        run = Target(f"flips forged {os.getpid()} {seed}", folder, settings)
+        rank = None
+        try:
+            while rank is None and not run.over() and run.status().get("step", 0) < LAST:
+                wait_for_checkpoint(run.kept)
+                working = [r for r in run.status().get("ranks", []) if r["state"] == "working"]
+                if len(working) < ranks:
+                    continue
+                victim = dice.choice(working)
+                attacks.send([victim["pid"]], signal.SIGSTOP)
+                if forge(victim["pid"], run.kept, ranks, dice):
+                    rank = victim["rank"]
+                attacks.send([victim["pid"]], signal.SIGCONT)
+            printed = run.wait_for_end(120)
+        finally:
+            run.close()
+    if rank is None:
+        return ["no bit was flipped"]
+    if printed is None or run.code() != 0:
+        return [f"exit code {run.code()}: {printed and printed[1][-800:]}"]
+    report = json.loads(printed[0])
+    if ranks == 2:
+        same = report["parameters_sha256"] == sha
+        told = "no majority shows the damaged one" in printed[1]
+        return [] if same and told else [f"same bits: {same}, told: {told}: {printed[1][-800:]}"]
+    causes = [failure["cause"] for failure in report["failures"]]
+    named = len(causes) == 1 and causes[0].startswith(f"rank {rank} computed step")
+    return [] if named else [f"rank {rank} was damaged, reported: {causes}"]
+
+
+def run_forged(count, seed):
+    sha, bad = places.undisturbed_bits(STEPS, EVERY), 0
+    for number in range(count):
+        ranks = 4 if number % 2 == 0 else 2
+        wrong = strike_forged(seed + number, ranks, sha)
+        bad += bool(wrong)
+        print(f"seed {seed + number}, {ranks} ranks: {'; '.join(wrong) or 'found'}", flush=True)
+    print(f"{count} ranks with another state, {count - bad} found by comparison")
+    return 1 if bad else 0
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--count", type=int, default=10, help="least number of flips")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--verify-every", type=int, default=1)
+    parser.add_argument("--forge", action="store_true")
     asked = parser.parse_args()
+    if asked.forge:
+        return run_forged(asked.count, asked.seed)
     sha = places.undisturbed_bits(STEPS, EVERY)
     parameters = moments = named = bad = runs = 0
     waits = []

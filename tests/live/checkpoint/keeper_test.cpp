@@ -276,5 +276,22 @@ TEST_F(CheckpointKeeperTest, ANewControllerTakesOverWhatTheEarlierOneHasBegun) {
   EXPECT_EQ(store_->list().size(), 3 * (kRanks + 1) + 1);
 }
 
+TEST_F(CheckpointKeeperTest, AnAttemptOfAnEarlierControllerWithAnInvalidManifestIsDeleted) {
+  for (const Step step : {10u, 20u}) write_checkpoint(*store_, step, kRanks);
+  for (const auto& file : std::filesystem::directory_iterator(path_)) {
+    const std::string name = file.path().filename();
+    if (name.starts_with("step-000000000020") && name.ends_with("manifest")) {
+      std::filesystem::resize_file(file.path(), 40);
+    }
+  }
+  const auto keep = keeper(2);
+  keep->continue_attempts({id_at(10), id_at(20)});
+  const auto told = outcomes(*keep, 2);
+  EXPECT_EQ(told[0].failure, "");
+  EXPECT_NE(told[1].failure, "");
+  EXPECT_EQ(whole(), std::vector<Step>{10});
+  EXPECT_EQ(store_->list().size(), kRanks + 1);
+}
+
 }  // namespace
 }  // namespace orrery::live
