@@ -165,7 +165,12 @@ StepReport Trainer::run_step(const StepPlan& plan) {
   const Share& share = plan.shares(static_cast<int>(fabric_->rank()));
   const Job& job = scenario_.job();
   const GatherCount before = device_.gather_count();
-  report_.set_loss_sum(compute_gradient(plan, share, marks, report_));
+  try {
+    report_.set_loss_sum(compute_gradient(plan, share, marks, report_));
+  } catch (const Error&) {  // damaged parameters may be the reason
+    verify_state();
+    throw;
+  }
   report_.set_gather_used(device_.gather_count().used - before.used);
   report_.set_gather_read(device_.gather_count().read - before.read);
   report_.set_predictions(std::uint64_t{share.count()} * job.micro_batch() * job.sequence_length());

@@ -157,7 +157,7 @@ def forge(pid, folder, ranks, dice):
     if len(set(old)) < 16:
         return False
     new = array.array("I", old)
-    new[0] ^= 1 << dice.randrange(32)
+    new[0] ^= 1 << dice.randrange(23)  # a bit of the mantissa: the gradient stays a number
     change = new[0] - old[0]
     total, weighted, *moments = struct.unpack("<4Q", before)
     numbers = (total + change, weighted + change * (index + 1), *moments)

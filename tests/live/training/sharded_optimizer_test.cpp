@@ -1,7 +1,6 @@
 #include "live/training/sharded_optimizer.hpp"
 
 #include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
@@ -12,6 +11,7 @@
 #include "core/error.hpp"
 #include "core/random.hpp"
 #include "live/training/device.hpp"
+#include "tests/live/flip.hpp"
 #include "tests/live/loop_fabric.hpp"
 #include "topologies/failure_domain.hpp"
 
@@ -32,13 +32,6 @@ std::vector<float> gradient_at(int step) {
   std::vector<float> values;
   for (std::size_t i = 0; i < kSize; ++i) values.push_back(static_cast<float>(rng.normal()));
   return values;
-}
-
-void flip_bit(float& value) {
-  std::uint32_t word = 0;
-  std::memcpy(&word, &value, sizeof word);
-  word ^= 1u << 20;
-  std::memcpy(&value, &word, sizeof word);
 }
 
 struct Rank {

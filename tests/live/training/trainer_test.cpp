@@ -1,10 +1,8 @@
 #include "live/training/trainer.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
-#include <cstdio>
-#include <cstring>
-#include <fstream>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -17,6 +15,7 @@
 #include "core/random.hpp"
 #include "live/training/model.hpp"
 #include "live/training/plan_codecs.hpp"
+#include "tests/live/flip.hpp"
 #include "tests/live/lighter.hpp"
 #include "tests/live/loop_fabric.hpp"
 #include "traces/training/model.hpp"
@@ -120,13 +119,6 @@ TEST(Trainer, NothingIsUpdatedBeforeTheStepIsFinal) {
   EXPECT_EQ(rig.device->parameters_sha256(), undisturbed.device->parameters_sha256());
 }
 
-void flip_bit(float& value, std::uint32_t bit = 23) {
-  std::uint32_t word = 0;
-  std::memcpy(&word, &value, sizeof word);
-  word ^= 1u << bit;
-  std::memcpy(&value, &word, sizeof word);
-}
-
 TEST(Trainer, ABitThatFlipsInMemoryIsAnErrorOfThisMachineBeforeTheStepIsFinal) {
   Rig rig(20 * kMs);
   rig.trainer.run_step(plan(0, 1));
@@ -145,30 +137,6 @@ TEST(Trainer, ABitThatFlipsInMemoryIsAnErrorOfThisMachineBeforeTheStepIsFinal) {
   flip_bit(rig.device->parameters()[1234]);
   rig.trainer.run_step(plan(2, 1));
   rig.trainer.apply();
-}
-
-/// Returns the places in this process's memory, other than `values` itself, that contain the same
-/// bytes.
-std::vector<float*> copies_in_memory(std::span<const float> values) {
-  std::vector<float*> found;
-  std::ifstream maps("/proc/self/maps");
-  for (std::string line; std::getline(maps, line);) {
-    std::uintptr_t begin = 0, end = 0;
-    char rights[5] = "";
-    if (std::sscanf(line.c_str(), "%lx-%lx %4s", &begin, &end, rights) != 3) continue;
-    if (std::string_view(rights, 2) != "rw") continue;
-    auto* at = reinterpret_cast<char*>(begin);
-    auto* const last = reinterpret_cast<char*>(end);
-    while (at < last) {
-      at = static_cast<char*>(
-          memmem(at, static_cast<std::size_t>(last - at), values.data(), values.size_bytes()));
-      if (at == nullptr) break;
-      auto* const place = reinterpret_cast<float*>(at);
-      if (place != values.data()) found.push_back(place);
-      at += sizeof(float);
-    }
-  }
-  return found;
 }
 
 /// Part of the training state in which bits flip.
@@ -254,6 +222,10 @@ TEST(Trainer, EachOfFiftyFlippedBitsOfAShardedStateIsFoundInTheStep) {
   expect_each_flip_found(rig, true);
 }
 
+TrainingState state_of(const Device& device) {
+  return device.part({0, static_cast<std::size_t>(builtin_parameter_count())});
+}
+
 /// Trains step 0 of a rig, with a sharded optimizer over `hub` if there is one.
 void train_first_step(Rig& rig, LoopHub* hub) {
   if (hub != nullptr) {
@@ -285,6 +257,28 @@ TEST(Trainer, AFlippedBitIsFoundWithinTheIntervalOfTheChecks) {
       if (found == flipped) flip_state(rig, Hit(found % 3), an_index(rig, rng), 5);
       EXPECT_THROW(rig.trainer.run_step(plan(found, 1)), StateDamaged) << sharded << flipped;
       EXPECT_THROW(rig.trainer.part({0, 1}), StateDamaged) << "nor is it saved";
+    }
+  }
+}
+
+TEST(Trainer, AGradientThatIsNoNumberBecauseOfDamageIsReportedAsDamage) {
+  Rig rig(20 * kMs);
+  rig.job.mutable_live()->set_reproducible(true);
+  const auto device = make_cpu_device(1, 0.003);
+  Trainer trainer(rig.job, rig.bytes, *device);
+  LoopHub hub(1);
+  trainer.set_fabric(std::make_shared<LoopFabric>(hub, 0));
+  for (const bool damages : {true, false}) {
+    // The first call damages the state; a restored state is not damaged, though not a number.
+    for (float& value : device->parameters()) value = NAN;
+    if (!damages) trainer.restore_state(state_of(*device));
+    try {
+      trainer.run_step(plan(0, 1));
+      ADD_FAILURE() << "a gradient that is no number was summed";
+    } catch (const StateDamaged&) {
+      EXPECT_TRUE(damages);
+    } catch (const Error& error) {
+      EXPECT_FALSE(damages) << error.message();
     }
   }
 }
