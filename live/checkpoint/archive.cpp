@@ -73,7 +73,7 @@ void CheckpointArchive::write_durably(const std::string& name, std::string_view 
   } catch (...) {
     try {
       store_.remove_file(unfinished);  // it may fill a full disk
-    } catch (const Error&) {      // the first cause counts
+    } catch (const Error&) {           // the first cause counts
     }
     throw;
   }
@@ -154,14 +154,15 @@ void CheckpointArchive::visit(const CheckpointId& id, std::uint64_t total,
     const Seal& expected = manifest.shards[index];
     const std::string file = shard_name(id, index, count);
     const std::string bytes = store_.read(file, expected.size);
+    const std::string place = fmt::format("{} (shard of rank {} of {})", file, index, count);
     if (bytes.size() != expected.size || !bytes.ends_with(expected.sha256)) {
-      refuse(file, "is not the shard that the manifest means");
+      refuse(place, "is not the shard that the manifest means");
     }
-    const Shard shard = parse_shard(bytes, file);
+    const Shard shard = parse_shard(bytes, place);
     if (!optimizer_steps) optimizer_steps = shard.part.optimizer_steps;
     const ShardHeader wanted{.id = id, .index = index, .count = count, .total = total};
     const bool fits = shard.header == wanted && shard.part.optimizer_steps == *optimizer_steps;
-    if (!fits) refuse(file, "belongs to another checkpoint than its name");
+    if (!fits) refuse(place, "belongs to another checkpoint than its name");
     visitor(shard);
   }
 }
@@ -185,7 +186,7 @@ TrainingState CheckpointArchive::load(const CheckpointId& id, std::uint64_t tota
 }
 
 CheckpointArchive::Search CheckpointArchive::search_newest(const std::string& training,
-                                                    std::uint64_t total) {
+                                                           std::uint64_t total) {
   Search result;
   std::vector<CheckpointId> ids = committed_attempts(training);
   for (auto id = ids.rbegin(); id != ids.rend() && !result.newest; ++id) {

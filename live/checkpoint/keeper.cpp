@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
+#include "live/checkpoint/agreement.hpp"
 #include "live/checkpoint/archive.hpp"
 
 namespace orrery::live {
@@ -49,6 +50,7 @@ void CheckpointKeeper::begin(Step step, std::uint32_t shards) {
   attempt_ = Attempt{.manifest = {.id = {options_.training, step, next_attempt_++},
                                   .total = options_.total,
                                   .shards = std::vector<Seal>(shards)},
+                     .proofs = std::vector<ShardProof>(shards),
                      .missing = shards,
                      .deadline = std::chrono::steady_clock::now() + options_.patience};
 }
@@ -58,12 +60,16 @@ void CheckpointKeeper::protect_checkpoint(const CheckpointId& id) {
   protected_ = id;
 }
 
-void CheckpointKeeper::shard_durable(std::uint64_t attempt, std::uint32_t index, const Seal& seal) {
+void CheckpointKeeper::shard_durable(std::uint64_t attempt, std::uint32_t index, const Seal& seal,
+                                     const ShardProof& proof) {
   if (!attempt_ || attempt_->manifest.id.attempt != attempt) return;  // given up meanwhile
   std::vector<Seal>& shards = attempt_->manifest.shards;
   if (index >= shards.size() || shards[index].size != 0) return;
   shards[index] = seal;
+  attempt_->proofs[index] = proof;
   if (--attempt_->missing > 0) return;
+  const std::string why = find_disagreement(attempt_->proofs);
+  if (!why.empty()) return fail_attempt(why);
   post_job([this, manifest = std::move(attempt_->manifest)] { commit_manifest(manifest); });
   attempt_.reset();
 }
@@ -151,9 +157,12 @@ void CheckpointKeeper::resolve_attempts(const std::vector<CheckpointId>& begun) 
     try {
       outcome.size = archive.size(id);
       whole_.push_back(id);
-    } catch (const std::exception&) {
+    } catch (const std::exception& error) {
       outcome.failure = "it was incomplete when its controller died";
-      begun_.push_back(id);
+      // A manifest that is not valid is deleted; one that cannot be read now may be valid.
+      const auto* refused = dynamic_cast<const Error*>(&error);
+      const bool is_invalid = refused != nullptr && refused->kind() == ErrorKind::bad_input;
+      (is_invalid ? broken_ : begun_).push_back(id);
     }
     add_outcome(std::move(outcome));
   }

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "live/checkpoint/checksum.hpp"
 #include "live/checkpoint/format.hpp"
 #include "live/checkpoint/store.hpp"
 
@@ -59,9 +60,11 @@ class CheckpointKeeper {
   /// the attempt's `patience`. An attempt that still waits for shards fails, with an outcome.
   void begin(Step step, std::uint32_t shards);
   /// Records a durable shard, of size above 0; the last one starts the commit of the manifest and
-  /// ends the current attempt. No effect if `attempt` is not the current attempt, the attempt has
-  /// no shard `index`, or the shard has been recorded.
-  void shard_durable(std::uint64_t attempt, std::uint32_t index, const Seal& seal);
+  /// ends the current attempt, which fails instead if the proofs disagree (find_disagreement()). No
+  /// effect if `attempt` is not the current attempt, the attempt has no shard `index`, or the shard
+  /// has been recorded.
+  void shard_durable(std::uint64_t attempt, std::uint32_t index, const Seal& seal,
+                     const ShardProof& proof = {});
   /// Fails the current attempt because of a shard, even one that has been recorded; `index` is for
   /// the message. No effect if `attempt` is another one.
   void shard_failed(std::uint64_t attempt, std::uint32_t index, const std::string& why);
@@ -96,6 +99,7 @@ class CheckpointKeeper {
  private:
   struct Attempt {
     Manifest manifest;
+    std::vector<ShardProof> proofs;  ///< indexed by shard
     std::uint32_t missing = 0;
     std::chrono::steady_clock::time_point deadline;
   };

@@ -3,6 +3,7 @@
 #include <exception>
 #include <utility>
 
+#include "core/error.hpp"
 #include "live/checkpoint/archive.hpp"
 
 namespace orrery::live {
@@ -16,16 +17,20 @@ ShardWriter::~ShardWriter() {
   changed_.notify_all();
 }
 
-void ShardWriter::write(const ShardHeader& header, TrainingState part) {
+void ShardWriter::write(const ShardHeader& header, TrainingState part, PartChecksums state) {
+  const Checksum content = checksum_of(part, header.range().begin);
   {
     const std::scoped_lock lock(mutex_);
     if (!order_) {
-      order_ = {header, std::move(part)};
+      order_ = {header, std::move(part), {std::move(state), content}};
       changed_.notify_all();
       return;
     }
   }
-  done_({.header = header, .seal = {}, .failure = "the checkpoint before is still being written"});
+  done_({.header = header,
+         .proof = {},
+         .seal = {},
+         .failure = "the checkpoint before is still being written"});
 }
 
 void ShardWriter::wait_until_idle() {
@@ -47,11 +52,16 @@ void ShardWriter::run() {
 }
 
 ShardOutcome ShardWriter::carry_out(const Order& order) const {
-  ShardOutcome outcome{.header = order.header, .seal = {}, .failure = {}};
+  ShardOutcome outcome{.header = order.header, .proof = order.proof, .seal = {}, .failure = {}};
   try {
     const auto store = open_();
-    outcome.seal = CheckpointArchive(*store).write_shard(order.header,
-                                                         encode_shard(order.header, order.part));
+    std::string bytes = encode_shard(order.header, order.part);
+    if (checksum_of(order.part, order.header.range().begin) != order.proof.content) {
+      throw Error(ErrorKind::environment,
+                  "expected the copy of the shard in memory unchanged, found another one: the "
+                  "memory of this machine is damaged; check the machine");
+    }
+    outcome.seal = CheckpointArchive(*store).write_shard(order.header, std::move(bytes));
   } catch (const std::exception& error) {  // also too little memory: training goes on
     outcome.failure = error.what();
   }

@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "live/checkpoint/checksum.hpp"
 #include "live/checkpoint/format.hpp"
 #include "live/checkpoint/store.hpp"
 
@@ -18,6 +19,7 @@ namespace orrery::live {
 /// Result of writing one shard.
 struct ShardOutcome {
   ShardHeader header;
+  ShardProof proof;     ///< checksums of the shard and of the writer's state
   Seal seal;            ///< valid if the shard is durable
   std::string failure;  ///< otherwise
 };
@@ -34,10 +36,11 @@ class ShardWriter {
   ~ShardWriter();
 
   /// Starts writing a shard and returns; `done` later receives the outcome on the writer's thread,
-  /// also of an error of `open` or of the store, or for a part of another size than the header's
-  /// range. If the previous shard is still being written or reported, drops this one and calls
-  /// `done` with a failure before it returns.
-  void write(const ShardHeader& header, TrainingState part);
+  /// also of an error of `open` or of the store, for a part of another size than the header's
+  /// range, or if the copy in memory changes before it is written. `state`: checksums of the state
+  /// from which the part was copied, for the outcome. If the previous shard is still being written
+  /// or reported, drops this one and calls `done` with a failure before it returns.
+  void write(const ShardHeader& header, TrainingState part, PartChecksums state = {});
   /// Blocks until no shard is being written and all outcomes are reported.
   void wait_until_idle();
 
@@ -45,6 +48,7 @@ class ShardWriter {
   struct Order {
     ShardHeader header;
     TrainingState part;
+    ShardProof proof;
   };
   void run();
   ShardOutcome carry_out(const Order& order) const;

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "live/training/state_hashes.hpp"
+
 namespace orrery::live {
 
 CheckpointShards::CheckpointShards(std::string training, const Trainer& trainer, std::size_t total,
@@ -21,7 +23,7 @@ void CheckpointShards::plan(Step step, std::uint64_t attempt, std::uint32_t inde
 void CheckpointShards::write_planned(Step step) {
   const ShardHeader header = std::exchange(planned_, {});
   if (header.id.attempt == 0 || header.id.step != step + 1) return;
-  writer_->write(header, trainer_.part(header.range()));
+  write(header);
 }
 
 void CheckpointShards::save(const SaveShard& order, Step applied) {
@@ -30,11 +32,16 @@ void CheckpointShards::save(const SaveShard& order, Step applied) {
                            .count = order.count(),
                            .total = total_};
   if (writer_ && applied == order.step()) {
-    return writer_->write(header, trainer_.part(header.range()));
+    return write(header);
   }
   report({.header = header,
+          .proof = {},
           .seal = {},
           .failure = "expected the state of the ordered step, found the state of another step"});
+}
+
+void CheckpointShards::write(const ShardHeader& header) {
+  writer_->write(header, trainer_.part(header.range()), trainer_.state_checksums());
 }
 
 void CheckpointShards::report(const ShardOutcome& outcome) const {
@@ -45,6 +52,10 @@ void CheckpointShards::report(const ShardOutcome& outcome) const {
   shard.set_size(outcome.seal.size);
   shard.set_sha256(outcome.seal.sha256);
   shard.set_failure(outcome.failure);
+  for (const auto& [part, checksum] : outcome.proof.state) {
+    *shard.add_hashes() = to_wire(part, checksum);
+  }
+  *shard.mutable_content() = to_wire(0, outcome.proof.content);
   send_(message);
 }
 

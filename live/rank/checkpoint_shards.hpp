@@ -43,6 +43,8 @@ class CheckpointShards {
   void save(const SaveShard& order, Step applied);
 
  private:
+  /// Copies a shard, with the checksums of the state, and starts writing it.
+  void write(const ShardHeader& header);
   /// Sends the outcome of a shard to the controller.
   void report(const ShardOutcome& outcome) const;
 

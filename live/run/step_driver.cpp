@@ -51,6 +51,9 @@ StepDriver::StepDriver(const Run& run, AgentProcesses& processes, const Controll
               crew_, run.journal),
       detector_(scenario_, !run.request.has_rendezvous(), run.placement, faults_, crew_,
                 [this](const std::string& what) { run_.desk.add_warning(run_.clock.now(), what); }),
+      replicas_(
+          crew_, [this](const std::string& what) { run_.desk.add_warning(run_.clock.now(), what); },
+          [this](const std::string& what) { abandon_run(what); }),
       recovery_(
           run.placement, crew_, *this, gate_, run.clock, hold_limit(scenario_, needs),
           [this](std::uint32_t replicas) {
@@ -169,6 +172,7 @@ void StepDriver::handle_message(const Incoming& incoming) {
     run_.account.record_sent_bytes(rank, incoming.life, report.bytes_sent());
     if (step_.add_report(rank, incoming.life, report, crew_.epoch()))
       run_.account.record_executions(report);
+    if (report.epoch() == crew_.epoch()) replicas_.record_report(rank, report, crew_.members());
   } else if (incoming.message->has_shard()) {
     run_.checkpoints.record_shard(incoming.message->shard());
   }
@@ -178,7 +182,8 @@ void StepDriver::commit_step(const membership::Committed& committed) {
   const Step done = step_.number();
   ensure(step_.is_current() && committed.step == done, "expected the commit of the current step");
   const Nanos now = run_.clock.now();
-  const std::vector<StepReport> reports = step_.commit_step(now, run_.account.elapsed());
+  std::vector<StepReport> reports = step_.commit_step(now, run_.account.elapsed());
+  for (StepReport& report : reports) report.clear_hashes();  // compared; the journal needs none
   run_.account.record_commit(done, reports, run_.placement.job().now.get<CodecRules>(),
                              static_cast<std::uint32_t>(crew_.members().size()), now);
   run_.observations.telemetry().record_step(
@@ -282,6 +287,9 @@ void StepDriver::advance_run() {
   if (recovery_.is_nobody_left() && shown) return abandon_run(kWholeState);
   const bool stops = recovery_.is_held() && end_.is_stopping();
   end_.set_waiting(!job.is_placed());
+  if (stops && run_.checkpoints.is_requested()) {
+    run_.desk.add_warning(now, "the job is on hold: the run ends without the requested checkpoint");
+  }
   if (stops || recovery_.is_hold_unanswerable(shown)) end_early();
 }
 
@@ -408,7 +416,8 @@ bool StepDriver::is_complete() {
   const bool to_stop = end_.is_stopping() && !run_.checkpoints.is_requested();
   if (!end_.are_steps_done(step_.number()) && !to_stop) return false;
   if (!crew_.is_ready() || !run_.checkpoints.is_idle()) return false;
-  if (!run_.checkpoints.missing().empty()) {
+  const bool asked = end_.is_stopping() && run_.checkpoints.is_requested();
+  if (asked || !run_.checkpoints.missing().empty()) {
     if (!crew_.is_settled()) return false;
     const std::uint64_t attempt =
         run_.checkpoints.retry_checkpoint(step_.number(), crew_.members());
@@ -437,9 +446,12 @@ void StepDriver::end_early() {
 
 bool StepDriver::finish_run() {
   const Nanos now = run_.clock.now();
-  const bool replaces = run_.placement.job().next.has_value();
-  const auto lacks = ranks_.record_end(run_.placement.counted(), replaces, now);
-  if (lacks) run_.desk.add_warning(now, *lacks);
+  // After the end that an earlier controller has reported, the world has no job.
+  if (run_.placement.is_submitted() && run_.placement.job().phase != JobPhase::done) {
+    const bool replaces = run_.placement.job().next.has_value();
+    const auto lacks = ranks_.record_end(run_.placement.counted(), replaces, now);
+    if (lacks) run_.desk.add_warning(now, *lacks);
+  }
   if (!end_.is_whole(step_.number())) return false;
   end_.gather_hashes(crew_, step_.number(), run_.failures, run_.journal, run_.clock);
   return true;

@@ -16,6 +16,7 @@
 #include "live/run/losses/fault_injector.hpp"
 #include "live/run/losses/rank_shortage.hpp"
 #include "live/run/losses/recovery.hpp"
+#include "live/run/losses/replica_watch.hpp"
 #include "live/run/observations/observations.hpp"
 #include "live/run/observations/policy_clock.hpp"
 #include "live/run/open_step.hpp"
@@ -207,6 +208,7 @@ class StepDriver : public Carrier {
   DecisionGate gate_;
   FaultInjector faults_;
   FailureDetector detector_;
+  ReplicaWatch replicas_;
   Recovery recovery_;
   RankShortage ranks_;
   Proposals proposals_;

@@ -29,6 +29,12 @@ std::vector<float> floats(const std::string& state, std::size_t place, const Ran
 
 }  // namespace
 
+StateDamaged::StateDamaged()
+    : Error(ErrorKind::environment,
+            "expected the training state in memory as the last update left it, found another one: "
+            "the memory of this machine is damaged, or a program has written to it; check the "
+            "machine") {}
+
 std::span<float> Device::parameters() {
   throw Error(ErrorKind::environment, "this device keeps its parameters to itself");
 }

@@ -5,15 +5,24 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "core/error.hpp"
+#include "live/checkpoint/checksum.hpp"
 #include "live/checkpoint/format.hpp"
-#include "live/training/checksum.hpp"
 #include "live/training/network.hpp"
 
 namespace orrery::live {
+
+/// Error: the training state in this process's memory is not the one that the last update or
+/// transfer has written.
+class StateDamaged : public Error {
+ public:
+  StateDamaged();
+};
 
 /// Parameters, gradient and optimizer state of a model on one device. Methods that use a GPU throw
 /// an environment Error if the GPU fails.
@@ -48,9 +57,13 @@ class Device {
   /// Sets parameters and optimizer state to a result of state(); the gradient stays. Throws an
   /// internal Error for a state of another model; the parameters may have changed by then.
   virtual void set_state(std::string_view state) = 0;
-  /// Adds parameters and optimizer state to `sum`; only the values in host memory, so nothing on a
-  /// GPU.
-  virtual void add_state(Checksum&) const {}
+  /// Returns the checksum of parameters and optimizer state that the construction, update() and
+  /// set_state() have left; nothing for a state that is not in host memory. Reads no state. Writes
+  /// to the span of parameters() are not followed.
+  virtual std::optional<Checksum> state_checksum() const { return {}; }
+  /// Returns true if the state in memory still has state_checksum(), for which the whole state is
+  /// read, or if there is no checksum.
+  virtual bool is_state_intact() const { return true; }
   /// Returns a copy of the state of the parameters in `range`, empty for an empty range, with the
   /// number of updates. Throws an internal Error for a range beyond the model.
   virtual TrainingState part(const Range& range) const;

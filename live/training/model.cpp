@@ -159,9 +159,42 @@ Adam::Adam(std::size_t size, double learning_rate)
 void Adam::update(std::span<float> parameters, std::span<const float> gradient, float scale) {
   ensure(parameters.size() == mean_.size() && gradient.size() == mean_.size(),
          "parameters, gradient and optimizer state have one size");
-  constexpr float kEpsilon = 1e-8F;
   const float rate = adam_rate(learning_rate_, ++steps_);
-  for (std::size_t i = 0; i < mean_.size(); ++i) {
+  update_range(parameters, gradient, scale, rate, 0, mean_.size());
+}
+
+Checksum Adam::update(std::span<float> parameters, std::span<const float> gradient, float scale,
+                      std::uint64_t first, StateChecksums& sums) {
+  ensure(parameters.size() == mean_.size() && gradient.size() == mean_.size(),
+         "parameters, gradient and optimizer state have one size");
+  constexpr std::size_t kBlock = 1024;  // stays in the processor's first cache
+  Checksum updated;
+  const float rate = adam_rate(learning_rate_, ++steps_);
+  for (std::size_t begin = 0; begin < mean_.size(); begin += kBlock) {
+    const std::size_t count = std::min(kBlock, mean_.size() - begin);
+    const auto checksums = [&] {
+      StateChecksums block;
+      block.parameters.add(parameters.subspan(begin, count), first + begin);
+      block.moments.add_moments(mean().subspan(begin, count), square().subspan(begin, count),
+                                first + begin);
+      return block;
+    };
+    const StateChecksums before = checksums();
+    update_range(parameters, gradient, scale, rate, begin, begin + count);
+    const StateChecksums after = checksums();
+    sums.parameters -= before.parameters;
+    sums.parameters += after.parameters;
+    sums.moments -= before.moments;
+    sums.moments += after.moments;
+    updated += after.parameters;
+  }
+  return updated;
+}
+
+void Adam::update_range(std::span<float> parameters, std::span<const float> gradient, float scale,
+                        float rate, std::size_t begin, std::size_t end) {
+  constexpr float kEpsilon = 1e-8F;
+  for (std::size_t i = begin; i < end; ++i) {
     const float slope = gradient[i] * scale;
     mean_[i] = kMeanDecay * mean_[i] + (1.0F - kMeanDecay) * slope;
     square_[i] = kSquareDecay * square_[i] + (1.0F - kSquareDecay) * slope * slope;

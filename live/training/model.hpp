@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "live/checkpoint/checksum.hpp"
 #include "live/training/network.hpp"
 #include "traces/training/model.hpp"
 
@@ -42,6 +43,11 @@ double memory_traffic(const std::string& builtin, std::uint32_t length);
 /// rate * sqrt(1 - 0.999^step) / (1 - 0.9^step). Not a number for step 0.
 float adam_rate(double learning_rate, std::uint64_t step);
 
+/// Running checksums of parameters and of their moments.
+struct StateChecksums {
+  Checksum parameters, moments;
+};
+
 /// Adam optimizer (Kingma and Ba 2015) with bias correction, decay rates 0.9 and 0.999.
 class Adam {
  public:
@@ -53,6 +59,13 @@ class Adam {
   /// parameters. Throws an internal Error, without a change, unless both spans have this
   /// optimizer's size.
   void update(std::span<float> parameters, std::span<const float> gradient, float scale);
+  /// Updates like the other update(), and lets `sums` follow: subtracts the values that it reads
+  /// and adds those that it writes. `first`: index of the first parameter in the model. Damage of
+  /// the state before or during the update stays in the difference between `sums` and the memory,
+  /// except within about a microsecond between the reading of a value for its sum and for its
+  /// update. Returns the checksum of the updated parameters.
+  Checksum update(std::span<float> parameters, std::span<const float> gradient, float scale,
+                  std::uint64_t first, StateChecksums& sums);
   /// Appends steps (8 bytes), means and squares as bytes of a fixed size; the learning rate is not
   /// among them.
   void append_state(std::string& bytes) const;
@@ -71,6 +84,10 @@ class Adam {
   void set_state(std::uint64_t steps, std::span<const float> mean, std::span<const float> square);
 
  private:
+  /// Updates the parameters `begin` to `end` - 1 by a step of size `rate`.
+  void update_range(std::span<float> parameters, std::span<const float> gradient, float scale,
+                    float rate, std::size_t begin, std::size_t end);
+
   double learning_rate_;
   std::uint64_t steps_ = 0;
   std::vector<float> mean_, square_;

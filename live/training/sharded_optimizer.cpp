@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "core/error.hpp"
+#include "live/training/device.hpp"
 
 namespace orrery::live {
 namespace {
@@ -38,12 +40,70 @@ std::vector<Range> merged(std::vector<Range> ranges) {
   return out;
 }
 
-std::span<const std::byte> bytes_of(std::span<const float> values) { return std::as_bytes(values); }
+/// Head of a message with a piece of the state.
+struct PieceHead {
+  StateChecksums sums;
+  std::uint64_t optimizer_steps = 0;
+};
+
+/// Returns the size of a message about a range, in bytes.
+std::size_t message_size(const Range& range, bool has_moments) {
+  return sizeof(PieceHead) + (has_moments ? 3 : 1) * range.size() * sizeof(float);
+}
+
+/// Returns the message with a piece of the state: head, parameters and perhaps moments.
+std::vector<std::byte> encode_piece(const TrainingState& state, const StateChecksums& sums,
+                                    bool has_moments) {
+  const PieceHead head{.sums = sums, .optimizer_steps = state.optimizer_steps};
+  std::vector<std::byte> message;
+  message.reserve(message_size({0, state.parameters.size()}, has_moments));
+  const auto append = [&message](std::span<const std::byte> bytes) {
+    message.insert(message.end(), bytes.begin(), bytes.end());
+  };
+  append(std::as_bytes(std::span(&head, 1)));
+  append(std::as_bytes(std::span(state.parameters)));
+  if (!has_moments) return message;
+  append(std::as_bytes(std::span(state.mean)));
+  append(std::as_bytes(std::span(state.square)));
+  return message;
+}
+
+/// Receives a piece of the state from `source`, with the sender's checksums.
+TrainingState receive_piece(Fabric& fabric, std::uint32_t source, const Range& range,
+                            bool has_moments, StateChecksums& sums) {
+  std::vector<std::byte> message(message_size(range, has_moments));
+  fabric.receive_from(source, message);
+  PieceHead head;
+  std::memcpy(&head, message.data(), sizeof head);
+  std::size_t at = sizeof head;
+  const auto read = [&](std::vector<float>& values) {
+    values.resize(range.size());
+    if (values.empty()) return;
+    std::memcpy(values.data(), message.data() + at, values.size() * sizeof(float));
+    at += values.size() * sizeof(float);
+  };
+  TrainingState state{.optimizer_steps = head.optimizer_steps};
+  read(state.parameters);
+  Checksum parameters, moments;
+  parameters.add(state.parameters, range.begin);
+  bool is_intact = parameters == head.sums.parameters;
+  if (has_moments) {
+    read(state.mean);
+    read(state.square);
+    moments.add_moments(state.mean, state.square, range.begin);
+    is_intact = is_intact && moments == head.sums.moments;
+  }
+  if (!is_intact) throw FabricBroken("a part of the training state was damaged on its way");
+  sums = head.sums;
+  return state;
+}
 
 }  // namespace
 
 ShardedOptimizer::ShardedOptimizer(std::span<float> parameters, double learning_rate)
-    : parameters_(parameters), learning_rate_(learning_rate) {}
+    : parameters_(parameters), learning_rate_(learning_rate) {
+  all_parameters_.add(parameters_, 0);
+}
 
 std::vector<Range> ShardedOptimizer::shares(std::size_t total, std::uint32_t index,
                                             const Keepers& keepers) {
@@ -55,20 +115,42 @@ std::vector<Range> ShardedOptimizer::shares(std::size_t total, std::uint32_t ind
   return merged(std::move(ranges));
 }
 
-ShardedOptimizer::Held ShardedOptimizer::cut_range(const TrainingState& state,
-                                              const Range& range) const {
-  Held held{range, Adam(range.size(), learning_rate_)};
-  held.optimizer.set_state(state.optimizer_steps, state.mean, state.square);
+ShardedOptimizer::Held ShardedOptimizer::cut_range(const Copy& copy, const Range& range) const {
+  Held held{range, Adam(range.size(), learning_rate_), copy.sums.moments, copy.sums.parameters};
+  held.optimizer.set_state(copy.state.optimizer_steps, copy.state.mean, copy.state.square);
   return held;
+}
+
+ShardedOptimizer::Copy ShardedOptimizer::copy_range(const Range& range) const {
+  Copy copy{.state = part(range), .sums = {}};
+  copy.sums.parameters.add(copy.state.parameters, range.begin);
+  copy.sums.moments.add_moments(copy.state.mean, copy.state.square, range.begin);
+  return copy;
+}
+
+/// The running checksum follows, so that damage of the overwritten values is not forgotten.
+void ShardedOptimizer::write_parameters(const Range& range, const Copy& copy) {
+  const std::span<float> place = parameters_.subspan(range.begin, range.size());
+  Checksum before;
+  before.add(place, range.begin);
+  std::copy(copy.state.parameters.begin(), copy.state.parameters.end(), place.begin());
+  all_parameters_ -= before;
+  all_parameters_ += copy.sums.parameters;
 }
 
 void ShardedOptimizer::restore_state(const TrainingState& whole) {
   ensure(whole.parameters.size() == parameters_.size(), "a state is that of this model");
+  Copy copy{.state = whole, .sums = {}};
+  copy.sums.parameters.add(whole.parameters, 0);
+  copy.sums.moments.add_moments(whole.mean, whole.square, 0);
   std::copy(whole.parameters.begin(), whole.parameters.end(), parameters_.begin());
+  all_parameters_ = copy.sums.parameters;
   fresh_ = false;
   before_.clear();
   held_.clear();
-  held_.push_back(cut_range(whole, {0, parameters_.size()}));
+  held_.push_back(cut_range(copy, {0, parameters_.size()}));
+  members_ = 0;
+  is_gathered_ = true;
 }
 
 std::vector<Range> ShardedOptimizer::holdings() const {
@@ -108,11 +190,36 @@ TrainingState ShardedOptimizer::part(const Range& range) const {
   return out;
 }
 
-void ShardedOptimizer::add_state(Checksum& sum) const {
-  for (const Held& held : held_) {
-    sum.add(held.optimizer.mean());
-    sum.add(held.optimizer.square());
+bool ShardedOptimizer::is_state_intact() const {
+  Checksum parameters;
+  parameters.add(parameters_, 0);
+  if (parameters != all_parameters_) return false;
+  for (const auto* parts : {&held_, &before_}) {
+    for (const Held& held : *parts) {
+      Checksum moments;
+      moments.add_moments(held.optimizer.mean(), held.optimizer.square(), held.range.begin);
+      if (moments != held.moments) return false;
+    }
   }
+  return true;
+}
+
+PartChecksums ShardedOptimizer::part_checksums() const {
+  PartChecksums sums;
+  if (is_gathered_) sums[0] = all_parameters_;
+  for (std::uint32_t member = 0; member < members_; ++member) {
+    const Range range = part_of(parameters_.size(), member, members_);
+    Checksum sum;
+    std::size_t covered = 0;
+    for (const Held& held : held_) {
+      if (held.range.begin < range.begin || held.range.end > range.end) continue;
+      covered += held.range.size();
+      sum += held.parameters;
+      sum += held.moments;
+    }
+    if (covered == range.size()) sums[1 + member] = sum;
+  }
+  return sums;
 }
 
 std::size_t ShardedOptimizer::bytes() const {
@@ -180,77 +287,103 @@ std::vector<ShardedOptimizer::Piece> ShardedOptimizer::pieces(const Holdings& ho
   return out;
 }
 
-void ShardedOptimizer::give_piece(Fabric& fabric, const Piece& piece) const {
-  const TrainingState state = part(piece.range);
+void ShardedOptimizer::give_piece(Fabric& fabric, const Piece& piece, const Copy& copy) {
   for (std::uint32_t step = 1; step < fabric.ranks(); ++step) {
     const std::uint32_t to = (fabric.rank() + step) % fabric.ranks();
-    fabric.send_to(to, bytes_of(state.parameters));
-    if (!piece.takes_moments[to]) continue;
-    fabric.send_to(to, std::as_bytes(std::span(&state.optimizer_steps, 1)));
-    fabric.send_to(to, bytes_of(state.mean));
-    fabric.send_to(to, bytes_of(state.square));
+    fabric.send_to(to, encode_piece(copy.state, copy.sums, piece.takes_moments[to]));
   }
 }
 
-TrainingState ShardedOptimizer::take_piece(Fabric& fabric, const Piece& piece) {
-  fabric.receive_from(piece.source, std::as_writable_bytes(parameters_.subspan(
-                                        piece.range.begin, piece.range.size())));
-  TrainingState state;
-  if (!piece.takes_moments[fabric.rank()]) return state;
-  state.mean.resize(piece.range.size());
-  state.square.resize(piece.range.size());
-  fabric.receive_from(piece.source, std::as_writable_bytes(std::span(&state.optimizer_steps, 1)));
-  fabric.receive_from(piece.source, std::as_writable_bytes(std::span(state.mean)));
-  fabric.receive_from(piece.source, std::as_writable_bytes(std::span(state.square)));
-  return state;
+ShardedOptimizer::Copy ShardedOptimizer::take_piece(Fabric& fabric, const Piece& piece) {
+  Copy copy;
+  copy.state = receive_piece(fabric, piece.source, piece.range, piece.takes_moments[fabric.rank()],
+                             copy.sums);
+  write_parameters(piece.range, copy);
+  return copy;
 }
 
 void ShardedOptimizer::deal_state(Fabric& fabric, bool current, const Keepers& keepers) {
   ensure(keepers.size() == fabric.ranks(), "every member's part has a keeper");
   const std::vector<Range> own = current ? holdings() : std::vector<Range>();
   const std::vector<Range> wanted = shares(parameters_.size(), fabric.rank(), keepers);
-  std::vector<Held> next;
-  for (const Piece& piece : pieces(exchange_holdings(fabric, own), keepers)) {
-    TrainingState state;
-    if (piece.source == fabric.rank()) {
-      give_piece(fabric, piece);
-    } else {
-      state = take_piece(fabric, piece);
-    }
-    if (!covers(wanted, piece.range)) continue;
-    if (!piece.takes_moments[fabric.rank()]) state = part(piece.range);
-    next.push_back(cut_range(state, piece.range));
+  const std::vector<Piece> all = pieces(exchange_holdings(fabric, own), keepers);
+  std::vector<std::optional<Copy>> copies(all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const bool keeps = covers(wanted, all[i].range) && !all[i].takes_moments[fabric.rank()];
+    if (keeps || all[i].source == fabric.rank()) copies[i] = copy_range(all[i].range);
   }
   std::vector<Held> before;
   if (!fresh_ && current) {
-    for (const Range& range : own) before.push_back(cut_range(part(range), range));
+    for (const Range& range : own) before.push_back(cut_range(copy_range(range), range));
+  }
+  if (current && !is_state_intact()) throw StateDamaged();
+  if (!current) forget_state();
+  std::vector<Held> next;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Range& range = all[i].range;
+    if (all[i].source == fabric.rank()) {
+      give_piece(fabric, all[i], *copies[i]);
+    } else {
+      Copy taken = take_piece(fabric, all[i]);
+      if (!copies[i]) copies[i] = std::move(taken);
+    }
+    if (covers(wanted, range)) next.push_back(cut_range(*copies[i], range));
   }
   held_ = std::move(next);
   before_ = std::move(before);
   fresh_ = false;
+  members_ = fabric.ranks();
+  is_gathered_ = true;
+}
+
+/// The parameters of a rank that is behind are all overwritten.
+void ShardedOptimizer::forget_state() {
+  held_.clear();
+  before_.clear();
+  all_parameters_ = {};
+  all_parameters_.add(parameters_, 0);
 }
 
 void ShardedOptimizer::update(std::span<const float> gradient, float scale) {
   ensure(!held_.empty() || parameters_.empty(), "the state has been dealt");
   before_.clear();
+  is_gathered_ = false;
   for (Held& part : held_) {
-    part.optimizer.update(parameters_.subspan(part.range.begin, part.range.size()),
-                          gradient.subspan(part.range.begin, part.range.size()), scale);
+    StateChecksums sums{.parameters = all_parameters_, .moments = part.moments};
+    part.parameters = part.optimizer.update(
+        parameters_.subspan(part.range.begin, part.range.size()),
+        gradient.subspan(part.range.begin, part.range.size()), scale, part.range.begin, sums);
+    all_parameters_ = sums.parameters;
+    part.moments = sums.moments;
   }
 }
 
 void ShardedOptimizer::gather_parameters(Fabric& fabric) {
-  const auto part = [&](std::uint32_t rank) {
-    const Range range = part_of(parameters_.size(), rank, fabric.ranks());
-    return parameters_.subspan(range.begin, range.size());
+  const auto range_of = [&](std::uint32_t rank) {
+    return part_of(parameters_.size(), rank, fabric.ranks());
   };
+  const Range own = range_of(fabric.rank());
+  TrainingState copy;
+  copy.parameters.assign(parameters_.begin() + std::ptrdiff_t(own.begin),
+                         parameters_.begin() + std::ptrdiff_t(own.end));
+  StateChecksums sums;
+  sums.parameters.add(copy.parameters, own.begin);
+  Checksum updated;
+  for (const Held& held : held_) {
+    if (own.begin <= held.range.begin && held.range.end <= own.end) updated += held.parameters;
+  }
+  if (sums.parameters != updated) throw StateDamaged();
+  const std::vector<std::byte> message = encode_piece(copy, sums, false);
   for (std::uint32_t step = 1; step < fabric.ranks(); ++step) {
-    fabric.send_to((fabric.rank() + step) % fabric.ranks(), bytes_of(part(fabric.rank())));
+    fabric.send_to((fabric.rank() + step) % fabric.ranks(), message);
   }
   for (std::uint32_t rank = 0; rank < fabric.ranks(); ++rank) {
     if (rank == fabric.rank()) continue;
-    fabric.receive_from(rank, std::as_writable_bytes(part(rank)));
+    Copy received;
+    received.state = receive_piece(fabric, rank, range_of(rank), false, received.sums);
+    write_parameters(range_of(rank), received);
   }
+  is_gathered_ = true;
 }
 
 }  // namespace orrery::live

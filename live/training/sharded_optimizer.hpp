@@ -5,17 +5,17 @@
 // loses no state; the loss of a rank together with the holder of its copy does. One thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/error.hpp"
+#include "live/checkpoint/checksum.hpp"
 #include "live/checkpoint/format.hpp"
 #include "live/fabric/fabric.hpp"
-#include "live/training/checksum.hpp"
 #include "live/training/model.hpp"
 
 namespace orrery::live {
@@ -47,9 +47,11 @@ class ShardedOptimizer {
   /// all end with all parameters. All ranks call it, and it blocks until this rank has its share.
   /// `current`: this rank's part is of the step of the others; if false, the part is dropped
   /// without use. Every rank keeps its earlier part until the next update, so a failed call loses
-  /// no moments of a current rank. `keepers` must be the same on all ranks, with one entry for each
-  /// rank; throws an internal Error for another count. Throws FabricBroken, and StateLost if no
-  /// current rank holds some of the state.
+  /// no moments of a current rank. What a rank sends is copied before the state is verified, and
+  /// its receivers compare it with the checksum of the copy, so that no damage spreads. `keepers`
+  /// must be the same on all ranks, with one entry for each rank; throws an internal Error for
+  /// another count. Throws FabricBroken, also if a part was damaged on its way; StateDamaged, if
+  /// this rank is current; and StateLost if no current rank holds some of the state.
   void deal_state(Fabric& fabric, bool current, const Keepers& keepers);
   /// Applies one optimizer step to the held parts along gradient x scale; the other parameters are
   /// outdated until gather_parameters(). Forgets the parts of before the newest deal_state().
@@ -58,7 +60,9 @@ class ShardedOptimizer {
   void update(std::span<const float> gradient, float scale);
   /// Sends every rank's own part of the parameters to all ranks, and writes the received parts into
   /// the parameters. Call after update(), on all ranks, over the fabric of the newest deal_state().
-  /// Throws FabricBroken; some parts may be new then.
+  /// Throws StateDamaged, before anything is sent, if this rank's part differs from the one that
+  /// the update has written, and FabricBroken, also if a part was damaged on its way; some parts
+  /// may be new then.
   void gather_parameters(Fabric& fabric);
 
   /// Returns a copy of the state of held parameters, also of parts from before the newest
@@ -66,8 +70,14 @@ class ShardedOptimizer {
   /// or restore_state(). Throws an internal Error for a range beyond the parameters, or with
   /// parameters whose state this rank does not hold.
   TrainingState part(const Range& range) const;
-  /// Adds the held moments to `sum`, without those from before the newest deal_state().
-  void add_state(Checksum& sum) const;
+  /// Returns true if all parameters and moments in memory are those that this object has written;
+  /// reads them all.
+  bool is_state_intact() const;
+  /// Returns the checksums of the state that this rank holds, as it has been written: without the
+  /// parameters (key 0) between update() and the end of gather_parameters(), and without parts
+  /// before the first deal_state(). Those of a part contain the parameters that this rank's update
+  /// has left, also if it has received the part since. Reads no state.
+  PartChecksums part_checksums() const;
   /// Returns the size of the held moments in bytes, with those from before the newest deal_state();
   /// 0 before the first deal_state() or restore_state().
   std::size_t bytes() const;
@@ -76,6 +86,13 @@ class ShardedOptimizer {
   struct Held {
     Range range;
     Adam optimizer;
+    Checksum moments;     ///< running checksum of the moments
+    Checksum parameters;  ///< of the parameters that the newest update or distribution has left
+  };
+  /// Copy of a piece of the state, with the checksums of the copy.
+  struct Copy {
+    TrainingState state;
+    StateChecksums sums;
   };
   using Holdings = std::vector<std::vector<Range>>;  ///< indexed by rank
   struct Piece {
@@ -86,13 +103,19 @@ class ShardedOptimizer {
   std::vector<Range> holdings() const;
   static Holdings exchange_holdings(Fabric& fabric, const std::vector<Range>& own);
   std::vector<Piece> pieces(const Holdings& holdings, const Keepers& keepers) const;
-  void give_piece(Fabric& fabric, const Piece& piece) const;
-  TrainingState take_piece(Fabric& fabric, const Piece& piece);
-  Held cut_range(const TrainingState& state, const Range& range) const;
+  Copy copy_range(const Range& range) const;
+  static void give_piece(Fabric& fabric, const Piece& piece, const Copy& copy);
+  Copy take_piece(Fabric& fabric, const Piece& piece);
+  Held cut_range(const Copy& copy, const Range& range) const;
+  void write_parameters(const Range& range, const Copy& copy);
+  void forget_state();
 
   const std::span<float> parameters_;
   const double learning_rate_;
-  bool fresh_ = true;  ///< all moments are zero, and not in memory
+  bool fresh_ = true;          ///< all moments are zero, and not in memory
+  Checksum all_parameters_;    ///< running checksum of the parameters
+  bool is_gathered_ = true;    ///< false from update() until the end of gather_parameters()
+  std::uint32_t members_ = 0;  ///< ranks of the newest distribution; 0: none
   std::vector<Held> held_;
   std::vector<Held> before_;  ///< state before the newest distribution, valid until the next update
 };

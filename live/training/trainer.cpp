@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -11,6 +13,7 @@
 #include "core/error.hpp"
 #include "live/training/model.hpp"
 #include "live/training/plan_codecs.hpp"
+#include "live/training/state_hashes.hpp"
 
 namespace orrery::live {
 namespace {
@@ -62,20 +65,15 @@ Trainer::Trainer(const Scenario& scenario, const Text& text, Device& device)
   }
 }
 
-Checksum Trainer::state_checksum() const {
-  Checksum sum;
-  device_.add_state(sum);
-  if (shards_) shards_->add_state(sum);
-  return sum;
+void Trainer::verify_state() const {
+  if (!(shards_ ? shards_->is_state_intact() : device_.is_state_intact())) throw StateDamaged();
 }
 
-void Trainer::verify_state() const {
-  if (!seal_ || state_checksum() == *seal_) return;
-  throw Error(ErrorKind::environment,
-              fmt::format("expected the training state in memory as the update before step {} left "
-                          "it, found another one: the memory of this machine is damaged, or a "
-                          "program has written to it; check the machine",
-                          report_.step()));
+PartChecksums Trainer::state_checksums() const {
+  if (!scenario_.live().reproducible()) return {};
+  if (shards_) return shards_->part_checksums();
+  const std::optional<Checksum> whole = device_.state_checksum();
+  return whole ? PartChecksums{{0, *whole}} : PartChecksums{};
 }
 
 ProgressSample Trainer::snapshot() const {
@@ -94,7 +92,7 @@ double Trainer::micro_batch(Step step, std::uint64_t id) {
 }
 
 double Trainer::compute_gradient(const StepPlan& plan, const Share& share, Marks& marks,
-                        StepReport& report) {
+                                 StepReport& report) {
   pace_.begin_step(marks.start);
   double loss = 0;
   for (std::uint32_t i = 0; i < share.count(); ++i) {
@@ -140,10 +138,19 @@ void Trainer::exchange(const StepPlan& plan) {
   if (fabric_->ranks() > 1 && std::isfinite(variance)) report_.set_gradient_variance(variance);
 }
 
+/// Verifies the state, which the step was computed with, and adds its checksums to the report.
+void Trainer::report_state() {
+  verify_state();
+  for (const auto& [part, checksum] : state_checksums()) {
+    *report_.add_hashes() = to_wire(part, checksum);
+  }
+}
+
 StepReport Trainer::run_step(const StepPlan& plan) {
   report_.Clear();
   report_.set_step(plan.step());
   report_.set_epoch(plan.epoch());
+  verifies_ = plan.step() % std::max<std::uint64_t>(1, scenario_.survival().verify_every()) == 0;
   pace_.throw_if_interrupted();
   progress_.begin_step(plan.step());
   codecs_ = codecs_of(plan);
@@ -158,12 +165,17 @@ StepReport Trainer::run_step(const StepPlan& plan) {
   const Share& share = plan.shares(static_cast<int>(fabric_->rank()));
   const Job& job = scenario_.job();
   const GatherCount before = device_.gather_count();
-  report_.set_loss_sum(compute_gradient(plan, share, marks, report_));
+  try {
+    report_.set_loss_sum(compute_gradient(plan, share, marks, report_));
+  } catch (const Error&) {  // damaged parameters may be the reason
+    verify_state();
+    throw;
+  }
   report_.set_gather_used(device_.gather_count().used - before.used);
   report_.set_gather_read(device_.gather_count().read - before.read);
   report_.set_predictions(std::uint64_t{share.count()} * job.micro_batch() * job.sequence_length());
   exchange(plan);
-  verify_state();
+  if (verifies_) report_state();
   report_.set_duration(marks.now());
   report_.set_exchange_bytes(static_cast<double>(sending.bytes()));
   report_.set_sending(sending.duration());
@@ -181,34 +193,28 @@ StepReport Trainer::run_step(const StepPlan& plan) {
 
 void Trainer::apply() {
   const auto start = Clock::now();
-  verify_state();
-  seal_.reset();
   const auto scale = static_cast<float>(1.0 / predictions_);
-  if (shards_) {
-    shards_->update(device_.gradient(), scale);
-  } else {
-    device_.update(scale);
-    seal_ = state_checksum();
-  }
+  shards_ ? shards_->update(device_.gradient(), scale) : device_.update(scale);
   update_ = since(start);
 }
 
 void Trainer::gather_parameters() {
   if (!shards_) return;
   const auto start = Clock::now();
+  if (verifies_) verify_state();
   shards_->gather_parameters(*fabric_);
-  seal_ = state_checksum();
   update_ += since(start);
 }
 
+/// Copies before it verifies, so that the copy contains no damage.
 TrainingState Trainer::part(const Range& range) const {
+  TrainingState copy = shards_ ? shards_->part(range) : device_.part(range);
   verify_state();
-  return shards_ ? shards_->part(range) : device_.part(range);
+  return copy;
 }
 
 void Trainer::restore_state(const TrainingState& whole) {
   shards_ ? shards_->restore_state(whole) : device_.restore_state(whole);
-  seal_ = state_checksum();
 }
 
 StepReport Trainer::abandoned_report() const {
@@ -220,26 +226,32 @@ StepReport Trainer::abandoned_report() const {
 
 void Trainer::share_state(std::uint32_t source, bool newcomers, bool current,
                           const ShardedOptimizer::Keepers& keepers) {
+  if (shards_) return shards_->deal_state(*fabric_, current, keepers);
   verify_state();
-  // The state of a replica with the current state does not change: damage meanwhile is not sealed.
-  if (shards_ || !current) seal_.reset();
-  if (shards_) {
-    shards_->deal_state(*fabric_, current, keepers);
-  } else if (newcomers) {
-    copy_state(source);
-  }
+  if (newcomers) copy_state(source);
   verify_state();
-  seal_ = state_checksum();
 }
 
+/// The state travels as a sum in which all but one give zeros: no other way through the fabric is
+/// needed. Its checksum follows.
 void Trainer::copy_state(std::uint32_t source) {
-  // A sum in which all but one give zeros: no other way through the fabric is needed.
   std::string state = device_.state();
-  std::vector<std::int64_t> words((state.size() + 7) / 8, 0);
-  if (fabric_->rank() == source) std::memcpy(words.data(), state.data(), state.size());
+  const std::size_t bytes = state.size();
+  const Checksum own = device_.state_checksum().value_or(Checksum());
+  std::vector<std::int64_t> words((bytes + 7) / 8 + 2, 0);
+  if (fabric_->rank() == source) {
+    std::memcpy(words.data(), state.data(), bytes);
+    *(words.end() - 2) = static_cast<std::int64_t>(own.sum());
+    words.back() = static_cast<std::int64_t>(own.weighted());
+  }
   fabric_->all_reduce_integers(words);
-  std::memcpy(state.data(), words.data(), state.size());
-  if (fabric_->rank() != source) device_.set_state(state);
+  if (fabric_->rank() == source) return;
+  std::memcpy(state.data(), words.data(), bytes);
+  device_.set_state(state);
+  const Checksum sent(static_cast<std::uint64_t>(*(words.end() - 2)),
+                      static_cast<std::uint64_t>(words.back()));
+  if (device_.state_checksum().value_or(Checksum()) == sent) return;
+  throw FabricBroken("the training state was damaged on its way");
 }
 
 }  // namespace orrery::live

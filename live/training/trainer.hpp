@@ -44,20 +44,23 @@ class Trainer {
   /// Throws FabricBroken; Stopped; PaceMissed if the work of 3 or more consecutive steps took
   /// longer than the pace; an internal Error for codes in a reproducible run, and as
   /// Fabric::all_reduce(); bad_input for invalid codes in the plan, and for a text shorter than a
-  /// sequence; and an environment Error if the device fails, for a gradient that a reproducible sum
-  /// cannot hold, or if the state in memory has changed since the last update: such a gradient must
-  /// not become final. After an error the step may be run again.
+  /// sequence; an environment Error if the device fails or for a gradient that a reproducible sum
+  /// cannot hold; and, in a step whose number is a multiple of survival.verify_every, StateDamaged
+  /// if the state in memory differs from the one that updates and transfers have written: the
+  /// gradient must not become final. After an error the step may be run again.
   StepReport run_step(const StepPlan& plan);
   /// Applies the update along the sum of the last run_step(), divided by the step's predicted bytes
   /// of all ranks. Call once, only after a run_step() without an error whose step is final.
   /// With a sharded optimizer it updates the parameters whose state this rank holds;
-  /// gather_parameters() then fetches the others. Throws an environment Error if the state in
-  /// memory has changed since the last update or the device fails, and an internal Error if a
-  /// sharded optimizer has had neither share_state() nor restore_state().
+  /// gather_parameters() then fetches the others. Throws an environment Error if the device fails,
+  /// and an internal Error if a sharded optimizer has had neither share_state() nor
+  /// restore_state(). Damage of the state is not hidden by the update.
   void apply();
   /// Fetches the parameters of the other ranks, and sends them this rank's; does nothing without a
   /// sharded optimizer. Call after apply(), on all ranks, over the fabric of the newest
-  /// share_state(). Throws FabricBroken: parameters are missing then until the next share_state().
+  /// share_state(). Throws FabricBroken: parameters are missing then until the next share_state();
+  /// and StateDamaged, before anything is sent, if this rank's part is damaged or, after a step
+  /// that verifies the state, any of its state.
   void gather_parameters();
   /// Returns the report of the last run_step(), as far as the step came, marked as abandoned. Call
   /// after a run_step() that threw; without a step number before the first run_step().
@@ -67,15 +70,19 @@ class Trainer {
   /// Call after set_fabric(), on all ranks of the fabric, with the same `source` (a rank of the
   /// fabric), `newcomers` and `keepers`; blocks until this rank has its state. Without a sharded
   /// state and without newcomers nothing is sent. Throws FabricBroken, StateLost if a part of a
-  /// sharded state is lost, an environment Error like apply(), and an internal Error for a sharded
-  /// state with another number of keepers than ranks.
+  /// sharded state is lost, StateDamaged if this rank's state was damaged before or meanwhile, and
+  /// an internal Error for a sharded state with another number of keepers than ranks.
   void share_state(std::uint32_t source, bool newcomers, bool current,
                    const ShardedOptimizer::Keepers& keepers);
   /// Returns a copy of the state of some parameters (see Device); with a sharded state, of those
-  /// that this rank holds. Throws an environment Error like apply(), and an internal Error for a
-  /// range beyond the model or the held state; with a sharded state the range must lie within the
-  /// model, which is not checked.
+  /// that this rank holds. Throws StateDamaged if any of this rank's state is damaged, and an
+  /// internal Error for a range beyond the model or the held state; with a sharded state the range
+  /// must lie within the model, which is not checked.
   TrainingState part(const Range& range) const;
+  /// Returns the checksums of the state that updates and transfers have written, for a comparison
+  /// with other ranks (ShardedOptimizer::part_checksums()); empty if the run is not reproducible or
+  /// the state is not in host memory. Reads no state.
+  PartChecksums state_checksums() const;
   /// Sets parameters and optimizer state, and accepts the result as the undamaged state. With a
   /// sharded optimizer this rank holds the whole state until the next share_state(). Throws an
   /// internal Error for a state of another model; the parameters may have changed by then.
@@ -101,8 +108,9 @@ class Trainer {
   double micro_batch(Step step, std::uint64_t id);
   /// Copies the state of rank `source` to all ranks.
   void copy_state(std::uint32_t source);
-  Checksum state_checksum() const;
+  /// Throws StateDamaged if the state in memory differs from the written one.
   void verify_state() const;
+  void report_state();
 
   const Scenario& scenario_;
   const BuiltinCost cost_;
@@ -116,7 +124,7 @@ class Trainer {
   StepReport report_;                       ///< report of the current step
   double predictions_ = 0;                  ///< predicted bytes of all ranks in the last step
   Nanos update_ = 0;                        ///< duration of the last update
-  std::optional<Checksum> seal_;  ///< checksum of the state; nothing: incomplete
+  bool verifies_ = true;                    ///< true if the current step verifies the state
   Pace pace_;
   ProgressMeter progress_;
   MeteredFabric fabric_;

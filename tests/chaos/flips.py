@@ -1,62 +1,121 @@
-"""Flips bits of the parameters in the memory of running ranks.
+"""Bits that flip in the memory of ranks: parameters and moments of the training state.
 
-build/venv/bin/python tests/chaos/flips.py [--runs N] [--seed N] [--sharded]
+Each run trains four ranks on this machine and writes checkpoints; runs with and without a sharded
+optimizer alternate. A bit of a pattern is flipped in the memory of a random rank (/proc/PID/mem),
+which is stopped meanwhile: of parameters that two checkpoints have in common (embeddings of bytes
+that the text lacks), which every rank has in its memory, or of moments in a checkpoint that has
+just been completed, which the next update changes. Every flip of parameters must be reported as the
+loss of the rank in whose memory it was, no other rank may be reported, and the run must end with
+the bits of an undisturbed run. A flip of moments that is not reported has hit a buffer; the bits
+show it. --verify-every N checks every N-th step only: then bits may differ, because gradients of
+damaged parameters may become final.
 
-Each run of four ranks gets up to five flips, by /proc/PID/mem. Parameters that training does not
-change are found by their bytes in two checkpoints. A flip must be reported as the loss of the rank
-in whose memory it was injected, unless it hit no state (a buffer, or a process that has not
-received the state yet), and the run must end with the bits of an undisturbed run. --sharded: with a
-sharded optimizer, whose state is not covered while it is distributed or its parameters are gathered
-(docs/operating.md).
+--forge also changes the running checksum of the rank by the flip, as if its processor had computed
+wrongly: only a comparison with the other ranks finds such damage. A run of four ranks must name and
+replace the rank. A run of two ranks cannot know which one is right: it must continue from the
+newest complete checkpoint and end with the undisturbed bits.
 """
 
 import argparse
+import array
 import collections
 import contextlib
 import json
+import operator
 import os
 import random
 import re
+import signal
+import statistics
+import struct
 import sys
 import tempfile
 import time
 
+import attacks
 import places
 
-STEPS, EVERY, MOST = 150, 5, 5
+STEPS, EVERY, MOST = 400, 5, 5
 BYTES = 64  # length of a pattern
-LAST = 100  # newest step at which a bit is flipped
+LAST = 320  # newest step at which a bit is flipped
+PATIENCE = 3  # seconds beyond the steps in which a flip must be found, on a busy machine
+STEP = 0.1  # seconds a step at most, on a busy machine
+UNHURRIED = "survival.heartbeat_timeout=10 s"  # a stopped rank is not lost
+HEAD, HASH = 116, 64  # bytes before the values of a shard, and after them (docs/checkpoints.md)
 
 
-def shard_pairs(folder):
-    """Contents of the shards of the two newest complete checkpoints, by index; empty: not yet."""
-    steps = sorted(path.name[:17] for path in folder.glob("*.manifest"))[-2:]
+class Target(places.OneMachine):
+    """One run, with more settings."""
+
+    def __init__(self, name, folder, settings):
+        self.settings = settings
+        super().__init__(name, folder, STEPS, EVERY)
+
+    def start_main(self):
+        self.command += [word for pair in self.settings for word in ("--set", pair)]
+        return super().start_main()
+
+
+def shards(folder, count, ranks=4):
+    """Values of the shards of the newest complete checkpoints, by step and index; [] if too few."""
+    steps = sorted(path.name[:17] for path in folder.glob("*.manifest"))[-count:]
     try:
         return [
-            [next(folder.glob(f"{step}*.shard-{index}-of-4")).read_bytes() for step in steps]
-            for index in range(4 if len(steps) == 2 else 0)
-        ]
+            [
+                next(folder.glob(f"{step}*.shard-{index}-of-{ranks}")).read_bytes()[HEAD:-HASH]
+                for index in range(ranks)
+            ]
+            for step in steps
+        ] * (len(steps) == count)
     except (OSError, StopIteration):  # an old checkpoint is being deleted
         return []
 
 
-def unchanged_patterns(folder):
-    """Parts of parameters with the same bytes in two checkpoints: no two words are equal."""
+def patterns(content, begin, end):
+    """Parts of a shard's values in which no two words are equal, by their places."""
+    found = {}
+    for at in range(begin, end - BYTES, BYTES):
+        part = content[at : at + BYTES]
+        words = {part[i : i + 4] for i in range(0, BYTES, 4)}
+        if len(words) == BYTES // 4:
+            found[at] = part
+    return found
+
+
+def unchanged_parameters(folder):
     found = []
-    for older, newer in shard_pairs(folder):
-        for at in range(0, min(len(older), len(newer)) - BYTES, BYTES):
-            part = newer[at : at + BYTES]
-            words = {part[i : i + 4] for i in range(0, BYTES, 4)}
-            if older[at : at + BYTES] == part and len(words) == BYTES // 4:
+    for older, newer in zip(*(shards(folder, 2) or [[], []]), strict=True):
+        for at, part in patterns(newer, 0, len(newer) // 3).items():
+            if older[at : at + BYTES] == part:
                 found.append(part)
     return found
 
 
-def flip(pid, pattern, bit):
-    """Flips one bit wherever the pattern is in the memory of a process; returns the places."""
+def newest_moments(folder):
+    found = []
+    for content in (shards(folder, 1) or [[]])[0]:
+        found += patterns(content, len(content) // 3, len(content)).values()
+    return found
+
+
+def checksum(words, first):
+    """Sum and weighted sum of the words with indices from `first` on (checksum.hpp)."""
+    return [sum(words), sum(map(operator.mul, words, range(first + 1, first + 1 + len(words))))]
+
+
+def running_checksum(content):
+    """Bytes of the checksums of parameters and moments in the memory of a rank, and parameters."""
+    parts = [array.array("I", b"".join(shard[k * len(shard) // 3 : (k + 1) * len(shard) // 3]
+             for shard in content)) for k in range(3)]  # fmt: skip
+    mean, square = checksum(parts[1], 1 << 40), checksum(parts[2], 2 << 40)
+    numbers = checksum(parts[0], 0) + [mean[0] + square[0], mean[1] + square[1]]
+    return struct.pack("<4Q", *(number % 2**64 for number in numbers)), parts[0]
+
+
+def write_everywhere(pid, before, after):
+    """Replaces bytes wherever they are in the memory of a process; returns the number of places."""
     places_hit = 0
-    changed = bytes([pattern[bit // 8] ^ 1 << bit % 8])
-    with contextlib.suppress(OSError):  # the process ends as soon as it finds the first flip
+    with contextlib.suppress(OSError):  # the process may have ended
         with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "r+b", 0) as memory:
             for line in maps.read().splitlines():
                 begin, end, rights = re.match(r"(\w+)-(\w+) (\S+)", line).groups()
@@ -65,87 +124,201 @@ def flip(pid, pattern, bit):
                 begin, end = int(begin, 16), int(end, 16)
                 memory.seek(begin)
                 content = memory.read(end - begin)
-                at = content.find(pattern)
+                at = content.find(before)
                 while at >= 0:
-                    memory.seek(begin + at + bit // 8)
-                    places_hit += memory.write(changed)
-                    at = content.find(pattern, at + 1)
+                    memory.seek(begin + at)
+                    places_hit += memory.write(after) == len(after)
+                    at = content.find(before, at + 1)
     return places_hit
 
 
-class Target(places.OneMachine):
-    """One run, with more settings."""
-
-    MORE = ()
-
-    def start_main(self):
-        self.command += [word for pair in self.MORE for word in ("--set", pair)]
-        return super().start_main()
+def wait_for_checkpoint(folder):
+    """Waits for another complete checkpoint, a second at most."""
+    end, before = time.monotonic() + 1, set(folder.glob("*.manifest"))
+    while time.monotonic() < end and not set(folder.glob("*.manifest")) - before:
+        time.sleep(0.001)
 
 
-class Sharded(Target):
-    """The same with a sharded optimizer."""
+def flip(pid, pattern, bit):
+    """Flips one bit wherever the pattern is in the memory of a process; returns the places."""
+    changed = bytearray(pattern)
+    changed[bit // 8] ^= 1 << bit % 8
+    return write_everywhere(pid, pattern, bytes(changed))
 
-    MORE = ("job.layout.shard=optimizer",)
+
+def forge(pid, folder, ranks, dice):
+    """Flips a bit of a parameter and corrects the running checksum; returns whether it could."""
+    content = (shards(folder, 1, ranks) or [[]])[0]
+    if not content:
+        return False
+    before, parameters = running_checksum(content)
+    index = dice.randrange(len(parameters) // 16) * 16
+    old = parameters[index : index + 16]
+    if len(set(old)) < 16:
+        return False
+    new = array.array("I", old)
+    new[0] ^= 1 << dice.randrange(23)  # a bit of the mantissa: the gradient stays a number
+    change = new[0] - old[0]
+    total, weighted, *moments = struct.unpack("<4Q", before)
+    numbers = (total + change, weighted + change * (index + 1), *moments)
+    after = struct.pack("<4Q", *(number % 2**64 for number in numbers))
+    hits = write_everywhere(pid, before, after)  # none: the next update has come
+    return hits > 0 and write_everywhere(pid, old.tobytes(), new.tobytes()) > 0
 
 
-def flip_some(run, dice):
-    """Flips bits until the run nears its end; returns the ranks hit, in order."""
-    hit = []
-    while len(hit) < MOST and run.wait_until_saved(60):
-        status = run.status()
-        ranks = [rank for rank in status.get("ranks", []) if rank["state"] == "working"]
-        patterns = unchanged_patterns(run.kept)
-        if status.get("step", 0) > LAST:
-            break
-        if len(ranks) < 4 or not patterns:
+class Attack:
+    """Flips of one run."""
+
+    def __init__(self, run, dice, longest):
+        self.run, self.dice, self.longest = run, dice, longest
+        self.parameters, self.moments = collections.Counter(), collections.Counter()
+        self.waits, self.late = [], []
+
+    def strike(self):
+        """Flips bits until the run nears its end."""
+        while sum((self.parameters + self.moments).values()) < MOST:
+            if not self.run.wait_until_saved(60) or self.run.status().get("step", 0) > LAST:
+                return
+            ranks = [r for r in self.run.status().get("ranks", []) if r["state"] == "working"]
+            if len(ranks) == 4:
+                self.strike_once(self.dice.choice(ranks))
             time.sleep(0.1)
-            continue
-        rank = dice.choice(ranks)
-        if flip(rank["pid"], dice.choice(patterns), dice.randrange(8 * BYTES)):
-            hit.append(rank["rank"])
-        time.sleep(1.2)  # A replacement joins meanwhile.
-    return hit
+
+    def strike_once(self, rank):
+        of_moments = self.dice.random() < 0.7
+        if of_moments:
+            wait_for_checkpoint(self.run.kept)
+        attacks.send([rank["pid"]], signal.SIGSTOP)
+        found = newest_moments(self.run.kept) if of_moments else unchanged_parameters(self.run.kept)
+        bit = self.dice.randrange(8 * BYTES)
+        hit = found and flip(rank["pid"], self.dice.choice(found), bit)
+        attacks.send([rank["pid"]], signal.SIGCONT)
+        if not hit:
+            return
+        (self.moments if of_moments else self.parameters)[rank["rank"]] += 1
+        begin = time.monotonic()
+        while time.monotonic() - begin < self.longest and places.target.role(rank["pid"]):
+            time.sleep(0.005)
+        took = time.monotonic() - begin
+        if took < self.longest:
+            self.waits.append(took)
+        elif not of_moments:
+            self.late.append(f"rank {rank['rank']} lived on for {took:.1f} s after the flip")
+        time.sleep(1)  # A replacement joins meanwhile.
+
+    def faults(self, named):
+        wrong = list(self.late)
+        if missed := self.parameters - named:
+            wrong.append(f"flips of parameters missed: {dict(missed)}")
+        if others := named - (self.parameters + self.moments):
+            wrong.append(f"reported without a flip: {dict(others)}")
+        return wrong
 
 
-def strike(seed, kind, sha):
-    """Returns the number of reported flips and the faults of one run."""
+def strike(seed, sharded, every, sha):
+    """Returns the attack, the ranks reported and the faults of one run."""
     dice = random.Random(seed)
+    settings = [f"survival.verify_every={every}", UNHURRIED]
+    settings += ["job.layout.shard=optimizer"] * sharded
     with tempfile.TemporaryDirectory(prefix="orrery-flips-") as folder:
-        run = kind(f"flips {os.getpid()} {seed}", folder, STEPS, EVERY)
+        run = Target(f"flips {os.getpid()} {seed}", folder, settings)
+        attack = Attack(run, dice, every * STEP + PATIENCE)
         try:
-            hit = flip_some(run, dice)
-            printed = run.wait_for_end(90)
+            attack.strike()
+            printed = run.wait_for_end(120)
         finally:
             run.close()
+    named = collections.Counter()
     if printed is None or run.code() != 0:
-        return len(hit), [f"exit code {run.code()}: {printed and printed[1][-800:]}"]
-    report, wrong = json.loads(printed[0]), []
-    if report["parameters_sha256"] != sha:
-        wrong.append("other bits")
+        return attack, named, [f"exit code {run.code()}: {printed and printed[1][-800:]}"]
+    report = json.loads(printed[0])
     causes = [failure["cause"] for failure in report["failures"]]
-    named = [int(re.match(r"rank (\d+)", cause)[1]) for cause in causes if "in memory" in cause]
-    if collections.Counter(named) - collections.Counter(hit):
-        wrong.append(f"flips in ranks {hit}, reported {named}: {causes}")
-    return len(named), wrong
+    named.update(int(re.match(r"rank (\d+)", cause)[1]) for cause in causes if "in memory" in cause)
+    wrong = attack.faults(named)
+    if every == 1 and report["parameters_sha256"] != sha:
+        wrong.append("other bits")
+    return attack, named, wrong + ([str(causes)] if wrong else [])
+
+
+def strike_forged(seed, ranks, sha):
+    """Returns the faults of a run in which one rank gets another state without its own notice."""
+    dice = random.Random(seed)
+    settings = [f"job.layout.data={ranks}", UNHURRIED]
+    with tempfile.TemporaryDirectory(prefix="orrery-flips-") as folder:
+        run = Target(f"flips forged {os.getpid()} {seed}", folder, settings)
+        rank = None
+        try:
+            while rank is None and not run.over() and run.status().get("step", 0) < LAST:
+                wait_for_checkpoint(run.kept)
+                working = [r for r in run.status().get("ranks", []) if r["state"] == "working"]
+                if len(working) < ranks:
+                    continue
+                victim = dice.choice(working)
+                attacks.send([victim["pid"]], signal.SIGSTOP)
+                if forge(victim["pid"], run.kept, ranks, dice):
+                    rank = victim["rank"]
+                attacks.send([victim["pid"]], signal.SIGCONT)
+            printed = run.wait_for_end(120)
+        finally:
+            run.close()
+    if rank is None:
+        return ["no bit was flipped"]
+    if printed is None or run.code() != 0:
+        return [f"exit code {run.code()}: {printed and printed[1][-800:]}"]
+    report = json.loads(printed[0])
+    if ranks == 2:
+        same = report["parameters_sha256"] == sha
+        told = "no majority shows the damaged one" in printed[1]
+        return [] if same and told else [f"same bits: {same}, told: {told}: {printed[1][-800:]}"]
+    causes = [failure["cause"] for failure in report["failures"]]
+    named = len(causes) == 1 and causes[0].startswith(f"rank {rank} computed step")
+    return [] if named else [f"rank {rank} was damaged, reported: {causes}"]
+
+
+def run_forged(count, seed):
+    sha, bad = places.undisturbed_bits(STEPS, EVERY), 0
+    for number in range(count):
+        ranks = 4 if number % 2 == 0 else 2
+        wrong = strike_forged(seed + number, ranks, sha)
+        bad += bool(wrong)
+        print(f"seed {seed + number}, {ranks} ranks: {'; '.join(wrong) or 'found'}", flush=True)
+    print(f"{count} ranks with another state, {count - bad} found by comparison")
+    return 1 if bad else 0
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--runs", type=int, default=2)
+    parser.add_argument("--count", type=int, default=10, help="least number of flips")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--sharded", action="store_true")
+    parser.add_argument("--verify-every", type=int, default=1)
+    parser.add_argument("--forge", action="store_true")
     asked = parser.parse_args()
-    kind = Sharded if asked.sharded else Target
+    if asked.forge:
+        return run_forged(asked.count, asked.seed)
     sha = places.undisturbed_bits(STEPS, EVERY)
-    flips = bad = 0
-    for seed in range(asked.seed, asked.seed + asked.runs):
-        count, wrong = strike(seed, kind, sha)
-        flips, bad = flips + count, bad + bool(wrong)
-        print(f"seed {seed}: {count} flips reported: {'; '.join(wrong) or 'whole'}",
-              flush=True)
-    print(f"{flips} flipped bits reported in {asked.runs} runs, {bad} runs not whole")
-    return 1 if bad or flips < asked.runs else 0
+    parameters = moments = named = bad = runs = 0
+    waits = []
+    while parameters + moments < asked.count and runs < 2 + asked.count:
+        seed = asked.seed + runs
+        attack, reported, wrong = strike(seed, seed % 2 == 0, asked.verify_every, sha)
+        parameters += attack.parameters.total()
+        moments += attack.moments.total()
+        named += reported.total()
+        waits += attack.waits
+        runs, bad = runs + 1, bad + bool(wrong)
+        print(
+            f"seed {seed}, {'sharded' if seed % 2 == 0 else 'replicated'}: flips of parameters "
+            f"{attack.parameters.total()}, of moments {attack.moments.total()}, reported "
+            f"{reported.total()}: {'; '.join(wrong) or 'whole'}",
+            flush=True,
+        )
+    print(
+        f"{parameters + moments} flipped bits in {runs} runs, verify_every {asked.verify_every}: "
+        f"{parameters} of parameters, {moments} of moments; {named} reported, {bad} runs not "
+        f"whole; from the flip to the end of the rank: median "
+        f"{statistics.median(waits or [0]):.2f} s, longest {max(waits, default=0):.2f} s"
+    )
+    return 1 if bad or parameters + moments < asked.count else 0
 
 
 if __name__ == "__main__":

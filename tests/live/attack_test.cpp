@@ -227,6 +227,30 @@ class WithCheckpoints : public ::testing::Test {
   const std::string folder_ = ::testing::TempDir() + "orrery_attack." + std::to_string(getpid());
 };
 
+/// Orders a run to stop with a checkpoint.
+void order_stop(const std::string& name) {
+  for (const auto& entry : fs::directory_iterator(kRunParent)) {
+    std::string status;
+    if (!std::getline(std::ifstream(entry.path() / kStatusFile), status)) continue;
+    if (status.find(name) == std::string::npos) continue;
+    std::ofstream(entry.path() / kStopFile) << "checkpoint\n";
+  }
+}
+
+TEST_F(WithCheckpoints, AnOrderToStopDuringTheLastStepLeavesACheckpointToo) {
+  RunRequest only = asked("run.steps=1", 1000);
+  const std::string name = fmt::format("stopped at last by {}", getpid());
+  only.mutable_scenario()->set_name(name);
+  only.mutable_scenario()->mutable_job()->mutable_pace()->set_micro_batch(2 * kNanosPerSecond);
+  auto report = begin(only);
+  ASSERT_TRUE(all_at_work());
+  order_stop(name);
+  const Report told = report.get();
+  EXPECT_EQ(told.steps_completed(), 1u);
+  EXPECT_EQ(told.checkpoints_written(), 1u);
+  EXPECT_EQ(files("manifest").size(), 1u);
+}
+
 TEST_F(WithCheckpoints, AnOrderToStopLeavesOneFromWhichTheRunGoesOn) {
   const Report calm = calm_run();
   RunRequest first = asked(kSteps, 1000);
@@ -234,12 +258,7 @@ TEST_F(WithCheckpoints, AnOrderToStopLeavesOneFromWhichTheRunGoesOn) {
   first.mutable_scenario()->set_name(name);
   auto report = begin(first);
   ASSERT_TRUE(all_at_work());
-  for (const auto& entry : fs::directory_iterator(kRunParent)) {
-    std::string status;
-    if (!std::getline(std::ifstream(entry.path() / kStatusFile), status)) continue;
-    if (status.find(name) == std::string::npos) continue;
-    std::ofstream(entry.path() / kStopFile) << "checkpoint\n";
-  }
+  order_stop(name);
   const Report stopped = report.get();
   EXPECT_TRUE(stopped.has_unfinished());
   EXPECT_NE(stopped.unfinished().find("stopped by the operator"), std::string::npos);

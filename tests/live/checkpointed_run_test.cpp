@@ -209,5 +209,34 @@ TEST_F(CheckpointedRun, ARankThatIsKilledWhileItWritesHarmsNeither) {
   EXPECT_EQ(hash, calm.parameters_sha256());
 }
 
+/// A byte of the newest checkpoint changes on the disk before all ranks restart from it.
+TEST_F(CheckpointedRun, ARestartPassesOverADamagedCheckpointAndNamesTheFile) {
+  const Report calm = run(request({"run.steps=20"}));
+  std::jthread disk([this](const std::stop_token& stop) {
+    const auto is_newest = [](const std::string& name) {
+      return name.starts_with("step-000000000010") && name.ends_with("shard-2-of-4");
+    };
+    while (!stop.stop_requested() && files("step-000000000010").size() < 5) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    for (const std::string& name : files("shard-2")) {
+      if (!is_newest(name)) continue;
+      std::fstream shard(path_ + "/" + name, std::ios::in | std::ios::out | std::ios::binary);
+      shard.seekp(5000);
+      shard.put('x');
+    }
+  });
+  const Report report =
+      run(request({"run.steps=20", checkpoints(5, 2),
+                   "faults=[{at_step: 14, rank: 1, kill: true}]",
+                   "policies=[{name: recover, parameters: {how: restart}}]"}));
+  EXPECT_EQ(report.parameters_sha256(), calm.parameters_sha256());
+  EXPECT_EQ(report.steps_completed(), 20u);
+  EXPECT_EQ(report.steps_rolled_back(), 9u) << "from step 14 to step 5";
+  ASSERT_GE(report.warnings_size(), 1);
+  EXPECT_NE(report.warnings(0).find("shard-2-of-4 (shard of rank 2 of 4)"), std::string::npos)
+      << report.warnings(0);
+}
+
 }  // namespace
 }  // namespace orrery::live

@@ -4,6 +4,18 @@
 
 namespace orrery::live {
 
+/// The keeper retains the newest complete checkpoints.
+template <class Condition>
+void CheckpointHistory::mark_complete(Step step, Condition is_it) {
+  for (KeptCheckpoint& kept : kept_) {
+    if (kept.step() == step && is_it(kept)) kept.set_told(true);
+  }
+  std::size_t told = 0;
+  for (const KeptCheckpoint& kept : kept_) told += kept.told() ? 1 : 0;
+  std::erase_if(
+      kept_, [&](const KeptCheckpoint& kept) { return kept.told() && told > most_ && told-- > 0; });
+}
+
 CheckpointHistory::CheckpointHistory(const std::string& training, std::size_t most,
                                      const Past& past)
     : most_(most) {
@@ -23,7 +35,7 @@ CheckpointHistory::CheckpointHistory(const std::string& training, std::size_t mo
   for (const ObservationRecord& seen : past.seen) {
     for (const EventRecord& event : seen.events()) {
       if (!event.save_done().durable()) continue;
-      note_outcome(event.save_done().step(), true);
+      mark_complete(event.save_done().step(), [](const KeptCheckpoint&) { return true; });
       if (told_.insert(event.save_done().step()).second) ++written_;
     }
   }
@@ -35,8 +47,13 @@ void CheckpointHistory::record_begin(Step step, std::uint64_t attempt) {
   kept.set_attempt(attempt);
 }
 
-bool CheckpointHistory::record_end(Step step, bool whole) {
-  note_outcome(step, whole);
+bool CheckpointHistory::record_end(Step step, std::uint64_t attempt, bool whole) {
+  const auto is_it = [attempt](const KeptCheckpoint& kept) { return kept.attempt() == attempt; };
+  if (whole) {
+    mark_complete(step, is_it);
+  } else {
+    std::erase_if(kept_, is_it);
+  }
   if (told_.contains(step)) return false;  // The checkpoint may have been deleted since.
   ++(whole ? written_ : failed_);
   return true;
@@ -52,24 +69,12 @@ void CheckpointHistory::forget_after(Step step) {
   told_.erase(told_.upper_bound(step), told_.end());
 }
 
-std::uint64_t CheckpointHistory::complete_attempt(Step step) const {
-  std::uint64_t attempt = 0;
-  for (const KeptCheckpoint& kept : kept_) {
-    if (kept.step() == step && kept.told()) attempt = kept.attempt();
+std::vector<std::pair<Step, std::uint64_t>> CheckpointHistory::complete_attempts(Step step) const {
+  std::vector<std::pair<Step, std::uint64_t>> found;
+  for (auto kept = kept_.rbegin(); kept != kept_.rend(); ++kept) {
+    if (kept->told() && kept->step() <= step) found.emplace_back(kept->step(), kept->attempt());
   }
-  return attempt;
-}
-
-/// The keeper retains the newest complete checkpoints.
-void CheckpointHistory::note_outcome(Step step, bool whole) {
-  std::erase_if(kept_, [&](const KeptCheckpoint& kept) { return kept.step() == step && !whole; });
-  for (KeptCheckpoint& kept : kept_) {
-    if (kept.step() == step) kept.set_told(true);
-  }
-  std::size_t told = 0;
-  for (const KeptCheckpoint& kept : kept_) told += kept.told() ? 1 : 0;
-  std::erase_if(
-      kept_, [&](const KeptCheckpoint& kept) { return kept.told() && told > most_ && told-- > 0; });
+  return found;
 }
 
 void CheckpointHistory::save_to(KeptCheckpoints& kept) const {

@@ -24,12 +24,12 @@ class CheckpointHistory {
 
   /// Records that `attempt` at the checkpoint of `step` has begun.
   void record_begin(Step step, std::uint64_t attempt);
-  /// Records the end of the attempts at the checkpoint of `step`, and forgets complete checkpoints
-  /// beyond the newest `most`. `whole`: the checkpoint is complete; otherwise the attempt failed,
-  /// and all attempts at the checkpoint are forgotten. Returns true and counts the outcome; returns
-  /// false, and counts nothing, if an earlier controller has already reported the checkpoint to the
-  /// policies.
-  bool record_end(Step step, bool whole);
+  /// Records the end of `attempt` at the checkpoint of `step`, and forgets complete checkpoints
+  /// beyond the newest `most`. `whole`: the checkpoint is complete; otherwise the attempt failed
+  /// and is forgotten, while a complete attempt of the same step stays. Returns true and counts the
+  /// outcome; returns false, and counts nothing, if an earlier controller has already reported the
+  /// checkpoint to the policies.
+  bool record_end(Step step, std::uint64_t attempt, bool whole);
   /// Returns true if `attempt` has begun, and has neither failed nor been deleted nor forgotten.
   bool has_attempt(std::uint64_t attempt) const;
   /// Forgets the checkpoints of later steps than `step`, to which the run rolls back: an outcome
@@ -39,9 +39,9 @@ class CheckpointHistory {
   /// none. A second call returns none.
   std::vector<CheckpointId> take_earlier() { return std::exchange(earlier_, {}); }
 
-  /// Returns the newest attempt at the checkpoint of `step` that is complete and not deleted; 0 if
-  /// none is.
-  std::uint64_t complete_attempt(Step step) const;
+  /// Returns the complete attempts at checkpoints up to `step` that are not deleted, newest first;
+  /// empty if there are none.
+  std::vector<std::pair<Step, std::uint64_t>> complete_attempts(Step step) const;
   /// Returns the number of complete checkpoints, those that an earlier controller reported
   /// included.
   std::uint64_t written() const { return written_; }
@@ -51,8 +51,9 @@ class CheckpointHistory {
   void save_to(KeptCheckpoints& kept) const;
 
  private:
-  /// Removes failed attempts and marks the attempt of `step` as reported.
-  void note_outcome(Step step, bool whole);
+  /// Marks the attempts at the checkpoint of `step` for which `is_it` returns true as complete.
+  template <class Condition>
+  void mark_complete(Step step, Condition is_it);
 
   const std::size_t most_;
   /// Attempts begun that neither failed nor were deleted, oldest first.

@@ -14,6 +14,7 @@
 #include "core/sha256.hpp"
 #include "live/checkpoint/archive.hpp"
 #include "live/checkpoint/key.hpp"
+#include "live/training/state_hashes.hpp"
 #include "live/transport/token.hpp"
 #include "traces/training/model.hpp"
 
@@ -140,8 +141,9 @@ void RunCheckpoints::on_commit() {
 }
 
 std::uint64_t RunCheckpoints::retry_checkpoint(Step step, std::vector<std::uint32_t> members) {
-  if (!keeper_ || missing_.empty() || retries_ >= kMostRetries) return 0;
-  ++retries_;
+  const bool is_asked = std::exchange(asked_, false);
+  if (!keeper_ || (missing_.empty() && !is_asked) || retries_ >= kMostRetries) return 0;
+  if (!is_asked) ++retries_;
   writers_ = std::move(members);
   const std::uint64_t attempt = keeper_->next_attempt();
   history_.record_begin(step, attempt);
@@ -152,7 +154,8 @@ std::uint64_t RunCheckpoints::retry_checkpoint(Step step, std::vector<std::uint3
 void RunCheckpoints::record_shard(const ShardWritten& said) {
   if (!keeper_) return;
   if (said.failure().empty()) {
-    keeper_->shard_durable(said.attempt(), said.index(), {said.size(), said.sha256()});
+    keeper_->shard_durable(said.attempt(), said.index(), {said.size(), said.sha256()},
+                           {from_wire(said.hashes()), from_wire(said.content())});
   } else {
     keeper_->shard_failed(said.attempt(), said.index(), said.failure());
   }
@@ -173,16 +176,38 @@ void RunCheckpoints::wait_for_writes(std::chrono::milliseconds patience) {
 
 Resumption RunCheckpoints::roll_back_to(std::optional<Step> saved) {
   Resumption from = resumed_ ? resumption() : Resumption();
-  if (!saved) {
-    forget_after(from);
-    return from;
+  if (saved) {
+    const auto known = history_.complete_attempts(*saved);
+    ensure(!known.empty() && known.front().first == *saved,
+           "expected the job's newest checkpoint among the complete ones");
+    for (const auto& [step, attempt] : known) {
+      if (!is_loadable({training_, step, attempt})) continue;
+      from.set_folder(settings_.folder());
+      from.set_step(step);
+      from.set_attempt(attempt);
+      break;
+    }
   }
-  from.set_folder(settings_.folder());
-  from.set_step(*saved);
-  from.set_attempt(history_.complete_attempt(*saved));
-  ensure(from.attempt() != 0, "expected the job's newest checkpoint among the complete ones");
   forget_after(from);
   return from;
+}
+
+bool RunCheckpoints::is_loadable(const CheckpointId& id) {
+  try {
+    const auto store = FolderStore::open(settings_.folder());
+    CheckpointArchive(*store, key_).check_whole(id, total_);
+    return true;
+  } catch (const Error& error) {
+    add_warning(fmt::format("checkpoint ignored: {}", error.message()));
+    return false;
+  }
+}
+
+void RunCheckpoints::add_warning(const std::string& what) {
+  if (warnings_.size() >= kMostWarnings) return;
+  warnings_.push_back(what);
+  // Shown at once, not only in the report.
+  fmt::print(stderr, "orrery-live: warning: {}\n", what);
 }
 
 void RunCheckpoints::forget_after(const Resumption& from) {
@@ -204,12 +229,9 @@ std::vector<RunCheckpoints::Outcome> RunCheckpoints::drain_outcomes() {
     missing_ =
         whole ? std::string()
               : fmt::format("the checkpoint of step {} failed: {}", outcome.step, outcome.failure);
-    if (!history_.record_end(outcome.step, whole)) continue;
+    if (!history_.record_end(outcome.step, outcome.attempt, whole)) continue;
     done.push_back({outcome.step, whole});
-    if (whole || warnings_.size() >= kMostWarnings) continue;
-    warnings_.push_back(missing_);
-    // Shown at once, not only in the report.
-    fmt::print(stderr, "orrery-live: warning: {}\n", missing_);
+    if (!whole) add_warning(missing_);
   }
   return done;
 }

@@ -83,10 +83,11 @@ class RunCheckpoints {
   /// writes no checkpoints.
   void wait_for_writes(std::chrono::milliseconds patience);
   /// Rolls back to the state from which the job continues once its ranks are gone, and returns the
-  /// state: the complete checkpoint of step `saved` of this run or, without `saved`, the state with
-  /// which the run began, whose attempt is 0 if that is step 0. The checkpoint is not deleted
-  /// before the next one begins, and later steps can be saved and reported again. Throws an
-  /// internal Error if no such checkpoint is known.
+  /// state: the complete checkpoint of step `saved` of this run, of which every byte is read; an
+  /// earlier one if it is damaged, with a warning that names file and rank. Without `saved`, or
+  /// without a usable one: the state with which the run began, whose attempt is 0 if that is step
+  /// 0. The checkpoint is not deleted before the next one begins, and later steps can be saved and
+  /// reported again. Throws an internal Error if no checkpoint of step `saved` is known.
   Resumption roll_back_to(std::optional<Step> saved);
   /// Outcome of one checkpoint attempt.
   struct Outcome {
@@ -100,10 +101,10 @@ class RunCheckpoints {
   /// Does not block.
   std::vector<Outcome> drain_outcomes();
 
-  /// Starts another attempt if missing() is not empty, with the state after `step` steps, written
-  /// by `members`. Returns the attempt, which the caller must pass to the members; 0 if no attempt
-  /// is needed, the run writes no checkpoints, or three retries have been made. Call only at the
-  /// end of a run, while is_idle() holds.
+  /// Starts another attempt if missing() is not empty or a checkpoint is requested, which is so no
+  /// longer, with the state after `step` steps, written by `members`. Returns the attempt, which
+  /// the caller must pass to the members; 0 if no attempt is needed, the run writes no checkpoints,
+  /// or three retries have been made. Call only at the end of a run, while is_idle() holds.
   std::uint64_t retry_checkpoint(Step step, std::vector<std::uint32_t> members);
   /// Returns the number of complete checkpoints.
   std::uint64_t written() const { return history_.written(); }
@@ -122,6 +123,10 @@ class RunCheckpoints {
   void fill(Report& report) const;
 
  private:
+  /// Returns true if the checkpoint is complete and undamaged; warns otherwise.
+  bool is_loadable(const CheckpointId& id);
+  /// Stores a warning for the report and prints it, up to a limit.
+  void add_warning(const std::string& what);
   /// Finds the newest complete checkpoint in `folder`.
   void find(const std::string& folder);
   /// Forgets the checkpoints of later steps than that of `from`, and protects the checkpoint `from`

@@ -1,5 +1,6 @@
 #include "live/run/operator/operator_desk.hpp"
 
+#include <cerrno>
 #include <cstdio>
 #include <fstream>
 #include <variant>
@@ -58,7 +59,9 @@ std::optional<StopRun> OperatorDesk::apply_orders(Nanos now, bool trains, bool s
   // The files of applied orders are removed once the policies have seen the changes, because the
   // changes are in the journal then.
   if (shown) {
-    for (const std::string& file : std::exchange(done_, {})) std::remove(file.c_str());
+    std::erase_if(done_, [](const std::string& file) {  // an order whose file stays is done too
+      return std::remove(file.c_str()) == 0 || errno == ENOENT;
+    });
   }
   for (const Order& order : read_orders(folder_)) {
     if (done_.insert(order.file).second) carry_out(order, now);

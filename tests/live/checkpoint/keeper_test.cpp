@@ -25,8 +25,8 @@ class CheckpointKeeperTest : public testing::Test {
                                            std::chrono::milliseconds patience = kPatience) {
     return std::make_unique<CheckpointKeeper>(
         std::make_unique<FailingStore>(*store_, fails_at, true),
-        CheckpointKeeper::Options{.training = kTraining, .total = kParameters, .keep = keep,
-                                  .patience = patience});
+        CheckpointKeeper::Options{
+            .training = kTraining, .total = kParameters, .keep = keep, .patience = patience});
   }
 
   /// Writes a shard as a rank does.
@@ -70,6 +70,24 @@ class CheckpointKeeperTest : public testing::Test {
   // used by this process alone
   const std::unique_ptr<Store> store_ = FolderStore::make_folder(path_);
 };
+
+TEST_F(CheckpointKeeperTest, ACheckpointOfReplicasThatDisagreeIsNeverComplete) {
+  auto keeper = this->keeper(2);
+  write_all(*keeper, 10);
+  const Checksum state(9, 9);
+  for (const bool agrees : {false, true}) {
+    const std::uint64_t attempt = keeper->next_attempt();
+    const Step step = agrees ? 30 : 20;
+    keeper->begin(step, kRanks);
+    keeper->shard_durable(attempt, 0, write(attempt, step, 0), {{{0, state}}, {4, 5}});
+    keeper->shard_durable(attempt, 1, write(attempt, step, 1),
+                          {{{0, agrees ? state : Checksum(1, 1)}}, {5, 4}});
+  }
+  const auto all = outcomes(*keeper, 3);
+  EXPECT_NE(all[1].failure.find("equal training states"), std::string::npos) << all[1].failure;
+  EXPECT_EQ(all[2].failure, "");
+  EXPECT_EQ(whole(), (std::vector<Step>{10, 30}));
+}
 
 TEST_F(CheckpointKeeperTest, ACheckpointIsThereWhenAllShardsAre) {
   const auto keep = keeper(2);
@@ -256,6 +274,23 @@ TEST_F(CheckpointKeeperTest, ANewControllerTakesOverWhatTheEarlierOneHasBegun) {
   outcomes(*keep, 1);
   EXPECT_EQ(whole(), (std::vector<Step>{30, 50, 90}));
   EXPECT_EQ(store_->list().size(), 3 * (kRanks + 1) + 1);
+}
+
+TEST_F(CheckpointKeeperTest, AnAttemptOfAnEarlierControllerWithAnInvalidManifestIsDeleted) {
+  for (const Step step : {10u, 20u}) write_checkpoint(*store_, step, kRanks);
+  for (const auto& file : std::filesystem::directory_iterator(path_)) {
+    const std::string name = file.path().filename();
+    if (name.starts_with("step-000000000020") && name.ends_with("manifest")) {
+      std::filesystem::resize_file(file.path(), 40);
+    }
+  }
+  const auto keep = keeper(2);
+  keep->continue_attempts({id_at(10), id_at(20)});
+  const auto told = outcomes(*keep, 2);
+  EXPECT_EQ(told[0].failure, "");
+  EXPECT_NE(told[1].failure, "");
+  EXPECT_EQ(whole(), std::vector<Step>{10});
+  EXPECT_EQ(store_->list().size(), kRanks + 1);
 }
 
 }  // namespace

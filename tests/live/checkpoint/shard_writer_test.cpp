@@ -9,6 +9,7 @@
 #include "core/error.hpp"
 #include "tests/live/checkpoint/samples.hpp"
 #include "tests/live/checkpoint/stores.hpp"
+#include "tests/live/flip.hpp"
 
 namespace orrery::live {
 namespace {
@@ -61,6 +62,25 @@ TEST(ShardWriter, WhatFailsIsSaidAndTheNextOneIsTriedAgain) {
   EXPECT_NE(outcomes[1].failure.find("no space left"), std::string::npos);
   EXPECT_EQ(outcomes[2].failure, "");
   EXPECT_EQ(store.list().size(), 1u);
+}
+
+TEST(ShardWriter, ACopyThatChangesInMemoryBeforeItIsWrittenFails) {
+  MemoryStore store;
+  std::vector<ShardOutcome> outcomes;
+  const std::vector<float> parameters = state_at(5).parameters;
+  ShardWriter writer(
+      [&] {
+        const std::vector<float*> copies = copies_in_memory(parameters);
+        EXPECT_FALSE(copies.empty());
+        for (float* const copy : copies) flip_bit(*copy);
+        return std::make_unique<Borrowed>(store, kNever);
+      },
+      [&](const ShardOutcome& outcome) { outcomes.push_back(outcome); });
+  writer.write(header(), state_at(5));
+  writer.wait_until_idle();
+  ASSERT_EQ(outcomes.size(), 1u);
+  EXPECT_NE(outcomes[0].failure.find("the copy of the shard in memory"), std::string::npos);
+  EXPECT_TRUE(store.list().empty());
 }
 
 TEST(ShardWriter, TheStepLoopDoesNotWaitForASlowDisk) {

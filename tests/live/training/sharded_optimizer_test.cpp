@@ -1,6 +1,8 @@
 #include "live/training/sharded_optimizer.hpp"
 
 #include <cstdlib>
+#include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -8,6 +10,8 @@
 
 #include "core/error.hpp"
 #include "core/random.hpp"
+#include "live/training/device.hpp"
+#include "tests/live/flip.hpp"
 #include "tests/live/loop_fabric.hpp"
 #include "topologies/failure_domain.hpp"
 
@@ -106,17 +110,24 @@ class ShardedOptimizerTest : public testing::Test {
   int step_ = 0;
   std::vector<float> expected_ = initial();
   Adam reference_{kSize, kRate};
+  std::function<void()> on_call_of_first_;  ///< called before each message of rank 0
 
  private:
-  /// Breaks once it has sent so much.
+  /// Fabric that breaks once it has sent so much. Calls `on_call` before each message.
   class BreakingFabric : public LoopFabric {
    public:
     BreakingFabric(LoopHub& hub, std::uint32_t rank, std::uint64_t most)
         : LoopFabric(hub, rank), most_(most) {}
     void send_to(std::uint32_t rank, std::span<const std::byte> bytes) override {
       if (bytes_sent() > most_) abort("cut");
+      if (on_call) on_call();
       LoopFabric::send_to(rank, bytes);
     }
+    void receive_from(std::uint32_t rank, std::span<std::byte> bytes) override {
+      if (on_call) on_call();
+      LoopFabric::receive_from(rank, bytes);
+    }
+    std::function<void()> on_call;
 
    private:
     const std::uint64_t most_;
@@ -133,6 +144,7 @@ class ShardedOptimizerTest : public testing::Test {
       for (std::uint32_t index = 0; index < count; ++index) {
         threads.emplace_back([&, index] {
           BreakingFabric fabric(hub, index, breaks_after);
+          if (index == 0) fabric.on_call = on_call_of_first_;
           try {
             action(*ranks_[index], fabric);
             through[index] = 1;
@@ -268,6 +280,58 @@ TEST_F(ShardedOptimizerTest, AWholeStateIsTakenOnAndDealt) {
   ASSERT_TRUE(deal());
   ASSERT_TRUE(train(2));
   expect_equal();
+}
+
+/// A bit of the first rank's parameters flips before one of the messages of a gathering or of a
+/// distribution. The rank finds it, and no other rank gets it.
+TEST_F(ShardedOptimizerTest, ABitThatFlipsDuringATransferIsFoundByItsRankAndStaysThere) {
+  Rng rng(1);
+  int flips = 0;
+  for (const bool gathers : {true, false}) {
+    for (int at = 0; at < 300; ++at) {
+      on_call_of_first_ = nullptr;
+      ASSERT_TRUE(begin_anew(4) && train(2));
+      int left = at / 5;  // five places a message
+      bool flipped = false;
+      on_call_of_first_ = [&] {
+        if (left-- == 0) flip_bit(ranks_[0]->parameters[rng.below(kSize)]);
+        flipped = flipped || left < 0;
+      };
+      bool found = false;
+      try {
+        gathers ? train() : deal();
+      } catch (const StateDamaged&) {
+        found = true;
+      }
+      on_call_of_first_ = nullptr;
+      if (!flipped) break;
+      ++flips;
+      EXPECT_TRUE(found || !ranks_[0]->optimizer.is_state_intact()) << gathers << " " << at;
+      for (int rank = 1; rank < 4; ++rank) EXPECT_TRUE(ranks_[rank]->optimizer.is_state_intact());
+      lose(0);
+      ASSERT_TRUE(deal());
+      ASSERT_TRUE(train(2));
+      expect_equal();
+    }
+  }
+  EXPECT_EQ(flips, 5 * (6 + 14)) << "messages of the first rank";
+}
+
+TEST_F(ShardedOptimizerTest, HoldersOfOnePartHaveEqualChecksumsOfIt) {
+  join(4);
+  ASSERT_TRUE(deal());
+  ASSERT_TRUE(train(3));
+  std::map<std::uint32_t, std::vector<Checksum>> sums;
+  for (auto& rank : ranks_) {
+    for (const auto& [part, sum] : rank->optimizer.part_checksums()) sums[part].push_back(sum);
+  }
+  ASSERT_EQ(sums.size(), 5u) << "parameters and four parts";
+  for (const auto& [part, holders] : sums) {
+    EXPECT_EQ(holders.size(), part == 0 ? 4u : 2u);
+    for (const Checksum& sum : holders) EXPECT_EQ(sum, holders.front());
+  }
+  const Range own = part_of(kSize, 1, 4);
+  EXPECT_EQ(sums[2].front(), checksum_of(ranks_[1]->optimizer.part(own), own.begin));
 }
 
 }  // namespace

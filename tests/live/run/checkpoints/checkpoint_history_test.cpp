@@ -5,6 +5,8 @@
 namespace orrery::live {
 namespace {
 
+using Attempts = std::vector<std::pair<Step, std::uint64_t>>;
+
 KeptCheckpoints kept_of(const CheckpointHistory& history) {
   KeptCheckpoints kept;
   history.save_to(kept);
@@ -15,7 +17,7 @@ TEST(CheckpointHistory, CountsAndKeepsTheNewestThatAreWhole) {
   CheckpointHistory history("t", 2, {});
   for (const Step step : {10, 20, 30, 40}) {
     history.record_begin(step, step + 1);
-    EXPECT_TRUE(history.record_end(step, step != 20));
+    EXPECT_TRUE(history.record_end(step, step + 1, step != 20));
   }
   history.record_begin(50, 51);
   EXPECT_EQ(history.written(), 3u);
@@ -31,35 +33,49 @@ TEST(CheckpointHistory, CountsAndKeepsTheNewestThatAreWhole) {
 TEST(CheckpointHistory, KnowsTheAttemptOfACompleteCheckpoint) {
   CheckpointHistory history("t", 2, {});
   history.record_begin(10, 1);
-  EXPECT_EQ(history.complete_attempt(10), 0u) << "it is being written";
-  history.record_end(10, true);
-  EXPECT_EQ(history.complete_attempt(10), 1u);
+  EXPECT_EQ(history.complete_attempts(10), Attempts()) << "it is being written";
+  history.record_end(10, 1, true);
+  EXPECT_EQ(history.complete_attempts(10), (Attempts{{10, 1}}));
   history.record_begin(20, 2);
-  history.record_end(20, false);
-  EXPECT_EQ(history.complete_attempt(20), 0u);
+  history.record_end(20, 2, false);
+  EXPECT_EQ(history.complete_attempts(20), (Attempts{{10, 1}}));
+  history.record_begin(30, 3);
+  history.record_end(30, 3, true);
+  EXPECT_EQ(history.complete_attempts(30), (Attempts{{30, 3}, {10, 1}}));
+  EXPECT_EQ(history.complete_attempts(29), (Attempts{{10, 1}}));
+}
+
+TEST(CheckpointHistory, AFailedAttemptLeavesACompleteOneOfTheSameStep) {
+  CheckpointHistory history("t", 2, {});
+  history.record_begin(10, 1);
+  history.record_end(10, 1, true);
+  history.record_begin(10, 2);
+  history.record_end(10, 2, false);
+  EXPECT_EQ(history.complete_attempts(10), (Attempts{{10, 1}}));
+  EXPECT_FALSE(history.has_attempt(2));
 }
 
 TEST(CheckpointHistory, ARollbackForgetsLaterCheckpointsAndTheirOutcomes) {
   CheckpointHistory history("t", 1, {});
   history.record_begin(10, 1);
-  history.record_end(10, true);
+  history.record_end(10, 1, true);
   history.record_begin(20, 2);
   history.forget_after(10);
   EXPECT_TRUE(history.has_attempt(1));
   EXPECT_FALSE(history.has_attempt(2)) << "its outcome is still to come";
-  EXPECT_EQ(history.complete_attempt(10), 1u);
+  EXPECT_EQ(history.complete_attempts(20), (Attempts{{10, 1}}));
   history.record_begin(20, 3);
-  EXPECT_TRUE(history.record_end(20, true));
-  EXPECT_EQ(history.complete_attempt(20), 3u);
+  EXPECT_TRUE(history.record_end(20, 3, true));
+  EXPECT_EQ(history.complete_attempts(20).front(), Attempts::value_type(20, 3));
   history.forget_after(0);
   history.record_begin(10, 4);
-  EXPECT_TRUE(history.record_end(10, true)) << "saved again";
+  EXPECT_TRUE(history.record_end(10, 4, true)) << "saved again";
 }
 
 TEST(CheckpointHistory, AnotherControllerTakesOverWhatWasBegunAndTellsNothingTwice) {
   CheckpointHistory first("t", 5, {});
   first.record_begin(10, 1);
-  first.record_end(10, true);
+  first.record_end(10, 1, true);
   Past past;
   first.save_to(*past.snapshot.emplace().mutable_checkpoints());
   JournalCommit& commit = past.commits.emplace_back();
@@ -72,8 +88,8 @@ TEST(CheckpointHistory, AnotherControllerTakesOverWhatWasBegunAndTellsNothingTwi
   EXPECT_EQ(earlier[1].step, 20u);
   EXPECT_EQ(earlier[1].attempt, 2u);
   EXPECT_TRUE(second.take_earlier().empty());
-  EXPECT_FALSE(second.record_end(10, true));
-  EXPECT_TRUE(second.record_end(20, true));
+  EXPECT_FALSE(second.record_end(10, 1, true));
+  EXPECT_TRUE(second.record_end(20, 2, true));
   EXPECT_EQ(second.written(), 2u);
 }
 
@@ -84,7 +100,7 @@ TEST(CheckpointHistory, WhatWasShownOfACheckpointCounts) {
   shown.set_durable(true);
   CheckpointHistory history("t", 5, past);
   EXPECT_EQ(history.written(), 1u);
-  EXPECT_FALSE(history.record_end(10, true));
+  EXPECT_FALSE(history.record_end(10, 1, true));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <thread>
 
@@ -45,8 +46,8 @@ class RunCheckpointsTest : public testing::Test {
                                .count = 2,
                                .total = builtin_parameter_count()};
       const std::vector<float> values(header.range().size(), static_cast<float>(step));
-      const TrainingState part{.optimizer_steps = step, .parameters = values, .mean = values,
-                               .square = values};
+      const TrainingState part{
+          .optimizer_steps = step, .parameters = values, .mean = values, .square = values};
       const Seal seal = CheckpointArchive(*store).write_shard(header, encode_shard(header, part));
       ShardWritten said;
       said.set_attempt(attempt);
@@ -89,11 +90,42 @@ class RunCheckpointsTest : public testing::Test {
     }
   }
 
-  const std::string path_ = testing::TempDir() + "orrery_run_checkpoints." +
-                            std::to_string(getpid());
+  const std::string path_ =
+      testing::TempDir() + "orrery_run_checkpoints." + std::to_string(getpid());
   const Text text_{std::vector<std::uint8_t>(2000, 'a')};
   RunRequest request_;
 };
+
+TEST_F(RunCheckpointsTest, ARollbackPassesOverDamagedCheckpointsAndNamesFileAndRank) {
+  for (const int damaged : {0, 1, 2}) {
+    std::filesystem::remove_all(path_);
+    RunCheckpoints checkpoints(request_, text_);
+    checkpoints.open();
+    for (const Step step : {4, 8}) {
+      const std::uint64_t attempt = checkpoints.plan(step - 1, {0, 1});
+      checkpoints.on_commit();
+      write(checkpoints, step, attempt);
+      ASSERT_EQ(wait(checkpoints), std::vector<Step>{step});
+    }
+    for (const auto& file : std::filesystem::directory_iterator(path_)) {
+      const std::string name = file.path().filename();
+      const bool newest = name.starts_with("step-000000000008");
+      if (!name.ends_with("shard-1-of-2") || damaged < (newest ? 1 : 2)) continue;
+      std::fstream shard(file.path(), std::ios::in | std::ios::out | std::ios::binary);
+      shard.seekp(300);
+      shard.put('x');
+    }
+    const Resumption from = checkpoints.roll_back_to(8);
+    EXPECT_EQ(from.step(), damaged == 0 ? 8u : damaged == 1 ? 4u : 0u);
+    EXPECT_EQ(from.attempt() == 0, damaged == 2);
+    Report report;
+    checkpoints.fill(report);
+    ASSERT_EQ(report.warnings_size(), damaged);
+    for (const std::string& warning : report.warnings()) {
+      EXPECT_NE(warning.find("shard-1-of-2 (shard of rank 1 of 2)"), std::string::npos) << warning;
+    }
+  }
+}
 
 TEST_F(RunCheckpointsTest, ATrainingIsItsModelDataAndSeedNotItsRanksOrLength) {
   const std::string name = training_name(request_.scenario(), text_);

@@ -3,12 +3,14 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "live/run/files/run_files.hpp"
 #include "live/run/files/run_folder.hpp"
 
 namespace orrery::live {
@@ -51,6 +53,25 @@ TEST(OperatorDesk, AnOrderIsCarriedOutOnceAndItsFileGoesOnceItsEffectWasShown) {
   run.desk.apply_orders(0, true, true);
   EXPECT_FALSE(run.there("order-1.json"));
   EXPECT_EQ(run.happened.size(), 1u);
+}
+
+/// A folder with an order's name cannot be read as an order, and its removal fails.
+TEST(OperatorDesk, AnOrderWhoseFileCannotBeRemovedIsAppliedOnce) {
+  Staffed run;
+  std::filesystem::create_directory(run.folder.path() + "/order-1.json");
+  run.leave("order-1.json/file", "");
+  for (int i = 0; i < 4; ++i) {
+    run.desk.apply_orders(0, true, true);
+    until_the_next_look();
+  }
+  run.desk.publish_status({});
+  std::ifstream file(run.folder.path() + "/" + kStatusFile);
+  const std::string status{std::istreambuf_iterator<char>(file), {}};
+  const std::string refusal = "an order is refused";
+  const std::size_t first = status.find(refusal);
+  ASSERT_NE(first, std::string::npos) << status;
+  EXPECT_EQ(status.find(refusal, first + 1), std::string::npos) << status;
+  std::filesystem::remove_all(run.folder.path() + "/order-1.json");
 }
 
 TEST(OperatorDesk, WhatCannotBeSetChangesNothing) {
