@@ -148,7 +148,10 @@ void DecisionGate::resume_decisions(const std::vector<Decision>& items, Nanos no
         });
       });
       if (next != units.end()) {
-        next->settings.push_back(std::move(setting));
+        const auto before = [](DecisionId id, const Decision& each) { return id < each.id; };
+        const auto place =
+            std::upper_bound(next->settings.begin(), next->settings.end(), setting.id, before);
+        next->settings.insert(place, std::move(setting));
       } else {
         admit_decision({{std::move(setting)}, {}}, now);
       }

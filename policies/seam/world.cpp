@@ -63,6 +63,33 @@ void drop_shares(std::map<std::pair<JobId, Step>, std::vector<Setting>>& ahead, 
   }
 }
 
+/// Divides the micro-batches of the job's batch evenly among the working replicas. Returns false,
+/// without a change, if the replicas lack the memory.
+bool deal_out_batch(JobInfo& job) {
+  const std::vector<bool> lost = lost_replicas(job);
+  const auto working = std::count(lost.begin(), lost.end(), false);
+  if (!fits_replicas(job.spec, job.micro_batches(), static_cast<std::uint32_t>(working))) {
+    return false;
+  }
+  std::vector<std::uint32_t> shares(lost.size(), 0);
+  deal(job.micro_batches(), ~0u, lost, shares);
+  job.now.set_setting(Shares{std::move(shares)});
+  return true;
+}
+
+/// Applies a setting that begins with the job's current step. Shares that do not divide its batch,
+/// and a batch that its working replicas cannot hold, were decided for another state: both are
+/// dropped.
+void apply_setting(JobInfo& job, Setting&& setting) {
+  if (const auto* shares = std::get_if<Shares>(&setting)) {
+    if (sum(shares->per_replica) != job.micro_batches()) return;
+  }
+  const bool is_batch = std::holds_alternative<Batch>(setting);
+  const Batch before = job.now.get<Batch>();
+  job.now.set_setting(std::move(setting));
+  if (is_batch && !deal_out_batch(job)) job.now.set_setting(before);
+}
+
 }  // namespace
 
 bool ClusterState::is_healthy(GpuId gpu, NodeId node) const {
@@ -104,11 +131,11 @@ void World::release_job(JobInfo& job, Nanos now) {
 }
 
 void World::begin_step(JobInfo& job, Step step) {
-  job.step = step;
+  if (std::exchange(job.step, step) != step) job.now.set_setting(Delay{});
   for (auto next = ahead_.lower_bound({job.spec.id, 0});
        next != ahead_.end() && next->first.first == job.spec.id && next->first.second <= step;
        next = ahead_.erase(next)) {
-    for (Setting& setting : next->second) job.now.set_setting(std::move(setting));
+    for (Setting& setting : next->second) apply_setting(job, std::move(setting));
   }
 }
 
@@ -145,11 +172,12 @@ void World::start(JobInfo& job, const JobStarted& event, Nanos now) {
   job.phase = JobPhase::running;
   if (fresh) {
     job.started = now;
+    if (job.spec.is_training()) job.now.set_setting(Batch{job.spec.micro_batches, 1});
     for (const Setting& setting : job.spec.settings) job.now.set_setting(setting);
   }
   drop_shares(ahead_, job.spec.id);
   if (job.spec.is_training()) {
-    if (fresh || resized) shares = even_split(job.spec.micro_batches, job.layout.data);
+    if (fresh || resized) shares = even_split(job.micro_batches(), job.layout.data);
     for (std::size_t replica = 0; replica < back.size(); ++replica) {
       if (back[replica]) take_even_share(replica, shares);
     }

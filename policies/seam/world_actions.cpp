@@ -19,13 +19,18 @@ std::uint64_t sum(const std::vector<std::uint32_t>& values) {
 
 // ---- objections to settings ---------------------------------------------------------------
 
-/// Returns the objection to shares of the job; `next`: layout of the assignment with which the
-/// shares start, null for the present layout.
-std::string objection_to(const JobInfo& job, const Shares& shares, const ParallelLayout* next) {
+/// State of the job for which a setting is checked.
+struct CheckedFor {
+  const ParallelLayout* next;   ///< layout of the assignment with which the setting starts, or null
+  std::uint32_t micro_batches;  ///< batch of the step from which the setting applies
+};
+
+std::string objection_to(const JobInfo& job, const Shares& shares, const CheckedFor& coming) {
+  const ParallelLayout* const next = coming.next;
   const std::vector<std::uint32_t>& wanted = shares.per_replica;
   std::size_t replicas = job.shares().size();
   if (next != nullptr) replicas = job.spec.is_training() ? next->data : 0;
-  const std::uint64_t total = next != nullptr ? job.spec.micro_batches : sum(job.shares());
+  const std::uint64_t total = replicas > 0 ? coming.micro_batches : 0;
   if (wanted.size() != replicas) {
     return fmt::format("job {} has {} replicas{}, not {}", job.spec.id.value, replicas,
                        next != nullptr ? " after its assignment" : "", wanted.size());
@@ -49,7 +54,33 @@ std::string objection_to(const JobInfo& job, const Shares& shares, const Paralle
   return {};
 }
 
-std::string objection_to(const JobInfo&, const CodecRules& rules, const ParallelLayout*) {
+std::string objection_to(const JobInfo& job, const Batch& batch, const CheckedFor& coming) {
+  std::uint32_t replicas = coming.next != nullptr ? coming.next->data : 0;
+  if (coming.next == nullptr) {
+    const std::vector<bool> lost = lost_replicas(job);
+    replicas = static_cast<std::uint32_t>(std::count(lost.begin(), lost.end(), false));
+  }
+  const double factor = batch.learning_rate_factor;
+  if (!(factor > 0 && factor <= kMostRateFactor)) {
+    return fmt::format("expected a factor on the learning rate above 0 and at most {}, found {}",
+                       kMostRateFactor, factor);
+  }
+  if (batch.micro_batches == 0) return "expected 1 micro-batch or more in a step, found 0";
+  if (batch.micro_batches < replicas) {
+    return fmt::format("{} replicas need a micro-batch each, found a batch of {}", replicas,
+                       batch.micro_batches);
+  }
+  if (fits_replicas(job.spec, batch.micro_batches, replicas)) return {};
+  return fmt::format("{} replicas have memory for {} micro-batches, not {}", replicas,
+                     std::uint64_t{job.spec.max_micro_batches} * replicas, batch.micro_batches);
+}
+
+std::string objection_to(const JobInfo&, const Delay& delay, const CheckedFor&) {
+  if (delay.seconds >= 0 && delay.seconds <= kMostDelay) return {};
+  return fmt::format("expected a delay of 0 s to {} s, found {} s", kMostDelay, delay.seconds);
+}
+
+std::string objection_to(const JobInfo&, const CodecRules& rules, const CheckedFor&) {
   for (const CodecRule& rule : rules) {
     if (rule.bucket_class >= kBucketClasses) {
       return fmt::format("there is no bucket class {}", rule.bucket_class);
@@ -60,7 +91,7 @@ std::string objection_to(const JobInfo&, const CodecRules& rules, const Parallel
 }
 
 template <class Any>
-std::string objection_to(const JobInfo&, const Any&, const ParallelLayout*) {
+std::string objection_to(const JobInfo&, const Any&, const CheckedFor&) {
   return {};
 }
 
@@ -117,11 +148,6 @@ std::string World::standing_objection(const JobInfo& job, const Assign& where,
         job.spec.id.value, shape.tensor, shape.context, shape.pipeline, count, where.layout.tensor,
         where.layout.context, where.layout.pipeline, where.layout.data);
   }
-  const std::uint64_t room = std::uint64_t{job.spec.max_micro_batches} * where.layout.data;
-  if (room > 0 && room < job.spec.micro_batches) {
-    return fmt::format("{} replicas have memory for {} micro-batches, not {}", where.layout.data,
-                       room, job.spec.micro_batches);
-  }
   return {};
 }
 
@@ -129,6 +155,7 @@ std::string World::standing_objection(const JobInfo& job, const Assign& where,
 struct World::Against {
   const World& world;
   Step at_step;  ///< step of the decision
+  const Decision& decision;
   const Supposed& supposed;
   const ParallelLayout* next;  ///< layout of the assignment with which a setting starts; or null
 
@@ -147,10 +174,71 @@ struct World::Against {
     if (std::string why = world.standing_objection(*job, assign, supposed); !why.empty()) {
       return why;
     }
+    if (std::string why = of_batch(*job, assign.layout.data); !why.empty()) return why;
     if (job->phase == JobPhase::running && job->lost.empty() && job->gpus == assign.gpus) {
       return fmt::format("job {} is placed there already", assign.job.value);
     }
     return job->spec.is_training() ? of_state(*job, assign) : "";
+  }
+  /// Returns the objection to so many replicas for the batch with which the assignment would start.
+  std::string of_batch(const JobInfo& job, std::uint32_t replicas) const {
+    if (!job.spec.is_training()) return {};
+    const std::uint32_t batch = batch_with_assignment(job, replicas);
+    if (!fits_replicas(job.spec, batch, replicas)) {
+      return fmt::format("{} replicas have memory for {} micro-batches, not {}", replicas,
+                         std::uint64_t{job.spec.max_micro_batches} * replicas, batch);
+    }
+    if (batch >= replicas) return {};
+    return fmt::format("{} replicas need a micro-batch each, found a batch of {}", replicas, batch);
+  }
+  /// Returns the batch with which the assignment to so many replicas would start: that of a
+  /// possible Batch of the same call, or the present one.
+  std::uint32_t batch_with_assignment(const JobInfo& job, std::uint32_t replicas) const {
+    std::uint32_t batch = job.micro_batches();
+    const auto own = world.announced_.find(decision.id);
+    if (own == world.announced_.end()) return batch;
+    const Step from = std::max(decision.at_step, job.step);
+    const ParallelLayout layout{.data = replicas};
+    for (const auto& [id, announced] : world.announced_) {
+      const auto* configure = std::get_if<Configure>(&announced.decision.what);
+      const bool counts = announced.call == own->second.call && configure &&
+                          configure->job == job.spec.id && announced.decision.at_step <= from;
+      const auto* wanted = counts ? std::get_if<Batch>(&configure->what) : nullptr;
+      const bool possible = wanted && job.spec.can.has(configure->what) &&
+                            objection_to(job, *wanted, CheckedFor{&layout, batch}).empty();
+      if (possible) batch = wanted->micro_batches;
+    }
+    return batch;
+  }
+  /// Returns the batch of the step from which the decision, a setting of the job, applies: that of
+  /// the newest earlier Batch, decided or announced.
+  std::uint32_t batch_before(const JobInfo& job) const {
+    std::uint32_t batch = job.micro_batches();
+    Step newest = job.step;
+    const Step from = std::max(decision.at_step, job.step);
+    const auto apply = [&](Step step, const Setting& setting) {
+      const auto* wanted = std::get_if<Batch>(&setting);
+      step = std::max(step, job.step);
+      if (wanted == nullptr || step > from || step < newest) return;
+      batch = wanted->micro_batches;
+      newest = step;
+    };
+    const JobId id = job.spec.id;
+    for (auto each = world.ahead_.lower_bound({id, 0});
+         each != world.ahead_.end() && each->first.first == id; ++each) {
+      for (const Setting& setting : each->second) apply(each->first.second, setting);
+    }
+    const auto coming = next != nullptr ? world.coming_.find(id) : world.coming_.end();
+    if (coming != world.coming_.end()) {
+      for (const auto& [step, setting] : coming->second.settings) apply(step, setting);
+    }
+    for (const auto& [number, announced] : world.announced_) {
+      if (number >= decision.id) break;
+      const auto* configure = std::get_if<Configure>(&announced.decision.what);
+      if (configure == nullptr || configure->job != id) continue;
+      apply(announced.decision.at_step, configure->what);
+    }
+    return batch;
   }
   std::string of_state(const JobInfo& job, const Assign& assign) const {
     if (assign.state == StateFrom::checkpoint && job.saved_at == 0) {
@@ -174,8 +262,13 @@ struct World::Against {
       return fmt::format("job {} is not running", configure.job.value);
     }
     if (std::string why = of_step(*job); !why.empty()) return why;
-    return std::visit([&](const auto& setting) { return objection_to(*job, setting, next); },
-                      configure.what);
+    const bool is_shares = std::holds_alternative<Shares>(configure.what);
+    const std::uint32_t batch = is_shares ? batch_before(*job) : 0;
+    return std::visit(
+        [&](const auto& setting) {
+          return objection_to(*job, setting, CheckedFor{next, batch});
+        },
+        configure.what);
   }
   /// Returns true if the job is to leave its GPUs. The time until then depends on the backend, so
   /// the reason for a refusal is the same before and after.
@@ -205,7 +298,7 @@ struct World::Against {
 
 std::string World::against(const Decision& decision, Step at_step, const Supposed& supposed,
                            const ParallelLayout* next) const {
-  return std::visit(Against{*this, at_step, supposed, next}, decision.what);
+  return std::visit(Against{*this, at_step, decision, supposed, next}, decision.what);
 }
 
 std::string World::objection(const Decision& decision) const {

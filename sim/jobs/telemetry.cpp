@@ -23,6 +23,8 @@ Telemetry::Telemetry(const Cluster& cluster, const StepGraph& graph,
       compute_cv_(noise.compute_cv()),
       sample_cv_(noise.sample_cv()),
       gradient_variance_(noise.gradient_variance()),
+      noise_scale_(graph.job().noise_scale()),
+      noise_growth_(graph.job().noise_growth()),
       staleness_(noise.staleness()),
       source_(source_of(seed)),
       later_(source_) {
@@ -101,13 +103,30 @@ RankSample Telemetry::rank_sample(Nanos now, std::uint32_t rank, Look& look) con
     out.micro_batch_time =
         sample(timed->micro_batch_time(replica, stage) * own, now, place + micro_batch);
   }
-  if (before != nullptr && gradient_variance_ > 0) {
-    out.gradient_variance = {gradient_variance_, staleness_, Origin::modelled};
-  }
+  if (step->step() > 0) add_gradients(before != nullptr ? *before : *step, replica, out);
   if (before != nullptr) {
     out.wait_time = sample(before->wait_time(replica, stage), now, place + wait);
   }
   return out;
+}
+
+/// A gradient of b sequences has the expected square |G|^2 (1 + N / b); N is the noise scale.
+void Telemetry::add_gradients(const estimates::PlayedStep& newest, std::uint32_t replica,
+                              RankSample& out) const {
+  const auto modelled = [this](double value) {
+    return Sample<double>{value, staleness_, Origin::modelled};
+  };
+  if (noise_scale_ == 0) {
+    if (gradient_variance_ > 0) out.gradient_variance = modelled(gradient_variance_);
+    return;
+  }
+  const double noise = noise_scale_ + noise_growth_ * static_cast<double>(newest.step());
+  out.noise_scale = modelled(noise);
+  double all = 0;
+  for (std::uint32_t each = 0; each < graph_.data(); ++each) all += newest.micro_batches(each);
+  const double own = newest.micro_batches(replica), each = graph_.job().micro_batch();
+  if (own == 0 || graph_.data() < 2) return;
+  out.gradient_variance = modelled((1 + noise / (own * each)) / (1 + noise / (all * each)) - 1);
 }
 
 void Telemetry::ranks(Nanos now, std::vector<RankSample>& out) const {

@@ -73,11 +73,14 @@ class Telemetry {
     double done = 0;
   };
   RankSample rank_sample(Nanos now, std::uint32_t rank, Look& look) const;
+  void add_gradients(const estimates::PlayedStep& newest, std::uint32_t replica,
+                     RankSample& out) const;
 
   const Cluster& cluster_;
   const StepGraph& graph_;
   const std::vector<GpuId>& placement_;
   double compute_cv_, sample_cv_, gradient_variance_;
+  double noise_scale_, noise_growth_;  ///< sequences, and growth in each step; 0: not declared
   Nanos staleness_;
   Source source_, later_;
   Nanos reseeded_ = kNever;

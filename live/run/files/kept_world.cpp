@@ -20,7 +20,9 @@ void encode_settings(const Settings& now, KeptJob& kept) {
   add(now.get<CodecRules>());
   add(now.get<CheckpointPlan>());
   add(now.get<OnLoss>());
-  static_assert(std::variant_size_v<Setting> == 5, "write every kind of setting above");
+  add(now.get<Batch>());
+  add(now.get<Delay>());
+  static_assert(std::variant_size_v<Setting> == 7, "write every kind of setting above");
 }
 
 void encode_job(const JobInfo& job, KeptJob& kept) {

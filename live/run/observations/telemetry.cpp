@@ -41,6 +41,9 @@ void Telemetry::record_progress(std::uint32_t rank, const ProgressSample& sample
 void Telemetry::record_step(Step step, double bytes, std::span<const StepReport> reports,
                             Nanos now) {
   const Nanos slowest = slowest_compute(reports);
+  const std::uint64_t samples = samples_of(reports);
+  noise_.add_step(reports);
+  stepped_at_ = now;
   auto algorithm = CollectiveAlgorithm::automatic;
   for (std::size_t rank = 0; rank < reports.size(); ++rank) {
     const StepReport& report = reports[rank];
@@ -50,8 +53,7 @@ void Telemetry::record_step(Step step, double bytes, std::span<const StepReport>
     source.exchanged = true;
     const double sending = to_seconds(report.sending());
     source.bandwidth = sending > 0 ? report.exchange_bytes() / sending : 0;
-    source.variance.reset();
-    if (report.has_gradient_variance()) source.variance = report.gradient_variance();
+    source.variance = gradient_variance(report, samples);
     for (const OpDone& op : report.ops()) {
       if (op.phase() == GRADIENT) algorithm = static_cast<CollectiveAlgorithm>(op.algorithm());
     }
@@ -133,6 +135,7 @@ void Telemetry::take_rank(std::uint32_t rank, Source& source, Nanos now) {
   if (source.exchanged && source.variance) {
     out.gradient_variance = known(*source.variance, now - source.waited_at);
   }
+  if (const auto noise = noise_.value()) out.noise_scale = known(*noise, now - stepped_at_);
   ranks_out_.push_back(out);
   source.taken = newest;
   source.fresh = source.exchanged = false;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "live/control.pb.h"
+#include "live/run/observations/noise_scale.hpp"
 #include "policies/seam/policy.hpp"
 
 namespace orrery::live {
@@ -67,6 +68,8 @@ class Telemetry {
   void take_link(std::uint32_t rank, const Source& source, Nanos now);
 
   double nominal_bytes_per_second_;
+  NoiseScale noise_;
+  Nanos stepped_at_ = 0;  ///< Instant of the newest committed step.
   std::vector<Source> sources_;
   std::vector<CollectiveSample> arriving_;
   std::vector<DeviceSample> devices_;
