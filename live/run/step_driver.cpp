@@ -308,7 +308,8 @@ void StepDriver::begin_step() {
   const std::vector<std::uint32_t> members = crew_.members();
   if (!run_.placement.is_complete(members)) return;
   const Nanos delay = to_nanos(run_.placement.job().now.get<Delay>().seconds);
-  if (run_.clock.now() < step_.delay(delay, run_.clock.now())) return;
+  const Nanos at = run_.clock.now();
+  if (at < step_.delay(delay, at)) return;
   const StepPlan planned = plan(members);
   send_hardware();
   crew_.start_step([&](std::uint32_t) { return planned; });

@@ -84,7 +84,7 @@ class Interleaving(orrery.Policy):
         self.times = []
 
     def needs(self):
-        return orrery.Needs(settings=[settings.Delay], step_times=True)
+        return orrery.Needs(settings=[settings.Delay])
 
     def observe(self, seen, decisions):
         for event in seen.events:
