@@ -105,7 +105,7 @@ class Watch(orrery.Policy):
         for event in seen.events:
             if isinstance(event, events.Decided):
                 self.outcomes.append((event.status, event.reason))
-            if isinstance(event, events.StepsDone) and event.job == 0 and 0 in seen.jobs:
+            if isinstance(event, events.StepsDone) and event.job == 0 and seen.jobs[0].gpus:
                 now = (seen.jobs[0].batch.micro_batches, len(seen.jobs[0].gpus))
                 if now[0] not in self.batches[-1:]:
                     self.batches.append(now[0])
