@@ -156,11 +156,12 @@ float adam_rate(double learning_rate, std::uint64_t step) {
 Adam::Adam(std::size_t size, double learning_rate)
     : learning_rate_(learning_rate), mean_(size, 0.0F), square_(size, 0.0F) {}
 
-void Adam::update(std::span<float> parameters, std::span<const float> gradient, float scale) {
+void Adam::update(std::span<float> parameters, std::span<const float> gradient, float scale,
+                  double rate_factor) {
   ensure(parameters.size() == mean_.size() && gradient.size() == mean_.size(),
          "parameters, gradient and optimizer state have one size");
   constexpr float kEpsilon = 1e-8F;
-  const float rate = adam_rate(learning_rate_, ++steps_);
+  const float rate = adam_rate(learning_rate_ * rate_factor, ++steps_);
   for (std::size_t i = 0; i < mean_.size(); ++i) {
     const float slope = gradient[i] * scale;
     mean_[i] = kMeanDecay * mean_[i] + (1.0F - kMeanDecay) * slope;

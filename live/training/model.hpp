@@ -49,10 +49,11 @@ class Adam {
   Adam(std::size_t size, double learning_rate);
   /// Sets the learning rate of later updates; moments and steps stay.
   void set_learning_rate(double learning_rate) { learning_rate_ = learning_rate; }
-  /// Counts one more update, adds gradient x scale to the moments, and subtracts the step from the
-  /// parameters. Throws an internal Error, without a change, unless both spans have this
-  /// optimizer's size.
-  void update(std::span<float> parameters, std::span<const float> gradient, float scale);
+  /// Counts one more update, adds gradient x scale to the moments, and subtracts the step, with the
+  /// learning rate x `rate_factor`, from the parameters. Throws an internal Error, without a
+  /// change, unless both spans have this optimizer's size.
+  void update(std::span<float> parameters, std::span<const float> gradient, float scale,
+              double rate_factor = 1);
   /// Appends steps (8 bytes), means and squares as bytes of a fixed size; the learning rate is not
   /// among them.
   void append_state(std::string& bytes) const;

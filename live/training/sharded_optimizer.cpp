@@ -230,12 +230,13 @@ void ShardedOptimizer::deal_state(Fabric& fabric, bool current, const Keepers& k
   fresh_ = false;
 }
 
-void ShardedOptimizer::update(std::span<const float> gradient, float scale) {
+void ShardedOptimizer::update(std::span<const float> gradient, float scale, double rate_factor) {
   ensure(!held_.empty() || parameters_.empty(), "the state has been dealt");
   before_.clear();
   for (Held& part : held_) {
     part.optimizer.update(parameters_.subspan(part.range.begin, part.range.size()),
-                          gradient.subspan(part.range.begin, part.range.size()), scale);
+                          gradient.subspan(part.range.begin, part.range.size()), scale,
+                          rate_factor);
   }
 }
 

@@ -14,7 +14,6 @@ RunAccount::RunAccount(const Scenario& scenario, std::function<void(const Progre
     : steps_(scenario.run().steps()),
       progress_(std::move(progress)),
       coded_(!scenario.live().reproducible()),
-      ledger_(micro_batches_of(scenario.job())),
       statistics_(scenario),
       wire_(scenario.job().model()),
       cpu_(scenario.job().layout().data()) {}
@@ -32,10 +31,10 @@ void RunAccount::record_executions(const StepReport& report) {
 }
 
 void RunAccount::record_commit(Step step, std::span<const StepReport> reports,
-                               std::span<const CodecRule> rules, std::uint32_t ranks, Nanos now) {
+                               const Settings& settings, std::uint32_t ranks, Nanos now) {
   statistics_.record_commit(reports, now);
-  ledger_.record_commit(step);
-  if (coded_) wire_.add_step(rules, ranks);
+  ledger_.record_commit(step, settings.get<orrery::Batch>().micro_batches);
+  if (coded_) wire_.add_step(settings.get<CodecRules>(), ranks);
 }
 
 void RunAccount::roll_back(Step next, Step kept) {

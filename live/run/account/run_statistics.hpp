@@ -10,6 +10,7 @@
 #include "live/control.pb.h"
 #include "live/supervision.pb.h"
 #include "traces/report.pb.h"
+#include "traces/report/sample_count.hpp"
 #include "traces/scenario.pb.h"
 
 namespace orrery::live {
@@ -65,6 +66,8 @@ class RunStatistics {
 
   /// Returns the number of committed steps, without those given up.
   std::uint64_t steps() const { return steps_; }
+  /// Returns the number of sequences in those steps.
+  std::uint64_t samples() const { return samples_.total(); }
   /// Returns the time of the newest commit in nanoseconds; 0 before the first.
   Nanos elapsed() const { return last_commit_; }
   /// Returns the mean loss of the newest step in nats per token; 0 before the first.
@@ -78,6 +81,7 @@ class RunStatistics {
 
   const Scenario& scenario_;
   std::uint64_t steps_ = 0, rolled_back_ = 0;
+  SampleCount samples_;
   Nanos last_commit_ = 0;
   /// Intervals and losses of the first steps.
   std::vector<double> listed_intervals_, listed_losses_;

@@ -3,10 +3,13 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "live/control.pb.h"
+#include "live/run/observations/noise_scale.hpp"
 #include "policies/seam/policy.hpp"
+#include "traces/training/declared_noise.hpp"
 
 namespace orrery::live {
 
@@ -15,8 +18,9 @@ namespace orrery::live {
 class Telemetry {
  public:
   /// Starts without samples. Rank r runs on GPU r. `nominal_bytes_per_second`: memory traffic of a
-  /// rank of speed 1 that computes all the time, above 0.
-  Telemetry(std::uint32_t ranks, double nominal_bytes_per_second);
+  /// rank of speed 1 that computes all the time, above 0. `declared`: shown as the noise scale
+  /// instead of the measured one, if the job declares one.
+  Telemetry(std::uint32_t ranks, double nominal_bytes_per_second, DeclaredNoise declared = {});
 
   /// Records the progress of a heartbeat at `now`, and its driver measurements if it has any.
   /// `rank` must be below the number of ranks.
@@ -68,7 +72,14 @@ class Telemetry {
   /// Collects the link sample of one rank.
   void take_link(std::uint32_t rank, const Source& source, Nanos now);
 
+  /// Returns the noise scale at `now`: declared, or measured; missing before the first step.
+  Sample<double> noise_scale(Nanos now) const;
+
   double nominal_bytes_per_second_;
+  DeclaredNoise declared_;
+  NoiseScale noise_;
+  /// Newest committed step and its instant; absent before the first.
+  std::optional<std::pair<Step, Nanos>> stepped_;
   std::vector<Source> sources_;
   std::vector<CollectiveSample> arriving_;
   std::vector<DeviceSample> devices_;

@@ -119,7 +119,9 @@ TEST(Telemetry, AnExchangeTellsTheLinksBandwidthAndHowMuchGradientsDiffer) {
   std::vector<StepReport> reports{report(100 * kMs, 50 * kMs), report(100 * kMs, 50 * kMs)};
   reports[1].set_exchange_bytes(4e6);
   reports[1].set_sending(20 * kMs);
-  reports[1].set_gradient_variance(2.5);
+  reports[1].set_samples(8);
+  reports[1].set_own_square(3.5 * 64);  // square of the mean: 3.5
+  reports[1].set_total_square(64);
   telemetry.record_step(7, 4e6, reports, 310 * kMs);
   ProgressSample sample = progress(10 * kMs, 0, 0);
   sample.set_memory(123);

@@ -1,0 +1,133 @@
+// Batch and delay of a job in World; world_test.cpp covers the other actions.
+#include <cmath>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "policies/seam/world.hpp"
+#include "tests/policies/toy.hpp"
+
+namespace orrery {
+namespace {
+
+using List = std::vector<std::uint32_t>;
+
+/// World of 16 GPUs with a job of 40 micro-batches on four of them; a replica holds 20.
+class WorldBatch : public ::testing::Test {
+ protected:
+  void run() {
+    JobSpec spec = toy::job(0);
+    spec.least_gpus = 1;
+    spec.most_gpus = 8;
+    toy::run_on(world_, std::move(spec), 0);
+  }
+  void apply(const Event& event) {
+    ASSERT_EQ(world_.objection(event), "");
+    world_.apply(event, 0);
+  }
+  const JobInfo& job() const { return world_.jobs()[{0}]; }
+  std::string objection(Action what, Step at_step = 0) const {
+    return world_.objection({.what = std::move(what), .at_step = at_step});
+  }
+  void decide(Action what, Step at_step = 0) {
+    const Decision decision{.id = next_++, .what = std::move(what), .at_step = at_step};
+    ASSERT_EQ(world_.objection(decision), "");
+    world_.announce_decision(decision);
+    apply(Decided{decision.id, Outcome::applied, ""});
+  }
+  void start() { apply(toy::started(world_, 0, Standing(*job().next), 0)); }
+  void lose(std::vector<RankId> ranks) {
+    apply(RanksLost{{0}, std::move(ranks), {job().epoch.value + 1}});
+  }
+
+  const Cluster cluster_ = toy::cluster(4, 4);
+  World world_{cluster_};
+  DecisionId next_ = 0;
+};
+
+TEST_F(WorldBatch, ABatchDividesItsMicroBatchesAmongTheReplicas) {
+  run();
+  EXPECT_EQ(job().micro_batches(), 40u);
+  decide(Configure{{0}, Batch{60, 1.5}}, 2);
+  EXPECT_EQ(job().shares(), (List{10, 10, 10, 10})) << "from step 2 on";
+  apply(StepsDone{{0}, 1, 2, 1});
+  EXPECT_EQ(job().shares(), (List{15, 15, 15, 15}));
+  EXPECT_EQ(job().micro_batches(), 60u);
+  EXPECT_EQ(job().now.get<Batch>().learning_rate_factor, 1.5);
+  lose({{1}});
+  decide(Configure{{0}, Batch{30}});
+  EXPECT_EQ(job().shares(), (List{10, 0, 10, 10})) << "a lost replica has none";
+}
+
+TEST_F(WorldBatch, SharesAreThoseOfTheBatchOfTheirStep) {
+  run();
+  const Shares later{{20, 20, 10, 10}};
+  EXPECT_EQ(objection(Configure{{0}, later}, 5), "the step has 40 micro-batches, not 60");
+  decide(Configure{{0}, Batch{60}}, 5);
+  EXPECT_EQ(objection(Configure{{0}, later}, 4), "the step has 40 micro-batches, not 60");
+  decide(Configure{{0}, later}, 5);
+  apply(StepsDone{{0}, 4, 5, 1});
+  EXPECT_EQ(job().shares(), later.per_replica);
+}
+
+TEST_F(WorldBatch, SharesOfAnotherBatchAreDropped) {
+  run();
+  decide(Configure{{0}, Shares{{20, 20, 0, 0}}}, 5);
+  decide(Configure{{0}, Batch{44}}, 4);
+  apply(StepsDone{{0}, 4, 5, 1});
+  EXPECT_EQ(job().shares(), (List{11, 11, 11, 11}));
+}
+
+TEST_F(WorldBatch, ABatchThatNoLongerFitsAfterALossIsDropped) {
+  run();
+  decide(Configure{{0}, Batch{80}}, 5);
+  lose({{1}});
+  apply(StepsDone{{0}, 4, 5, 1});
+  EXPECT_EQ(job().micro_batches(), 40u) << "three replicas hold 60";
+}
+
+TEST_F(WorldBatch, ImpossibleBatchesAndDelaysAreRefused) {
+  run();
+  const auto batch = [&](std::uint32_t count, double factor) {
+    return objection(Configure{{0}, Batch{count, factor}});
+  };
+  EXPECT_EQ(batch(4, 1), "");
+  EXPECT_EQ(batch(0, 1), "expected 1 micro-batch or more in a step, found 0");
+  EXPECT_EQ(batch(3, 1), "4 replicas need a micro-batch each, found a batch of 3");
+  EXPECT_EQ(batch(81, 1), "4 replicas have memory for 80 micro-batches, not 81");
+  for (const double factor : {0.0, -1.0, 1001.0, std::nan("")}) EXPECT_NE(batch(40, factor), "");
+  const auto delay = [&](double by) { return objection(Configure{{0}, Delay{by}}); };
+  EXPECT_EQ(delay(0), "");
+  EXPECT_EQ(delay(kMostDelay), "");
+  EXPECT_EQ(delay(3601), "expected a delay of 0 s to 3600 s, found 3601 s");
+  for (const double by : {-0.1, std::nan(""), HUGE_VAL}) EXPECT_NE(delay(by), "");
+}
+
+TEST_F(WorldBatch, ADelayIsThatOfOneStep) {
+  run();
+  decide(Configure{{0}, Delay{0.5}}, 3);
+  apply(StepsDone{{0}, 2, 3, 1});
+  EXPECT_EQ(job().now.get<Delay>().seconds, 0.5);
+  apply(StepsDone{{0}, 3, 1, 1});
+  EXPECT_EQ(job().now.get<Delay>().seconds, 0);
+}
+
+TEST_F(WorldBatch, ABatchStartsWithTheAssignmentOfItsCall) {
+  run();
+  const Decision grow{.id = 0,
+                      .what = Assign{{0}, GpuRuns::range({0}, 8), {.data = 8}, StateFrom::peer}};
+  const Decision batch{.id = 1, .what = Configure{{0}, Batch{120, 2}}};
+  world_.announce_decision(grow);
+  world_.announce_decision(batch);
+  apply(Decided{0, Outcome::applied, ""});
+  EXPECT_EQ(world_.objection(batch), "");
+  apply(Decided{1, Outcome::applied, ""});
+  EXPECT_EQ(job().micro_batches(), 40u);
+  start();
+  EXPECT_EQ(job().shares(), List(8, 15));
+  EXPECT_EQ(objection(Assign{{0}, GpuRuns::range({0}, 4), {.data = 4}, StateFrom::peer}),
+            "4 replicas have memory for 80 micro-batches, not 120");
+}
+
+}  // namespace
+}  // namespace orrery
