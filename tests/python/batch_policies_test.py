@@ -1,4 +1,4 @@
-"""Policies in the manner of Pollux, AdaScale and CASSINI decide alike in both worlds."""
+"""Policies in the manner of Pollux, AdaScale SGD and CASSINI decide alike in both worlds."""
 
 import numpy as np
 import pytest
@@ -10,93 +10,116 @@ from orrery import actions, events, settings
 from orrery.values import Layout
 
 
-def last_step(seen):
-    """Returns the newest step that ended, or -1."""
+def ended_step(seen):
+    """Returns the newest step that ended since the last call, or -1."""
     return max((e.last for e in seen.events if isinstance(e, events.StepsDone)), default=-1)
 
 
-def noise_scale(seen):
-    """Returns the gradient noise scale in sequences; 0: not known yet."""
+def sampled_noise_scale(seen):
+    """Returns the gradient noise scale of job 0 in sequences; 0: no sample."""
     scales = seen.samples.ranks(0)["noise_scale"]
     known = scales[np.isfinite(scales)]
     return float(known[0]) if len(known) else 0.0
 
 
 class Goodput(orrery.Policy):
-    """Pollux: the GPUs and the batch with the largest throughput x statistical efficiency."""
+    """Pollux: the GPUs and the batch with the largest throughput x statistical efficiency.
 
-    def __init__(self, from_step):
-        self.from_step, self.done = from_step, False
+    A micro-batch is one sequence. ``overhead``: seconds of a step beside its micro-batches.
+    """
+
+    def __init__(self, from_step, overhead=0.02):
+        self.from_step, self.overhead = from_step, overhead
+        self.noise, self.done = 0.0, False
 
     def needs(self):
         return orrery.Needs(actions=[actions.Assign], settings=[settings.Batch])
 
     def observe(self, seen, decisions):
-        if self.done or last_step(seen) < self.from_step:
+        step = ended_step(seen)
+        if self.done or step < 0:
             return
-        job, noise = seen.jobs[0], noise_scale(seen)
-        if noise == 0:
+        self.noise = sampled_noise_scale(seen) or self.noise
+        if self.noise == 0 or step < self.from_step:
             return
-        base, each = job.spec.micro_batches, job.spec.nominal_micro_batch_time
-
-        def goodput(choice):
-            gpus, batch = choice
-            seconds = each * -(-batch // gpus) + 0.01
-            return batch / seconds * (noise + base) / (noise + batch)
-
-        most = job.spec.max_micro_batches
-        gpus, batch = max(
-            ((n, m) for n in (4, 8) for m in (base, 2 * base) if m <= n * most), key=goodput
-        )
         self.done = True
-        rate = (1 + noise / base) / (1 + noise / batch)
-        decisions.configure(0, settings.Batch(batch, rate), why=f"noise scale {noise:.3g}")
+        spec = seen.jobs[0].spec
+        choices = [
+            (gpus, batch)
+            for gpus in (4, 8)
+            for batch in (spec.micro_batches, 2 * spec.micro_batches)
+            if batch <= gpus * spec.max_micro_batches
+        ]
+        gpus, batch = max(choices, key=lambda choice: self.goodput(spec, *choice))
+        gain = (1 + self.noise / spec.micro_batches) / (1 + self.noise / batch)
+        decisions.configure(0, settings.Batch(batch, gain), why=f"noise scale {self.noise:.3g}")
         where = actions.Assign(0, list(range(gpus)), Layout(data=gpus), state="peer")
-        decisions.add(where, why="goodput")
+        decisions.add(where, why=f"{gpus} GPUs have the largest goodput")
+
+    def goodput(self, spec, gpus, batch):
+        seconds = spec.nominal_micro_batch_time * -(-batch // gpus) + self.overhead
+        efficiency = (self.noise + spec.micro_batches) / (self.noise + batch)
+        return batch / seconds * efficiency
+
+    def save(self):
+        return f"{self.noise} {int(self.done)}".encode()
 
 
 class AdaScale(orrery.Policy):
-    """AdaScale: a batch `scale` times as large, with the gain of the gradient's variance."""
+    """AdaScale SGD: a batch S times as large, with the gain of the gradient's variance.
 
-    def __init__(self, scale, every):
-        self.scale, self.every, self.newest, self.gains = scale, every, -1, []
+    ``scales``: S by step; the batch applies from three steps later on.
+    """
+
+    def __init__(self, scales):
+        self.scales, self.noise, self.gains = scales, 0.0, []
 
     def needs(self):
         return orrery.Needs(settings=[settings.Batch])
 
     def observe(self, seen, decisions):
-        step = last_step(seen)
-        noise = noise_scale(seen) if step >= self.newest + self.every else 0
-        if noise == 0 or step + 2 >= seen.jobs[0].spec.steps:
+        step = ended_step(seen)
+        if step < 0:
             return
-        self.newest = step
-        base = seen.jobs[0].spec.micro_batches
-        gain = (noise / base + 1) / (noise / base / self.scale + 1)
+        self.noise = sampled_noise_scale(seen) or self.noise
+        if step not in self.scales:
+            return
+        base, scale = seen.jobs[0].spec.micro_batches, self.scales[step]
+        gain = (self.noise / base + 1) / (self.noise / base / scale + 1)
         self.gains.append(gain)
-        decisions.configure(0, settings.Batch(base * self.scale, gain), why="gain")
+        batch = settings.Batch(base * scale, gain)
+        decisions.configure(0, batch, at_step=step + 3, why=f"S = {scale}, gain {gain:.3f}")
+
+    def save(self):
+        return f"{self.noise} {self.gains}".encode()
 
 
 class Interleaving(orrery.Policy):
-    """CASSINI: one job starts its step while the other one computes, once."""
+    """CASSINI: one job starts its step later, so that it computes while the other one exchanges."""
 
     def __init__(self, job, seconds, from_step=3):
-        self.job, self.seconds, self.from_step, self.done = job, seconds, from_step, False
-        self.times = []
+        self.job, self.seconds, self.from_step = job, seconds, from_step
+        self.done, self.times = False, []
 
     def needs(self):
         return orrery.Needs(settings=[settings.Delay])
 
     def observe(self, seen, decisions):
         for event in seen.events:
-            if isinstance(event, events.StepsDone) and event.job == self.job:
-                self.times += [event.duration / event.count] * event.count
-                if event.last >= self.from_step and not self.done and self.seconds > 0:
-                    self.done = True
-                    decisions.configure(self.job, settings.Delay(self.seconds), why="phase")
+            if not isinstance(event, events.StepsDone) or event.job != self.job:
+                continue
+            self.times += [event.duration / event.count] * event.count
+            if event.last >= self.from_step and not self.done and self.seconds > 0:
+                self.done = True
+                shift = settings.Delay(self.seconds)
+                decisions.configure(self.job, shift, at_step=event.last + 3, why="time shift")
+
+    def save(self):
+        return f"{int(self.done)}".encode()
 
 
 class Watch(orrery.Policy):
-    """Outcomes and batches, as any policy sees them."""
+    """Outcomes, batches and placements, as any policy sees them."""
 
     def __init__(self):
         self.outcomes, self.batches, self.sizes = [], [], []
@@ -105,29 +128,36 @@ class Watch(orrery.Policy):
         for event in seen.events:
             if isinstance(event, events.Decided):
                 self.outcomes.append((event.status, event.reason))
-            if isinstance(event, events.StepsDone) and event.job == 0 and seen.jobs[0].gpus:
-                now = (seen.jobs[0].batch.micro_batches, len(seen.jobs[0].gpus))
-                if now[0] not in self.batches[-1:]:
-                    self.batches.append(now[0])
-                if now[1] not in self.sizes[-1:]:
-                    self.sizes.append(now[1])
+            if isinstance(event, events.StepsDone) and seen.jobs[0].gpus:
+                job = seen.jobs[0]
+                if job.batch.micro_batches not in self.batches[-1:]:
+                    self.batches.append(job.batch.micro_batches)
+                if len(job.gpus) not in self.sizes[-1:]:
+                    self.sizes.append(len(job.gpus))
 
 
 BASE = {**SHORT, "run.steps": 20, "elastic": True, "job.noise_scale": 30}
 
 
 def in_both(make, tmp_path, **changes):
-    """Runs a policy in both worlds; returns policy, watch and report of each."""
-    results = []
-    for number, run in enumerate((orrery.simulate, orrery.live)):
-        policy, look, record = make(), Watch(), tmp_path / f"{number}.log"
-        overrides = {**BASE, **changes}
-        report = run(STRAGGLER, policies=[policy, look], record=record, overrides=overrides)
+    """Runs a policy in both worlds, replays both logs and compares decisions and effects.
+
+    Returns policy, watch and report of the simulated and of the live run.
+    """
+    results, decided = [], []
+    overrides = {**BASE, **changes}
+    for run in (orrery.simulate, orrery.live):
+        policy, look, log = make(), Watch(), tmp_path / f"{run.__name__}.log"
+        report = run(STRAGGLER, policies=[policy, look], record=log, overrides=overrides)
         assert report.steps_completed == overrides["run.steps"]
         assert report.micro_batches_lost == report.micro_batches_repeated == 0
-        assert orrery.replay(record, policies=[make(), Watch()]).identical
+        assert orrery.replay(log, policies=[make(), Watch()]).identical
+        table = orrery.read_log(log).decisions
+        rows = table[["job", "action", "setting", "parameters", "why", "outcome"]]
+        decided.append(rows.values.tolist())
         results.append((policy, look, report))
     (_, simulated, _), (_, live, _) = results
+    assert decided[1] == decided[0] and decided[0]
     assert live.outcomes == simulated.outcomes
     assert {status for status, _ in live.outcomes} == {"applied"}, live.outcomes
     assert live.batches == simulated.batches and live.sizes == simulated.sizes
@@ -140,13 +170,18 @@ def test_goodput_decides_gpus_and_batch(tmp_path):
     assert 20 * 8 < simulated.samples < 20 * 16 and 20 * 8 < live.samples < 20 * 16
 
 
+def test_a_small_noise_scale_leaves_the_batch_as_it_is(tmp_path):
+    (_, look, _), _ = in_both(lambda: Goodput(5), tmp_path, **{"job.noise_scale": 0.1})
+    assert look.batches == [8] and look.sizes == [4, 8]
+
+
 def test_a_larger_batch_has_the_gain_of_its_variance(tmp_path):
-    results = in_both(lambda: AdaScale(2, 5), tmp_path)
-    for policy, look, _ in results:
-        assert look.batches == [8, 16]
-        assert policy.gains and all(1 <= gain <= 2 for gain in policy.gains)
-    assert results[0][0].gains[0] == pytest.approx((30 / 8 + 1) / (30 / 16 + 1))
-    assert results[0][2].samples == results[1][2].samples
+    results = in_both(lambda: AdaScale({4: 2, 11: 3}), tmp_path, **{"job.max_share": 8})
+    for policy, look, report in results:
+        assert look.batches == [8, 16, 24]
+        gains = [(30 / 8 + 1) / (30 / 8 / scale + 1) for scale in (2, 3)]
+        assert policy.gains == pytest.approx(gains) and 1 < gains[0] < 2 < gains[1] < 3
+        assert report.samples == 7 * 8 + 7 * 16 + 6 * 24
 
 
 def test_a_step_waits_as_long_as_was_asked(tmp_path):
@@ -167,6 +202,21 @@ def test_interleaved_jobs_do_not_slow_each_other_down():
         orrery.simulate(spine, policies=[policy], overrides=steps)
         times[shift] = policy.times[10]
     assert times[0.26] < 0.8 * times[0]
+
+
+def test_without_a_declaration_only_live_mode_knows_the_noise_scale():
+    class Scales(orrery.Policy):
+        def __init__(self):
+            self.known = []
+
+        def observe(self, seen, decisions):
+            self.known += [scale for scale in [sampled_noise_scale(seen)] if scale > 0]
+
+    overrides = {**SHORT, "run.steps": 20}
+    simulated, live = Scales(), Scales()
+    orrery.simulate(STRAGGLER, policies=[simulated], overrides=overrides)
+    orrery.live(STRAGGLER, policies=[live], overrides=overrides)
+    assert not simulated.known and len(set(live.known)) > 1
 
 
 class Schedule(orrery.Policy):

@@ -129,5 +129,56 @@ TEST_F(WorldBatch, ABatchStartsWithTheAssignmentOfItsCall) {
             "4 replicas have memory for 80 micro-batches, not 120");
 }
 
+/// The ranks have agreed on the earlier decision only at the step of the later one.
+TEST_F(WorldBatch, TheValueOfTheLaterStepCountsHoweverLateTheOtherIsApplied) {
+  run();
+  const Decision at_once{.id = 0, .what = Configure{{0}, Batch{60}}};
+  const Decision ahead{.id = 1, .what = Configure{{0}, Batch{48}}, .at_step = 3};
+  for (const Decision& each : {at_once, ahead}) world_.announce_decision(each);
+  apply(Decided{1, Outcome::applied, ""});
+  apply(StepsDone{{0}, 2, 3, 1});
+  EXPECT_EQ(job().micro_batches(), 48u);
+  apply(Decided{0, Outcome::applied, ""});
+  EXPECT_EQ(job().micro_batches(), 48u);
+  next_ = 2;
+  decide(Configure{{0}, Batch{44}});
+  EXPECT_EQ(job().micro_batches(), 44u) << "of one step the later decision";
+}
+
+TEST_F(WorldBatch, TheDurationOfAStartDoesNotDecideWhichBatchCounts) {
+  for (const Step from : {Step{2}, Step{4}}) {
+    World world{cluster_};
+    JobSpec spec = toy::job(0);
+    spec.most_gpus = 8;
+    toy::run_on(world, std::move(spec), 0);
+    world.apply(StepsDone{{0}, 1, 2, 1}, 0);
+    const Decision ahead{.id = 0, .what = Configure{{0}, Batch{48}}, .at_step = 3};
+    world.announce_decision(ahead);
+    world.apply(Decided{0, Outcome::applied, ""}, 0);
+    world.begin_batch();
+    world.announce_decision(
+        {.id = 1, .what = Assign{{0}, GpuRuns::range({0}, 8), {.data = 8}, StateFrom::peer}});
+    world.announce_decision({.id = 2, .what = Configure{{0}, Batch{120}}});
+    for (const DecisionId id : {1, 2}) world.apply(Decided{id, Outcome::applied, ""}, 0);
+    if (from > 2) world.apply(StepsDone{{0}, from - 1, from - 2, 1}, 0);
+    world.apply(toy::started(world, 0, Standing(*world.jobs()[{0}].next), from), 0);
+    if (from < 4) world.apply(StepsDone{{0}, 3, 4 - from, 1}, 0);
+    EXPECT_EQ(world.jobs()[{0}].micro_batches(), 48u) << from;
+  }
+}
+
+TEST_F(WorldBatch, AfterARestartDecisionsOfRepeatedStepsCount) {
+  run();
+  decide(Configure{{0}, Batch{60}}, 9);
+  apply(StepsDone{{0}, 9, 10, 1});
+  apply(SaveDone{{0}, 5, Tier::local_disk, 0, 1, true});
+  decide(Assign{{0}, GpuRuns::range({0}, 4), {.data = 4}, StateFrom::checkpoint});
+  apply(JobHeld{{0}});
+  apply(toy::started(world_, 0, Standing(*job().next), 5));
+  EXPECT_EQ(job().micro_batches(), 60u) << "a restart in place keeps the settings";
+  decide(Configure{{0}, Batch{44}});
+  EXPECT_EQ(job().micro_batches(), 44u) << "step 5 is before step 9";
+}
+
 }  // namespace
 }  // namespace orrery

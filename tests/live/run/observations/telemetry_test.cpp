@@ -141,5 +141,29 @@ TEST(Telemetry, AnExchangeTellsTheLinksBandwidthAndHowMuchGradientsDiffer) {
   EXPECT_FALSE(telemetry.ranks()[0].gradient_variance.is_known());
 }
 
+TEST(Telemetry, ADeclaredNoiseScaleIsShownInsteadOfTheMeasuredOne) {
+  for (const bool declared : {true, false}) {
+    Telemetry telemetry(2, 1000, declared ? DeclaredNoise{30, 2} : DeclaredNoise{});
+    const auto noise_scale = [&](Nanos now) {
+      telemetry.record_progress(0, progress(now, 0, 0), now);
+      telemetry.refresh_samples(now);
+      return telemetry.ranks()[0].noise_scale;
+    };
+    EXPECT_FALSE(noise_scale(10 * kMs).is_known()) << "before the first step";
+    std::vector<StepReport> reports{report(100 * kMs, 50 * kMs), report(100 * kMs, 50 * kMs)};
+    for (StepReport& each : reports) {
+      each.set_samples(4);
+      each.set_own_square(3.0 * 16);    // square of the mean: 3
+      each.set_total_square(2.0 * 64);  // square of the mean: 2
+    }
+    telemetry.record_step(7, 4e6, reports, 310 * kMs);
+    const Sample<double> seen = noise_scale(320 * kMs);
+    // |G|^2 = (8 x 2 - 4 x 3) / 4 = 1, tr(S) = (3 - 2) / (1 / 4 - 1 / 8) = 8.
+    EXPECT_DOUBLE_EQ(seen.value, declared ? 30 + 7 * 2 : 8);
+    EXPECT_EQ(seen.origin, declared ? Origin::modelled : Origin::measured);
+    EXPECT_EQ(seen.age, 10 * kMs);
+  }
+}
+
 }  // namespace
 }  // namespace orrery::live
