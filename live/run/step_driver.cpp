@@ -181,8 +181,10 @@ void StepDriver::commit_step(const membership::Committed& committed) {
   const std::vector<StepReport> reports = step_.commit_step(now, run_.account.elapsed());
   run_.account.record_commit(done, reports, run_.placement.job().now,
                              static_cast<std::uint32_t>(crew_.members().size()), now);
+  const Job& job = scenario_.job();
   run_.observations.telemetry().record_step(
-      done, sizeof(float) * parameter_count(scenario_.job().model()), reports, now);
+      done, std::uint64_t{run_.placement.job().micro_batches()} * job.micro_batch(),
+      sizeof(float) * parameter_count(job.model()), reports, now);
   JournalRecord record;
   JournalCommit& kept = *record.mutable_commit();
   kept.set_step(done);

@@ -117,7 +117,11 @@ RankSample Telemetry::rank_sample(Nanos now, std::uint32_t rank, Look& look) con
     out.micro_batch_time =
         sample(timed->micro_batch_time(replica, stage) * own, now, place + micro_batch);
   }
-  if (step->step() > 0) add_gradients(before != nullptr ? *before : *step, replica, out);
+  if (declared_.at_start > 0) {
+    if (step->step() > 0) add_gradients(before != nullptr ? *before : *step, replica, out);
+  } else if (before != nullptr && gradient_variance_ > 0) {
+    out.gradient_variance = {gradient_variance_, staleness_, Origin::modelled};
+  }
   if (before != nullptr) {
     out.wait_time = sample(before->wait_time(replica, stage), now, place + wait);
   }
@@ -130,12 +134,7 @@ void Telemetry::add_gradients(const estimates::PlayedStep& newest, std::uint32_t
   const auto modelled = [this](double value) {
     return Sample<double>{value, staleness_, Origin::modelled};
   };
-  const std::optional<double> declared = declared_.noise_scale(newest.step());
-  if (!declared) {
-    if (gradient_variance_ > 0) out.gradient_variance = modelled(gradient_variance_);
-    return;
-  }
-  const double noise = *declared;
+  const double noise = declared_.noise_scale(newest.step()).value_or(0);
   out.noise_scale = modelled(noise);
   double all = 0;
   for (std::uint32_t each = 0; each < graph_.data(); ++each) all += newest.micro_batches(each);

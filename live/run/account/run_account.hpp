@@ -76,21 +76,23 @@ class RunAccount {
   void fill(Report& report) const;
   /// Writes the metrics into an empty snapshot of the journal, except the bytes on the wire.
   void save_to(JournalSnapshot& now) const;
-  /// Writes the counters of CPU time and of micro-batches into a commit of the journal. Call after
-  /// record_commit() of the step.
+  /// Writes the counters of CPU time and of micro-batches, and the sequences of the step, into a
+  /// commit of the journal. Call after record_commit() of the step.
   void save_to(JournalCommit& commit) const;
   /// Restores the metrics of an earlier controller, except the bytes on the wire and their codes.
   /// Call before any other method.
   void restore_from(const Past& past);
 
  private:
-  const Step steps_;  ///< Number of steps of the whole run.
+  const Step steps_;                 ///< Number of steps of the whole run.
+  const std::uint64_t micro_batch_;  ///< Sequences of a micro-batch.
   const std::function<void(const Progress&)> progress_;
   const bool coded_;  ///< True if gradients may be encoded.
   Ledger ledger_;
   RunStatistics statistics_;
   WireCount wire_;
   CpuMeter cpu_;
+  std::uint64_t newest_samples_ = 0;  ///< Sequences of the newest committed step.
 };
 
 }  // namespace orrery::live

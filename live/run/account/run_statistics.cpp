@@ -60,10 +60,10 @@ void RunStatistics::add_phases(std::span<const StepReport> reports, double inter
   rests_.add(std::max(0.0, interval - to_seconds(whole + update)));
 }
 
-void RunStatistics::record_commit(std::span<const StepReport> reports, Nanos now) {
+void RunStatistics::record_commit(std::span<const StepReport> reports, std::uint64_t samples,
+                                  Nanos now) {
   const Nanos slowest = slowest_compute(reports);
   double loss = 0, predictions = 0;
-  std::uint64_t samples = 0;
   std::uint32_t ranks = 0;
   const std::uint32_t initial = scenario_.job().layout().data();
   for (const StepReport& report : reports) ranks += report.ByteSizeLong() > 0 ? 1 : 0;
@@ -76,7 +76,6 @@ void RunStatistics::record_commit(std::span<const StepReport> reports, Nanos now
     }
     loss += report.loss_sum();
     predictions += static_cast<double>(report.predictions());
-    samples += report.samples();
     compute_ += to_seconds(report.compute());
     waiting_ += to_seconds(slowest - report.compute());
     gather_used_ += report.gather_used();

@@ -49,9 +49,10 @@ class RunStatistics {
   explicit RunStatistics(const Scenario& scenario) : scenario_(scenario) {}
 
   /// Records the commit of a step. `reports`: of all ranks, by slot, empty for slots without a
-  /// rank, with at least one prediction in all; `now`: instant of the commit in nanoseconds. The
-  /// interval counts from the last commit, or from 0 for the first.
-  void record_commit(std::span<const StepReport> reports, Nanos now);
+  /// rank, with at least one prediction in all; `samples`: sequences of the step, also those of
+  /// ranks without a report; `now`: instant of the commit in nanoseconds. The interval counts from
+  /// the last commit, or from 0 for the first.
+  void record_commit(std::span<const StepReport> reports, std::uint64_t samples, Nanos now);
   /// Records that the newest `steps` committed steps, at most all, are given up and will be
   /// repeated. Their times and losses stay in the statistics.
   void roll_back(std::uint64_t steps);

@@ -16,24 +16,17 @@ bool has_squares(const StepReport& report) {
 
 }  // namespace
 
-std::uint64_t samples_of(std::span<const StepReport> reports) {
-  std::uint64_t all = 0;
-  for (const StepReport& report : reports) all += report.samples();
-  return all;
-}
-
 std::optional<double> gradient_variance(const StepReport& report, std::uint64_t all) {
   if (!has_squares(report) || report.total_square() <= 0) return {};
   const double mean = mean_square(report.total_square(), all);
   return mean_square(report.own_square(), report.samples()) / mean - 1;
 }
 
-void NoiseScale::add_step(std::span<const StepReport> reports) {
+void NoiseScale::add_step(std::span<const StepReport> reports, std::uint64_t all) {
   double small = 0, inverse = 0, big = 0;
   std::uint32_t ranks = 0;
-  const std::uint64_t all = samples_of(reports);
   for (const StepReport& report : reports) {
-    if (!has_squares(report)) continue;
+    if (!has_squares(report) || report.samples() >= all) continue;
     small += mean_square(report.own_square(), report.samples());
     inverse += 1 / static_cast<double>(report.samples());
     big = mean_square(report.total_square(), all);

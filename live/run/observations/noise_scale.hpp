@@ -17,9 +17,9 @@ namespace orrery::live {
 /// fall by a tenth in each step, because the value of one step is mostly noise. Single-threaded.
 class NoiseScale {
  public:
-  /// Adds the reports of a committed step. Without effect unless at least two ranks report squares,
-  /// and if all ranks together have no samples or a gradient of zeros.
-  void add_step(std::span<const StepReport> reports);
+  /// Adds the reports of a committed step of `all` samples. Without effect unless at least two
+  /// ranks report squares, each of fewer samples than `all`, and for a gradient of zeros.
+  void add_step(std::span<const StepReport> reports, std::uint64_t all);
   /// Returns the noise scale in sequences; nothing before the first step and as long as the
   /// averages are not positive.
   std::optional<double> value() const;
@@ -29,10 +29,7 @@ class NoiseScale {
 };
 
 /// Returns the square of the rank's mean gradient over that of the mean of all ranks, minus 1;
-/// nothing without samples of the rank or without squares. `all`: samples of all ranks.
+/// nothing without samples of the rank or without squares. `all`: samples of the step.
 std::optional<double> gradient_variance(const StepReport& report, std::uint64_t all);
-
-/// Returns the number of samples in all reports.
-std::uint64_t samples_of(std::span<const StepReport> reports);
 
 }  // namespace orrery::live

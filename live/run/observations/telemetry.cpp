@@ -38,11 +38,10 @@ void Telemetry::record_progress(std::uint32_t rank, const ProgressSample& sample
   source.fresh = true;
 }
 
-void Telemetry::record_step(Step step, double bytes, std::span<const StepReport> reports,
-                            Nanos now) {
+void Telemetry::record_step(Step step, std::uint64_t samples, double bytes,
+                            std::span<const StepReport> reports, Nanos now) {
   const Nanos slowest = slowest_compute(reports);
-  const std::uint64_t samples = samples_of(reports);
-  noise_.add_step(reports);
+  noise_.add_step(reports, samples);
   stepped_.emplace(step, now);
   auto algorithm = CollectiveAlgorithm::automatic;
   for (std::size_t rank = 0; rank < reports.size(); ++rank) {

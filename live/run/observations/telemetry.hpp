@@ -25,10 +25,11 @@ class Telemetry {
   /// Records the progress of a heartbeat at `now`, and its driver measurements if it has any.
   /// `rank` must be below the number of ranks.
   void record_progress(std::uint32_t rank, const ProgressSample& sample, Nanos now);
-  /// Records the reports of a committed step, by rank, at most one for each rank. `bytes`: size of
-  /// the gradients in fp32. Adds a sample of a collective only if at least two reports contain
-  /// operations.
-  void record_step(Step step, double bytes, std::span<const StepReport> reports, Nanos now);
+  /// Records the reports of a committed step, by rank, at most one for each rank. `samples`:
+  /// sequences of the step, all ranks together. `bytes`: size of the gradients in fp32. Adds a
+  /// sample of a collective only if at least two reports contain operations.
+  void record_step(Step step, std::uint64_t samples, double bytes,
+                   std::span<const StepReport> reports, Nanos now);
 
   /// Replaces the samples below by the values that arrived since the last call. A rank without a
   /// heartbeat since then has no sample of its rank, GPU or link; a GPU has a sample only if the

@@ -171,7 +171,7 @@ TEST_F(WorldBatch, AfterARestartDecisionsOfRepeatedStepsCount) {
   run();
   decide(Configure{{0}, Batch{60}}, 9);
   apply(StepsDone{{0}, 9, 10, 1});
-  apply(SaveDone{{0}, 5, Tier::local_disk, 0, 1, true});
+  world_.apply(SaveDone{{0}, 5, Tier::local_disk, 0, 1, true}, 1);
   decide(Assign{{0}, GpuRuns::range({0}, 4), {.data = 4}, StateFrom::checkpoint});
   apply(JobHeld{{0}});
   apply(toy::started(world_, 0, Standing(*job().next), 5));

@@ -40,7 +40,7 @@ TEST(NoiseScale, IsTheOneWithWhichTheGradientsWereDrawn) {
       Rng rng(7);
       NoiseScale noise;
       EXPECT_FALSE(noise.value());
-      for (int step = 0; step < 200; ++step) noise.add_step(noisy_step(rng, variance, samples));
+      for (int step = 0; step < 200; ++step) noise.add_step(noisy_step(rng, variance, samples), 32);
       ASSERT_TRUE(noise.value());
       EXPECT_NEAR(*noise.value() / variance, 1, 0.15) << variance;
     }
@@ -50,9 +50,9 @@ TEST(NoiseScale, IsTheOneWithWhichTheGradientsWereDrawn) {
 TEST(NoiseScale, OneRankMeasuresNothing) {
   Rng rng(7);
   NoiseScale noise;
-  noise.add_step(noisy_step(rng, 3, {8}));
+  noise.add_step(noisy_step(rng, 3, {8}), 8);
   EXPECT_FALSE(noise.value());
-  noise.add_step({});
+  noise.add_step({}, 8);
   EXPECT_FALSE(noise.value());
 }
 

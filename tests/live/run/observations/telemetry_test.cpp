@@ -101,7 +101,7 @@ TEST(Telemetry, ACommittedStepTellsWhoWaitedAndWhatTheExchangeTook) {
   const std::vector<StepReport> reports{report(100 * kMs, 205 * kMs), report(300 * kMs, 5 * kMs)};
   EXPECT_EQ(slowest_compute(reports), 300 * kMs);
   EXPECT_EQ(exchange_time(reports), 5 * kMs);
-  telemetry.record_step(7, 4e6, reports, 310 * kMs);
+  telemetry.record_step(7, 8, 4e6, reports, 310 * kMs);
   for (const std::uint32_t rank : {0u, 1u}) telemetry.record_progress(rank, progress(1, 0, 0), 0);
   telemetry.refresh_samples(320 * kMs);
   EXPECT_DOUBLE_EQ(telemetry.ranks()[0].wait_time.value, 0.2);
@@ -122,7 +122,7 @@ TEST(Telemetry, AnExchangeTellsTheLinksBandwidthAndHowMuchGradientsDiffer) {
   reports[1].set_samples(8);
   reports[1].set_own_square(3.5 * 64);  // square of the mean: 3.5
   reports[1].set_total_square(64);
-  telemetry.record_step(7, 4e6, reports, 310 * kMs);
+  telemetry.record_step(7, 8, 4e6, reports, 310 * kMs);
   ProgressSample sample = progress(10 * kMs, 0, 0);
   sample.set_memory(123);
   for (const std::uint32_t rank : {0u, 1u}) telemetry.record_progress(rank, sample, 320 * kMs);
@@ -156,7 +156,7 @@ TEST(Telemetry, ADeclaredNoiseScaleIsShownInsteadOfTheMeasuredOne) {
       each.set_own_square(3.0 * 16);    // square of the mean: 3
       each.set_total_square(2.0 * 64);  // square of the mean: 2
     }
-    telemetry.record_step(7, 4e6, reports, 310 * kMs);
+    telemetry.record_step(7, 8, 4e6, reports, 310 * kMs);
     const Sample<double> seen = noise_scale(320 * kMs);
     // |G|^2 = (8 x 2 - 4 x 3) / 4 = 1, tr(S) = (3 - 2) / (1 / 4 - 1 / 8) = 8.
     EXPECT_DOUBLE_EQ(seen.value, declared ? 30 + 7 * 2 : 8);
