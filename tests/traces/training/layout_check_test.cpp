@@ -96,7 +96,7 @@ TEST(LayoutCheck, TheBuiltInModelIsDataParallelAndPaced) {
   EXPECT_EQ(paths(job), "model.builtin layout.tensor layout.pipeline ");
 }
 
-TEST(JobProblems, ANoiseScaleGrowsOnlyIfItIsDeclared) {
+TEST(LayoutCheck, ANoiseScaleGrowsOnlyIfItIsDeclared) {
   Job job = paced_job(4, 40);
   job.set_noise_growth(2);
   EXPECT_EQ(paths(job), "noise_growth ");
