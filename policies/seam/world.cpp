@@ -189,6 +189,10 @@ void World::start(JobInfo& job, const JobStarted& event, Nanos now) {
   }
   drop_shares(ahead_, job.spec.id);
   if (job.spec.is_training()) {
+    // The job may start on fewer GPUs than it was assigned, too few for its batch.
+    const bool fits = fits_replicas(job.spec, job.micro_batches(), job.layout.data) &&
+                      job.micro_batches() >= job.layout.data;
+    if (resized && !fits) job.now.set_setting(Batch{job.spec.micro_batches, 1});
     if (fresh || resized) shares = even_split(job.micro_batches(), job.layout.data);
     for (std::size_t replica = 0; replica < back.size(); ++replica) {
       if (back[replica]) take_even_share(replica, shares);

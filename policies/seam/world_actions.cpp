@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -270,11 +271,31 @@ struct World::Against {
     if (std::string why = of_step(*job); !why.empty()) return why;
     const bool is_shares = std::holds_alternative<Shares>(configure.what);
     const std::uint32_t batch = is_shares ? batch_before(*job) : 0;
-    return std::visit(
+    std::string why = std::visit(
         [&](const auto& setting) {
           return objection_to(*job, setting, CheckedFor{next, batch});
         },
         configure.what);
+    const auto* wanted = std::get_if<Batch>(&configure.what);
+    return why.empty() && wanted && next == nullptr ? of_assigned_layouts(*job, *wanted) : why;
+  }
+  /// Returns the objection of a pending or deferred assignment of the job to a batch that does not
+  /// start with the assignment: the assigned replicas must be able to hold the batch too, because
+  /// the duration of their start must not decide whether the batch applies.
+  std::string of_assigned_layouts(const JobInfo& job, const Batch& batch) const {
+    std::vector<ParallelLayout> layouts;
+    if (job.next && !job.next->gpus.empty()) layouts.push_back(job.next->layout);
+    for (const auto& [id, announced] : world.announced_) {
+      if (id >= decision.id) break;
+      const auto* assign = std::get_if<Assign>(&announced.decision.what);
+      if (assign == nullptr || assign->job != job.spec.id || assign->is_release()) continue;
+      layouts.push_back(assign->layout);
+    }
+    for (const ParallelLayout& layout : layouts) {
+      std::string why = objection_to(job, batch, CheckedFor{&layout, 0});
+      if (!why.empty()) return why;
+    }
+    return {};
   }
   /// Returns true if the job is to leave its GPUs. The time until then depends on the backend, so
   /// the reason for a refusal is the same before and after.

@@ -145,6 +145,26 @@ TEST_F(WorldBatch, TheValueOfTheLaterStepCountsHoweverLateTheOtherIsApplied) {
   EXPECT_EQ(job().micro_batches(), 44u) << "of one step the later decision";
 }
 
+TEST_F(WorldBatch, AnAssignmentThatWaitsMustBeAbleToHoldABatch) {
+  run();
+  const Decision shrink{.id = 0,
+                        .what = Assign{{0}, GpuRuns::range({0}, 2), {.data = 2}, StateFrom::peer},
+                        .at_step = 5};
+  world_.announce_decision(shrink);
+  const Decision batch{.id = 1, .what = Configure{{0}, Batch{41}}, .at_step = 6};
+  EXPECT_EQ(world_.objection(batch), "2 replicas have memory for 40 micro-batches, not 41");
+}
+
+TEST_F(WorldBatch, ReplicasThatCannotHoldTheBatchStartWithThatOfTheSubmission) {
+  run();
+  decide(Configure{{0}, Batch{80, 1.5}});
+  ASSERT_EQ(job().micro_batches(), 80u);
+  apply(toy::started(world_, 0, Standing{GpuRuns::range({0}, 3), {.data = 3}}, 1));
+  EXPECT_EQ(job().micro_batches(), 40u);
+  EXPECT_EQ(job().now.get<Batch>().learning_rate_factor, 1);
+  EXPECT_EQ(job().shares(), (List{14, 13, 13}));
+}
+
 TEST_F(WorldBatch, TheDurationOfAStartDoesNotDecideWhichBatchCounts) {
   for (const Step from : {Step{2}, Step{4}}) {
     World world{cluster_};
