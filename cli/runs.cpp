@@ -120,6 +120,11 @@ std::string saved(const LiveRun& run) {
   return step.is_number() ? fmt::format("step {}", step.get<std::uint64_t>()) : "none";
 }
 
+std::string delayed(const LiveRun& run) {
+  const auto delay = run.number<double>("delay_s");
+  return delay > 0 ? fmt::format(", this step is delayed by {} s", delay) : "";
+}
+
 int list_runs(bool json) {
   const std::vector<LiveRun> runs = find_runs();
   if (json) {
@@ -149,6 +154,9 @@ void print_status(const LiveRun& run) {
              run.number<std::uint64_t>("step"), run.number<std::uint64_t>("steps"),
              run.number<double>("elapsed_s"), run.number<double>("step_time_s"),
              run.number<double>("loss"));
+  fmt::print("  batch {} micro-batches, learning rate x {}, {} samples{}\n",
+             run.number<std::uint64_t>("batch"), run.number<double>("learning_rate_factor"),
+             run.number<std::uint64_t>("samples"), delayed(run));
   fmt::print(
       "  ranks lost {}, controllers lost {}, decisions {}, checkpoints {} ({} failed), "
       "newest {}\n",

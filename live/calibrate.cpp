@@ -114,7 +114,7 @@ void Bench::copy() {
 void Bench::update() {
   const auto device = make_cpu_device(1, 0.001);
   std::fill(device->gradient().begin(), device->gradient().end(), 0.01F);
-  out_.set_update(time_of([&] { device->update(1); }, samples_, least_) /
+  out_.set_update(time_of([&] { device->update(1, 1); }, samples_, least_) /
                   static_cast<double>(device->gradient().size()));
 }
 

@@ -30,7 +30,7 @@ bool fits(const StepReport& report) {
   return not_negative({report.duration(), report.compute(), report.work(), report.sending()}) &&
          std::isfinite(report.loss_sum()) &&
          sane({report.gather_used(), report.gather_read(), report.exchange_bytes(),
-               report.gradient_variance()}) &&
+               report.own_square(), report.total_square()}) &&
          std::all_of(report.ops().begin(), report.ops().end(), [](const OpDone& op) {
            return OpPhase_IsValid(op.phase()) && op.duration() >= 0 && sane({op.bytes()}) &&
                   CollectiveAlgorithmRecord_IsValid(static_cast<int>(op.algorithm()));

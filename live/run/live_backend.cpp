@@ -104,7 +104,8 @@ LiveBackend::LiveBackend(const RunRequest& request, const Cluster& cluster, Prog
       account_(request_.scenario(), std::move(progress)),
       checkpoints_(request_, text_, journal_.past()),
       observations_(replay_.world(), placement_, clock_,
-                    Telemetry(placement_.seats(), nominal_traffic(request_.scenario().job())),
+                    Telemetry(placement_.seats(), nominal_traffic(request_.scenario().job()),
+                              declared_noise(request_.scenario().job())),
                     journal_),
       desk_(supervision.start().folder(), request_.scenario().live().metrics(),
             {.objection =

@@ -14,6 +14,12 @@ bool OpenStep::is_as_before(Nanos now) const {
   return took_ > 0 && now - began_at_ <= took_ + took_ / kBand;
 }
 
+Nanos OpenStep::delay(Nanos by, Nanos now) {
+  if (by <= 0) return now;
+  if (!delayed_ || delayed_->first != number_) delayed_.emplace(number_, now + by);
+  return delayed_->second;
+}
+
 void OpenStep::begin(Nanos now) {
   under_way_ = true;
   began_at_ = now;
@@ -49,7 +55,8 @@ std::vector<StepReport> OpenStep::commit_step(Nanos now, Nanos before) {
     reports.push_back(std::exchange(report, {}).value_or(StepReport{}));
   }
   const bool undisturbed = !std::exchange(disturbed_, false);
-  took_ = now - (undisturbed ? before : began_at_);
+  const bool delayed = delayed_ && delayed_->first == number_;
+  took_ = now - (undisturbed && !delayed ? before : began_at_);
   under_way_ = false;
   ++number_;
   return reports;

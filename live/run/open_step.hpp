@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "core/ids.hpp"
@@ -39,6 +40,17 @@ class OpenStep {
   /// newest begin(), in flight or not; false before the first commit.
   bool is_as_before(Nanos now) const;
 
+  /// Returns the instant from which the step may begin: `by` nanoseconds after the first call for
+  /// this step with `by` above 0, made at `now`; `now` for 0. The delay is not part of the step's
+  /// duration.
+  Nanos delay(Nanos by, Nanos now);
+  /// Returns the end of a delay after `now`, until the step has begun; kNever without one.
+  Nanos next_begin(Nanos now) const {
+    return !under_way_ && delayed_ && delayed_->first == number_ && delayed_->second > now
+               ? delayed_->second
+               : kNever;
+  }
+
   /// Marks the step as in flight since `now`, for the first time or again in a new epoch. Keeps
   /// reports.
   void begin(Nanos now);
@@ -68,6 +80,7 @@ class OpenStep {
   bool disturbed_ = false;
   Nanos began_at_ = 0;  ///< Start in the current epoch.
   Nanos took_ = 0;
+  std::optional<std::pair<Step, Nanos>> delayed_;   ///< Newest delayed step, end of its delay.
   std::vector<std::optional<StepReport>> reports_;  ///< Reports by rank.
   /// Incarnation, epoch and step of the newest report, by rank.
   std::map<std::uint32_t, std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>> heard_;

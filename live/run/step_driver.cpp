@@ -184,10 +184,12 @@ void StepDriver::commit_step(const membership::Committed& committed) {
   const Nanos now = run_.clock.now();
   std::vector<StepReport> reports = step_.commit_step(now, run_.account.elapsed());
   for (StepReport& report : reports) report.clear_hashes();  // compared; the journal needs none
-  run_.account.record_commit(done, reports, run_.placement.job().now.get<CodecRules>(),
+  run_.account.record_commit(done, reports, run_.placement.job().now,
                              static_cast<std::uint32_t>(crew_.members().size()), now);
+  const Job& job = scenario_.job();
   run_.observations.telemetry().record_step(
-      done, sizeof(float) * parameter_count(scenario_.job().model()), reports, now);
+      done, std::uint64_t{run_.placement.job().micro_batches()} * job.micro_batch(),
+      sizeof(float) * parameter_count(job.model()), reports, now);
   JournalRecord record;
   JournalCommit& kept = *record.mutable_commit();
   kept.set_step(done);
@@ -294,7 +296,8 @@ void StepDriver::advance_run() {
 }
 
 Nanos StepDriver::next_instant() const {
-  return std::min(gate_.next_wake(), faults_.next_instant(run_.clock.now()));
+  const Nanos now = run_.clock.now();
+  return std::min({gate_.next_wake(), faults_.next_instant(now), step_.next_begin(now)});
 }
 
 void StepDriver::begin_next_step() {
@@ -314,6 +317,9 @@ void StepDriver::begin_step() {
   }
   const std::vector<std::uint32_t> members = crew_.members();
   if (!run_.placement.is_complete(members)) return;
+  const Nanos delay = to_nanos(run_.placement.job().now.get<Delay>().seconds);
+  const Nanos at = run_.clock.now();
+  if (at < step_.delay(delay, at)) return;
   const StepPlan planned = plan(members);
   send_hardware();
   crew_.start_step([&](std::uint32_t) { return planned; });
@@ -342,9 +348,10 @@ StepPlan StepDriver::plan(const std::vector<std::uint32_t>& members) {
     share.set_count(run_.placement.share(seat));
     first += share.count();
   }
-  ensure(first == job.spec.micro_batches,
+  ensure(first == job.micro_batches(),
          "expected the members' shares to cover every micro-batch of the step");
   set_codecs(job.now.get<CodecRules>(), plan);
+  plan.set_learning_rate_factor(job.now.get<orrery::Batch>().learning_rate_factor);
   return plan;
 }
 
@@ -485,9 +492,13 @@ void StepDriver::fill(RunStatus& status) const {
   }
   if (!run_.placement.is_submitted()) return;
   status.epoch = crew_.epoch();
+  status.samples = run_.account.samples();
   status.ranks_missing = over_ ? 0 : ranks_.missing(run_.placement.counted());
   const JobInfo& job = run_.placement.job();
   if (job.saved_at > 0) status.saved = job.saved;
+  status.batch = job.micro_batches();
+  status.learning_rate_factor = job.now.get<orrery::Batch>().learning_rate_factor;
+  status.delay_s = job.now.get<Delay>().seconds;
   const std::vector<std::uint32_t> members = crew_.members();
   for (std::uint32_t seat = 0; seat < run_.placement.seats(); ++seat) {
     const bool member = std::find(members.begin(), members.end(), seat) != members.end();

@@ -24,8 +24,8 @@ class CpuDevice : public Device {
   std::span<float> gradient() override { return model_->gradient(); }
   std::span<const Tensor> tensors() const override { return model_->tensors(); }
   std::span<float> parameters() override { return model_->parameters(); }
-  void update(float scale) override {
-    optimizer().update(model_->parameters(), model_->gradient(), scale, 0, sums_);
+  void update(float scale, double rate_factor) override {
+    optimizer().update(model_->parameters(), model_->gradient(), scale, 0, sums_, rate_factor);
   }
   std::string parameters_sha256() const override { return live::parameters_sha256(*model_); }
   std::string state() const override {

@@ -62,9 +62,10 @@ class GpuDevice : public Device {
     return gradient_;
   }
   std::span<const Tensor> tensors() const override { return network_->tensors(); }
-  void update(float scale) override {
+  void update(float scale, double rate_factor) override {
     bring_to_device();
-    check(module_.transformer_update(model_, adam_rate(learning_rate_, ++steps_), scale));
+    const float rate = adam_rate(learning_rate_ * rate_factor, ++steps_);
+    check(module_.transformer_update(model_, rate, scale));
   }
   std::string parameters_sha256() const override {
     check(module_.transformer_read(model_, ORRERY_PARAMETERS, network_->parameters().data()));

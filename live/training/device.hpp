@@ -46,9 +46,9 @@ class Device {
   /// Returns the parameters, which may be changed in place. Throws an environment Error if they are
   /// not in host memory.
   virtual std::span<float> parameters();
-  /// Applies one optimizer step along gradient x scale to all parameters; the gradient stays. Does
-  /// not check that the values are finite.
-  virtual void update(float scale) = 0;
+  /// Applies one optimizer step along gradient x scale to all parameters, with the learning rate x
+  /// `rate_factor`; the gradient stays. Does not check that the values are finite.
+  virtual void update(float scale, double rate_factor) = 0;
   /// Returns the SHA-256 of the parameters as hex digits.
   virtual std::string parameters_sha256() const = 0;
   /// Returns parameters and optimizer state, which a replacement needs to continue: the parameters,

@@ -33,6 +33,15 @@ void FixedPointSum::add(std::span<const float> term) {
                           kLargestTerm));
 }
 
+double FixedPointSum::square() const {
+  double sum = 0;
+  for (const std::int64_t units : units_) {
+    const double value = static_cast<double>(units) / kUnits;
+    sum += value * value;
+  }
+  return sum;
+}
+
 void FixedPointSum::store(std::span<float> sum) const {
   ensure(sum.size() == units_.size(), "a sum has the size of its terms");
   for (std::size_t i = 0; i < sum.size(); ++i) {

@@ -32,6 +32,8 @@ class FixedPointSum {
   void add(std::span<const float> term);
   /// Returns the sum in units of 2^-36; adding the units of several ranks gives the sum of all.
   std::span<std::int64_t> units() { return units_; }
+  /// Returns the sum of the squares of all values.
+  double square() const;
   /// Writes the sum, rounded to fp32. Throws an internal Error for another size.
   void store(std::span<float> sum) const;
 

@@ -189,7 +189,7 @@ void GradientExchange::run(std::span<float> gradient) {
   // From the gradient's end, in three stages a bucket: bucket t is sent, t - 1 summed, t - 2 taken.
   // All ranks do so in this order, which makes the order on every link the same at both ends.
   const std::size_t count = pending_->buckets.size();
-  const double before = square_sum(gradient);
+  own_square_ = square_sum(gradient);
   const auto at = [&](std::size_t turn) -> Bucket& { return pending_->buckets[count - 1 - turn]; };
   const auto values = [&](const Bucket& bucket) {
     return gradient.subspan(bucket.where.offset, bucket.where.count);
@@ -206,8 +206,7 @@ void GradientExchange::run(std::span<float> gradient) {
   }
   pending_->whole = true;
   seconds_ = to_seconds(since(start));
-  const double ranks = fabric_->ranks(), after = square_sum(gradient);
-  variance_ = after > 0 ? std::max(0.0, ranks * ranks * before / after - 1) : 0;
+  total_square_ = square_sum(gradient);
 }
 
 void GradientExchange::send_parts(Bucket& bucket, std::span<float> values) {

@@ -93,11 +93,12 @@ class GradientExchange {
   /// drops its error; does nothing if no exchange is started. The destructor cancels too.
   void cancel_exchange();
 
-  /// Returns, for the last complete exchange, the variance of a rank's gradient over the ranks as a
-  /// fraction of the mean's square, from the norms of this rank's gradient and of the sum as
-  /// decoded. Returns 0 with one rank, for a sum of zeros and before the first exchange; 0 or
-  /// infinity for a gradient that is not finite.
-  double gradient_variance() const { return variance_; }
+  /// Returns, for the last complete exchange, the sum of the squares of this rank's gradient, with
+  /// the values that earlier codes left out and a new epoch has returned; 0 before the first.
+  double own_square() const { return own_square_; }
+  /// Returns, for the last complete exchange, the sum of the squares of the sum as decoded; 0
+  /// before the first. Not finite if the gradient is not.
+  double total_square() const { return total_square_; }
   /// Returns the algorithm that summed the largest uncompressed bucket; automatic if none exists or
   /// the fabric does not know. Call only after an exchange, while its fabric exists.
   CollectiveAlgorithm algorithm() const;
@@ -120,7 +121,7 @@ class GradientExchange {
   const std::vector<GradientTensor> tensors_;
   const double bucket_bytes_;
   std::unique_ptr<Memory> committed_, pending_;
-  double variance_ = 0, seconds_ = 0;
+  double own_square_ = 0, total_square_ = 0, seconds_ = 0;
   Clock::time_point begin_{}, end_{};
 
   std::mutex mutex_;  // guards the two below

@@ -156,20 +156,21 @@ float adam_rate(double learning_rate, std::uint64_t step) {
 Adam::Adam(std::size_t size, double learning_rate)
     : learning_rate_(learning_rate), mean_(size, 0.0F), square_(size, 0.0F) {}
 
-void Adam::update(std::span<float> parameters, std::span<const float> gradient, float scale) {
+void Adam::update(std::span<float> parameters, std::span<const float> gradient, float scale,
+                  double rate_factor) {
   ensure(parameters.size() == mean_.size() && gradient.size() == mean_.size(),
          "parameters, gradient and optimizer state have one size");
-  const float rate = adam_rate(learning_rate_, ++steps_);
+  const float rate = adam_rate(learning_rate_ * rate_factor, ++steps_);
   update_range(parameters, gradient, scale, rate, 0, mean_.size());
 }
 
 Checksum Adam::update(std::span<float> parameters, std::span<const float> gradient, float scale,
-                      std::uint64_t first, StateChecksums& sums) {
+                      std::uint64_t first, StateChecksums& sums, double rate_factor) {
   ensure(parameters.size() == mean_.size() && gradient.size() == mean_.size(),
          "parameters, gradient and optimizer state have one size");
   constexpr std::size_t kBlock = 1024;  // stays in the processor's first cache
   Checksum updated;
-  const float rate = adam_rate(learning_rate_, ++steps_);
+  const float rate = adam_rate(learning_rate_ * rate_factor, ++steps_);
   for (std::size_t begin = 0; begin < mean_.size(); begin += kBlock) {
     const std::size_t count = std::min(kBlock, mean_.size() - begin);
     const auto checksums = [&] {

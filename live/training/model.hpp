@@ -55,17 +55,18 @@ class Adam {
   Adam(std::size_t size, double learning_rate);
   /// Sets the learning rate of later updates; moments and steps stay.
   void set_learning_rate(double learning_rate) { learning_rate_ = learning_rate; }
-  /// Counts one more update, adds gradient x scale to the moments, and subtracts the step from the
-  /// parameters. Throws an internal Error, without a change, unless both spans have this
-  /// optimizer's size.
-  void update(std::span<float> parameters, std::span<const float> gradient, float scale);
+  /// Counts one more update, adds gradient x scale to the moments, and subtracts the step, with the
+  /// learning rate x `rate_factor`, from the parameters. Throws an internal Error, without a
+  /// change, unless both spans have this optimizer's size.
+  void update(std::span<float> parameters, std::span<const float> gradient, float scale,
+              double rate_factor = 1);
   /// Updates like the other update(), and lets `sums` follow: subtracts the values that it reads
   /// and adds those that it writes. `first`: index of the first parameter in the model. Damage of
   /// the state before or during the update stays in the difference between `sums` and the memory,
   /// except within about a microsecond between the reading of a value for its sum and for its
   /// update. Returns the checksum of the updated parameters.
   Checksum update(std::span<float> parameters, std::span<const float> gradient, float scale,
-                  std::uint64_t first, StateChecksums& sums);
+                  std::uint64_t first, StateChecksums& sums, double rate_factor = 1);
   /// Appends steps (8 bytes), means and squares as bytes of a fixed size; the learning rate is not
   /// among them.
   void append_state(std::string& bytes) const;

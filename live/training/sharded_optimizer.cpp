@@ -344,7 +344,7 @@ void ShardedOptimizer::forget_state() {
   all_parameters_.add(parameters_, 0);
 }
 
-void ShardedOptimizer::update(std::span<const float> gradient, float scale) {
+void ShardedOptimizer::update(std::span<const float> gradient, float scale, double rate_factor) {
   ensure(!held_.empty() || parameters_.empty(), "the state has been dealt");
   before_.clear();
   is_gathered_ = false;
@@ -352,7 +352,8 @@ void ShardedOptimizer::update(std::span<const float> gradient, float scale) {
     StateChecksums sums{.parameters = all_parameters_, .moments = part.moments};
     part.parameters = part.optimizer.update(
         parameters_.subspan(part.range.begin, part.range.size()),
-        gradient.subspan(part.range.begin, part.range.size()), scale, part.range.begin, sums);
+        gradient.subspan(part.range.begin, part.range.size()), scale, part.range.begin, sums,
+        rate_factor);
     all_parameters_ = sums.parameters;
     part.moments = sums.moments;
   }

@@ -53,11 +53,12 @@ class ShardedOptimizer {
   /// another count. Throws FabricBroken, also if a part was damaged on its way; StateDamaged, if
   /// this rank is current; and StateLost if no current rank holds some of the state.
   void deal_state(Fabric& fabric, bool current, const Keepers& keepers);
-  /// Applies one optimizer step to the held parts along gradient x scale; the other parameters are
+  /// Applies one optimizer step to the held parts along gradient x scale, with the learning rate x
+  /// `rate_factor`; the other parameters are
   /// outdated until gather_parameters(). Forgets the parts of before the newest deal_state().
   /// `gradient` has the size of the parameters, unchecked.
   /// Throws an internal Error if neither deal_state() nor restore_state() has been called.
-  void update(std::span<const float> gradient, float scale);
+  void update(std::span<const float> gradient, float scale, double rate_factor = 1);
   /// Sends every rank's own part of the parameters to all ranks, and writes the received parts into
   /// the parameters. Call after update(), on all ranks, over the fabric of the newest deal_state().
   /// Throws StateDamaged, before anything is sent, if this rank's part differs from the one that

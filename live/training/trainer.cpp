@@ -126,16 +126,23 @@ void Trainer::start_exchange(const StepPlan& plan) {
 /// Sums the gradients of all ranks into the device's.
 void Trainer::exchange(const StepPlan& plan) {
   if (sum_) {
+    const double own = sum_->square();
     fabric_->all_reduce_integers(sum_->units());
-    return sum_->store(device_.gradient());
+    sum_->store(device_.gradient());
+    return report_squares(own, sum_->square());
   }
   if (std::exchange(beside_, false)) {
     exchange_.finish_exchange();
   } else {
     exchange_.reduce(*fabric_, {plan.step(), plan.epoch(), codecs_}, device_.gradient());
   }
-  const double variance = exchange_.gradient_variance();
-  if (fabric_->ranks() > 1 && std::isfinite(variance)) report_.set_gradient_variance(variance);
+  report_squares(exchange_.own_square(), exchange_.total_square());
+}
+
+void Trainer::report_squares(double own, double total) {
+  if (fabric_->ranks() < 2 || !std::isfinite(own) || !std::isfinite(total)) return;
+  report_.set_own_square(own);
+  report_.set_total_square(total);
 }
 
 /// Verifies the state, which the step was computed with, and adds its checksums to the report.
@@ -174,6 +181,7 @@ StepReport Trainer::run_step(const StepPlan& plan) {
   report_.set_gather_used(device_.gather_count().used - before.used);
   report_.set_gather_read(device_.gather_count().read - before.read);
   report_.set_predictions(std::uint64_t{share.count()} * job.micro_batch() * job.sequence_length());
+  report_.set_samples(std::uint64_t{share.count()} * job.micro_batch());
   exchange(plan);
   if (verifies_) report_state();
   report_.set_duration(marks.now());
@@ -185,6 +193,7 @@ StepReport Trainer::run_step(const StepPlan& plan) {
   OpDone& sum = add_op(report_, GRADIENT, 0, report_.compute(), report_.duration(), bytes);
   sum.set_algorithm(
       static_cast<std::uint32_t>(sum_ ? fabric_->algorithm(bytes) : exchange_.algorithm()));
+  rate_factor_ = plan.learning_rate_factor() > 0 ? plan.learning_rate_factor() : 1;
   predictions_ = 0;
   for (const Share& each : plan.shares()) predictions_ += each.count();
   predictions_ *= static_cast<double>(job.micro_batch()) * job.sequence_length();
@@ -194,7 +203,11 @@ StepReport Trainer::run_step(const StepPlan& plan) {
 void Trainer::apply() {
   const auto start = Clock::now();
   const auto scale = static_cast<float>(1.0 / predictions_);
-  shards_ ? shards_->update(device_.gradient(), scale) : device_.update(scale);
+  if (shards_) {
+    shards_->update(device_.gradient(), scale, rate_factor_);
+  } else {
+    device_.update(scale, rate_factor_);
+  }
   update_ = since(start);
 }
 

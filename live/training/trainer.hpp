@@ -50,11 +50,11 @@ class Trainer {
   /// gradient must not become final. After an error the step may be run again.
   StepReport run_step(const StepPlan& plan);
   /// Applies the update along the sum of the last run_step(), divided by the step's predicted bytes
-  /// of all ranks. Call once, only after a run_step() without an error whose step is final.
-  /// With a sharded optimizer it updates the parameters whose state this rank holds;
-  /// gather_parameters() then fetches the others. Throws an environment Error if the device fails,
-  /// and an internal Error if a sharded optimizer has had neither share_state() nor
-  /// restore_state(). Damage of the state is not hidden by the update.
+  /// of all ranks, with the learning rate times the factor of its plan. Call once, only after a
+  /// run_step() without an error whose step is final. With a sharded optimizer it updates the
+  /// parameters whose state this rank holds; gather_parameters() then fetches the others. Throws an
+  /// environment Error if the device fails, and an internal Error if a sharded optimizer has had
+  /// neither share_state() nor restore_state(). Damage of the state is not hidden by the update.
   void apply();
   /// Fetches the parameters of the other ranks, and sends them this rank's; does nothing without a
   /// sharded optimizer. Call after apply(), on all ranks, over the fabric of the newest
@@ -105,6 +105,8 @@ class Trainer {
                           StepReport& report);
   void start_exchange(const StepPlan& plan);
   void exchange(const StepPlan& plan);
+  /// Reports the squares of the gradients before and after the exchange, if it had several ranks.
+  void report_squares(double own, double total);
   double micro_batch(Step step, std::uint64_t id);
   /// Copies the state of rank `source` to all ranks.
   void copy_state(std::uint32_t source);
@@ -123,6 +125,7 @@ class Trainer {
   std::optional<ShardedOptimizer> shards_;  ///< replaces the device's optimizer
   StepReport report_;                       ///< report of the current step
   double predictions_ = 0;                  ///< predicted bytes of all ranks in the last step
+  double rate_factor_ = 1;                  ///< factor on the learning rate in the last step
   Nanos update_ = 0;                        ///< duration of the last update
   bool verifies_ = true;                    ///< true if the current step verifies the state
   Pace pace_;

@@ -73,6 +73,11 @@ struct SettingEncoder {
   void operator()(const OnLoss& on_loss) const {
     out.mutable_on_loss()->set_response(to_record<LossResponseRecord>(on_loss.response));
   }
+  void operator()(const Batch& batch) const {
+    out.mutable_batch()->set_micro_batches(batch.micro_batches);
+    out.mutable_batch()->set_learning_rate_factor(batch.learning_rate_factor);
+  }
+  void operator()(const Delay& delay) const { out.mutable_delay()->set_seconds(delay.seconds); }
 };
 
 }  // namespace
@@ -96,6 +101,13 @@ Setting decode(const SettingRecord& record) {
     case SettingRecord::kOnLoss:
       return OnLoss{to_enum<LossResponse>(record.on_loss().response(),
                                           LossResponseRecord_IsValid, "response to a loss")};
+    case SettingRecord::kBatch: {
+      const BatchRecord& batch = record.batch();
+      const double factor = batch.has_learning_rate_factor() ? batch.learning_rate_factor()
+                                                             : Batch().learning_rate_factor;
+      return Batch{batch.micro_batches(), factor};
+    }
+    case SettingRecord::kDelay: return Delay{record.delay().seconds()};
     case SettingRecord::KIND_NOT_SET:
       break;
   }

@@ -74,17 +74,19 @@ void encode(const RankSample& sample, RankRecord& out) {
   if (worth_writing(sample.gradient_variance)) {
     encode(sample.gradient_variance, *out.mutable_gradient_variance());
   }
+  if (worth_writing(sample.noise_scale)) encode(sample.noise_scale, *out.mutable_noise_scale());
 }
 
 RankSample decode(const RankRecord& record) {
-  return {.job = {record.job()},
-          .rank = {record.rank()},
-          .step = record.step(),
-          .micro_batches_done =
-              decode(record.has_micro_batches_done(), record.micro_batches_done()),
-          .micro_batch_time = decode(record.has_micro_batch_time(), record.micro_batch_time()),
-          .wait_time = decode(record.has_wait_time(), record.wait_time()),
-          .gradient_variance = decode(record.has_gradient_variance(), record.gradient_variance())};
+  return {
+      .job = {record.job()},
+      .rank = {record.rank()},
+      .step = record.step(),
+      .micro_batches_done = decode(record.has_micro_batches_done(), record.micro_batches_done()),
+      .micro_batch_time = decode(record.has_micro_batch_time(), record.micro_batch_time()),
+      .wait_time = decode(record.has_wait_time(), record.wait_time()),
+      .gradient_variance = decode(record.has_gradient_variance(), record.gradient_variance()),
+      .noise_scale = decode(record.has_noise_scale(), record.noise_scale())};
 }
 
 void encode(const CollectiveSample& sample, CollectiveRecord& out) {

@@ -54,6 +54,7 @@ std::optional<Observation> Past::next() {
     }
     samples_.clear();
     for (const SamplesRead& read : record_.call().read()) samples_.add(read);
+    batch_ = batch_of_job();
     const Observation seen = reader_.read(record_.call().observation(), samples_);
     now_ = seen.now;
     ++calls_;
@@ -65,9 +66,16 @@ std::optional<Observation> Past::next() {
   }
 }
 
+/// Returns the micro-batches of a step of the log's only job; 0 before its submission.
+std::uint32_t Past::batch_of_job() {
+  const JobInfo* const job = reader_.world().jobs().find({0});
+  return job == nullptr ? 0 : job->micro_batches();
+}
+
 void Past::record_event(const Event& event) {
   if (const auto* done = std::get_if<StepsDone>(&event)) {
     steps_.push_back(*done);
+    batches_.push_back(batch_ > 0 ? batch_ : batch_of_job());
     last_commit_ = now_;
     lost_in_step_.clear();
   } else if (const auto* lost = std::get_if<RanksLost>(&event)) {

@@ -53,6 +53,8 @@ class Past {
   std::uint64_t calls() const { return calls_; }
   /// Returns the reports of completed steps, in order.
   const std::vector<StepsDone>& steps() const { return steps_; }
+  /// Returns the micro-batches of each of these steps, one number for each report of steps().
+  const std::vector<std::uint32_t>& batches() const { return batches_; }
   /// Returns the instant of the newest completed step; 0 before the first.
   Nanos last_commit() const { return last_commit_; }
   /// Returns the ranks, of any job, that were lost since the newest completed step.
@@ -78,7 +80,11 @@ class Past {
   bool compares_ = false, told_ = false;
   Nanos now_ = 0, last_commit_ = 0;
   std::uint64_t calls_ = 0;
+  std::uint32_t batch_of_job();
+
   std::vector<StepsDone> steps_;
+  std::vector<std::uint32_t> batches_;
+  std::uint32_t batch_ = 0;  ///< batch before the newest observation
   std::set<RankId> lost_in_step_;
   std::map<DecisionId, Decision> open_;  ///< decisions without an outcome
   std::set<std::pair<JobId, Step>> effects_;

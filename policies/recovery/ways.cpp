@@ -79,8 +79,7 @@ std::optional<Standing> whole_again(const Observation& seen, const JobInfo& job)
 std::optional<Standing> smaller(const JobInfo& job) {
   Standing where = without_lost(job);
   if (where.gpus.empty() || where.gpus.size() < job.spec.least()) return {};
-  const std::uint64_t room = std::uint64_t{job.spec.max_micro_batches} * where.layout.data;
-  if (room > 0 && room < job.spec.micro_batches) return {};
+  if (!fits_replicas(job.spec, job.micro_batches(), where.layout.data)) return {};
   return where;
 }
 

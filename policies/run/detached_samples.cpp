@@ -21,12 +21,14 @@ void age(RankSample& sample, Nanos by) {
   age(sample.micro_batch_time, by);
   age(sample.wait_time, by);
   age(sample.gradient_variance, by);
+  age(sample.noise_scale, by);
 }
 void fill_from(RankSample& newer, const RankSample& older) {
   fill_from(newer.micro_batches_done, older.micro_batches_done);
   fill_from(newer.micro_batch_time, older.micro_batch_time);
   fill_from(newer.wait_time, older.wait_time);
   fill_from(newer.gradient_variance, older.gradient_variance);
+  fill_from(newer.noise_scale, older.noise_scale);
 }
 bool same_place(const RankSample& a, const RankSample& b) { return a.rank == b.rank; }
 

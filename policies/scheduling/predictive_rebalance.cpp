@@ -174,7 +174,7 @@ PredictiveRebalance::Outlook PredictiveRebalance::look_ahead(const JobInfo& job,
   outlook.slowness = std::exp(replicas[latest].log_time - typical);
   outlook.deviation = lateness_deviation(replicas, times, latest);
   outlook.makespan_now = makespan(job.shares(), times, fill);
-  const double bound = balanced_time(job.spec.micro_batches, times, fill);
+  const double bound = balanced_time(job.micro_batches(), times, fill);
   outlook.lateness = std::log(outlook.makespan_now / bound);
   outlook.best = job.shares();
   outlook.makespan_best = outlook.makespan_now;

@@ -20,6 +20,15 @@ Fabric fabric_of(const Scenario& scenario) {
   return scenario.live().fabric() == "nccl" ? Fabric::nccl : Fabric::grpc;
 }
 
+constexpr std::uint32_t kMostTerms = 1024;             // room of a FixedPointSum
+constexpr std::uint32_t kMostSequences = 100'000'000;  // limit of Job.global_batch
+
+std::string first_problem(Job job) {
+  fill_defaults(job);
+  const auto problems = job_problems(job, false);
+  return problems.empty() ? "" : "job." + problems.front().path + ": " + problems.front().message;
+}
+
 bool shards_gradients(const Scenario& scenario) {
   const std::string& shard = scenario.job().layout().shard();
   return !shard.empty() && shard != "nothing";
@@ -49,6 +58,23 @@ std::string objection(const Scenario& scenario, const CheckpointPlan& plan) {
     return "live.checkpoints: this run has no folder for checkpoints";
   }
   return plan.tier == Tier::local_disk ? "" : "this run writes checkpoints to local-disk only";
+}
+
+std::string objection(const Scenario& scenario, const Batch& batch) {
+  if (reproducible_sums(scenario) && batch.micro_batches > kMostTerms) {
+    return fmt::format(
+        "live.reproducible: a reproducible sum has room for {} micro-batches, not {}", kMostTerms,
+        batch.micro_batches);
+  }
+  Job other = scenario.job();
+  const std::uint64_t sequences = std::uint64_t{batch.micro_batches} * other.micro_batch();
+  if (sequences > kMostSequences) {
+    return fmt::format("expected a batch of at most {} sequences, found {}", kMostSequences,
+                       sequences);
+  }
+  other.set_global_batch(static_cast<std::uint32_t>(sequences));
+  other.mutable_layout()->set_data(std::min(other.layout().data(), batch.micro_batches));
+  return first_problem(other);
 }
 
 template <class Any>
@@ -90,7 +116,7 @@ struct Refusal {
 }  // namespace
 
 Kinds<Setting> settable(const Scenario& scenario) {
-  auto all = Kinds<Setting>::of<Shares, CollectiveTable, CodecRules, OnLoss>();
+  auto all = Kinds<Setting>::of<Shares, CollectiveTable, CodecRules, OnLoss, Batch, Delay>();
   if (scenario.live().has_checkpoints()) all = all | Kinds<Setting>::of<CheckpointPlan>();
   return all;
 }
@@ -102,9 +128,7 @@ std::string fabric_refusal(const Scenario& scenario, const Decision& decision, b
 std::string replicas_objection(const Job& job, std::uint32_t replicas) {
   Job other = job;
   other.mutable_layout()->set_data(replicas);
-  fill_defaults(other);
-  const auto problems = job_problems(other, false);
-  return problems.empty() ? "" : "job." + problems.front().path + ": " + problems.front().message;
+  return first_problem(std::move(other));
 }
 
 std::uint32_t most_gpus(const Job& job, bool elastic, std::uint32_t gpus) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <iterator>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -92,7 +93,7 @@ bool DecisionGate::leads_settings(const Decision& decision) const {
 
 /// A setting belongs to the last assignment of its job before it in its call; without one, to the
 /// first assignment after it.
-std::vector<DecisionGate::Unit> DecisionGate::divide_into_units(
+std::list<DecisionGate::Unit> DecisionGate::divide_into_units(
     const std::vector<Decision>& items) const {
   constexpr std::size_t kNone = ~std::size_t{0};
   std::vector<std::size_t> leader(items.size(), kNone);
@@ -116,47 +117,54 @@ std::vector<DecisionGate::Unit> DecisionGate::divide_into_units(
   std::reverse(order.begin(), order.end());
   find_leaders(order);
 
-  std::vector<Unit> units;
-  std::vector<std::size_t> unit_of(items.size());
-  std::map<std::uint32_t, std::size_t> groups;
+  std::list<Unit> units;
+  std::vector<Unit*> unit_of(items.size());
+  std::map<std::uint32_t, Unit*> groups;
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (leader[i] != kNone) continue;
     const auto known = groups.find(items[i].group);
-    unit_of[i] = known != groups.end() ? known->second : units.size();
-    if (unit_of[i] == units.size()) units.emplace_back();
-    units[unit_of[i]].core.push_back(items[i]);
+    unit_of[i] = known != groups.end() ? known->second : &units.emplace_back();
+    unit_of[i]->core.push_back(items[i]);
     if (items[i].group != 0) groups.emplace(items[i].group, unit_of[i]);
   }
   for (std::size_t i = 0; i < items.size(); ++i) {
-    if (leader[i] != kNone) units[unit_of[leader[i]]].settings.push_back(items[i]);
+    if (leader[i] != kNone) unit_of[leader[i]]->settings.push_back(items[i]);
   }
   return units;
 }
 
 void DecisionGate::resume_decisions(const std::vector<Decision>& items, Nanos now) {
-  std::vector<Unit> units = divide_into_units(items);
-  for (auto unit = units.begin(); unit != units.end(); ++unit) {
-    const bool grouped = unit->core.front().group != 0;
+  std::list<Unit> units = divide_into_units(items);
+  for (; !units.empty(); units.pop_front()) {
+    Unit& unit = units.front();
+    const bool grouped = unit.core.front().group != 0;
     std::vector<Decision> left =
-        grouped ? accept_group(*unit, now) : admit_decision(std::move(*unit), now);
-    for (Decision& setting : left) {
-      // The assignment was refused: the setting belongs to the next one of its job.
-      const auto next = std::find_if(unit + 1, units.end(), [&](const Unit& later) {
-        return std::any_of(later.core.begin(), later.core.end(), [&](const Decision& each) {
-          return job_of(each.what) == job_of(setting.what) && leads_settings(each) &&
-                 world_.is_same_call(each.id, setting.id);
-        });
-      });
-      if (next != units.end()) {
-        const auto before = [](DecisionId id, const Decision& each) { return id < each.id; };
-        const auto place =
-            std::upper_bound(next->settings.begin(), next->settings.end(), setting.id, before);
-        next->settings.insert(place, std::move(setting));
-      } else {
-        admit_decision({{std::move(setting)}, {}}, now);
-      }
-    }
+        grouped ? accept_group(unit, now) : admit_decision(std::move(unit), now);
+    for (Decision& setting : left) place_left_setting(std::move(setting), units);
   }
+}
+
+/// Places a setting of the first unit, whose assignment was refused: the setting belongs to the
+/// next assignment of its job; without one, it becomes a unit, ordered by id.
+void DecisionGate::place_left_setting(Decision setting, std::list<Unit>& units) const {
+  const auto before = [](DecisionId id, const Decision& each) { return id < each.id; };
+  const auto first = std::next(units.begin());
+  const auto next = std::find_if(first, units.end(), [&](const Unit& later) {
+    return std::any_of(later.core.begin(), later.core.end(), [&](const Decision& each) {
+      return job_of(each.what) == job_of(setting.what) && leads_settings(each) &&
+             world_.is_same_call(each.id, setting.id);
+    });
+  });
+  if (next != units.end()) {
+    const auto place =
+        std::upper_bound(next->settings.begin(), next->settings.end(), setting.id, before);
+    next->settings.insert(place, std::move(setting));
+    return;
+  }
+  const auto place = std::find_if(first, units.end(), [&](const Unit& later) {
+    return before(setting.id, later.core.front());
+  });
+  units.insert(place, Unit{{std::move(setting)}, {}});
 }
 
 std::vector<Decision> DecisionGate::accept_group(const Unit& unit, Nanos now) {

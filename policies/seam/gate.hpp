@@ -7,6 +7,7 @@
 #pragma once
 
 #include <functional>
+#include <list>
 #include <map>
 #include <set>
 #include <span>
@@ -131,7 +132,8 @@ class DecisionGate {
     std::vector<Decision> core;
     std::vector<Decision> settings;
   };
-  std::vector<Unit> divide_into_units(const std::vector<Decision>& items) const;
+  std::list<Unit> divide_into_units(const std::vector<Decision>& items) const;
+  void place_left_setting(Decision setting, std::list<Unit>& units) const;
   bool leads_settings(const Decision& decision) const;
   Verdict judge_single(const Decision& decision, Nanos now) const;
   Verdict judge_group(std::span<const Decision> group, Nanos now) const;
@@ -151,8 +153,8 @@ class DecisionGate {
   const Capabilities offered_;
   Carrier& carrier_;
   const bool agreement_;
-  std::vector<Decision> unagreed_;  ///< must be proposed to the ranks
-  std::vector<Unit> held_;          ///< single decisions, deferred until a step boundary
+  std::vector<Decision> unagreed_;            ///< must be proposed to the ranks
+  std::vector<Unit> held_;                    ///< single decisions, deferred until a step boundary
   std::set<std::pair<JobId, Step>> effects_;  ///< applied decisions and their first step
   std::set<Nanos> wakes_;
   std::string closed_;  ///< argument of close(); empty: open

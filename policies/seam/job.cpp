@@ -43,6 +43,12 @@ std::vector<std::uint32_t> even_split(std::uint32_t total, std::uint32_t parts) 
   return shares;
 }
 
+bool fits_replicas(const JobSpec& job, std::uint32_t micro_batches, std::uint32_t replicas) {
+  if (replicas == 0) return false;
+  return job.max_micro_batches == 0 ||
+         micro_batches <= std::uint64_t{job.max_micro_batches} * replicas;
+}
+
 // ---- the table ----------------------------------------------------------------------------
 
 const JobInfo& JobTable::operator[](JobId id) const {

@@ -54,7 +54,8 @@ enum class Tier : std::uint8_t { memory, peer, local_disk, storage };
 // ---- settings that can change while a job runs --------------------------------------------
 
 /// Setting: numbers of micro-batches that the data-parallel replicas compute in one step. The sum
-/// is JobSpec::micro_batches. For example, {13, 13, 1, 13} relieves replica 2.
+/// is that of the job's Batch (JobInfo::micro_batches()). For example, {13, 13, 1, 13} relieves
+/// replica 2.
 struct Shares {
   std::vector<std::uint32_t> per_replica;
   friend bool operator==(const Shares&, const Shares&) = default;
@@ -77,17 +78,39 @@ struct OnLoss {
   friend bool operator==(const OnLoss&, const OnLoss&) = default;
 };
 
+/// Setting: global batch of the job, and the factor on its declared learning rate. Where the
+/// setting takes effect, the micro-batches are divided evenly among the working replicas. A batch
+/// that the working replicas cannot hold at that step, for example after a loss, is dropped. For
+/// example,
+/// {.micro_batches = 64, .learning_rate_factor = 1.5}.
+struct Batch {
+  std::uint32_t micro_batches = 0;  ///< micro-batches of one step, all replicas together
+  double learning_rate_factor = 1;  ///< above 0, at most kMostRateFactor
+  friend bool operator==(const Batch&, const Batch&) = default;
+};
+/// Largest factor on a learning rate.
+inline constexpr double kMostRateFactor = 1000;
+/// Setting: seconds by which the step from which the setting applies starts later, once. Each new
+/// step begins with 0 seconds.
+struct Delay {
+  double seconds = 0;  ///< 0 to kMostDelay
+  friend bool operator==(const Delay&, const Delay&) = default;
+};
+/// Longest delay of a step in seconds.
+inline constexpr double kMostDelay = 3600;
+
 /// Value of any one setting. The order of the alternatives is part of the wire format
 /// (trace.proto): append only. A new setting needs a struct and an alternative here, code that
 /// executes steps with the setting, and a check in World::objection if a value can be invalid.
-using Setting = std::variant<Shares, CollectiveTable, CodecRules, CheckpointPlan, OnLoss>;
+using Setting =
+    std::variant<Shares, CollectiveTable, CodecRules, CheckpointPlan, OnLoss, Batch, Delay>;
 
 /// True for settings that change the computation of a step, and therefore apply from a step
 /// boundary on; all other settings apply at once.
 template <class S>
-inline constexpr bool changes_steps = std::is_same_v<S, Shares> ||
-                                      std::is_same_v<S, CollectiveTable> ||
-                                      std::is_same_v<S, CodecRules>;
+inline constexpr bool changes_steps =
+    std::is_same_v<S, Shares> || std::is_same_v<S, CollectiveTable> ||
+    std::is_same_v<S, CodecRules> || std::is_same_v<S, Batch> || std::is_same_v<S, Delay>;
 
 /// Values of all settings of a job. For example, job.now.get<CheckpointPlan>().every_steps. Plain
 /// value.
@@ -133,7 +156,7 @@ struct JobSpec {
   std::uint32_t gpus = 0;     ///< number of requested GPUs
   std::uint32_t least_gpus = 0, most_gpus = 0;  ///< limits of an elastic job; 0: equal to `gpus`
   ParallelLayout layout;                    ///< layout at submission
-  /// micro-batches of one step, all replicas together; 0: not a training job
+  /// micro-batches of one step at the start, all replicas together; 0: not a training job
   std::uint32_t micro_batches = 0;
   /// micro-batches of one step that fit into the memory of one replica; 0: no limit
   std::uint32_t max_micro_batches = 0;
@@ -186,6 +209,12 @@ struct JobInfo {
   bool is_placed() const { return !gpus.empty(); }
   /// Returns true if the rank is lost.
   bool is_lost(RankId rank) const { return std::binary_search(lost.begin(), lost.end(), rank); }
+  /// Returns the micro-batches of the step in progress, all replicas together: those of the Batch,
+  /// or those at submission for a job without GPUs; 0 for a job that does not train.
+  std::uint32_t micro_batches() const {
+    const std::uint32_t set = now.get<Batch>().micro_batches;
+    return set > 0 ? set : spec.micro_batches;
+  }
   /// Returns the current numbers of micro-batches by data-parallel replica; empty for a job without
   /// GPUs and for a job that does not train.
   const std::vector<std::uint32_t>& shares() const { return now.get<Shares>().per_replica; }
@@ -207,6 +236,10 @@ Standing without_lost(const JobInfo& job);
 /// Returns `total` divided into `parts` as evenly as whole numbers allow; the first parts get the
 /// remainder; empty for 0 parts. For example, even_split(10, 4) is {3, 3, 2, 2}.
 std::vector<std::uint32_t> even_split(std::uint32_t total, std::uint32_t parts);
+
+/// Returns true if `replicas` data-parallel replicas have the memory for `micro_batches`
+/// micro-batches of one step; false for 0 replicas.
+bool fits_replicas(const JobSpec& job, std::uint32_t micro_batches, std::uint32_t replicas);
 
 /// Table of the jobs that wait or run, in order of submission; iterable. A job that is over leaves
 /// the table after the observation that shows its end. Memory: proportional to the jobs in the

@@ -49,8 +49,11 @@ struct RankSample {
   Sample<double> micro_batches_done;
   Sample<double> micro_batch_time;    ///< seconds of compute of the newest micro-batch
   Sample<double> wait_time;           ///< seconds of waiting for other ranks in the previous step
-  /// variance of the gradients over the ranks, as a fraction of the square of the mean gradient
+  /// square of the norm of the rank's mean gradient over that of the mean of all ranks, minus 1, in
+  /// the newest step: the variance that remains in the rank's gradient
   Sample<double> gradient_variance;
+  /// gradient noise scale of the job in sequences, the same on all ranks (arXiv:1812.06162)
+  Sample<double> noise_scale = {};
 };
 /// Collective that sums the gradients of the newest committed step, all buckets as one call.
 struct CollectiveSample {

@@ -55,12 +55,41 @@ void take_even_share(std::size_t replica, std::vector<std::uint32_t>& shares) {
 }
 
 /// Removes the shares of later steps, because they were computed for another membership.
-void drop_shares(std::map<std::pair<JobId, Step>, std::vector<Setting>>& ahead, JobId job) {
+template <class Ahead>
+void drop_shares(Ahead& ahead, JobId job) {
   const auto end = ahead.upper_bound({job, ~Step{0}});
   for (auto each = ahead.lower_bound({job, 0}); each != end; ++each) {
     std::erase_if(each->second,
-                  [](const Setting& what) { return std::holds_alternative<Shares>(what); });
+                  [](const auto& item) { return std::holds_alternative<Shares>(item.what); });
   }
+}
+
+/// Divides the micro-batches of the job's batch evenly among the working replicas. Returns false,
+/// without a change, if the replicas lack the memory.
+bool deal_out_batch(JobInfo& job) {
+  const std::vector<bool> lost = lost_replicas(job);
+  const auto working = std::count(lost.begin(), lost.end(), false);
+  if (!fits_replicas(job.spec, job.micro_batches(), static_cast<std::uint32_t>(working))) {
+    return false;
+  }
+  std::vector<std::uint32_t> shares(lost.size(), 0);
+  deal(job.micro_batches(), ~0u, lost, shares);
+  job.now.set_setting(Shares{std::move(shares)});
+  return true;
+}
+
+/// Sets a value from the job's current step on. Returns false, without a change, for shares that do
+/// not divide its batch and for a batch that its working replicas cannot hold: both were decided
+/// for another state.
+bool set_from_now(JobInfo& job, Setting&& setting) {
+  const auto* shares = std::get_if<Shares>(&setting);
+  if (shares && sum(shares->per_replica) != job.micro_batches()) return false;
+  const bool is_batch = std::holds_alternative<Batch>(setting);
+  const Batch before = job.now.get<Batch>();
+  job.now.set_setting(std::move(setting));
+  if (!is_batch || deal_out_batch(job)) return true;
+  job.now.set_setting(before);
+  return false;
 }
 
 }  // namespace
@@ -80,7 +109,9 @@ World::World(const Cluster& cluster) : cluster_(&cluster) {
 }
 
 void World::announce_decision(const Decision& decision) {
-  const bool added = announced_.emplace(decision.id, Announced{decision, calls_}).second;
+  const JobInfo* const job = jobs_.find(job_of(decision.what));
+  const Step step = job != nullptr ? job->step : 0;
+  const bool added = announced_.emplace(decision.id, Announced{decision, calls_, step}).second;
   ensure(added, "a decision is announced once");
 }
 
@@ -102,14 +133,20 @@ void World::release_job(JobInfo& job, Nanos now) {
   job.now = {};
   ahead_.erase(ahead_.lower_bound({job.spec.id, 0}), ahead_.upper_bound({job.spec.id, ~Step{0}}));
   coming_.erase(job.spec.id);
+  present_.erase(present_.lower_bound({job.spec.id, 0}),
+                 present_.upper_bound({job.spec.id, ~std::size_t{0}}));
 }
 
 void World::begin_step(JobInfo& job, Step step) {
-  job.step = step;
+  if (std::exchange(job.step, step) != step) job.now.set_setting(Delay{});
   for (auto next = ahead_.lower_bound({job.spec.id, 0});
        next != ahead_.end() && next->first.first == job.spec.id && next->first.second <= step;
        next = ahead_.erase(next)) {
-    for (Setting& setting : next->second) job.now.set_setting(std::move(setting));
+    for (DecidedSetting& setting : next->second) {
+      const auto present = present_.try_emplace({job.spec.id, setting.what.index()}).first;
+      if (setting.precedence < present->second) continue;
+      if (set_from_now(job, std::move(setting.what))) present->second = setting.precedence;
+    }
   }
 }
 
@@ -147,11 +184,16 @@ void World::start(JobInfo& job, const JobStarted& event, Nanos now) {
   job.phase = JobPhase::running;
   if (fresh) {
     job.started = now;
+    if (job.spec.is_training()) job.now.set_setting(Batch{job.spec.micro_batches, 1});
     for (const Setting& setting : job.spec.settings) job.now.set_setting(setting);
   }
   drop_shares(ahead_, job.spec.id);
   if (job.spec.is_training()) {
-    if (fresh || resized) shares = even_split(job.spec.micro_batches, job.layout.data);
+    // The job may start on fewer GPUs than it was assigned, too few for its batch.
+    const bool fits = fits_replicas(job.spec, job.micro_batches(), job.layout.data) &&
+                      job.micro_batches() >= job.layout.data;
+    if (resized && !fits) job.now.set_setting(Batch{job.spec.micro_batches, 1});
+    if (fresh || resized) shares = even_split(job.micro_batches(), job.layout.data);
     for (std::size_t replica = 0; replica < back.size(); ++replica) {
       if (back[replica]) take_even_share(replica, shares);
     }
@@ -161,14 +203,20 @@ void World::start(JobInfo& job, const JobStarted& event, Nanos now) {
   if (event.from < job.saved) job.saved = 0, job.saved_at = 0;
   // Settings that were decided with the assignment. Shares for another number of replicas are
   // dropped: the job may start on fewer GPUs than it was assigned.
-  auto coming = coming_.extract(job.spec.id);
+  const JobId id = job.spec.id;
+  auto coming = coming_.extract(id);
   Coming started = coming ? std::move(coming.mapped()) : Coming();
   for (auto& [step, setting] : started.settings) {
-    const auto* split = std::get_if<Shares>(&setting);
+    const auto* split = std::get_if<Shares>(&setting.what);
     if (split != nullptr && split->per_replica.size() != job.layout.data) continue;
-    ahead_[{job.spec.id, step}].push_back(std::move(setting));
+    ahead_[{id, step}].push_back(std::move(setting));
   }
   begin_step(job, event.from);
+  // If the job repeats steps, later decisions of these steps count.
+  const auto end = present_.upper_bound({id, ~std::size_t{0}});
+  for (auto each = present_.lower_bound({id, 0}); each != end; ++each) {
+    each->second.step = std::min(each->second.step, event.from);
+  }
 }
 
 void World::change_part(const PartChanged& event, Nanos now) {

@@ -4,6 +4,7 @@
 // are nanoseconds of the policy clock.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -84,15 +85,30 @@ class World {
   struct Against;  // visitor of actions: returns the objection
   /// Jobs and GPUs of earlier assignments of the same group.
   using Supposed = std::vector<std::pair<JobId, GpuRuns>>;
-  /// Decision without an outcome, and the number of its call.
+  /// Precedence of a value among the values of one setting: the value of the later step counts, and
+  /// of one step that of the later decision. A setting without a step has the step of the job in
+  /// the call that decided the setting. So the time until a decision is applied does not matter.
+  struct Precedence {
+    Step step = 0;
+    DecisionId decision = 0;
+    friend auto operator<=>(const Precedence&, const Precedence&) = default;
+  };
+  /// Decision without an outcome, the number of its call, and the step of its job in that call.
   struct Announced {
     Decision decision;
     std::uint64_t call = 0;
+    Step step = 0;
+    Precedence precedence() const { return {std::max(decision.at_step, step), decision.id}; }
   };
-  /// Settings that start with the pending assignment of a job, with their steps.
+  /// Decided value of a setting that has not begun.
+  struct DecidedSetting {
+    Precedence precedence;
+    Setting what;
+  };
+  /// Settings that start with the pending assignment of a job, with their earliest steps.
   struct Coming {
     std::uint64_t call = 0;  ///< call that decided the assignment; 0: unknown
-    std::vector<std::pair<Step, Setting>> settings;
+    std::vector<std::pair<Step, DecidedSetting>> settings;
   };
   std::string against(const Decision& decision, Step at_step, const Supposed& supposed,
                       const ParallelLayout* next) const;
@@ -120,7 +136,10 @@ class World {
   std::uint64_t calls_ = 1;                    ///< number of the current call
   std::map<DecisionId, Announced> announced_;  ///< decisions without an outcome
   std::map<JobId, Coming> coming_;             ///< keyed by jobs with a pending assignment
-  std::map<std::pair<JobId, Step>, std::vector<Setting>> ahead_;  ///< settings from a later step on
+  /// settings from a later step on
+  std::map<std::pair<JobId, Step>, std::vector<DecidedSetting>> ahead_;
+  /// precedences of the present values, by job and kind of setting; absent: that of the submission
+  std::map<std::pair<JobId, std::size_t>, Precedence> present_;
 };
 
 }  // namespace orrery

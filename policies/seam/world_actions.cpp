@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -20,13 +21,18 @@ std::uint64_t sum(const std::vector<std::uint32_t>& values) {
 
 // ---- objections to settings ---------------------------------------------------------------
 
-/// Returns the objection to shares of the job; `next`: layout of the assignment with which the
-/// shares start, null for the present layout.
-std::string objection_to(const JobInfo& job, const Shares& shares, const ParallelLayout* next) {
+/// State of the job for which a setting is checked.
+struct CheckedFor {
+  const ParallelLayout* next;   ///< layout of the assignment with which the setting starts, or null
+  std::uint32_t micro_batches;  ///< batch of the step from which the setting applies
+};
+
+std::string objection_to(const JobInfo& job, const Shares& shares, const CheckedFor& coming) {
+  const ParallelLayout* const next = coming.next;
   const std::vector<std::uint32_t>& wanted = shares.per_replica;
   std::size_t replicas = job.shares().size();
   if (next != nullptr) replicas = job.spec.is_training() ? next->data : 0;
-  const std::uint64_t total = next != nullptr ? job.spec.micro_batches : sum(job.shares());
+  const std::uint64_t total = replicas > 0 ? coming.micro_batches : 0;
   if (wanted.size() != replicas) {
     return fmt::format("job {} has {} replicas{}, not {}", job.spec.id.value, replicas,
                        next != nullptr ? " after its assignment" : "", wanted.size());
@@ -50,7 +56,33 @@ std::string objection_to(const JobInfo& job, const Shares& shares, const Paralle
   return {};
 }
 
-std::string objection_to(const JobInfo&, const CodecRules& rules, const ParallelLayout*) {
+std::string objection_to(const JobInfo& job, const Batch& batch, const CheckedFor& coming) {
+  std::uint32_t replicas = coming.next != nullptr ? coming.next->data : 0;
+  if (coming.next == nullptr) {
+    const std::vector<bool> lost = lost_replicas(job);
+    replicas = static_cast<std::uint32_t>(std::count(lost.begin(), lost.end(), false));
+  }
+  const double factor = batch.learning_rate_factor;
+  if (!(factor > 0 && factor <= kMostRateFactor)) {
+    return fmt::format("expected a factor on the learning rate above 0 and at most {}, found {}",
+                       kMostRateFactor, factor);
+  }
+  if (batch.micro_batches == 0) return "expected 1 micro-batch or more in a step, found 0";
+  if (batch.micro_batches < replicas) {
+    return fmt::format("{} replicas need a micro-batch each, found a batch of {}", replicas,
+                       batch.micro_batches);
+  }
+  if (fits_replicas(job.spec, batch.micro_batches, replicas)) return {};
+  return fmt::format("{} replicas have memory for {} micro-batches, not {}", replicas,
+                     std::uint64_t{job.spec.max_micro_batches} * replicas, batch.micro_batches);
+}
+
+std::string objection_to(const JobInfo&, const Delay& delay, const CheckedFor&) {
+  if (delay.seconds >= 0 && delay.seconds <= kMostDelay) return {};
+  return fmt::format("expected a delay of 0 s to {} s, found {} s", kMostDelay, delay.seconds);
+}
+
+std::string objection_to(const JobInfo&, const CodecRules& rules, const CheckedFor&) {
   for (const CodecRule& rule : rules) {
     if (rule.bucket_class >= kBucketClasses) {
       return fmt::format("there is no bucket class {}", rule.bucket_class);
@@ -61,7 +93,7 @@ std::string objection_to(const JobInfo&, const CodecRules& rules, const Parallel
 }
 
 template <class Any>
-std::string objection_to(const JobInfo&, const Any&, const ParallelLayout*) {
+std::string objection_to(const JobInfo&, const Any&, const CheckedFor&) {
   return {};
 }
 
@@ -118,11 +150,6 @@ std::string World::standing_objection(const JobInfo& job, const Assign& where,
         job.spec.id.value, shape.tensor, shape.context, shape.pipeline, count, where.layout.tensor,
         where.layout.context, where.layout.pipeline, where.layout.data);
   }
-  const std::uint64_t room = std::uint64_t{job.spec.max_micro_batches} * where.layout.data;
-  if (room > 0 && room < job.spec.micro_batches) {
-    return fmt::format("{} replicas have memory for {} micro-batches, not {}", where.layout.data,
-                       room, job.spec.micro_batches);
-  }
   return {};
 }
 
@@ -130,6 +157,7 @@ std::string World::standing_objection(const JobInfo& job, const Assign& where,
 struct World::Against {
   const World& world;
   Step at_step;  ///< step of the decision
+  const Decision& decision;
   const Supposed& supposed;
   const ParallelLayout* next;  ///< layout of the assignment with which a setting starts; or null
 
@@ -148,6 +176,7 @@ struct World::Against {
     if (std::string why = world.standing_objection(*job, assign, supposed); !why.empty()) {
       return why;
     }
+    if (std::string why = of_batch(*job, assign.layout.data); !why.empty()) return why;
     const bool stays = job->lost.empty() && job->gpus == assign.gpus;
     // All ranks may load a checkpoint where they are; without a state they would lose the training.
     const bool loads = job->spec.is_training() && assign.state == StateFrom::checkpoint;
@@ -155,6 +184,67 @@ struct World::Against {
       return fmt::format("job {} is placed there already", assign.job.value);
     }
     return job->spec.is_training() ? of_state(*job, assign) : "";
+  }
+  /// Returns the objection to so many replicas for the batch with which the assignment would start.
+  std::string of_batch(const JobInfo& job, std::uint32_t replicas) const {
+    if (!job.spec.is_training()) return {};
+    const std::uint32_t batch = batch_with_assignment(job, replicas);
+    if (!fits_replicas(job.spec, batch, replicas)) {
+      return fmt::format("{} replicas have memory for {} micro-batches, not {}", replicas,
+                         std::uint64_t{job.spec.max_micro_batches} * replicas, batch);
+    }
+    if (batch >= replicas) return {};
+    return fmt::format("{} replicas need a micro-batch each, found a batch of {}", replicas, batch);
+  }
+  /// Returns the batch with which the assignment to so many replicas would start: that of a
+  /// possible Batch of the same call, or the present one.
+  std::uint32_t batch_with_assignment(const JobInfo& job, std::uint32_t replicas) const {
+    std::uint32_t batch = job.micro_batches();
+    const auto own = world.announced_.find(decision.id);
+    if (own == world.announced_.end()) return batch;
+    const Step from = std::max(decision.at_step, job.step);
+    const ParallelLayout layout{.data = replicas};
+    for (const auto& [id, announced] : world.announced_) {
+      const auto* configure = std::get_if<Configure>(&announced.decision.what);
+      const bool counts = announced.call == own->second.call && configure &&
+                          configure->job == job.spec.id && announced.decision.at_step <= from;
+      const auto* wanted = counts ? std::get_if<Batch>(&configure->what) : nullptr;
+      const bool possible = wanted && job.spec.can.has(configure->what) &&
+                            objection_to(job, *wanted, CheckedFor{&layout, batch}).empty();
+      if (possible) batch = wanted->micro_batches;
+    }
+    return batch;
+  }
+  /// Returns the batch of the step from which the decision, a setting of the job, applies: that of
+  /// the Batch with the highest precedence among those that apply up to this step, decided or
+  /// announced earlier.
+  std::uint32_t batch_before(const JobInfo& job) const {
+    const JobId id = job.spec.id;
+    const Step from = std::max(decision.at_step, job.step);
+    std::uint32_t batch = job.micro_batches();
+    Precedence highest;
+    const auto present = world.present_.find({id, Setting(Batch()).index()});
+    if (present != world.present_.end()) highest = present->second;
+    const auto apply = [&](const Precedence& precedence, const Setting& setting) {
+      const auto* wanted = std::get_if<Batch>(&setting);
+      if (wanted == nullptr || precedence.step > from || precedence < highest) return;
+      batch = wanted->micro_batches;
+      highest = precedence;
+    };
+    const auto end = world.ahead_.upper_bound({id, from});
+    for (auto each = world.ahead_.lower_bound({id, 0}); each != end; ++each) {
+      for (const DecidedSetting& ahead : each->second) apply(ahead.precedence, ahead.what);
+    }
+    const auto coming = next != nullptr ? world.coming_.find(id) : world.coming_.end();
+    if (coming != world.coming_.end()) {
+      for (const auto& [step, each] : coming->second.settings) apply(each.precedence, each.what);
+    }
+    for (const auto& [number, announced] : world.announced_) {
+      if (number >= decision.id) break;
+      const auto* configure = std::get_if<Configure>(&announced.decision.what);
+      if (configure && configure->job == id) apply(announced.precedence(), configure->what);
+    }
+    return batch;
   }
   std::string of_state(const JobInfo& job, const Assign& assign) const {
     if (assign.state == StateFrom::checkpoint && job.saved_at == 0) {
@@ -179,8 +269,33 @@ struct World::Against {
       return fmt::format("job {} is not running", configure.job.value);
     }
     if (std::string why = of_step(*job); !why.empty()) return why;
-    return std::visit([&](const auto& setting) { return objection_to(*job, setting, next); },
-                      configure.what);
+    const bool is_shares = std::holds_alternative<Shares>(configure.what);
+    const std::uint32_t batch = is_shares ? batch_before(*job) : 0;
+    std::string why = std::visit(
+        [&](const auto& setting) {
+          return objection_to(*job, setting, CheckedFor{next, batch});
+        },
+        configure.what);
+    const auto* wanted = std::get_if<Batch>(&configure.what);
+    return why.empty() && wanted && next == nullptr ? of_assigned_layouts(*job, *wanted) : why;
+  }
+  /// Returns the objection of a pending or deferred assignment of the job to a batch that does not
+  /// start with the assignment: the assigned replicas must be able to hold the batch too, because
+  /// the duration of their start must not decide whether the batch applies.
+  std::string of_assigned_layouts(const JobInfo& job, const Batch& batch) const {
+    std::vector<ParallelLayout> layouts;
+    if (job.next && !job.next->gpus.empty()) layouts.push_back(job.next->layout);
+    for (const auto& [id, announced] : world.announced_) {
+      if (id >= decision.id) break;
+      const auto* assign = std::get_if<Assign>(&announced.decision.what);
+      if (assign == nullptr || assign->job != job.spec.id || assign->is_release()) continue;
+      layouts.push_back(assign->layout);
+    }
+    for (const ParallelLayout& layout : layouts) {
+      std::string why = objection_to(job, batch, CheckedFor{&layout, 0});
+      if (!why.empty()) return why;
+    }
+    return {};
   }
   /// Returns true if the job is to leave its GPUs. The time until then depends on the backend, so
   /// the reason for a refusal is the same before and after.
@@ -210,7 +325,7 @@ struct World::Against {
 
 std::string World::against(const Decision& decision, Step at_step, const Supposed& supposed,
                            const ParallelLayout* next) const {
-  return std::visit(Against{*this, at_step, supposed, next}, decision.what);
+  return std::visit(Against{*this, at_step, decision, supposed, next}, decision.what);
 }
 
 std::string World::objection(const Decision& decision) const {
@@ -274,8 +389,7 @@ std::pair<std::size_t, std::string> World::objection(std::span<const Decision> g
 
 struct World::Effect {
   World& world;
-  const Decision& decision;
-  std::uint64_t call;
+  const Announced& announced;
 
   void operator()(const Assign& assign) const {
     JobInfo& job = world.jobs_.at(assign.job);
@@ -283,27 +397,30 @@ struct World::Effect {
     job.is_restarting = is_restart(job, assign);
     job.next = Standing{assign.gpus, assign.layout};
     Coming& coming = world.coming_[assign.job];
-    coming.call = call;
+    coming.call = announced.call;
     // Shares were computed for the layout of the earlier assignment.
-    std::erase_if(coming.settings,
-                  [](const auto& each) { return std::holds_alternative<Shares>(each.second); });
+    std::erase_if(coming.settings, [](const auto& each) {
+      return std::holds_alternative<Shares>(each.second.what);
+    });
     world.owners().claim_gpus(assign.gpus, assign.job);
     if (job.phase == JobPhase::waiting) job.phase = JobPhase::starting;
   }
   void operator()(const Configure& configure) const {
     JobInfo& job = world.jobs_.at(configure.job);
-    if (world.starts_with_assignment(decision)) {
-      world.coming_[configure.job].settings.emplace_back(decision.at_step, configure.what);
+    const Step at_step = announced.decision.at_step;
+    DecidedSetting setting{announced.precedence(), configure.what};
+    if (world.starts_with_assignment(announced.decision)) {
+      world.coming_[configure.job].settings.emplace_back(at_step, std::move(setting));
       return;
     }
-    world.ahead_[{configure.job, decision.at_step}].push_back(configure.what);
+    world.ahead_[{configure.job, at_step}].push_back(std::move(setting));
     world.begin_step(job, job.step);
   }
   void operator()(const Save&) const {}
 };
 
 void World::take_effect(const Announced& announced) {
-  std::visit(Effect{*this, announced.decision, announced.call}, announced.decision.what);
+  std::visit(Effect{*this, announced}, announced.decision.what);
 }
 
 }  // namespace orrery

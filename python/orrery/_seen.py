@@ -310,7 +310,8 @@ class Samples:
         numpy.ndarray
             Fields: ``job``, ``rank``, ``step`` (being worked on), ``micro_batches_done`` (of this
             step, with the fraction of the current one), ``micro_batch_time`` (s of compute, most
-            recent), ``wait_time`` (s waited for others in the last step), ``gradient_variance``.
+            recent), ``wait_time`` (s waited for others in the last step), ``gradient_variance``,
+            ``noise_scale`` (sequences).
         """
         return self._rows("ranks", job)
 

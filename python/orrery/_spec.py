@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import ClassVar, List
 
 from orrery.settings import (
+    Batch,
     CheckpointPlan,
     CodecRules,
     CollectiveTable,
+    Delay,
     OnLoss,
     Setting,
     Settings,
@@ -170,7 +172,8 @@ class JobAttributes:
 
     @property
     def shares(self) -> Shares:
-        """Micro-batches of one step by data-parallel replica; the sum never changes."""
+        """Micro-batches of one step by data-parallel replica; the sum is that of the job's
+        Batch."""
         return self.now.shares
 
     @property
@@ -192,3 +195,14 @@ class JobAttributes:
     def on_loss(self) -> OnLoss:
         """Automatic response of ranks to a loss, until a policy decides."""
         return self.now.on_loss
+
+    @property
+    def batch(self) -> Batch:
+        """Global batch of a job: micro-batches of one step, all replicas together, and the
+        factor on the declared learning rate."""
+        return self.now.batch
+
+    @property
+    def delay(self) -> Delay:
+        """Seconds by which the job's next step starts later, once."""
+        return self.now.delay

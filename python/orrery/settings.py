@@ -63,7 +63,7 @@ class CodecRule:
 
 @dataclass(frozen=True)
 class Shares(Setting):
-    """Micro-batches of one step by data-parallel replica; the sum never changes.
+    """Micro-batches of one step by data-parallel replica; the sum is that of the job's Batch.
 
     Attributes
     ----------
@@ -134,6 +134,37 @@ class OnLoss(Setting):
 
 
 @dataclass(frozen=True)
+class Batch(Setting):
+    """Global batch of a job: micro-batches of one step, all replicas together, and the factor on
+    the declared learning rate.
+
+    Attributes
+    ----------
+    micro_batches : int
+    learning_rate_factor : float
+    """
+
+    _record: ClassVar[str] = "BatchRecord"
+
+    micro_batches: int
+    learning_rate_factor: float = 1
+
+
+@dataclass(frozen=True)
+class Delay(Setting):
+    """Seconds by which the job's next step starts later, once.
+
+    Attributes
+    ----------
+    seconds : float
+    """
+
+    _record: ClassVar[str] = "DelayRecord"
+
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Settings:
     """One value of every setting: how a job is set."""
 
@@ -142,6 +173,8 @@ class Settings:
     codec_rules: CodecRules
     checkpoint_plan: CheckpointPlan
     on_loss: OnLoss
+    batch: Batch
+    delay: Delay
 
 
 #: All kinds, in the order of the schema.
@@ -151,4 +184,6 @@ KINDS: List[Type[Setting]] = [
     CodecRules,
     CheckpointPlan,
     OnLoss,
+    Batch,
+    Delay,
 ]

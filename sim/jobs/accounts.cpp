@@ -64,13 +64,12 @@ void Accounts::discard_work(const estimates::SimulatedStep& step) {
 }
 
 void Accounts::enter_steps(const estimates::SimulatedStep& step, std::uint64_t count,
-                     const std::vector<std::uint32_t>& per_replica) {
+                           const std::vector<std::uint32_t>& per_replica, std::uint64_t all) {
   // The micro-batches of a step have consecutive numbers. Each replica owns an interval of them and
   // has done a prefix. A shorter prefix leaves lost micro-batches; a prefix beyond the own interval
   // repeats micro-batches of the next replicas.
   std::vector<std::uint32_t> done;
   for (std::size_t c = 0; c < step.plan.classes.size(); ++c) done.push_back(done_by(step, c));
-  const std::uint64_t all = graph_.micro_batches();
   if (is_all(done, step.plan.class_of, per_replica, all)) return;
   std::uint64_t first = 0, reached = 0, entered = 0;  // `reached`: end of all done intervals
   std::uint64_t covered = 0;
@@ -87,8 +86,9 @@ void Accounts::enter_steps(const estimates::SimulatedStep& step, std::uint64_t c
 
 void Accounts::commit_steps(const estimates::SimulatedStep& step, Nanos duration,
                             std::uint64_t count, const std::vector<std::uint32_t>& per_replica,
-                            const std::vector<double>& stretch) {
-  enter_steps(step, count, per_replica);
+                            std::uint32_t batch, const std::vector<double>& stretch) {
+  enter_steps(step, count, per_replica, batch);
+  micro_batches_.add_steps(count, batch);
   record_duration(duration, count);
   const double whole = to_seconds(duration);
   wire_bytes_ += step.wire_bytes * static_cast<double>(count);
@@ -101,6 +101,7 @@ void Accounts::roll_back(Step from, Step to) {
   const std::uint64_t again = std::min(steps_, from - std::min(from, to));
   steps_ -= again;
   rolled_back_ += again;
+  micro_batches_.roll_back(again);
 }
 
 void Accounts::record_duration(Nanos duration, std::uint64_t count) {
@@ -115,7 +116,8 @@ void Accounts::record_duration(Nanos duration, std::uint64_t count) {
   }
 }
 
-void Accounts::add_told_steps(Nanos duration, std::uint64_t count) {
+void Accounts::add_told_steps(Nanos duration, std::uint64_t count, std::uint32_t batch) {
+  micro_batches_.add_steps(count, batch);
   if (count > 0) record_duration(duration / static_cast<Nanos>(count), count);
 }
 
@@ -219,7 +221,10 @@ void Accounts::fill(Report& report, Nanos elapsed_ns, double fault_free) const {
   if (steps_ == 0 || elapsed <= 0) return;
 
   const double gpus = graph_.ranks();
-  const double steps = static_cast<double>(steps_);
+  // Steps of the declared batch with as many micro-batches.
+  const double steps =
+      static_cast<double>(micro_batches_.total()) / static_cast<double>(graph_.micro_batches());
+  report.set_samples(samples());
   report.set_step_time_s(median_step());
   fill_phases(report);
   if (graph_.data() > 1) report.set_bytes_on_wire(wire_bytes_);

@@ -12,6 +12,7 @@
 #include "sim/jobs/time_ledger.hpp"
 #include "topologies/cluster.hpp"
 #include "traces/report.pb.h"
+#include "traces/report/sample_count.hpp"
 #include "traces/training/step_graph.hpp"
 
 namespace orrery::sim {
@@ -30,15 +31,15 @@ class Accounts {
   /// Adds `count` equal committed steps, each of `duration`, with their bytes, their parts, and
   /// their lost and repeated micro-batches, and books their GPU time from time().booked_until() on.
   /// Call once all time before the steps is booked (TimeLedger::interrupt_at). `per_replica`:
-  /// number of micro-batches that each replica owns. `stretch`: by replica, factor on the compute
-  /// time; empty: 1.
+  /// number of micro-batches that each replica owns. `batch`: micro-batches of a step. `stretch`:
+  /// by replica, factor on the compute time; empty: 1.
   void commit_steps(const estimates::SimulatedStep& step, Nanos duration, std::uint64_t count,
-              const std::vector<std::uint32_t>& per_replica,
-              const std::vector<double>& stretch = {});
+                    const std::vector<std::uint32_t>& per_replica, std::uint32_t batch,
+                    const std::vector<double>& stretch = {});
   /// Adds `count` steps of a log that the run continues. Only their total `duration` is known, so
   /// that each step counts with the mean, and no GPU time, bytes or parts of a step are booked.
   /// Does nothing if `count` is 0.
-  void add_told_steps(Nanos duration, std::uint64_t count);
+  void add_told_steps(Nanos duration, std::uint64_t count, std::uint32_t batch);
   /// Sets the instant at which a run that continues a log begins its own steps; GPU utilization is
   /// the mean from that instant on. Without a call, from 0 on.
   void begin_at(Nanos at) { began_s_ = to_seconds(at); }
@@ -59,6 +60,8 @@ class Accounts {
 
   /// Returns the number of committed steps, without steps that were rolled back.
   std::uint64_t steps() const { return steps_; }
+  /// Returns the number of sequences in those steps.
+  std::uint64_t samples() const { return micro_batches_.total() * graph_.job().micro_batch(); }
   /// Returns the median duration of the committed steps, including steps that were rolled back
   /// later, in seconds; 0 without steps.
   double median_step() const;
@@ -71,7 +74,7 @@ class Accounts {
  private:
   /// Adds the lost and the repeated micro-batches of `count` steps.
   void enter_steps(const estimates::SimulatedStep& step, std::uint64_t count,
-             const std::vector<std::uint32_t>& per_replica);
+                   const std::vector<std::uint32_t>& per_replica, std::uint64_t all);
   /// Counts `count` steps, each of `duration`.
   void record_duration(Nanos duration, std::uint64_t count);
   /// Books the GPU time of `count` steps by use.
@@ -105,6 +108,7 @@ class Accounts {
   /// that were rolled back
   double busy_s_ = 0;
   TimeLedger time_;
+  SampleCount micro_batches_;  ///< micro-batches of the committed steps
   std::vector<std::pair<Nanos, std::uint64_t>> durations_;  ///< (step time, count)
   std::vector<double> first_steps_;  ///< seconds of each of the first 10,000 steps
 };

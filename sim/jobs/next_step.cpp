@@ -1,6 +1,7 @@
 #include "sim/jobs/next_step.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -84,7 +85,8 @@ std::optional<double> NextStep::ideal_time() const {
     double& speed = speeds[graph.position({rank}).replica];
     speed = std::min(speed, 1 / slow);
   }
-  return ideal_makespan(speeds, begun.micro_batches(), to_seconds(job.pace().micro_batch()));
+  const std::uint32_t batch = std::accumulate(now_->shares.begin(), now_->shares.end(), 0u);
+  return ideal_makespan(speeds, batch, to_seconds(job.pace().micro_batch()));
 }
 
 /// Beside those of other jobs that it meets.

@@ -10,8 +10,18 @@ namespace orrery::sim {
 namespace {
 
 /// Fields of a sample, so that each has an error of its own.
-enum Field : std::uint64_t { done, micro_batch, wait, busy, memory_rate, memory_used, power,
-                             latency, bandwidth, fields };
+enum Field : std::uint64_t {
+  done,
+  micro_batch,
+  wait,
+  busy,
+  memory_rate,
+  memory_used,
+  power,
+  latency,
+  bandwidth,
+  fields
+};
 
 }  // namespace
 
@@ -23,6 +33,7 @@ Telemetry::Telemetry(const Cluster& cluster, const StepGraph& graph,
       compute_cv_(noise.compute_cv()),
       sample_cv_(noise.sample_cv()),
       gradient_variance_(noise.gradient_variance()),
+      declared_(declared_noise(graph.job())),
       staleness_(noise.staleness()),
       source_(source_of(seed)),
       later_(source_) {
@@ -79,8 +90,13 @@ double Telemetry::rank_stretch(const estimates::PlayedStep& step,
 }
 
 RankSample Telemetry::rank_sample(Nanos now, std::uint32_t rank, Look& look) const {
-  RankSample out{.job = {0}, .rank = {rank}, .step = 0, .micro_batches_done = {},
-                 .micro_batch_time = {}, .wait_time = {}, .gradient_variance = {}};
+  RankSample out{.job = {0},
+                 .rank = {rank},
+                 .step = 0,
+                 .micro_batches_done = {},
+                 .micro_batch_time = {},
+                 .wait_time = {},
+                 .gradient_variance = {}};
   const estimates::PlayedStep *const step = look.step, *const before = look.before;
   if (step == nullptr) return out;
   const auto [replica, stage, member] = graph_.position({rank});
@@ -101,13 +117,30 @@ RankSample Telemetry::rank_sample(Nanos now, std::uint32_t rank, Look& look) con
     out.micro_batch_time =
         sample(timed->micro_batch_time(replica, stage) * own, now, place + micro_batch);
   }
-  if (before != nullptr && gradient_variance_ > 0) {
+  if (declared_.at_start > 0) {
+    if (step->step() > 0) add_gradients(before != nullptr ? *before : *step, replica, out);
+  } else if (before != nullptr && gradient_variance_ > 0) {
     out.gradient_variance = {gradient_variance_, staleness_, Origin::modelled};
   }
   if (before != nullptr) {
     out.wait_time = sample(before->wait_time(replica, stage), now, place + wait);
   }
   return out;
+}
+
+/// A gradient of b sequences has the expected square |G|^2 (1 + N / b); N is the noise scale.
+void Telemetry::add_gradients(const estimates::PlayedStep& newest, std::uint32_t replica,
+                              RankSample& out) const {
+  const auto modelled = [this](double value) {
+    return Sample<double>{value, staleness_, Origin::modelled};
+  };
+  const double noise = declared_.noise_scale(newest.step()).value_or(0);
+  out.noise_scale = modelled(noise);
+  double all = 0;
+  for (std::uint32_t each = 0; each < graph_.data(); ++each) all += newest.micro_batches(each);
+  const double own = newest.micro_batches(replica), each = graph_.job().micro_batch();
+  if (own == 0 || graph_.data() < 2) return;
+  out.gradient_variance = modelled((1 + noise / (own * each)) / (1 + noise / (all * each)) - 1);
 }
 
 void Telemetry::ranks(Nanos now, std::vector<RankSample>& out) const {
@@ -169,7 +202,8 @@ void Telemetry::links(Nanos now, const estimates::Stepper& stepper,
   if (now < staleness_) return;
   std::uint64_t place = std::uint64_t{graph_.ranks()} * fields;
   for (const Edge& edge : edges_) {
-    out.push_back({.from = edge.from, .to = edge.to,
+    out.push_back({.from = edge.from,
+                   .to = edge.to,
                    .latency = sample(edge.latency, now, place + latency),
                    .bandwidth = sample(edge.bandwidth, now, place + bandwidth)});
     place += fields;

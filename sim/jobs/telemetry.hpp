@@ -12,6 +12,7 @@
 #include "sim/estimates/step/stepper.hpp"
 #include "sim/jobs/rank_noise.hpp"
 #include "topologies/cluster.hpp"
+#include "traces/training/declared_noise.hpp"
 #include "traces/training/step_graph.hpp"
 
 namespace orrery::sim {
@@ -74,11 +75,14 @@ class Telemetry {
     double done = 0;
   };
   RankSample rank_sample(Nanos now, std::uint32_t rank, Look& look) const;
+  void add_gradients(const estimates::PlayedStep& newest, std::uint32_t replica,
+                     RankSample& out) const;
 
   const Cluster& cluster_;
   const StepGraph& graph_;
   const std::vector<GpuId>& placement_;
   double compute_cv_, sample_cv_, gradient_variance_;
+  DeclaredNoise declared_;
   Nanos staleness_;
   Source source_, later_;
   Nanos reseeded_ = kNever;

@@ -30,7 +30,10 @@ void TrainingBooks::continue_from(const Past& past, bool over) {
   started_ = 0;
   last_commit_ = past.last_commit();
   last_progress_ = past.now();
-  for (const StepsDone& done : past.steps()) accounts_->add_told_steps(done.duration, done.count);
+  for (std::size_t i = 0; i < past.steps().size(); ++i) {
+    const StepsDone& done = past.steps()[i];
+    accounts_->add_told_steps(done.duration, done.count, past.batches()[i]);
+  }
   accounts_->begin_at(past.now());
   if (over) ended_ = 0;
 }
@@ -43,7 +46,8 @@ void TrainingBooks::end(Nanos now) {
 void TrainingBooks::commit_steps(const estimates::SimulatedStep& each, Nanos duration,
                            std::uint64_t count, const NextStep::Circumstances& circumstances,
                            const std::vector<double>& stretch) {
-  accounts_->commit_steps(each, duration, count, circumstances.shares, stretch);
+  accounts_->commit_steps(each, duration, count, circumstances.shares, here_.job().micro_batches(),
+                          stretch);
   if (reproducible_sums(here_.scenario())) return;  // in no code, as in live mode
   codes_.add_steps(circumstances.codecs, fits_.now()->graph().data(), count);
 }

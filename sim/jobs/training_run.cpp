@@ -146,6 +146,12 @@ void TrainingRun::announce_work(Nanos now) {
   if (!submitted_ || books_.is_over() || !steps_.is_idle()) return;
   standing_.change_between_steps();
   if (!can_begin()) return;
+  const double delay = job().now.get<Delay>().seconds;
+  if (delay > 0 && delayed_ != steps_.step()) {
+    delayed_ = steps_.step();
+    next_.leave_step();  // jobs that share its links have them alone until then
+    return standing_.stall_until(now + to_nanos(delay), GpuUse::idle);
+  }
   steps_.enter_step();
   next_.begins_at(steps_.now());
 }

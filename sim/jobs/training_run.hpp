@@ -150,6 +150,7 @@ class TrainingRun : public JobModel, private StepSequence::Owner {
   StepSequence steps_;
   TrainingStanding standing_;
   bool submitted_ = false;
+  std::optional<Step> delayed_;  ///< newest step whose Delay has begun
 };
 
 }  // namespace orrery::sim

@@ -72,7 +72,9 @@ inline Setting random_setting(Dice& dice, std::size_t kind) {
                          dice.random_flag()};
       });
     case 3: return CheckpointPlan{dice.u64(), dice.random_enum(Tier::storage)};
-    default: return OnLoss{dice.random_enum(LossResponse::replace)};
+    case 4: return OnLoss{dice.random_enum(LossResponse::replace)};
+    case 5: return Batch{dice.u32(), dice.real()};
+    default: return Delay{dice.real()};
   }
 }
 inline Setting random_setting(Dice& dice) {
@@ -114,8 +116,8 @@ struct RandomSamples {
     });
     links = dice.several([&] { return LinkSample{gpu(), gpu(), dice.sample(), dice.sample()}; });
     ranks = dice.several([&] {
-      return RankSample{{dice.u32()}, {dice.u32()}, dice.u64(), dice.sample(), dice.sample(),
-                        dice.sample(), dice.sample()};
+      return RankSample{{dice.u32()},  {dice.u32()},  dice.u64(),    dice.sample(),
+                        dice.sample(), dice.sample(), dice.sample(), dice.sample()};
     });
     collectives = dice.several([&] {
       return CollectiveSample{{dice.u32()},

@@ -166,6 +166,10 @@ std::vector<Problem> job_problems(const Job& job, bool even_shares) {
     check_shard(job, out);
   }
   check_batch(job, even_shares, out);
+  if (job.noise_growth() > 0 && !job.has_noise_scale()) {
+    out.push_back({"noise_growth", "expected noise_scale beside noise_growth, found none: declare "
+                                   "the noise scale at step 0"});
+  }
   const std::vector<std::string> stacks = stack_names();
   if (!job.has_software() && !job.stack().empty() &&
       std::find(stacks.begin(), stacks.end(), job.stack()) == stacks.end()) {

@@ -14,16 +14,14 @@ namespace orrery::live {
 /// reports name 0, 1, 1, 3 counts one lost and one repeated micro-batch. Single-threaded.
 class Ledger {
  public:
-  /// Starts at zero. Each step has the micro-batches 0 .. `per_step` - 1.
-  explicit Ledger(std::uint64_t per_step) : per_step_(per_step) {}
-
   /// Records that a rank has executed micro-batch `id` of `step`.
   void record_execution(Step step, std::uint64_t id);
-  /// Records the commit of `step`, whose update holds all executions since its last commit or
-  /// discard: counts lost, repeated and recomputed micro-batches. An execution with an `id` outside
-  /// the step counts as repeated. Without executions all micro-batches count as lost. Call once for
-  /// each commit, also of a step that is committed again after a rollback.
-  void record_commit(Step step);
+  /// Records the commit of `step` with the micro-batches 0 .. `micro_batches` - 1, whose update
+  /// holds all executions since its last commit or discard: counts lost, repeated and recomputed
+  /// micro-batches. An execution with an `id` outside the step counts as repeated. Without
+  /// executions all micro-batches count as lost. Call once for each commit, also of a step that is
+  /// committed again after a rollback.
+  void record_commit(Step step, std::uint64_t micro_batches);
   /// Records that all executions of `step` so far are discarded; they count as recomputed once the
   /// step is committed. No effect without executions.
   void record_discard(Step step);
@@ -41,7 +39,6 @@ class Ledger {
   std::uint64_t recomputed() const { return recomputed_; }
 
  private:
-  std::uint64_t per_step_;
   /// Executions by micro-batch, of each uncommitted step.
   std::map<Step, std::map<std::uint64_t, std::uint64_t>> open_;
   std::map<Step, std::uint64_t> thrown_away_;  ///< Discarded executions by step.

@@ -12,9 +12,9 @@ std::uint32_t micro_batches_of(const Job& job) {
 // Reproducible (integer) gradients have no codec and take twice the bytes.
 RunAccount::RunAccount(const Scenario& scenario, std::function<void(const Progress&)> progress)
     : steps_(scenario.run().steps()),
+      micro_batch_(scenario.job().micro_batch()),
       progress_(std::move(progress)),
       coded_(!scenario.live().reproducible()),
-      ledger_(micro_batches_of(scenario.job())),
       statistics_(scenario),
       wire_(scenario.job().model()),
       cpu_(scenario.job().layout().data()) {}
@@ -32,10 +32,12 @@ void RunAccount::record_executions(const StepReport& report) {
 }
 
 void RunAccount::record_commit(Step step, std::span<const StepReport> reports,
-                               std::span<const CodecRule> rules, std::uint32_t ranks, Nanos now) {
-  statistics_.record_commit(reports, now);
-  ledger_.record_commit(step);
-  if (coded_) wire_.add_step(rules, ranks);
+                               const Settings& settings, std::uint32_t ranks, Nanos now) {
+  const std::uint64_t batch = settings.get<orrery::Batch>().micro_batches;
+  newest_samples_ = batch * micro_batch_;
+  statistics_.record_commit(reports, newest_samples_, now);
+  ledger_.record_commit(step, batch);
+  if (coded_) wire_.add_step(settings.get<CodecRules>(), ranks);
 }
 
 void RunAccount::roll_back(Step next, Step kept) {
@@ -79,6 +81,7 @@ void RunAccount::save_to(JournalCommit& commit) const {
   commit.set_lost(ledger_.lost_count());
   commit.set_twice(ledger_.repeated_count());
   commit.set_recomputed(ledger_.recomputed());
+  commit.set_samples(newest_samples_);
 }
 
 void RunAccount::restore_from(const Past& past) {
@@ -95,7 +98,7 @@ void RunAccount::restore_from(const Past& past) {
   for (const JournalCommit& commit : past.commits) {
     roll_back_to(commit.step());
     const std::vector<StepReport> reports(commit.reports().begin(), commit.reports().end());
-    statistics_.record_commit(reports, commit.at());
+    statistics_.record_commit(reports, commit.samples(), commit.at());
     next = commit.step() + 1;
   }
   if (past.rolled_back) roll_back_to(past.rolled_back->step());

@@ -12,6 +12,7 @@
 #include "live/run/account/run_statistics.hpp"
 #include "live/run/files/journal.hpp"
 #include "live/training/wire_count.hpp"
+#include "policies/seam/job.hpp"
 #include "traces/report.pb.h"
 #include "traces/run.pb.h"
 #include "traces/scenario.pb.h"
@@ -46,9 +47,10 @@ class RunAccount {
   void record_executions(const StepReport& report);
   /// Records the commit of `step` at `now`. `reports`: of all ranks, by rank, with at least one
   /// prediction in all; the report of a rank that sent none is empty. `ranks`: number of ranks
-  /// whose gradient was encoded by `rules`. Does not call the progress callback.
-  void record_commit(Step step, std::span<const StepReport> reports,
-                     std::span<const CodecRule> rules, std::uint32_t ranks, Nanos now);
+  /// whose gradient was encoded by the rules of `settings`, those of the step. Does not call the
+  /// progress callback.
+  void record_commit(Step step, std::span<const StepReport> reports, const Settings& settings,
+                     std::uint32_t ranks, Nanos now);
   /// Passes steps and elapsed time to the progress callback; no effect if the callback is empty.
   void send_progress() const;
   /// Records that the job gives up the steps from `kept` on and the work of step `next`, which is
@@ -60,6 +62,8 @@ class RunAccount {
 
   /// Returns the number of committed steps, without those given up.
   std::uint64_t steps() const { return statistics_.steps(); }
+  /// Returns the number of sequences in those steps.
+  std::uint64_t samples() const { return statistics_.samples(); }
   /// Returns the time of the newest commit in nanoseconds; 0 before the first.
   Nanos elapsed() const { return statistics_.elapsed(); }
   /// Returns the mean loss of the newest step, in nats per token; 0 before the first.
@@ -72,21 +76,23 @@ class RunAccount {
   void fill(Report& report) const;
   /// Writes the metrics into an empty snapshot of the journal, except the bytes on the wire.
   void save_to(JournalSnapshot& now) const;
-  /// Writes the counters of CPU time and of micro-batches into a commit of the journal. Call after
-  /// record_commit() of the step.
+  /// Writes the counters of CPU time and of micro-batches, and the sequences of the step, into a
+  /// commit of the journal. Call after record_commit() of the step.
   void save_to(JournalCommit& commit) const;
   /// Restores the metrics of an earlier controller, except the bytes on the wire and their codes.
   /// Call before any other method.
   void restore_from(const Past& past);
 
  private:
-  const Step steps_;  ///< Number of steps of the whole run.
+  const Step steps_;                 ///< Number of steps of the whole run.
+  const std::uint64_t micro_batch_;  ///< Sequences of a micro-batch.
   const std::function<void(const Progress&)> progress_;
   const bool coded_;  ///< True if gradients may be encoded.
   Ledger ledger_;
   RunStatistics statistics_;
   WireCount wire_;
   CpuMeter cpu_;
+  std::uint64_t newest_samples_ = 0;  ///< Sequences of the newest committed step.
 };
 
 }  // namespace orrery::live

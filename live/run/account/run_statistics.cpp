@@ -60,7 +60,8 @@ void RunStatistics::add_phases(std::span<const StepReport> reports, double inter
   rests_.add(std::max(0.0, interval - to_seconds(whole + update)));
 }
 
-void RunStatistics::record_commit(std::span<const StepReport> reports, Nanos now) {
+void RunStatistics::record_commit(std::span<const StepReport> reports, std::uint64_t samples,
+                                  Nanos now) {
   const Nanos slowest = slowest_compute(reports);
   double loss = 0, predictions = 0;
   std::uint32_t ranks = 0;
@@ -91,6 +92,7 @@ void RunStatistics::record_commit(std::span<const StepReport> reports, Nanos now
   add_phases(reports, interval);
   capacity_ += interval * std::max(initial, ranks);
   last_commit_ = now;
+  samples_.add_steps(1, samples);
   ++steps_;
 }
 
@@ -98,6 +100,7 @@ void RunStatistics::roll_back(std::uint64_t steps) {
   steps = std::min(steps, steps_);
   steps_ -= steps;
   rolled_back_ += steps;
+  samples_.roll_back(steps);
 }
 
 double RunStatistics::final_loss() const {
@@ -122,6 +125,10 @@ void RunStatistics::save_to(KeptStatistics& kept) const {
   kept.set_gather_read(gather_read_);
   kept.set_capacity(capacity_);
   kept.set_rolled_back(rolled_back_);
+  for (const auto& [steps, each] : samples_.runs()) {
+    kept.add_runs_of_steps(steps);
+    kept.add_samples_of_each(each);
+  }
 }
 
 void RunStatistics::restore_from(const KeptStatistics& kept) {
@@ -141,6 +148,10 @@ void RunStatistics::restore_from(const KeptStatistics& kept) {
   gather_read_ = kept.gather_read();
   capacity_ = kept.capacity();
   rolled_back_ = kept.rolled_back();
+  samples_ = {};
+  for (int i = 0; i < std::min(kept.runs_of_steps_size(), kept.samples_of_each_size()); ++i) {
+    samples_.add_steps(kept.runs_of_steps(i), kept.samples_of_each(i));
+  }
 }
 
 void RunStatistics::fill(Report& report) const {
@@ -150,9 +161,10 @@ void RunStatistics::fill(Report& report) const {
   const Job& job = scenario_.job();
   const double elapsed = to_seconds(last_commit_);
   report.set_elapsed_s(elapsed);
-  const double steps = static_cast<double>(steps_);
+  const auto samples = static_cast<double>(samples_.total());
+  report.set_samples(samples_.total());
   report.set_step_time_s(intervals_.median());
-  report.set_tokens_per_s(steps * job.global_batch() * job.sequence_length() / elapsed);
+  report.set_tokens_per_s(samples * job.sequence_length() / elapsed);
   report.set_final_loss(final_loss());
   for (const double interval : listed_intervals_) report.add_step_times_s(interval);
   for (const double loss : listed_losses_) report.add_losses(loss);
@@ -171,7 +183,7 @@ void RunStatistics::fill(Report& report) const {
   const double fault_free = std::ceil(share) * to_seconds(job.pace().micro_batch());
   report.set_embedding_gather_bytes(gather_read_);
   report.set_embedding_gather_saved_bytes(gather_used_ - gather_read_);
-  report.set_goodput(std::min(1.0, steps * fault_free / elapsed));
+  report.set_goodput(std::min(1.0, samples / job.global_batch() * fault_free / elapsed));
 }
 
 }  // namespace orrery::live

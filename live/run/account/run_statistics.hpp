@@ -10,6 +10,7 @@
 #include "live/control.pb.h"
 #include "live/supervision.pb.h"
 #include "traces/report.pb.h"
+#include "traces/report/sample_count.hpp"
 #include "traces/scenario.pb.h"
 
 namespace orrery::live {
@@ -48,9 +49,10 @@ class RunStatistics {
   explicit RunStatistics(const Scenario& scenario) : scenario_(scenario) {}
 
   /// Records the commit of a step. `reports`: of all ranks, by slot, empty for slots without a
-  /// rank, with at least one prediction in all; `now`: instant of the commit in nanoseconds. The
-  /// interval counts from the last commit, or from 0 for the first.
-  void record_commit(std::span<const StepReport> reports, Nanos now);
+  /// rank, with at least one prediction in all; `samples`: sequences of the step, also those of
+  /// ranks without a report; `now`: instant of the commit in nanoseconds. The interval counts from
+  /// the last commit, or from 0 for the first.
+  void record_commit(std::span<const StepReport> reports, std::uint64_t samples, Nanos now);
   /// Records that the newest `steps` committed steps, at most all, are given up and will be
   /// repeated. Their times and losses stay in the statistics.
   void roll_back(std::uint64_t steps);
@@ -65,6 +67,8 @@ class RunStatistics {
 
   /// Returns the number of committed steps, without those given up.
   std::uint64_t steps() const { return steps_; }
+  /// Returns the number of sequences in those steps.
+  std::uint64_t samples() const { return samples_.total(); }
   /// Returns the time of the newest commit in nanoseconds; 0 before the first.
   Nanos elapsed() const { return last_commit_; }
   /// Returns the mean loss of the newest step in nats per token; 0 before the first.
@@ -78,6 +82,7 @@ class RunStatistics {
 
   const Scenario& scenario_;
   std::uint64_t steps_ = 0, rolled_back_ = 0;
+  SampleCount samples_;
   Nanos last_commit_ = 0;
   /// Intervals and losses of the first steps.
   std::vector<double> listed_intervals_, listed_losses_;

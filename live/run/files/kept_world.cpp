@@ -3,6 +3,7 @@
 #include <tuple>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "core/error.hpp"
 #include "policies/record/encoding.hpp"
@@ -20,7 +21,9 @@ void encode_settings(const Settings& now, KeptJob& kept) {
   add(now.get<CodecRules>());
   add(now.get<CheckpointPlan>());
   add(now.get<OnLoss>());
-  static_assert(std::variant_size_v<Setting> == 5, "write every kind of setting above");
+  add(now.get<Batch>());
+  add(now.get<Delay>());
+  static_assert(std::variant_size_v<Setting> == 7, "write every kind of setting above");
 }
 
 void encode_job(const JobInfo& job, KeptJob& kept) {
@@ -68,7 +71,38 @@ void decode_job(const KeptJob& kept, JobInfo& job) {
 struct World::Kept {
   static bool write(const World& world, KeptWorld& kept);
   static void read(const KeptWorld& kept, World& world);
+
+ private:
+  static void encode_precedence(const Precedence& precedence, live::KeptPrecedence& out);
+  static Precedence decode_precedence(const live::KeptPrecedence& kept);
+  static void encode_decided(const DecidedSetting& setting, live::KeptSettings& out);
+  static std::vector<DecidedSetting> decode_decided(const live::KeptSettings& kept);
 };
+
+void World::Kept::encode_precedence(const Precedence& precedence, live::KeptPrecedence& out) {
+  out.set_step(precedence.step);
+  out.set_decision(precedence.decision);
+}
+
+World::Precedence World::Kept::decode_precedence(const live::KeptPrecedence& kept) {
+  return {.step = kept.step(), .decision = kept.decision()};
+}
+
+void World::Kept::encode_decided(const DecidedSetting& setting, live::KeptSettings& out) {
+  encode(setting.what, *out.add_settings());
+  encode_precedence(setting.precedence, *out.add_precedences());
+}
+
+std::vector<World::DecidedSetting> World::Kept::decode_decided(const live::KeptSettings& kept) {
+  if (kept.settings_size() != kept.precedences_size()) {
+    throw Error(ErrorKind::bad_input, "expected one precedence per setting, found another count");
+  }
+  std::vector<DecidedSetting> out;
+  for (int i = 0; i < kept.settings_size(); ++i) {
+    out.push_back({decode_precedence(kept.precedences(i)), decode(kept.settings(i))});
+  }
+  return out;
+}
 
 bool World::Kept::write(const World& world, KeptWorld& kept) {
   if (!world.announced_.empty() || !world.over_.empty()) return false;
@@ -87,15 +121,21 @@ bool World::Kept::write(const World& world, KeptWorld& kept) {
     live::KeptSettings& ahead = *kept.add_ahead();
     ahead.set_job(where.first.value);
     ahead.set_from_step(where.second);
-    for (const Setting& setting : settings) encode(setting, *ahead.add_settings());
+    for (const DecidedSetting& setting : settings) encode_decided(setting, ahead);
   }
   for (const auto& [job, coming] : world.coming_) {
     for (const auto& [step, setting] : coming.settings) {
       live::KeptSettings& out = *kept.add_coming();
       out.set_job(job.value);
       out.set_from_step(step);
-      encode(setting, *out.add_settings());
+      encode_decided(setting, out);
     }
+  }
+  for (const auto& [which, precedence] : world.present_) {
+    live::KeptPresent& present = *kept.add_present();
+    present.set_job(which.first.value);
+    present.set_kind(static_cast<std::uint32_t>(which.second));
+    encode_precedence(precedence, *present.mutable_precedence());
   }
   return true;
 }
@@ -131,12 +171,16 @@ void World::Kept::read(const KeptWorld& kept, World& world) {
   }
   for (const live::KeptSettings& ahead : kept.ahead()) {
     auto& settings = world.ahead_[{JobId{ahead.job()}, ahead.from_step()}];
-    for (const SettingRecord& setting : ahead.settings()) settings.push_back(decode(setting));
+    for (DecidedSetting& setting : decode_decided(ahead)) settings.push_back(std::move(setting));
   }
   for (const live::KeptSettings& coming : kept.coming()) {
-    for (const SettingRecord& setting : coming.settings()) {
-      world.coming_[{coming.job()}].settings.emplace_back(coming.from_step(), decode(setting));
+    for (DecidedSetting& setting : decode_decided(coming)) {
+      world.coming_[{coming.job()}].settings.emplace_back(coming.from_step(), std::move(setting));
     }
+  }
+  for (const live::KeptPresent& present : kept.present()) {
+    world.present_[{JobId{present.job()}, present.kind()}] =
+        decode_precedence(present.precedence());
   }
 }
 

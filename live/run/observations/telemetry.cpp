@@ -27,8 +27,8 @@ Nanos exchange_time(std::span<const StepReport> reports) {
   return least == kNever ? 0 : least;
 }
 
-Telemetry::Telemetry(std::uint32_t ranks, double nominal_bytes_per_second)
-    : nominal_bytes_per_second_(nominal_bytes_per_second), sources_(ranks) {}
+Telemetry::Telemetry(std::uint32_t ranks, double nominal_bytes_per_second, DeclaredNoise declared)
+    : nominal_bytes_per_second_(nominal_bytes_per_second), declared_(declared), sources_(ranks) {}
 
 void Telemetry::record_progress(std::uint32_t rank, const ProgressSample& sample, Nanos now) {
   Source& source = sources_[rank];
@@ -38,9 +38,11 @@ void Telemetry::record_progress(std::uint32_t rank, const ProgressSample& sample
   source.fresh = true;
 }
 
-void Telemetry::record_step(Step step, double bytes, std::span<const StepReport> reports,
-                            Nanos now) {
+void Telemetry::record_step(Step step, std::uint64_t samples, double bytes,
+                            std::span<const StepReport> reports, Nanos now) {
   const Nanos slowest = slowest_compute(reports);
+  noise_.add_step(reports, samples);
+  stepped_.emplace(step, now);
   auto algorithm = CollectiveAlgorithm::automatic;
   for (std::size_t rank = 0; rank < reports.size(); ++rank) {
     const StepReport& report = reports[rank];
@@ -50,8 +52,7 @@ void Telemetry::record_step(Step step, double bytes, std::span<const StepReport>
     source.exchanged = true;
     const double sending = to_seconds(report.sending());
     source.bandwidth = sending > 0 ? report.exchange_bytes() / sending : 0;
-    source.variance.reset();
-    if (report.has_gradient_variance()) source.variance = report.gradient_variance();
+    source.variance = gradient_variance(report, samples);
     for (const OpDone& op : report.ops()) {
       if (op.phase() == GRADIENT) algorithm = static_cast<CollectiveAlgorithm>(op.algorithm());
     }
@@ -117,6 +118,16 @@ void Telemetry::take_link(std::uint32_t rank, const Source& source, Nanos now) {
   if (measured) links_.back().bandwidth = known(source.bandwidth, now - source.waited_at);
 }
 
+Sample<double> Telemetry::noise_scale(Nanos now) const {
+  if (!stepped_) return {};
+  const Nanos age = now - stepped_->second;
+  if (const auto noise = declared_.noise_scale(stepped_->first)) {
+    return known(*noise, age, Origin::modelled);
+  }
+  const std::optional<double> noise = noise_.value();
+  return noise ? known(*noise, age) : Sample<double>{};
+}
+
 void Telemetry::take_rank(std::uint32_t rank, Source& source, Nanos now) {
   const Nanos age = now - source.at;
   const ProgressSample& newest = source.newest;
@@ -133,6 +144,7 @@ void Telemetry::take_rank(std::uint32_t rank, Source& source, Nanos now) {
   if (source.exchanged && source.variance) {
     out.gradient_variance = known(*source.variance, now - source.waited_at);
   }
+  out.noise_scale = noise_scale(now);
   ranks_out_.push_back(out);
   source.taken = newest;
   source.fresh = source.exchanged = false;

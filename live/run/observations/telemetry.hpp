@@ -3,10 +3,13 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "live/control.pb.h"
+#include "live/run/observations/noise_scale.hpp"
 #include "policies/seam/policy.hpp"
+#include "traces/training/declared_noise.hpp"
 
 namespace orrery::live {
 
@@ -15,16 +18,18 @@ namespace orrery::live {
 class Telemetry {
  public:
   /// Starts without samples. Rank r runs on GPU r. `nominal_bytes_per_second`: memory traffic of a
-  /// rank of speed 1 that computes all the time, above 0.
-  Telemetry(std::uint32_t ranks, double nominal_bytes_per_second);
+  /// rank of speed 1 that computes all the time, above 0. `declared`: shown as the noise scale
+  /// instead of the measured one, if the job declares one.
+  Telemetry(std::uint32_t ranks, double nominal_bytes_per_second, DeclaredNoise declared = {});
 
   /// Records the progress of a heartbeat at `now`, and its driver measurements if it has any.
   /// `rank` must be below the number of ranks.
   void record_progress(std::uint32_t rank, const ProgressSample& sample, Nanos now);
-  /// Records the reports of a committed step, by rank, at most one for each rank. `bytes`: size of
-  /// the gradients in fp32. Adds a sample of a collective only if at least two reports contain
-  /// operations.
-  void record_step(Step step, double bytes, std::span<const StepReport> reports, Nanos now);
+  /// Records the reports of a committed step, by rank, at most one for each rank. `samples`:
+  /// sequences of the step, all ranks together. `bytes`: size of the gradients in fp32. Adds a
+  /// sample of a collective only if at least two reports contain operations.
+  void record_step(Step step, std::uint64_t samples, double bytes,
+                   std::span<const StepReport> reports, Nanos now);
 
   /// Replaces the samples below by the values that arrived since the last call. A rank without a
   /// heartbeat since then has no sample of its rank, GPU or link; a GPU has a sample only if the
@@ -68,7 +73,14 @@ class Telemetry {
   /// Collects the link sample of one rank.
   void take_link(std::uint32_t rank, const Source& source, Nanos now);
 
+  /// Returns the noise scale at `now`: declared, or measured; missing before the first step.
+  Sample<double> noise_scale(Nanos now) const;
+
   double nominal_bytes_per_second_;
+  DeclaredNoise declared_;
+  NoiseScale noise_;
+  /// Newest committed step and its instant; absent before the first.
+  std::optional<std::pair<Step, Nanos>> stepped_;
   std::vector<Source> sources_;
   std::vector<CollectiveSample> arriving_;
   std::vector<DeviceSample> devices_;

@@ -103,6 +103,10 @@ nlohmann::ordered_json json_of(const RunStatus& status) {
   out["elapsed_s"] = status.elapsed_s;
   out["step_time_s"] = status.step_time_s;
   out["loss"] = status.loss;
+  out["samples"] = status.samples;
+  out["batch"] = status.batch;
+  out["learning_rate_factor"] = status.learning_rate_factor;
+  out["delay_s"] = status.delay_s;
   out["epoch"] = status.epoch;
   out["losses"] = status.losses;
   out["ranks_missing"] = status.ranks_missing;
@@ -186,6 +190,8 @@ std::string prometheus_text(const RunStatus& status) {
   add("steps_planned", "gauge", "Steps of the whole run.", static_cast<double>(status.steps));
   add("elapsed_seconds", "gauge", "Time since the first step began.", status.elapsed_s);
   add("step_seconds", "gauge", "Duration of the newest step.", status.step_time_s);
+  add("samples", "gauge", "Sequences of the committed steps.", static_cast<double>(status.samples));
+  add("batch", "gauge", "Micro-batches of a step.", static_cast<double>(status.batch));
   add("loss", "gauge", "Mean training loss of the newest step, nats per token.", status.loss);
   add("membership_epoch", "gauge", "Grows with every change of membership.",
       static_cast<double>(status.epoch));

@@ -34,6 +34,10 @@ struct RunStatus {
   std::string scenario, mode, phase;
   Step step = 0, steps = 0;
   double elapsed_s = 0, step_time_s = 0, loss = 0;
+  std::uint64_t samples = 0;        ///< Sequences of the committed steps.
+  std::uint64_t batch = 0;          ///< Micro-batches of a step.
+  double learning_rate_factor = 1;  ///< Factor on the declared learning rate.
+  double delay_s = 0;               ///< Delay of the step in progress.
   std::uint64_t epoch = 0, losses = 0, decisions = 0, controller_restarts = 0;
   std::uint64_t checkpoints_written = 0, checkpoints_failed = 0;
   std::uint64_t ranks_missing = 0;  ///< Ranks that the job lacks now.

@@ -28,6 +28,22 @@ TEST(OpenStep, ItsReportsAreHandedOverWithItsCommit) {
   EXPECT_EQ(step.commit_step(160, 150)[1].predictions(), 0u);
 }
 
+TEST(OpenStep, ADelayIsServedOnceAndIsNoPartOfTheDuration) {
+  OpenStep step(5, 1);
+  EXPECT_EQ(step.delay(0, 90), 90);
+  EXPECT_EQ(step.next_begin(90), kNever);
+  EXPECT_EQ(step.delay(40, 100), 140);
+  EXPECT_EQ(step.delay(40, 120), 140);
+  EXPECT_EQ(step.next_begin(120), 140);
+  step.begin(140);
+  EXPECT_EQ(step.next_begin(139), kNever);
+  step.commit_step(150, 90);
+  EXPECT_EQ(step.newest_duration(), 10);
+  step.begin(155);
+  step.commit_step(170, 150);
+  EXPECT_EQ(step.newest_duration(), 20) << "from commit to commit again";
+}
+
 TEST(OpenStep, AReportThatComesTwiceCountsOnce) {
   OpenStep step(0, 1);
   EXPECT_TRUE(step.add_report(0, 0, said(1, 0), 1));

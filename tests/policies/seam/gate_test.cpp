@@ -406,6 +406,19 @@ TEST(DecisionGate, NextToARefusedAssignmentASettingIsOnItsOwn) {
   EXPECT_EQ(stage.job().now.get<Shares>(), kShifted);
 }
 
+/// The batch belonged to an assignment that is refused, and comes after the shares of the group.
+TEST(DecisionGate, ASettingOfARefusedAssignmentIsJudgedAtItsPlaceInTheCall) {
+  Stage stage;
+  Decision grouped{.what = Configure{{0}, kShifted}};
+  grouped.group = 1;
+  const auto ids = stage.take_call({{.what = toy::assign(0, 0, 9)},
+                                    std::move(grouped),
+                                    {.what = Configure{{0}, Batch{12}}}});
+  EXPECT_EQ(stage.outcome(ids[1]),
+            "rejected: decisions of a group are applied at once, not from a step on");
+  EXPECT_EQ(stage.outcome(ids[2]), "applied");
+}
+
 TEST(DecisionGate, NextToALeavingJobASettingIsRefused) {
   for (const bool agreement : {false, true}) {
     Stage stage(kAll, agreement);

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -193,11 +194,13 @@ class RandomDecisions : public Policy {
     if (within && one_in(4)) return job.step;
     if (!ahead) return 0;
     if (one_in(8)) return job.step + 1'000'000;
-    return job.step + options_.lead + below(options_.every - options_.lead);
+    // One step more than an assignment: a batch without a step must begin before shares of a step.
+    const Step lead = options_.lead + 1;
+    return job.step + lead + below(options_.every - lead);
   }
 
   Action a_setting(const JobInfo& job) {
-    switch (below(7)) {
+    switch (below(10)) {
       case 0: return Save{job.spec.id, static_cast<Tier>(below(4))};
       case 1: return Configure{job.spec.id, CheckpointPlan{below(9), static_cast<Tier>(below(4))}};
       case 2: return Configure{job.spec.id, OnLoss{static_cast<LossResponse>(below(3))}};
@@ -206,15 +209,28 @@ class RandomDecisions : public Policy {
       case 4:
         return Configure{job.spec.id, CodecRules{{.bucket_class = below(4),
                                                   .codec = static_cast<Codec>(below(4))}}};
+      case 5:
+      case 6: return Configure{job.spec.id, some_batch(job)};
+      case 7: return Configure{job.spec.id, some_delay()};
       default: return Configure{job.spec.id, some_shares(job)};
     }
+  }
+
+  Batch some_batch(const JobInfo& job) {
+    const std::uint32_t most = 2 * job.spec.micro_batches + 2;
+    return {.micro_batches = one_in(3) ? job.spec.micro_batches : below(most),
+            .learning_rate_factor = one_in(8) ? -1 : 0.5 + below(3)};
+  }
+  Delay some_delay() {
+    constexpr double kWrong[] = {-1, kMostDelay + 1, std::numeric_limits<double>::infinity()};
+    return {one_in(4) ? kWrong[below(3)] : 0.01 * below(8)};
   }
 
   Shares some_shares(const JobInfo& job) {
     Shares shares{job.shares()};
     // Replicas that an assignment of this call may have.
     if (one_in(3)) {
-      shares.per_replica = even_split(job.spec.micro_batches, 1 + below(job.spec.most()));
+      shares.per_replica = even_split(job.micro_batches(), 1 + below(job.spec.most()));
     }
     auto& each = shares.per_replica;
     if (each.empty()) return shares;
@@ -310,9 +326,14 @@ class RandomDecisions : public Policy {
     if (!job.spec.is_training()) return;
     const std::uint32_t data = std::max(assign.layout.data, 1u);
     if (one_in(4)) add_decision(out, Configure{job.spec.id, OnLoss{}}, seen, 0, group);
+    std::uint32_t batch = job.micro_batches();
+    if (one_in(4)) {
+      const Batch other = some_batch(job);
+      if (one_in(2)) batch = other.micro_batches;
+      add_decision(out, Configure{job.spec.id, other}, seen, 0, group);
+    }
     if (one_in(3)) {
-      add_decision(out, Configure{job.spec.id, Shares{even_split(job.spec.micro_batches, data)}},
-                   seen, 0, group);
+      add_decision(out, Configure{job.spec.id, Shares{even_split(batch, data)}}, seen, 0, group);
     }
     if (one_in(4)) add_decision(out, a_setting(job), seen, 0, group);
   }

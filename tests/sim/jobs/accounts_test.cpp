@@ -18,7 +18,7 @@ class AccountsTest : public ::testing::Test {
 };
 
 TEST_F(AccountsTest, TimeIsWhatItWentInto) {
-  accounts_.commit_steps(*testing::step_by_hand(), to_nanos(0.85), 10, {4, 4});
+  accounts_.commit_steps(*testing::step_by_hand(), to_nanos(0.85), 10, {4, 4}, 8);
   Report report;
   accounts_.fill(report, to_nanos(8.5), 0.45);
   EXPECT_EQ(report.steps_completed(), 10u);
@@ -42,7 +42,7 @@ TEST_F(AccountsTest, PhasesArePartsOfTheStep) {
   auto step = std::make_shared<estimates::SimulatedStep>(*testing::step_by_hand());
   for (estimates::WorkerRun& worker : step->run.workers) worker.tail = 0.03;
   step->wire_bytes = 1000;
-  accounts.commit_steps(*step, to_nanos(0.85), 10, {4, 4});
+  accounts.commit_steps(*step, to_nanos(0.85), 10, {4, 4}, 8);
   Report report;
   accounts.fill(report, to_nanos(8.5), 0.85);
   EXPECT_NEAR(report.phases().compute_s(), 0.8, 1e-12);
@@ -54,12 +54,12 @@ TEST_F(AccountsTest, PhasesArePartsOfTheStep) {
 
 TEST_F(AccountsTest, TheMedianCountsEveryStep) {
   const auto step = testing::step_by_hand();
-  accounts_.commit_steps(*step, to_nanos(3), 1, {4, 4});
-  accounts_.commit_steps(*step, to_nanos(0.85), 1, {4, 4});
+  accounts_.commit_steps(*step, to_nanos(3), 1, {4, 4}, 8);
+  accounts_.commit_steps(*step, to_nanos(0.85), 1, {4, 4}, 8);
   Report report;
   accounts_.fill(report, to_nanos(3.85), 0.85);
   EXPECT_DOUBLE_EQ(report.step_time_s(), (3 + 0.85) / 2);
-  accounts_.commit_steps(*step, to_nanos(0.85), 100'000, {4, 4});
+  accounts_.commit_steps(*step, to_nanos(0.85), 100'000, {4, 4}, 8);
   Report later;
   accounts_.fill(later, to_nanos(85'003.85), 0.85);
   EXPECT_DOUBLE_EQ(later.step_time_s(), 0.85);
@@ -68,18 +68,18 @@ TEST_F(AccountsTest, TheMedianCountsEveryStep) {
 
 TEST_F(AccountsTest, TheLedgerFindsLostAndRepeatedMicroBatches) {
   const auto step = testing::step_by_hand();
-  accounts_.commit_steps(*step, 1, 1, {4, 4});
+  accounts_.commit_steps(*step, 1, 1, {4, 4}, 8);
   Report good;
   accounts_.fill(good, 1, 0);
   EXPECT_EQ(good.micro_batches_lost(), 0u);
   EXPECT_EQ(good.micro_batches_repeated(), 0u);
   // Replica 0 was given five and did four; replica 1 was given three and did four.
-  accounts_.commit_steps(*step, 1, 1, {5, 3});
+  accounts_.commit_steps(*step, 1, 1, {5, 3}, 8);
   Report lost;
   accounts_.fill(lost, 2, 0);
   EXPECT_EQ(lost.micro_batches_lost(), 1u);
   // The other way round one is done by both.
-  accounts_.commit_steps(*step, 1, 3, {3, 5});
+  accounts_.commit_steps(*step, 1, 3, {3, 5}, 8);
   Report twice;
   accounts_.fill(twice, 5, 0);
   EXPECT_EQ(twice.micro_batches_repeated(), 3u);

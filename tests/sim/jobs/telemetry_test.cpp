@@ -54,6 +54,21 @@ TEST_F(TelemetryTest, SamplesShowThePast) {
   EXPECT_NEAR(next[1].micro_batch_time.value, 0.2, 1e-9) << "of the step before";
 }
 
+TEST_F(TelemetryTest, ADeclaredNoiseScaleGivesTheVarianceOfTheBatch) {
+  loaded_.scenario.mutable_job()->set_noise_scale(12);
+  loaded_.scenario.mutable_job()->set_noise_growth(2);
+  graph_ = StepGraph(loaded_.scenario.job());
+  Telemetry telemetry = make(0, 0, 0);
+  telemetry.begin_step(estimates::PlayedStep(0, 0, testing::step_by_hand(), {}));
+  EXPECT_FALSE(ranks(telemetry, 5 * kMs)[0].noise_scale.is_known()) << "no step has ended";
+  telemetry.begin_step(estimates::PlayedStep(4, 850 * kMs, testing::step_by_hand(), {}));
+  const RankSample seen = ranks(telemetry, 870 * kMs)[0];
+  EXPECT_EQ(seen.noise_scale.value, 12) << "of the step before";
+  EXPECT_EQ(seen.noise_scale.origin, Origin::modelled);
+  const double each = loaded_.scenario.job().micro_batch();  // 4 of 8 micro-batches
+  EXPECT_DOUBLE_EQ(seen.gradient_variance.value, (1 + 12 / (4 * each)) / (1 + 12 / (8 * each)) - 1);
+}
+
 TEST_F(TelemetryTest, SamplesOlderThanSeveralStepsAreNotMissing) {
   Telemetry telemetry = make(0, 0, 5000 * kMs);
   for (int step = 0; step < 20; ++step) {

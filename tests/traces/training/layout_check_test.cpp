@@ -96,5 +96,13 @@ TEST(LayoutCheck, TheBuiltInModelIsDataParallelAndPaced) {
   EXPECT_EQ(paths(job), "model.builtin layout.tensor layout.pipeline ");
 }
 
+TEST(LayoutCheck, ANoiseScaleGrowsOnlyIfItIsDeclared) {
+  Job job = paced_job(4, 40);
+  job.set_noise_growth(2);
+  EXPECT_EQ(paths(job), "noise_growth ");
+  job.set_noise_scale(30);
+  EXPECT_EQ(paths(job), "");
+}
+
 }  // namespace
 }  // namespace orrery

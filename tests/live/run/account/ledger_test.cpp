@@ -6,47 +6,47 @@ namespace orrery::live {
 namespace {
 
 TEST(Ledger, AWholeStepCountsNothing) {
-  Ledger ledger(3);
+  Ledger ledger;
   for (const std::uint64_t id : {2, 0, 1}) ledger.record_execution(7, id);
-  ledger.record_commit(7);
+  ledger.record_commit(7, 3);
   EXPECT_EQ(ledger.lost_count(), 0u);
   EXPECT_EQ(ledger.repeated_count(), 0u);
   EXPECT_EQ(ledger.recomputed(), 0u);
 }
 
 TEST(Ledger, ACommitWithoutAMicroBatchLosesIt) {
-  Ledger ledger(3);
+  Ledger ledger;
   ledger.record_execution(0, 0);
   ledger.record_execution(0, 2);
-  ledger.record_commit(0);
+  ledger.record_commit(0, 3);
   EXPECT_EQ(ledger.lost_count(), 1u);
   EXPECT_EQ(ledger.repeated_count(), 0u);
 }
 
 TEST(Ledger, AMicroBatchThatTwoRanksHoldIsRepeated) {
-  Ledger ledger(2);
+  Ledger ledger;
   for (const std::uint64_t id : {0, 1, 1}) ledger.record_execution(0, id);
-  ledger.record_commit(0);
+  ledger.record_commit(0, 2);
   EXPECT_EQ(ledger.lost_count(), 0u);
   EXPECT_EQ(ledger.repeated_count(), 1u);
 }
 
 TEST(Ledger, AnIdBeyondTheStepIsNotTakenForOneOfIts) {
-  Ledger ledger(2);
+  Ledger ledger;
   for (const std::uint64_t id : {0, 2}) ledger.record_execution(0, id);
-  ledger.record_commit(0);
+  ledger.record_commit(0, 2);
   EXPECT_EQ(ledger.lost_count(), 1u);
   EXPECT_EQ(ledger.repeated_count(), 1u);
 }
 
 TEST(Ledger, WorkThatWasThrownAwayAndDoneAgainIsRecomputed) {
-  Ledger ledger(2);
+  Ledger ledger;
   ledger.record_execution(4, 0);
   ledger.record_discard(4);
   EXPECT_EQ(ledger.recomputed(), 0u);  // not yet done again
   ledger.record_execution(4, 0);
   ledger.record_execution(4, 1);
-  ledger.record_commit(4);
+  ledger.record_commit(4, 2);
   EXPECT_EQ(ledger.recomputed(), 1u);
   EXPECT_EQ(ledger.lost_count() + ledger.repeated_count(), 0u);
 }

@@ -28,10 +28,17 @@ StepReport worked(Step step, std::uint64_t micro_batch) {
   return out;
 }
 
+/// Settings of steps with two micro-batches.
+Settings of_two() {
+  Settings out;
+  out.set_setting(orrery::Batch{2});
+  return out;
+}
+
 void commit(RunAccount& account, Step step, Nanos now) {
   const std::vector<StepReport> reports{worked(step, 0), worked(step, 1)};
   for (const StepReport& each : reports) account.record_executions(each);
-  account.record_commit(step, reports, {}, 2, now);
+  account.record_commit(step, reports, of_two(), 2, now);
 }
 
 Report told(const RunAccount& account) {
@@ -47,9 +54,12 @@ TEST(RunAccount, CountsWhatIsDoneOnceMoreAndWhatIsMissing) {
   account.record_discard(0);
   commit(account, 0, kNanosPerSecond);
   account.record_executions(worked(1, 1));
-  account.record_commit(1, std::vector<StepReport>{{}, worked(1, 1)}, {}, 2, 2 * kNanosPerSecond);
+  account.record_commit(1, std::vector<StepReport>{{}, worked(1, 1)}, of_two(), 2,
+                        2 * kNanosPerSecond);
   const Report out = told(account);
   EXPECT_EQ(out.steps_completed(), 2u);
+  EXPECT_EQ(out.samples(), 2 * 2 * job.job().micro_batch())
+      << "also those of a rank without report";
   EXPECT_EQ(out.micro_batches_recomputed(), 1u);
   EXPECT_EQ(out.micro_batches_lost(), 1u);
   EXPECT_EQ(out.micro_batches_repeated(), 0u);
@@ -101,7 +111,7 @@ TEST(RunAccount, AnotherControllerKnowsTheStepsThatWereRolledBack) {
     JournalCommit& commit = past.commits.emplace_back();
     commit.set_step(step);
     commit.set_at(static_cast<Nanos>(past.commits.size()) * kNanosPerSecond);
-    first.record_commit(step, {}, {}, 0, commit.at());
+    first.record_commit(step, {}, of_two(), 0, commit.at());
     first.save_to(commit);
   }
   first.roll_back(2, 0);

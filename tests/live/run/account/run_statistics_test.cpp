@@ -41,7 +41,7 @@ TEST(RunStatistics, AddsUpCommittedSteps) {
   Nanos now = 0;
   for (const double interval : {0.25, 0.25, 1.0}) {
     now += to_nanos(interval);
-    statistics.record_commit(reports, now);
+    statistics.record_commit(reports, 8, now);
   }
   Report out;
   statistics.fill(out);
@@ -70,7 +70,7 @@ TEST(RunStatistics, PhasesAreThePartsOfTheMedianStep) {
     update.set_start(-to_nanos(0.005));
     update.set_duration(to_nanos(0.005));
   }
-  for (int step = 1; step <= 3; ++step) statistics.record_commit(reports, step * to_nanos(0.24));
+  for (int step = 1; step <= 3; ++step) statistics.record_commit(reports, 8, step * to_nanos(0.24));
   Report out;
   statistics.fill(out);
   EXPECT_DOUBLE_EQ(out.phases().compute_s(), 0.2);
@@ -84,7 +84,7 @@ TEST(RunStatistics, FinalLossIsTheMeanOfTheLastFiveSteps) {
   RunStatistics statistics(job);
   for (int step = 1; step <= 8; ++step) {
     const std::vector<StepReport> reports{report(0.1, step, 1)};
-    statistics.record_commit(reports, step * kNanosPerSecond);
+    statistics.record_commit(reports, 8, step * kNanosPerSecond);
   }
   Report out;
   statistics.fill(out);

@@ -38,6 +38,7 @@ class KeptWorldTest : public ::testing::Test {
     world_.apply(RanksLost{.job = {0}, .ranks = {RankId{2}}, .epoch = {2}}, 60);
     world_.apply(RanksSuspected{JobId{0}, {RankId{1}}}, 61);
     world_.apply(PartChanged{{PartKind::gpu, 2}, {.health = Health::lost, .rate = 0}}, 62);
+    set(10, Batch{16, 1.5});
     set(20, Shares{{8, 4, 0, 4}});
     world_.apply(SaveDone{.job = {0}, .step = 7, .tier = Tier::local_disk, .stalled = 0,
                           .took = 3, .durable = true},

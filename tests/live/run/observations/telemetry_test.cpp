@@ -101,7 +101,7 @@ TEST(Telemetry, ACommittedStepTellsWhoWaitedAndWhatTheExchangeTook) {
   const std::vector<StepReport> reports{report(100 * kMs, 205 * kMs), report(300 * kMs, 5 * kMs)};
   EXPECT_EQ(slowest_compute(reports), 300 * kMs);
   EXPECT_EQ(exchange_time(reports), 5 * kMs);
-  telemetry.record_step(7, 4e6, reports, 310 * kMs);
+  telemetry.record_step(7, 8, 4e6, reports, 310 * kMs);
   for (const std::uint32_t rank : {0u, 1u}) telemetry.record_progress(rank, progress(1, 0, 0), 0);
   telemetry.refresh_samples(320 * kMs);
   EXPECT_DOUBLE_EQ(telemetry.ranks()[0].wait_time.value, 0.2);
@@ -119,8 +119,10 @@ TEST(Telemetry, AnExchangeTellsTheLinksBandwidthAndHowMuchGradientsDiffer) {
   std::vector<StepReport> reports{report(100 * kMs, 50 * kMs), report(100 * kMs, 50 * kMs)};
   reports[1].set_exchange_bytes(4e6);
   reports[1].set_sending(20 * kMs);
-  reports[1].set_gradient_variance(2.5);
-  telemetry.record_step(7, 4e6, reports, 310 * kMs);
+  reports[1].set_samples(8);
+  reports[1].set_own_square(3.5 * 64);  // square of the mean: 3.5
+  reports[1].set_total_square(64);
+  telemetry.record_step(7, 8, 4e6, reports, 310 * kMs);
   ProgressSample sample = progress(10 * kMs, 0, 0);
   sample.set_memory(123);
   for (const std::uint32_t rank : {0u, 1u}) telemetry.record_progress(rank, sample, 320 * kMs);
@@ -137,6 +139,30 @@ TEST(Telemetry, AnExchangeTellsTheLinksBandwidthAndHowMuchGradientsDiffer) {
   telemetry.refresh_samples(330 * kMs);
   EXPECT_TRUE(telemetry.links().empty()) << "no exchange since";
   EXPECT_FALSE(telemetry.ranks()[0].gradient_variance.is_known());
+}
+
+TEST(Telemetry, ADeclaredNoiseScaleIsShownInsteadOfTheMeasuredOne) {
+  for (const bool declared : {true, false}) {
+    Telemetry telemetry(2, 1000, declared ? DeclaredNoise{30, 2} : DeclaredNoise{});
+    const auto noise_scale = [&](Nanos now) {
+      telemetry.record_progress(0, progress(now, 0, 0), now);
+      telemetry.refresh_samples(now);
+      return telemetry.ranks()[0].noise_scale;
+    };
+    EXPECT_FALSE(noise_scale(10 * kMs).is_known()) << "before the first step";
+    std::vector<StepReport> reports{report(100 * kMs, 50 * kMs), report(100 * kMs, 50 * kMs)};
+    for (StepReport& each : reports) {
+      each.set_samples(4);
+      each.set_own_square(3.0 * 16);    // square of the mean: 3
+      each.set_total_square(2.0 * 64);  // square of the mean: 2
+    }
+    telemetry.record_step(7, 8, 4e6, reports, 310 * kMs);
+    const Sample<double> seen = noise_scale(320 * kMs);
+    // |G|^2 = (8 x 2 - 4 x 3) / 4 = 1, tr(S) = (3 - 2) / (1 / 4 - 1 / 8) = 8.
+    EXPECT_DOUBLE_EQ(seen.value, declared ? 30 + 7 * 2 : 8);
+    EXPECT_EQ(seen.origin, declared ? Origin::modelled : Origin::measured);
+    EXPECT_EQ(seen.age, 10 * kMs);
+  }
 }
 
 }  // namespace

@@ -1,0 +1,204 @@
+// Batch and delay of a job in World; world_test.cpp covers the other actions.
+#include <cmath>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "policies/seam/world.hpp"
+#include "tests/policies/toy.hpp"
+
+namespace orrery {
+namespace {
+
+using List = std::vector<std::uint32_t>;
+
+/// World of 16 GPUs with a job of 40 micro-batches on four of them; a replica holds 20.
+class WorldBatch : public ::testing::Test {
+ protected:
+  void run() {
+    JobSpec spec = toy::job(0);
+    spec.least_gpus = 1;
+    spec.most_gpus = 8;
+    toy::run_on(world_, std::move(spec), 0);
+  }
+  void apply(const Event& event) {
+    ASSERT_EQ(world_.objection(event), "");
+    world_.apply(event, 0);
+  }
+  const JobInfo& job() const { return world_.jobs()[{0}]; }
+  std::string objection(Action what, Step at_step = 0) const {
+    return world_.objection({.what = std::move(what), .at_step = at_step});
+  }
+  void decide(Action what, Step at_step = 0) {
+    const Decision decision{.id = next_++, .what = std::move(what), .at_step = at_step};
+    ASSERT_EQ(world_.objection(decision), "");
+    world_.announce_decision(decision);
+    apply(Decided{decision.id, Outcome::applied, ""});
+  }
+  void start() { apply(toy::started(world_, 0, Standing(*job().next), 0)); }
+  void lose(std::vector<RankId> ranks) {
+    apply(RanksLost{{0}, std::move(ranks), {job().epoch.value + 1}});
+  }
+
+  const Cluster cluster_ = toy::cluster(4, 4);
+  World world_{cluster_};
+  DecisionId next_ = 0;
+};
+
+TEST_F(WorldBatch, ABatchDividesItsMicroBatchesAmongTheReplicas) {
+  run();
+  EXPECT_EQ(job().micro_batches(), 40u);
+  decide(Configure{{0}, Batch{60, 1.5}}, 2);
+  EXPECT_EQ(job().shares(), (List{10, 10, 10, 10})) << "from step 2 on";
+  apply(StepsDone{{0}, 1, 2, 1});
+  EXPECT_EQ(job().shares(), (List{15, 15, 15, 15}));
+  EXPECT_EQ(job().micro_batches(), 60u);
+  EXPECT_EQ(job().now.get<Batch>().learning_rate_factor, 1.5);
+  lose({{1}});
+  decide(Configure{{0}, Batch{30}});
+  EXPECT_EQ(job().shares(), (List{10, 0, 10, 10})) << "a lost replica has none";
+}
+
+TEST_F(WorldBatch, SharesAreThoseOfTheBatchOfTheirStep) {
+  run();
+  const Shares later{{20, 20, 10, 10}};
+  EXPECT_EQ(objection(Configure{{0}, later}, 5), "the step has 40 micro-batches, not 60");
+  decide(Configure{{0}, Batch{60}}, 5);
+  EXPECT_EQ(objection(Configure{{0}, later}, 4), "the step has 40 micro-batches, not 60");
+  decide(Configure{{0}, later}, 5);
+  apply(StepsDone{{0}, 4, 5, 1});
+  EXPECT_EQ(job().shares(), later.per_replica);
+}
+
+TEST_F(WorldBatch, SharesOfAnotherBatchAreDropped) {
+  run();
+  decide(Configure{{0}, Shares{{20, 20, 0, 0}}}, 5);
+  decide(Configure{{0}, Batch{44}}, 4);
+  apply(StepsDone{{0}, 4, 5, 1});
+  EXPECT_EQ(job().shares(), (List{11, 11, 11, 11}));
+}
+
+TEST_F(WorldBatch, ABatchThatNoLongerFitsAfterALossIsDropped) {
+  run();
+  decide(Configure{{0}, Batch{80}}, 5);
+  lose({{1}});
+  apply(StepsDone{{0}, 4, 5, 1});
+  EXPECT_EQ(job().micro_batches(), 40u) << "three replicas hold 60";
+}
+
+TEST_F(WorldBatch, ImpossibleBatchesAndDelaysAreRefused) {
+  run();
+  const auto batch = [&](std::uint32_t count, double factor) {
+    return objection(Configure{{0}, Batch{count, factor}});
+  };
+  EXPECT_EQ(batch(4, 1), "");
+  EXPECT_EQ(batch(0, 1), "expected 1 micro-batch or more in a step, found 0");
+  EXPECT_EQ(batch(3, 1), "4 replicas need a micro-batch each, found a batch of 3");
+  EXPECT_EQ(batch(81, 1), "4 replicas have memory for 80 micro-batches, not 81");
+  for (const double factor : {0.0, -1.0, 1001.0, std::nan("")}) EXPECT_NE(batch(40, factor), "");
+  const auto delay = [&](double by) { return objection(Configure{{0}, Delay{by}}); };
+  EXPECT_EQ(delay(0), "");
+  EXPECT_EQ(delay(kMostDelay), "");
+  EXPECT_EQ(delay(3601), "expected a delay of 0 s to 3600 s, found 3601 s");
+  for (const double by : {-0.1, std::nan(""), HUGE_VAL}) EXPECT_NE(delay(by), "");
+}
+
+TEST_F(WorldBatch, ADelayIsThatOfOneStep) {
+  run();
+  decide(Configure{{0}, Delay{0.5}}, 3);
+  apply(StepsDone{{0}, 2, 3, 1});
+  EXPECT_EQ(job().now.get<Delay>().seconds, 0.5);
+  apply(StepsDone{{0}, 3, 1, 1});
+  EXPECT_EQ(job().now.get<Delay>().seconds, 0);
+}
+
+TEST_F(WorldBatch, ABatchStartsWithTheAssignmentOfItsCall) {
+  run();
+  const Decision grow{.id = 0,
+                      .what = Assign{{0}, GpuRuns::range({0}, 8), {.data = 8}, StateFrom::peer}};
+  const Decision batch{.id = 1, .what = Configure{{0}, Batch{120, 2}}};
+  world_.announce_decision(grow);
+  world_.announce_decision(batch);
+  apply(Decided{0, Outcome::applied, ""});
+  EXPECT_EQ(world_.objection(batch), "");
+  apply(Decided{1, Outcome::applied, ""});
+  EXPECT_EQ(job().micro_batches(), 40u);
+  start();
+  EXPECT_EQ(job().shares(), List(8, 15));
+  EXPECT_EQ(objection(Assign{{0}, GpuRuns::range({0}, 4), {.data = 4}, StateFrom::peer}),
+            "4 replicas have memory for 80 micro-batches, not 120");
+}
+
+/// The ranks have agreed on the earlier decision only at the step of the later one.
+TEST_F(WorldBatch, TheValueOfTheLaterStepCountsHoweverLateTheOtherIsApplied) {
+  run();
+  const Decision at_once{.id = 0, .what = Configure{{0}, Batch{60}}};
+  const Decision ahead{.id = 1, .what = Configure{{0}, Batch{48}}, .at_step = 3};
+  for (const Decision& each : {at_once, ahead}) world_.announce_decision(each);
+  apply(Decided{1, Outcome::applied, ""});
+  apply(StepsDone{{0}, 2, 3, 1});
+  EXPECT_EQ(job().micro_batches(), 48u);
+  apply(Decided{0, Outcome::applied, ""});
+  EXPECT_EQ(job().micro_batches(), 48u);
+  next_ = 2;
+  decide(Configure{{0}, Batch{44}});
+  EXPECT_EQ(job().micro_batches(), 44u) << "of one step the later decision";
+}
+
+TEST_F(WorldBatch, AnAssignmentThatWaitsMustBeAbleToHoldABatch) {
+  run();
+  const Decision shrink{.id = 0,
+                        .what = Assign{{0}, GpuRuns::range({0}, 2), {.data = 2}, StateFrom::peer},
+                        .at_step = 5};
+  world_.announce_decision(shrink);
+  const Decision batch{.id = 1, .what = Configure{{0}, Batch{41}}, .at_step = 6};
+  EXPECT_EQ(world_.objection(batch), "2 replicas have memory for 40 micro-batches, not 41");
+}
+
+TEST_F(WorldBatch, ReplicasThatCannotHoldTheBatchStartWithThatOfTheSubmission) {
+  run();
+  decide(Configure{{0}, Batch{80, 1.5}});
+  ASSERT_EQ(job().micro_batches(), 80u);
+  apply(toy::started(world_, 0, Standing{GpuRuns::range({0}, 3), {.data = 3}}, 1));
+  EXPECT_EQ(job().micro_batches(), 40u);
+  EXPECT_EQ(job().now.get<Batch>().learning_rate_factor, 1);
+  EXPECT_EQ(job().shares(), (List{14, 13, 13}));
+}
+
+TEST_F(WorldBatch, TheDurationOfAStartDoesNotDecideWhichBatchCounts) {
+  for (const Step from : {Step{2}, Step{4}}) {
+    World world{cluster_};
+    JobSpec spec = toy::job(0);
+    spec.most_gpus = 8;
+    toy::run_on(world, std::move(spec), 0);
+    world.apply(StepsDone{{0}, 1, 2, 1}, 0);
+    const Decision ahead{.id = 0, .what = Configure{{0}, Batch{48}}, .at_step = 3};
+    world.announce_decision(ahead);
+    world.apply(Decided{0, Outcome::applied, ""}, 0);
+    world.begin_batch();
+    world.announce_decision(
+        {.id = 1, .what = Assign{{0}, GpuRuns::range({0}, 8), {.data = 8}, StateFrom::peer}});
+    world.announce_decision({.id = 2, .what = Configure{{0}, Batch{120}}});
+    for (const DecisionId id : {1, 2}) world.apply(Decided{id, Outcome::applied, ""}, 0);
+    if (from > 2) world.apply(StepsDone{{0}, from - 1, from - 2, 1}, 0);
+    world.apply(toy::started(world, 0, Standing(*world.jobs()[{0}].next), from), 0);
+    if (from < 4) world.apply(StepsDone{{0}, 3, 4 - from, 1}, 0);
+    EXPECT_EQ(world.jobs()[{0}].micro_batches(), 48u) << from;
+  }
+}
+
+TEST_F(WorldBatch, AfterARestartDecisionsOfRepeatedStepsCount) {
+  run();
+  decide(Configure{{0}, Batch{60}}, 9);
+  apply(StepsDone{{0}, 9, 10, 1});
+  world_.apply(SaveDone{{0}, 5, Tier::local_disk, 0, 1, true}, 1);
+  decide(Assign{{0}, GpuRuns::range({0}, 4), {.data = 4}, StateFrom::checkpoint});
+  apply(JobHeld{{0}});
+  apply(toy::started(world_, 0, Standing(*job().next), 5));
+  EXPECT_EQ(job().micro_batches(), 60u) << "a restart in place keeps the settings";
+  decide(Configure{{0}, Batch{44}});
+  EXPECT_EQ(job().micro_batches(), 44u) << "step 5 is before step 9";
+}
+
+}  // namespace
+}  // namespace orrery
