@@ -62,8 +62,8 @@ class StepDriver : public Carrier {
   /// after the world has applied the event. Emits no event and starts no process.
   void apply_reported(const Event& event, Nanos at);
   /// Completes the work that an earlier controller left: reports the steps whose end no policy saw
-  /// (`unseen`) and the decisions deferred to their ends, requests pending ranks, kills leaving
-  /// ranks, processes the decisions without an outcome (`open`) again, repeats injections of
+  /// (`unseen`) and the decisions deferred to their ends, requests pending ranks,
+  /// processes the decisions without an outcome (`open`) again, repeats injections of
   /// faults, and emits a Tick. Call once, after the last apply_reported(), and only if the journal
   /// holds a started run.
   void resume_work(const std::vector<StepsDone>& unseen, const std::vector<Decision>& open);

@@ -1,7 +1,9 @@
 // Planned moves over whole runs of real ranks, and in the simulator: their price in steps, and the
 // same parameters as a run without them.
 #include <algorithm>
+#include <csignal>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
@@ -63,6 +65,26 @@ TEST(Planned, RanksThatShardTheirStateLeaveOneAfterTheOther) {
   // Each needs an epoch of its own: the price is a time, and independent of the length of steps.
   expect_cheap("{at_step: 8, node: 0, down: true, notice_steps: 6}", 10,
                {"job.layout.shard=optimizer"}, 10);
+}
+
+TEST(Planned, AControllerThatDiesDuringTheMoveOfAllRanksLosesNothing) {
+  const std::vector<std::string> more{kRecover, "job.pace.micro_batch=50 ms"};
+  const Report calm = run_in_worker(kProgram, eight_slots(30, more));
+  RunRequest asked = eight_slots(
+      30, {more[0], more[1], "faults=[{at_step: 28, node: 0, down: true, notice_steps: 20}]"});
+  std::jthread killer([](const std::stop_token& stop) {
+    const auto joins = [&stop] { return stop.stop_requested() || agents().size() > 4; };
+    if (!eventually(joins) || stop.stop_requested()) return;
+    for (const pid_t controller : controllers()) kill(controller, SIGKILL);
+  });
+  const Report report = run_in_worker(kProgram, asked);
+  killer.request_stop();
+  EXPECT_EQ(report.controller_restarts(), 1u);
+  EXPECT_EQ(report.steps_completed(), 30u);
+  EXPECT_EQ(report.failures_size(), 0);
+  EXPECT_EQ(report.ranks_missing(), 0u);
+  EXPECT_EQ(report.parameters_sha256(), calm.parameters_sha256());
+  expect_nothing_left();
 }
 
 }  // namespace

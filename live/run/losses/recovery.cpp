@@ -127,7 +127,6 @@ std::vector<std::uint32_t> Recovery::end_missing(const std::vector<std::uint32_t
 void Recovery::resume_interrupted() {
   for (std::uint32_t seat = 0; seat < placement_.seats(); ++seat) {
     if (placement_.is_pending(seat) && !control_.is_running(seat)) control_.replace(seat);
-    if (placement_.is_leaving(seat) && placement_.is_working(seat)) dismiss_rank(seat);
   }
 }
 

@@ -97,7 +97,8 @@ class Recovery {
   /// each.
   std::vector<std::uint32_t> end_missing(const std::vector<std::uint32_t>& members);
   /// Completes the interrupted work of an earlier controller: requests the pending processes that
-  /// do not run and kills leaving ones. Call once, after the replay.
+  /// do not run. Call once, after the replay, and then activate_when_ready(), which kills leaving
+  /// processes once the others have joined.
   void resume_interrupted();
 
   /// Returns true from the JobHeld event, or from mark_released(), until an assignment is active.
