@@ -147,6 +147,20 @@ int list_runs(bool json) {
   return 0;
 }
 
+/// Prints a planned removal: the part, its state, and the return if that is stated.
+void print_removal(const ordered_json& part) {
+  const auto moment = [&part](const std::string& key) -> std::string {
+    const auto at = part.find(key + "_s"), at_step = part.find(key + "_step");
+    if (at != part.end() && at->is_number()) return fmt::format("at {:.1f} s", at->get<double>());
+    if (at_step == part.end() || !at_step->is_number()) return "";
+    return fmt::format("before step {}", at_step->get<std::uint64_t>());
+  };
+  const std::string back = moment("back_at");
+  const std::string state =
+      part.value("removed", false) ? "is removed as announced" : "is to be removed " + moment("at");
+  fmt::print("  {} {}{}{}\n", part.value("part", "-"), state, back.empty() ? "" : "; back ", back);
+}
+
 void print_status(const LiveRun& run) {
   fmt::print("run {}  {}  {}  ({})\n", run.id, run.text("scenario"), run.text("phase"),
              run.text("mode"));
@@ -170,6 +184,9 @@ void print_status(const LiveRun& run) {
   if (const double waiting = run.number<double>("policy_waiting_s"); waiting >= kLongCallS) {
     fmt::print("  {} has owed an answer for {:.1f} s{}\n", run.text("policy_asked"), waiting,
                run.text("mode") == "shadow" ? "; the run does not wait for it" : "");
+  }
+  for (const auto& part : run.status.value("removals", ordered_json::array())) {
+    print_removal(part);
   }
   for (const auto& rank : run.status.value("ranks", ordered_json::array())) {
     fmt::print("  rank {:<4} {:<8} pid {:<8} step {}, micro-batch {}\n", rank.value("rank", 0u),

@@ -187,7 +187,8 @@ class Writer:
             name = self.type_of(message, each, wide=defaults and message.name == "AssignRecord")
             first = index == 0 and "efault: " not in each.comment
             if not defaults or first or self.schema.is_choice(each.type):
-                yield each, name, ""
+                absent = each.label == "optional" and "efault: " not in each.comment
+                yield each, f"Optional[{name}]" if absent and not defaults else name, ""
                 continue
             default = self.default_of(message, each, name)
             yield each, f"Optional[{name}]" if default == "None" else name, default

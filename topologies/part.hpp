@@ -5,6 +5,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,16 @@ struct Part {
   PartKind kind{};
   std::uint32_t index = 0;
   friend auto operator<=>(const Part&, const Part&) = default;
+};
+
+/// Announced removal of a part, and its return if that is stated. For example, {.at = 90 s,
+/// .back_at = 300 s} or {.at_step = 20}. Instants are nanoseconds of the policy clock.
+struct Removal {
+  std::optional<Nanos> at;  ///< instant of the removal; nothing: before step `at_step`
+  std::optional<Step> at_step;
+  std::optional<Nanos> back_at;  ///< instant of the return; nothing: by step, never, or not stated
+  std::optional<Step> back_at_step;
+  friend bool operator==(const Removal&, const Removal&) = default;
 };
 
 std::string_view name_of(PartKind kind);  ///< for example "nic"

@@ -49,6 +49,7 @@ StepDriver::StepDriver(const Run& run, AgentProcesses& processes, const Controll
       gate_(run.world, offered, *this, true),
       faults_(scenario_, run.world.cluster(), run.placement.seats(), run.checkpoints.first_step(),
               crew_, run.journal),
+      tests_(run.world, faults_, run.placement, crew_),
       detector_(scenario_, !run.request.has_rendezvous(), run.placement, faults_, crew_,
                 [this](const std::string& what) { run_.desk.add_warning(run_.clock.now(), what); }),
       replicas_(
@@ -112,7 +113,8 @@ void StepDriver::resume_work(const std::vector<StepsDone>& unseen,
     emit_event(done);
     gate_.settle_deferred(kLiveJob, run_.clock.now());
   }
-  crew_.set_spares(run_.placement.spare_seats(scenario_.survival().warm()));
+  const std::uint32_t warm = scenario_.survival().warm();
+  crew_.set_spares(tests_.waiting_seats(warm, step_.number(), run_.clock.now()));
   recovery_.resume_interrupted();
   gate_.resume_decisions(open, run_.clock.now());
   recovery_.activate_when_ready(step_.is_current(), step_.number());
@@ -265,12 +267,13 @@ void StepDriver::abandon_run(std::string what) {
 void StepDriver::advance_run() {
   if (!over_) end_if_complete();
   const std::uint32_t warm = scenario_.survival().warm();
-  if (!over_) crew_.set_spares(run_.placement.spare_seats(warm));
+  if (!over_) crew_.set_spares(tests_.waiting_seats(warm, step_.number(), run_.clock.now()));
   begin_next_step();
   send_hardware();
   crew_.send_directives();
   if (over_) return;
-  if (step_.is_current()) {
+  // Faults that fall into the wait of a job without GPUs end no rank later.
+  if (step_.is_current() || !run_.placement.job().is_placed()) {
     emit_part_changes();
     faults_.inject_due(step_.number(), run_.clock.now(), run_.placement.awaited_seats());
   }
@@ -363,8 +366,7 @@ void StepDriver::send_hardware() {
 }
 
 void StepDriver::emit_part_changes() {
-  const ClusterState& known = run_.world.state();
-  for (const PartChanged& part : faults_.part_changes(known, step_.number(), run_.clock.now())) {
+  for (const PartChanged& part : tests_.part_changes(step_.number(), run_.clock.now())) {
     emit_event(part);
   }
 }
@@ -499,8 +501,13 @@ void StepDriver::fill(RunStatus& status) const {
   status.batch = job.micro_batches();
   status.learning_rate_factor = job.now.get<orrery::Batch>().learning_rate_factor;
   status.delay_s = job.now.get<Delay>().seconds;
+  for (const auto& [part, state] : run_.world.state().parts) {
+    if (state.removal) status.removals.push_back({part, state.health, *state.removal});
+  }
   const std::vector<std::uint32_t> members = crew_.members();
+  const std::vector<std::uint32_t> tested = tests_.seats(step_.number(), run_.clock.now());
   for (std::uint32_t seat = 0; seat < run_.placement.seats(); ++seat) {
+    const bool tests = std::find(tested.begin(), tested.end(), seat) != tested.end();
     const bool member = std::find(members.begin(), members.end(), seat) != members.end();
     const bool there = crew_.is_running(seat);
     if (!there && run_.placement.is_stray(seat)) continue;  // no process has this GPU
@@ -508,6 +515,7 @@ void StepDriver::fill(RunStatus& status) const {
     status.ranks.push_back(
         {.rank = seat,
          .state = member                 ? "working"
+                  : tests                ? "testing"
                   : crew_.is_spare(seat) ? "spare"
                   : there                ? "joining"
                                          : "lost",

@@ -14,6 +14,7 @@
 #include "live/run/losses/failure_detector.hpp"
 #include "live/run/losses/failure_records.hpp"
 #include "live/run/losses/fault_injector.hpp"
+#include "live/run/losses/part_tests.hpp"
 #include "live/run/losses/rank_shortage.hpp"
 #include "live/run/losses/recovery.hpp"
 #include "live/run/losses/replica_watch.hpp"
@@ -62,8 +63,8 @@ class StepDriver : public Carrier {
   /// after the world has applied the event. Emits no event and starts no process.
   void apply_reported(const Event& event, Nanos at);
   /// Completes the work that an earlier controller left: reports the steps whose end no policy saw
-  /// (`unseen`) and the decisions deferred to their ends, requests pending ranks, kills leaving
-  /// ranks, processes the decisions without an outcome (`open`) again, repeats injections of
+  /// (`unseen`) and the decisions deferred to their ends, requests pending ranks,
+  /// processes the decisions without an outcome (`open`) again, repeats injections of
   /// faults, and emits a Tick. Call once, after the last apply_reported(), and only if the journal
   /// holds a started run.
   void resume_work(const std::vector<StepsDone>& unseen, const std::vector<Decision>& open);
@@ -138,9 +139,10 @@ class StepDriver : public Carrier {
   const OpenStep& step() const { return step_; }
   /// Writes step and step time into the status and, while the world holds the job, the epoch, the
   /// number of missing ranks (0 once the run is over), the newest durable checkpoint if any, and
-  /// appends one entry for each rank: working, spare, joining or lost; none for a GPU that the job
-  /// does not use and that has no process. Replaces the phase only if it is "training": by over,
-  /// stopping, waiting (the job has no GPUs) or held, where one applies.
+  /// appends one entry for each rank: working, spare, testing (PartTests), joining or lost; none
+  /// for a GPU that the job does not use and that has no process. Appends the announced removals.
+  /// Replaces the phase only if it is "training": by over, stopping, waiting (the job has no GPUs)
+  /// or held, where one applies.
   void fill(RunStatus& status) const;
   /// Writes the hash of the parameters, the ranks at the end and the faults into the report, and
   /// the reason if the run is not complete. Call after finish_run().
@@ -207,6 +209,7 @@ class StepDriver : public Carrier {
   RankProcesses crew_;
   DecisionGate gate_;
   FaultInjector faults_;
+  PartTests tests_;
   FailureDetector detector_;
   ReplicaWatch replicas_;
   Recovery recovery_;

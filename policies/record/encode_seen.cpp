@@ -296,6 +296,12 @@ struct EventEncoder {
     record.set_index(event.part.index);
     record.set_health(to_record<HealthRecord>(event.to.health));
     record.set_rate(event.to.rate);
+    if (!event.to.removal) return;
+    const Removal& removal = *event.to.removal;
+    if (removal.at) record.set_removed_at_ns(*removal.at);
+    if (removal.at_step) record.set_removed_at_step(*removal.at_step);
+    if (removal.back_at) record.set_back_at_ns(*removal.back_at);
+    if (removal.back_at_step) record.set_back_at_step(*removal.back_at_step);
   }
   void operator()(const RanksSuspected& event) const {
     out.mutable_ranks_suspected()->set_job(event.job.value);
@@ -344,12 +350,23 @@ Event decode(const SaveDoneRecord& record) {
                   .durable = record.durable()};
 }
 
+std::optional<Removal> decode_removal(const PartChangedRecord& record) {
+  if (!record.has_removed_at_ns() && !record.has_removed_at_step()) return {};
+  Removal removal;
+  if (record.has_removed_at_ns()) removal.at = record.removed_at_ns();
+  if (record.has_removed_at_step()) removal.at_step = record.removed_at_step();
+  if (record.has_back_at_ns()) removal.back_at = record.back_at_ns();
+  if (record.has_back_at_step()) removal.back_at_step = record.back_at_step();
+  return removal;
+}
+
 Event decode(const PartChangedRecord& record) {
   return PartChanged{
       .part = {to_enum<PartKind>(record.kind(), PartKindRecord_IsValid, "kind of part"),
                record.index()},
       .to = {.health = to_enum<Health>(record.health(), HealthRecord_IsValid, "health"),
-             .rate = record.rate()}};
+             .rate = record.rate(),
+             .removal = decode_removal(record)}};
 }
 
 Event decode(const DecidedRecord& record) {

@@ -15,16 +15,21 @@
 namespace orrery {
 
 Needs CheapestGoodput::needs() const {
-  return {.actions = Kinds<Action>::of<Assign>(), .settings = {}, .step_times = true};
+  const auto assigns = Kinds<Action>::of<Assign>();
+  return {.actions = saves_ ? assigns | Kinds<Action>::of<Save>() : assigns,
+          .settings = {},
+          .step_times = true};
 }
 
-void CheapestGoodput::start(Context&, const Cluster&,
+void CheapestGoodput::start(Context& context, const Cluster&,
                             const google::protobuf::Message* parameters) {
   const auto* given = dynamic_cast<const CheapestGoodputParameters*>(parameters);
   ensure(parameters == nullptr || given != nullptr,
          "a policy is started with parameters of its own type");
   if (given != nullptr) parameters_ = *given;
   fill_defaults(parameters_);
+  saves_ = offers_save(context.backend);
+  planned_.set_rules({.saves = saves_, .grows = false});  // return_home() grows
 }
 
 void CheapestGoodput::observe(Context&, const Observation& seen, DecisionList& decisions) {
@@ -55,6 +60,7 @@ void CheapestGoodput::observe(Context&, const Observation& seen, DecisionList& d
     if (!job->next || job->phase == JobPhase::held) decide_recovery(seen, *job, decisions);
   }
   if (changed) return_home(seen, decisions);
+  planned_.observe(seen, decisions);
   decisions.rest();
 }
 
@@ -124,6 +130,7 @@ void CheapestGoodput::return_home(const Observation& seen, DecisionList& decisio
 void CheapestGoodput::save(Archive& archive) const {
   archive.clear();
   ByteWriter write(archive);
+  planned_.save_to(write);
   for (const auto& [id, of] : jobs_) {
     write(id.value);
     write(of.step_s);
@@ -146,6 +153,7 @@ void CheapestGoodput::save(Archive& archive) const {
 void CheapestGoodput::load(const Archive& archive) {
   jobs_.clear();
   ByteReader read(archive);
+  planned_.load_from(read);
   while (!read.is_at_end()) {
     JobId id{};
     Watched of;

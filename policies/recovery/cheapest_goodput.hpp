@@ -2,9 +2,10 @@
 // progress again. The price of each way has its duration (parameters), the lost steps since the
 // newest checkpoint, and the GPUs that work meanwhile. Ways: replacements with a peer's state, a
 // restart from the checkpoint, a smaller job until the hardware returns, or waiting for the
-// hardware. A shrunken job returns to its first placement as soon as all of it is healthy. Called
-// by drive(); one thread. For example, if 8 of 1,024 GPUs fail, a smaller job costs 8 GPU-seconds
-// per second, and waiting costs 1,024.
+// hardware. A shrunken job returns to its first placement as soon as all of it is healthy. Jobs
+// leave parts whose removal is announced (planned_moves.hpp). Called by drive(); one thread. For
+// example, if 8 of 1,024 GPUs fail, a smaller job costs 8 GPU-seconds per second, and waiting costs
+// 1,024.
 #pragma once
 
 #include <map>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "policies/parameters.pb.h"
+#include "policies/recovery/planned_moves.hpp"
 #include "policies/seam/policy.hpp"
 
 namespace orrery {
@@ -20,7 +22,7 @@ namespace orrery {
 /// Policy that recovers in the cheapest way.
 class CheapestGoodput : public Policy {
  public:
-  /// Returns Assign and `step_times`; no settings, no tick.
+  /// Returns Assign, Save if the run offers it, and `step_times`; no settings, no tick.
   Needs needs() const override;
   /// `parameters`: CheapestGoodputParameters, or null for the defaults; absent fields have their
   /// defaults. Throws an internal Error for another message type.
@@ -28,12 +30,14 @@ class CheapestGoodput : public Policy {
              const google::protobuf::Message* parameters) override;
   /// Decides at RanksLost and JobHeld for a job with lost ranks and no pending assignment, or on
   /// hold; at PartChanged for the jobs that wait, and for running jobs smaller than their first
-  /// placement, which return from the next step on. Waiting is no decision. Always rests.
+  /// placement, which return from the next step on. Waiting is no decision. Decides about jobs
+  /// without lost ranks also as PlannedMoves. Always rests.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
-  /// Writes the observations of all known jobs; replaces the content of the archive.
+  /// Writes the planned moves and the observations of all known jobs; replaces the content of the
+  /// archive.
   void save(Archive& archive) const override;
-  /// Replaces the known jobs. Throws an internal Error for bytes that end within a job; bytes that
-  /// end between two jobs load as fewer jobs.
+  /// Replaces the planned moves and the known jobs. Throws an internal Error for bytes that end
+  /// within a job; bytes that end between two jobs load as fewer jobs.
   void load(const Archive& archive) override;
 
   /// One way to recover and its cost in GPU-seconds of the whole job; without a placement the job
@@ -63,6 +67,8 @@ class CheapestGoodput : public Policy {
   void return_home(const Observation& seen, DecisionList& decisions);
 
   CheapestGoodputParameters parameters_;
+  bool saves_ = true;  ///< the run offers Save
+  PlannedMoves planned_;
   std::map<JobId, Watched> jobs_;
 };
 

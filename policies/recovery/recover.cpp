@@ -12,16 +12,19 @@
 namespace orrery {
 
 Needs RecoverPolicy::needs() const {
-  return {.actions = Kinds<Action>::of<Assign>(), .settings = {}};
+  const auto assigns = Kinds<Action>::of<Assign>();
+  return {.actions = saves_ ? assigns | Kinds<Action>::of<Save>() : assigns, .settings = {}};
 }
 
-void RecoverPolicy::start(Context&, const Cluster&, const google::protobuf::Message* parameters) {
+void RecoverPolicy::start(Context& context, const Cluster&,
+                          const google::protobuf::Message* parameters) {
   const auto* given = dynamic_cast<const RecoverParameters*>(parameters);
   ensure(parameters == nullptr || given != nullptr,
          "a policy is started with parameters of its own type");
-  if (given == nullptr) return;
-  if (given->how() == "shrink") how_ = How::shrink;
-  if (given->how() == "restart") how_ = How::restart;
+  if (given != nullptr && given->how() == "shrink") how_ = How::shrink;
+  if (given != nullptr && given->how() == "restart") how_ = How::restart;
+  saves_ = offers_save(context.backend);
+  planned_.set_rules({.moves = how_ != How::shrink, .saves = saves_});
 }
 
 void RecoverPolicy::observe(Context&, const Observation& seen, DecisionList& decisions) {
@@ -38,12 +41,13 @@ void RecoverPolicy::observe(Context&, const Observation& seen, DecisionList& dec
     if (job->next && job->phase != JobPhase::held) continue;
     if (!decide_recovery(seen, *job, decisions)) waiting_.insert(id);
   }
+  planned_.observe(seen, decisions);
   decisions.rest();
 }
 
 /// Decides; returns true if enough GPUs are free for the decision.
 bool RecoverPolicy::decide_recovery(const Observation& seen, const JobInfo& job,
-                           DecisionList& decisions) const {
+                                    DecisionList& decisions) const {
   const std::size_t count = job.lost.size();
   const std::string lost = fmt::format("{} rank{} lost", count, count == 1 ? "" : "s");
   if (how_ == How::shrink) {
@@ -68,12 +72,14 @@ bool RecoverPolicy::decide_recovery(const Observation& seen, const JobInfo& job,
 void RecoverPolicy::save(Archive& archive) const {
   archive.clear();
   ByteWriter write(archive);
+  planned_.save_to(write);
   for (const JobId id : waiting_) write(id.value);
 }
 
 void RecoverPolicy::load(const Archive& archive) {
   waiting_.clear();
   ByteReader read(archive);
+  planned_.load_from(read);
   while (!read.is_at_end()) {
     JobId id{};
     read(id.value);

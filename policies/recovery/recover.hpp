@@ -1,11 +1,13 @@
 // Recovery by a fixed rule: replace lost ranks (on the same GPUs, or on free GPUs if those are lost
 // too), continue with the complete replicas, or restart all ranks from the newest checkpoint.
-// Without enough healthy GPUs the policy waits for hardware. One decision per loss.
+// Without enough healthy GPUs the policy waits for hardware. One decision per loss. Jobs leave
+// parts whose removal is announced (planned_moves.hpp); a job that is to shrink does not move.
 #pragma once
 
 #include <set>
 
 #include "policies/parameters.pb.h"
+#include "policies/recovery/planned_moves.hpp"
 #include "policies/seam/policy.hpp"
 
 namespace orrery {
@@ -13,7 +15,7 @@ namespace orrery {
 /// Policy that recovers in one configured way.
 class RecoverPolicy : public Policy {
  public:
-  /// Returns Assign; no settings, no tick.
+  /// Returns Assign and, if the run offers it, Save; no settings, no tick.
   Needs needs() const override;
   /// `parameters`: RecoverParameters, or null for replacement. Throws an internal Error for another
   /// message type.
@@ -21,12 +23,14 @@ class RecoverPolicy : public Policy {
              const google::protobuf::Message* parameters) override;
   /// Decides at RanksLost and JobHeld for a job with lost ranks and no pending assignment, or on
   /// hold; at PartChanged for the jobs that wait for hardware. A job whose replicas are all lost
-  /// gets no decision to shrink. Always rests.
+  /// gets no decision to shrink. Decides about jobs without lost ranks as PlannedMoves. Always
+  /// rests.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
-  /// Writes the ids of the jobs that wait for hardware; replaces the content of the archive.
+  /// Writes the planned moves and the ids of the jobs that wait for hardware; replaces the content
+  /// of the archive.
   void save(Archive& archive) const override;
-  /// Replaces the jobs that wait. Throws an internal Error for bytes that end within a job; bytes
-  /// that end between two jobs load as fewer jobs.
+  /// Replaces planned moves and jobs that wait. Throws an internal Error for bytes that end within
+  /// a job; bytes that end between two jobs load as fewer jobs.
   void load(const Archive& archive) override;
 
  private:
@@ -34,6 +38,8 @@ class RecoverPolicy : public Policy {
   bool decide_recovery(const Observation& seen, const JobInfo& job, DecisionList& decisions) const;
 
   How how_ = How::replace;
+  bool saves_ = true;  ///< the run offers Save
+  PlannedMoves planned_;
   std::set<JobId> waiting_;  ///< jobs that wait for hardware
 };
 

@@ -13,6 +13,57 @@ bool is_well(const Observation& seen, GpuId gpu) {
   return seen.state.is_healthy(gpu, seen.cluster.node_of(gpu));
 }
 
+bool stays(const Observation& seen, GpuId gpu) {
+  return !seen.state.is_to_be_removed(gpu, seen.cluster.node_of(gpu));
+}
+
+/// Free GPUs that stay in the cluster, by node. Each can be taken once.
+class StayingGpus {
+ public:
+  explicit StayingGpus(const Observation& seen) {
+    for (std::uint32_t gpu = 0; gpu < seen.state.owner.size(); ++gpu) {
+      const bool free = seen.state.owner[gpu] == ClusterState::kNobody && is_well(seen, {gpu});
+      if (!free || !stays(seen, {gpu})) continue;
+      by_node_[seen.cluster.node_of({gpu}).value].push_back({gpu});
+    }
+  }
+
+  /// Takes `count` GPUs: of the first node that has as many or else, unless `together`, the first
+  /// ones. Empty, without effect, if there are too few.
+  std::vector<GpuId> take_gpus(std::size_t count, bool together) {
+    for (auto& [node, gpus] : by_node_) {
+      if (gpus.size() >= count) return take_first(gpus, count);
+    }
+    std::size_t all = 0;
+    for (const auto& [node, gpus] : by_node_) all += gpus.size();
+    std::vector<GpuId> taken;
+    if (together || all < count) return taken;
+    for (auto& [node, gpus] : by_node_) {
+      const auto some = take_first(gpus, std::min(gpus.size(), count - taken.size()));
+      taken.insert(taken.end(), some.begin(), some.end());
+    }
+    return taken;
+  }
+
+ private:
+  static std::vector<GpuId> take_first(std::vector<GpuId>& from, std::size_t count) {
+    const auto end = from.begin() + static_cast<std::ptrdiff_t>(count);
+    const std::vector<GpuId> taken(from.begin(), end);
+    from.erase(from.begin(), end);
+    return taken;
+  }
+
+  std::map<std::uint32_t, std::vector<GpuId>> by_node_;
+};
+
+/// Live runs require an order; the ranks of a job that is not model-parallel are alike.
+GpuRuns in_order(std::vector<GpuId> gpus, const ParallelLayout& layout) {
+  if (layout.ranks_per_replica() == 1) std::sort(gpus.begin(), gpus.end());
+  GpuRuns runs;
+  for (const GpuId gpu : gpus) runs.push_back(gpu);
+  return runs;
+}
+
 /// The first node from `from` on all of whose GPUs are free; the number of nodes if there is none.
 std::uint32_t free_node(const Observation& seen, std::uint32_t from) {
   const std::uint32_t each = seen.cluster.shape().gpus_per_node;
@@ -83,11 +134,67 @@ std::optional<Standing> smaller(const JobInfo& job) {
   return where;
 }
 
+std::vector<RankId> leaving_ranks(const Observation& seen, const JobInfo& job) {
+  std::vector<RankId> ranks;
+  std::uint32_t rank = 0;
+  for (const GpuId gpu : job.gpus) {
+    if (is_well(seen, gpu) && !stays(seen, gpu)) ranks.push_back({rank});
+    ++rank;
+  }
+  return ranks;
+}
+
+std::optional<Standing> moved_away(const Observation& seen, const JobInfo& job) {
+  std::vector<GpuId> gpus = job.gpus.to_vector();
+  const bool together = job.layout.ranks_per_replica() > 1;
+  std::map<std::uint32_t, std::vector<std::size_t>> moves;  // ranks to move, by node
+  for (const RankId rank : leaving_ranks(seen, job)) {
+    moves[seen.cluster.node_of(gpus[rank.value]).value].push_back(rank.value);
+  }
+  for (std::size_t rank = 0; together && rank < gpus.size(); ++rank) {
+    const auto node = moves.find(seen.cluster.node_of(gpus[rank]).value);
+    if (node == moves.end()) continue;
+    auto& ranks = node->second;
+    if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) ranks.push_back(rank);
+  }
+  StayingGpus spare(seen);
+  for (auto& [node, ranks] : moves) {
+    std::sort(ranks.begin(), ranks.end());
+    const std::vector<GpuId> to = spare.take_gpus(ranks.size(), together);
+    if (to.empty()) return {};
+    for (std::size_t i = 0; i < to.size(); ++i) gpus[ranks[i]] = to[i];
+  }
+  return Standing{in_order(std::move(gpus), job.layout), job.layout};
+}
+
+std::optional<Standing> smaller_away(const Observation& seen, const JobInfo& job) {
+  JobInfo without = job;
+  without.lost = leaving_ranks(seen, job);
+  return smaller(without);
+}
+
+Standing grown(const Observation& seen, const JobInfo& job, std::size_t gpus) {
+  Standing where{job.gpus, job.layout};
+  if (job.gpus.empty()) where.layout = job.spec.layout;
+  const std::uint32_t replica = where.layout.ranks_per_replica();
+  std::vector<GpuId> all = job.gpus.to_vector();
+  StayingGpus spare(seen);
+  while (all.size() + replica <= gpus) {
+    const auto added = spare.take_gpus(replica, replica <= seen.cluster.shape().gpus_per_node);
+    if (added.empty()) break;
+    all.insert(all.end(), added.begin(), added.end());
+  }
+  where.layout.data = static_cast<std::uint32_t>(all.size() / replica);
+  where.gpus = in_order(std::move(all), where.layout);
+  return where;
+}
+
 std::optional<Standing> back_home(const Observation& seen, const JobInfo& job,
                                   const Standing& home) {
   const bool there = std::all_of(home.gpus.begin(), home.gpus.end(), [&](GpuId gpu) {
     const JobId owner = seen.state.owner[gpu.value];
-    return is_well(seen, gpu) && (owner == ClusterState::kNobody || owner == job.spec.id);
+    return is_well(seen, gpu) && stays(seen, gpu) &&
+           (owner == ClusterState::kNobody || owner == job.spec.id);
   });
   return there ? std::optional(home) : std::nullopt;
 }

@@ -33,6 +33,8 @@ struct ClusterState {
 
   /// Returns true if neither the GPU nor `node`, the node of the GPU, is lost.
   bool is_healthy(GpuId gpu, NodeId node) const;
+  /// Returns true if the removal of the GPU or of `node`, the node of the GPU, is announced.
+  bool is_to_be_removed(GpuId gpu, NodeId node) const;
   /// Returns true if the part is lost.
   bool is_lost(Part part) const {
     const auto found = parts.find(part);

@@ -20,9 +20,9 @@ namespace orrery {
 
 /// Action that gives a job its GPUs: starts, grows, shrinks, moves or restarts the job, replaces
 /// lost ranks (on the same GPUs or on spares), or, without GPUs, takes all GPUs from the job, which
-/// waits then. With Decision::at_step 0 the current step is abandoned; otherwise the assignment
-/// happens between two steps. For example, Assign{job, GpuRuns::range({0}, 2), {.data = 2}} places
-/// two replicas on GPUs 0 and 1.
+/// waits then. With Decision::at_step 0 the current step is abandoned if ranks end and none
+/// have to start first; otherwise the assignment happens between two steps. For example,
+/// Assign{job, GpuRuns::range({0}, 2), {.data = 2}} places two replicas on GPUs 0 and 1.
 struct Assign {
   JobId job;
   GpuRuns gpus = {};                  ///< GPUs of ranks 0, 1, ...; empty: the job loses its GPUs

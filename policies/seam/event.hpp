@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -23,8 +24,9 @@ struct PartState {
   Health health = Health::ok;
   double rate = 1;  ///< remaining fraction of the data sheet's speed (compute or bandwidth)
   Nanos since = 0;  ///< instant of the newest change; set by World
-  /// Returns true if the part works as its data sheet says.
-  bool is_nominal() const { return health == Health::ok && rate == 1; }
+  std::optional<Removal> removal = {};  ///< announced removal, from its announcement to the return
+  /// Returns true if the part works as its data sheet says and no removal is announced.
+  bool is_nominal() const { return health == Health::ok && rate == 1 && !removal; }
 };
 
 // ---- events -------------------------------------------------------------------------------
@@ -54,7 +56,8 @@ struct SaveDone {
   Nanos stalled = 0, took = 0;
   bool durable = true;
 };
-/// Change of the state of a part.
+/// Change of the state of a part. A planned removal is announced by a change whose `to.removal` is
+/// set while the part still works.
 struct PartChanged {
   Part part;
   PartState to;  ///< new state

@@ -66,8 +66,8 @@ AssignmentOrders orders_of(const JobInfo& job, const Assign& assign) {
   }
   std::uint32_t rank = 0;
   for (const GpuId gpu : job.gpus) {
-    const bool works = !job.is_lost({rank++});
-    orders.abandons_step = orders.abandons_step || (works && !assign.gpus.contains(gpu));
+    const bool leaves = !job.is_lost({rank++}) && !assign.gpus.contains(gpu);
+    orders.abandons_step = orders.abandons_step || (leaves && orders.start.empty());
   }
   return orders;
 }

@@ -52,7 +52,9 @@ AfterLoss after_loss(const JobInfo& job, bool can_run);
 /// Orders that follow from an accepted assignment.
 struct AssignmentOrders {
   std::vector<GpuId> start;    ///< assigned GPUs without a working rank: processes to start
-  bool abandons_step = false;  ///< working ranks are given up, so the current step is not completed
+  /// The current step is not completed: working ranks end at once. Ranks that leave once others
+  /// have joined complete it.
+  bool abandons_step = false;
 };
 /// Returns the orders of an assignment with GPUs. Call before World applies the JobStarted of the
 /// assignment: `job` still has its earlier placement. No orders if the job has lost no rank and the

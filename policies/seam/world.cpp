@@ -99,6 +99,15 @@ bool ClusterState::is_healthy(GpuId gpu, NodeId node) const {
   return !is_lost({PartKind::gpu, gpu.value}) && !is_lost({PartKind::node, node.value});
 }
 
+bool ClusterState::is_to_be_removed(GpuId gpu, NodeId node) const {
+  const auto announced = [this](Part part) {
+    const auto found = parts.find(part);
+    return found != parts.end() && found->second.removal.has_value();
+  };
+  return !parts.empty() &&
+         (announced({PartKind::gpu, gpu.value}) || announced({PartKind::node, node.value}));
+}
+
 World::World(const Cluster& cluster) : cluster_(&cluster) {
   state_.owner.assign(cluster.gpus(), ClusterState::kNobody);
   state_.free_per_node.assign(cluster.nodes(), cluster.shape().gpus_per_node);

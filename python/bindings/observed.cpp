@@ -230,8 +230,14 @@ py::bytes Observed::free_gpus() const {
 py::list Observed::parts() const {
   py::list out;
   for (const auto& [part, state] : open().state.parts) {
+    const Removal removal = state.removal.value_or(Removal());
+    const auto seconds = [](std::optional<Nanos> at) {
+      return at ? std::optional(to_seconds(*at)) : std::nullopt;
+    };
     out.append(py::make_tuple(std::string(name_of(part.kind)), part.index,
-                              health_name(state.health), state.rate, to_seconds(state.since)));
+                              health_name(state.health), state.rate, to_seconds(state.since),
+                              seconds(removal.at), removal.at_step, seconds(removal.back_at),
+                              removal.back_at_step));
   }
   return out;
 }

@@ -121,6 +121,9 @@ py::list kinds(std::uint32_t bits) {
 py::object value_of(const Message& message, const FieldDescriptor& field) {
   if (is_gpu_runs(field)) return gpus(message, field);
   if (is_kinds(field)) return kinds(message.GetReflection()->GetUInt32(message, &field));
+  const bool absent =
+      field.has_optional_keyword() && !message.GetReflection()->HasField(message, &field);
+  if (absent) return py::none();
   if (!field.is_repeated()) return scalar(message, field, 0);
   py::list out;
   for (int i = 0; i < message.GetReflection()->FieldSize(message, &field); ++i) {

@@ -212,11 +212,19 @@ class PartState:
         Share of the data sheet's (compute, bandwidth) that is left.
     since : float
         Seconds of the policy clock.
+    removed_at, removed_at_step : float or int, optional
+        Announced removal: seconds of the policy clock, or the step before which it happens.
+    back_at, back_at_step : float or int, optional
+        Return of the part, if it is stated.
     """
 
     health: str
     rate: float
     since: float
+    removed_at: Optional[float] = None
+    removed_at_step: Optional[int] = None
+    back_at: Optional[float] = None
+    back_at_step: Optional[int] = None
 
 
 class State:
@@ -249,8 +257,7 @@ class State:
     def parts(self) -> Dict[Tuple[str, int], PartState]:
         """State by kind and number, such as ``("gpu", 3)``, of the parts that are not as new."""
         return {
-            (kind, index): PartState(health, rate, since)
-            for kind, index, health, rate, since in self._observed.parts()
+            (kind, index): PartState(*state) for kind, index, *state in self._observed.parts()
         }
 
 

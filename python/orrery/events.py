@@ -6,7 +6,7 @@ Written by python/generate_records.py from traces/trace.proto.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, List, Type
+from typing import ClassVar, List, Optional, Type
 
 from orrery._spec import JobSpec
 from orrery.values import Ending, Health, OutcomeStatus, PartKind, Standing, Tier
@@ -83,7 +83,7 @@ class SaveDone(Event):
 
 @dataclass(frozen=True)
 class PartChanged(Event):
-    """A part of the cluster is lost, slower, or well again.
+    """A part of the cluster is lost, slower, well again, or announced to be removed.
 
     Attributes
     ----------
@@ -92,6 +92,14 @@ class PartChanged(Event):
     health : Health
     rate : float
         Share of the data sheet's that is left.
+    removed_at : Optional[float]
+        Time of an announced removal. Seconds.
+    removed_at_step : Optional[int]
+        Step before which a part is removed as announced.
+    back_at : Optional[float]
+        Time of the return, if stated. Seconds.
+    back_at_step : Optional[int]
+        Step before which the part returns, if stated.
     """
 
     _record: ClassVar[str] = "PartChangedRecord"
@@ -100,6 +108,10 @@ class PartChanged(Event):
     index: int
     health: Health
     rate: float
+    removed_at: Optional[float]
+    removed_at_step: Optional[int]
+    back_at: Optional[float]
+    back_at_step: Optional[int]
 
 
 @dataclass(frozen=True)

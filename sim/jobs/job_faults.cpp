@@ -7,6 +7,7 @@
 
 #include "core/random.hpp"
 #include "policies/seam/job_lifecycle.hpp"
+#include "policies/seam/part_changes.hpp"
 
 namespace orrery::sim {
 
@@ -17,9 +18,7 @@ JobFaults::JobFaults(const JobInWorld& here, const FitCache& fits, const Losses&
       plan_(here.scenario(), here.cluster(), fits.numbered()) {}
 
 void JobFaults::continue_from(Step step, Nanos now, const std::set<RankId>& lost_in_step) {
-  for (const auto& [part, state] : here_.world().state().parts) {
-    if (state.health == Health::lost) lost_.insert(part);
-  }
+  reported_ = here_.world().state().parts;
   // A rank that was lost in the current step has already been killed by the faults of this step.
   for (const estimates::FatalFault& fault : plan_.losses(step, now, now + 1)) {
     const auto rank = rank_at_work(fault.rank.value);
@@ -74,16 +73,17 @@ bool JobFaults::are_parts_healthy(const GpuRuns& gpus) const {
 }
 
 void JobFaults::note_parts(Step step, Nanos at) {
-  std::set<Part> now = plan_.lost_parts(step, at);
-  for (const Part part : now) {
-    if (!lost_.contains(part)) {
-      news_.emplace_back(at, PartChanged{part, {.health = Health::lost, .rate = 0}});
-    }
+  auto now = reported_parts(plan_.lost_parts(step, at), plan_.removals(step, at));
+  for (const PartChanged& change : part_changes(reported_, now)) {
+    const auto was = reported_.find(change.part);
+    const bool returns = was != reported_.end() && was->second.health == Health::lost &&
+                         change.to.health == Health::ok;
+    std::erase_if(news_, [&](const auto& each) {
+      return each.first > at && each.second.part == change.part;
+    });
+    news_.emplace_back(at + (returns ? plan_.test_time(change.part) : 0), change);
   }
-  for (const Part part : lost_) {
-    if (!now.contains(part)) news_.emplace_back(at, PartChanged{part, {}});
-  }
-  lost_ = std::move(now);
+  reported_ = std::move(now);
 }
 
 Nanos JobFaults::next_event_time() const {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -60,8 +61,10 @@ class JobFaults {
   /// Returns true if all of these GPUs, and their nodes, are healthy in the world, which knows the
   /// reported changes only; true without GPUs.
   bool are_parts_healthy(const GpuRuns& gpus) const;
-  /// Schedules a report at the instant `at` for each part of the cluster that is newly lost, or no
-  /// longer lost, during `step`, compared with the newest call. Emits no event (drain_events()).
+  /// Schedules a report at the instant `at` for each part of the cluster that is newly lost, newly
+  /// announced to be removed, or no longer lost, during `step`, compared with the newest call. A
+  /// part that returns is reported after its test; a new loss during the test cancels the report.
+  /// Emits no event (drain_events()).
   void note_parts(Step step, Nanos at);
   /// Returns the instant of the first scheduled report; kNever if no report is scheduled.
   Nanos next_event_time() const;
@@ -75,7 +78,8 @@ class JobFaults {
   const Losses& losses_;
   /// mutable because next_losses() marks losses as spent
   mutable estimates::FaultPlan plan_;
-  std::set<Part> lost_;     ///< parts whose loss has been, or will be, reported
+  /// states of parts that have been, or will be, reported
+  std::map<Part, PartState> reported_;
   std::vector<std::pair<Nanos, PartChanged>> news_;  ///< scheduled reports
 };
 

@@ -36,7 +36,7 @@ void StepSequence::enter_step() {
   if (differs) watched_ = false;
   // A part that no rank uses changes nothing for the step, but policies must know of it.
   const estimates::FaultPlan& plan = std::as_const(parts_.faults).plan();
-  const bool begins = step_ > 0 && plan.next_change(step_ - 1) == step_;
+  const bool begins = step_ == 0 || plan.next_change(step_ - 1) == step_;
   if (differs || begins) parts_.faults.note_parts(step_, now_);
 }
 

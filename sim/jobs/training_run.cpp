@@ -192,7 +192,12 @@ void TrainingRun::emit_due_events() {
   if (const auto done = saving_.take_done(steps_.now())) due.push_back(*done);
   std::stable_sort(due.begin(), due.end(),
                    [](const Event& a, const Event& b) { return a.index() < b.index(); });
-  for (Event& event : due) here_.emit_event(std::move(event));
+  bool parts_changed = false;
+  for (Event& event : due) {
+    parts_changed = parts_changed || std::holds_alternative<PartChanged>(event);
+    here_.emit_event(std::move(event));
+  }
+  if (parts_changed && books_.has_started()) standing_.on_parts_changed();
 }
 
 void TrainingRun::end(Ending how) {

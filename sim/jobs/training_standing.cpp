@@ -28,17 +28,17 @@ void TrainingStanding::place_initially(const JobStarted& start) {
   renew_spares(now());
 }
 
-/// Lets a process wait on each of the first free and healthy GPUs, `survival.warm` in all. A
-/// process that has to be started waits from `ready` on.
+/// Lets a process wait on each of the first free and healthy GPUs that stay, `survival.warm` in
+/// all. A process that has to be started waits from `ready` on.
 void TrainingStanding::renew_spares(Nanos ready) {
   if (survival().warm() == 0) return;
   const ClusterState& state = parts_.here.world().state();
   std::map<GpuId, Nanos> spares;
   for (std::uint32_t i = 0; i < state.owner.size() && spares.size() < survival().warm(); ++i) {
     const GpuId gpu{i};
-    const bool free = state.owner[i] == ClusterState::kNobody &&
-                      state.is_healthy(gpu, parts_.here.cluster().node_of(gpu));
-    if (!free) continue;
+    const NodeId node = parts_.here.cluster().node_of(gpu);
+    const bool free = state.owner[i] == ClusterState::kNobody && state.is_healthy(gpu, node);
+    if (!free || state.is_to_be_removed(gpu, node)) continue;
     const auto known = warm_.find(gpu);
     spares[gpu] = known != warm_.end() ? known->second : ready;
   }
@@ -99,9 +99,10 @@ bool TrainingStanding::is_idle() const {
 
 /// Returns the next change of the cluster while no step is in progress.
 std::optional<Nanos> TrainingStanding::next_idle_event() const {
-  const bool held = parts_.books.has_started() && !parts_.books.is_over() &&
-                    parts_.steps.is_idle() && job().phase == JobPhase::held;
-  if (!is_idle() && !held) return {};
+  const bool waits = parts_.books.has_started() && !parts_.books.is_over() &&
+                     parts_.steps.is_idle() &&
+                     (job().phase == JobPhase::held || job().phase == JobPhase::waiting);
+  if (!is_idle() && !waits) return {};
   return std::as_const(parts_.faults).plan().next_instant(now(), end_of_patience());
 }
 
@@ -262,7 +263,10 @@ void TrainingStanding::change_between_steps() {
   if (parts_.faults.are_parts_healthy(transition_->where.gpus)) {
     return activate_assignment(*std::exchange(transition_, {}));
   }
-  const auto next = parts_.faults.plan().next_instant(now(), end_of_patience());
+  auto next = parts_.faults.plan().next_instant(now(), end_of_patience());
+  if (const Nanos report = parts_.faults.next_event_time(); report < next.value_or(kNever)) {
+    next = report;
+  }
   const bool held = job().phase == JobPhase::held && !transition_->restarts_running_job;
   if (job().is_placed() && (!next || held)) return hold_job();
   if (!next) return transition_.reset();

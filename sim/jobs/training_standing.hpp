@@ -81,6 +81,8 @@ class TrainingStanding {
   /// job out of contention. Emits nothing. Does nothing during a step, before the start and after
   /// the end of the job.
   void apply_faults_between_steps();
+  /// Sets the warm spares anew after a change of parts that the world has applied.
+  void on_parts_changed() { renew_spares(now() + survival().replacement()); }
   /// Returns true if an undetected loss exists, and the job has committed no new step for so long
   /// (estimates::end_of_patience) that it will never end; false after the end of the job.
   bool is_given_up() const;

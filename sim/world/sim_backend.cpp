@@ -66,8 +66,10 @@ void SimBackend::emit_event(Event event) {
   if (const auto* change = std::get_if<PartChanged>(&event)) {
     // Each job that a part's fault may touch tells of it.
     const auto known = world_.state().parts.find(change->part);
-    const PartState was = known == world_.state().parts.end() ? PartState{} : known->second;
-    if (was.health == change->to.health && was.rate == change->to.rate) return;
+    static const PartState kNominal;
+    const PartState& was = known == world_.state().parts.end() ? kNominal : known->second;
+    const PartState& to = change->to;
+    if (was.health == to.health && was.rate == to.rate && was.removal == to.removal) return;
   }
   world_.apply(event, now_);
   events_.push_back(std::move(event));

@@ -150,6 +150,11 @@ class _Draw:
                 fault['until_step'] = fault['at_step'] + self.pick([1, 4])
             else:
                 fault['for'] = self.pick(['100 ms', '1 s'])
+        if 'down' in fault and {'gpu', 'node'} & set(fault) and self.chance(0.5):
+            notice = ('notice_steps', [1, 5]) if at_step else ('notice', ['10 ms', '1 s'])
+            fault[notice[0]] = self.pick(notice[1])
+            if {'until_step', 'for'} & set(fault):
+                fault.update(self.some(test=['50 ms']))
         return fault
 
     def failures(self):

@@ -104,7 +104,10 @@ class Teller : public Policy {
     return line;
   }
   std::string operator()(const PartChanged& event) const {
-    return part_name(event.part) + (event.to.health == Health::lost ? " lost" : " well");
+    const char* const what = event.to.health == Health::lost ? " lost"
+                             : event.to.removal              ? " to be removed"
+                                                             : " well";
+    return part_name(event.part) + what;
   }
   std::string operator()(const SaveDone& event) const {
     return fmt::format("saved {}{}", event.step, event.durable ? "" : " in part");
@@ -256,6 +259,42 @@ std::vector<Scenario> slot_scenarios() {
   };
 }
 
+/// Steps of half the length: a process needs more than one step to start.
+const std::vector<std::string> kShortSlots{kSlots[0], kSlots[1], kSlots[2],
+                                           "job.pace.micro_batch=10 ms"};
+
+/// Four GPUs without spares, and a checkpoint after each fourth step.
+const std::vector<std::string> kSavedWithoutSpares{kSaved[2], kSaved[4]};
+
+std::vector<Scenario> planned_scenarios() {
+  using enum Promise;
+  return {
+      {"planned move of a rank", equal, 24, kReplace,
+       "{at_step: 18, gpu: 2, down: true, notice_steps: 12}", kWarm},
+      {"planned move of a node", equal, 40, kReplace,
+       "{at_step: 32, node: 0, down: true, notice_steps: 26}", kSlots},
+      {"planned move, and the part is tested", equal, 50, kReplace,
+       "{at_step: 18, gpu: 2, down: true, notice_steps: 12, until_step: 22, test: 400 ms}", kWarm},
+      {"planned removal without a spare", equal, 50, kReplace,
+       "{at_step: 12, gpu: 2, down: true, notice_steps: 6, until_step: 16, test: 400 ms}"},
+      {"planned removal, shrunk", equal, 24, kShrink,
+       "{at_step: 12, gpu: 2, down: true, notice_steps: 6}", kSlots},
+      {"planned removal of all ranks without a spare", equal, 23, kReplace,
+       fmt::format("{{at_time: {}, node: 0, down: true, notice: {}, for: {}}}", steps_long(14.5),
+                   steps_long(12), steps_long(8)),
+       kSavedWithoutSpares},
+      {"planned removal, announced within its step", equal, 40, kReplace,
+       fmt::format("{{at_time: {}, gpu: 2, down: true, notice: 15 ms}}", steps_long(8.7)), kSlots},
+      {"two planned moves, the second during the first", equal, 60, kReplace,
+       "{at_step: 50, gpu: 2, down: true, notice_steps: 44}, "
+       "{at_step: 51, gpu: 1, down: true, notice_steps: 44}",
+       kShortSlots},
+      {"planned move, and another rank is lost during it", equal, 60, kReplace,
+       "{at_step: 40, gpu: 2, down: true, notice_steps: 34}, {at_step: 7, rank: 1, kill: true}",
+       kShortSlots},
+  };
+}
+
 std::vector<Scenario> fault_scenarios() {
   using enum Promise;
   return {
@@ -322,6 +361,7 @@ std::vector<Scenario> fault_scenarios() {
 std::vector<Scenario> scenarios() {
   std::vector<Scenario> all = fault_scenarios();
   std::ranges::move(slot_scenarios(), std::back_inserter(all));
+  std::ranges::move(planned_scenarios(), std::back_inserter(all));
   return all;
 }
 

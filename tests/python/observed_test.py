@@ -93,6 +93,30 @@ def test_state_and_membership_can_be_read():
     assert policy.epoch > 1
 
 
+class Announcements(orrery.Policy):
+    """Policy that keeps the announcements of removals, and the state of the parts then."""
+
+    def __init__(self):
+        self.seen = []
+
+    def observe(self, seen, decisions):
+        for event in seen.events:
+            if isinstance(event, events.PartChanged):
+                self.seen.append((event, dict(seen.state.parts)))
+
+
+def test_a_planned_removal_is_announced():
+    policy = Announcements()
+    fault = "[{at_step: 8, gpu: 3, down: true, notice_steps: 5, until_step: 12}]"
+    orrery.simulate(STRAGGLER, policy=policy, faults=fault, run__steps=20)
+    (announced, parts), (removed, _), (back, at_the_end) = policy.seen
+    assert announced.health == "ok" and announced.removed_at is None
+    assert announced.removed_at_step == 8 and announced.back_at_step == 12
+    assert parts[("gpu", 3)].removed_at_step == 8 and parts[("gpu", 3)].removed_at is None
+    assert removed.health == "lost" and removed.removed_at_step == 8
+    assert back.health == "ok" and back.removed_at_step is None and not at_the_end
+
+
 class Reader(orrery.Policy):
     def __init__(self, *read):
         self.read, self.last = read, {}

@@ -204,5 +204,46 @@ TEST(Rest, ChangesNothingOfRunsThatFailAndRecover) {
   }
 }
 
+std::string any_removal(Rng& rng) {
+  const std::string part = rng.below(2) == 0 ? fmt::format("node: {}", rng.below(3))
+                                             : fmt::format("gpu: {}", rng.below(24));
+  const std::uint64_t steps = 5 + rng.below(200), away = 1 + rng.below(60);
+  if (rng.below(2) == 0) {
+    return fmt::format("{{at_step: {}, {}, down: true, notice_steps: {}, until_step: {}{}}}", steps,
+                       part, 1 + rng.below(30), steps + away,
+                       rng.below(2) == 0 ? ", test: 200 ms" : "");
+  }
+  return fmt::format("{{at_time: {} ms, {}, down: true, notice: {} ms, for: {} ms, test: 100 ms}}",
+                     20 * steps, part, 1 + rng.below(2000), 50 * away);
+}
+
+LoadedScenario any_planned_scenario(Rng& rng) {
+  const int tensor = 1 << rng.below(2), data = 4 << rng.below(2);
+  std::vector<std::string> faults;
+  for (std::uint64_t i = 1 + rng.below(4); i > 0; --i) faults.push_back(any_removal(rng));
+  if (rng.below(3) == 0) faults.push_back("{at_step: 60, rank: 1, kill: true}");
+  return small_scenario(
+      tensor, 1, data, fmt::format("faults: [{}]\n", fmt::join(faults, ", ")),
+      {fmt::format("run.steps={}", 100 + rng.below(300)),
+       "cluster.nodes=3",
+       fmt::format("policies=[{}]", any_recovery(rng)),
+       fmt::format("survival.warm={}", rng.below(5)), "survival.restart=300 ms",
+       "live.checkpoints={folder: k, every: 25, stall: 20 ms, write: 40 ms}",
+       fmt::format("run.seed={}", 1 + rng.below(1000))});
+}
+
+TEST(Rest, ChangesNothingOfRunsWithPlannedMoves) {
+  const std::uint64_t seed = given("ORRERY_SEED", 1300), runs = given("ORRERY_SEQUENCES", 100);
+  std::uint64_t decisions = 0;
+  for (std::uint64_t i = 0; i < runs; ++i) {
+    Rng rng(seed + i);
+    const LoadedScenario loaded = any_planned_scenario(rng);
+    decisions += simulate(loaded).decisions();
+    expect_same_run(loaded, fmt::format("ORRERY_SEED={}", seed + i));
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(decisions, runs);
+}
+
 }  // namespace
 }  // namespace orrery::sim

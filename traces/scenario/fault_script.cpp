@@ -99,9 +99,10 @@ void FaultScript::sort_edges(Axis& along, std::size_t sorted) const {
     std::copy_if(added, along.edges.end(), std::back_inserter(to), belongs);
     std::inplace_merge(to.begin(), to.begin() + known, to.end(), earlier);
   };
-  append(along.begins, [](const Edge& edge) { return !edge.end; });
-  append(along.strikes,
-         [this](const Edge& edge) { return !edge.end && is_ending_ranks(edge.fault); });
+  append(along.begins, [](const Edge& edge) { return edge.kind == EdgeKind::begin; });
+  append(along.strikes, [this](const Edge& edge) {
+    return edge.kind == EdgeKind::begin && is_ending_ranks(edge.fault);
+  });
   std::inplace_merge(along.edges.begin(), added, along.edges.end(), earlier);
 }
 
@@ -130,8 +131,30 @@ void FaultScript::add(const Fault& fault) const {
   entry.cause = number_of(fault.cause());
   if (index < own_) own_entries_.push_back(entry);
   else drawn_entries_.emplace_hint(drawn_entries_.end(), index, entry);
-  axis(entry.begin.at_step).edges.push_back({entry.begin.at, index, false});
-  if (end) axis(end->at_step).edges.push_back({end->at, index, true});
+  add_plan(fault, index, end);
+  axis(entry.begin.at_step).edges.push_back({entry.begin.at, index, EdgeKind::begin});
+  if (end) axis(end->at_step).edges.push_back({end->at, index, EdgeKind::end});
+}
+
+void FaultScript::add_plan(const Fault& fault, std::uint32_t index,
+                           const std::optional<Border>& end) const {
+  const Entry& entry = this->entry(index);
+  const auto tested = fault.has_test() ? targets(index) : std::span<const FaultTarget>();
+  for (const FaultTarget& target : tested) {
+    Nanos& longest = tests_[std::get<Part>(target)];
+    longest = std::max(longest, fault.test());
+  }
+  if (fault.warning_case() == Fault::WARNING_NOT_SET) return;
+  const std::int64_t warning = fault.has_notice() ? fault.notice()
+                                                  : static_cast<std::int64_t>(fault.notice_steps());
+  Removal what;
+  if (entry.begin.at_step) what.at_step = fault.at_step();
+  else what.at = entry.begin.at;
+  if (end && end->at_step) what.back_at_step = fault.until_step();
+  else if (end) what.back_at = end->at;
+  planned_.push_back({index, what});
+  const std::int64_t notice = std::max<std::int64_t>(0, entry.begin.at - warning);
+  axis(entry.begin.at_step).edges.push_back({notice, index, EdgeKind::notice});
 }
 
 std::uint32_t FaultScript::number_of(const std::string& cause) const {
@@ -202,11 +225,12 @@ std::vector<FaultScript::Forgotten> FaultScript::forget_before(Nanos instant, Na
   for (auto edge = times_.edges.cbegin(); edge != end; ++edge) {
     const Fault::KindCase kind = entry(edge->fault).kind;
     const std::string& cause = named_cause(edge->fault);
-    if (!edge->end) {
+    if (edge->kind == EdgeKind::begin) {
       ++forgotten_;
       if (edge->at > counted_from && !cause.empty()) ++forgotten_causes_[cause];
     }
-    const bool over = edge->end || kind == Fault::kKill || kind == Fault::kStop;
+    const bool over =
+        edge->kind == EdgeKind::end || kind == Fault::kKill || kind == Fault::kStop;
     if (!over || edge->fault < own_) continue;
     forgotten.push_back({edge->fault, cause});
     drawn_entries_.erase(edge->fault);
@@ -222,8 +246,12 @@ std::vector<FaultScript::Forgotten> FaultScript::forget_before(Nanos instant, Na
 
 void FaultScript::pass_edge(const Edge& edge, bool onward) const {
   Entry& entry = this->entry(edge.fault);
+  if (edge.kind == EdgeKind::notice) {
+    entry.announced = onward;
+    return;
+  }
   const bool held = entry.begun && !entry.over;
-  (edge.end ? entry.over : entry.begun) = onward;
+  (edge.kind == EdgeKind::end ? entry.over : entry.begun) = onward;
   const bool holds = entry.begun && !entry.over;
   if (held == holds || entry.kind == Fault::kKill || entry.kind == Fault::kStop) return;
   for (const FaultTarget& target : targets(edge.fault)) {
@@ -294,6 +322,27 @@ std::map<FaultTarget, Condition> FaultScript::conditions(Moment at) const {
     if (condition != Condition{}) all.emplace_hint(all.end(), target, condition);
   }
   return all;
+}
+
+std::map<Part, Removal> FaultScript::removals(Moment at) const {
+  std::map<Part, Removal> all;
+  if (planned_.empty()) return all;
+  move_to(at);
+  for (const bool begun : {true, false}) {
+    for (const Planned& each : planned_) {
+      const Entry& entry = this->entry(each.fault);
+      if (!entry.announced || entry.over || entry.begun != begun) continue;
+      for (const FaultTarget& target : targets(each.fault)) {
+        all.emplace(std::get<Part>(target), each.what);
+      }
+    }
+  }
+  return all;
+}
+
+Nanos FaultScript::test_time(Part part) const {
+  const auto found = tests_.find(part);
+  return found == tests_.end() ? 0 : found->second;
 }
 
 // ---- what happens -----------------------------------------------------------------------------
@@ -409,7 +458,7 @@ std::vector<std::uint32_t> FaultScript::changing_faults(Nanos instant) const {
   draw_until(instant);
   std::vector<std::uint32_t> faults;
   for (const Edge& edge : between(times_.edges, instant - 1, instant)) {
-    faults.push_back(edge.fault);
+    if (edge.kind != EdgeKind::notice) faults.push_back(edge.fault);
   }
   return faults;
 }

@@ -71,6 +71,9 @@ class FaultScript {
   const std::map<FaultTarget, std::set<std::uint32_t>>& active(Moment at) const;
   /// Returns all conditions that deviate, by target; empty if none does.
   std::map<FaultTarget, Condition> conditions(Moment at) const;
+  /// Returns the planned removals from their announcement to the return of the part. If several
+  /// concern one part: one that has begun, else the first in the scenario.
+  std::map<Part, Removal> removals(Moment at) const;
 
   // ---- what happens ----
   /// Returns the faults that begin after `from` and until `until` (inclusive), spent ones too: at
@@ -96,10 +99,11 @@ class FaultScript {
   std::map<std::string, std::uint64_t> begun_by_cause(Moment from, Moment at) const;
 
   // ---- when something changes ----
-  /// Returns the first step after `after` at which a fault begins, ends or grows; nothing if none
-  /// does.
+  /// Returns the first step after `after` at which a fault begins, ends, grows or is announced;
+  /// nothing if none does.
   std::optional<Step> next_step(Step after) const;
-  /// Returns the first instant after `after` at which a fault begins or ends; nothing if none does.
+  /// Returns the first instant after `after` at which a fault begins, ends or is announced; nothing
+  /// if none does.
   /// Drawn failures count only if they begin by `horizon`, the scenario's own faults always.
   std::optional<Nanos> next_instant(Nanos after, Nanos horizon = kNever) const;
   /// Returns all such instants after `from` and before `until`, ascending.
@@ -107,6 +111,8 @@ class FaultScript {
   /// Returns the faults that begin or end at exactly `instant`; a fault that does both is listed
   /// twice.
   std::vector<std::uint32_t> changing_faults(Nanos instant) const;
+  /// Returns true if a fault begins, ends or is announced at exactly `instant`.
+  bool has_change_at(Nanos instant) const { return !instants(instant - 1, instant + 1).empty(); }
 
   // ---- memory ----
   // Drawn fault that is over and was removed.
@@ -124,6 +130,10 @@ class FaultScript {
   /// except begun_count() and begun_by_cause(), whose `from` must be `counted_from` after this
   /// call.
   std::vector<Forgotten> forget_before(Nanos instant, Nanos counted_from);
+
+  /// Returns the duration of the test of the part when it returns from a fault; 0: no test. Several
+  /// faults of the scenario with a test of the part: the longest test.
+  Nanos test_time(Part part) const;
 
   // ---- one fault ----
   // Each throws std::out_of_range for a drawn fault that was removed or that no query has read.
@@ -158,6 +168,7 @@ class FaultScript {
     Border begin;
     Fault::KindCase kind = Fault::KIND_NOT_SET;
     bool begun = false, over = false;  ///< state at the moment of the last query
+    bool announced = false;            ///< of a planned removal, also once it has begun
     double size = 1;                   ///< value of slow, link_slow and rate; top of a ramp
     std::uint64_t ramp_steps = 0;
     FaultTarget target;                ///< the only target, unless the fault hits a share
@@ -166,10 +177,16 @@ class FaultScript {
     bool spent = false;
     std::uint32_t cause = 0;  ///< index into causes_
   };
+  enum class EdgeKind : std::uint8_t { begin, end, notice };
   struct Edge {
     std::int64_t at = 0;
     std::uint32_t fault = 0;
-    bool end = false;
+    EdgeKind kind = EdgeKind::begin;
+  };
+  /// Fault of the scenario that is announced before it begins.
+  struct Planned {
+    std::uint32_t fault = 0;
+    Removal what;
   };
   /// Events along steps or instants, in order.
   struct Axis {
@@ -182,6 +199,8 @@ class FaultScript {
   Entry& entry(std::uint32_t fault) const;
   void add(const Fault& fault) const;
   void add_targets(const Fault& fault, Entry& entry) const;
+  /// Adds the announcement of a planned removal, which ends at `end`, and the test after it.
+  void add_plan(const Fault& fault, std::uint32_t index, const std::optional<Border>& end) const;
   /// Puts the edges that were added behind the first `sorted` ones of an axis in order.
   void sort_edges(Axis& along, std::size_t sorted) const;
   /// Draws some further failures, if any are left.
@@ -209,6 +228,8 @@ class FaultScript {
   mutable std::vector<Entry> own_entries_;  ///< entry of each of the scenario's faults
   mutable std::map<std::uint32_t, Entry> drawn_entries_;
   mutable std::vector<FaultTarget> targets_;
+  mutable std::vector<Planned> planned_;   ///< planned removals, in the order of the scenario
+  mutable std::map<Part, Nanos> tests_;    ///< durations of the tests of returned parts
   mutable std::vector<std::string> causes_{""};  ///< each once
   mutable Axis steps_, times_;
   mutable std::vector<std::int64_t> ramp_begins_, ramp_tops_;  ///< steps, ascending

@@ -141,6 +141,31 @@ class CrossCheck {
       add(path + ".ramp", "a ramp is counted in steps: it needs at_step");
     }
     if (fault.end_case() != Fault::END_NOT_SET) check_end(fault, path);
+    check_plan(fault, path);
+  }
+
+  /// Checks the announcement of a removal, and the test after it.
+  void check_plan(const Fault& fault, const std::string& path) {
+    const bool notice = fault.warning_case() != Fault::WARNING_NOT_SET;
+    if (!notice && !fault.has_test()) return;
+    const std::string key = notice ? written(fault, fault.warning_case()) : "test";
+    const std::optional<PartKind> part = part_kind(fault);
+    if (!fault.has_down() || (part != PartKind::gpu && part != PartKind::node)) {
+      return add(path + "." + key, fmt::format("expected '{}' of a GPU or node that goes down; "
+                                               "write gpu or node, and down: true", key));
+    }
+    if (fault.has_notice() && !fault.has_at_time()) {
+      add(path + ".notice", "expected a removal at a time, found one at a step: write at_time, or "
+                            "notice_steps for a removal at a step");
+    }
+    if (fault.has_notice_steps() && !fault.has_at_step()) {
+      add(path + ".notice_steps", "expected a removal at a step, found one at a time: write "
+                                  "at_step, or notice for a removal at a time");
+    }
+    if (fault.has_test() && fault.end_case() == Fault::END_NOT_SET) {
+      add(path + ".test", "expected a part that returns, found no end of the fault: write "
+                          "until_step, until_time or 'for'");
+    }
   }
 
   /// Checks that the target exists and supports the effect.

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <csignal>
-#include <set>
 
 #include "live/run/account/run_account.hpp"
+#include "policies/seam/part_changes.hpp"
 #include "traces/scenario/scenario.hpp"
 
 namespace orrery::live {
@@ -48,15 +48,8 @@ void FaultInjector::repeat_injections() {
 
 std::vector<PartChanged> FaultInjector::part_changes(const ClusterState& known, Step step,
                                                      Nanos now) const {
-  const std::set<Part> lost = schedule_.lost_parts(step, now);
-  std::vector<PartChanged> changes;
-  for (const Part part : lost) {
-    if (!known.is_lost(part)) changes.push_back({part, {.health = Health::lost, .rate = 0}});
-  }
-  for (const auto& [part, state] : known.parts) {
-    if (!lost.contains(part)) changes.push_back({part, {}});
-  }
-  return changes;
+  return ::orrery::part_changes(
+      known.parts, reported_parts(schedule_.lost_parts(step, now), schedule_.removals(step, now)));
 }
 
 void FaultInjector::save_to(JournalSnapshot& now) const {

@@ -42,9 +42,11 @@ class FaultInjector {
   std::optional<Nanos> take_hit_time(std::uint32_t rank) { return schedule_.take_hit_time(rank); }
 
   /// Returns the changes that a cluster's monitoring would report against `known`, the state
-  /// reported so far: parts lost now and parts restored; empty if nothing has changed. Injects
-  /// nothing.
+  /// reported so far: parts lost now, parts restored, and announced removals; empty if nothing has
+  /// changed. Tests no part (PartTests). Injects nothing.
   std::vector<PartChanged> part_changes(const ClusterState& known, Step step, Nanos now) const;
+  /// Returns true if the part is tested when it returns.
+  bool has_test(Part part) const { return schedule_.has_test(part); }
   /// Returns true if a part of the cluster is lost now.
   bool has_lost_parts(Step step, Nanos now) const {
     return !schedule_.lost_parts(step, now).empty();

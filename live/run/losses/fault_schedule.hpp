@@ -48,6 +48,12 @@ class FaultSchedule {
   Hardware hardware(std::uint32_t rank, Step step, Nanos now) const;
   /// Returns the parts of the cluster that are lost or carry no traffic.
   std::set<Part> lost_parts(Step step, Nanos now) const;
+  /// Returns the planned removals from their announcement to the return of the part.
+  std::map<Part, Removal> removals(Step step, Nanos now) const {
+    return script_.removals({static_cast<std::int64_t>(step), now});
+  }
+  /// Returns true if the part is tested when it returns.
+  bool has_test(Part part) const { return script_.test_time(part) > 0; }
   /// Returns the instant at which a fault hit `rank`, once; nothing if no fault hit the rank. Must
   /// be called when the loss of the rank is detected: until then further injections into the rank
   /// wait.

@@ -10,7 +10,7 @@
 namespace orrery::live {
 
 bool Recovery::record_exit(std::uint32_t seat, bool was_member) {
-  if (placement_.is_leaving(seat)) return false;
+  if (dismissed_.erase(seat) > 0) return false;
   const bool told = std::find(untold_.begin(), untold_.end(), seat) != untold_.end();
   if (!was_member || told || !placement_.is_working(seat)) {
     if (placement_.is_pending(seat)) control_.replace(seat);
@@ -55,7 +55,13 @@ void Recovery::accept_assignment(const Assign& assign) {
 
 void Recovery::mark_released() {
   untold_.clear();
+  dismissed_.clear();
   held_since_ = clock_.now();
+}
+
+void Recovery::dismiss_rank(std::uint32_t seat) {
+  dismissed_.insert(seat);
+  control_.signal(seat, SIGKILL);
 }
 
 bool Recovery::is_step_abandoned() const {
@@ -84,11 +90,12 @@ void Recovery::activate_assignment(const std::vector<std::uint32_t>& members, St
   const Standing where = placement_.pending_placement();
   for (const std::uint32_t seat : members) {
     if (!placement_.is_leaving(seat)) continue;
-    control_.signal(seat, SIGKILL);
+    dismiss_rank(seat);
     if (shards_state_) return;
   }
   end_strays(members);
   if (members.size() != where.gpus.size()) return;
+  dismissed_.clear();
   carrier_.emit_event(start_of(job(), next, where));
   gate_.expire_settings(kLiveJob);
   held_since_ = kNever;
@@ -120,7 +127,6 @@ std::vector<std::uint32_t> Recovery::end_missing(const std::vector<std::uint32_t
 void Recovery::resume_interrupted() {
   for (std::uint32_t seat = 0; seat < placement_.seats(); ++seat) {
     if (placement_.is_pending(seat) && !control_.is_running(seat)) control_.replace(seat);
-    if (placement_.is_leaving(seat) && placement_.is_working(seat)) control_.signal(seat, SIGKILL);
   }
 }
 

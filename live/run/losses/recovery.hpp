@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -41,8 +42,9 @@ class Recovery {
         shards_state_(shards_state) {}
 
   /// Records that the process in `seat` has ended. Returns true if the job used the process, so
-  /// that its loss must be reported by emit_losses(). Returns false for a leaving process, for a
-  /// process that the job does not use, for a loss that is recorded already or was reported by an
+  /// that its loss must be reported by emit_losses(), also for a leaving process that this object
+  /// has not killed. Returns false for a leaving process that it has killed, for a process that the
+  /// job does not use, for a loss that is recorded already or was reported by an
   /// earlier controller, and for a replacement that never joined (`was_member` false); requests
   /// another replacement if the pending assignment needs the seat.
   bool record_exit(std::uint32_t seat, bool was_member);
@@ -95,7 +97,8 @@ class Recovery {
   /// record their losses: call record_exit() for each, which returns false for a recorded one.
   std::vector<std::uint32_t> end_missing(const std::vector<std::uint32_t>& members);
   /// Completes the interrupted work of an earlier controller: requests the pending processes that
-  /// do not run and kills leaving ones. Call once, after the replay.
+  /// do not run. Call once, after the replay, and then activate_when_ready(), which kills leaving
+  /// processes once the others have joined.
   void resume_interrupted();
 
   /// Returns true from the JobHeld event, or from mark_released(), until an assignment is active.
@@ -116,6 +119,8 @@ class Recovery {
 
  private:
   const JobInfo& job() const { return placement_.job(); }
+  /// Kills a leaving process: its end is no loss.
+  void dismiss_rank(std::uint32_t seat);
   /// Returns true if a working rank is to leave, so that the current step is not completed.
   bool is_step_abandoned() const;
 
@@ -128,6 +133,7 @@ class Recovery {
   const std::function<bool(std::uint32_t)> can_run_;
   const bool shards_state_;
   std::vector<std::uint32_t> untold_;  ///< Seats whose loss is not reported yet.
+  std::set<std::uint32_t> dismissed_;  ///< Seats of killed leaving processes that have not ended.
   /// Start of the hold; kNever if the job is not on hold.
   Nanos held_since_ = kNever;
 };

@@ -28,8 +28,23 @@ std::string names_of(const std::vector<RankId>& ranks) {
   return fmt::format("rank{} {}", numbers.size() == 1 ? "" : "s", fmt::join(numbers, ", "));
 }
 
+/// Returns the instant or step of a removal or return, for example "at 90.0 s" or "before step 20";
+/// empty if neither is stated.
+std::string moment_name(std::optional<Nanos> at, std::optional<Step> at_step) {
+  if (at) return fmt::format("at {:.1f} s", to_seconds(*at));
+  return at_step ? fmt::format("before step {}", *at_step) : "";
+}
+
 /// Conversion of events to lines.
 struct Line {
+  std::string operator()(const PartChanged& event) const {
+    if (!event.to.removal) return {};
+    const Removal& what = *event.to.removal;
+    if (event.to.health == Health::lost) return part_name(event.part) + " is removed as announced";
+    const std::string back = moment_name(what.back_at, what.back_at_step);
+    return fmt::format("{} is to be removed {}{}{}", part_name(event.part),
+                       moment_name(what.at, what.at_step), back.empty() ? "" : "; back ", back);
+  }
   std::string operator()(const RanksLost& event) const {
     return fmt::format("lost {}; membership {}", names_of(event.ranks), event.epoch.value);
   }
@@ -93,6 +108,25 @@ std::string label(const std::string& text) {
   return out;
 }
 
+nlohmann::ordered_json removals_of(const RunStatus& status) {
+  const auto seconds = [](std::optional<Nanos> at) {
+    return at ? nlohmann::ordered_json(to_seconds(*at)) : nlohmann::ordered_json();
+  };
+  const auto step = [](std::optional<Step> at) {
+    return at ? nlohmann::ordered_json(*at) : nlohmann::ordered_json();
+  };
+  nlohmann::ordered_json out = nlohmann::ordered_json::array();
+  for (const auto& [part, health, what] : status.removals) {
+    out.push_back({{"part", part_name(part)},
+                   {"removed", health == Health::lost},
+                   {"at_s", seconds(what.at)},
+                   {"at_step", step(what.at_step)},
+                   {"back_at_s", seconds(what.back_at)},
+                   {"back_at_step", step(what.back_at_step)}});
+  }
+  return out;
+}
+
 nlohmann::ordered_json json_of(const RunStatus& status) {
   nlohmann::ordered_json out;
   out["scenario"] = status.scenario;
@@ -127,6 +161,7 @@ nlohmann::ordered_json json_of(const RunStatus& status) {
     out["questions"].push_back(
         {{"decision", open.decision}, {"at_s", open.at_s}, {"what", open.what}, {"why", open.why}});
   }
+  out["removals"] = removals_of(status);
   out["ranks"] = nlohmann::ordered_json::array();
   for (const RunStatus::Rank& rank : status.ranks) {
     out["ranks"].push_back({{"rank", rank.rank},

@@ -24,7 +24,7 @@ struct RunStatus {
   /// Status of one rank.
   struct Rank {
     std::uint32_t rank = 0;
-    std::string state;     ///< State: working, spare, joining, lost.
+    std::string state;     ///< State: working, spare, testing, joining, lost.
     std::int64_t pid = 0;  ///< Process id on its machine; 0: no process, or not connected yet.
     std::uint64_t step = 0, micro_batches = 0;
     /// Measurements of the rank's GPU, as far as its driver reports them.
@@ -49,7 +49,14 @@ struct RunStatus {
     double at_s = 0;
     std::string what, why;
   };
+  /// Planned removal of a part, from its announcement to its return.
+  struct PlannedRemoval {
+    Part part;
+    Health health{};  ///< Lost once the part is removed.
+    Removal what;
+  };
   std::vector<Rank> ranks;
+  std::vector<PlannedRemoval> removals;
   std::vector<std::string> policies;
   double policy_time_s = 0;  ///< Real time of all calls of the policies.
   /// Time since the begin of the current call of the policies; absent: no call.
@@ -59,8 +66,9 @@ struct RunStatus {
 };
 
 /// Returns a line of text that describes an event: lost or suspected ranks, a hold, the start or
-/// the end of training, an outcome of a checkpoint or a decision, a parameter. Empty for all other
-/// events, for example steps, ticks, submissions, stops of the job and changes of parts.
+/// the end of training, an outcome of a checkpoint or a decision, a parameter, an announced removal
+/// of a part. Empty for all other events, for example steps, ticks, submissions, stops of the job
+/// and other changes of parts.
 std::string describe(const Event& event);
 
 /// Returns the status in Prometheus' text format, one metric family after the other; omits

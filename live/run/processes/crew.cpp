@@ -266,6 +266,11 @@ bool RankProcesses::is_alive(std::uint32_t rank) const {
   return agents_.is_running(rank) && !dead_.contains({rank, agents_.life(rank)});
 }
 
+bool RankProcesses::has_answering_spare(std::uint32_t rank) const {
+  const auto spare = spares_.find(rank);
+  return spare != spares_.end() && spare->second && is_alive(rank);
+}
+
 void RankProcesses::replace(std::uint32_t rank) {
   const auto spare = spares_.extract(rank);
   const bool runs = is_alive(rank);

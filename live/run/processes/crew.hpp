@@ -154,6 +154,7 @@ class RankProcesses : public RankControl {
   }
   std::int64_t pid(std::uint32_t rank) const override { return agents_.pid(rank); }
   bool is_running(std::uint32_t rank) const override { return agents_.is_running(rank); }
+  bool has_answering_spare(std::uint32_t rank) const override;
 
   /// Hashes of the parameters after the run, by rank, and the losses meanwhile.
   struct Parting {

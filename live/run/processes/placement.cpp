@@ -32,8 +32,10 @@ std::vector<std::uint32_t> Placement::awaited_seats() const {
 std::vector<std::uint32_t> Placement::spare_seats(std::uint32_t count) const {
   std::vector<std::uint32_t> spares;
   for (std::uint32_t seat = 0; seat < seats_ && spares.size() < count; ++seat) {
-    const bool healthy = world_.state().is_healthy({seat}, world_.cluster().node_of({seat}));
-    if (healthy && is_stray(seat)) spares.push_back(seat);
+    const NodeId node = world_.cluster().node_of({seat});
+    const bool stays =
+        world_.state().is_healthy({seat}, node) && !world_.state().is_to_be_removed({seat}, node);
+    if (stays && is_stray(seat)) spares.push_back(seat);
   }
   return spares;
 }

@@ -51,7 +51,7 @@ class Placement {
   /// Returns the seats that are working (leaving ones included) or pending, ascending.
   std::vector<std::uint32_t> awaited_seats() const;
   /// Returns the first `count` seats on healthy GPUs that neither the job nor its pending
-  /// assignment uses, ascending; fewer if there are no more.
+  /// assignment uses and whose removal is not announced, ascending; fewer if there are no more.
   std::vector<std::uint32_t> spare_seats(std::uint32_t count) const;
   /// Returns the number of ranks that the job uses now: those of its placement without the lost
   /// ones; 0 for a job on hold without GPUs and for a job that is restarting.

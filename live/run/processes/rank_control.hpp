@@ -35,6 +35,8 @@ class RankControl {
 
   /// Returns true if the newest process of `rank` has not ended; false if the rank has had none.
   virtual bool is_running(std::uint32_t rank) const = 0;
+  /// Returns true if the process of `rank` waits as a warm spare and has sent a status.
+  virtual bool has_answering_spare(std::uint32_t rank) const = 0;
   /// Returns the process id of the rank's newest process that has connected; 0 if none has.
   virtual std::int64_t pid(std::uint32_t rank) const = 0;
   /// Returns true if an epoch is formed and not revoked: its members are linked.

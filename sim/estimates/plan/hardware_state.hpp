@@ -115,11 +115,18 @@ class FaultPlan {
   std::optional<Nanos> next_instant(Nanos after, Nanos horizon = kNever) const {
     return script_.next_instant(after, horizon);
   }
-  /// Returns true if a fault begins or ends at exactly `instant`.
-  bool has_change_at(Nanos instant) const { return !script_.changing_faults(instant).empty(); }
+  /// Returns true if a fault begins, ends or is announced at exactly `instant`.
+  bool has_change_at(Nanos instant) const { return script_.has_change_at(instant); }
   /// Returns the parts of the cluster that pass no traffic during `step` at `now`, including NICs
   /// of ranks.
   std::set<Part> lost_parts(Step step, Nanos now) const;
+  /// Returns the planned removals that are announced by the begin of `step` and by `now`, until the
+  /// parts return.
+  std::map<Part, Removal> removals(Step step, Nanos now) const {
+    return script_.removals(moment(step, now));
+  }
+  /// Returns the duration of the test of the part when it returns; 0: no test.
+  Nanos test_time(Part part) const { return script_.test_time(part); }
   /// Ranks and links of the faults that change at one instant; a rank or link may occur twice.
   struct Touched {
     std::vector<RankId> ranks;

@@ -1,6 +1,7 @@
 // Fake ranks for tests, which only record the calls.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -25,6 +26,9 @@ struct FakeRanks : RankControl {
     }
     return false;
   }
+  bool has_answering_spare(std::uint32_t rank) const override {
+    return std::find(answering.begin(), answering.end(), rank) != answering.end();
+  }
   std::int64_t pid(std::uint32_t) const override { return 0; }
   bool is_epoch_formed() const override { return formed; }
   std::vector<std::uint32_t> members() const override { return there; }
@@ -34,7 +38,7 @@ struct FakeRanks : RankControl {
   Nanos patience() const override { return 600 * kNanosPerSecond; }
   bool has_state_holder() const override { return state_held; }
 
-  std::vector<std::uint32_t> there{0, 1, 2, 3}, quiet;
+  std::vector<std::uint32_t> there{0, 1, 2, 3}, quiet, answering;
   bool formed = true, nobody_heard = false, state_held = false;
   std::vector<std::uint32_t> replaced, withdrawn;
   std::vector<std::pair<std::uint32_t, int>> signals;

@@ -10,6 +10,15 @@
 namespace orrery {
 namespace {
 
+Removal any_removal(toy::Dice& dice) {
+  Removal removal;
+  if (dice.random_flag()) removal.at = dice.nanos();
+  else removal.at_step = dice.u64();
+  if (dice.random_flag()) removal.back_at = dice.nanos();
+  if (dice.random_flag()) removal.back_at_step = dice.u64();
+  return removal;
+}
+
 /// Every kind of event, in an order that can happen in a world of eight GPUs.
 std::vector<Event> every_event(toy::Dice& dice) {
   JobSpec second = toy::job(1);
@@ -39,6 +48,8 @@ std::vector<Event> every_event(toy::Dice& dice) {
                    dice.random_flag()},
           PartChanged{{PartKind::node, 1},
                       {.health = dice.random_enum(Health::lost), .rate = dice.real()}},
+          PartChanged{{PartKind::gpu, 3},
+                      {.health = dice.random_enum(Health::lost), .removal = any_removal(dice)}},
           Decided{17, dice.random_enum(Outcome::expired), dice.text()},
           RanksSuspected{{0}, {{1}}},
           RanksLost{{0}, {{1}, {3}}, {2}},

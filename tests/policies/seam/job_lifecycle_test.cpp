@@ -141,6 +141,9 @@ TEST(JobLifecycle, AnAssignmentStartsMissingRanksAndKeepsTheOthersAtWork) {
   const AssignmentOrders grown = orders_of(running_job(), to(toy::gpus(0, 6)));
   EXPECT_EQ(grown.start, (std::vector<GpuId>{{4}, {5}}));
   EXPECT_FALSE(grown.abandons_step);
+  const AssignmentOrders moved = orders_of(running_job(), to(toy::gpus(1, 4)));
+  EXPECT_EQ(moved.start, std::vector<GpuId>{{4}});
+  EXPECT_FALSE(moved.abandons_step) << "rank 0 works until the new rank has joined";
   EXPECT_TRUE(orders_of(running_job(), to(toy::gpus(0, 3))).abandons_step);
   EXPECT_FALSE(orders_of(lost_ranks({{3}}), to(toy::gpus(0, 3))).abandons_step);
 }

@@ -435,5 +435,34 @@ TEST(Standing, NonsenseIsRefusedWithItsReason) {
   EXPECT_THAT(ran.lines[3], HasSubstr("folder"));
 }
 
+/// Reports of parts, each with its instant in tenths of a second.
+Ran with_removals(const std::vector<std::string>& overrides) {
+  return run(overrides, [](std::vector<std::string>& lines) {
+    return [&lines](const Observation& seen, DecisionList&) {
+      for (const Event& event : seen.events) {
+        const auto* changed = std::get_if<PartChanged>(&event);
+        if (changed == nullptr) continue;
+        const char* const what = changed->to.health == Health::lost ? "lost"
+                                 : changed->to.removal              ? "announced"
+                                                                    : "well";
+        lines.push_back(fmt::format("{} {:.1f}", what, to_seconds(seen.now)));
+      }
+    };
+  });
+}
+
+TEST(Standing, AReturnedPartIsLostUntilItsTestIsOver) {
+  const std::vector<std::string> spare{"policies=[]", "cluster.nodes=2", "run.steps=60"};
+  std::vector<std::string> once = spare, twice = spare;
+  once.emplace_back(
+      "faults=[{at_time: 2 s, gpu: 6, down: true, notice: 1 s, for: 1 s, test: 2 s}]");
+  twice.emplace_back(
+      "faults=[{at_time: 2 s, gpu: 6, down: true, for: 1 s, test: 2 s}, "
+      "{at_time: 4 s, gpu: 6, down: true, for: 1 s}]");
+  EXPECT_THAT(with_removals(once).lines, ElementsAre("announced 1.0", "lost 2.0", "well 5.0"));
+  EXPECT_THAT(with_removals(twice).lines, ElementsAre("lost 2.0", "well 7.0"))
+      << "a loss during the test ends the test";
+}
+
 }  // namespace
 }  // namespace orrery::sim

@@ -320,6 +320,40 @@ TEST(FaultScript, APartThatIsDownAndTheNicOfARankWithoutALinkAreLost) {
   EXPECT_EQ(lost_parts(script, {4, 0}, kCluster, {}), std::set<Part>{}) << "a rank that is nowhere";
 }
 
+TEST(FaultScript, APlannedRemovalIsAnnouncedUntilThePartReturns) {
+  Scenario scenario;
+  Fault& timed = at_time(scenario, 90);
+  timed.set_node(1);
+  timed.set_down(true);
+  timed.set_notice(20);
+  timed.set_for_(10);
+  timed.set_test(5);
+  Fault& of_step = at_step(scenario, 8);
+  of_step.set_gpu(3);
+  of_step.set_down(true);
+  of_step.set_notice_steps(100);  // announced at once
+  const FaultScript script(scenario, kCluster);
+  const Part node{PartKind::node, 1}, gpu{PartKind::gpu, 3};
+  std::map<Part, Removal> both;
+  both[gpu].at_step = 8;
+  EXPECT_EQ(script.removals({0, 69}), both);
+  both[node].at = 90;
+  both[node].back_at = 100;
+  EXPECT_EQ(script.removals({0, 70}), both);
+  EXPECT_EQ(script.removals({9, 99}), both) << "also while the parts are away";
+  EXPECT_EQ(script.removals({9, 100}).size(), 1u);
+  EXPECT_EQ(script.removals({0, 69}).size(), 1u) << "back in time";
+  EXPECT_TRUE(script.removals(kBeforeTheRun).empty());
+  EXPECT_EQ(script.instants(0, 200), (std::vector<Nanos>{70, 90, 100}));
+  EXPECT_TRUE(script.has_change_at(70));
+  EXPECT_TRUE(script.changing_faults(70).empty()) << "no hardware changes";
+  EXPECT_EQ(script.begun_count({0, 70}), 0u);
+  EXPECT_TRUE(script.due({-1, 0}, {0, 89}).empty());
+  EXPECT_EQ(script.next_step(0), Step{8});
+  EXPECT_EQ(script.test_time(node), 5);
+  EXPECT_EQ(script.test_time(gpu), 0);
+}
+
 TEST(FaultScript, AShareIsDrawnByTheSeed) {
   Scenario scenario;
   Fault& fault = at_step(scenario, 0);

@@ -152,6 +152,27 @@ TEST(Scenario, FaultsEndOnTheAxisOnWhichTheyBegan) {
   EXPECT_EQ(problem(with(timed, "slow: 2", "slow: 2\n    for: 1 ns")), "");
 }
 
+TEST(Scenario, PlannedRemovalsAreAnnouncedOnTheAxisOnWhichTheyBegin) {
+  const std::string text = with(with(kTransformer, "rank: 5", "node: 3"), "slow: 2", "down: true");
+  const std::string timed = with(text, "at_step: 3", "at_time: 3 s");
+  EXPECT_EQ(problem(with(text, "down: true", "down: true\n    notice_steps: 9")), "");
+  EXPECT_EQ(problem(with(timed, "down: true",
+                         "down: true\n    notice: 9 s\n    for: 1 s\n    test: 2 s")),
+            "");
+  expect_problem(with(text, "down: true", "down: true\n    notice: 9 s"), "18", "write at_time");
+  expect_problem(with(timed, "down: true", "down: true\n    notice_steps: 2"), "18",
+                 "write at_step");
+  expect_problem(with(timed, "down: true", "down: true\n    notice: 1 s\n    notice_steps: 2"),
+                 "19", "notice_steps");
+  expect_problem(with(timed, "down: true", "rate: 0.5\n    notice: 1 s"), "18",
+                 "expected 'notice' of a GPU or node that goes down");
+  expect_problem(with(with(timed, "node: 3", "nic: 3"), "down: true",
+                      "down: true\n    for: 1 s\n    test: 1 s"),
+                 "19", "expected 'test' of a GPU or node that goes down");
+  expect_problem(with(timed, "down: true", "down: true\n    test: 2 s"), "18",
+                 "found no end of the fault");
+}
+
 TEST(Scenario, FaultsHitPartsThatTheClusterHas) {
   const std::string text = kTransformer;
   const auto hits = [&](const std::string& target, const std::string& kind) {

@@ -113,7 +113,7 @@ TEST(Recovery, NobodyIsLeftOnceAllProcessesOfTheJobHaveEnded) {
     EXPECT_FALSE(job.recovery.is_nobody_left()) << seat;
     EXPECT_TRUE(job.recovery.record_exit(seat, true));
   }
-  EXPECT_FALSE(job.recovery.record_exit(3, true));
+  EXPECT_TRUE(job.recovery.record_exit(3, true)) << "this object has not ended rank 3";
   EXPECT_TRUE(job.recovery.is_nobody_left()) << "the new process on GPU 5 has no state";
   job.recovery.emit_losses();
   EXPECT_TRUE(job.recovery.is_nobody_left());
@@ -144,6 +144,21 @@ TEST(Recovery, WhoLeavesIsEndedOnceTheOthersAreThereAndIsNoLoss) {
   EXPECT_TRUE(job.all<JobStarted>().empty());
   EXPECT_FALSE(job.recovery.record_exit(2, true));
   job.recovery.activate_assignment({0, 1, 5}, 4);
+  EXPECT_EQ(job.all<JobStarted>().size(), 1u);
+}
+
+TEST(Recovery, ALeavingRankThatDiesBeforeTheOthersHaveJoinedIsLost) {
+  Regrouping job;
+  job.recovery.accept_assignment(job.run.assign_gpus({0, 1, 2, 5}));
+  EXPECT_TRUE(job.recovery.record_exit(3, true));
+  job.ranks.there = {0, 1, 2};
+  job.recovery.emit_losses();
+  const std::vector<RanksLost> lost = job.all<RanksLost>();
+  ASSERT_EQ(lost.size(), 1u);
+  EXPECT_EQ(lost[0].ranks, std::vector<RankId>{{3}});
+  EXPECT_EQ(job.ranks.replaced, std::vector<std::uint32_t>{5}) << "its own GPU is not used again";
+  EXPECT_TRUE(job.run.placement.is_complete({0, 1, 2})) << "the others work meanwhile";
+  job.recovery.activate_assignment({0, 1, 2, 5}, 4);
   EXPECT_EQ(job.all<JobStarted>().size(), 1u);
 }
 

@@ -45,6 +45,7 @@ TEST(StatusBoard, ShowsWhatTheRunStandsAtAndWhatHasHappened) {
   EXPECT_EQ(shown["step"], 12);
   EXPECT_EQ(shown["saved_step"], 10);
   EXPECT_EQ(shown["ranks"][1]["state"], "lost");
+  EXPECT_TRUE(shown["removals"].empty());
   ASSERT_EQ(shown["events"].size(), 1u);
   EXPECT_EQ(shown["events"][0]["what"], "lost rank 1; membership 2");
   EXPECT_EQ(shown["events"][0]["at_s"], 2.0);
@@ -93,6 +94,29 @@ TEST(StatusBoard, WhatADriverTellsOfGpusHasTheNamesOfDcgm) {
       << text;
   EXPECT_NE(text.find("DCGM_FI_DEV_FB_USED" + of + "3\n"), std::string::npos) << text;
   EXPECT_EQ(text.find("DCGM_FI_DEV_POWER_USAGE"), std::string::npos) << text;
+}
+
+TEST(StatusBoard, APlannedRemovalIsShown) {
+  Removal removal;
+  removal.at = 90 * kNanosPerSecond;
+  removal.back_at_step = 40;
+  const Part node{PartKind::node, 1};
+  EXPECT_EQ(describe(PartChanged{node, {.removal = removal}}),
+            "node 1 is to be removed at 90.0 s; back before step 40");
+  EXPECT_EQ(describe(PartChanged{node, {.health = Health::lost, .removal = removal}}),
+            "node 1 is removed as announced");
+  EXPECT_EQ(describe(PartChanged{node, {}}), "");
+  const RunFolder folder;
+  StatusBoard board(folder.path(), {});
+  RunStatus status = some();
+  status.removals = {{node, Health::lost, removal}};
+  board.publish_status(status);
+  const auto shown = nlohmann::json::parse(contents(folder.path() + "/" + kStatusFile));
+  EXPECT_EQ(shown["removals"][0]["part"], "node 1");
+  EXPECT_EQ(shown["removals"][0]["removed"], true);
+  EXPECT_EQ(shown["removals"][0]["at_s"], 90);
+  EXPECT_TRUE(shown["removals"][0]["at_step"].is_null());
+  EXPECT_EQ(shown["removals"][0]["back_at_step"], 40);
 }
 
 }  // namespace

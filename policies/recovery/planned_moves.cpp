@@ -1,0 +1,167 @@
+#include "policies/recovery/planned_moves.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include <fmt/format.h>
+
+#include "policies/recovery/ways.hpp"
+
+namespace orrery {
+namespace {
+
+std::string ranks_leave(const std::vector<RankId>& ranks) {
+  if (ranks.size() == 1) return fmt::format("the GPU of rank {} is to be removed", ranks[0].value);
+  return fmt::format("the GPUs of {} ranks are to be removed", ranks.size());
+}
+
+/// Returns true if the job is at work as a whole: no loss and no assignment is pending.
+bool is_steady(const JobInfo& job) {
+  return job.spec.is_training() && job.phase == JobPhase::running && job.lost.empty() && !job.next;
+}
+
+}  // namespace
+
+void PlannedMoves::observe(const Observation& seen, DecisionList& decisions) {
+  bool changed = false;
+  for (const Event& event : seen.events) {
+    changed = read_event(event, seen, decisions) || changed;
+  }
+  if (!changed) return;
+  for (const JobInfo& job : seen.jobs) decide_job(seen, job, decisions);
+}
+
+bool PlannedMoves::read_event(const Event& event, const Observation& seen,
+                              DecisionList& decisions) {
+  if (const auto* outcome = std::get_if<Decided>(&event)) {
+    return record_outcome(*outcome);
+  }
+  if (const auto* done = std::get_if<JobDone>(&event)) jobs_.erase(done->job);
+  if (const auto* saved = std::get_if<SaveDone>(&event)) {
+    release_saved_job(*saved, seen, decisions);
+    return !saved->durable;
+  }
+  return std::holds_alternative<PartChanged>(event) || std::holds_alternative<JobStarted>(event) ||
+         std::holds_alternative<JobStopped>(event) || std::holds_alternative<JobDone>(event);
+}
+
+/// A rejected way is exhausted. Returns true if the next one is to be tried.
+bool PlannedMoves::record_outcome(const Decided& event) {
+  for (auto& [id, course] : jobs_) {
+    if (course.open != event.decision) continue;
+    course.open = kNoDecision;
+    if (event.status == Outcome::applied) return false;
+    course.save_after = kNever;
+    const bool climbs = std::exchange(course.climbs, 0) != 0 && course.way != Way::none;
+    if (climbs) course.way = static_cast<Way>(static_cast<int>(course.way) + 1);
+    return climbs;
+  }
+  return false;
+}
+
+void PlannedMoves::release_saved_job(const SaveDone& done, const Observation& seen,
+                                     DecisionList& decisions) {
+  const auto found = jobs_.find(done.job);
+  const JobInfo* job = seen.jobs.find(done.job);
+  if (found == jobs_.end() || job == nullptr) return;
+  Course& course = found->second;
+  if (done.step <= course.save_after) return;
+  course.save_after = kNever;
+  if (!done.durable || !is_steady(*job) || leaving_ranks(seen, *job).empty()) return;
+  course.home = static_cast<std::uint32_t>(job->gpus.size());
+  course.is_released = 1;
+  course.climbs = 0;
+  course.open = decisions
+                    .add(Assign{done.job},
+                         "a checkpoint is durable: the GPUs are left before "
+                         "one is removed")
+                    .id;
+}
+
+void PlannedMoves::decide_job(const Observation& seen, const JobInfo& job,
+                              DecisionList& decisions) {
+  const auto known = jobs_.find(job.spec.id);
+  if (known != jobs_.end() && known->second.open != kNoDecision) return;
+  const bool waits =
+      job.phase == JobPhase::waiting && known != jobs_.end() && known->second.is_released != 0;
+  if (waits) return take_back(job, seen, decisions);
+  if (!is_steady(job)) return;
+  if (!leaving_ranks(seen, job).empty()) return leave_parts(job, seen, decisions);
+  if (known == jobs_.end()) return;
+  known->second.way = Way::move;
+  known->second.is_released = 0;
+  take_back(job, seen, decisions);
+}
+
+void PlannedMoves::leave_parts(const JobInfo& job, const Observation& seen,
+                               DecisionList& decisions) {
+  Course& course = jobs_[job.spec.id];
+  course.climbs = 1;
+  const std::string why = ranks_leave(leaving_ranks(seen, job));
+  const auto assign = [&](const Standing& where, const char* what) -> Decision& {
+    return decisions.add(Assign{job.spec.id, where.gpus, where.layout, StateFrom::peer},
+                         fmt::format("{}: {}", why, what));
+  };
+  if (course.way == Way::move) {
+    const auto where = rules_.moves ? moved_away(seen, job) : std::nullopt;
+    if (where) {
+      course.open = assign(*where, "they move to free GPUs").id;
+      return;
+    }
+  }
+  if (course.way <= Way::shrink) {
+    if (const auto where = smaller_away(seen, job)) {
+      course.way = Way::shrink;
+      course.home = std::max(course.home, static_cast<std::uint32_t>(job.gpus.size()));
+      Decision& shrinks = assign(*where, "the other replicas continue");
+      shrinks.at_step = job.step + 1;  // the current step is completed
+      course.open = shrinks.id;
+      return;
+    }
+  }
+  if (course.way == Way::none || !rules_.saves || course.save_after != kNever) return;
+  course.way = Way::save;
+  course.save_after = job.step;
+  course.open = decisions.add(Save{job.spec.id, Tier::local_disk}, why + ": the job is saved").id;
+}
+
+/// A job that has lost its size to a removal takes free GPUs. A released job takes all or none.
+void PlannedMoves::take_back(const JobInfo& job, const Observation& seen, DecisionList& decisions) {
+  Course& course = jobs_[job.spec.id];
+  const bool waits = job.gpus.empty();
+  if (job.gpus.size() >= course.home) course.home = 0;
+  if (course.home == 0 || (!waits && !rules_.grows)) return;
+  const Standing where = grown(seen, job, course.home);
+  if (where.gpus.size() == job.gpus.size()) return;
+  if (waits && where.gpus.size() < course.home) return;
+  course.climbs = 0;
+  course.open = decisions
+                    .add(Assign{job.spec.id, where.gpus, where.layout,
+                                waits ? kept_state(job) : StateFrom::peer},
+                         "GPUs are back")
+                    .id;
+}
+
+void PlannedMoves::save_to(ByteWriter& write) const {
+  write(static_cast<std::uint64_t>(jobs_.size()));
+  for (const auto& [id, course] : jobs_) {
+    write(id.value, course.way, course.is_released, course.climbs, course.home, course.open,
+          course.save_after);
+  }
+}
+
+void PlannedMoves::load_from(ByteReader& read) {
+  jobs_.clear();
+  std::uint64_t count = 0;
+  read(count);
+  for (; count > 0; --count) {
+    JobId id{};
+    Course course;
+    read(id.value, course.way, course.is_released, course.climbs, course.home, course.open,
+         course.save_after);
+    jobs_[id] = course;
+  }
+}
+
+}  // namespace orrery

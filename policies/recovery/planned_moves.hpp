@@ -1,0 +1,73 @@
+// Planned moves of jobs: off the parts whose removal is announced, and back once parts return. Part
+// of the policies of recovery, which own one object each. Decides by a ladder, the next way only if
+// the one before is impossible or rejected: the ranks of the part move to free GPUs; the job
+// continues without the replicas of the part; the job saves a checkpoint and releases its GPUs. One
+// thread; as deterministic as a policy. For example, a job on GPUs 0 to 3 moves to 0, 1, 2 and 4 if
+// the removal of GPU 3 is announced and GPU 4 is free.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "policies/seam/byte_archive.hpp"
+#include "policies/seam/policy.hpp"
+
+namespace orrery {
+
+/// Returns true if a run with these capabilities offers Save, also if they are not known yet (no
+/// action at all).
+inline bool offers_save(const Capabilities& run) {
+  return run.actions.has<Save>() || !run.actions.has<Assign>();
+}
+
+/// Planned moves of all jobs of a run. Jobs with lost ranks or a pending assignment are left to the
+/// policy of recovery; they are moved once they have started again.
+class PlannedMoves {
+ public:
+  /// Ways and duties that an owner allows.
+  struct Rules {
+    bool moves = true;  ///< ranks may move to free GPUs
+    bool saves = true;  ///< the run offers Save
+    bool grows = true;  ///< jobs that shrank take GPUs again; false: the owner grows jobs itself
+  };
+  /// Replaces the rules, which are all true before.
+  void set_rules(const Rules& rules) { rules_ = rules; }
+
+  /// Adds the decisions about one observation. Decides only if the observation contains a changed
+  /// part, the start, stop or end of a job, a checkpoint, or the rejection of an earlier decision
+  /// of this object.
+  void observe(const Observation& seen, DecisionList& decisions);
+
+  /// Appends the state of all jobs.
+  void save_to(ByteWriter& write) const;
+  /// Replaces the state of all jobs. Throws an internal Error if too few bytes remain.
+  void load_from(ByteReader& read);
+
+ private:
+  enum class Way : std::uint8_t { move, shrink, save, none };
+  /// State of one job.
+  struct Course {
+    Way way = Way::move;               ///< first way of the ladder that is not exhausted
+    std::uint8_t is_released = 0;      ///< 1 from the release of the GPUs until the restart
+    std::uint32_t home = 0;            ///< number of GPUs to return to; 0: the job has its size
+    std::uint64_t open = kNoDecision;  ///< newest decision, while it has no outcome
+    Step save_after = kNever;  ///< a checkpoint of a later step releases the GPUs; kNever: none
+    std::uint8_t climbs = 0;   ///< 1: if `open` is rejected, the next way follows at once
+  };
+  static constexpr std::uint64_t kNoDecision = ~std::uint64_t{0};
+
+  /// Returns true if the event may call for a decision.
+  bool read_event(const Event& event, const Observation& seen, DecisionList& decisions);
+  bool record_outcome(const Decided& event);
+  void release_saved_job(const SaveDone& done, const Observation& seen, DecisionList& decisions);
+  void decide_job(const Observation& seen, const JobInfo& job, DecisionList& decisions);
+  void leave_parts(const JobInfo& job, const Observation& seen, DecisionList& decisions);
+  void take_back(const JobInfo& job, const Observation& seen, DecisionList& decisions);
+
+  Rules rules_;
+  std::map<JobId, Course> jobs_;
+};
+
+}  // namespace orrery
