@@ -35,7 +35,7 @@ void RecoverPolicy::observe(Context&, const Observation& seen, DecisionList& dec
     waiting_.erase(id);
     const JobInfo* job = seen.jobs.find(id);
     if (job == nullptr || job->lost.empty()) continue;
-    if (job->next && job->phase != JobPhase::held) continue;
+    if (job->next && (job->phase != JobPhase::held || job->is_restarting)) continue;
     if (!decide_recovery(seen, *job, decisions)) waiting_.insert(id);
   }
   decisions.rest();
@@ -43,7 +43,7 @@ void RecoverPolicy::observe(Context&, const Observation& seen, DecisionList& dec
 
 /// Decides; returns true if enough GPUs are free for the decision.
 bool RecoverPolicy::decide_recovery(const Observation& seen, const JobInfo& job,
-                           DecisionList& decisions) const {
+                                    DecisionList& decisions) const {
   const std::size_t count = job.lost.size();
   const std::string lost = fmt::format("{} rank{} lost", count, count == 1 ? "" : "s");
   if (how_ == How::shrink) {

@@ -63,6 +63,11 @@ void drop_shares(std::map<std::pair<JobId, Step>, std::vector<Setting>>& ahead, 
   }
 }
 
+/// Removes the entries of the job.
+void forget_job(std::map<std::pair<JobId, std::size_t>, Step>& since, JobId job) {
+  since.erase(since.lower_bound({job, 0}), since.upper_bound({job, ~std::size_t{0}}));
+}
+
 }  // namespace
 
 bool ClusterState::is_healthy(GpuId gpu, NodeId node) const {
@@ -80,7 +85,9 @@ World::World(const Cluster& cluster) : cluster_(&cluster) {
 }
 
 void World::announce_decision(const Decision& decision) {
-  const bool added = announced_.emplace(decision.id, Announced{decision, calls_}).second;
+  const JobInfo* job = jobs_.find(job_of(decision.what));
+  const Step step = job != nullptr ? job->step : 0;
+  const bool added = announced_.emplace(decision.id, Announced{decision, calls_, step}).second;
   ensure(added, "a decision is announced once");
 }
 
@@ -102,6 +109,7 @@ void World::release_job(JobInfo& job, Nanos now) {
   job.now = {};
   ahead_.erase(ahead_.lower_bound({job.spec.id, 0}), ahead_.upper_bound({job.spec.id, ~Step{0}}));
   coming_.erase(job.spec.id);
+  forget_job(since_, job.spec.id);
 }
 
 void World::begin_step(JobInfo& job, Step step) {
@@ -109,7 +117,10 @@ void World::begin_step(JobInfo& job, Step step) {
   for (auto next = ahead_.lower_bound({job.spec.id, 0});
        next != ahead_.end() && next->first.first == job.spec.id && next->first.second <= step;
        next = ahead_.erase(next)) {
-    for (Setting& setting : next->second) job.now.set_setting(std::move(setting));
+    for (Setting& setting : next->second) {
+      since_[{job.spec.id, setting.index()}] = next->first.second;
+      job.now.set_setting(std::move(setting));
+    }
   }
 }
 
@@ -161,6 +172,7 @@ void World::start(JobInfo& job, const JobStarted& event, Nanos now) {
   if (event.from < job.saved) job.saved = 0, job.saved_at = 0;
   // Settings that were decided with the assignment. Shares for another number of replicas are
   // dropped: the job may start on fewer GPUs than it was assigned.
+  forget_job(since_, job.spec.id);  // the job may have returned to an earlier step
   auto coming = coming_.extract(job.spec.id);
   Coming started = coming ? std::move(coming.mapped()) : Coming();
   for (auto& [step, setting] : started.settings) {

@@ -51,7 +51,9 @@ class World {
   /// possible.
   std::string objection(const Event& event) const;
   /// Stores a decision, unchecked, until its Decided event, and assigns it to the current call. The
-  /// decision takes effect with that event, if applied. Throws an internal Error if a decision with
+  /// decision takes effect with that event, if applied; a setting without a step has no effect if a
+  /// setting of its kind for a later step than that of its announcement has begun meanwhile: the
+  /// time until ranks agree makes no difference. Throws an internal Error if a decision with
   /// this id awaits its Decided event.
   void announce_decision(const Decision& decision);
   /// Returns true if both decisions await their outcomes and were announced in one call, which is
@@ -84,10 +86,11 @@ class World {
   struct Against;  // visitor of actions: returns the objection
   /// Jobs and GPUs of earlier assignments of the same group.
   using Supposed = std::vector<std::pair<JobId, GpuRuns>>;
-  /// Decision without an outcome, and the number of its call.
+  /// Decision without an outcome, the number of its call, and the step of its job at the call.
   struct Announced {
     Decision decision;
     std::uint64_t call = 0;
+    Step step = 0;
   };
   /// Settings that start with the pending assignment of a job, with their steps.
   struct Coming {
@@ -121,6 +124,9 @@ class World {
   std::map<DecisionId, Announced> announced_;  ///< decisions without an outcome
   std::map<JobId, Coming> coming_;             ///< keyed by jobs with a pending assignment
   std::map<std::pair<JobId, Step>, std::vector<Setting>> ahead_;  ///< settings from a later step on
+  /// First steps of the settings of a job that have begun since its newest JobStarted, by the index
+  /// of the kind. A setting without a step counts from the step in which it was decided.
+  std::map<std::pair<JobId, std::size_t>, Step> since_;
 };
 
 }  // namespace orrery

@@ -276,6 +276,7 @@ struct World::Effect {
   World& world;
   const Decision& decision;
   std::uint64_t call;
+  Step announced_at;  ///< step of the job when the decision was announced
 
   void operator()(const Assign& assign) const {
     JobInfo& job = world.jobs_.at(assign.job);
@@ -296,14 +297,21 @@ struct World::Effect {
       world.coming_[configure.job].settings.emplace_back(decision.at_step, configure.what);
       return;
     }
-    world.ahead_[{configure.job, decision.at_step}].push_back(configure.what);
+    Step from = decision.at_step;
+    if (from == 0) {
+      from = std::min(announced_at, job.step);
+      const auto since = world.since_.find({configure.job, configure.what.index()});
+      if (since != world.since_.end() && since->second > from) return;
+    }
+    world.ahead_[{configure.job, from}].push_back(configure.what);
     world.begin_step(job, job.step);
   }
   void operator()(const Save&) const {}
 };
 
 void World::take_effect(const Announced& announced) {
-  std::visit(Effect{*this, announced.decision, announced.call}, announced.decision.what);
+  std::visit(Effect{*this, announced.decision, announced.call, announced.step},
+             announced.decision.what);
 }
 
 }  // namespace orrery

@@ -51,6 +51,10 @@ class JobFaults {
   /// either. Call after the job's submission. Throws as rank_at_work().
   std::vector<estimates::FatalFault> next_losses(std::optional<Step> step, Nanos from,
                                                  Nanos until) const;
+  /// Marks the losses of the instant `now` that strike processes which start on `gpus` and whose
+  /// hardware works in `step` as spent. Returns nothing if there are none, else true if one of them
+  /// is silent. Call after the job's submission.
+  std::optional<bool> drain_starting_losses(const GpuRuns& gpus, Step step, Nanos now);
   /// Returns the duration for which packets lost by a fault at exactly `instant` stall the job; 0
   /// if the cluster detects no losses or no flow of the job is hit.
   Nanos stalled_by(Nanos instant) const;
@@ -73,7 +77,7 @@ class JobFaults {
   const Losses& losses_;
   /// mutable because next_losses() marks losses as spent
   mutable estimates::FaultPlan plan_;
-  std::set<Part> lost_;     ///< parts whose loss has been, or will be, reported
+  std::set<Part> lost_;  ///< parts whose loss has been, or will be, reported
   std::vector<std::pair<Nanos, PartChanged>> news_;  ///< scheduled reports
 };
 

@@ -97,6 +97,12 @@ bool World::Kept::write(const World& world, KeptWorld& kept) {
       encode(setting, *out.add_settings());
     }
   }
+  for (const auto& [setting, step] : world.since_) {
+    live::KeptFirstStep& since = *kept.add_since();
+    since.set_job(setting.first.value);
+    since.set_setting(static_cast<std::uint32_t>(setting.second));
+    since.set_step(step);
+  }
   return true;
 }
 
@@ -137,6 +143,9 @@ void World::Kept::read(const KeptWorld& kept, World& world) {
     for (const SettingRecord& setting : coming.settings()) {
       world.coming_[{coming.job()}].settings.emplace_back(coming.from_step(), decode(setting));
     }
+  }
+  for (const live::KeptFirstStep& since : kept.since()) {
+    world.since_[{JobId{since.job()}, since.setting()}] = since.step();
   }
 }
 
