@@ -14,7 +14,6 @@
 #include "core/error.hpp"
 #include "core/schema/json.hpp"
 #include "core/units.hpp"
-#include "policies/run/choose.hpp"
 #include "traces/report/report.hpp"
 
 namespace orrery::cli {
@@ -110,11 +109,11 @@ std::pair<std::size_t, std::size_t> further_than_first(const FuturesReport& all,
 }
 
 void print_tables(const FuturesOptions& options, const FuturesReport& all) {
-  const std::string until = all.until() == 0 ? std::string("its end")
-                                             : seconds(to_seconds(all.until()));
+  const std::string until =
+      all.until() == 0 ? std::string("its end") : seconds(to_seconds(all.until()));
   fmt::print("{:<16}{} of {}, from {} (step {}) to {}, seed {}\n", "futures", options.count,
-             all.begun().scenario(), seconds(to_seconds(all.at())),
-             all.begun().steps_completed(), until, all.begun().seed());
+             all.begun().scenario(), seconds(to_seconds(all.at())), all.begun().steps_completed(),
+             until, all.begun().seed());
   const auto names = names_of(options);
   for (std::uint32_t choice = 0; choice < names.size(); ++choice) {
     fmt::print("\n{:<16}", names[choice]);
@@ -196,8 +195,10 @@ void FuturesOptions::add(CLI::App& command) {
       .type_name("N");
   command.add_option("--at", at, "instant of the run's clock at which the futures begin")
       ->type_name("TIME");
-  command.add_option("--for", ahead, "end each future this long after --at (default: when its "
-                                     "run is done)")
+  command
+      .add_option("--for", ahead,
+                  "end each future this long after --at (default: when its "
+                  "run is done)")
       ->type_name("TIME");
   command
       .add_option("--policies", policies,
@@ -210,12 +211,15 @@ void FuturesOptions::add(CLI::App& command) {
 void FuturesOptions::fill(RunRequest& request, std::optional<Nanos> begun) const {
   if (!has_futures()) {
     if (at.empty() && ahead.empty() && policies.empty()) return;
-    throw Error(ErrorKind::usage, "expected --futures N with --at, --for or --policies, got "
-                                  "none: add it");
+    throw Error(ErrorKind::usage,
+                "expected --futures N with --at, --for or --policies, got "
+                "none: add it");
   }
-  if (at.empty() && !begun) throw Error(ErrorKind::usage, "expected --at with --futures, got "
-                                                          "none: give the instant at which the "
-                                                          "futures begin");
+  if (at.empty() && !begun)
+    throw Error(ErrorKind::usage,
+                "expected --at with --futures, got "
+                "none: give the instant at which the "
+                "futures begin");
   FuturesOrder& order = *request.mutable_futures();
   order.set_count(count);
   order.set_at(at.empty() ? *begun : time_of("--at", at));
@@ -225,16 +229,11 @@ void FuturesOptions::fill(RunRequest& request, std::optional<Nanos> begun) const
       throw Error(ErrorKind::usage, "--for is the time after --at: more than 0 s");
     }
   }
-  for (const std::string& name : policies) {
-    Scenario scenario = request.scenario();
-    choose_policy(scenario, name);
-    *order.add_choices()->mutable_policies() = scenario.policies();
-  }
 }
 
-int show_futures(const FuturesOptions& options, const RunRequest& request, const SourceMap& places,
-                 bool json) {
-  const FuturesReport all = run_futures("orrery-sim", request, places);
+int show_futures(const FuturesOptions& options, const RunRequest& request,
+                 const FuturePolicies& policies, const SourceMap& places, bool json) {
+  const FuturesReport all = run_futures("orrery-sim", request, policies, places);
   bool failed = false;
   for (const FutureEnd& future : all.futures()) {
     if (!future.has_failure()) continue;

@@ -16,6 +16,7 @@
 #include "core/files/file_kind.hpp"
 #include "core/process.hpp"
 #include "policies/run/choose.hpp"
+#include "policies/run/outside_policies.hpp"
 #include "policies/run/registry.hpp"
 #include "policies/run/remote_policy.hpp"
 
@@ -125,83 +126,85 @@ bool is_outside(const std::string& given) {
   return is_policy_file(given) || !program_of(given).empty();
 }
 
-/// Policies that are made anew for every run: each program and each Python file in a process of its
-/// own, policies of the registry in this process.
-class OutsideStack : public WaitingPolicy {
- public:
-  using Member = std::function<PolicyStack::Member()>;
-  explicit OutsideStack(std::vector<Member> members) : members_(std::move(members)) {}
+/// Returns the policy of one name, not started: a name of the registry has the parameters of
+/// `registered`, files and programs decide in a process of their own. `order`: work and seed.
+PolicyStack::Member make_member(const std::string& given, const HostedPolicy& policy,
+                                const PolicyHostOrder& order) {
+  if (policy.has_registered()) {
+    const PolicySpec& spec = policy.registered();
+    return {.name = spec.name(),
+            .policy = make_policy(spec.name(), {}),
+            .parameters = policy_parameters(spec.name(), spec.parameters())};
+  }
+  const std::string program = program_of(given);
+  HostPolicy::Program host =
+      program.empty()
+          ? host_program()
+          : HostPolicy::Program{.path = program, .arguments = {}, .absence = {}, .name = program};
+  PolicyHostOrder own = order;
+  if (program.empty()) *own.add_policies() = policy;
+  return {.name = fs::path(program.empty() ? given : program).filename().string(),
+          .policy = std::make_unique<HostPolicy>(std::move(host), own, was_interrupted),
+          .parameters = nullptr};
+}
 
-  Needs needs() const override { return stack_->needs(); }
-  void start(Context& context, const Cluster& cluster,
-             const google::protobuf::Message* parameters) override {
-    stack_.reset();  // ends the processes of an earlier run
+/// Returns a function that makes the policies, each file and each program in a process of its own.
+/// `registered_as` returns the policy of a name. Throws for a file that cannot be read and for an
+/// unknown name.
+template <class RegisteredAs>
+StackMaker stack_maker(const std::vector<std::string>& given, const PolicyHostOrder& order,
+                       const RegisteredAs& registered_as) {
+  std::vector<std::pair<std::string, HostedPolicy>> listed;
+  for (const std::string& each : given) {
+    HostedPolicy policy;
+    if (is_policy_file(each)) {
+      policy = file_of(each);
+    } else if (program_of(each).empty()) {
+      *policy.mutable_registered() = registered_as(each);
+    }
+    listed.emplace_back(each, std::move(policy));
+  }
+  return [listed, order] {
     std::vector<PolicyStack::Member> members;
-    for (const Member& make : members_) {
-      members.push_back(make());
-      auto* waiting = dynamic_cast<WaitingPolicy*>(members.back().policy.get());
-      if (waiting != nullptr) waiting->on_wait([this] { return withdrawn_ && withdrawn_(); });
-    }
-    stack_ = std::make_unique<PolicyStack>(std::move(members));
-    stack_->start(context, cluster, parameters);
-  }
-  void observe(Context& context, const Observation& seen, DecisionList& decisions) override {
-    stack_->observe(context, seen, decisions);
-    for (const PolicyStack::Member& member : stack_->members()) {
-      auto* host = dynamic_cast<HostPolicy*>(member.policy.get());
-      if (host != nullptr) host->announce_others(decisions);
-    }
-  }
-  void save(Archive& archive) const override { stack_->save(archive); }
-  void on_wait(std::function<bool()> withdrawn) override { withdrawn_ = std::move(withdrawn); }
-
- private:
-  const std::vector<Member> members_;
-  std::function<bool()> withdrawn_;
-  std::unique_ptr<PolicyStack> stack_;
-};
+    for (const auto& [name, policy] : listed) members.push_back(make_member(name, policy, order));
+    return std::make_unique<PolicyStack>(std::move(members));
+  };
+}
 
 /// Returns the policies. `registered_as` returns the policy of a name.
 template <class RegisteredAs>
 std::unique_ptr<Policy> hosted(const std::vector<std::string>& given, const PolicyHostOrder& order,
                                const RegisteredAs& registered_as) {
-  PolicyHostOrder all = order;
-  std::vector<OutsideStack::Member> members;
-  bool has_program = false;
+  const auto is_program = [](const std::string& each) { return !program_of(each).empty(); };
+  if (std::any_of(given.begin(), given.end(), is_program)) {
+    return std::make_unique<OutsideStack>(stack_maker(given, order, registered_as));
+  }
+  PolicyHostOrder all = order;  // one process for all files
   for (const std::string& each : given) {
     HostedPolicy& policy = *all.add_policies();
-    if (const std::string program = program_of(each); !program.empty()) {
-      has_program = true;
-      members.emplace_back([program, order] {
-        const HostPolicy::Program host{
-            .path = program, .arguments = {}, .absence = {}, .name = program};
-        return PolicyStack::Member{
-            .name = fs::path(program).filename().string(),
-            .policy = std::make_unique<HostPolicy>(host, order, was_interrupted),
-            .parameters = nullptr};
-      });
-    } else if (is_policy_file(each)) {
+    if (is_policy_file(each)) {
       policy = file_of(each);
-      PolicyHostOrder own = order;
-      *own.add_policies() = policy;
-      members.emplace_back([each, own] {
-        return PolicyStack::Member{
-            .name = each,
-            .policy = std::make_unique<HostPolicy>(host_program(), own, was_interrupted),
-            .parameters = nullptr};
-      });
     } else {
       *policy.mutable_registered() = registered_as(each);
-      Scenario one;
-      *one.add_policies() = policy.registered();
-      members.emplace_back([each, one] {
-        return PolicyStack::Member{
-            .name = each, .policy = make_stack(one, SourceMap{}), .parameters = nullptr};
-      });
     }
   }
-  if (has_program) return std::make_unique<OutsideStack>(std::move(members));
   return std::make_unique<HostPolicy>(host_program(), std::move(all), was_interrupted);
+}
+
+PolicyHostOrder order_of(const RunRequest& request) {
+  PolicyHostOrder order;
+  *order.mutable_scenario() = request.scenario();
+  order.set_seed(policy_seed(request));
+  return order;
+}
+
+/// Writes the names of policies that a log of the run shows.
+void name_policies(const std::vector<std::string>& given, RunRequest& request) {
+  request.clear_policy_outside_names();
+  for (const std::string& each : given) {
+    const std::string program = program_of(each);
+    request.add_policy_outside_names(program.empty() ? each : program);
+  }
 }
 
 }  // namespace
@@ -222,19 +225,53 @@ std::unique_ptr<Policy> choose_policies(const std::vector<std::string>& given,
   Scenario& scenario = *request.mutable_scenario();
   const auto by_name = [&](const std::string& name) { return registered(scenario, name); };
   if (std::any_of(given.begin(), given.end(), is_outside)) {
-    for (const std::string& each : given) {
-      const std::string program = program_of(each);
-      request.add_policy_outside_names(program.empty() ? each : program);
-    }
-    PolicyHostOrder order;
-    *order.mutable_scenario() = scenario;
-    order.set_seed(scenario.run().seed());
-    return hosted(given, order, by_name);
+    name_policies(given, request);
+    const PolicyHostOrder order = order_of(request);
+    auto after = outside_succession(request, {.make = stack_maker(given, order, by_name)});
+    if (request.policy_outside_heirs()) return after;
+    return hosted(given, order, by_name);  // makes them as a replay does
   }
   std::vector<PolicySpec> specs;
   for (const std::string& name : given) specs.push_back(by_name(name));
   scenario.mutable_policies()->Assign(specs.begin(), specs.end());
   return nullptr;
+}
+
+bool has_outside_policy(const std::vector<std::string>& given) {
+  return std::any_of(given.begin(), given.end(), is_outside);
+}
+
+FuturePolicies choose_future_policies(const std::vector<std::string>& given,
+                                      const std::vector<std::string>& choices,
+                                      RunRequest& request) {
+  const bool own_outside = has_outside_policy(given);
+  const bool any = own_outside || has_outside_policy(choices);
+  if (own_outside) name_policies(given, request);
+  const Scenario scenario = request.scenario();
+  for (const std::string& name : choices) {
+    FutureChoice& choice = *request.mutable_futures()->add_choices();
+    choice.set_outside(own_outside || is_outside(name));
+    if (choice.outside()) continue;
+    Scenario chosen = scenario;
+    choose_policy(chosen, name);
+    *choice.mutable_policies() = chosen.policies();
+  }
+  if (!any) return {};
+  const auto by_name = [scenario](const std::string& name) { return registered(scenario, name); };
+  const PolicyHostOrder order = order_of(request);
+  StackMaker own = [scenario] { return make_stack(scenario, SourceMap{}); };
+  if (own_outside) own = stack_maker(given, order, by_name);
+  std::vector<StackMaker> heirs;
+  for (const std::string& name : choices) heirs.push_back(stack_maker({name}, order, by_name));
+  return [=](RunRequest& one, std::optional<int> choice) -> std::unique_ptr<Policy> {
+    const bool changes = choice && one.futures().choices(*choice).outside();
+    if (!own_outside && !changes) return nullptr;
+    auto all =
+        outside_succession(one, {.make = own, .replace_scenario = own_outside},
+                           changes ? heirs[static_cast<std::size_t>(*choice)] : StackMaker{});
+    if (changes || one.policy_outside_heirs()) return all;
+    return hosted(given, order, by_name);  // makes them as a replay does
+  };
 }
 
 std::unique_ptr<Policy> log_policies(const std::vector<std::string>& given,

@@ -11,6 +11,7 @@
 
 #include <CLI/App.hpp>
 
+#include "policies/run/worker.hpp"
 #include "policies/seam/policy.hpp"
 #include "traces/run.pb.h"
 #include "traces/trace.pb.h"
@@ -26,6 +27,18 @@ void add_policy_option(CLI::App& command, std::vector<std::string>& given);
 /// have names. Throws a usage error for an unknown name, and bad_input for a file that cannot be
 /// read and for a path (with a slash) that is no executable file.
 std::unique_ptr<Policy> choose_policies(const std::vector<std::string>& given, RunRequest& request);
+
+/// Returns true if the process of a run cannot make one of the policies: a file or a program.
+/// Throws bad_input for a path (with a slash) that is no executable file.
+bool has_outside_policy(const std::vector<std::string>& given);
+
+/// Adds a choice for each name of `choices` to the futures of the request, and returns the policies
+/// of each future: those of `given` if it has_outside_policy(), else those of the request's
+/// scenario (choose_policies() has written names there), until the futures begin, and those of the
+/// choice afterwards. Returns nothing if all decide in the process of the run. Throws as
+/// choose_policies().
+FuturePolicies choose_future_policies(const std::vector<std::string>& given,
+                                      const std::vector<std::string>& choices, RunRequest& request);
 
 /// Returns the policies of `given` for the replay of a log, not started; the policy `static` if
 /// `given` is empty. Throws as choose_policies().

@@ -105,7 +105,8 @@ std::string PriceServer::answer_question(const std::string& question) {
   } catch (const Error& error) {
     answer["error"] = error.what();
   }
-  return answer.dump();
+  // The error may quote a question that is not UTF-8.
+  return answer.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 void serve_prices(PriceServer& server, int descriptor) {

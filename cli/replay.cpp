@@ -26,6 +26,7 @@ std::string as_json(const ReplayResult& result) {
   out["decisions"] = result.decisions;
   out["decision_trace_sha256"] = result.decision_trace_sha256;
   out["identical"] = result.first_difference.empty();
+  out["states_compared"] = result.states_compared;
   out["first_difference"] = nullptr;
   if (!result.first_difference.empty()) out["first_difference"] = result.first_difference;
   return out.dump(2);
@@ -34,8 +35,9 @@ std::string as_json(const ReplayResult& result) {
 ReplayResult result_of(const ReplayLogOptions& options) {
   if (options.policies.empty()) return replay_log(options.log, options.overrides);
   if (!options.overrides.empty()) {
-    throw Error(ErrorKind::usage, "--set changes the policies of the log: leave --set or --policy "
-                                  "out");
+    throw Error(ErrorKind::usage,
+                "--set changes the policies of the log: leave --set or --policy "
+                "out");
   }
   LogReader log(options.log);
   const auto policy = log_policies(options.policies, read_header(log));
@@ -50,6 +52,9 @@ int replay(const ReplayLogOptions& options) {
   } else if (identical) {
     fmt::print("identical: {} calls, {} decisions, trace {}\n", result.calls, result.decisions,
                result.decision_trace_sha256);
+    if (!result.states_compared) {
+      fmt::print("states of the policies not compared: the log has an older format\n");
+    }
   }
   if (identical) return 0;
   fmt::print(stderr, "{}: first difference: {}\n", options.log, result.first_difference);

@@ -75,8 +75,9 @@ class Farewell : public Operator {
     if (interrupt_seen == 0 || passed_on_) return 0;
     passed_on_ = true;
     counted_ = interrupts;
-    fmt::print(stderr, "\nthe run ends after the current step, with a checkpoint; interrupt "
-                       "again to end it now\n");
+    fmt::print(stderr,
+               "\nthe run ends after the current step, with a checkpoint; interrupt "
+               "again to end it now\n");
     return interrupt_seen == SIGINT ? SIGINT : SIGTERM;  // SIGHUP would end the run at once
   }
   std::vector<std::string> end_run() override {
@@ -109,11 +110,11 @@ class ProgressLine {
   void poll() {
     constexpr int kPollsBeforeShown = 10;
     if (!terminal_ || ++polls_ < kPollsBeforeShown || newest_.steps() == 0) return;
-    fmt::print(stderr, "\r\033[Kstep {} of {} ({:.0f}%), {:.1f} s {}", newest_.steps_done(),
-               newest_.steps(),
-               100.0 * static_cast<double>(newest_.steps_done()) /
-                   static_cast<double>(newest_.steps()),
-               newest_.elapsed_s(), newest_.note());
+    fmt::print(
+        stderr, "\r\033[Kstep {} of {} ({:.0f}%), {:.1f} s {}", newest_.steps_done(),
+        newest_.steps(),
+        100.0 * static_cast<double>(newest_.steps_done()) / static_cast<double>(newest_.steps()),
+        newest_.elapsed_s(), newest_.note());
     std::fflush(stderr);
     shown_ = true;
   }
@@ -223,8 +224,11 @@ Report run(const std::string& worker, const RunRequest& request, const SourceMap
 }
 
 FuturesReport run_futures(const std::string& worker, const RunRequest& request,
-                          const SourceMap& places) {
+                          const FuturePolicies& policies, const SourceMap& places) {
   return watched(places, true, nullptr, [&](const auto& note, const auto& interrupted) {
+    if (policies) {
+      return run_outside_futures(sibling_program(worker), request, policies, note, interrupted);
+    }
     return orrery::run_futures(sibling_program(worker), request, note, interrupted);
   });
 }

@@ -54,7 +54,7 @@ Report run(const std::string& worker, const RunRequest& request, const SourceMap
 /// Runs a `request` with futures in worker processes, like run(), and returns the report of all
 /// futures.
 FuturesReport run_futures(const std::string& worker, const RunRequest& request,
-                          const SourceMap& places);
+                          const FuturePolicies& policies, const SourceMap& places);
 
 /// Prints a report to standard output, and to standard error the warnings that standard output does
 /// not contain. Returns the exit code: goal_missed if a failure ended the run or the run is

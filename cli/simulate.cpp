@@ -46,18 +46,17 @@ int simulate(const SimulateOptions& options) {
   request.set_full_detail(options.detail == "full");
   request.set_record(options.record);
   request.set_timeline(options.timeline);
-  const auto policy = choose_policies(options.policies, request);
+  const bool futures = options.futures.has_futures();
+  const auto policy = futures && has_outside_policy(options.policies)
+                          ? nullptr  // each future has its own
+                          : choose_policies(options.policies, request);
   if (!options.machine.empty()) use_machine(request, load_machine(options.machine));
   options.operation.fill(request, true);
   options.futures.fill(request, log ? std::optional(log->at) : std::nullopt);
-  if (options.futures.has_futures()) {
-    if (policy) {
-      throw Error(ErrorKind::usage,
-                  "--futures: expected policies with names, which decide in the process of the "
-                  "run, got a Python file: leave --futures out, or choose names of `orrery list "
-                  "policies`");
-    }
-    return show_futures(options.futures, request, loaded.places, options.json);
+  if (futures) {
+    const FuturePolicies policies =
+        choose_future_policies(options.policies, options.futures.policies, request);
+    return show_futures(options.futures, request, policies, loaded.places, options.json);
   }
   const auto operated = options.operation.make_operator(true);
   const Report report =

@@ -33,7 +33,7 @@ void warm_up() {
   estimates::estimate_step(scenario.job(), build_cluster(scenario.cluster(), SourceMap{}));
   for (const std::string& name : policy_names()) make_policy(name, SourcePlace{});
   scenario_hash(scenario);
-  RunRequest::descriptor();  // with the messages in it
+  RunRequest::descriptor();  // registers the messages in it
 }
 
 }  // namespace

@@ -47,10 +47,7 @@ void restart_job(const JobRelease& run, StateFrom state) {
   run.proposals.drop_batches(std::numeric_limits<std::uint64_t>::max());
   roll_back(run, state == StateFrom::none);
   run.gate.expire_settings(kLiveJob);
-  const JobInfo& job = run.placement.job();
-  if (job.phase == JobPhase::running && job.lost.empty()) {
-    run.carrier.emit_event(JobHeld{kLiveJob});
-  }
+  if (run.placement.job().phase == JobPhase::running) run.carrier.emit_event(JobHeld{kLiveJob});
   run.recovery.mark_released();
 }
 

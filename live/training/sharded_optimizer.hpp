@@ -88,7 +88,7 @@ class ShardedOptimizer {
     Range range;
     Adam optimizer;
     Checksum moments;     ///< running checksum of the moments
-    Checksum parameters;  ///< of the parameters that the newest update or distribution has left
+    Checksum parameters;  ///< covers the parameters that the newest update or distribution has left
   };
   /// Copy of a piece of the state, with the checksums of the copy.
   struct Copy {

@@ -72,7 +72,7 @@ void ShadowScore::steps_done(const StepsDone& done, const JobInfo& info) {
   auto current = ahead.upper_bound(done.last);
   if (current == ahead.begin() || job.per_replica.size() != info.layout.data) return;
   const Proposal& proposal = (--current)->second;
-  if (proposal.per_replica.size() != info.layout.data) return;  // of an earlier layout
+  if (proposal.per_replica.size() != info.layout.data) return;  // made for an earlier layout
   const auto was = compute_seconds(job, info.layout, job.per_replica);
   const auto decided = compute_seconds(job, info.layout, proposal.per_replica);
   if (!was || !decided) return;

@@ -8,7 +8,6 @@
 #include <google/protobuf/stubs/logging.h>
 
 #include "core/error.hpp"
-#include "policies/record/recorder.hpp"
 
 namespace orrery {
 namespace {
@@ -40,17 +39,26 @@ bool LogReader::next(LogRecord& record) {
   const google::protobuf::LogSilencer quiet;  // the error is reported below
   if (!record.ParseFromString(bytes_)) refuse_log(number_ == 0 ? "is no log" : "is damaged");
   ++number_;
+  convert_newest(record);
   return true;
 }
 
+void LogReader::convert_newest(LogRecord& record) {
+  if (record.has_header() && record.header().format() != 0) {
+    if (const auto problem = log_format_problem(record.header())) refuse_last(*problem);
+    format_ = record.header().format();
+  }
+  convert_record(record, format_);
+}
+
 void LogReader::refuse_log(const std::string& why) const {
-  throw Error(ErrorKind::bad_input, fmt::format("{}: {} (record {}, byte {})", path_, why,
-                                                number_, begin_));
+  throw Error(ErrorKind::bad_input,
+              fmt::format("{}: {} (record {}, byte {})", path_, why, number_, begin_));
 }
 
 void LogReader::refuse_last(const std::string& why) const {
-  throw Error(ErrorKind::bad_input, fmt::format("{}: {} (record {}, byte {})", path_, why,
-                                                number_ - 1, begin_));
+  throw Error(ErrorKind::bad_input,
+              fmt::format("{}: {} (record {}, byte {})", path_, why, number_ - 1, begin_));
 }
 
 /// Reads the length that precedes a record; nothing at the end of the file.
@@ -72,10 +80,6 @@ LogHeader read_header(LogReader& log) {
   if (!log.next(record)) log.refuse_log("is empty");
   if (!record.has_header() || record.header().format() == 0) log.refuse_last("is no log");
   const LogHeader& header = record.header();
-  if (header.format() != kLogFormat) {
-    log.refuse_last(fmt::format("log format {} is {} than {}", header.format(),
-                                header.format() > kLogFormat ? "newer" : "older", kLogFormat));
-  }
   if (!header.has_scenario() && !header.has_replay()) log.refuse_last("its header is incomplete");
   return header;
 }

@@ -107,6 +107,7 @@ void Past::check_decisions(const DecisionList& decisions) {
   }
   for (Decision& decision : recorded) {
     reader_.world().announce_decision(decision);
+    if (receive_ && !compares_) receive_(decision);
     open_[decision.id] = std::move(decision);
   }
   wakes_.insert(call.wakes().begin(), call.wakes().end());

@@ -4,6 +4,7 @@
 // run has carried out. One thread. Instants are nanoseconds of the policy clock.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -33,6 +34,11 @@ class Past {
   /// Makes check_decisions() compare decisions with the recorded ones. Call before the first
   /// next(), if the policies are those of the log.
   void compare_decisions() { compares_ = true; }
+  /// Sets the receiver of each recorded decision that the shown policies have not made, because
+  /// they are not those of the log. Called within check_decisions(), unless it compares.
+  void on_unknown_decision(std::function<void(const Decision&)> receive) {
+    receive_ = std::move(receive);
+  }
 
   /// Returns the next observation, valid until the next call, and takes its events into the state;
   /// nothing after the last observation up to until(), also if the log has no footer, and at every
@@ -89,6 +95,7 @@ class Past {
   std::map<DecisionId, Decision> open_;  ///< decisions without an outcome
   std::set<std::pair<JobId, Step>> effects_;
   std::set<Nanos> wakes_;
+  std::function<void(const Decision&)> receive_;
 };
 
 /// Returns the instant of the last call in the log at `path`; 0 without calls. Reads the whole log,

@@ -15,14 +15,12 @@
 
 #include "core/sha256.hpp"
 #include "policies/record/encoding.hpp"
+#include "policies/record/log_format.hpp"
 #include "policies/seam/backend.hpp"
 #include "policies/seam/byte_archive.hpp"
 #include "traces/trace.pb.h"
 
 namespace orrery {
-
-/// Version of the log format. A reader refuses a log of any other version.
-inline constexpr std::uint32_t kLogFormat = 2;
 
 /// Returns the digest of a policy's state in the log: the first 8 bytes of the SHA-256 of the saved
 /// state `archive`.

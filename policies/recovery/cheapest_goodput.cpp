@@ -57,7 +57,8 @@ void CheapestGoodput::observe(Context&, const Observation& seen, DecisionList& d
   for (const JobId id : hit) {
     const JobInfo* job = seen.jobs.find(id);
     if (job == nullptr || job->lost.empty()) continue;
-    if (!job->next || job->phase == JobPhase::held) decide_recovery(seen, *job, decisions);
+    if (job->next && (job->phase != JobPhase::held || job->is_restarting)) continue;
+    decide_recovery(seen, *job, decisions);
   }
   if (changed) return_home(seen, decisions);
   planned_.observe(seen, decisions);
@@ -99,7 +100,7 @@ std::vector<CheapestGoodput::Way> CheapestGoodput::ways(
 }
 
 void CheapestGoodput::decide_recovery(const Observation& seen, const JobInfo& job,
-                             DecisionList& decisions) {
+                                      DecisionList& decisions) {
   Watched& of = jobs_[job.spec.id];
   const std::vector<Way> found = ways(seen, job, of.step_s, parameters_);
   const Way& best = found.front();
@@ -142,8 +143,7 @@ void CheapestGoodput::save(Archive& archive) const {
     }
     write(runs);
     const ParallelLayout& layout = of.home.layout;
-    for (const std::uint32_t size :
-         {layout.tensor, layout.context, layout.pipeline, layout.data}) {
+    for (const std::uint32_t size : {layout.tensor, layout.context, layout.pipeline, layout.data}) {
       write(size);
     }
     write(layout.pipeline_last);

@@ -38,7 +38,7 @@ void RecoverPolicy::observe(Context&, const Observation& seen, DecisionList& dec
     waiting_.erase(id);
     const JobInfo* job = seen.jobs.find(id);
     if (job == nullptr || job->lost.empty()) continue;
-    if (job->next && job->phase != JobPhase::held) continue;
+    if (job->next && (job->phase != JobPhase::held || job->is_restarting)) continue;
     if (!decide_recovery(seen, *job, decisions)) waiting_.insert(id);
   }
   planned_.observe(seen, decisions);

@@ -1,61 +1,48 @@
 #include "policies/run/detached_samples.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
+#include <tuple>
 #include <utility>
 
 namespace orrery {
 namespace {
 
-template <class T>
-void age(Sample<T>& sample, Nanos by) {
-  if (sample.is_known()) sample.age += by;
+auto values_of(RankSample& sample) {
+  return std::tie(sample.micro_batches_done, sample.micro_batch_time, sample.wait_time,
+                  sample.gradient_variance, sample.noise_scale);
 }
-template <class T>
-void fill_from(Sample<T>& newer, const Sample<T>& older) {
-  if (!newer.is_known()) newer = older;
+auto values_of(DeviceSample& sample) {
+  return std::tie(sample.utilization, sample.memory_bandwidth, sample.memory_used, sample.power);
 }
+auto values_of(LinkSample& sample) { return std::tie(sample.latency, sample.bandwidth); }
 
-void age(RankSample& sample, Nanos by) {
-  age(sample.micro_batches_done, by);
-  age(sample.micro_batch_time, by);
-  age(sample.wait_time, by);
-  age(sample.gradient_variance, by);
-  age(sample.noise_scale, by);
-}
-void fill_from(RankSample& newer, const RankSample& older) {
-  fill_from(newer.micro_batches_done, older.micro_batches_done);
-  fill_from(newer.micro_batch_time, older.micro_batch_time);
-  fill_from(newer.wait_time, older.wait_time);
-  fill_from(newer.gradient_variance, older.gradient_variance);
-  fill_from(newer.noise_scale, older.noise_scale);
-}
 bool same_place(const RankSample& a, const RankSample& b) { return a.rank == b.rank; }
-
-void age(DeviceSample& sample, Nanos by) {
-  age(sample.utilization, by);
-  age(sample.memory_bandwidth, by);
-  age(sample.memory_used, by);
-  age(sample.power, by);
-}
-void fill_from(DeviceSample& newer, const DeviceSample& older) {
-  fill_from(newer.utilization, older.utilization);
-  fill_from(newer.memory_bandwidth, older.memory_bandwidth);
-  fill_from(newer.memory_used, older.memory_used);
-  fill_from(newer.power, older.power);
-}
 bool same_place(const DeviceSample& a, const DeviceSample& b) { return a.gpu == b.gpu; }
-
-void age(LinkSample& sample, Nanos by) {
-  age(sample.latency, by);
-  age(sample.bandwidth, by);
-}
-void fill_from(LinkSample& newer, const LinkSample& older) {
-  fill_from(newer.latency, older.latency);
-  fill_from(newer.bandwidth, older.bandwidth);
-}
 bool same_place(const LinkSample& a, const LinkSample& b) {
   return a.from == b.from && a.to == b.to;
+}
+
+/// Adds `by` nanoseconds to the ages of the known values.
+template <class Each>
+void age(Each& sample, Nanos by) {
+  const auto age_one = [by](auto& value) {
+    if (value.is_known()) value.age += by;
+  };
+  std::apply([&](auto&... value) { (age_one(value), ...); }, values_of(sample));
+}
+
+/// Gives the unknown values of `newer` those of `older`.
+template <class Each>
+void fill_from(Each& newer, Each& older) {
+  const auto into = values_of(newer), from = values_of(older);
+  const auto fill_one = [](auto& value, const auto& known) {
+    if (!value.is_known()) value = known;
+  };
+  [&]<std::size_t... i>(std::index_sequence<i...>) {
+    (fill_one(std::get<i>(into), std::get<i>(from)), ...);
+  }(std::make_index_sequence<std::tuple_size_v<decltype(from)>>());
 }
 
 bool is_before(const RankSample& a, const RankSample& b) { return a.rank < b.rank; }

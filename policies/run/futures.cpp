@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
+#include "policies/seam/saved_state.hpp"
 
 namespace orrery {
 namespace {
@@ -108,6 +109,13 @@ bool has_unforked(const FuturesOrder& order) {
          !std::all_of(order.choices().begin(), order.choices().end(), says_something);
 }
 
+void check_log_of_futures(const RunRequest& request) {
+  if (request.record().empty() || has_unforked(request.futures())) return;
+  throw Error(ErrorKind::usage,
+              "futures: expected no log, because a log records the unchanged run and each of "
+              "these futures has its own policies or decisions");
+}
+
 std::optional<std::uint64_t> Future::seed(std::uint64_t run_seed) const {
   if (number == 0) return {};
   return Rng(run_seed).split_stream(fmt::format("future {}", number)).next();
@@ -135,6 +143,11 @@ Future begin_futures(const FuturesOrder& order,
   throw FuturesEnded();
 }
 
+Future only_future(const FuturesOrder& order) {
+  const auto choice = static_cast<int>(order.only_choice());
+  return {order.only_future(), order.choices().empty() ? nullptr : &order.choices(choice)};
+}
+
 void look_ahead(Step steps, FuturesReport& all) {
   const double at = to_seconds(all.at());
   for (FutureEnd& future : *all.mutable_futures()) {
@@ -142,8 +155,7 @@ void look_ahead(Step steps, FuturesReport& all) {
     const Report& report = future.report();
     const bool done = report.steps_completed() == steps;
     if (done) future.set_end_s(report.elapsed_s());
-    const double end =
-        done || all.until() == 0 ? report.elapsed_s() : to_seconds(all.until());
+    const double end = done || all.until() == 0 ? report.elapsed_s() : to_seconds(all.until());
     const std::uint64_t ahead = report.steps_completed() - all.begun().steps_completed();
     future.set_steps_ahead(ahead);
     if (end <= at || !report.has_fault_free_step_time_s()) continue;
@@ -160,8 +172,18 @@ void Succession::replace_policies(std::unique_ptr<PolicyStack> heirs,
   given_ = std::move(decisions);
 }
 
+void Succession::replace_outside(std::vector<Decision> decisions) {
+  ensure(outside_ != nullptr, "only policies outside the run have heirs there");
+  ++outside_heirs_;
+  given_ = std::move(decisions);
+}
+
 void Succession::observe(Context& context, const Observation& seen, DecisionList& decisions) {
   if (waiting_) take_over(context, seen.cluster);
+  for (; outside_heirs_ > 0; --outside_heirs_) {
+    const Needs needs = outside_->activate_heirs();
+    if (tell_needs_) tell_needs_(needs);
+  }
   current_->observe(context, seen, decisions);
   for (Decision& given : std::exchange(given_, {})) {
     Decision& taken = decisions.add(std::move(given.what), std::move(given.why));
@@ -169,6 +191,7 @@ void Succession::observe(Context& context, const Observation& seen, DecisionList
     given.why = taken.why;
     given.id = taken.id;
     taken = std::move(given);
+    if (outside_ != nullptr) outside_->announce_decision(taken);
   }
 }
 
@@ -178,9 +201,7 @@ void Succession::take_over(Context& context, const Cluster& cluster) {
   for (const PolicyStack::Member& heir : heirs->members()) {
     for (const PolicyStack::Member& member : members_->members()) {
       if (member.name != heir.name) continue;
-      Archive state;
-      member.policy->save(state);
-      heir.policy->load(state);
+      transfer_state(*member.policy, *heir.policy, heir.name);
     }
   }
   heirs_ = std::move(heirs);  // the previous ones have handed over their state

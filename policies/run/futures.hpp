@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/process.hpp"
+#include "policies/run/remote_policy.hpp"
 #include "policies/seam/stack.hpp"
 #include "traces/run.pb.h"
 
@@ -20,11 +21,13 @@ namespace orrery {
 
 /// Returns true if the choice replaces the policies of the run or adds decisions.
 inline bool says_something(const FutureChoice& choice) {
-  return choice.policies_size() > 0 || choice.decisions_size() > 0;
+  return choice.policies_size() > 0 || choice.decisions_size() > 0 || choice.outside();
 }
 /// Returns true if one of the futures is the unchanged run: future 0 without a choice, or with a
 /// choice that changes nothing.
 bool has_unforked(const FuturesOrder& order);
+/// Throws a usage Error if the request asks for a log and none of its futures is the unchanged run.
+void check_log_of_futures(const RunRequest& request);
 
 /// Description of the future that a forked process simulates.
 struct Future {
@@ -54,6 +57,10 @@ struct FuturesEnded {};
 Future begin_futures(const FuturesOrder& order,
                      const std::function<void(const WorkerMessage&)>& tell);
 
+/// Returns the only future that this process simulates, order.only_future() under
+/// order.only_choice(); `order` must outlive the result.
+Future only_future(const FuturesOrder& order);
+
 /// Writes to each future of `all` with a report its metrics after the instant: completed steps,
 /// goodput if the fault-free step time is known, and, if the run completed, its end. `steps`:
 /// number of steps of the whole run. A future without a report gets nothing. The goodput is at most
@@ -75,6 +82,14 @@ class Succession : public Policy {
   /// the policies stay. Adds `decisions` to the next observation, after the decisions of the
   /// policies, with new ids. Replaces heirs and decisions of a call before that observation.
   void replace_policies(std::unique_ptr<PolicyStack> heirs, std::vector<Decision> decisions);
+  /// Sets the policy for replace_outside(), which must outlive the succession and be a member of
+  /// the first policy.
+  void set_outside(RemotePolicy& outside) { outside_ = &outside; }
+  /// Lets the heirs of the outside policy, which are in its process, decide from the next
+  /// observation on, and adds `decisions` as replace_policies() does. Several calls before that
+  /// observation let that many heirs take over, one after the other; the decisions of the last
+  /// count.
+  void replace_outside(std::vector<Decision> decisions);
   /// Sets the function that receives the needs of the heirs, within observe(), before their first
   /// call.
   void on_needs(std::function<void(const Needs&)> tell) { tell_needs_ = std::move(tell); }
@@ -85,8 +100,9 @@ class Succession : public Policy {
     current_->start(context, cluster, parameters);
   }
   /// Lets waiting heirs take over: starts them, loads the states of previous policies of the same
-  /// names, and reports their needs. Then calls the policies that decide and adds the decisions of
-  /// replace_policies(), once. Exceptions of the policies pass through.
+  /// names, and reports their needs; heirs of the outside policy likewise. Then calls the policies
+  /// that decide and adds the decisions of replace_policies(), once. Exceptions of the policies
+  /// pass through.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
   /// Writes the state of the policies that decide now, without waiting heirs and decisions.
   void save(Archive& archive) const override { current_->save(archive); }
@@ -100,6 +116,8 @@ class Succession : public Policy {
   const PolicyStack* members_;
   std::unique_ptr<PolicyStack> heirs_;    ///< heirs that decide; null: the first policy decides
   std::unique_ptr<PolicyStack> waiting_;  ///< heirs that take over at the next observation
+  RemotePolicy* outside_ = nullptr;
+  int outside_heirs_ = 0;        ///< heirs of `outside_` that take over at the next observation
   std::vector<Decision> given_;  ///< decisions to add at the next observation
   std::function<void(const Needs&)> tell_needs_;
 };

@@ -15,6 +15,7 @@
 #include "core/error.hpp"
 #include "core/process.hpp"
 #include "policies/run/remote_policy.hpp"
+#include "policies/seam/saved_state.hpp"
 
 namespace orrery {
 namespace {
@@ -30,7 +31,8 @@ bool is_asked() {
   return fstat(kChildDescriptor, &status) == 0 && S_ISSOCK(status.st_mode);
 }
 
-/// Policy whose exceptions name the program and the instant.
+/// Policy whose exceptions name the program and the instant, and whose saved state has the name of
+/// the program and its state version.
 class NamedPolicy : public Policy {
  public:
   explicit NamedPolicy(std::unique_ptr<Policy> inner) : inner_(std::move(inner)) {}
@@ -49,8 +51,14 @@ class NamedPolicy : public Policy {
       fail(seen, error.what());
     }
   }
-  void save(Archive& archive) const override { inner_->save(archive); }
-  void load(const Archive& archive) override { inner_->load(archive); }
+  void save(Archive& archive) const override {
+    ByteWriter write(archive);
+    write_state(write, program_name(), *inner_, own_);
+  }
+  void load(const Archive& archive) override {
+    ByteReader read(archive);
+    read_state(read, program_name(), *inner_);
+  }
 
  private:
   [[noreturn]] static void fail(const Observation& seen, const std::string& what) {
@@ -60,6 +68,7 @@ class NamedPolicy : public Policy {
   }
 
   const std::unique_ptr<Policy> inner_;
+  mutable Archive own_;  ///< buffer of save()
 };
 
 Failure failure_of(const std::exception& error) {

@@ -41,7 +41,7 @@ Cluster cluster_of(const PolicyHostOrder& order) {
 
 }  // namespace
 
-void RemotePolicy::observe(Context& context, const Observation& seen, DecisionList& decisions) {
+PolicyQuestion& RemotePolicy::fill_question(const Context& context, const Observation& seen) {
   PolicyQuestion& question = *message_.mutable_ask();
   if (seen.sequence == 0) {
     encode(Needs{context.backend.actions, context.backend.settings, 0},
@@ -50,9 +50,45 @@ void RemotePolicy::observe(Context& context, const Observation& seen, DecisionLi
     question.clear_offered();
   }
   encode(seen, *question.mutable_seen());
+  return question;
+}
+
+void RemotePolicy::throw_raised(const PolicyAnswer& answer) {
+  if (answer.has_raised()) throw_failure(answer.raised());
+  if (!answer.failure().empty()) throw Error(ErrorKind::bad_input, answer.failure());
+}
+
+void RemotePolicy::load(const Archive& archive) {
+  state_ = archive;
+  message_.mutable_ask()->set_state(archive);
+}
+
+void RemotePolicy::follow_observation(const Context& context, const Observation& seen) {
+  PolicyQuestion& question = fill_question(context, seen);
+  question.set_follow(true);
+  channel_.send_message(message_);
+  question.clear_others();
+  question.clear_follow();
+  own_begin_ = own_end_ = 0;
+  throw_raised(channel_.receive_answer());
+}
+
+Needs RemotePolicy::activate_heirs() {
+  WorkerMessage message;
+  message.mutable_ask()->set_succeed(true);
+  channel_.send_message(message);
+  const PolicyAnswer answer = channel_.receive_answer();
+  throw_raised(answer);
+  set_needs(answer.needs());
+  return needs_;
+}
+
+void RemotePolicy::observe(Context& context, const Observation& seen, DecisionList& decisions) {
+  PolicyQuestion& question = fill_question(context, seen);
   question.set_next_decision(decisions.next());
   channel_.send_message(message_);
   question.clear_others();
+  question.clear_state();
   own_begin_ = decisions.next();
   for (answer_ = channel_.receive_answer(); answer_.has_wish();
        answer_ = channel_.receive_answer()) {
@@ -60,8 +96,8 @@ void RemotePolicy::observe(Context& context, const Observation& seen, DecisionLi
     *samples.mutable_read() = read_samples(seen.samples, answer_.wish());
     channel_.send_message(samples);
   }
-  if (answer_.has_raised()) throw_failure(answer_.raised());
-  if (!answer_.failure().empty()) throw Error(ErrorKind::bad_input, answer_.failure());
+  throw_raised(answer_);
+  state_.swap(*answer_.mutable_state());
   for (const DecisionRecord& record : answer_.decisions()) {
     Decision decision = decode(record);
     Decision& taken = decisions.add(std::move(decision.what), decision.why);
@@ -81,8 +117,16 @@ void RemotePolicy::observe(Context& context, const Observation& seen, DecisionLi
 void RemotePolicy::announce_others(const DecisionList& all) {
   for (const Decision& decision : all.items()) {
     if (decision.id >= own_begin_ && decision.id < own_end_) continue;
-    encode(decision, *message_.mutable_ask()->add_others());
+    announce_decision(decision);
   }
+}
+
+void RemotePolicy::announce_decision(const Decision& decision) {
+  encode(decision, *message_.mutable_ask()->add_others());
+}
+
+void WaitingPolicy::activate_heirs() {
+  throw Error(ErrorKind::internal, "only policies with heirs are replaced");
 }
 
 PolicyAnswerer::PolicyAnswerer(Policy& policy, Cluster cluster, std::uint64_t seed)
@@ -96,6 +140,12 @@ PolicyAnswerer::PolicyAnswerer(Policy& policy, Cluster cluster, std::uint64_t se
   context_.backend = {needs.actions, needs.settings};  // replaced with the first question
 }
 
+Archive PolicyAnswerer::state() const {
+  Archive archive;
+  policy_.save(archive);
+  return archive;
+}
+
 NeedsRecord PolicyAnswerer::needs() const {
   NeedsRecord record;
   encode(policy_.needs(), record);
@@ -104,18 +154,29 @@ NeedsRecord PolicyAnswerer::needs() const {
 
 PolicyAnswer PolicyAnswerer::answer_question(
     const PolicyQuestion& asked, const std::function<SamplesRead(const SamplesRead&)>& fetch) {
+  PolicyAnswer answer;
+  auto* const waiting = dynamic_cast<WaitingPolicy*>(&policy_);
+  if (asked.succeed()) {
+    ensure(waiting != nullptr, "only policies with heirs are replaced");
+    waiting->activate_heirs();
+    *answer.mutable_needs() = needs();
+    return answer;
+  }
   if (asked.has_offered()) {
     const Needs offered = decode(asked.offered());
     context_.backend = {offered.actions, offered.settings};
   }
   for (const DecisionRecord& other : asked.others()) {
-    reader_.world().announce_decision(decode(other));
+    const Decision decision = decode(other);
+    reader_.world().announce_decision(decision);
+    if (waiting != nullptr) waiting->announce_decision(decision);
   }
   FetchedSamples samples(fetch);
   const Observation seen = reader_.read(asked.seen(), samples);
+  if (asked.follow()) return answer;
+  if (asked.has_state()) policy_.load(asked.state());
   DecisionList decisions(asked.next_decision());
   policy_.observe(context_, seen, decisions);
-  PolicyAnswer answer;
   for (const Decision& decision : decisions.items()) {
     reader_.world().announce_decision(decision);
     encode(decision, *answer.add_decisions());
@@ -173,6 +234,7 @@ class HostPolicy::Host : public PolicyChannel {
     if (!program.name.empty()) check_api(program.name, first);
     if (first.has_raised()) throw_failure(first.raised());
     policy_.set_needs(first.needs());
+    policy_.set_state(first.state());
   }
 
   /// Lets the process end by itself, so that it writes what the policies have printed.
@@ -263,6 +325,13 @@ void HostPolicy::observe(Context& context, const Observation& seen, DecisionList
 }
 void HostPolicy::announce_others(const DecisionList& all) { host_->policy().announce_others(all); }
 void HostPolicy::save(Archive& archive) const { host_->policy().save(archive); }
+void HostPolicy::load(const Archive& archive) { host_->policy().load(archive); }
+void HostPolicy::follow_observation(const Context& context, const Observation& seen) {
+  host_->policy().follow_observation(context, seen);
+}
+void HostPolicy::announce_decision(const Decision& decision) {
+  host_->policy().announce_decision(decision);
+}
 
 void serve_policy(const std::function<std::unique_ptr<Policy>(const PolicyHostOrder&)>& make_policy,
                   const std::function<Failure(const std::exception&)>& failure_of,
@@ -293,6 +362,7 @@ void serve_policy(const std::function<std::unique_ptr<Policy>(const PolicyHostOr
     const std::unique_ptr<Policy> policy = make_policy(order);
     PolicyAnswerer answerer(*policy, cluster_of(order), order.seed());
     *answer.mutable_needs() = answerer.needs();
+    *answer.mutable_state() = answerer.state();
     if (api) answer.set_api(*api);
     while (send(answer)) {
       const auto message = receive();

@@ -49,20 +49,41 @@ class RemotePolicy : public Policy {
   /// other process reports, with the place if it is known, or bad_input with its text. Also throws
   /// as the channel.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
-  /// Writes the state of the newest answer; empty before the first. load() does nothing.
-  void save(Archive& archive) const override { archive = answer_.state(); }
+  /// Writes the state of the newest answer or of the newest load(); that of set_state() before the
+  /// first, empty without one.
+  void save(Archive& archive) const override { archive = state_; }
+  /// Sends the state with the next question; the other process loads it before it answers, and
+  /// refuses it as saved_state.hpp says.
+  void load(const Archive& archive) override;
+  /// Sets the state of the policy in the other process before the first question.
+  void set_state(const Archive& archive) { state_ = archive; }
 
-  /// Sends the decisions of `all`, those on the newest observation, that other policies made with
-  /// the next question: their outcomes are events of the other process too. Call at most once after
-  /// each observe(): the other process refuses a decision that is announced twice.
+  /// Sends the observation without calling the policy, and blocks until the world of the other
+  /// process has followed. Throws as the channel.
+  void follow_observation(const Context& context, const Observation& seen);
+  /// Sends a decision that another policy made on the newest observation with the next question:
+  /// the outcome is an event of the other process too. Call once for each decision, after observe()
+  /// or follow_observation(): the other process refuses a decision that is announced twice.
+  void announce_decision(const Decision& decision);
+  /// Calls announce_decision() for the decisions of `all` that other policies made. Call at most
+  /// once after each observe().
   void announce_others(const DecisionList& all);
+  /// Lets the heirs in the other process take over (WaitingPolicy::activate_heirs()), reads their
+  /// needs into needs() and returns them. Throws as observe().
+  Needs activate_heirs();
 
  private:
   PolicyChannel& channel_;
   Needs needs_;
   DecisionId own_begin_ = 0, own_end_ = 0;  ///< ids of the newest own decisions
+  /// Fills the question with the observation, and with the offered features in the first call.
+  PolicyQuestion& fill_question(const Context& context, const Observation& seen);
+  /// Throws the error that the answer reports; does nothing without one.
+  static void throw_raised(const PolicyAnswer& answer);
+
   WorkerMessage message_;
   PolicyAnswer answer_;
+  Archive state_;  ///< state of the newest answer or load()
 };
 
 /// Adapter that answers the questions of another process with a policy of this process.
@@ -75,10 +96,14 @@ class PolicyAnswerer {
 
   /// Returns the needs of the policy.
   NeedsRecord needs() const;
-  /// Calls the policy and returns its decisions and its saved state. Call once for each question,
-  /// in the order of the observations: the world of this object follows them. `fetch` gets
-  /// telemetry from the process of the run, once for each read. Exceptions of the policy and of
-  /// `fetch` leave this function; throws bad_input for an impossible observation.
+  /// Returns the saved state of the policy.
+  Archive state() const;
+  /// Calls the policy and returns its decisions and its saved state; for a question to follow or to
+  /// let heirs take over, does that and returns an empty answer or the needs. Call once for each
+  /// question, in the order of the observations: the world of this object follows them. `fetch`
+  /// gets telemetry from the process of the run, once for each read. Exceptions of the policy and
+  /// of `fetch` leave this function; throws bad_input for an impossible observation, and an
+  /// internal Error if the policy has no heirs.
   PolicyAnswer answer_question(const PolicyQuestion& asked,
                                const std::function<SamplesRead(const SamplesRead&)>& fetch);
 
@@ -114,6 +139,13 @@ class WaitingPolicy : public Policy {
   /// throws AnswerWithdrawn. The function must be valid until it is replaced: a later start() still
   /// calls it.
   virtual void on_wait(std::function<bool()> withdrawn) = 0;
+  /// Tells the other process of a decision that policies beside this one made on the newest
+  /// observation. Call once for each, before the next observe().
+  virtual void announce_decision(const Decision& decision) = 0;
+  /// Lets other policies decide from the next observe() on; needs() returns their needs then.
+  /// Throws an internal Error if there are none, and as saved_state.hpp if they refuse the state of
+  /// a policy of the same name.
+  virtual void activate_heirs();
 };
 
 /// Policy in a policy host, a child process that this object starts. start() starts the process, so
@@ -149,6 +181,12 @@ class HostPolicy : public WaitingPolicy {
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
   /// Writes the state as RemotePolicy::save(). Call after start().
   void save(Archive& archive) const override;
+  /// Loads the state as RemotePolicy::load(). Call after start().
+  void load(const Archive& archive) override;
+  /// See RemotePolicy::follow_observation(). Call after start().
+  void follow_observation(const Context& context, const Observation& seen);
+  /// See RemotePolicy::announce_decision(). Call after start().
+  void announce_decision(const Decision& decision) override;
   void on_wait(std::function<bool()> withdrawn) override { withdrawn_ = std::move(withdrawn); }
   /// See RemotePolicy::announce_others(). Call once after each observe() if other policies decide
   /// too.

@@ -120,7 +120,8 @@ class LogBackend : public Backend {
       differs(fmt::format("recorded {}, replayed {}", rest_name(call.at_rest()),
                           rest_name(decisions.is_resting())));
     }
-    if (difference_.empty() && call.state_digest() != state_digest(policy_)) {
+    if (difference_.empty() && has_comparable_digests(log_.format()) &&
+        call.state_digest() != state_digest(policy_)) {
       differs(
           "the policy's state differs from the recorded one: the policy, its arguments or its "
           "save() is another, or a sample or a parameter was altered");
@@ -141,7 +142,8 @@ class LogBackend : public Backend {
     return {.calls = calls_,
             .decisions = decisions_,
             .decision_trace_sha256 = trace_sha256_,
-            .first_difference = difference_};
+            .first_difference = difference_,
+            .states_compared = has_comparable_digests(log_.format())};
   }
 
  private:

@@ -14,6 +14,7 @@
 #include "core/process.hpp"
 #include "policies/record/recorder.hpp"
 #include "policies/run/futures.hpp"
+#include "policies/run/outside_policies.hpp"
 #include "policies/run/remote_policy.hpp"
 #include "policies/run/worker.hpp"
 #include "topologies/builder.hpp"
@@ -213,8 +214,7 @@ using ChildStarter = std::function<ChildProcess()>;
 /// Rule by which a policy of another process stops waiting, for as long as a session lasts.
 class WaitRule {
  public:
-  WaitRule(Policy* policy, Session& session)
-      : hosted_(dynamic_cast<WaitingPolicy*>(policy)) {
+  WaitRule(Policy* policy, Session& session) : hosted_(dynamic_cast<WaitingPolicy*>(policy)) {
     if (hosted_ != nullptr) hosted_->on_wait([&session] { return session.is_withdrawn(); });
   }
   ~WaitRule() {
@@ -235,7 +235,7 @@ Report run_in_child(const std::string& program, const ChildStarter& start,
   std::optional<PolicyAnswerer> answerer;
   if (policy != nullptr) {
     answerer.emplace(*policy, build_cluster(request.scenario().cluster(), SourceMap{}),
-                     request.scenario().run().seed());
+                     policy_seed(request));
     whole.set_policy_outside(true);
     *whole.mutable_policy_outside_needs() = answerer->needs();
   }
@@ -271,13 +271,19 @@ Report run_in_worker(ForkServer& server, const RunRequest& request, Policy* poli
   return run_in_child(server.program(), start, request, policy, progress, interrupted, operated);
 }
 
-FuturesReport run_futures(const std::string& program, const RunRequest& request,
-                          const ProgressSink& progress, const std::function<bool()>& interrupted) {
+namespace {
+
+FuturesReport begin_report(const RunRequest& request) {
   FuturesReport all;
-  const FuturesOrder& order = request.futures();
-  all.set_at(order.at());
+  all.set_at(request.futures().at());
   all.set_until(request.until());
-  const FutureSink tell = [&](const FutureEnd& end) {
+  return all;
+}
+
+/// Returns a function that adds the result of a future to `all` and tells the progress.
+FutureSink future_sink(FuturesReport& all, const FuturesOrder& order,
+                       const ProgressSink& progress) {
+  return [&](const FutureEnd& end) {
     *all.add_futures() = end;
     if (!progress) return;
     Progress done;
@@ -287,6 +293,72 @@ FuturesReport run_futures(const std::string& program, const RunRequest& request,
     done.set_note("of the policy clock; futures");
     progress(done);
   };
+}
+
+/// Runs one future from its beginning.
+FutureEnd run_one_future(const RunRequest& request, std::uint32_t future, std::uint32_t choice,
+                         const std::function<Report(RunRequest, std::optional<int>)>& run) {
+  RunRequest one = request;
+  FuturesOrder& order = *one.mutable_futures();
+  order.set_only_future(future);
+  order.set_only_choice(choice);
+  const bool is_changed =
+      !order.choices().empty() && says_something(order.choices(static_cast<int>(choice)));
+  if (future > 0 || is_changed) one.clear_record();
+  FutureEnd end;
+  end.set_future(future);
+  end.set_choice(choice);
+  try {
+    std::optional<int> chosen;
+    if (!order.choices().empty()) chosen = static_cast<int>(choice);
+    *end.mutable_report() = run(std::move(one), chosen);
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const Error& error) {
+    *end.mutable_failure() = failure_record(error);
+  }
+  return end;
+}
+
+}  // namespace
+
+FuturesReport run_outside_futures(const std::string& program, const RunRequest& request,
+                                  const FuturePolicies& policies, const ProgressSink& progress,
+                                  const std::function<bool()>& interrupted) {
+  check_log_of_futures(request);
+  const auto began = std::chrono::steady_clock::now();
+  FuturesReport all = begin_report(request);
+  const FuturesOrder& order = request.futures();
+  const FutureSink tell = future_sink(all, order, progress);
+  double cpu_s = 0;
+  const auto run = [&](RunRequest one, std::optional<int> choice) {
+    const std::unique_ptr<Policy> own = policies(one, choice);
+    const auto start = [&program] { return ChildProcess(program, {}); };
+    Report report = run_in_child(program, start, one, own.get(), {}, interrupted, nullptr);
+    cpu_s += report.host().cpu_s();
+    return report;
+  };
+  RunRequest begun = request;
+  begun.clear_record();
+  begun.mutable_futures()->set_count(0);
+  *all.mutable_begun() = run(std::move(begun), std::nullopt);
+  const auto choices = static_cast<std::uint32_t>(std::max(1, order.choices_size()));
+  for (std::uint32_t future = 0; future < order.count(); ++future) {
+    for (std::uint32_t choice = 0; choice < choices; ++choice) {
+      tell(run_one_future(request, future, choice, run));
+    }
+  }
+  look_ahead(request.scenario().run().steps(), all);
+  const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - began;
+  all.mutable_begun()->mutable_host()->set_wall_s(wall.count());
+  all.mutable_begun()->mutable_host()->set_cpu_s(cpu_s);
+  return all;
+}
+
+FuturesReport run_futures(const std::string& program, const RunRequest& request,
+                          const ProgressSink& progress, const std::function<bool()>& interrupted) {
+  FuturesReport all = begin_report(request);
+  const FutureSink tell = future_sink(all, request.futures(), progress);
   const auto start = [&program] { return ChildProcess(program, {}); };
   *all.mutable_begun() =
       run_in_child(program, start, request, nullptr, progress, interrupted, nullptr, tell);

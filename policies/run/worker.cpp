@@ -20,8 +20,10 @@
 #include "policies/handover/hand_over.hpp"
 #include "policies/record/encoding.hpp"
 #include "policies/record/recorder.hpp"
+#include "policies/run/client_policy.hpp"
 #include "policies/run/detached_backend.hpp"
 #include "policies/run/futures.hpp"
+#include "policies/run/outside_policies.hpp"
 #include "policies/run/registry.hpp"
 #include "policies/run/remote_policy.hpp"
 #include "policies/run/threaded_policy.hpp"
@@ -38,83 +40,6 @@ namespace {
 using HostClock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kProgressInterval{200};
 
-void send(const WorkerMessage& message) {
-  if (!write_message(kChildDescriptor, message.SerializeAsString())) {
-    throw Error(ErrorKind::environment, "the program that started this run is gone");
-  }
-}
-
-/// Messages of the client after its request: answers of its policy and verdicts of its operator.
-class ClientInbox {
- public:
-  /// Blocks for at most `wait_ms` milliseconds (-1: without limit) until a message of the client is
-  /// there. Returns true if one is there.
-  static bool has_message(int wait_ms) {
-    pollfd channel{kChildDescriptor, POLLIN, 0};
-    return poll(&channel, 1, wait_ms) == 1;
-  }
-  /// Blocks until the next message, keeps a verdict for drain_verdicts(), and returns an answer;
-  /// nothing for a verdict. Throws an environment Error if the client is gone.
-  std::optional<PolicyAnswer> read_answer() {
-    const auto bytes = read_message(kChildDescriptor);
-    if (!bytes) throw Error(ErrorKind::environment, "the program that started this run is gone");
-    PolicyAnswer message;
-    ensure(message.ParseFromString(*bytes), "a client sends PolicyAnswers");
-    if (!message.has_verdict()) return message;
-    const ApprovalVerdict& verdict = message.verdict();
-    verdicts_.push_back(
-        {verdict.decision(), verdict.accepted(), verdict.reason(), verdict.unanswered()});
-    return std::nullopt;
-  }
-  /// Adds a verdict of another operator.
-  void add_verdict(Verdict verdict) { verdicts_.push_back(std::move(verdict)); }
-  /// Returns true if the newest verdict is about the decision.
-  bool has_verdict_on(DecisionId decision) const {
-    return !verdicts_.empty() && verdicts_.back().decision == decision;
-  }
-  /// Returns the verdicts since the last call, oldest first.
-  std::vector<Verdict> drain_verdicts() { return std::exchange(verdicts_, {}); }
-
- private:
-  std::vector<Verdict> verdicts_;
-};
-
-/// Channel to the policy in the client's process.
-class ClientChannel : public PolicyChannel {
- public:
-  ClientChannel(ClientInbox& inbox, PolicyMeter& meter) : inbox_(inbox), meter_(meter) {}
-
-  void send_message(const WorkerMessage& message) override { send(message); }
-  PolicyAnswer receive_answer() override {
-    std::optional<PolicyAnswer> answer;
-    try {
-      meter_.await_answer([&](int wait_ms) {
-        if (ClientInbox::has_message(wait_ms)) answer = inbox_.read_answer();
-        return answer.has_value();
-      });
-    } catch (const PolicyGivenUp&) {
-      WorkerMessage message;
-      message.set_withdrawn(true);
-      write_message(kChildDescriptor, message.SerializeAsString());
-      throw;
-    }
-    return std::move(*answer);
-  }
-
- private:
-  ClientInbox& inbox_;
-  PolicyMeter& meter_;
-};
-
-/// Policy in the client's process.
-class ClientPolicy : private ClientChannel, public RemotePolicy {
- public:
-  ClientPolicy(const NeedsRecord& needs, ClientInbox& inbox, PolicyMeter& meter)
-      : ClientChannel(inbox, meter), RemotePolicy(static_cast<ClientChannel&>(*this)) {
-    set_needs(needs);
-  }
-};
-
 /// Approver that asks the client of the run and the operators that the backend knows.
 class ClientApprover : public Approver {
  public:
@@ -130,7 +55,7 @@ class ClientApprover : public Approver {
     question.set_text(trace_line(decision));
     question.set_why(decision.why);
     encode(decision, *question.mutable_record());
-    send(message);
+    send_to_client(message);
     backend_.on_approval_request(decision);
     while (waits_ && !inbox_.has_verdict_on(decision.id)) inbox_.read_answer();
   }
@@ -172,13 +97,9 @@ HandOverRules rules_of(const RunRequest& request, Approver& approver,
   return rules;
 }
 
-std::unique_ptr<PolicyStack> remote_stack(const RunRequest& request, ClientInbox& inbox,
-                                          PolicyMeter& meter) {
+std::unique_ptr<PolicyStack> remote_stack(std::unique_ptr<ClientPolicy> policy) {
   std::vector<PolicyStack::Member> members;
-  members.push_back(
-      {.name = "outside",
-       .policy = std::make_unique<ClientPolicy>(request.policy_outside_needs(), inbox, meter),
-       .parameters = nullptr});
+  members.push_back({.name = "outside", .policy = std::move(policy), .parameters = nullptr});
   return std::make_unique<PolicyStack>(std::move(members));
 }
 
@@ -201,7 +122,7 @@ ProgressSink progress_sender() {
     last = now;
     WorkerMessage message;
     *message.mutable_progress() = progress;
-    send(message);
+    send_to_client(message);
   };
 }
 
@@ -226,18 +147,16 @@ void fill_hand_over(const HandOver& handed_over, const FallbackPolicy& policy,
 }
 
 void check_futures(const RunRequest& request) {
-  const bool asks = request.policy_outside() || request.mode() == "approve";
+  const FuturesOrder& order = request.futures();
+  const bool forks = order.count() > 0 && !order.has_only_future();
+  const bool asks = (request.policy_outside() && forks) || request.mode() == "approve";
   if (asks || !request.timeline().empty()) {
     throw Error(ErrorKind::usage,
-                asks ? "futures: expected policies that decide in the process of the run and "
-                       "without approval"
+                asks ? "futures: expected decisions without approval, found mode approve; choose "
+                       "--mode drive or shadow"
                      : "futures: expected no timeline, which can show only one run");
   }
-  if (!request.record().empty() && !has_unforked(request.futures())) {
-    throw Error(ErrorKind::usage,
-                "futures: expected no log, because a log records the unchanged run and each of "
-                "these futures has its own policies or decisions");
-  }
+  check_log_of_futures(request);
 }
 
 std::unique_ptr<PolicyStack> heirs_of(const FutureChoice& choice, Scenario scenario) {
@@ -260,21 +179,12 @@ void check_past(const RunRequest& request, const LogHeader& header) {
                 "expected the cluster, job.layout and job.global_batch that the log was recorded "
                 "with, found other values: the log contains the placement of the job");
   }
-  if (request.policy_outside()) {
-    throw Error(ErrorKind::usage,
-                "a run can continue from a log only with policies in the process of the run");
-  }
 }
 
 /// Returns true if the run continues with exactly the policies and parameters of the log.
 bool same_policies(const RunRequest& request, const LogHeader& header) {
-  const auto& now = request.scenario().policies();
-  const auto& then = header.scenario().policies();
-  return !header.policy_outside() &&
-         std::equal(now.begin(), now.end(), then.begin(), then.end(),
-                    [](const PolicySpec& a, const PolicySpec& b) {
-                      return a.SerializeAsString() == b.SerializeAsString();
-                    });
+  if (request.policy_outside()) return !request.policy_outside_heirs();
+  return !header.policy_outside() && have_same_policies(request.scenario(), header.scenario());
 }
 
 std::unique_ptr<Past> past_of(const RunRequest& request, const Cluster& cluster) {
@@ -283,36 +193,18 @@ std::unique_ptr<Past> past_of(const RunRequest& request, const Cluster& cluster)
   if (request.from().has_until()) until = request.from().until();
   auto past = std::make_unique<Past>(request.from().path(), until, cluster);
   check_past(request, past->header());
-  if (past->header().policy_outside()) return past;
-  past->compare_decisions();
+  const bool unknown = past->header().policy_outside() && !same_policies(request, past->header());
+  if (!unknown) past->compare_decisions();
   return past;
 }
 
 /// Returns the policies of the first call: those of the log if the run continues from a log, but
 /// `static` if the log's policies decided in another process.
-std::unique_ptr<PolicyStack> first_stack(const RunRequest& request, const Past* past,
-                                         ClientInbox& inbox, PolicyMeter& meter) {
-  if (request.policy_outside()) return remote_stack(request, inbox, meter);
+std::unique_ptr<PolicyStack> first_stack(const RunRequest& request, const Past* past) {
   if (past == nullptr) return make_stack(request.scenario(), SourceMap{});
   Scenario then = past->header().scenario();
   if (past->header().policy_outside()) then.clear_policies();
   return make_stack(then, SourceMap{});
-}
-
-/// Makes the run continue from the log. The policies of the run replace those of the log at its
-/// end, if they differ.
-void go_on_from(const RunRequest& request, std::unique_ptr<Past> past, Succession& policy,
-                RunBackend& backend) {
-  const bool others = !same_policies(request, past->header());
-  if (others && !request.record().empty()) {
-    throw Error(ErrorKind::usage,
-                "a run that continues from a log with other policies than the log's cannot be "
-                "recorded: a replay knows only one list of policies");
-  }
-  backend.continue_from(std::move(past), [others, &request, &policy] {
-    if (others) policy.replace_policies(make_stack(request.scenario(), SourceMap{}), {});
-    return others;
-  });
 }
 
 /// Prepares the process of a future at the instant of the fork.
@@ -325,7 +217,11 @@ RunBackend::Continuation go_on(const Future& future, const Scenario& scenario, S
       given.push_back(decode(record));
       if (record.expires() == 0) given.back().expires = kNever;
     }
-    policy.replace_policies(heirs_of(*future.choice, scenario), std::move(given));
+    if (future.choice->outside()) {
+      policy.replace_outside(std::move(given));
+    } else {
+      policy.replace_policies(heirs_of(*future.choice, scenario), std::move(given));
+    }
   }
   return {.seed = future.seed(scenario.run().seed()), .ask = future.has_difference()};
 }
@@ -335,8 +231,15 @@ RunBackend::Continuation go_on(const Future& future, const Scenario& scenario, S
 class RunPolicies {
  public:
   /// `inbox` must outlive this object.
-  RunPolicies(const RunRequest& request, const Past* past, ClientInbox& inbox)
-      : stack_(first_stack(request, past, inbox, meter_)) {}
+  RunPolicies(const RunRequest& request, const Past* past, ClientInbox& inbox) {
+    if (request.policy_outside()) {
+      auto client = std::make_unique<ClientPolicy>(request.policy_outside_needs(), inbox, meter_);
+      client_ = client.get();
+      stack_ = remote_stack(std::move(client));
+    } else {
+      stack_ = first_stack(request, past);
+    }
+  }
 
   /// Connects the policies with the backend of their run; call once.
   void connect(const RunRequest& request, RunBackend& backend,
@@ -348,6 +251,7 @@ class RunPolicies {
                      request.hand_over().fall_back());
     succession_.emplace(*guarded_, *stack_);
     succession_->on_needs([&backend](const Needs& needs) { backend.begin(needs); });
+    if (client_ != nullptr) succession_->set_outside(*client_);
     metered_.emplace(*succession_, meter_);
     const bool shadow = hand_over_mode(request.mode()) == HandOverMode::shadow;
     if (backend.has_own_pace() && shadow) {
@@ -380,6 +284,8 @@ class RunPolicies {
     if (detached_) detached_->set_world(world);
   }
 
+  /// Returns the policy in the client's process; null if the policies are in this process.
+  ClientPolicy* client() { return client_; }
   MeteredPolicy& decider() { return *metered_; }
   Succession& succession() { return *succession_; }
   const FallbackPolicy& guarded() const { return *guarded_; }
@@ -409,6 +315,7 @@ class RunPolicies {
   }
 
   PolicyMeter meter_;
+  ClientPolicy* client_ = nullptr;  ///< member of `stack_`
   std::shared_ptr<PolicyStack> stack_;
   std::optional<ThreadedPolicy> threaded_;
   std::optional<FallbackPolicy> guarded_;
@@ -416,6 +323,30 @@ class RunPolicies {
   std::optional<MeteredPolicy> metered_;
   std::optional<DetachedBackend> detached_;
 };
+
+/// Makes the run continue from the log. The policies of the run replace those of the log at its
+/// end, if they differ.
+void go_on_from(const RunRequest& request, std::unique_ptr<Past> past, RunPolicies& policies,
+                RunBackend& backend) {
+  const bool others = !same_policies(request, past->header());
+  if (others && !request.record().empty()) {
+    throw Error(ErrorKind::usage,
+                "a run that continues from a log with other policies than the log's cannot be "
+                "recorded: a replay knows only one list of policies");
+  }
+  if (ClientPolicy* const client = policies.client()) {
+    past->on_unknown_decision([client](const Decision& made) { client->announce_decision(made); });
+  }
+  Succession& policy = policies.succession();
+  backend.continue_from(std::move(past), [others, &request, &policy] {
+    if (others && request.policy_outside()) {
+      policy.replace_outside({});
+    } else if (others) {
+      policy.replace_policies(make_stack(request.scenario(), SourceMap{}), {});
+    }
+    return others;
+  });
+}
 
 /// Gives the backend access to the state, unless a part of the state is in another process (that of
 /// an external policy or of a question to an operator) or the run forks.
@@ -455,7 +386,7 @@ void remember(const RunRequest& request, RunPolicies& policies, HandOver& handed
 void send_report(Report&& report) {
   WorkerMessage message;
   *message.mutable_report() = std::move(report);
-  send(message);
+  send_to_client(message);
 }
 
 Recorder::Options recorder_options(const RunRequest& request, RunBackend& backend) {
@@ -501,7 +432,7 @@ Report run(const std::string& mode, const RunRequest& request, const BackendMake
   Rng rng = policy_rng(past ? past->header().seed() : scenario.run().seed());
   Context context{rng, {}};
 
-  if (past) go_on_from(request, std::move(past), policies.succession(), *backend);
+  if (past) go_on_from(request, std::move(past), policies, *backend);
   if (request.until() > 0) backend->end_at(request.until());
   bool branched = false;
   if (request.has_futures()) {
@@ -509,9 +440,10 @@ Report run(const std::string& mode, const RunRequest& request, const BackendMake
     backend->branch_at(request.futures().at(), [&] {
       branched = true;
       recorder.flush();
-      forked = true;
-      return go_on(begin_futures(request.futures(), send), scenario, policies.succession(),
-                   recorder);
+      forked = !request.futures().has_only_future();
+      const Future future = forked ? begin_futures(request.futures(), send_to_client)
+                                   : only_future(request.futures());
+      return go_on(future, scenario, policies.succession(), recorder);
     });
   }
 

@@ -185,4 +185,18 @@ FuturesReport run_futures(const std::string& program, const RunRequest& request,
                           const ProgressSink& progress = {},
                           const std::function<bool()>& interrupted = {});
 
+/// Returns the policies of one future, which decide in this process; null if those of the request
+/// do, in the process of the run. `choice`: index of the future's choice; nothing: the run up to
+/// the futures, or a future without choices. May change the request, which is that of this future.
+using FuturePolicies =
+    std::function<std::unique_ptr<Policy>(RunRequest& request, std::optional<int> choice)>;
+
+/// Runs a request with futures whose policies `policies` makes. A process cannot fork policies
+/// outside of it, so each future simulates the run from its beginning, one after the other; its
+/// result is that of run_futures(). An error of the policies is the failure of their future.
+/// `progress`: receives the number of ended futures. Throws as run_in_worker() and `policies`.
+FuturesReport run_outside_futures(const std::string& program, const RunRequest& request,
+                                  const FuturePolicies& policies, const ProgressSink& progress = {},
+                                  const std::function<bool()>& interrupted = {});
+
 }  // namespace orrery

@@ -109,6 +109,15 @@ class Policy {
   /// bytes that end within a value; it need not recognise bytes of another policy or a missing last
   /// entry. After an exception the state is undefined.
   virtual void load(const Archive&) {}
+  /// Returns the version of the format in which save() writes the state. A policy raises the
+  /// version when load() no longer reads what an earlier save() wrote: a saved state of another
+  /// version is refused by the name of the policy, unless convert_state() converts it
+  /// (saved_state.hpp).
+  virtual std::uint32_t state_version() const { return 0; }
+  /// Converts `state`, which save() wrote when state_version() was `version`, to bytes that load()
+  /// reads. Returns true if `state` is converted; false if the policy cannot convert that version.
+  /// Called after start(), for another version than state_version() only.
+  virtual bool convert_state(Archive& /*state*/, std::uint32_t /*version*/) const { return false; }
   /// Returns false if the last observe() changed nothing that save() would write; the policy is
   /// then neither saved nor hashed, which matters for a policy with the state of many ranks.
   virtual bool has_changed() const { return true; }

@@ -11,6 +11,7 @@
 #include "core/error.hpp"
 #include "core/schema/yaml_loader.hpp"
 #include "policies/seam/byte_archive.hpp"
+#include "policies/seam/saved_state.hpp"
 
 namespace orrery {
 namespace {
@@ -146,12 +147,11 @@ void PolicyStack::set_parameter(const ParameterSet& event) {
     Member& member = members_[i];
     if (member.name != event.policy || member.make == nullptr) continue;
     set_field(*member.parameters, event.parameter, event.value, "orrery set");
-    Archive state;
-    member.policy->save(state);
-    member.policy = member.make();
+    std::unique_ptr<Policy> changed = member.make();
     Context own{rngs_[i], offered_};
-    member.policy->start(own, *cluster_, member.parameters.get());
-    member.policy->load(state);
+    changed->start(own, *cluster_, member.parameters.get());
+    transfer_state(*member.policy, *changed, member.name);
+    member.policy = std::move(changed);
     set_.push_back(event);
     return;
   }
@@ -174,10 +174,8 @@ bool PolicyStack::has_changed() const {
 void PolicyStack::save(Archive& archive) const {
   ByteWriter write(archive);
   for (std::size_t i = 0; i < members_.size(); ++i) {
-    own_.clear();
-    members_[i].policy->save(own_);
     write(rngs_.empty() ? std::uint64_t{0} : rngs_[i].state());
-    write(own_);
+    write_state(write, members_[i].name, *members_[i].policy, own_);
   }
   for (const ParameterSet& event : set_) {
     write(event.policy);
@@ -192,11 +190,9 @@ void PolicyStack::load(const Archive& archive) {
   rngs_.clear();
   for (Member& member : members_) {
     std::uint64_t state = 0;
-    std::vector<char> own;
     read(state);
-    read(own);
     rngs_.emplace_back(state);
-    member.policy->load(Archive(own.begin(), own.end()));
+    read_state(read, member.name, *member.policy);
   }
   set_.clear();
   while (!read.is_at_end()) {  // each replacement continues with the state of the replaced policy

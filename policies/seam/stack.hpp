@@ -46,14 +46,16 @@ class PolicyStack : public Policy {
   /// two members decide about one subject or a parameter is invalid, an internal Error before
   /// start(); exceptions of members pass through.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
-  /// Appends the state of each member with its random generator, and the changes of parameters.
+  /// Appends the state of each member with its name, its state version and its random generator,
+  /// and the changes of parameters.
   void save(Archive& archive) const override;
   /// Loads all members, which must be those of the saved stack in the same order, their random
   /// generators, and repeats the saved changes of parameters. Call after start() and before any
   /// ParameterSet event, whose change would remain. Throws an internal Error for an archive that
   /// ends within a value, or if a changed parameter belongs to no member, and bad_input if the
-  /// member refuses the parameter; an archive without its last changes is not recognised. Errors of
-  /// members pass through; the state of the stack is undefined then.
+  /// member refuses the parameter, if a member has another name than the saved one, or if a member
+  /// cannot convert the version of its state (saved_state.hpp); an archive without its last changes
+  /// is not recognised. Errors of members pass through; the state of the stack is undefined then.
   void load(const Archive& archive) override;
   /// Returns true if the state of at least one member has changed in the last observe(), or a
   /// parameter since the newest save() or load(); changes of random generators do not count.

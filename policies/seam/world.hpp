@@ -52,7 +52,9 @@ class World {
   /// possible.
   std::string objection(const Event& event) const;
   /// Stores a decision, unchecked, until its Decided event, and assigns it to the current call. The
-  /// decision takes effect with that event, if applied. Throws an internal Error if a decision with
+  /// decision takes effect with that event, if applied; a setting without a step has no effect if a
+  /// setting of its kind for a later step than that of its announcement has begun meanwhile: the
+  /// time until ranks agree makes no difference. Throws an internal Error if a decision with
   /// this id awaits its Decided event.
   void announce_decision(const Decision& decision);
   /// Returns true if both decisions await their outcomes and were announced in one call, which is

@@ -170,8 +170,9 @@ struct World::Change {
   }
   void operator()(const JobHeld& event) const {
     JobInfo& job = world.jobs_.at(event.job);
-    // A loss, or hardware that is lost, makes a restart void: the remaining ranks can be assigned.
-    if (job.phase == JobPhase::held || !job.lost.empty()) job.is_restarting = false;
+    // The first one belongs to the restart of a running job. Another one means that hardware is
+    // lost, which makes the restart void.
+    if (job.phase == JobPhase::held) job.is_restarting = false;
     job.phase = JobPhase::held;
   }
   void operator()(const JobStopped& event) const {

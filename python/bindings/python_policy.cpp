@@ -79,8 +79,7 @@ Error error_of(const py::error_already_set& exception) {
   if (exception.trace()) {
     PyException_SetTraceback(exception.value().ptr(), exception.trace().ptr());
   }
-  const py::tuple found =
-      py::module_::import("orrery._errors").attr("raised")(exception.value());
+  const py::tuple found = py::module_::import("orrery._errors").attr("raised")(exception.value());
   const std::string text = utf8(found[0], "exception");
   const int line = found[2].cast<int>();
   if (line == 0) return {ErrorKind::bad_input, text};
@@ -133,6 +132,22 @@ void PythonPolicy::save(Archive& archive) const {
 
 void PythonPolicy::load(const Archive& archive) {
   in_python(raised_, [&] { object_.attr("_load")(py::bytes(archive)); });
+}
+
+std::uint32_t PythonPolicy::state_version() const {
+  std::uint32_t version = 0;
+  in_python(raised_, [&] { version = object_.attr("_state_version")().cast<std::uint32_t>(); });
+  return version;
+}
+
+bool PythonPolicy::convert_state(Archive& state, std::uint32_t version) const {
+  bool converted = false;
+  in_python(raised_, [&] {
+    const py::object bytes = object_.attr("_convert")(py::bytes(state), version);
+    converted = !bytes.is_none();
+    if (converted) state = bytes.cast<std::string>();
+  });
+  return converted;
 }
 
 std::vector<std::string> listed_names(const py::handle& policies) {
@@ -192,8 +207,9 @@ void serve_policies(const py::object& load) {
   const auto failure_of = [&](const std::exception& error) {
     const py::gil_scoped_acquire gil;
     if (raised.exception) {
-      py::module_::import("traceback").attr("print_exception")(
-          raised.exception->type(), raised.exception->value(), raised.exception->trace());
+      py::module_::import("traceback")
+          .attr("print_exception")(raised.exception->type(), raised.exception->value(),
+                                   raised.exception->trace());
     }
     if (const auto* thrown = dynamic_cast<const py::error_already_set*>(&error)) {
       return failure_record(error_of(*thrown));

@@ -40,6 +40,8 @@ class PythonPolicy : public Policy {
              const google::protobuf::Message* parameters) override;
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
   void save(Archive& archive) const override;
+  std::uint32_t state_version() const override;
+  bool convert_state(Archive& state, std::uint32_t version) const override;
   void load(const Archive& archive) override;
 
  private:

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <deque>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -7,6 +9,8 @@
 #include <pybind11/stl.h>
 
 #include "core/process.hpp"
+#include "policies/run/outside_policies.hpp"
+#include "policies/run/registry.hpp"
 #include "policies/run/worker.hpp"
 #include "python/bindings/bindings.hpp"
 #include "python/bindings/python_policy.hpp"
@@ -133,18 +137,32 @@ void tell(Raised& raised, const py::object& listener, const Progress& progress) 
   }
 }
 
+/// Returns the policies, of which the built-in ones have the scenario's parameters. GIL held.
+std::unique_ptr<PolicyStack> stack_in(const LoadedScenario& loaded, const py::list& policies,
+                                      Raised& raised) {
+  return stack_of(policies, raised, [&](const std::string& name, const PolicyParameters& values) {
+    return policy_spec(loaded.scenario, name, values);
+  });
+}
+
+/// Returns a function that returns the stack, at its only call.
+StackMaker once(std::unique_ptr<PolicyStack> stack) {
+  const auto held = std::make_shared<std::unique_ptr<PolicyStack>>(std::move(stack));
+  return [held] { return std::move(*held); };
+}
+
 /// `server`: None, or one of the settings' program.
 Report run(const LoadedScenario& loaded, const RunSettings& settings, const py::object& policies,
            const py::object& hook, const py::object& progress, const py::object& cancelled,
            const py::object& server) {
   Raised raised{.exception = {}, .falls_back = settings.falls_back};
   RunRequest request = request_of(loaded, settings);
-  std::unique_ptr<PolicyStack> own;
+  std::unique_ptr<Policy> own;
   if (!policies.is_none()) {
     for (const std::string& name : listed_names(policies)) request.add_policy_outside_names(name);
-    own = stack_of(policies, raised, [&](const std::string& name, const PolicyParameters& values) {
-      return policy_spec(loaded.scenario, name, values);
-    });
+    auto stack = stack_in(loaded, policies, raised);
+    own = request.has_from() ? outside_succession(request, {.make = once(std::move(stack))})
+                             : std::unique_ptr<Policy>(std::move(stack));
   }
   std::optional<HookOperator> operated;
   if (!hook.is_none()) operated.emplace(hook, raised);
@@ -161,10 +179,12 @@ Report run(const LoadedScenario& loaded, const RunSettings& settings, const py::
   });
 }
 
-FutureChoice choice_of(const LoadedScenario& loaded, const py::handle& said) {
+/// `outside`: policies of the choice, if it has any, decide in this process.
+FutureChoice choice_of(const LoadedScenario& loaded, const py::handle& said, bool outside) {
   FutureChoice choice;
   const auto [policies, actions] = said.cast<std::pair<py::list, py::list>>();
-  for (const py::handle each : policies) {
+  choice.set_outside(outside && !policies.empty());
+  for (const py::handle each : choice.outside() ? py::list() : policies) {
     const auto [name, values] = each.cast<std::pair<std::string, PolicyParameters>>();
     *choice.add_policies() = policy_spec(loaded.scenario, name, values);
   }
@@ -178,24 +198,77 @@ FutureChoice choice_of(const LoadedScenario& loaded, const py::handle& said) {
   return choice;
 }
 
+/// Policies of futures of which some decide in this process.
+class OwnFutures {
+ public:
+  /// `own`: policies of the run; None: the scenario's. `choices`: as futures() gets them. Both
+  /// outlive this object.
+  OwnFutures(const LoadedScenario& loaded, const py::object& own, const py::list& choices)
+      : loaded_(loaded), own_(own), choices_(choices) {}
+
+  /// Returns true if the policies of the choice, or those of the run, are objects.
+  bool is_outside(const py::handle& said) const {
+    return !own_.is_none() || has_objects(said.cast<std::pair<py::list, py::list>>().first);
+  }
+  /// Returns the policies of a future; see FuturePolicies. Called without the GIL.
+  std::unique_ptr<Policy> make(RunRequest& request, std::optional<int> choice) {
+    const bool changes = choice && request.futures().choices(*choice).outside();
+    if (own_.is_none() && !changes) return nullptr;
+    const py::gil_scoped_acquire gil;
+    Raised& raised = raised_.emplace_back();
+    const Scenario& scenario = request.scenario();
+    StackMaker own = [scenario] { return make_stack(scenario, SourceMap{}); };
+    if (!own_.is_none()) {
+      for (const std::string& name : listed_names(own_)) request.add_policy_outside_names(name);
+      own = once(stack_in(loaded_, own_, raised));
+    }
+    StackMaker heirs;
+    if (changes) {
+      const py::list policies =
+          choices_[static_cast<std::size_t>(*choice)].cast<std::pair<py::list, py::list>>().first;
+      heirs = once(stack_in(loaded_, policies, raised));
+    }
+    return outside_succession(
+        request, {.make = std::move(own), .replace_scenario = !own_.is_none()}, std::move(heirs));
+  }
+
+ private:
+  static bool has_objects(const py::list& policies) {
+    return std::any_of(policies.begin(), policies.end(),
+                       [](const py::handle& each) { return !py::isinstance<py::tuple>(each); });
+  }
+
+  const LoadedScenario& loaded_;
+  const py::object& own_;
+  const py::list& choices_;
+  std::deque<Raised> raised_;  ///< exceptions of each future, which are the failure of the future
+};
+
 /// Returns the report up to the instant, and of each future its number, its choice, its report or
 /// the reason of its absence, and its metrics.
 py::tuple futures(const LoadedScenario& loaded, const RunSettings& settings,
                   const FuturesOrder& times, double until_s, const py::list& choices,
-                  const py::object& progress) {
+                  const py::object& policies, const py::object& progress) {
   RunRequest request = request_of(loaded, settings);
   request.set_until(to_nanos(until_s));
   *request.mutable_futures() = times;
+  OwnFutures own(loaded, policies, choices);
+  bool outside = !policies.is_none();
   for (const py::handle said : choices) {
-    *request.mutable_futures()->add_choices() = choice_of(loaded, said);
+    outside = outside || own.is_outside(said);
+    *request.mutable_futures()->add_choices() = choice_of(loaded, said, own.is_outside(said));
   }
   Raised raised;
   const py::none uncancelled;
+  const ProgressSink told = [&](const Progress& now) { tell(raised, progress, now); };
+  const auto interrupted = [&] { return wants_end(raised, uncancelled); };
   const FuturesReport all = without_gil(raised, [&] {
-    return run_futures(
-        sibling_program("orrery-sim"), request,
-        [&](const Progress& now) { tell(raised, progress, now); },
-        [&] { return wants_end(raised, uncancelled); });
+    const std::string program = sibling_program("orrery-sim");
+    if (!outside) return run_futures(program, request, told, interrupted);
+    return run_outside_futures(
+        program, request,
+        [&own](RunRequest& one, std::optional<int> choice) { return own.make(one, choice); }, told,
+        interrupted);
   });
   const auto known = [](bool has, auto value) {
     return has ? py::object(py::cast(value)) : py::object(py::none());
@@ -245,16 +318,18 @@ void bind_run(py::module_& module) {
   module.def(
       "futures",
       [](const LoadedScenario& scenario, const py::dict& settings, std::uint32_t count, double at_s,
-         double until_s, std::uint32_t at_once, const py::list& choices,
+         double until_s, std::uint32_t at_once, const py::list& choices, const py::object& policies,
          const py::object& progress) {
         FuturesOrder order;
         order.set_count(count);
         order.set_at(to_nanos(at_s));
         order.set_at_once(at_once);
-        return futures(scenario, settings_of(settings), order, until_s, choices, progress);
+        return futures(scenario, settings_of(settings), order, until_s, choices, policies,
+                       progress);
       },
       py::arg("scenario"), py::arg("settings"), py::arg("count"), py::arg("at_s"),
-      py::arg("until_s"), py::arg("at_once"), py::arg("choices"), py::arg("progress"));
+      py::arg("until_s"), py::arg("at_once"), py::arg("choices"), py::arg("policies"),
+      py::arg("progress"));
 }
 
 }  // namespace orrery::python

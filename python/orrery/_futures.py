@@ -11,7 +11,7 @@ from tqdm.auto import tqdm
 
 from orrery import _core
 from orrery._errors import Error
-from orrery._policy import PolicyLike, has_objects, listed
+from orrery._policy import Listed, Policy, PolicyLike, has_objects, listed
 from orrery._report import Report, scalars
 from orrery._run import _SETTINGS, PathLike, _with_seed
 from orrery._scenario import Scenario, ScenarioLike
@@ -35,13 +35,16 @@ def futures(
     record: PathLike = None,
     progress: bool = False,
     overrides: Optional[Mapping[str, Any]] = None,
+    policy: PolicyLike = None,
+    policies: Optional[Sequence[PolicyLike]] = None,
     **changes: Any,
 ) -> pd.DataFrame:
     """Simulate a scenario up to an instant, and continue from there in many ways.
 
-    At the instant the run's process is forked for every future, with its world and its policies as
-    they are. Future 0 goes on with the run's own random numbers, future k with others that depend
-    on the seed and k alone: choices meet the same in the same future.
+    At the instant the run's process is forked for every future. Where an `orrery.Policy` decides,
+    the run is simulated from its beginning for each future, one after the other. Future 0 goes on
+    with the run's own random numbers, future k with others that depend on the seed and k alone:
+    choices meet the same in the same future.
 
     Parameters
     ----------
@@ -55,8 +58,8 @@ def futures(
         Seconds after `at` at which each future ends; by default when it is done.
     choices : mapping, optional
         Changes of the futures from the instant on, by name: each future runs once under
-        each. ``None`` is nothing; built-in policies, as for `orrery.simulate`, decide instead of
-        the run's (one of a name that the run has goes on with that one's state); actions of
+        each. ``None`` is nothing; policies, as for `orrery.simulate`, decide instead of the run's
+        (one of a name or class that the run has goes on with that one's state); actions of
         `orrery.actions` are taken at the instant. One of these, or a list.
     seed : int, optional
         Instead of the scenario's.
@@ -64,7 +67,7 @@ def futures(
         How many processes run at a time; by default one for each CPU.
     record : path, optional
         Where to write the log of future 0 as it goes on by itself: of the run without futures.
-    progress, overrides, **changes : as for `orrery.simulate`
+    progress, overrides, policy, policies, **changes : as for `orrery.simulate`
 
     Returns
     -------
@@ -78,22 +81,49 @@ def futures(
     ------
     InputError
         If the scenario cannot be run, or is over before the instant.
+    ValueError
+        If an object decides both in the run and in a choice: two objects have a state each.
     """
     loaded = _with_seed(scenario, seed, overrides, changes)
-    begin = _begin(loaded, at)
-    until = _until(begin, horizon)
     said = {name: _choice(choice) for name, choice in (choices or {}).items()}
+    loaded, own = _deciding(loaded, listed(policy, policies), said)
     at_once = 0 if workers is None else _whole("workers", workers)
-    settings: Dict[str, Any] = {**_SETTINGS, "program": "orrery-sim", "from": loaded._from}
-    settings.update(record=os.fspath(record or ""), timeline="", kill_switch="")
-    with tqdm(total=_whole("count", count), unit="future", disable=not progress) as bar:
-        shown = _counter(bar, max(1, len(said))) if progress else None
-        begun, ends = _core.futures(
-            loaded._core, settings, count, begin, until, at_once, list(said.values()), shown
-        )
+    span = _span(loaded, at, horizon)
+    order = (_whole("count", count), *span, at_once, list(said.values()), own)
+    begun, ends = _simulated(loaded, os.fspath(record or ""), order, progress)
     table = pd.DataFrame([_row(end, list(said)) for end in ends])
     table.attrs["begun"] = scalars(Report(begun))
     return table
+
+
+def _simulated(
+    loaded: Scenario, record: str, order: Tuple[Any, ...], progress: bool
+) -> Tuple[Any, List[Tuple[Any, ...]]]:
+    settings: Dict[str, Any] = {**_SETTINGS, "program": "orrery-sim", "from": loaded._from}
+    settings.update(record=record, timeline="", kill_switch="")
+    count, choices = order[0], order[4]
+    with tqdm(total=count, unit="future", disable=not progress) as bar:
+        shown = _counter(bar, max(1, len(choices))) if progress else None
+        return _core.futures(loaded._core, settings, *order, shown)
+
+
+def _deciding(
+    loaded: Scenario, own: Optional[Listed], said: Mapping[str, Tuple[Listed, List[Action]]]
+) -> Tuple[Scenario, Optional[Listed]]:
+    _check_roles(own or [], said)
+    # Built-in policies decide in the run's process: they become those of the scenario.
+    if own is None or has_objects(own):
+        return loaded, own
+    loaded = loaded._copy()
+    loaded._core.set_policies(own)
+    return loaded, None
+
+
+def _span(
+    scenario: Scenario, at: Optional[float], horizon: Optional[float]
+) -> Tuple[float, float]:
+    begin = _begin(scenario, at)
+    return begin, _until(begin, horizon)
 
 
 def _begin(scenario: Scenario, at: Optional[float]) -> float:
@@ -118,14 +148,21 @@ def _whole(name: str, value: int) -> int:
     return operator.index(value)
 
 
-def _choice(said: Choice) -> Tuple[List[Any], List[Action]]:
+def _choice(said: Choice) -> Tuple[Listed, List[Action]]:
     each = list(said) if isinstance(said, (list, tuple)) else [said]
     actions = [one for one in each if isinstance(one, Action)]
     others: List[Any] = [one for one in each if one is not None and not isinstance(one, Action)]
-    policies = listed(None, others)
-    if policies and has_objects(policies):
-        raise ValueError("policies of futures are built-in ones: they decide in the run's process")
-    return policies or [], actions
+    return listed(None, others) or [], actions
+
+
+def _check_roles(own: Listed, said: Mapping[str, Tuple[Listed, List[Action]]]) -> None:
+    for name, (policies, _) in said.items():
+        for policy in policies:
+            if isinstance(policy, Policy) and any(policy is each for each in own):
+                raise ValueError(
+                    f"choice {name!r}: expected a {type(policy).__name__} of its own, found the "
+                    "object that decides in the run; make another object"
+                )
 
 
 def _counter(bar: "tqdm[Any]", choices: int) -> Callable[[int, int, float], None]:

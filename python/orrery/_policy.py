@@ -6,6 +6,7 @@ import copy
 import difflib
 import json
 import math
+import operator
 from dataclasses import dataclass, field
 from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Sequence, Tuple, Union
 
@@ -106,6 +107,10 @@ class Policy:
         Seeded from the run's seed; from `start` on. Its state is saved with the policy's.
     capabilities : Capabilities
         Capabilities of the run; from the first `observe` on.
+    state_version : int
+        Version of the bytes that `save` returns, 0 by default. Raise it in the class when `load` no
+        longer reads the bytes of an earlier `save`: a saved state of another version is refused,
+        unless `convert_state` converts it.
 
     Examples
     --------
@@ -118,6 +123,7 @@ class Policy:
 
     cluster: Cluster
     capabilities: Capabilities = Capabilities()
+    state_version: int = 0
     _seed: Optional[int] = None
     _generator: Optional[np.random.Generator] = None
     #: Attributes before the first run, and the reasons why some cannot be copied.
@@ -195,6 +201,25 @@ class Policy:
             Of a policy made with the same arguments.
         """
 
+    def convert_state(self, state: bytes, version: int) -> bytes:
+        """Convert a state that `save` returned when `state_version` was `version`.
+
+        Without this method a saved state of another version is refused.
+
+        Parameters
+        ----------
+        state : bytes
+            Of the earlier version.
+        version : int
+            That version.
+
+        Returns
+        -------
+        bytes
+            The state as `save` would return it now; `load` gets it.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no convert_state()")
+
     # ---- called by the compiled part --------------------------------------------------------
 
     def _needs(self) -> Tuple[Tuple[str, ...], Tuple[str, ...], float]:
@@ -247,6 +272,26 @@ class Policy:
         if size > 0:
             self.rng.bit_generator.state = json.loads(state[8 : 8 + size])
         self.load(state[8 + size :])
+
+    def _state_version(self) -> int:
+        version = operator.index(self.state_version)
+        if not 0 <= version < 2**32:
+            raise ValueError(
+                f"{type(self).__name__}.state_version is a whole number from 0 to 4294967295, "
+                f"not {version}"
+            )
+        return version
+
+    def _convert(self, state: bytes, version: int) -> Optional[bytes]:
+        if type(self).convert_state is Policy.convert_state:
+            return None
+        begin = 8 + int.from_bytes(state[:8], "little")
+        own = self.convert_state(state[begin:], version)
+        if not isinstance(own, bytes):
+            raise TypeError(
+                f"{type(self).__name__}.convert_state() returns bytes, not {type(own).__name__}"
+            )
+        return state[:begin] + own
 
 
 #: One policy: a name, ``{"name": ..., "parameters": {...}}``, or an object.

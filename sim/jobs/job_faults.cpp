@@ -45,6 +45,21 @@ std::vector<estimates::FatalFault> JobFaults::next_losses(std::optional<Step> st
   }
 }
 
+std::optional<bool> JobFaults::drain_starting_losses(const GpuRuns& gpus, Step step, Nanos now) {
+  std::optional<bool> silent;
+  const std::set<Part> lost = plan_.lost_parts(step, now);
+  for (const estimates::FatalFault& each : plan_.losses({}, now, now + 1)) {
+    const GpuId gpu = fits_.numbered().at(each.rank.value);
+    const NodeId node = here_.cluster().node_of(gpu);
+    const bool broken =
+        lost.contains({PartKind::gpu, gpu.value}) || lost.contains({PartKind::node, node.value});
+    if (broken || !gpus.contains(gpu)) continue;
+    plan_.mark_spent(each);
+    silent = silent.value_or(false) || each.silent;
+  }
+  return silent;
+}
+
 /// If traffic is spread over several cables, packets in flight over a lost cable or port are sent
 /// again over other cables once the loss is detected. Connections with a path over the lost part
 /// wait for that time. A random draw decides whether any flow over the link had such a path.

@@ -52,6 +52,10 @@ class JobFaults {
   /// either. Call after the job's submission. Throws as rank_at_work().
   std::vector<estimates::FatalFault> next_losses(std::optional<Step> step, Nanos from,
                                                  Nanos until) const;
+  /// Marks the losses of the instant `now` that strike processes which start on `gpus` and whose
+  /// hardware works in `step` as spent. Returns nothing if there are none, else true if one of them
+  /// is silent. Call after the job's submission.
+  std::optional<bool> drain_starting_losses(const GpuRuns& gpus, Step step, Nanos now);
   /// Returns the duration for which packets lost by a fault at exactly `instant` stall the job; 0
   /// if the cluster detects no losses. A lost port of any NIC of the cluster stalls the job,
   /// whether or not the job uses it; a lost part between switches only if a flow of the job crosses

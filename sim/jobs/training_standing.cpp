@@ -118,11 +118,24 @@ bool TrainingStanding::is_given_up() const {
 void TrainingStanding::apply_faults_between_steps() {
   if (!parts_.books.has_started() || parts_.books.is_over() || !parts_.steps.is_idle()) return;
   if (is_idle()) {
+    if (job().is_restarting) delay_restart();
     const auto lost = parts_.faults.next_losses({}, now(), now() + 1);
     if (!lost.empty()) return lose_ranks(lost);
   }
   if (parts_.faults.plan().has_change_at(now()))
     parts_.faults.note_parts(parts_.steps.step(), now());
+}
+
+/// A process that is lost while it starts on healthy hardware is started again, which is no loss of
+/// a rank.
+void TrainingStanding::delay_restart() {
+  if (!transition_) return;
+  const auto struck =
+      parts_.faults.drain_starting_losses(transition_->where.gpus, parts_.steps.step(), now());
+  if (!struck) return;
+  const Nanos noticed = *struck ? survival().heartbeat_timeout() : survival().detection();
+  transition_->ready = std::max(transition_->ready, now() + noticed + survival().restart());
+  parts_.books.time().stall_until(transition_->ready, GpuUse::recovery);
 }
 
 /// Without its network the job waits for it, or ends here if that does not come back; without some
@@ -238,11 +251,9 @@ Nanos TrainingStanding::ready_for(const Assign& assign) const {
 
 void TrainingStanding::assign_gpus(const Assign& assign) {
   const Nanos ready = ready_for(assign);
-  const bool restarts = job().is_restarting && job().phase == JobPhase::running;
-  const bool restarts_running_job = restarts && job().lost.empty();
-  // The remaining ranks of a job that has lost ranks work until the restart is ready.
-  const bool works_on = restarts && !restarts_running_job;
-  if (!works_on && orders_of(job(), assign).abandons_step) parts_.steps.abandon_step();
+  const bool restarts_running_job = job().is_restarting && job().phase == JobPhase::running;
+  if (orders_of(job(), assign).abandons_step) parts_.steps.abandon_step();
+  if (job().is_restarting) parts_.losses.forget_unnoticed();
   if (restarts_running_job) {
     parts_.steps.tell_committed();
     fail_saving();

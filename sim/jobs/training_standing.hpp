@@ -78,7 +78,8 @@ class TrainingStanding {
   /// Applies the faults of this instant between two steps: schedules reports of parts that are lost
   /// or return, and, if the job is placed and waits, records lost ranks, which stall the job until
   /// their detection and the regroup time after it, spoil the checkpoint in flight, and take the
-  /// job out of contention. Emits nothing. Does nothing during a step, before the start and after
+  /// job out of contention. A process of a restart that is lost on healthy hardware delays the
+  /// restart instead. Emits nothing. Does nothing during a step, before the start and after
   /// the end of the job.
   void apply_faults_between_steps();
   /// Sets the warm spares anew after a change of parts that the world has applied.
@@ -123,6 +124,7 @@ class TrainingStanding {
     bool restarts_running_job = false;  ///< the job is on hold for this assignment only
   };
 
+  void delay_restart();
   Nanos now() const { return parts_.steps.now(); }
   const JobInfo& job() const { return parts_.here.job(); }
   const Survival& survival() const { return parts_.here.scenario().survival(); }

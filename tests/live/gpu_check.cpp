@@ -263,7 +263,7 @@ int run(const std::string& program, const std::string& name) {
 
 int main(int count, char** values) {
   namespace gpu_check = orrery::live::gpu_check;
-  setvbuf(stdout, nullptr, _IOLBF, 0);  // what a section said before its time limit is kept
+  setvbuf(stdout, nullptr, _IOLBF, 0);  // keeps what a section said before its time limit
   try {
     return gpu_check::run(values[0], count == 2 ? values[1] : "");
   } catch (const gpu_check::Missing& missing) {

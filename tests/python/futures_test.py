@@ -56,12 +56,114 @@ def test_choices_meet_the_same_in_the_same_future():
         ({"at": 1.0, "count": 0}, "count"),
         ({"at": 1.0, "horizon": 0.0}, "horizon"),
         ({"at": 1.0, "workers": 0}, "workers"),
-        ({"at": 1.0, "choices": {"mine": orrery.Policy()}}, "built-in"),
     ],
 )
 def test_what_cannot_be_is_refused(arguments, said):
     with pytest.raises(ValueError, match=said):
         orrery.futures(STRAGGLER, **arguments)
+
+
+class Learner(orrery.Policy):
+    """Moves micro-batches away from a slow rank that it has seen at least `patience` times."""
+
+    def __init__(self, patience=3):
+        self.patience = patience
+        self.seen = 0
+
+    def needs(self):
+        return orrery.Needs(settings=["Shares"])
+
+    def observe(self, seen, decisions):
+        for event in seen.events:
+            if not isinstance(event, orrery.events.StepsDone):
+                continue
+            slow = event.duration / event.count > 0.8
+            self.seen += slow
+            if slow and self.seen == self.patience:
+                decisions.configure(event.job, orrery.settings.Shares([12, 12, 4, 12]))
+
+    def save(self):
+        return str(self.seen).encode()
+
+    def load(self, state):
+        self.seen = int(state)
+
+
+class OtherLearner(Learner):
+    pass
+
+
+def test_futures_of_an_object_are_what_simulate_says():
+    table = orrery.futures(STRAGGLER, at=6.0, count=2, policy=Learner(), overrides=NOISE)
+    alone = orrery.simulate(STRAGGLER, policy=Learner(), overrides=NOISE)
+    assert alone.decisions == 1
+    assert table.loc[0, "decision_log_sha256"] == alone.decision_log_sha256
+    assert table.loc[0, "elapsed_s"] == alone.elapsed_s
+    assert table.loc[1, "elapsed_s"] != alone.elapsed_s
+
+
+def test_an_object_takes_over_with_the_state_of_the_one_of_its_name():
+    # The straggler begins in step 10, at about 4 s; two slow steps have been seen at 7.5 s.
+    table = orrery.futures(
+        STRAGGLER, at=7.5, count=1, policy=Learner(patience=1000),
+        choices={"as it is": None, "same": Learner(), "other": OtherLearner(), "ready": "static"},
+    )  # fmt: skip
+    ends = table.set_index("choice")["end_s"]
+    assert ends["same"] < ends["other"] < ends["as it is"] == ends["ready"]
+
+
+class Renewed(Learner):
+    state_version = 3
+
+
+Renewed.__name__ = "Learner"
+
+
+class Converting(Renewed):
+    def convert_state(self, state, version):
+        assert version == 0
+        return state
+
+
+Converting.__name__ = "Learner"
+
+
+def test_a_state_of_another_version_is_converted_or_refused():
+    run = {"at": 7.5, "count": 1, "policy": Learner(patience=1000)}
+    with pytest.raises(orrery.Error, match="'Learner': .* state of version 3, found version 0"):
+        orrery.futures(STRAGGLER, choices={"new": Renewed()}, **run)
+    table = orrery.futures(STRAGGLER, choices={"same": Learner(), "new": Converting()}, **run)
+    ends = table.set_index("choice")["end_s"]
+    assert ends["same"] == ends["new"]
+
+
+def test_one_object_cannot_have_two_roles():
+    policy = Learner()
+    with pytest.raises(ValueError, match="make another object"):
+        orrery.futures(STRAGGLER, at=1.0, count=1, policy=policy, choices={"mine": policy})
+
+
+def test_an_object_continues_from_a_log(tmp_path):
+    log = tmp_path / "log"
+    own = orrery.simulate(STRAGGLER, policy=Learner(), record=log)
+    # The log's policy sees the log again and continues with its state, and a log of it replays.
+    snapshot, rest = orrery.Snapshot(log, at=7.5), tmp_path / "rest"
+    again = orrery.simulate(snapshot, policy=Learner(), record=rest)
+    assert again.elapsed_s == pytest.approx(own.elapsed_s, abs=1e-6)
+    assert again.decision_trace_sha256 == own.decision_trace_sha256
+    assert orrery.replay(rest, policy=Learner()).identical
+    # Another one takes over at the instant.
+    whole = orrery.simulate(STRAGGLER, policy="static", record=log)
+    late = orrery.simulate(orrery.Snapshot(log, at=15.0), policy=Learner())
+    assert own.elapsed_s < late.elapsed_s < whole.elapsed_s
+
+
+def test_decisions_of_unknown_policies_of_a_log_are_facts(tmp_path):
+    log = tmp_path / "log"
+    orrery.simulate(STRAGGLER, policy=Learner(), record=log)
+    other = orrery.simulate(orrery.Snapshot(log, at=12.0), policy=OtherLearner(patience=1))
+    builtin = orrery.simulate(orrery.Snapshot(log, at=12.0), policy="static")
+    assert other.steps_completed == builtin.steps_completed == 40
 
 
 def test_a_run_that_is_over_has_none():

@@ -206,7 +206,7 @@ def test_a_sharded_program_starts_again_from_its_own_checkpoint(tmp_path):
         assert len(ends[kills]) == 2
         begins = sorted({int(n) for n in re.findall(r"begins at step (\d+) ", run.text)})
         assert begins[0] == 0
-        assert not kills or begins[-1] in (20, 40)  # of the newest checkpoint
+        assert not kills or begins[-1] in (20, 40)  # resumes the newest checkpoint
     assert ends[False] == ends[True]  # bit for bit
 
 

@@ -7,6 +7,8 @@
 #include "core/error.hpp"
 #include "policies/record/past.hpp"
 #include "policies/run/choose.hpp"
+#include "policies/run/outside_policies.hpp"
+#include "policies/run/registry.hpp"
 #include "policies/run/replay.hpp"
 #include "policies/run/worker.hpp"
 #include "tests/policies/temp_dir.hpp"
@@ -143,6 +145,25 @@ TEST_F(FromLog, HasFutures) {
   EXPECT_GT(all.begun().steps_completed(), 10u);
   for (int i = 0; i < 6; i += 2) {
     EXPECT_GT(all.futures(i + 1).goodput_ahead(), 1.2 * all.futures(i).goodput_ahead());
+  }
+}
+
+/// A policy of the client continues as that policy of the run's own process does.
+TEST_F(FromLog, PoliciesOfTheClientContinueAlike) {
+  const RunRequest request = example("straggler-4-ranks.yaml", {}, "static");
+  recorded(request);
+  for (const char* name : {"static", "predictive-rebalance"}) {
+    RunRequest rest = from(request, 10);
+    choose_policy(*rest.mutable_scenario(), name);
+    const Report native = run_in_worker(kSim, rest);
+    const Scenario scenario = rest.scenario();
+    const auto policy =
+        outside_succession(rest, {.make = [scenario] { return make_stack(scenario, SourceMap{}); },
+                                  .replace_scenario = false});
+    EXPECT_EQ(rest.policy_outside_heirs(), std::string(name) != "static");
+    const Report outside = run_in_worker(kSim, rest, policy.get());
+    EXPECT_EQ(outside.decision_trace_sha256(), native.decision_trace_sha256()) << name;
+    EXPECT_EQ(outside.elapsed_s(), native.elapsed_s()) << name;
   }
 }
 

@@ -4,8 +4,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "core/error.hpp"
 #include "policies/record/recorder.hpp"
 #include "policies/run/choose.hpp"
+#include "policies/run/outside_policies.hpp"
+#include "policies/run/registry.hpp"
 #include "policies/run/worker.hpp"
 #include "tests/policies/temp_dir.hpp"
 #include "traces/scenario/scenario.hpp"
@@ -97,8 +100,8 @@ TEST(SimFutures, TheFirstIsTheUnforkedRunWithoutAnyNoise) {
 /// Steps that go by at once are counted up to the instant.
 TEST(SimFutures, WhatLiesAheadBeginsAtTheInstant) {
   const double at_s = 1000, until_s = 2000;
-  const FuturesReport all = run_futures(
-      kSim, with_futures(example("llama3-70b-512-h100.yaml", {}), 2, at_s, until_s));
+  const FuturesReport all =
+      run_futures(kSim, with_futures(example("llama3-70b-512-h100.yaml", {}), 2, at_s, until_s));
   const double step_s = all.futures(1).report().step_time_s();
   EXPECT_EQ(all.begun().steps_completed(), static_cast<std::uint64_t>(at_s / step_s));
   EXPECT_NEAR(static_cast<double>(all.futures(1).steps_ahead()), (until_s - at_s) / step_s, 1);
@@ -106,8 +109,8 @@ TEST(SimFutures, WhatLiesAheadBeginsAtTheInstant) {
 
 TEST(SimFutures, WhatCameBeforeIsTheSameInAll) {
   const double at_s = 8;
-  const FuturesReport all = run_futures(
-      kSim, with_futures(example("straggler-4-ranks.yaml", kNoise), 6, at_s));
+  const FuturesReport all =
+      run_futures(kSim, with_futures(example("straggler-4-ranks.yaml", kNoise), 6, at_s));
   const Report& first = all.futures(0).report();
   for (const FutureEnd& future : all.futures()) {
     double ended = 0;
@@ -166,9 +169,94 @@ TEST(SimFutures, AGivenDecisionIsTakenAtTheInstant) {
   EXPECT_GT(all.futures(1).goodput_ahead(), 1.2 * all.futures(0).goodput_ahead());
 }
 
+/// Policies of this process, of which `heirs` take over at the instant of a future.
+FuturePolicies outside(const Scenario& scenario, const std::vector<std::string>& heirs) {
+  const auto of = [scenario](const std::string& name) {
+    Scenario chosen = scenario;
+    if (!name.empty()) choose_policy(chosen, name);
+    return [chosen] { return make_stack(chosen, SourceMap{}); };
+  };
+  return [of, heirs](RunRequest& request, std::optional<int> choice) {
+    const bool changes = choice && request.futures().choices(*choice).outside();
+    const OutsidePolicies own{.make = of(""), .replace_scenario = false};
+    return outside_succession(
+        request, own,
+        changes ? StackMaker(of(heirs[static_cast<std::size_t>(*choice)])) : StackMaker{});
+  };
+}
+
+void expect_equal_ends(const FuturesReport& all, const FuturesReport& others) {
+  ASSERT_EQ(all.futures_size(), others.futures_size());
+  EXPECT_EQ(all.begun().steps_completed(), others.begun().steps_completed());
+  EXPECT_EQ(all.begun().elapsed_s(), others.begun().elapsed_s());
+  for (int i = 0; i < all.futures_size(); ++i) {
+    Report one = all.futures(i).report(), other = others.futures(i).report();
+    EXPECT_EQ(one.decision_trace_sha256(), other.decision_trace_sha256()) << i;
+    for (Report* each : {&one, &other}) each->clear_host(), each->clear_decision_log_sha256();
+    EXPECT_EQ(one.SerializeAsString(), other.SerializeAsString()) << i;
+    EXPECT_EQ(all.futures(i).goodput_ahead(), others.futures(i).goodput_ahead()) << i;
+  }
+}
+
+TEST(SimFutures, PoliciesOfTheClientHaveTheSameFutures) {
+  const RunRequest request = with_futures(example("straggler-4-ranks.yaml", kNoise), 3, 8.0);
+  expect_equal_ends(run_outside_futures(kSim, request, outside(request.scenario(), {})),
+                    run_futures(kSim, request));
+}
+
+/// The second choice continues with the state that the run's policy of the same name has learned.
+TEST(SimFutures, HeirsOfTheClientHaveTheSameFutures) {
+  RunRequest request = with_futures(example("straggler-4-ranks.yaml", kNoise), 2, 7.5);
+  const Scenario scenario = request.scenario();
+  const std::vector<std::string> names{"static", "predictive-rebalance"};
+  RunRequest beside = request;
+  for (const std::string& name : names) {
+    Scenario chosen = scenario;
+    choose_policy(chosen, name);
+    *request.mutable_futures()->add_choices()->mutable_policies() = chosen.policies();
+    beside.mutable_futures()->add_choices()->set_outside(true);
+  }
+  expect_equal_ends(run_outside_futures(kSim, beside, outside(scenario, names)),
+                    run_futures(kSim, request));
+}
+
+/// Fails when it is called.
+class Broken : public Policy {
+  Needs needs() const override { return {}; }
+  void start(Context&, const Cluster&, const google::protobuf::Message*) override {}
+  void observe(Context&, const Observation&, DecisionList&) override {
+    throw Error(ErrorKind::bad_input, "broken");
+  }
+};
+
+std::unique_ptr<PolicyStack> broken_stack() {
+  std::vector<PolicyStack::Member> members;
+  members.push_back(
+      {.name = "broken", .policy = std::make_unique<Broken>(), .parameters = nullptr});
+  return std::make_unique<PolicyStack>(std::move(members));
+}
+
+TEST(SimFutures, AFailureOfAClientsPolicyIsThatOfItsFuture) {
+  RunRequest request = with_futures(example("straggler-4-ranks.yaml", kNoise), 1, 8.0);
+  request.mutable_futures()->add_choices();
+  request.mutable_futures()->add_choices()->set_outside(true);
+  const auto policies = [](RunRequest& one, std::optional<int> choice) -> std::unique_ptr<Policy> {
+    if (choice.value_or(0) == 0) return nullptr;
+    const Scenario scenario = one.scenario();
+    return outside_succession(one,
+                              {.make = [scenario] { return make_stack(scenario, SourceMap{}); },
+                               .replace_scenario = false},
+                              broken_stack);
+  };
+  const FuturesReport all = run_outside_futures(kSim, request, policies);
+  ASSERT_EQ(all.futures_size(), 2);
+  EXPECT_TRUE(all.futures(0).has_report());
+  EXPECT_EQ(all.futures(1).failure().message(), "broken");
+}
+
 TEST(SimFutures, EndWhereTheyAreToldTo) {
-  const FuturesReport all = run_futures(
-      kSim, with_futures(example("straggler-4-ranks.yaml", kNoise), 3, 5.0, 15.0));
+  const FuturesReport all =
+      run_futures(kSim, with_futures(example("straggler-4-ranks.yaml", kNoise), 3, 5.0, 15.0));
   for (const FutureEnd& future : all.futures()) {
     EXPECT_LE(future.report().elapsed_s(), 15.0);
     EXPECT_GT(future.report().elapsed_s(), 12.0);

@@ -168,7 +168,7 @@ class FaultScript {
     Border begin;
     Fault::KindCase kind = Fault::KIND_NOT_SET;
     bool begun = false, over = false;  ///< state at the moment of the last query
-    bool announced = false;            ///< of a planned removal, also once it has begun
+    bool announced = false;            ///< true for a planned removal, also once it has begun
     double size = 1;                   ///< value of slow, link_slow and rate; top of a ramp
     std::uint64_t ramp_steps = 0;
     FaultTarget target;                ///< the only target, unless the fault hits a share

@@ -128,7 +128,11 @@ void Journal::read(const std::string& bytes, const std::string& scenario_hash) {
     if (!record.ParseFromArray(body.data(), static_cast<int>(size)))
       refuse_file("is damaged", whole_);
     if (whole_ == 0) {
-      if (record.opening().format() != kJournalFormat) refuse_file("has another format", whole_);
+      if (record.opening().format() != kJournalFormat) {
+        refuse_file(fmt::format("has format {}, expected format {},", record.opening().format(),
+                                kJournalFormat),
+                    whole_);
+      }
       if (record.opening().scenario_hash() != scenario_hash)
         refuse_file("is of another run", whole_);
     } else {

@@ -19,15 +19,23 @@
 
 namespace orrery::test {
 
+/// Faults of one instant.
+struct ModelFaults {
+  std::vector<RankId> ranks;       ///< ranks that are lost, if they work
+  std::vector<PartChanged> parts;  ///< parts that are lost or return; ranks on lost ones are lost
+};
+
 /// Options of the model.
 struct ModelOptions {
   bool agreement = false;
   Nanos agree_after = 0;  ///< delay of the ranks' answers
   Nanos start_after = 0, stop_after = 0;
-  std::map<Step, std::vector<RankId>> losses;  ///< in the middle of that step, the first time
+  std::map<Step, ModelFaults> losses;  ///< in the middle of that step, the first time
+  /// half a millisecond after those of the step: before any assignment that follows is active
+  std::map<Step, ModelFaults> second_losses;
   Step steps = 60;
-  JobSpec job = toy::job();             ///< job 0: it trains and runs from the beginning
-  std::vector<JobSpec> others;          ///< they wait to be assigned
+  JobSpec job = toy::job();     ///< job 0: it trains and runs from the beginning
+  std::vector<JobSpec> others;  ///< they wait to be assigned
 };
 
 /// Backend for tests of the gate.
@@ -109,12 +117,15 @@ class ModelBackend : public Backend, private Carrier {
 
   void advance_clock() {
     const Nanos tick = tick_ > 0 ? (now_ / tick_ + 1) * tick_ : kNever;
-    Nanos next = std::min({step_ends_ == kNever ? kNever : step_ends_, loses_, gate_.next_wake(),
-                           tick});
+    Nanos next = std::min({step_ends_, loses_, loses_again_, gate_.next_wake(), tick});
     for (const Put& put : put_) next = std::min(next, put.answered);
     for (const auto& [job, standing] : standings_) next = std::min(next, standing.at);
     if (next == kNever) return end("nothing is left to come");
     now_ = next;
+    if (now_ >= loses_again_) {
+      loses_again_ = kNever;
+      return apply_faults(options_.second_losses.extract(struck_).mapped());
+    }
     if (now_ >= loses_) return lose_ranks();
     if (now_ >= step_ends_) return end_step();
     answer_decisions();
@@ -134,11 +145,29 @@ class ModelBackend : public Backend, private Carrier {
   }
   void lose_ranks() {
     loses_ = kNever;
-    auto lost = options_.losses.extract(job().step);
-    std::erase_if(lost.mapped(), [this](RankId rank) { return rank.value >= job().gpus.size(); });
-    if (lost.mapped().empty()) return;
+    struck_ = job().step;
+    if (options_.second_losses.contains(struck_)) loses_again_ = now_ + 500'000;
+    apply_faults(options_.losses.extract(struck_).mapped());
+  }
+  /// A job that restarts or waits has no working ranks.
+  void apply_faults(const ModelFaults& faults) {
+    std::set<RankId> lost(faults.ranks.begin(), faults.ranks.end());
+    for (const PartChanged& change : faults.parts) {
+      emit_event(change);
+      if (change.to.health != Health::lost) continue;
+      for (const GpuId gpu : job().gpus) {
+        const bool hit = change.part.kind == PartKind::node
+                             ? cluster().node_of(gpu).value == change.part.index
+                             : gpu.value == change.part.index;
+        if (const auto rank = rank_on(job(), gpu); hit && rank) lost.insert(*rank);
+      }
+    }
+    std::erase_if(lost, [this](RankId rank) {
+      return rank.value >= job().gpus.size() || job().is_lost(rank);
+    });
+    if (lost.empty() || job().is_restarting || !job().is_placed()) return;
     const bool was_assigned = job().next.has_value();
-    emit_event(loss_of(job(), lost.mapped()));
+    emit_event(loss_of(job(), {lost.begin(), lost.end()}));
     membership_changed();
     const AfterLoss after = after_loss(job(), true);
     if (after.is_assigned && !was_assigned) {
@@ -199,7 +228,8 @@ class ModelBackend : public Backend, private Carrier {
   World world_;
   DecisionGate gate_;
   NoSamples samples_;
-  Nanos now_ = 0, tick_ = 0, step_ends_ = kNever, loses_ = kNever;
+  Nanos now_ = 0, tick_ = 0, step_ends_ = kNever, loses_ = kNever, loses_again_ = kNever;
+  Step struck_ = 0;  ///< newest step with losses
   std::uint64_t sequence_ = 0;
   std::vector<Event> events_, news_;
   std::vector<Put> put_;

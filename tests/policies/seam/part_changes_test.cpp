@@ -33,7 +33,7 @@ TEST(PartChanges, ARemovalIsAnnouncedCarriedOutAndOver) {
 
 TEST(PartChanges, OnlyDifferencesAreReportedNewOnesFirst) {
   std::map<Part, PartState> known = reported_parts({kGpu, kNic}, {});
-  for (auto& [part, state] : known) state.since = 7;  // as World sets it
+  for (auto& [part, state] : known) state.since = 7;  // World sets it so
   EXPECT_TRUE(part_changes(known, reported_parts({kGpu, kNic}, {})).empty());
   const auto changes = part_changes(known, reported_parts({kNode, kNic}, {}));
   ASSERT_EQ(changes.size(), 2u);

@@ -44,6 +44,9 @@ struct RandomDecisionOptions {
   /// True if a rank is lost in the middle of that step: outcomes of decisions in it depend on the
   /// loss.
   std::function<bool(Step)> loses = [](Step) { return false; };
+  /// True if ranks may be lost twice in that step: between the losses the policy decides no
+  /// settings, because ranks have no time to agree on them.
+  std::function<bool(Step)> loses_again = [](Step) { return false; };
   bool within = true;  ///< decides within steps, too; else at their ends alone
   Needs needs = {};  ///< needs for the run; the decisions cover everything
 };
@@ -323,7 +326,8 @@ class RandomDecisions : public Policy {
   /// Settings for the epoch of the assignment, right and wrong.
   void settings_of(const Observation& seen, const JobInfo& job, const Assign& assign,
                    std::uint32_t group, DecisionList& out) {
-    if (!job.spec.is_training()) return;
+    const bool loses = job.phase == JobPhase::held && options_.loses_again(job.step);
+    if (!job.spec.is_training() || loses) return;
     const std::uint32_t data = std::max(assign.layout.data, 1u);
     if (one_in(4)) add_decision(out, Configure{job.spec.id, OnLoss{}}, seen, 0, group);
     std::uint32_t batch = job.micro_batches();

@@ -1,0 +1,50 @@
+#include "policies/run/client_policy.hpp"
+
+#include <poll.h>
+
+#include "core/error.hpp"
+#include "core/process.hpp"
+#include "policies/handover/fallback.hpp"
+
+namespace orrery {
+
+void send_to_client(const WorkerMessage& message) {
+  if (!write_message(kChildDescriptor, message.SerializeAsString())) {
+    throw Error(ErrorKind::environment, "the program that started this run is gone");
+  }
+}
+
+bool ClientInbox::has_message(int wait_ms) {
+  pollfd channel{kChildDescriptor, POLLIN, 0};
+  return poll(&channel, 1, wait_ms) == 1;
+}
+
+std::optional<PolicyAnswer> ClientInbox::read_answer() {
+  const auto bytes = read_message(kChildDescriptor);
+  if (!bytes) throw Error(ErrorKind::environment, "the program that started this run is gone");
+  PolicyAnswer message;
+  ensure(message.ParseFromString(*bytes), "a client sends PolicyAnswers");
+  if (!message.has_verdict()) return message;
+  const ApprovalVerdict& verdict = message.verdict();
+  verdicts_.push_back(
+      {verdict.decision(), verdict.accepted(), verdict.reason(), verdict.unanswered()});
+  return std::nullopt;
+}
+
+PolicyAnswer ClientChannel::receive_answer() {
+  std::optional<PolicyAnswer> answer;
+  try {
+    meter_.await_answer([&](int wait_ms) {
+      if (ClientInbox::has_message(wait_ms)) answer = inbox_.read_answer();
+      return answer.has_value();
+    });
+  } catch (const PolicyGivenUp&) {
+    WorkerMessage message;
+    message.set_withdrawn(true);
+    write_message(kChildDescriptor, message.SerializeAsString());
+    throw;
+  }
+  return std::move(*answer);
+}
+
+}  // namespace orrery

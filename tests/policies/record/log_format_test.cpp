@@ -1,0 +1,60 @@
+// Logs of earlier formats. logs/format-2.log is a run of examples/straggler-4-ranks.yaml with
+// `run.steps=8`, `faults[0].at_step=2` and a tick of 200 ms, recorded by the version before format
+// 3 (commit 51ed7bb).
+#include "policies/record/log_format.hpp"
+
+#include <gtest/gtest.h>
+
+#include "policies/record/past.hpp"
+#include "policies/run/replay.hpp"
+#include "tests/policies/toy_log.hpp"
+
+namespace orrery {
+namespace {
+
+const std::string kFormat2 = ORRERY_SOURCE_DIR "/tests/policies/record/logs/format-2.log";
+
+TEST(LogFormat, ALogOfTheFormerFormatReplaysWithTheSameDecisions) {
+  const ReplayResult result = replay_log(kFormat2, {});
+  EXPECT_EQ(result.first_difference, "");
+  EXPECT_EQ(result.calls, 21u);
+  EXPECT_EQ(result.decisions, 1u);
+  EXPECT_EQ(result.decision_trace_sha256,
+            "30c12c32bd4a5f3424ba20ece0dd66534c2d3b43c066d2fd34003281373ef0af");
+  EXPECT_FALSE(result.states_compared);
+}
+
+TEST(LogFormat, OtherDecisionsOfAnOlderLogAreStillADifference) {
+  EXPECT_NE(replay_log(kFormat2, {"predictive-rebalance.gain_threshold=0.9"}).first_difference, "");
+}
+
+TEST(LogFormat, AnOlderLogIsContinuedToo) {
+  EXPECT_EQ(log_header(kFormat2).format(), kLogFormat) << "readers know the newest format only";
+  EXPECT_GT(log_end(kFormat2), 0);
+}
+
+TEST(LogFormat, PresentLogsCompareStates) {
+  const toy::TempDir dir;
+  toy::record(toy::scenario_with("predictive-rebalance"), dir / "log");
+  EXPECT_TRUE(replay_log(dir / "log", {}).states_compared);
+}
+
+TEST(LogFormat, UnknownFormatsAreRefusedWithTheirNumberAndTheRemedy) {
+  LogHeader header;
+  header.set_version("9.1");
+  for (const std::uint32_t known : {2u, 3u}) {
+    header.set_format(known);
+    EXPECT_EQ(log_format_problem(header), std::nullopt);
+  }
+  header.set_format(4);
+  EXPECT_EQ(log_format_problem(header),
+            "expected log format 2 or 3, found format 4; read the log with the orrery that wrote "
+            "it, 9.1, or with a newer one");
+  header.set_format(1);
+  EXPECT_EQ(log_format_problem(header),
+            "expected log format 2 or 3, found format 1; read the log with the orrery that wrote "
+            "it, 9.1, or record the run again");
+}
+
+}  // namespace
+}  // namespace orrery
