@@ -252,6 +252,8 @@ std::vector<Scenario> slot_scenarios() {
        restarts(5, GpuRuns::range({0}, 4))},
       {"kill, and all restart", equal, 23, "{name: recover, parameters: {how: restart}}",
        "{at_step: 11, rank: 2, kill: true}", kSavedAndHeld},
+      {"kill, and all restart although others work", equal, 23,
+       "{name: recover, parameters: {how: restart}}", "{at_step: 11, rank: 2, kill: true}", kSaved},
       {"another layout of the replicas", equal, 8, "", "", kSlots, {}, divides_replicas},
       {"more GPUs than the job can have", equal, 8, "", "",
        {"cluster.nodes=8", "elastic=true"}, {},
