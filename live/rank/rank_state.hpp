@@ -41,7 +41,7 @@ class RankState {
   MemberStatus status();
   /// Returns the number of steps whose updates this rank holds. Uses up a heartbeat number.
   Step applied_steps();
-  /// Records that this rank cannot continue and reports a failure: wait_for_release() then waits
+  /// Records that this rank cannot continue; the caller reports it. wait_for_release() then waits
   /// also without a recorded end. Neither interrupts nor sends.
   void mark_failed();
 

@@ -90,7 +90,7 @@ class FaultScript {
   /// same query gives the same strike.
   std::optional<Strike> next_strike(std::optional<Step> step, Nanos from, Nanos until) const;
   /// Marks a fault as spent, for good: next_strike() leaves the fault out. No other method does.
-  /// Throws std::out_of_range for a drawn fault that was removed or that no query has read.
+  /// Throws std::out_of_range for a drawn fault that is not in memory: removed or not drawn yet.
   void mark_spent(std::uint32_t fault) { entry(fault).spent = true; }
   /// Returns the number of faults that have begun, those that are over too.
   std::uint64_t begun_count(Moment at) const;
@@ -136,7 +136,8 @@ class FaultScript {
   Nanos test_time(Part part) const;
 
   // ---- one fault ----
-  // Each throws std::out_of_range for a drawn fault that was removed or that no query has read.
+  // Each throws std::out_of_range for a drawn fault that is not in memory: removed or not drawn
+  // yet. Faults are drawn in batches, so one that no query has read may be there already.
   /// Returns the rank or part that the fault hits, or the parts of its share, perhaps none.
   std::span<const FaultTarget> targets(std::uint32_t fault) const;
   /// Returns true if the fault begins at a step, false if at an instant.

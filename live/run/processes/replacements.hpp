@@ -20,7 +20,8 @@ class Replacements {
   /// Requests a restart of `rank`, which counts as an attempt; the pause counts from `now`. After
   /// the ninth request start() abandons the rank. Call only while is_requested() is false.
   void request_restart(std::uint32_t rank, Nanos now);
-  /// Returns true if a restart of `rank` is requested and has neither been started nor cancelled.
+  /// Returns true if a restart of `rank` is requested and was neither started, cancelled nor
+  /// abandoned since.
   bool is_requested(std::uint32_t rank) const { return wanted_.contains(rank); }
   /// Cancels the requested restart of `rank`, if any, and forgets its attempts.
   void cancel_restart(std::uint32_t rank) { record_member(rank); }

@@ -99,7 +99,8 @@ class Stepper {
                                                  const std::vector<std::uint32_t>& micro_batches,
                                                  const std::vector<Change>& changes);
 
-  /// Returns the links that the step's flows cross, ascending; simulates nothing.
+  /// Returns the links that the step's flows cross with the present collectives and codecs,
+  /// ascending; simulates nothing.
   std::vector<LinkId> links_crossed_by(const HardwareState& state,
                               const std::vector<std::uint32_t>& micro_batches);
   /// Returns the number of flows that cross a link between switches in a step without faults, with
