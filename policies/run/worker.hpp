@@ -89,8 +89,8 @@ class RunBackend : public Backend {
   /// Sets the instant `at` at which the run may fork. The backend calls `branch` once, before
   /// anything that happens at `at` or later, and continues as its result says; not if all work is
   /// over before, but also if the run is to end before `at` by end_at() or because nothing follows.
-  /// An exception of `branch` leaves next(). Call before begin(). Throws bad_input if the run cannot
-  /// fork.
+  /// An exception of `branch` leaves next(). Call before begin(). Throws bad_input if the run
+  /// cannot fork.
   virtual void branch_at(Nanos at, std::function<Continuation()> branch);
   /// Makes the backend show the recorded observations of `past` first and then continue the
   /// recorded run. Called before the first next(). The backend calls `hand_over` once, at the end
