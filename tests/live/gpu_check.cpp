@@ -137,7 +137,7 @@ bool check_transformer() {
                "largest value apart\n",
                step, loss / 512, loss_there / loss - 1, worst / largest);
     good &= off < kMost && worst / largest < kMost;
-    cpu->update(1.0F / 512);
+    cpu->update(1.0F / 512, 1);
     gpu->set_state(cpu->state());  // separates the steps' comparisons
   }
   return good;

@@ -80,7 +80,7 @@ void expect_trains_as_the_cpu(Device& gpu_device) {
     if (step == 0) expect_near(gpu_device.gradient(), cpu->gradient());
     for (Device* device : {&gpu_device, cpu.get()}) {
       for (float& value : device->gradient()) value *= 2;  // same as an all-reduce of two
-      device->update(1.0F / 226);
+      device->update(1.0F / 226, 1);
     }
   }
   EXPECT_EQ(gpu_device.gather_count().used, cpu->gather_count().used);
@@ -119,7 +119,7 @@ TEST(CudaDevice, AReplacementGoesOnWithThePeersStateOnEitherKindOfDevice) {
   const auto cpu = make_cpu_device(9, 0.003, "transformer");
   const auto bytes = sample_bytes(20);
   one->accumulate_gradient({.bytes = bytes});
-  one->update(0.05F);
+  one->update(0.05F, 1);
   for (Device* device : {other.get(), cpu.get()}) {
     EXPECT_NE(device->parameters_sha256(), one->parameters_sha256());
     device->set_state(one->state());

@@ -16,7 +16,7 @@ std::unique_ptr<Device> trained() {
     for (std::size_t i = 0; i < device->gradient().size(); ++i) {
       device->gradient()[i] = static_cast<float>((i * 31 + 7) % 101) * 0.01F * float(step);
     }
-    device->update(1);
+    device->update(1, 1);
   }
   return device;
 }
