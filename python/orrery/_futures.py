@@ -104,7 +104,7 @@ def _simulated(
     count, choices = order[0], order[4]
     with tqdm(total=count, unit="future", disable=not progress) as bar:
         shown = _counter(bar, max(1, len(choices))) if progress else None
-        return _core.futures(loaded._core, settings, *order, shown)
+        return _core.futures(loaded._core, settings, *order, progress=shown)
 
 
 def _deciding(

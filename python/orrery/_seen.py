@@ -257,7 +257,7 @@ class State:
     def parts(self) -> Dict[Tuple[str, int], PartState]:
         """State by kind and number, such as ``("gpu", 3)``, of the parts that are not as new."""
         return {
-            (kind, index): PartState(*state) for kind, index, *state in self._observed.parts()
+            (state[0], state[1]): PartState(*state[2:]) for state in self._observed.parts()
         }
 
 

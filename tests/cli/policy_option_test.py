@@ -155,10 +155,13 @@ def test_a_python_without_the_package_is_an_environment_error(policy, tmp_path, 
     assert "pip install orrery" in result.stderr and "ORRERY_PYTHON" in result.stderr
 
 
-def test_futures_and_changes_refuse_a_file_by_name(policy, tmp_path):
+def test_futures_take_the_policy_of_a_file_and_changes_refuse_it(policy, tmp_path):
     file = policy(SHIFT)
-    result = orrery("simulate", STRAGGLER, "--policy", file, "--futures", 2, "--at", "1s")
-    assert result.returncode == 2 and "--futures: expected policies with names" in result.stderr
+    result = orrery(
+        "simulate", STRAGGLER, "--policy", file, "--futures", 2, "--at", "1s", "--json"
+    )
+    assert result.returncode == 0, result.stderr
+    assert len(json.loads(result.stdout)["futures"]) == 2
     result = orrery("replay", "any.log", "--policy", file, "--set", "recover.how=shrink")
     assert result.returncode == 2
 
