@@ -104,7 +104,8 @@ def _simulated(
     count, choices = order[0], order[4]
     with tqdm(total=count, unit="future", disable=not progress) as bar:
         shown = _counter(bar, max(1, len(choices))) if progress else None
-        return _core.futures(loaded._core, settings, *order, progress=shown)
+        arguments: Tuple[Any, ...] = (*order, shown)
+        return _core.futures(loaded._core, settings, *arguments)
 
 
 def _deciding(
