@@ -110,9 +110,13 @@ TEST(Gittins, KeepsItsHistoryOverARestart) {
   }
   const Archive after = restarted.saved();
   EXPECT_EQ(whole.saved(), after);
-  std::uint64_t generator = 0, bytes = 0, ends = 0;  // The first two are the stack's.
+  std::uint64_t generator = 0, ends = 0;  // What precedes the policy's own state is the stack's.
+  std::string name, own;
+  std::uint32_t version = 0;
   ByteReader read(after);
-  read(generator, bytes, ends);
+  read(generator, name, version, own);
+  ByteReader read_own(own);
+  read_own(ends);
   EXPECT_EQ(ends, 2u);
 }
 
