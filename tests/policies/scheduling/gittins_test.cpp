@@ -114,7 +114,10 @@ TEST(Gittins, KeepsItsHistoryOverARestart) {
   std::string name, own;
   std::uint32_t version = 0;
   ByteReader read(after);
-  read(generator, name, version, own);
+  read(generator);
+  read(name);
+  read(version);
+  read(own);
   ByteReader read_own(own);
   read_own(ends);
   EXPECT_EQ(ends, 2u);
