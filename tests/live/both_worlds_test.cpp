@@ -291,9 +291,11 @@ std::vector<Scenario> planned_scenarios() {
        "{at_step: 50, gpu: 2, down: true, notice_steps: 44}, "
        "{at_step: 51, gpu: 1, down: true, notice_steps: 44}",
        kShortSlots},
-      {"planned move, and another rank is lost during it", equal, 60, kReplace,
-       "{at_step: 40, gpu: 2, down: true, notice_steps: 34}, {at_step: 7, rank: 1, kill: true}",
-       kShortSlots},
+      {"planned move, and another rank is lost during it", equal, 26, kReplace,
+       fmt::format("{{at_time: {}, gpu: 2, down: true, notice: {}}}, "
+                   "{{at_time: {}, rank: 1, kill: true}}",
+                   steps_long(20.3), steps_long(12), steps_long(8.7)),
+       kSlots},
   };
 }
 
