@@ -20,7 +20,9 @@ def python(code, **more):
 
 def test_the_ranks_have_the_environment_of_a_launched_job():
     names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "OMP_NUM_THREADS")
-    result = python(f"print([os.environ[n] for n in {names}])")
+    # In one piece, between those of the other ranks.
+    line = f"str([os.environ[n] for n in {names}]) + chr(10)"
+    result = python(f"os.write(1, ({line}).encode())")
     assert sorted(result.stdout.splitlines()) == [
         str([str(rank), str(rank), "3", "3", os.environ.get("OMP_NUM_THREADS", "1")])
         for rank in range(3)
@@ -36,10 +38,12 @@ def test_torchruns_arguments_are_read(tmp_path):
     torchrun.chmod(0o755)
     (tmp_path / "python").symlink_to(sys.executable)
     script = tmp_path / "train.py"
-    script.write_text("import os, sys; print(os.environ['RANK'], *sys.argv[1:])")
+    script.write_text(
+        "import os, sys; os.write(1, ' '.join([os.environ['RANK'], *sys.argv[1:], '\\n']).encode())"
+    )
     options = ("--nproc-per-node=2", "--standalone")
     result = orrery("run", "--", torchrun, *options, script, "--lr", "1")
-    assert sorted(result.stdout.splitlines()) == ["0 --lr 1", "1 --lr 1"], result.stderr
+    assert sorted(result.stdout.splitlines()) == ["0 --lr 1 ", "1 --lr 1 "], result.stderr
     result = orrery("run", "--", torchrun, "--nnodes=2", script)
     assert result.returncode == 2
     assert "--nnodes: expected 1, found '2'" in result.stderr
