@@ -2,12 +2,12 @@
 // itself and a caret) and a suggestion; its kind decides the exit code. Errors are thrown, never
 // returned; main() of each executable prints them and exits.
 //
-// Rules for all headers. A function passes on the errors of what it calls (files, processes,
-// connections, devices, memory, callbacks and policies) unless its comment says that it throws
-// nothing; comments name the errors that belong to its meaning, such as those of invalid input. An
-// argument outside the values that a comment or type allows, an id that does not exist, or a call
-// out of a stated order is a defect of the caller: an internal Error, std::out_of_range, or
-// undefined where a check would cost too much.
+// These rules hold in all headers. A function passes on the errors of what it calls (files,
+// processes, connections, devices, memory, callbacks and policies) unless its comment says that it
+// throws nothing; comments name the errors that belong to its meaning, such as those of invalid
+// input. An argument outside the values that a comment or type allows, an id that does not exist,
+// or a call out of a stated order is a defect of the caller: an internal Error, std::out_of_range,
+// or undefined where a check would cost too much.
 #pragma once
 
 #include <exception>

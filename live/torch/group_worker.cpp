@@ -167,7 +167,7 @@ void GroupWorker::finish_step(GroupStep step, std::uint64_t epoch) {
 }
 
 void GroupWorker::abort_inner() {
-  if (place_.device_type == c10::kCPU) return;
+  if (!place_.is_queued()) return;
   c10::intrusive_ptr<c10d::Backend> inner;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -176,20 +176,9 @@ void GroupWorker::abort_inner() {
   if (inner != nullptr) inner->abort();
 }
 
-/// Operations of the last epoch that still run on a device are aborted first: they would keep the
-/// device from new ones.
-InnerGroups GroupWorker::build_inner(const c10::intrusive_ptr<c10d::Store>& store,
-                                     std::uint64_t epoch, int rank, int size) {
-  if (place_.device_type != c10::kCPU && !old_groups_.empty()) old_groups_.back()->abort();
-  const std::string prefix = "orrery/" + std::to_string(epoch) + "/" + place_.key;
-  return build_(place_.backend, store, prefix, rank, size, place_.timeout,
-                address_of_epoch(epoch));
-}
-
 void GroupWorker::connect_inner(std::uint64_t epoch) {
-  for (const auto& old : {view_.control, view_.inner}) {
-    if (old != nullptr) old_groups_.push_back(old);
-  }
+  const InnerGroups before{view_.inner, view_.control};
+  if (before.inner != nullptr) old_groups_.push_back(before);
   EpochView view;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -201,10 +190,15 @@ void GroupWorker::connect_inner(std::uint64_t epoch) {
   const auto position = static_cast<int>(own - view.alive.begin());
   const auto store = c10::make_intrusive<ProgramStore>(place_.store_path);
   const auto connecting = std::make_shared<Connecting>();
-  std::thread([self = shared_from_this(), connecting, store, epoch, position,
+  std::thread([self = shared_from_this(), connecting, store, epoch, position, before,
                size = static_cast<int>(view.alive.size())] {
+    const GroupPlace& place = self->place_;
+    const std::string prefix = "orrery/" + std::to_string(epoch) + "/" + place.key;
     try {
-      connecting->groups = self->build_inner(store, epoch, position, size);
+      // Operations that still run on a device would keep it from new ones.
+      if (place.is_queued() && before.inner != nullptr) before.inner->abort();
+      connecting->groups = self->build_(place.backend, store, prefix, position, size,
+                                        place.timeout, address_of_epoch(epoch));
     } catch (const std::exception& error) {
       connecting->problem = error.what();
     }
@@ -351,7 +345,7 @@ bool GroupWorker::poll_work(const c10::intrusive_ptr<c10d::Work>& work, std::uin
 }
 
 bool GroupWorker::wait_for_work(const c10::intrusive_ptr<c10d::Work>& work, std::uint64_t epoch) {
-  if (place_.backend != "gloo") return poll_work(work, epoch);
+  if (place_.is_queued()) return poll_work(work, epoch);
   struct Ended {
     bool has_ended = false;
     std::string problem;

@@ -31,6 +31,9 @@ struct GroupPlace {
   std::string backend = "gloo";  ///< backend of the inner group: "gloo" or "nccl"
   /// Type of the devices whose tensors are carried through a loss.
   c10::DeviceType device_type = c10::kCPU;
+  /// Returns true if the inner group only queues its operations on a device: their futures do not
+  /// tell when they end, and a lost rank leaves them running until they are aborted.
+  bool is_queued() const { return backend == "nccl"; }
 };
 
 /// Builds the inner groups: backend, store, prefix of their keys, rank, size, timeout, loopback
@@ -69,8 +72,8 @@ class GroupWorker : public std::enable_shared_from_this<GroupWorker> {
   /// Blocks until is_settled(), or until the run ends because of an operation. Any thread.
   void wait_until_settled();
 
-  /// Aborts the inner group, whose threads must not outlive the device at the end of the process.
-  /// Does nothing for a group on the CPU. Call once no operation is left. Any thread.
+  /// Aborts an inner group that queues operations: its threads must not outlive the device at the
+  /// end of the process. Does nothing for others. Call once no operation is left. Any thread.
   void abort_inner();
 
   /// Returns the place of the constructor.
@@ -86,8 +89,6 @@ class GroupWorker : public std::enable_shared_from_this<GroupWorker> {
 
   void run_steps();
   void take_step(GroupStep step, std::uint64_t epoch);
-  InnerGroups build_inner(const c10::intrusive_ptr<c10d::Store>& store, std::uint64_t epoch,
-                          int rank, int size);
   void connect_inner(std::uint64_t epoch);
   void exchange_progress(std::uint64_t epoch);
   void deliver_result(std::uint64_t epoch);
@@ -115,7 +116,7 @@ class GroupWorker : public std::enable_shared_from_this<GroupWorker> {
   std::optional<c10::Stream> stream_;             // queue of the thread on the operations' device
   BufferPool pool_;
   std::shared_ptr<Operation> current_, kept_;
-  std::vector<c10::intrusive_ptr<c10d::Backend>> old_groups_;  // alive while sockets may be in use
+  std::vector<InnerGroups> old_groups_;           // alive while sockets may be in use
   std::exception_ptr mistake_;
   int failures_ = 0;
 };

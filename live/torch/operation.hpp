@@ -93,7 +93,8 @@ struct Operation {
   std::vector<at::Tensor> buffers;  ///< result that is kept and delivered
   bool is_reusable = true;          ///< false: `buffers` must not serve later operations
   c10::Device device{c10::kCPU};    ///< device of the tensors
-  /// Event after what the program's stream had queued at the begin; null on the CPU.
+  /// Event that is done once the program's stream has done what it had queued when the operation
+  /// began; null on the CPU.
   std::unique_ptr<c10::Event> begun;
   /// Fills `buffers`. May be null.
   std::function<void(Operation&, BufferPool&)> prepare;

@@ -109,9 +109,9 @@ class Policy {
   /// bytes that end within a value; it need not recognise bytes of another policy or a missing last
   /// entry. After an exception the state is undefined.
   virtual void load(const Archive&) {}
-  /// Returns the version of the format in which save() writes the state. A policy raises the
-  /// version when load() no longer reads what an earlier save() wrote: a saved state of another
-  /// version is refused by the name of the policy, unless convert_state() converts it
+  /// Returns the version of the format in which save() writes the state. A policy raises the number
+  /// when load() can no longer read the states of an earlier save(). A saved state of another
+  /// version is refused by the name of the policy, unless convert_state() converts the state
   /// (saved_state.hpp).
   virtual std::uint32_t state_version() const { return 0; }
   /// Converts `state`, which save() wrote when state_version() was `version`, to bytes that load()

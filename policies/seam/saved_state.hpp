@@ -16,7 +16,7 @@ namespace orrery {
 /// meanwhile and keeps its memory for the next call. Exceptions of the policy pass through.
 void write_state(ByteWriter& write, const std::string& name, const Policy& policy, Archive& buffer);
 
-/// Reads what write_state() has appended, and loads the state into `policy`, which was started.
+/// Reads a state that write_state() has appended, and loads it into `policy`, which was started.
 /// Throws bad_input if the state belongs to a policy of another name than `name`, or has another
 /// version that the policy cannot convert; an internal Error for bytes that end within a value.
 /// Exceptions of the policy pass through; its state is undefined then.

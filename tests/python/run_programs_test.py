@@ -195,7 +195,7 @@ def test_a_sharded_program_starts_again_from_its_own_checkpoint(tmp_path):
     for kills in (False, True):
         folder = tmp_path / str(kills)
         folder.mkdir()
-        run = Run("fsdp_resumes.py", 2, 60, ["--restart", "2"], CHECKPOINTS=str(folder))
+        run = Run("fsdp.py", 2, 60, ["--restart", "2"], CHECKPOINTS=str(folder))
         if kills:
             run.wait_for("at step 30 ")
             run.kill(1)

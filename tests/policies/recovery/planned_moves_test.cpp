@@ -27,7 +27,7 @@ class PlannedMovesTest : public ::testing::Test {
     world_.apply(StepsDone{{0}, 6, 7}, 0);
   }
 
-  /// Applies the events and returns what is decided about them.
+  /// Applies the events and returns the policy's decisions about them.
   std::vector<Decision> decide(const std::vector<Event>& events) {
     for (const Event& event : events) {
       if (!std::holds_alternative<Decided>(event)) world_.apply(event, 5);
