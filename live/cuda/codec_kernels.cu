@@ -252,7 +252,7 @@ void run_blocks(const OrreryCodec& codec, const float* values, float* residual, 
         <<<grid_for(codec.count, kWarpTile * (kThreads / kWarp)), kThreads>>>(
             values, residual, codec.count, tiling, out);
   } else if (tiling.values <= kTile) {
-    encode_tiles<Kind, kFeedback><<<grid_for(tiling.tiles, 1), kThreads>>>(
+    encode_tiles<Kind, kFeedback><<<grid_for_tiles(tiling.tiles), kThreads>>>(
         values, residual, codec.count, tiling, out);
   } else {
     encode_large_blocks<Kind, kFeedback><<<grid_for(tiling.blocks * kWarp), kThreads>>>(
@@ -276,9 +276,13 @@ void run_single_pass(const OrreryCodec& codec, const float* values, float* resid
     case kInt4:
       run_blocks<Int4, kFeedback>(codec, values, residual, code);
       break;
+    case kBf16:
+      encode_half<Bf16, kFeedback><<<grid_for(codec.count, kHalfTile), kThreads>>>(
+          values, residual, codec.count, static_cast<u16*>(code));
+      break;
     default:
-      encode_half<kFeedback><<<grid_for(codec.count, kVector * kThreads), kThreads>>>(
-          values, residual, codec.count, codec.codec == kBf16, static_cast<u16*>(code));
+      encode_half<Fp16, kFeedback><<<grid_for(codec.count, kHalfTile), kThreads>>>(
+          values, residual, codec.count, static_cast<u16*>(code));
   }
 }
 
@@ -298,8 +302,10 @@ void run_passes(const OrreryCodec& codec, const float* values, float* basis, Scr
 template <class Kind>
 void run_decode_blocks(const OrreryCodec& codec, const void* code, float* values) {
   const Tiling tiling = tiling_for(codec, kDecodeTile);
-  decode_tiles<Kind><<<grid_for(tiling.tiles, 1), kThreads>>>(static_cast<const u8*>(code),
-                                                              codec.count, tiling, values);
+  const auto kernel =
+      codec.block % kVector == 0 ? decode_tiles<Kind, true> : decode_tiles<Kind, false>;
+  kernel<<<grid_for(tiling.tiles, 1), kThreads>>>(static_cast<const u8*>(code), codec.count, tiling,
+                                                  values);
 }
 
 void run_decode(const OrreryCodec& codec, const void* code, float* values) {
@@ -311,9 +317,12 @@ void run_decode(const OrreryCodec& codec, const void* code, float* values) {
       cudaMemcpyAsync(values, code, 4 * codec.count, cudaMemcpyDeviceToDevice);
       break;
     case kBf16:
+      decode_half<Bf16><<<grid_for(codec.count, kDecodeTile), kThreads>>>(
+          static_cast<const u16*>(code), codec.count, values);
+      break;
     case kFp16:
-      decode_half<<<grid_for(codec.count, kDecodeTile), kThreads>>>(
-          static_cast<const u16*>(code), codec.count, codec.codec == kBf16, values);
+      decode_half<Fp16><<<grid_for(codec.count, kDecodeTile), kThreads>>>(
+          static_cast<const u16*>(code), codec.count, values);
       break;
     case kInt8:
       run_decode_blocks<Int8>(codec, code, values);

@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <stdexcept>
@@ -94,6 +95,22 @@ __global__ void run_each(u64 count, Body body) {
   for (u64 i = u64{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) body(i);
 }
 
+/// Adds the sums of a body for all items to `total`: per thread, then per warp, in any order, since
+/// whole numbers add up alike.
+template <class Body>
+__global__ void sum_each(u64 count, Body body, WordSums* total) {
+  WordSums sums;
+  const u64 step = u64{gridDim.x} * blockDim.x;
+  for (u64 i = u64{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) body(i, sums);
+  for (int half = kTeam / 2; half > 0; half /= 2) {
+    sums.sum += __shfl_xor_sync(0xFFFFFFFFu, sums.sum, half);
+    sums.weighted += __shfl_xor_sync(0xFFFFFFFFu, sums.weighted, half);
+  }
+  if (threadIdx.x % kTeam != 0) return;
+  atomicAdd(reinterpret_cast<unsigned long long*>(&total->sum), sums.sum);
+  atomicAdd(reinterpret_cast<unsigned long long*>(&total->weighted), sums.weighted);
+}
+
 /// Runs a body for each item with one warp; all lanes of a warp have the same item, so none leaves
 /// a sum early.
 template <class Body>
@@ -113,12 +130,14 @@ class GpuMachine {
     check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
     check(library_.create(&handle_), "cuBLASLt");
     check(cudaMalloc(&workspace_, kWorkspace), "memory for products");
+    check(cudaMalloc(&sums_, sizeof(WordSums)), "memory for a checksum");
   }
   ~GpuMachine() {
     cudaSetDevice(device_);
     cudaStreamSynchronize(stream);
     if (handle_) library_.destroy(handle_);
     cudaFree(workspace_);
+    cudaFree(sums_);
     cudaStreamDestroy(stream);
   }
   GpuMachine(const GpuMachine&) = delete;
@@ -138,6 +157,18 @@ class GpuMachine {
     if (count == 0) return;
     run_teams<<<blocks(count * kTeam), kBlock, 0, stream>>>(count, body);
     check(cudaGetLastError(), "a kernel");
+  }
+  /// Blocks until all earlier work is done, too.
+  template <class Body>
+  WordSums sum_words(u64 count, const Body& body) {
+    WordSums sums;
+    zero(sums_, sizeof sums);
+    if (count > 0) {
+      sum_each<<<std::min(blocks(count), kSumBlocks), kBlock, 0, stream>>>(count, body, sums_);
+      check(cudaGetLastError(), "a kernel");
+    }
+    download_bytes(&sums, sums_, sizeof sums);
+    return sums;
   }
 
   void multiply_matrices(const Product& p) {
@@ -171,6 +202,7 @@ class GpuMachine {
 
  private:
   static constexpr size_t kWorkspace = size_t{32} << 20;
+  static constexpr unsigned kSumBlocks = 4096;  ///< keeps the additions to one sum few
   using Key = std::array<u64, 16>;
   struct Plan {
     cublasLtMatmulDesc_t product;
@@ -255,6 +287,7 @@ class GpuMachine {
   const CublasLt library_;
   cublasLtHandle_t handle_ = nullptr;
   void* workspace_ = nullptr;
+  WordSums* sums_ = nullptr;
   std::map<Key, Plan> plans_;
 };
 

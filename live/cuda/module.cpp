@@ -101,6 +101,7 @@ constexpr OrreryCudaTable make_table() {
   table.transformer_zero_gradient = orrery_transformer_zero_gradient;
   table.transformer_accumulate = orrery_transformer_accumulate;
   table.transformer_update = orrery_transformer_update;
+  table.transformer_checksum = orrery_transformer_checksum;
   table.product_time = orrery_product_time;
 #endif
   orrery_add_nccl(table);

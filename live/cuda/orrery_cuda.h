@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ORRERY_CUDA_VERSION 4
+#define ORRERY_CUDA_VERSION 5
 #define ORRERY_CUDA_TABLE_NAME "orrery_cuda_table"
 
 /* A codec and the sizes that its rule gives for `count` values (policies/compression). */
@@ -35,6 +35,9 @@ typedef struct { uint64_t layers, hidden, heads, wide, vocabulary; } OrreryShape
 typedef enum {
   ORRERY_PARAMETERS, ORRERY_GRADIENT, ORRERY_MEAN, ORRERY_SQUARE
 } OrreryPart;
+
+/* Checksum of parameters and moments (live/checkpoint/checksum.hpp), modulo 2^64. */
+typedef struct { uint64_t sum, weighted; } OrreryChecksum;
 
 /* One rank's NCCL communicator (live/cuda/nccl_comm.hpp). */
 typedef struct OrreryComm OrreryComm;
@@ -68,7 +71,11 @@ typedef struct {
   /* `sequences` of length + 1 bytes each, one after the other; `loss` in nats, summed. */
   int (*transformer_accumulate)(OrreryTransformer* model, const uint8_t* bytes,
                                 uint64_t sequences, uint64_t length, double* loss);
-  int (*transformer_update)(OrreryTransformer* model, float rate, float scale);
+  /* `change`: the checksum of the values written less that of those overwritten. */
+  int (*transformer_update)(OrreryTransformer* model, float rate, float scale,
+                            OrreryChecksum* change);
+  /* Reads parameters and moments in device memory. */
+  int (*transformer_checksum)(OrreryTransformer* model, OrreryChecksum* state);
   /* Seconds of an fp32 product (m x k) (k x n), the mean of `times`. */
   int (*product_time)(int device, uint64_t m, uint64_t n, uint64_t k, uint32_t times,
                       double* seconds);

@@ -89,10 +89,18 @@ int orrery_transformer_accumulate(OrreryTransformer* model, const uint8_t* bytes
   return on(model, [&] { *loss = model->step.accumulate_gradient(bytes, sequences, length); });
 }
 
-int orrery_transformer_update(OrreryTransformer* model, float rate, float scale) {
+int orrery_transformer_update(OrreryTransformer* model, float rate, float scale,
+                              OrreryChecksum* change) {
   return on(model, [&] {
-    model->step.update(rate, scale);
-    check(cudaStreamSynchronize(model->machine.stream), "the update");
+    const WordSums sums = model->step.update(rate, scale);
+    *change = {sums.sum, sums.weighted};
+  });
+}
+
+int orrery_transformer_checksum(OrreryTransformer* model, OrreryChecksum* state) {
+  return on(model, [&] {
+    const WordSums sums = model->step.state_sums();
+    *state = {sums.sum, sums.weighted};
   });
 }
 

@@ -11,6 +11,8 @@ int orrery_transformer_read(OrreryTransformer* model, OrreryPart which, float* v
 int orrery_transformer_zero_gradient(OrreryTransformer* model);
 int orrery_transformer_accumulate(OrreryTransformer* model, const uint8_t* bytes,
                                   uint64_t sequences, uint64_t length, double* loss);
-int orrery_transformer_update(OrreryTransformer* model, float rate, float scale);
+int orrery_transformer_update(OrreryTransformer* model, float rate, float scale,
+                              OrreryChecksum* change);
+int orrery_transformer_checksum(OrreryTransformer* model, OrreryChecksum* state);
 int orrery_product_time(int device, uint64_t m, uint64_t n, uint64_t k, uint32_t times,
                         double* seconds);

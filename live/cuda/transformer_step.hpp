@@ -4,8 +4,9 @@
 // the tests, which check this arithmetic where no GPU exists. Columns are positions, matrices are
 // column-major, values fp32, losses nats. C++17, for CUDA's compiler. One thread. A Machine has:
 // Team (lane(), lanes(), sum(x), max(x) over the lanes of one item), for_each(count, body(i)),
-// teams(count, body(i, team)), multiply_matrices(Product), allocate_bytes/release, zero,
-// upload_bytes, download_bytes. Work runs in the order of the calls; download_bytes() waits for it.
+// teams(count, body(i, team)), sum_words(count, body(i, word_sums)), multiply_matrices(Product),
+// allocate_bytes/release, zero, upload_bytes, download_bytes. Work runs in the order of the calls;
+// download_bytes() and sum_words() wait for it.
 #pragma once
 
 #include <cmath>
@@ -16,11 +17,7 @@
 #include <utility>
 #include <vector>
 
-#ifdef __CUDACC__
-#define ORRERY_DEVICE __device__
-#else
-#define ORRERY_DEVICE
-#endif
+#include "live/cuda/word_sums.hpp"
 
 namespace orrery::live::gpu {
 
@@ -134,18 +131,36 @@ class TransformerStep {
   }
 
   /// Updates the parameters by Adam, as in live/training/model.cpp; `rate` holds the bias
-  /// corrections, `scale` multiplies the gradient, which stays. May return before the device has
-  /// done the work.
-  void update(float rate, float scale) {
+  /// corrections, `scale` multiplies the gradient, which stays. Blocks until the work is done.
+  /// Returns the change of state_sums(): the words written less those that were overwritten.
+  WordSums update(float rate, float scale) {
     float* const to = parameters;
     float* const first = mean;
     float* const second = square;
     const float* const slopes = gradient;
-    machine_.for_each(places_.total, [=] ORRERY_DEVICE(u64 i) {
+    return machine_.sum_words(places_.total, [=] ORRERY_DEVICE(u64 i, WordSums& change) {
+      change.subtract_value(first[i], kMeanIndex + i);
+      change.subtract_value(second[i], kSquareIndex + i);
+      change.subtract_value(to[i], i);
       const float slope = slopes[i] * scale;
       first[i] = 0.9f * first[i] + (1.0f - 0.9f) * slope;
       second[i] = 0.999f * second[i] + (1.0f - 0.999f) * slope * slope;
       to[i] -= rate * first[i] / (sqrtf(second[i]) + 1e-8f);
+      change.add_value(first[i], kMeanIndex + i);
+      change.add_value(second[i], kSquareIndex + i);
+      change.add_value(to[i], i);
+    });
+  }
+
+  /// Reads parameters and moments in the device's memory and returns their checksum.
+  WordSums state_sums() {
+    const float* const values = parameters;
+    const float* const first = mean;
+    const float* const second = square;
+    return machine_.sum_words(places_.total, [=] ORRERY_DEVICE(u64 i, WordSums& sums) {
+      sums.add_value(values[i], i);
+      sums.add_value(first[i], kMeanIndex + i);
+      sums.add_value(second[i], kSquareIndex + i);
     });
   }
 

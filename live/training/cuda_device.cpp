@@ -31,6 +31,7 @@ class GpuDevice : public Device {
       ensure(module_.transformer_size(model_) == gradient_.size(),
              "the model has as many parameters on the GPU as on the CPU");
       write(ORRERY_PARAMETERS, network_->parameters());
+      checksum_.add(std::as_const(*network_).parameters(), 0);
     } catch (...) {
       module_.transformer_close(model_);
       throw;
@@ -56,8 +57,8 @@ class GpuDevice : public Device {
   }
   GatherCount gather_count() const override { return gathered_; }
   std::span<float> gradient() override {
-    if (newest_ == Newest::device) check(module_.transformer_read(model_, ORRERY_GRADIENT,
-                                                                  gradient_.data()));
+    if (newest_ == Newest::device)
+      check(module_.transformer_read(model_, ORRERY_GRADIENT, gradient_.data()));
     newest_ = Newest::host;
     return gradient_;
   }
@@ -65,7 +66,9 @@ class GpuDevice : public Device {
   void update(float scale, double rate_factor) override {
     bring_to_device();
     const float rate = adam_rate(learning_rate_ * rate_factor, ++steps_);
-    check(module_.transformer_update(model_, rate, scale));
+    OrreryChecksum change{};
+    check(module_.transformer_update(model_, rate, scale, &change));
+    checksum_ += Checksum(change.sum, change.weighted);
   }
   std::string parameters_sha256() const override {
     check(module_.transformer_read(model_, ORRERY_PARAMETERS, network_->parameters().data()));
@@ -83,17 +86,28 @@ class GpuDevice : public Device {
   void set_state(std::string_view state) override {
     const std::size_t part = gradient_.size() * sizeof(float);
     ensure(state.size() == 3 * part + sizeof steps_, "a state is that of this model");
-    std::vector<float> values(gradient_.size());
-    const auto take = [&](OrreryPart which) {
-      std::memcpy(values.data(), state.data(), part);
-      state.remove_prefix(part);
-      write(which, values);
+    std::vector<float> parameters(gradient_.size()), mean(parameters), square(parameters);
+    const auto take = [&](void* to, std::size_t size) {
+      std::memcpy(to, state.data(), size);
+      state.remove_prefix(size);
     };
-    take(ORRERY_PARAMETERS);
-    std::memcpy(&steps_, state.data(), sizeof steps_);
-    state.remove_prefix(sizeof steps_);
-    take(ORRERY_MEAN);
-    take(ORRERY_SQUARE);
+    take(parameters.data(), part);
+    take(&steps_, sizeof steps_);
+    take(mean.data(), part);
+    take(square.data(), part);
+    write(ORRERY_PARAMETERS, parameters);
+    write(ORRERY_MEAN, mean);
+    write(ORRERY_SQUARE, square);
+    // From the values in host memory, so that damage on the way to the device shows.
+    checksum_ = Checksum();
+    checksum_.add(parameters, 0);
+    checksum_.add_moments(mean, square, 0);
+  }
+  std::optional<Checksum> state_checksum() const override { return checksum_; }
+  bool is_state_intact() const override {
+    OrreryChecksum found{};
+    check(module_.transformer_checksum(model_, &found));
+    return Checksum(found.sum, found.weighted) == checksum_;
   }
 
  private:
@@ -135,6 +149,7 @@ class GpuDevice : public Device {
   std::vector<float> gradient_;
   Newest newest_ = Newest::device;
   std::uint64_t steps_ = 0;
+  Checksum checksum_;  ///< running checksum of parameters and moments
   GatherCount gathered_;
 };
 
@@ -149,9 +164,9 @@ std::unique_ptr<Device> make_cuda_device(const std::string& module_path, int dev
                                          std::uint64_t seed, double learning_rate,
                                          const std::string& builtin, std::string& reason) {
   if (builtin != "transformer") {
-    throw Error(ErrorKind::bad_input,
-                fmt::format("job.model.builtin: {} is trained by CPUs only; use transformer",
-                            builtin));
+    throw Error(
+        ErrorKind::bad_input,
+        fmt::format("job.model.builtin: {} is trained by CPUs only; use transformer", builtin));
   }
   const CudaProbe probe = probe_cuda(module_path);
   reason = probe.reason;

@@ -58,8 +58,8 @@ class Device {
   /// internal Error for a state of another model; the parameters may have changed by then.
   virtual void set_state(std::string_view state) = 0;
   /// Returns the checksum of parameters and optimizer state that the construction, update() and
-  /// set_state() have left; nothing for a state that is not in host memory. Reads no state. Writes
-  /// to the span of parameters() are not followed.
+  /// set_state() have left; nothing if the device keeps none. Reads no state. Writes to the span of
+  /// parameters() are not followed.
   virtual std::optional<Checksum> state_checksum() const { return {}; }
   /// Returns true if the state in memory still has state_checksum(), for which the whole state is
   /// read, or if there is no checksum.

@@ -25,6 +25,7 @@ sections() {
 codecs Codecs, byte for byte as on the CPU
 codec-speed Codecs against the bandwidth of a copy
 transformer Transformer: loss and gradient against the CPU
+damage Damage in the memory of the GPU is found
 prediction Steps predicted that were not calibrated on
 nccl-one NCCL with one rank
 nccl-ranks NCCL with 2 to 4 ranks

@@ -20,6 +20,7 @@
 #include "live/training/cuda_codec.hpp"
 #include "live/training/cuda_device.hpp"
 #include "tests/live/codec/all_rules.hpp"
+#include "tests/live/cuda/flips_on_device.hpp"
 
 namespace orrery::live::gpu_check {
 namespace {
@@ -102,8 +103,10 @@ bool time_codecs() {
                           parameter_of(rule) <= kMostAtOnce;
     const bool good = !one_pass || std::min(encode, decode) >= kTarget;
     fmt::print("{:<30} {:>11.0f} {:>11.0f} {:>11.0f} {:>6.0f}% {:>6.0f}% {}\n", name_of(rule),
-               speed.encode / 1e9, speed.decode / 1e9, speed.copy / 1e9, 100 * encode,
-               100 * decode, !one_pass ? "(several passes)" : good ? "" : "below the target");
+               speed.encode / 1e9, speed.decode / 1e9, speed.copy / 1e9, 100 * encode, 100 * decode,
+               !one_pass ? "(several passes)"
+               : good    ? ""
+                         : "below the target");
     reached &= good;
   }
   return reached;
@@ -133,14 +136,63 @@ bool check_transformer() {
       largest = std::max(largest, std::abs(double{expected[i]}));
     }
     const double off = std::abs(loss_there / loss - 1);
-    fmt::print("step {}: loss {:.5f}, on the GPU {:+.2e} of it; gradient at most {:.2e} of its "
-               "largest value apart\n",
-               step, loss / 512, loss_there / loss - 1, worst / largest);
+    fmt::print(
+        "step {}: loss {:.5f}, on the GPU {:+.2e} of it; gradient at most {:.2e} of its "
+        "largest value apart\n",
+        step, loss / 512, loss_there / loss - 1, worst / largest);
     good &= off < kMost && worst / largest < kMost;
     cpu->update(1.0F / 512, 1);
     gpu->set_state(cpu->state());  // separates the steps' comparisons
   }
   return good;
+}
+
+namespace {
+
+/// Prints the times of an update with its checksum and of a verification, of a larger transformer.
+void time_checks(const OrreryCudaTable& module) {
+  const OrreryShape shape{12, 1024, 16, 2816, 256};
+  OrreryTransformer* model = nullptr;
+  const auto check = [&](int status) {
+    if (status != 0) throw Error(ErrorKind::environment, module.why());
+  };
+  check(module.transformer_open(&shape, 0, &model));
+  const std::unique_ptr<OrreryTransformer, void (*)(OrreryTransformer*)> owner(
+      model, module.transformer_close);
+  const auto milliseconds = [&](const auto& work) {
+    std::vector<double> seconds;
+    for (int i = 0; i < 20; ++i) {
+      const auto start = std::chrono::steady_clock::now();
+      OrreryChecksum sums{};
+      check(work(&sums));
+      seconds.push_back(seconds_since(start));
+    }
+    return 1e3 * median_of(seconds).value;
+  };
+  fmt::print(
+      "{:.0f} million parameters: update with checksum {:.3f} ms, verification {:.3f} ms\n",
+      1e-6 * static_cast<double>(module.transformer_size(model)),
+      milliseconds([&](OrreryChecksum* sums) {
+        return module.transformer_update(model, 1e-3F, 1.0F, sums);
+      }),
+      milliseconds([&](OrreryChecksum* sums) { return module.transformer_checksum(model, sums); }));
+}
+
+}  // namespace
+
+bool find_damage() {
+  constexpr int kFlips = 100;
+  std::string reason = probe_cuda().reason;
+  const OrreryCudaTable* const table = load_cuda_table(cuda_module_path(), reason);
+  if (!table || !reason.empty()) throw Missing{reason};
+  if (!table->transformer_open) throw Missing{"the CUDA module has no kernels"};
+  const WatchedModule module(*table);
+  const auto device = make_cuda_device(module.table, 0, 7, 0.003);
+  const int found = count_found_flips(module, *device, kFlips);
+  fmt::print("{} of {} flipped bits found in the step, no damage seen without one\n", found,
+             kFlips);
+  time_checks(*table);
+  return found == kFlips;
 }
 
 namespace {
@@ -191,18 +243,19 @@ bool predict_steps() {
   std::vector<double> seconds;
   for (const StepSize& size : kCalibrate) seconds.push_back(time_step(*module, size));
   const std::vector<double> coefficients = fit(kCalibrate, seconds);
-  fmt::print("calibrated on {} steps (fp32): {:.1f} TFLOP/s products, {:.1f} TFLOP/s attention, "
-             "{:.0f} GB/s, {:.1f} us a call (inf: not told apart from the rest)\n",
-             kCalibrate.size(), 1e-12 / coefficients[0], 1e-12 / coefficients[1],
-             1e-9 / coefficients[2], 1e6 * coefficients[4]);
+  fmt::print(
+      "calibrated on {} steps (fp32): {:.1f} TFLOP/s products, {:.1f} TFLOP/s attention, "
+      "{:.0f} GB/s, {:.1f} us a call (inf: not told apart from the rest)\n",
+      kCalibrate.size(), 1e-12 / coefficients[0], 1e-12 / coefficients[1], 1e-9 / coefficients[2],
+      1e6 * coefficients[4]);
   fmt::print("{:>6} {:>6} {:>9} {:>6} {:>12} {:>12} {:>7}\n", "layers", "hidden", "sequences",
              "length", "predicted ms", "measured ms", "error");
   std::vector<double> errors;
   for (const StepSize& size : kPredict) {
     const double measured = time_step(*module, size), expected = predict(size, coefficients);
     errors.push_back(std::abs(expected / measured - 1));
-    fmt::print("{:>6} {:>6} {:>9} {:>6} {:>12.3f} {:>12.3f} {:>+6.1f}%\n", size.layers,
-               size.hidden, size.sequences, size.length, 1e3 * expected, 1e3 * measured,
+    fmt::print("{:>6} {:>6} {:>9} {:>6} {:>12.3f} {:>12.3f} {:>+6.1f}%\n", size.layers, size.hidden,
+               size.sequences, size.length, 1e3 * expected, 1e3 * measured,
                100 * (expected / measured - 1));
   }
   std::sort(errors.begin(), errors.end());
@@ -223,6 +276,7 @@ constexpr std::array kSections{
     Section{"codecs", check_codecs, "Codecs, byte for byte as on the CPU"},
     Section{"codec-speed", time_codecs, "Codecs against the bandwidth of a copy"},
     Section{"transformer", check_transformer, "Transformer: loss and gradient against the CPU"},
+    Section{"damage", find_damage, "Damage in the memory of the GPU is found"},
     Section{"prediction", predict_steps, "Steps predicted that were not calibrated on"},
     Section{"nccl-one", run_one_rank, "NCCL with one rank"},
     Section{"nccl-ranks", run_ranks, "NCCL with 2 to 4 ranks"},
@@ -234,8 +288,8 @@ int print_device() {
   const CudaProbe probe = probe_cuda();
   if (!probe.reason.empty()) throw Missing{probe.reason};
   for (const CudaDevice& device : probe.list) {
-    fmt::print("{}, {:.0f} GiB, {} multiprocessors; ", device.name,
-               device.memory_bytes / (1 << 30), device.multiprocessors);
+    fmt::print("{}, {:.0f} GiB, {} multiprocessors; ", device.name, device.memory_bytes / (1 << 30),
+               device.multiprocessors);
   }
   std::string reason;
   const auto nvml = Nvml::open(kNvmlLibrary, reason);

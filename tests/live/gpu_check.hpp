@@ -17,6 +17,7 @@ struct Missing {
 bool check_codecs();
 bool time_codecs();
 bool check_transformer();
+bool find_damage();
 bool predict_steps();
 bool run_one_rank();
 bool run_ranks();

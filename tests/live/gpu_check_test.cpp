@@ -17,6 +17,8 @@
 namespace orrery::live::gpu_check {
 namespace {
 
+constexpr std::size_t kSections = 9;
+
 struct Output {
   std::string text;
   int code;
@@ -47,7 +49,7 @@ TEST(GpuScript, ItsSectionsAreThoseOfThePageInTheirOrder) {
     at = page().find(heading, at);
     ASSERT_NE(at, std::string::npos) << heading;
   }
-  EXPECT_EQ(count, 8u);
+  EXPECT_EQ(count, kSections);
 }
 
 TEST(GpuScript, ThePageSaysThatNothingWasMeasuredOrWhenAndOnWhat) {
@@ -101,7 +103,7 @@ class GpuScriptWithAFake : public testing::Test {
 
 TEST_F(GpuScriptWithAFake, AllPassedIsNought) {
   EXPECT_EQ(run_with("device) echo Fake GPU ;;\n").code, 0);
-  EXPECT_EQ(verdicts("passed"), 8u);
+  EXPECT_EQ(verdicts("passed"), kSections);
   EXPECT_NE(written().find(": Fake GPU\n"), std::string::npos);
   EXPECT_NE(written().find("it holds"), std::string::npos);
 }
@@ -110,9 +112,9 @@ TEST_F(GpuScriptWithAFake, ASkippedSectionIsNotPassed) {
   const Output output = run_with("nccl-one) echo no libnccl; exit 4 ;;\n");
   EXPECT_EQ(output.code, 4);
   EXPECT_EQ(verdicts("skipped"), 1u);
-  EXPECT_EQ(verdicts("passed"), 7u);
+  EXPECT_EQ(verdicts("passed"), kSections - 1);
   EXPECT_NE(written().find("no libnccl"), std::string::npos);
-  EXPECT_NE(output.text.find("7 passed, 0 failed, 1 skipped, 0 not run"), std::string::npos);
+  EXPECT_NE(output.text.find("8 passed, 0 failed, 1 skipped, 0 not run"), std::string::npos);
 }
 
 TEST_F(GpuScriptWithAFake, AFailedOneCountsMoreThanASkippedOne) {
@@ -124,21 +126,21 @@ TEST_F(GpuScriptWithAFake, AFailedOneCountsMoreThanASkippedOne) {
 TEST_F(GpuScriptWithAFake, WhatHangsHasFailedAndTheOthersRun) {
   EXPECT_EQ(run_with("prediction) sleep 1000 ;;\n", "PATIENCE_S=1").code, 1);
   EXPECT_EQ(verdicts("failed"), 1u);
-  EXPECT_EQ(verdicts("passed"), 7u);
+  EXPECT_EQ(verdicts("passed"), kSections - 1);
   EXPECT_NE(written().find("(stopped after 1 s)"), std::string::npos);
 }
 
 TEST_F(GpuScriptWithAFake, WhenTheBudgetIsSpentTheRestIsNotRunAndThePageSaysSo) {
   EXPECT_EQ(run_with("", "BUDGET_S=0").code, 4);
-  EXPECT_EQ(verdicts("not run: time"), 8u);
+  EXPECT_EQ(verdicts("not run: time"), kSections);
   EXPECT_EQ(run_with("codecs) sleep 1000 ;;\n", "BUDGET_S=1").code, 4);
-  EXPECT_EQ(verdicts("not run: time"), 8u) << "also the one under way, which did not fail";
+  EXPECT_EQ(verdicts("not run: time"), kSections) << "also the one under way, which did not fail";
 }
 
 TEST_F(GpuScriptWithAFake, AnEndFromOutsideLeavesThePageOfWhatWasDone) {
   run_with("codec-speed) kill -9 $(cut -d' ' -f4 /proc/$PPID/stat) ;;\n");
   EXPECT_EQ(verdicts("passed"), 1u);
-  EXPECT_EQ(verdicts("not run: interrupted"), 7u);
+  EXPECT_EQ(verdicts("not run: interrupted"), kSections - 1);
 }
 
 TEST_F(GpuScriptWithAFake, WithoutADeviceThePageIsLeftAlone) {

@@ -25,6 +25,12 @@ struct HostMachine {
   void teams(u64 count, const Body& body) {
     for (u64 i = 0; i < count; ++i) body(i, Team{});
   }
+  template <class Body>
+  WordSums sum_words(u64 count, const Body& body) {
+    WordSums sums;
+    for (u64 i = 0; i < count; ++i) body(i, sums);
+    return sums;
+  }
   void multiply_matrices(const Product& p) {
     for (u64 one = 0; one < p.many; ++one) {
       const float* const a = p.a + one * p.a_stride;

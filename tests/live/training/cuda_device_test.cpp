@@ -9,6 +9,7 @@
 #include "core/error.hpp"
 #include "live/cuda/why.hpp"
 #include "tests/live/check_gradient.hpp"
+#include "tests/live/cuda/flips_on_device.hpp"
 #include "tests/live/cuda/host_machine.hpp"
 
 #ifndef ORRERY_CUDA_MODULE
@@ -54,8 +55,18 @@ OrreryCudaTable table_on_host() {
                                     uint64_t sequences, uint64_t length, double* loss) {
     return gpu::guarded([&] { *loss = model->step.accumulate_gradient(bytes, sequences, length); });
   };
-  table.transformer_update = [](OrreryTransformer* model, float rate, float scale) {
-    return gpu::guarded([&] { model->step.update(rate, scale); });
+  table.transformer_update = [](OrreryTransformer* model, float rate, float scale,
+                                OrreryChecksum* change) {
+    return gpu::guarded([&] {
+      const gpu::WordSums sums = model->step.update(rate, scale);
+      *change = {sums.sum, sums.weighted};
+    });
+  };
+  table.transformer_checksum = [](OrreryTransformer* model, OrreryChecksum* state) {
+    return gpu::guarded([&] {
+      const gpu::WordSums sums = model->step.state_sums();
+      *state = {sums.sum, sums.weighted};
+    });
   };
   return table;
 }
@@ -127,6 +138,36 @@ TEST(CudaDevice, AReplacementGoesOnWithThePeersStateOnEitherKindOfDevice) {
     EXPECT_EQ(device->state(), one->state());
   }
   EXPECT_THROW(other->set_state("short"), Error);
+}
+
+TEST(CudaDevice, ABitThatFlipsInTheDevicesMemoryIsFound) {
+  const WatchedModule module(table_on_host());
+  const auto device = make_cuda_device(module.table, 0, 7, 0.003);
+  EXPECT_EQ(count_found_flips(module, *device, 30), 30);
+}
+
+TEST(CudaDevice, DamageBeforeAnUpdateIsFoundAfterIt) {
+  const WatchedModule module(table_on_host());
+  const auto device = make_cuda_device(module.table, 0, 7, 0.003);
+  const auto bytes = sample_bytes(20);
+  device->accumulate_gradient({.bytes = bytes});
+  device->update(0.05F, 1);
+  ASSERT_TRUE(device->is_state_intact());
+  ASSERT_TRUE(module.flip_value(ORRERY_PARAMETERS, 17, 22));
+  device->update(0.05F, 1);
+  EXPECT_FALSE(device->is_state_intact());
+}
+
+TEST(CudaDevice, EqualStatesHaveEqualChecksumsOnEveryKindOfDevice) {
+  const OrreryCudaTable table = table_on_host();
+  const auto device = make_cuda_device(table, 0, 7, 0.003);
+  const auto cpu = make_cpu_device(7, 0.003, "transformer");
+  const auto bytes = sample_bytes(20);
+  device->accumulate_gradient({.bytes = bytes});
+  device->update(0.05F, 1);
+  cpu->set_state(device->state());
+  ASSERT_TRUE(device->state_checksum().has_value());
+  EXPECT_EQ(device->state_checksum(), cpu->state_checksum());
 }
 
 TEST(CudaDevice, WhatCannotBeHadHasAReason) {
