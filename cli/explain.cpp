@@ -10,8 +10,8 @@
 #include "cli/replay_options.hpp"
 #include "cli/usage.hpp"
 #include "core/error.hpp"
-#include "sim/jobs/job_replay.hpp"
-#include "sim/jobs/wait_watch.hpp"
+#include "sim/replay/job_replay.hpp"
+#include "sim/replay/wait_watch.hpp"
 
 namespace orrery::cli {
 namespace {

@@ -17,7 +17,7 @@
 #include "cli/usage.hpp"
 #include "core/error.hpp"
 #include "policies/run/worker.hpp"
-#include "sim/jobs/job_replay.hpp"
+#include "sim/replay/job_replay.hpp"
 
 namespace orrery::cli {
 namespace {

@@ -12,7 +12,7 @@
 #include "sim/estimates/prices/machine_fit.hpp"
 #include "topologies/machine.hpp"
 #include "traces/scenario/scenario.hpp"
-#include "traces/training/model.hpp"
+#include "traces/workload/model.hpp"
 
 namespace orrery::cli {
 namespace {

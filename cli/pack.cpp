@@ -13,7 +13,7 @@
 #include "cli/output_file.hpp"
 #include "cli/usage.hpp"
 #include "policies/packing/packer.hpp"
-#include "sim/jobs/packing_study.hpp"
+#include "sim/packing/packing_study.hpp"
 
 namespace orrery::cli {
 namespace {

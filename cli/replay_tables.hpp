@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/jobs/backtest.hpp"
+#include "sim/replay/backtest.hpp"
 #include "traces/jobs/job_trace.hpp"
 #include "traces/jobs/node_health.hpp"
 #include "traces/report.pb.h"

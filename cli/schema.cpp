@@ -14,8 +14,8 @@
 #include "topologies/machine.pb.h"
 #include "topologies/topology.pb.h"
 #include "traces/scenario.pb.h"
-#include "traces/training/model.hpp"
-#include "traces/training/stacks.hpp"
+#include "traces/workload/model.hpp"
+#include "traces/workload/stacks.hpp"
 
 namespace orrery::embedded {
 extern const std::string_view schema_descriptors;

@@ -10,7 +10,7 @@
 
 #include "traces/report.pb.h"
 #include "traces/scenario.pb.h"
-#include "traces/training/gradient_codec.hpp"
+#include "traces/workload/gradient_codec.hpp"
 
 namespace orrery {
 

@@ -1,10 +1,10 @@
 // Packing: the node and GPUs of a pod where GPUs are shared and of several kinds. SharedCluster
 // holds the free resources; a Packer picks, and the caller places. Called by
-// sim/jobs/packing_study. One thread. Thousandths of a CPU and of a GPU, MiB. A pod fits on a node
-// with enough CPU, memory and GPUs of an accepted kind: for a pod of one GPU its share of one GPU,
-// else as many whole GPUs. Scores are whole numbers from 0 to 100, as in Kubernetes' scheduler, and
-// ties go to the first node by name; the published figures of FGD (Weng et al., USENIX ATC 2023)
-// were made in this way.
+// sim/packing/packing_study. One thread. Thousandths of a CPU and of a GPU, MiB. A pod fits on a
+// node with enough CPU, memory and GPUs of an accepted kind: for a pod of one GPU its share of one
+// GPU, else as many whole GPUs. Scores are whole numbers from 0 to 100, as in Kubernetes'
+// scheduler, and ties go to the first node by name; the published figures of FGD (Weng et al.,
+// USENIX ATC 2023) were made in this way.
 #pragma once
 
 #include <cstdint>
