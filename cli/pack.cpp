@@ -12,7 +12,7 @@
 #include "cli/help.hpp"
 #include "cli/output_file.hpp"
 #include "cli/usage.hpp"
-#include "policies/packing/packer.hpp"
+#include "sim/packing/packer.hpp"
 #include "sim/packing/packing_study.hpp"
 
 namespace orrery::cli {
@@ -20,7 +20,7 @@ namespace {
 
 struct PackOptions {
   std::string pods, nodes, out;
-  std::vector<std::string> policies = packer_names();
+  std::vector<std::string> policies = sim::packer_names();
   std::uint32_t seeds = 10;
   std::uint64_t first_seed = 1;
   double demand = 1;
@@ -48,7 +48,7 @@ Row row_of(const std::vector<sim::PackingRun>& runs, double demand) {
 }
 
 void print_table(const PackOptions& options, const std::vector<Row>& rows, std::size_t pods,
-                 const SharedCluster& cluster) {
+                 const sim::SharedCluster& cluster) {
   fmt::print("{} pods of {}, {} nodes with {} GPUs; {} seeds, until {:.0f}% of the GPUs are "
              "requested\n\n",
              pods, options.pods, cluster.nodes().size(), cluster.gpu_milli() / kWholeGpu,
@@ -98,7 +98,7 @@ int pack_pods(const PackOptions& options) {
   if (options.json) {
     print_json(rows);
   } else {
-    print_table(options, rows, pods.size(), SharedCluster(nodes));
+    print_table(options, rows, pods.size(), sim::SharedCluster(nodes));
   }
   return 0;
 }
@@ -118,7 +118,7 @@ void add_pack(CLI::App& app, Action& chosen) {
       ->type_name("NODES.csv")
       ->required();
   one_of(*command->add_option("--policy", options->policies, "packings to compare (default: all)"),
-         packer_names())
+         sim::packer_names())
       .delimiter(',');
   whole_number(*command->add_option("--seeds", options->seeds, "random orders of arrival"), 1, 1000)
       .type_name("N")

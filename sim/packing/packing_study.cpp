@@ -7,8 +7,8 @@
 
 #include "core/error.hpp"
 #include "core/random.hpp"
-#include "policies/packing/fragmentation.hpp"
-#include "policies/packing/packer.hpp"
+#include "sim/packing/fragmentation.hpp"
+#include "sim/packing/packer.hpp"
 
 namespace orrery::sim {
 namespace {

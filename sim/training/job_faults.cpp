@@ -20,7 +20,7 @@ JobFaults::JobFaults(const JobInWorld& here, const FitCache& fits, const Losses&
 void JobFaults::continue_from(Step step, Nanos now, const std::set<RankId>& lost_in_step) {
   reported_ = here_.world().state().parts;
   // A rank that was lost in the current step has already been killed by the faults of this step.
-  for (const estimates::FatalFault& fault : plan_.losses(step, now, now + 1)) {
+  for (const FatalFault& fault : plan_.losses(step, now, now + 1)) {
     const auto rank = rank_at_work(fault.rank.value);
     if (!rank || lost_in_step.contains(*rank)) plan_.mark_spent(fault);
   }
@@ -31,10 +31,10 @@ std::optional<RankId> JobFaults::rank_at_work(std::uint32_t home_rank) const {
   return rank && losses_.is_undetected(*rank) ? std::nullopt : rank;
 }
 
-std::vector<estimates::FatalFault> JobFaults::next_losses(std::optional<Step> step, Nanos from,
+std::vector<FatalFault> JobFaults::next_losses(std::optional<Step> step, Nanos from,
                                                           Nanos until) const {
   for (;;) {
-    std::vector<estimates::FatalFault> lost = plan_.losses(step, from, until);
+    std::vector<FatalFault> lost = plan_.losses(step, from, until);
     const auto absent = std::stable_partition(lost.begin(), lost.end(), [this](const auto& each) {
       return rank_at_work(each.rank.value).has_value();
     });
@@ -48,7 +48,7 @@ std::vector<estimates::FatalFault> JobFaults::next_losses(std::optional<Step> st
 std::optional<bool> JobFaults::drain_starting_losses(const GpuRuns& gpus, Step step, Nanos now) {
   std::optional<bool> silent;
   const std::set<Part> lost = plan_.lost_parts(step, now);
-  for (const estimates::FatalFault& each : plan_.losses({}, now, now + 1)) {
+  for (const FatalFault& each : plan_.losses({}, now, now + 1)) {
     const GpuId gpu = fits_.numbered().at(each.rank.value);
     const NodeId node = here_.cluster().node_of(gpu);
     const bool broken =
@@ -66,7 +66,7 @@ std::optional<bool> JobFaults::drain_starting_losses(const GpuRuns& gpus, Step s
 Nanos JobFaults::stalled_by(Nanos instant) const {
   const Cluster::Shape& shape = here_.cluster().shape();
   if (!shape.reroute) return 0;
-  for (const estimates::FaultPlan::Thinned& each : plan_.thinned(instant)) {
+  for (const FaultPlan::Thinned& each : plan_.thinned(instant)) {
     const bool of_nic = each.by == PartKind::port;  // every connection of the NIC has a path there
     const std::uint64_t flows = of_nic ? 1 : fits_.now()->stepper().flows_over(each.link);
     const bool sampled = shape.transport == Transport::spray && each.by == PartKind::cable;

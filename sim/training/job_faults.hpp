@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/estimates/plan/hardware_state.hpp"
+#include "sim/training/fault_plan.hpp"
 #include "sim/training/fit_cache.hpp"
 #include "sim/training/job_in_world.hpp"
 #include "sim/training/losses.hpp"
@@ -27,8 +27,8 @@ class JobFaults {
   JobFaults(const JobInWorld& here, const FitCache& fits, const Losses& losses);
 
   /// Returns the times and states of the faults.
-  const estimates::FaultPlan& plan() const { return plan_; }
-  estimates::FaultPlan& plan() { return plan_; }
+  const FaultPlan& plan() const { return plan_; }
+  FaultPlan& plan() { return plan_; }
   /// Applies the faults from now on to the GPUs as the fit cache numbers them now. Call whenever
   /// the cache has numbered other GPUs (FitCache::begin_at, FitCache::number_gpus).
   void update_gpu_numbers() { plan_.move_ranks(fits_.numbered()); }
@@ -50,7 +50,7 @@ class JobFaults {
   /// (FaultPlan::losses); the caller marks handled losses as spent in plan(). Marks the losses of
   /// ranks that do not work at their instant as spent itself: these faults kill no rank later
   /// either. Call after the job's submission. Throws as rank_at_work().
-  std::vector<estimates::FatalFault> next_losses(std::optional<Step> step, Nanos from,
+  std::vector<FatalFault> next_losses(std::optional<Step> step, Nanos from,
                                                  Nanos until) const;
   /// Marks the losses of the instant `now` that strike processes which start on `gpus` and whose
   /// hardware works in `step` as spent. Returns nothing if there are none, else true if one of them
@@ -81,7 +81,7 @@ class JobFaults {
   const FitCache& fits_;
   const Losses& losses_;
   /// mutable because next_losses() marks losses as spent
-  mutable estimates::FaultPlan plan_;
+  mutable FaultPlan plan_;
   /// states of parts that have been, or will be, reported
   std::map<Part, PartState> reported_;
   std::vector<std::pair<Nanos, PartChanged>> news_;  ///< scheduled reports

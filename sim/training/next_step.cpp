@@ -99,11 +99,11 @@ std::shared_ptr<const estimates::SimulatedStep> NextStep::undisturbed_step(Nanos
 std::vector<estimates::Stepper::Change> NextStep::changes_within(Step step, Nanos now,
                                                                  Nanos duration) const {
   std::vector<estimates::Stepper::Change> changes;
-  const estimates::FaultPlan& plan = std::as_const(faults_).plan();
+  const FaultPlan& plan = std::as_const(faults_).plan();
   const auto lost = faults_.next_losses(step, now, now + duration);
   for (const Nanos instant :
        plan.instants(now - 1, lost.empty() ? now + duration : lost.front().at)) {
-    estimates::FaultPlan::Touched touched = plan.touched_at(instant);
+    FaultPlan::Touched touched = plan.touched_at(instant);
     estimates::HardwareState state = fit().local(plan.state(step, instant));
     const estimates::HardwareState& before = changes.empty() ? now_->state : changes.back().state;
     if (touched.ranks.empty() && state == before && !full_detail_) continue;

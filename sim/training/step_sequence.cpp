@@ -35,7 +35,7 @@ void StepSequence::enter_step() {
   const bool differs = parts_.next.enter_step(step_, now_);
   if (differs) watched_ = false;
   // A part that no rank uses changes nothing for the step, but policies must know of it.
-  const estimates::FaultPlan& plan = std::as_const(parts_.faults).plan();
+  const FaultPlan& plan = std::as_const(parts_.faults).plan();
   const bool begins = step_ == 0 || plan.next_change(step_ - 1) == step_;
   if (differs || begins) parts_.faults.note_parts(step_, now_);
 }
@@ -139,7 +139,7 @@ void StepSequence::open_next() {
   }
   parts_.saving.step_begins();
   open_current(std::move(what), std::move(stretch));
-  estimates::FaultPlan& plan = parts_.faults.plan();
+  FaultPlan& plan = parts_.faults.plan();
   plan.mark_felt(step_, now_);
   for (const Nanos instant : plan.instants(now_, open_->end())) {
     parts_.faults.note_parts(step_, instant);

@@ -91,7 +91,7 @@ void TrainingBooks::fill_memory(Report& report) const {
   report.set_memory_per_gpu_bytes(memory);
 }
 
-void TrainingBooks::fill_faults(const estimates::FaultPlan& faults, Step step, Nanos now,
+void TrainingBooks::fill_faults(const FaultPlan& faults, Step step, Nanos now,
                                 Report& report) const {
   report.set_faults_injected(faults.begun_count(step, now));
   faults.append_fault_counts(step, started_.value_or(0), now, report);

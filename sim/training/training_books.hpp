@@ -83,7 +83,7 @@ class TrainingBooks {
   /// Writes the number of faults that began up to `step` and `now`, and adds the counts by cause,
   /// of which faults of instants count from the start on (FaultPlan::append_fault_counts). Call
   /// once for each report, whose list of counts grows.
-  void fill_faults(const estimates::FaultPlan& faults, Step step, Nanos now, Report& report) const;
+  void fill_faults(const FaultPlan& faults, Step step, Nanos now, Report& report) const;
   /// Writes begin, number of steps, and, where known, end and step times of the job; may simulate a
   /// step without faults. Writes nothing if the job has not started. `failed`: the job did not do
   /// all steps, because of `cause`; ignored before the end.

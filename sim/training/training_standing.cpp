@@ -107,7 +107,7 @@ std::optional<Nanos> TrainingStanding::next_idle_event() const {
 }
 
 Nanos TrainingStanding::end_of_patience() const {
-  return estimates::end_of_patience(parts_.books.last_progress());
+  return sim::end_of_patience(parts_.books.last_progress());
 }
 
 /// Ranks are lost faster than they recover.
@@ -154,14 +154,14 @@ bool TrainingStanding::cut_step(const estimates::PlayedStep& played) {
     stall_until(*up, GpuUse::recovery);
     return true;
   }
-  const estimates::FatalFault fatal = parts_.faults.plan().cause_of(*broken, step, now());
+  const FatalFault fatal = parts_.faults.plan().cause_of(*broken, step, now());
   parts_.losses.record_job_loss(fatal.cause, now());
   if (parts_.timeline != nullptr) parts_.timeline->instant(now(), fatal.cause);
   return false;
 }
 
 /// The remaining ranks detect silent ranks later than dead ones.
-void TrainingStanding::lose_ranks(const std::vector<estimates::FatalFault>& lost) {
+void TrainingStanding::lose_ranks(const std::vector<FatalFault>& lost) {
   ensure(!lost.empty(), "a step is cut short by a fault");
   TimeLedger& time = parts_.books.time();
   time.interrupt_at(now());
@@ -169,7 +169,7 @@ void TrainingStanding::lose_ranks(const std::vector<estimates::FatalFault>& lost
   parts_.next.leave_contention();
   parts_.faults.note_parts(parts_.steps.step(), now());
   for (const bool silent : {false, true}) {
-    for (const estimates::FatalFault& each : lost) {
+    for (const FatalFault& each : lost) {
       if (each.silent != silent) continue;
       parts_.faults.plan().mark_spent(each);
       const std::optional<RankId> rank = parts_.faults.rank_at_work(each.rank.value);

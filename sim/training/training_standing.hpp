@@ -85,7 +85,7 @@ class TrainingStanding {
   /// Sets the warm spares anew after a change of parts that the world has applied.
   void on_parts_changed() { renew_spares(now() + survival().replacement()); }
   /// Returns true if an undetected loss exists, and the job has committed no new step for so long
-  /// (estimates::end_of_patience) that it will never end; false after the end of the job.
+  /// (sim::end_of_patience) that it will never end; false after the end of the job.
   bool is_given_up() const;
   /// Emits RanksSuspected if the list has changed. For losses that are detected by now, emits
   /// RanksLost, expires the deferred settings, fails the checkpoint in flight, makes the job's next
@@ -132,7 +132,7 @@ class TrainingStanding {
   std::optional<Nanos> next_idle_event() const;
   /// Returns the last instant of failures and repairs that a job which does not work waits for.
   Nanos end_of_patience() const;
-  void lose_ranks(const std::vector<estimates::FatalFault>& lost);
+  void lose_ranks(const std::vector<FatalFault>& lost);
   void hold_job();
   void fail_saving();
   Nanos ready_for(const Assign& assign) const;

@@ -24,8 +24,8 @@ ROOMS = {
 # inner ones in turn: a file keeps to the order of each room that contains it.
 INNER_ROOMS = {
     'traces': ['files', 'chakra', 'report', 'workload', 'scenario', 'published', 'jobs'],
-    'policies': ['seam', 'placement', 'packing', 'collectives', 'compression', 'membership',
-                 'checkpointing', 'recovery', 'scheduling', 'record', 'handover', 'run'],
+    'policies': ['seam', 'placement', 'collectives', 'compression', 'membership',
+                 'checkpointing', 'recovery', 'queues', 'rebalancing', 'record', 'handover', 'run'],
     'sim/estimates': ['engine', 'prices', 'collectives', 'plan', 'step', 'predict'],
     'sim': ['engine', 'world', 'contention', 'training', 'chakra', 'packing', 'replay'],
     'live': ['group', 'torch', 'programs', 'jobs', 'codec', 'cuda', 'nccl', 'checkpoint',

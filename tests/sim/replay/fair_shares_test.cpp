@@ -1,4 +1,4 @@
-#include "policies/scheduling/fair_shares.hpp"
+#include "policies/queues/fair_shares.hpp"
 
 #include <memory>
 #include <utility>
