@@ -32,6 +32,7 @@ INNER_ROOMS = {
              'machine', 'transport', 'fabric', 'training', 'control', 'run', 'rank'],
     'live/run': ['files', 'processes', 'observations', 'account', 'checkpoints', 'losses',
                  'operator'],
+    'cli': ['shared', 'commands'],
 }
 
 # The namespace of each room that has one of its own, inner rooms included. The other rooms are the
