@@ -20,7 +20,7 @@ namespace orrery::sim {
 ChakraTrace collective_trace(const Collective& collective, std::uint32_t ranks);
 
 /// Model of an execution trace.
-class TraceModel : public JobModel {
+class TraceModel : public JobModel, public BranchingJob {
  public:
   /// Reads the trace. Throws bad_input if it cannot be read or does not fit the cluster, a usage
   /// Error if the request asks for a timeline. Cluster and world must outlive the model. `engine`:

@@ -41,7 +41,7 @@ class JobInWorld {
   /// Returns the state of the job in the world; call after the submission.
   const JobInfo& job() const { return world_.jobs()[id_]; }
   /// Passes an event of the job to the backend, which applies the event to the world at once and
-  /// shows it in the next observation. The backend first calls JobModel::emit_steps() of all
+  /// shows it in the next observation. The backend first calls SteppedJob::emit_steps() of all
   /// models, unless the event is StepsDone. Throws an internal Error for an event that is
   /// impossible now (World::objection()).
   void emit_event(Event event) const { happen_(std::move(event)); }

@@ -30,8 +30,13 @@
 namespace orrery::sim {
 
 /// Model of one training job.
-class TrainingRun : public JobModel, private StepSequence::Owner {
+class TrainingRun : public JobModel,
+                    public SteppedJob,
+                    public BranchingJob,
+                    public SampledJob,
+                    private StepSequence::Owner {
  public:
+  using Watch = JobModel::Watch;
   /// Submission of the job, and its first placement. Without a placement, or if its GPUs are taken,
   /// the job waits until a policy assigns it.
   struct Arrival {
@@ -78,7 +83,7 @@ class TrainingRun : public JobModel, private StepSequence::Owner {
   Nanos now() const override { return steps_.now(); }
   bool is_over() const override { return books_.is_over(); }
 
-  bool is_step_open(JobId) const override { return steps_.is_step_open(); }
+  bool is_step_open() const override { return steps_.is_step_open(); }
   bool is_watched(const Watch& watch) const override {
     return steps_.is_step_open() && !steps_.is_resting(watch);
   }
