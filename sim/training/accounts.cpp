@@ -40,8 +40,8 @@ double median(std::vector<std::pair<double, std::uint64_t>> values) {
 
 }  // namespace
 
-Accounts::Accounts(const Cluster& cluster, const StepGraph& graph, double rest)
-    : cluster_(cluster), graph_(graph), rest_(rest), time_(graph.ranks()) {}
+Accounts::Accounts(const Cluster& cluster, std::shared_ptr<const StepGraph> graph, double rest)
+    : cluster_(&cluster), graph_(std::move(graph)), rest_(rest), time_(graph_->ranks()) {}
 
 namespace {
 
@@ -185,9 +185,9 @@ void Accounts::spend_time(const estimates::SimulatedStep& step, Nanos duration, 
     }
   }
   const auto replicas = static_cast<double>(step.plan.class_of.size());
-  busy_s_ += (spent[0] + spent[1]) * static_cast<double>(count) / graph_.data() /
+  busy_s_ += (spent[0] + spent[1]) * static_cast<double>(count) / graph_->data() /
              step.plan.stages;
-  const double each = static_cast<double>(graph_.ranks()) / graph_.data();
+  const double each = static_cast<double>(graph_->ranks()) / graph_->data();
   time_.commit_steps(duration * static_cast<Nanos>(count), spent,
                static_cast<std::uint32_t>(std::lround(replicas * each)));
 }
@@ -201,12 +201,12 @@ double Accounts::median_step() const {
 }
 
 double Accounts::energy(double elapsed, double utilization) const {
-  const GpuModel& gpu = cluster_.gpu_model();
+  const GpuModel& gpu = cluster_->gpu_model();
   const Watts each = gpu.idle_power + (gpu.max_power - gpu.idle_power) * utilization;
   const double hosts =
-      static_cast<double>(graph_.ranks()) / cluster_.shape().gpus_per_node;
-  const Watts all = each * graph_.ranks() + cluster_.shape().host_power * hosts;
-  return all.value * cluster_.price().pue * elapsed;
+      static_cast<double>(graph_->ranks()) / cluster_->shape().gpus_per_node;
+  const Watts all = each * graph_->ranks() + cluster_->shape().host_power * hosts;
+  return all.value * cluster_->price().pue * elapsed;
 }
 
 void Accounts::fill(Report& report, Nanos elapsed_ns, double fault_free) const {
@@ -220,18 +220,18 @@ void Accounts::fill(Report& report, Nanos elapsed_ns, double fault_free) const {
   for (const double each : first_steps_) report.add_step_times_s(each);
   if (steps_ == 0 || elapsed <= 0) return;
 
-  const double gpus = graph_.ranks();
+  const double gpus = graph_->ranks();
   // Steps of the declared batch with as many micro-batches.
   const double steps =
-      static_cast<double>(micro_batches_.total()) / static_cast<double>(graph_.micro_batches());
+      static_cast<double>(micro_batches_.total()) / static_cast<double>(graph_->micro_batches());
   report.set_samples(samples());
   report.set_step_time_s(median_step());
   fill_phases(report);
-  if (graph_.data() > 1) report.set_bytes_on_wire(wire_bytes_);
-  report.set_tokens_per_s(graph_.tokens() * steps / elapsed);
+  if (graph_->data() > 1) report.set_bytes_on_wire(wire_bytes_);
+  report.set_tokens_per_s(graph_->tokens() * steps / elapsed);
   const FlopPerSecond peak =
-      cluster_.gpu_model().peak(estimates::precision_named(graph_.job().precision()));
-  report.set_mfu(graph_.model_flop().value * steps / (peak.value * gpus * elapsed));
+      cluster_->gpu_model().peak(estimates::precision_named(graph_->job().precision()));
+  report.set_mfu(graph_->model_flop().value * steps / (peak.value * gpus * elapsed));
   report.set_fault_free_step_time_s(fault_free);
   report.set_goodput(std::min(1.0, fault_free * steps / elapsed));
 
@@ -242,19 +242,19 @@ void Accounts::fill(Report& report, Nanos elapsed_ns, double fault_free) const {
   report.set_gpu_utilization(utilization);
   report.set_energy_j(energy(elapsed, utilization));
   fill_footprint(report, elapsed);
-  const DollarsPerSecond price = cluster_.price().per_gpu;
+  const DollarsPerSecond price = cluster_->price().per_gpu;
   if (price.value <= 0) return;
   report.set_cost_usd(price.value * gpus * elapsed);
-  report.set_cost_per_million_tokens_usd(report.cost_usd() / (graph_.tokens() * steps) * 1e6);
+  report.set_cost_per_million_tokens_usd(report.cost_usd() / (graph_->tokens() * steps) * 1e6);
 }
 
 void Accounts::fill_footprint(Report& report, double elapsed) const {
-  const Price& price = cluster_.price();
+  const Price& price = cluster_->price();
   const double kwh = report.energy_j() / 3.6e6;
   if (price.carbon_g_per_kwh > 0) report.set_carbon_kg(kwh * price.carbon_g_per_kwh / 1000);
   if (price.purchase <= 0) return;
   const double share = elapsed / price.lifetime.value;
-  report.set_cost_if_bought_usd(price.purchase * graph_.ranks() * share + price.per_kwh * kwh);
+  report.set_cost_if_bought_usd(price.purchase * graph_->ranks() * share + price.per_kwh * kwh);
 }
 
 void Accounts::fill_time(Report& report) const {

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "core/ids.hpp"
@@ -17,7 +19,8 @@
 
 namespace orrery::sim {
 
-/// Ledger and metrics of one training run. Cluster and graph must outlive this object.
+/// Ledger and metrics of one training run, a plain value: a copy counts on by itself. The cluster
+/// must outlive it.
 ///
 /// For example, ten steps of 0.85 s on two GPUs that compute for 0.4 s and 0.8 s of each step add
 /// 17 GPU-seconds, of which 12 are computing; energy follows from the utilization of the GPUs, and
@@ -26,7 +29,7 @@ class Accounts {
  public:
   /// Constructs an empty ledger. `rest`: seconds that the host adds to each step, besides
   /// computation, exchange and update.
-  Accounts(const Cluster& cluster, const StepGraph& graph, double rest = 0);
+  Accounts(const Cluster& cluster, std::shared_ptr<const StepGraph> graph, double rest = 0);
 
   /// Adds `count` equal committed steps, each of `duration`, with their bytes, their parts, and
   /// their lost and repeated micro-batches, and books their GPU time from time().booked_until() on.
@@ -61,7 +64,7 @@ class Accounts {
   /// Returns the number of committed steps, without steps that were rolled back.
   std::uint64_t steps() const { return steps_; }
   /// Returns the number of sequences in those steps.
-  std::uint64_t samples() const { return micro_batches_.total() * graph_.job().micro_batch(); }
+  std::uint64_t samples() const { return micro_batches_.total() * graph_->job().micro_batch(); }
   /// Returns the median duration of the committed steps, including steps that were rolled back
   /// later, in seconds; 0 without steps.
   double median_step() const;
@@ -92,13 +95,18 @@ class Accounts {
   /// Returns the energy of GPUs and hosts in joules, with the power usage effectiveness.
   double energy(double elapsed, double utilization) const;
 
-  const Cluster& cluster_;
-  const StepGraph& graph_;
-  const double rest_;
+  const Cluster* cluster_;
+  std::shared_ptr<const StepGraph> graph_;
+  double rest_;
   /// Parts of a step in seconds, with the number of consecutive equal steps.
   struct Parts {
     double compute = 0, exchange = 0, update = 0;
     std::uint64_t count = 0;
+    /// Passes all members to a StateWriter or StateReader.
+    template <class Archive>
+    friend void fields(Archive& archive, Parts& of) {
+      archive(of.compute, of.exchange, of.update, of.count);
+    }
   };
   std::vector<Parts> parts_;
   /// bytes that all ranks sent for gradients; begin of the run's own steps in seconds
@@ -111,6 +119,15 @@ class Accounts {
   SampleCount micro_batches_;  ///< micro-batches of the committed steps
   std::vector<std::pair<Nanos, std::uint64_t>> durations_;  ///< (step time, count)
   std::vector<double> first_steps_;  ///< seconds of each of the first 10,000 steps
+
+  /// Passes all members except the description (cluster, graph, rest) to a StateWriter or
+  /// StateReader.
+  template <class Archive>
+  friend void fields(Archive& archive, Accounts& of) {
+    archive(of.parts_, of.wire_bytes_, of.began_s_, of.steps_, of.rolled_back_, of.lost_,
+            of.repeated_, of.recomputed_, of.busy_s_, of.time_, of.micro_batches_, of.durations_,
+            of.first_steps_);
+  }
 };
 
 }  // namespace orrery::sim

@@ -57,10 +57,21 @@ class CheckpointWriter {
   struct Writing {
     SaveDone done;
     Nanos at = 0;
+    /// Passes all members to a StateWriter or StateReader.
+    template <class Archive>
+    friend void fields(Archive& archive, Writing& of) {
+      archive(of.done, of.at);
+    }
   };
   std::optional<Writing> writing_;
   bool asked_ = false;       ///< true if a checkpoint is due at the end of the next step
   bool after_step_ = false;  ///< true if a checkpoint is due at the end of the current step
+
+  /// Passes all members to a StateWriter or StateReader.
+  template <class Archive>
+  friend void fields(Archive& archive, CheckpointWriter& of) {
+    archive(of.writing_, of.asked_, of.after_step_);
+  }
 };
 
 }  // namespace orrery::sim

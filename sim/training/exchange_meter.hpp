@@ -26,6 +26,12 @@ class ExchangeMeter {
 
  private:
   std::optional<CollectiveSample> newest_;
+
+  /// Passes all members to a StateWriter or StateReader.
+  template <class Archive>
+  friend void fields(Archive& archive, ExchangeMeter& of) {
+    archive(of.newest_);
+  }
 };
 
 }  // namespace orrery::sim

@@ -11,7 +11,7 @@ namespace orrery::sim {
 
 FaultPlan::FaultPlan(const Scenario& scenario, const Cluster& cluster,
                      std::vector<GpuId> placement)
-    : cluster_(cluster), script_(scenario, cluster) {
+    : cluster_(&cluster), script_(scenario, cluster) {
   move_ranks(std::move(placement));
   for (const FailureKind& kind : failure_kinds(scenario.failures())) {
     if (kind.part() != "storage" || scenario.live().has_checkpoints()) continue;
@@ -29,30 +29,31 @@ FaultPlan::FaultPlan(const Scenario& scenario, const Cluster& cluster,
 }
 
 void FaultPlan::move_ranks(std::vector<GpuId> placement) {
-  placement_ = std::move(placement);
-  ranks_at_.clear();
-  for (std::uint32_t rank = 0; rank < placement_.size(); ++rank) {
-    ranks_at_[placement_[rank]].push_back({rank});
+  auto moved = std::make_shared<Placement>();
+  moved->gpus = std::move(placement);
+  for (std::uint32_t rank = 0; rank < moved->gpus.size(); ++rank) {
+    moved->ranks_at[moved->gpus[rank]].push_back({rank});
   }
+  placement_ = std::move(moved);
 }
 
 std::vector<LinkId> FaultPlan::links_of(const FaultTarget& target) const {
   if (const auto* part = std::get_if<Part>(&target)) {
     if (part->kind == PartKind::gpu || part->kind == PartKind::node) return {};
-    return orrery::links_of(cluster_, *part);
+    return orrery::links_of(*cluster_, *part);
   }
-  const GpuId gpu = placement_.at(std::get<RankId>(target).value);
-  const NodeId node = cluster_.node_of(gpu);
-  const std::uint32_t rail = cluster_.rail_of(gpu);
-  return {cluster_.nic_out(node, rail), cluster_.nic_in(node, rail)};
+  const GpuId gpu = placement_->gpus.at(std::get<RankId>(target).value);
+  const NodeId node = cluster_->node_of(gpu);
+  const std::uint32_t rail = cluster_->rail_of(gpu);
+  return {cluster_->nic_out(node, rail), cluster_->nic_in(node, rail)};
 }
 
 std::vector<RankId> FaultPlan::ranks_of(const FaultTarget& target) const {
   if (const auto* rank = std::get_if<RankId>(&target)) return {*rank};
   std::vector<RankId> ranks;
-  for (const GpuId gpu : gpus_of(cluster_, std::get<Part>(target))) {
-    const auto found = ranks_at_.find(gpu);
-    if (found == ranks_at_.end()) continue;
+  for (const GpuId gpu : gpus_of(*cluster_, std::get<Part>(target))) {
+    const auto found = placement_->ranks_at.find(gpu);
+    if (found == placement_->ranks_at.end()) continue;
     ranks.insert(ranks.end(), found->second.begin(), found->second.end());
   }
   return ranks;
@@ -61,7 +62,7 @@ std::vector<RankId> FaultPlan::ranks_of(const FaultTarget& target) const {
 void FaultPlan::add(const FaultTarget& target, const Condition& condition,
                     estimates::HardwareState& state, Shares& lost) const {
   const auto* part = std::get_if<Part>(&target);
-  if (const double share = part ? share_of(cluster_, part->kind) : 1; share < 1) {
+  if (const double share = part ? share_of(*cluster_, part->kind) : 1; share < 1) {
     const double gone = condition.down ? 1 : 1 - 1 / condition.slow;
     for (const LinkId link : links_of(target)) lost[link.value] += share * gone;
     return;
@@ -116,11 +117,11 @@ std::optional<Nanos> FaultPlan::down_since(const FaultTarget& target,
 }
 
 bool FaultPlan::is_avoided(const Part& part, Step step, Nanos now) const {
-  const auto& reroute = cluster_.shape().reroute;
+  const auto& reroute = cluster_->shape().reroute;
   const bool between = part.kind == PartKind::spine || part.kind == PartKind::cable ||
                        part.kind == PartKind::link;
-  if (!reroute || cluster_.is_spraying() || !between) return false;
-  if (part.kind == PartKind::link && cluster_.link({part.index}).kind < LinkKind::leaf_up) {
+  if (!reroute || cluster_->is_spraying() || !between) return false;
+  if (part.kind == PartKind::link && cluster_->link({part.index}).kind < LinkKind::leaf_up) {
     return false;
   }
   const auto& active = script_.active(moment(step, now));
@@ -131,8 +132,8 @@ bool FaultPlan::is_avoided(const Part& part, Step step, Nanos now) const {
 }
 
 std::optional<Nanos> FaultPlan::next_reroute(Step step, Nanos now) const {
-  const auto& reroute = cluster_.shape().reroute;
-  if (!reroute || cluster_.is_spraying()) return {};
+  const auto& reroute = cluster_->shape().reroute;
+  if (!reroute || cluster_->is_spraying()) return {};
   std::optional<Nanos> next;
   for (const auto& [target, faults] : script_.active(moment(step, now))) {
     const std::optional<Nanos> since = down_since(target, faults);
@@ -153,7 +154,7 @@ std::vector<FaultPlan::Thinned> FaultPlan::thinned(Nanos instant) const {
     if (script_.kind(fault) != Fault::kDown || script_.begin(fault) != instant) continue;
     for (const FaultTarget& target : script_.targets(fault)) {
       const auto* part = std::get_if<Part>(&target);
-      if (part == nullptr || share_of(cluster_, part->kind) == 1) continue;
+      if (part == nullptr || share_of(*cluster_, part->kind) == 1) continue;
       for (const LinkId link : links_of(target)) result.push_back({link, part->kind});
     }
   }
@@ -208,12 +209,24 @@ void FaultPlan::mark_spent(const FatalFault& killed) {
   spent_.insert({killed.fault, killed.rank.value});
   if (!script_.named_cause(fault).empty()) felt_.insert(fault);
   last_struck_ = script_.is_at_step(fault) ? killed.at : script_.begin(fault);
+  mark_if_spent(fault);
+}
+
+void FaultPlan::mark_if_spent(std::uint32_t fault) {
   for (const FaultTarget& target : script_.targets(fault)) {
     for (const RankId rank : ranks_of(target)) {
-      if (!spent_.contains({killed.fault, rank.value})) return;
+      if (!spent_.contains({fault, rank.value})) return;
     }
   }
   script_.mark_spent(fault);
+}
+
+void FaultPlan::mark_spent_faults() {
+  for (auto each = spent_.begin(); each != spent_.end();) {
+    const std::size_t fault = each->first;
+    mark_if_spent(static_cast<std::uint32_t>(fault));
+    each = spent_.lower_bound({fault + 1, 0});
+  }
 }
 
 FatalFault FaultPlan::cause_of(LinkId link, Step step, Nanos now) const {
@@ -244,7 +257,7 @@ std::optional<Nanos> FaultPlan::up_again(LinkId link, Step step, Nanos now) cons
 }
 
 std::set<Part> FaultPlan::lost_parts(Step step, Nanos now) const {
-  return ::orrery::lost_parts(script_, moment(step, now), cluster_, placement_);
+  return ::orrery::lost_parts(script_, moment(step, now), *cluster_, placement_->gpus);
 }
 
 void FaultPlan::mark_felt(Step step, Nanos now) {

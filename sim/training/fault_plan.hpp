@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -155,14 +156,22 @@ class FaultPlan {
   /// active.
   std::optional<Nanos> down_since(const FaultTarget& target,
                                   const std::set<std::uint32_t>& faults) const;
+  /// Marks the faults all of whose ranks are marked as lost as spent in the script.
+  void mark_spent_faults();
+  /// Marks a fault as spent in the script if all of its ranks are marked as lost.
+  void mark_if_spent(std::uint32_t fault);
   /// Returns the ranks that a strike kills, except those already marked as lost, by rank. Faults of
   /// GPUs without a rank kill nothing.
   std::vector<FatalFault> struck_ranks(const FaultScript::Strike& strike) const;
 
-  const Cluster& cluster_;
+  /// GPUs of the ranks, and the ranks of each GPU. Shared by copies of the plan.
+  struct Placement {
+    std::vector<GpuId> gpus;
+    std::map<GpuId, std::vector<RankId>> ranks_at;
+  };
+  const Cluster* cluster_;
   FaultScript script_;
-  std::vector<GpuId> placement_;
-  std::map<GpuId, std::vector<RankId>> ranks_at_;
+  std::shared_ptr<const Placement> placement_;
   /// (fault, rank) of losses that happened.
   std::set<std::pair<std::size_t, std::uint32_t>> spent_;
   /// Faults under which a step ran, or that lost a rank.
@@ -170,6 +179,14 @@ class FaultPlan {
   std::map<std::string, std::uint64_t> felt_causes_;  ///< felt faults that were removed, by cause
   /// Instant of the newest loss; other losses of that instant may be pending.
   std::optional<Nanos> last_struck_;
+
+  /// Passes the marks of the faults to a StateWriter or StateReader; the faults themselves follow
+  /// from the scenario.
+  template <class Archive>
+  friend void fields(Archive& archive, FaultPlan& of) {
+    archive(of.spent_, of.felt_, of.felt_causes_, of.last_struck_);
+    if constexpr (Archive::kReads) of.mark_spent_faults();
+  }
 };
 
 }  // namespace orrery::sim

@@ -17,48 +17,22 @@ std::vector<std::uint32_t> in_order(std::size_t ranks) {
 
 }  // namespace
 
-FitCache::FitCache(Ground ground, std::vector<GpuId> home)
-    : ground_(std::move(ground)),
-      home_(std::move(home)),
-      begun_(fit(this->home(), in_order(home_.size()), nullptr)),
-      now_(begun_) {}
-
-Standing FitCache::home() const {
-  const ::orrery::Layout& said = ground_.scenario.job().layout();
-  return {.gpus = home_,
-          .layout = {.tensor = said.tensor(),
-                     .context = said.context(),
-                     .pipeline = said.pipeline(),
-                     .data = said.data(),
-                     .pipeline_last = said.order() == "pipeline-last"}};
-}
-
-void FitCache::begin_at(const Standing& where) {
-  home_ = where.gpus.to_vector();
-  others_.clear();
-  now_ = begun_ = fit(where, in_order(home_.size()), nullptr);
-}
-
-bool FitCache::number_gpus(const GpuRuns& gpus) {
-  if (gpus == begun_->where().gpus) return false;
-  std::vector<GpuId> known = home_;
+bool number_gpus(FitState& fits, const GpuRuns& gpus) {
+  if (gpus == fits.first->where().gpus) return false;
+  std::vector<GpuId> known = fits.numbered;
   std::sort(known.begin(), known.end());
-  const std::size_t before = home_.size();
+  const std::size_t before = fits.numbered.size();
   for (const GpuId gpu : gpus) {
-    if (!std::binary_search(known.begin(), known.end(), gpu)) home_.push_back(gpu);
+    if (!std::binary_search(known.begin(), known.end(), gpu)) fits.numbered.push_back(gpu);
   }
-  return home_.size() > before;
+  return fits.numbered.size() > before;
 }
 
-std::shared_ptr<FittedJob> FitCache::fit(const Standing& where, std::vector<std::uint32_t> ranks,
-                                         std::shared_ptr<FittedJob> begun) const {
-  const FittedJob::Ground ground{.scenario = ground_.scenario,
-                                 .cluster = ground_.cluster,
-                                 .home = home_,
-                                 .options = ground_.options,
-                                 .engine = ground_.engine,
-                                 .seed = ground_.seed};
-  return std::make_shared<FittedJob>(ground, where, std::move(ranks), std::move(begun));
+FitState FitCache::begin_at(const Standing& where) {
+  std::vector<GpuId> numbered = where.gpus.to_vector();
+  others_.clear();
+  begun_ = std::make_shared<FittedJob>(ground_, where, in_order(numbered.size()), nullptr);
+  return {.numbered = std::move(numbered), .first = begun_, .now = begun_};
 }
 
 std::shared_ptr<FittedJob> FitCache::fitted(const Standing& where,
@@ -68,7 +42,7 @@ std::shared_ptr<FittedJob> FitCache::fitted(const Standing& where,
                                   [&where](const auto& fit) { return fit->where() == where; });
   std::shared_ptr<FittedJob> made;
   if (known == others_.end()) {
-    made = fit(where, std::move(ranks), begun_);
+    made = std::make_shared<FittedJob>(ground_, where, std::move(ranks), begun_);
     if (reseeded_) made->telemetry().reseed_noise(reseeded_->first, reseeded_->second);
   } else {
     made = *known;
@@ -83,10 +57,10 @@ std::shared_ptr<FittedJob> FitCache::fitted(const Standing& where,
   return made;
 }
 
-void FitCache::move_to(const Standing& where, std::vector<std::uint32_t> ranks) {
-  most_classes_ = std::max(most_classes_, now_->stepper().most_classes());
-  now_ = fitted(where, std::move(ranks));
-  now_->telemetry().forget_steps();
+void FitCache::move_to(FitState& fits, const Standing& where, std::vector<std::uint32_t> ranks) {
+  most_classes_ = std::max(most_classes_, fits.now->stepper().most_classes());
+  fits.now = fitted(where, std::move(ranks));
+  fits.now->telemetry().forget_steps();
 }
 
 void FitCache::reseed_noise(Nanos from, std::uint64_t seed) {

@@ -23,13 +23,13 @@ FittedJob::FittedJob(const Ground& ground, const Standing& where,
                      std::vector<std::uint32_t> ranks, std::shared_ptr<FittedJob> begun)
     : where_(where),
       begun_(std::move(begun)),
-      graph_(graph_of(ground.scenario)),
-      thins_(ground.cluster.is_spraying() && !ground.options.full_detail),
-      home_(ground.home),
+      graph_(graph_of(ground.setup->scenario())),
+      thins_(ground.setup->cluster->is_spraying() && !ground.options.full_detail),
       placement_(where.gpus.to_vector()),
       ranks_(std::move(ranks)),
-      stepper_(ground.cluster, *graph_, placement_, ground.options, ground.engine, whole()),
-      telemetry_(ground.cluster, *graph_, placement_, ground.scenario.noise(), ground.seed) {}
+      stepper_(*ground.setup->cluster, *graph_, placement_, ground.options, ground.engine, whole()),
+      telemetry_(*ground.setup->cluster, *graph_, placement_, ground.setup->scenario().noise(),
+                 ground.seed) {}
 
 std::shared_ptr<StepGraph> FittedJob::graph_of(const Scenario& scenario) {
   const std::uint32_t replicas = where_.layout.data;
@@ -70,8 +70,7 @@ estimates::Stepper::Whole FittedJob::whole() const {
   return whole;
 }
 
-std::optional<std::uint32_t> FittedJob::rank_by_home(std::uint32_t home_rank) const {
-  const GpuId gpu = home_[home_rank];
+std::optional<std::uint32_t> FittedJob::rank_on(GpuId gpu) const {
   std::uint32_t rank = 0;
   for (const GpuRuns::Run& run : where_.gpus.runs()) {
     if (gpu.value - run.first < run.count) return rank + gpu.value - run.first;
@@ -80,10 +79,11 @@ std::optional<std::uint32_t> FittedJob::rank_by_home(std::uint32_t home_rank) co
   return {};
 }
 
-estimates::HardwareState FittedJob::local(estimates::HardwareState state) {
+estimates::HardwareState FittedJob::local(const std::vector<GpuId>& numbered,
+                                          estimates::HardwareState state) {
   std::map<std::uint32_t, double> slow;
   for (const auto& [rank, factor] : state.slow) {
-    if (const auto here = rank_by_home(rank)) slow[*here] = factor;
+    if (const auto here = rank_on(numbered[rank])) slow[*here] = factor;
   }
   state.slow = std::move(slow);
   if (!thins_) return state;
@@ -93,10 +93,11 @@ estimates::HardwareState FittedJob::local(estimates::HardwareState state) {
   return state;
 }
 
-std::vector<RankId> FittedJob::local(const std::vector<RankId>& ranks) const {
+std::vector<RankId> FittedJob::local(const std::vector<GpuId>& numbered,
+                                     const std::vector<RankId>& ranks) const {
   std::vector<RankId> here;
   for (const RankId rank : ranks) {
-    if (const auto found = rank_by_home(rank.value)) here.push_back({*found});
+    if (const auto found = rank_on(numbered[rank.value])) here.push_back({*found});
   }
   return here;
 }

@@ -15,6 +15,7 @@
 #include "sim/estimates/plan/hardware_state.hpp"
 #include "sim/estimates/step/stepper.hpp"
 #include "sim/training/telemetry.hpp"
+#include "sim/training/training_setup.hpp"
 #include "traces/scenario.pb.h"
 #include "traces/workload/step_graph.hpp"
 
@@ -26,15 +27,11 @@ namespace orrery::sim {
 /// 1, ranks 0, 1, 2 of the fit are ranks 0, 2, 3 of the job.
 class FittedJob {
  public:
-  /// Common data of all fits of a job. The referenced objects must outlive the fits.
+  /// Common data of all fits of a job.
   struct Ground {
-    const Scenario& scenario;
-    const Cluster& cluster;
-    /// GPUs by number; the first ones are the GPUs of ranks 0, 1, ... at the begin of the job, by
-    /// which faults name ranks
-    const std::vector<GpuId>& home;
-    const estimates::Stepper::Options& options;
-    const estimates::EngineFactory& engine;
+    const TrainingSetup* setup = nullptr;  ///< not null; must outlive the fits
+    estimates::Stepper::Options options;
+    estimates::EngineFactory engine;
     std::uint64_t seed = 0;  ///< seed of noise
   };
   /// Fits the job to the placement `where` of its working replicas. `ranks`: number in the job of
@@ -49,6 +46,7 @@ class FittedJob {
   const Standing& where() const { return where_; }
   /// Returns the step graph for the number of working replicas; fits with equally many share it.
   StepGraph& graph() { return *graph_; }
+  const std::shared_ptr<StepGraph>& shared_graph() const { return graph_; }
   const StepGraph& graph() const { return *graph_; }
   /// Returns the simulator of the job's steps at this placement.
   estimates::Stepper& stepper() { return stepper_; }
@@ -57,16 +55,21 @@ class FittedJob {
   /// Replaces the numbers of the ranks in the job, one for each rank of this fit; the GPUs do not
   /// change.
   void renumber_ranks(std::vector<std::uint32_t> ranks) { ranks_ = std::move(ranks); }
+  /// Returns the numbers in the job of the ranks of this fit.
+  const std::vector<std::uint32_t>& ranks() const { return ranks_; }
   /// Returns the number in the job of a rank of this fit, which must be below graph().ranks().
   RankId rank_of_job(std::uint32_t rank) const { return {ranks_[rank]}; }
-  /// Returns `state`, which names ranks by the numbers of GPUs, with the ranks of this fit. Every
-  /// number must be known (FitCache::numbered), which is not checked. Omits ranks that do not work
-  /// here. In a fabric that spreads traffic, also omits slow links that cannot limit the job, so
-  /// that flapping cables elsewhere cause no new simulation; not in full detail.
-  estimates::HardwareState local(estimates::HardwareState state);
-  /// Returns the ranks of this fit on the GPUs with the given numbers, which must be known
-  /// (FitCache::numbered; not checked), without ranks that do not work here.
-  std::vector<RankId> local(const std::vector<RankId>& ranks) const;
+  /// Returns `state`, which names ranks by the numbers of GPUs, with the ranks of this fit.
+  /// `numbered`: GPUs by number (FitState); every number of `state` must have an entry, which is
+  /// not checked. Omits ranks that do not work here. In a fabric that spreads traffic, also omits
+  /// slow links that cannot limit the job, so that flapping cables elsewhere cause no new
+  /// simulation; not in full detail.
+  estimates::HardwareState local(const std::vector<GpuId>& numbered,
+                                 estimates::HardwareState state);
+  /// Returns the ranks of this fit on the GPUs with the given numbers, each of which must have an
+  /// entry in `numbered` (not checked), without ranks that do not work here.
+  std::vector<RankId> local(const std::vector<GpuId>& numbered,
+                            const std::vector<RankId>& ranks) const;
 
  private:
   /// Returns the step graph for the number of replicas of this fit, shared with other fits.
@@ -76,9 +79,8 @@ class FittedJob {
   estimates::Stepper::Whole whole() const;
   /// Returns true if the ranks of `replica` are on the GPUs of replica `there` of `whole`.
   bool is_placed_as_in(const FittedJob& whole, std::uint32_t replica, std::uint32_t there) const;
-  /// Returns the rank of this fit on the GPU with number `home_rank`; nothing if no rank of this
-  /// fit is on the GPU.
-  std::optional<std::uint32_t> rank_by_home(std::uint32_t home_rank) const;
+  /// Returns the rank of this fit on the GPU; nothing if no rank of this fit is on the GPU.
+  std::optional<std::uint32_t> rank_on(GpuId gpu) const;
 
   Standing where_;
   const std::shared_ptr<FittedJob> begun_;  ///< first fit of the job; null in the first fit
@@ -87,7 +89,6 @@ class FittedJob {
   std::map<std::uint32_t, std::shared_ptr<StepGraph>> graphs_;
   const std::shared_ptr<StepGraph> graph_;
   const bool thins_;  ///< true if links that are not limiting may be omitted
-  const std::vector<GpuId>& home_;    ///< GPUs by number
   std::vector<GpuId> placement_;      ///< GPU of each rank of this fit
   std::vector<std::uint32_t> ranks_;  ///< number in the job of each rank of this fit
   estimates::Stepper stepper_;

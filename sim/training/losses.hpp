@@ -82,6 +82,11 @@ class Losses {
     Nanos at = 0;
     Nanos suspected = kNever;
     FailureReport report;
+    /// Passes all members to a StateWriter or StateReader.
+    template <class Archive>
+    friend void fields(Archive& archive, Loss& of) {
+      archive(of.rank, of.at, of.suspected, of.report);
+    }
   };
   Loss& add(const std::string& cause, Nanos now);
 
@@ -90,6 +95,12 @@ class Losses {
   /// instant of detection, index of the loss
   std::vector<std::pair<Nanos, std::size_t>> unnoticed_;
   std::vector<RankId> suspects_;  ///< newest list of suspected ranks
+
+  /// Passes all members to a StateWriter or StateReader.
+  template <class Archive>
+  friend void fields(Archive& archive, Losses& of) {
+    archive(of.losses_, of.replaced_, of.unnoticed_, of.suspects_);
+  }
 };
 
 }  // namespace orrery::sim

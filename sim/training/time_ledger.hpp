@@ -77,6 +77,11 @@ class TimeLedger {
   struct Pause {
     Nanos until = 0;
     GpuUse use{};
+    /// Passes all members to a StateWriter or StateReader.
+    template <class Archive>
+    friend void fields(Archive& archive, Pause& of) {
+      archive(of.until, of.use);
+    }
   };
   using StepTime = std::array<GpuNanos, kStepUses>;
 
@@ -84,11 +89,17 @@ class TimeLedger {
   GpuNanos& spent(GpuUse use) { return spent_[static_cast<std::size_t>(use)]; }
   StepTime step_time() const;
 
-  const std::uint32_t gpus_;
+  std::uint32_t gpus_;
   Nanos began_ = 0, cursor_ = 0;
   std::vector<Pause> pauses_;  ///< indexed by `until`
   std::array<GpuNanos, kGpuUses> spent_{};
   std::map<Step, StepTime> marks_;
+
+  /// Passes all members to a StateWriter or StateReader.
+  template <class Archive>
+  friend void fields(Archive& archive, TimeLedger& of) {
+    archive(of.gpus_, of.began_, of.cursor_, of.pauses_, of.spent_, of.marks_);
+  }
 };
 
 }  // namespace orrery::sim

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <span>
 
-#include <fmt/format.h>
-
-#include "core/random.hpp"
 #include "policies/seam/fabric_rules.hpp"
+#include "sim/training/assignments.hpp"
+#include "sim/training/job_faults.hpp"
 #include "sim/training/job_fit.hpp"
+#include "sim/training/loss_events.hpp"
+#include "sim/training/next_step.hpp"
+#include "sim/training/placement.hpp"
+#include "sim/training/step_commits.hpp"
 
 namespace orrery::sim {
 namespace {
@@ -37,262 +40,180 @@ std::unique_ptr<SimTimeline> timeline_of(const RunRequest& request, const StepGr
 
 TrainingRun::TrainingRun(RunRequest request, const Arrival& arrival, const Place& place,
                          Happen happen, ProgressSink progress)
-    : request_(std::move(request)),
-      arrival_(arrival),
-      here_(request_.scenario(), place.cluster, place.world, place.gate, std::move(happen)),
-      progress_(std::move(progress)),
-      fits_({.scenario = scenario(),
-             .cluster = place.cluster,
-             .options = {.full_detail = request_.full_detail(),
-                         .slices = !request_.timeline().empty(),
-                         .machine = costs_of(request_)},
+    : setup_{std::move(request), arrival, &place.cluster},
+      here_(setup_, place.world, place.gate, std::move(happen), place.contention,
+            {.setup = &setup_,
+             .options = {.full_detail = setup_.request.full_detail(),
+                         .slices = !setup_.request.timeline().empty(),
+                         .machine = costs_of(setup_.request)},
              .engine = place.engine,
-             .seed = noise_seed(scenario().run().seed())},
-            place_in_order(StepGraph(scenario().job()), place.cluster,
-                           arrival.first_gpu.value_or(0))),
-      faults_(here_, fits_, losses_),
-      next_(here_, fits_, faults_, place.contention, request_.full_detail()),
-      books_(here_, fits_),
-      timeline_(timeline_of(request_, fits_.initial_fit()->graph(), place.cluster)),
-      steps_({here_, fits_, losses_, faults_, next_, books_, saving_, timeline_.get()}, *this,
-             request_.full_detail()),
-      standing_({here_, fits_, losses_, faults_, next_, books_, saving_, steps_, timeline_.get()}) {
+             .seed = setup_.noise_seed(setup_.scenario().run().seed())}),
+      state_(initial_state(here_)) {
+  here_.draw_on(timeline_of(setup_.request, state_.fits.first->graph(), place.cluster));
+  if (!progress) return;
+  here_.report_progress_to([this, progress = std::move(progress)](Step step, Nanos now) {
+    Progress done;
+    done.set_steps_done(step);
+    done.set_steps(setup_.scenario().run().steps());
+    done.set_elapsed_s(to_seconds(now));
+    progress(done);
+  });
 }
 
 TrainingRun::~TrainingRun() = default;
 
 JobSpec TrainingRun::spec() const {
-  const StepGraph& graph = fits_.initial_fit()->graph();
-  const Standing where = fits_.home();
+  const StepGraph& graph = state_.fits.first->graph();
+  const Scenario& scenario = setup_.scenario();
+  const Standing& where = state_.fits.first->where();
   JobSpec spec;
-  spec.id = here_.id();
-  spec.name = scenario().name();
-  spec.submit = arrival_.at;
+  spec.id = state_.id;
+  spec.name = scenario.name();
+  spec.submit = setup_.arrival.at;
   spec.gpus = graph.ranks();
   spec.layout = where.layout;
   spec.least_gpus = where.layout.ranks_per_replica();
-  spec.most_gpus = most_gpus(scenario().job(), scenario().elastic(), here_.cluster().gpus());
+  spec.most_gpus = most_gpus(scenario.job(), scenario.elastic(), here_.cluster().gpus());
   spec.micro_batches = graph.micro_batches();
-  spec.max_micro_batches = max_micro_batches(scenario(), graph.micro_batches(), graph.data());
-  spec.steps = scenario().run().steps();
+  spec.max_micro_batches = max_micro_batches(scenario, graph.micro_batches(), graph.data());
+  spec.steps = scenario.run().steps();
   spec.nominal_micro_batch_time =
-      to_nanos(fits_.initial_fit()->stepper().nominal_micro_batch_time());
-  spec.can = settable(scenario());
-  spec.settings = {loss_response(scenario(), needs_, request_.mode() != "shadow")};
-  if (scenario().live().has_checkpoints()) {
+      to_nanos(state_.fits.first->stepper().nominal_micro_batch_time());
+  spec.can = settable(scenario);
+  spec.settings = {loss_response(scenario, needs_, setup_.request.mode() != "shadow")};
+  if (scenario.live().has_checkpoints()) {
     spec.settings.push_back(
-        CheckpointPlan{scenario().live().checkpoints().every(), Tier::local_disk});
+        CheckpointPlan{scenario.live().checkpoints().every(), Tier::local_disk});
   }
   return spec;
 }
 
 void TrainingRun::submit_job() {
-  here_.submitted_as({here_.world().jobs().submitted()});
-  submitted_ = true;
+  state_.id = {here_.world().jobs().submitted()};
+  state_.submitted = true;
   here_.emit_event(JobSubmitted{spec()});
-  if (!arrival_.first_gpu) return;
-  const JobStarted start{.job = here_.id(), .epoch = {1}, .from = 0, .where = fits_.home()};
-  if (here_.world().objection(Event(start)).empty()) standing_.place_initially(start);
-}
-
-/// The first job's noise is the run's own.
-std::uint64_t TrainingRun::noise_seed(std::uint64_t run) const {
-  if (arrival_.number == 0) return run;
-  return Rng(run).split_stream(fmt::format("job {}", arrival_.number)).next();
+  if (!setup_.arrival.first_gpu) return;
+  const JobStarted start{
+      .job = state_.id, .epoch = {1}, .from = 0, .where = state_.fits.first->where()};
+  if (here_.world().objection(Event(start)).empty()) place_initially(here_, state_, start);
 }
 
 void TrainingRun::reseed_noise(Nanos from, std::uint64_t run) {
-  fits_.reseed_noise(from, noise_seed(run));
+  here_.fits().reseed_noise(from, setup_.noise_seed(run));
 }
 
-/// At the job's step, which begins anew.
-void TrainingRun::continue_from(const Past& past) {
-  here_.submitted_as({0});  // a log that a run goes on from has one job
-  submitted_ = true;
-  steps_.start_from(past.now(), 0);
-  const JobInfo* const known = here_.world().jobs().find(here_.id());
-  books_.continue_from(past, known == nullptr || known->phase == JobPhase::done);
-  if (books_.is_over()) return;
-  steps_.start_from(past.now(), job().step);
-  faults_.continue_from(job().step, past.now(), past.lost_in_step());
-  standing_.continue_from_world();
-  if (!past.lost_in_step().empty() || past.steps().empty()) return;
-  if (job().phase != JobPhase::running || past.last_commit() == past.now()) return;
-  steps_.restart_current_step(past.last_commit());  // it was under way where the past ends
-}
+void TrainingRun::continue_from(const Past& past) { continue_from_log(here_, state_, past); }
 
 // ---- time -------------------------------------------------------------------------------------
 
-Step TrainingRun::next_boundary(Step step) const {
-  Step boundary = std::min(scenario().run().steps(), here_.gate().next_effect(here_.id(), step));
-  if (const auto change = faults_.plan().next_change(step)) boundary = std::min(boundary, *change);
-  const std::uint64_t every = job().now.get<CheckpointPlan>().every_steps;
-  if (every > 0) boundary = std::min(boundary, (step / every + 1) * every);
-  return boundary;
-}
-
-Nanos TrainingRun::next_interruption(const Watch& watch) const {
-  return std::min({watch.limit, here_.gate().next_wake(), faults_.next_event_time(), saving_.next(),
-                   standing_.next_change()});
-}
-
-/// Between two steps, and nothing keeps it from the next one.
-bool TrainingRun::can_begin() const {
-  return submitted_ && !books_.is_over() && steps_.is_idle() && standing_.can_begin_step();
-}
-
 void TrainingRun::announce_work(Nanos now) {
-  steps_.set_clock(now);
-  if (!submitted_ || books_.is_over() || !steps_.is_idle()) return;
-  standing_.change_between_steps();
-  if (!can_begin()) return;
-  const double delay = job().now.get<Delay>().seconds;
-  if (delay > 0 && delayed_ != steps_.step()) {
-    delayed_ = steps_.step();
-    next_.leave_step();  // jobs that share its links have them alone until then
-    return standing_.stall_until(now + to_nanos(delay), GpuUse::idle);
+  state_.now = now;
+  if (!state_.submitted || state_.metrics.is_over() || !state_.is_idle()) return;
+  change_between_steps(here_, state_);
+  if (!can_begin_step(here_, state_)) return;
+  const double delay = here_.job(state_.id).now.get<Delay>().seconds;
+  if (delay > 0 && state_.delayed != state_.step) {
+    state_.delayed = state_.step;
+    leave_step(here_, state_);  // jobs that share its links have them alone until then
+    return stall_until(state_, now + to_nanos(delay), GpuUse::idle);
   }
-  steps_.enter_step();
-  next_.begins_at(steps_.now());
+  enter_new_step(here_, state_);
+  here_.contention().next_step(state_.id, state_.now);
 }
 
 void TrainingRun::begin(Nanos, const Watch& watch) {
-  if (can_begin()) steps_.begin_steps(watch);
+  if (can_begin_step(here_, state_)) begin_steps(here_, state_, watch);
 }
 
 Nanos TrainingRun::next_event_time() const {
-  if (books_.is_over()) return kNever;
-  if (!submitted_) return arrival_.at;
-  return std::min({steps_.end(), standing_.next_event_time(), faults_.next_event_time(),
-                   saving_.next()});
+  if (state_.metrics.is_over()) return kNever;
+  if (!state_.submitted) return setup_.arrival.at;
+  return std::min({state_.step_end(), next_placement_change(here_, state_),
+                   next_report_time(state_.faults), state_.saving.next()});
 }
 
 void TrainingRun::advance_to(Nanos now, const Watch& watch) {
-  if (!submitted_) {
-    steps_.set_clock(now);
+  if (!state_.submitted) {
+    state_.now = now;
     return submit_job();
   }
-  steps_.settle_steps(now);
-  steps_.set_clock(now);
-  if (steps_.is_step_open() && now == steps_.end()) steps_.close_step(watch);
-  standing_.apply_faults_between_steps();
-  if (standing_.is_given_up()) {
-    losses_.record_job_loss("no new step in 30 days: ranks are lost faster than they recover", now);
-    books_.time().interrupt_at(now);
-    return end(Ending::failed);
+  settle_steps(here_, state_, now);
+  state_.now = now;
+  if (state_.open && now == state_.open->end()) close_step(here_, state_, watch);
+  apply_faults_between_steps(here_, state_);
+  if (is_given_up(state_)) {
+    state_.losses.record_job_loss("no new step in 30 days: ranks are lost faster than they recover",
+                                  now);
+    state_.metrics.time().interrupt_at(now);
+    return end_job(here_, state_, Ending::failed);
   }
-  emit_due_events();
-  standing_.notice_losses();
-}
-
-/// Emits the events that are due at this instant; none after the end of the job.
-void TrainingRun::emit_due_events() {
-  std::vector<Event> due;
-  faults_.drain_events(steps_.now(), due);
-  if (const auto done = saving_.take_done(steps_.now())) due.push_back(*done);
-  std::stable_sort(due.begin(), due.end(),
-                   [](const Event& a, const Event& b) { return a.index() < b.index(); });
-  bool parts_changed = false;
-  for (Event& event : due) {
-    parts_changed = parts_changed || std::holds_alternative<PartChanged>(event);
-    here_.emit_event(std::move(event));
-  }
-  if (parts_changed && books_.has_started()) standing_.on_parts_changed();
-}
-
-void TrainingRun::end(Ending how) {
-  emit_due_events();
-  books_.end(steps_.now());
-  next_.leave_contention();
-  here_.emit_event(JobDone{here_.id(), how});
-  here_.gate().reject_decisions(here_.id(), steps_.now());
-}
-
-void TrainingRun::on_cut(const estimates::PlayedStep& played) {
-  if (!standing_.cut_step(played)) end(Ending::failed);
-}
-
-void TrainingRun::on_committed(bool tell) {
-  losses_.mark_resumed(steps_.now());
-  books_.record_progress(steps_.step(), steps_.now());
-  faults_.plan().forget_before(steps_.now(), books_.started());
-  const Step all = scenario().run().steps();
-  if (tell || steps_.step() == all) {
-    steps_.tell_committed();
-    here_.gate().settle_deferred(here_.id(), steps_.now());
-    save_if_due();
-  }
-  if (steps_.step() == all) end(Ending::completed);
-  if (!progress_) return;
-  Progress progress;
-  progress.set_steps_done(steps_.step());
-  progress.set_steps(all);
-  progress.set_elapsed_s(to_seconds(steps_.now()));
-  progress_(progress);
-}
-
-void TrainingRun::save_if_due() {
-  if (!saving_.is_due(steps_.step(), job().now.get<CheckpointPlan>().every_steps)) return;
-  const double storage =
-      faults_.plan().storage(steps_.step(), steps_.now());  // storage rate at the begin of the save
-  const Nanos stall = saving_.begin(here_.id(), steps_.step(), steps_.now(),
-                                    scenario().live().checkpoints(), storage);
-  books_.time().mark_checkpoint(steps_.step(), job().saved);
-  standing_.stall_until(steps_.now() + stall, GpuUse::checkpoint);
+  emit_due_events(here_, state_);
+  notice_losses(here_, state_);
 }
 
 // ---- decisions --------------------------------------------------------------------------------
 
 std::string TrainingRun::refusal(const Decision& decision) const {
-  return fabric_refusal(scenario(), decision, job().is_placed());
+  return fabric_refusal(setup_.scenario(), decision, here_.job(state_.id).is_placed());
 }
 
 void TrainingRun::carry_out(const Decision& decision, Nanos now) {
-  steps_.set_clock(now);
-  if (std::holds_alternative<Save>(decision.what)) saving_.request_save();
+  state_.now = now;
+  if (std::holds_alternative<Save>(decision.what)) state_.saving.request_save();
   const auto* assign = std::get_if<Assign>(&decision.what);
   if (assign == nullptr) return;
-  assign->is_release() ? standing_.release_gpus() : standing_.assign_gpus(*assign);
+  if (assign->is_release()) {
+    release_gpus(here_, state_);
+  } else {
+    assign_gpus(here_, state_, *assign);
+  }
 }
 
 // ---- telemetry and the end ----------------------------------------------------------------
 
 void TrainingRun::ranks(Nanos now, std::vector<RankSample>& out) const {
-  if (next_.circumstances() == nullptr) return;
+  if (!state_.conditions) return;
   const std::size_t others = out.size();  // samples of other jobs
-  fit().telemetry().ranks(now, out);
+  state_.fit().telemetry().ranks(now, out);
   for (RankSample& sample : std::span(out).subspan(others)) {
-    sample.job = here_.id();
-    sample.rank = fit().rank_of_job(sample.rank.value);
+    sample.job = state_.id;
+    sample.rank = state_.fit().rank_of_job(sample.rank.value);
   }
 }
 void TrainingRun::devices(Nanos now, std::vector<DeviceSample>& out) const {
-  if (next_.circumstances() != nullptr) fit().telemetry().devices(now, out);
+  if (state_.conditions) state_.fit().telemetry().devices(now, out);
 }
 void TrainingRun::links(Nanos now, std::vector<LinkSample>& out) const {
-  const NextStep::Circumstances* const here = next_.circumstances();
-  if (here != nullptr) fit().telemetry().links(now, fit().stepper(), here->state, out);
+  if (!state_.conditions) return;
+  FittedJob& fit = state_.fit();
+  fit.telemetry().links(now, fit.stepper(), state_.conditions->state, out);
 }
-void TrainingRun::collectives(std::vector<CollectiveSample>& out) const { steps_.collectives(out); }
+void TrainingRun::collectives(std::vector<CollectiveSample>& out) const {
+  append_exchange(state_, out);
+}
 
 void TrainingRun::fill(Report& report, Nanos now) {
-  if (timeline_) timeline_->close();
-  books_.fill(report);
-  report.set_steps_completed(books_.steps() + steps_.gone_by(now));
-  const Step last =
-      steps_.step() > 0 ? steps_.step() - (steps_.step() == scenario().run().steps() ? 1 : 0) : 0;
-  books_.fill_faults(faults_.plan(), last, now, report);
-  losses_.fill(report);
-  if (const auto ideal = next_.ideal_time()) report.set_ideal_step_time_s(*ideal);
+  if (here_.timeline() != nullptr) here_.timeline()->close();
+  const TrainingMetrics& metrics = state_.metrics;
+  const std::uint64_t simulated = here_.fits().simulated();  // not the step that fill() simulates
+  metrics.fill(setup_, *state_.fits.first, simulated, report);
+  report.set_rank_classes(here_.fits().most_classes());
+  report.set_steps_completed(metrics.steps() + state_.uncommitted_by(now));
+  const Step step = state_.step;
+  const Step last = step > 0 ? step - (step == setup_.scenario().run().steps() ? 1 : 0) : 0;
+  metrics.fill_faults(state_.faults.plan, last, now, report);
+  state_.losses.fill(report);
+  if (const auto ideal = ideal_step_time(setup_, state_)) report.set_ideal_step_time_s(*ideal);
 }
 
 void TrainingRun::add_outcomes(Report& report) const {
   JobOutcome& outcome = *report.add_jobs();
-  outcome.set_name(scenario().name());
+  outcome.set_name(setup_.scenario().name());
   outcome.set_kind("training");
-  outcome.set_gpus(fits_.initial_fit()->graph().ranks());
-  outcome.set_submitted_s(to_seconds(arrival_.at));
-  books_.fill(outcome, steps_.step() < scenario().run().steps(), losses_.newest_cause());
+  outcome.set_gpus(state_.fits.first->graph().ranks());
+  outcome.set_submitted_s(to_seconds(setup_.arrival.at));
+  state_.metrics.fill(*state_.fits.first, state_.step < setup_.scenario().run().steps(),
+                      state_.losses.newest_cause(), outcome);
 }
 
 }  // namespace orrery::sim

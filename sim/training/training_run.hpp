@@ -1,12 +1,11 @@
-// One training job of a simulated world. Its parts hold placement and losses (TrainingStanding,
-// Losses), steps (StepSequence, NextStep), faults (JobFaults), checkpoints (CheckpointWriter) and
-// metrics (TrainingBooks); this class connects them with the backend, which owns the clock and
-// receives events. One thread. The policy clock is in nanoseconds.
+// One training job of a simulated world, as the backend sees it: a constant description
+// (TrainingSetup), all that changes (TrainingState), the access to the world (JobInWorld), and the
+// order in which the functions of the job are called. One thread. The policy clock is in
+// nanoseconds.
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,16 +13,11 @@
 #include "policies/run/worker.hpp"
 #include "policies/seam/gate.hpp"
 #include "sim/contention/contention.hpp"
-#include "sim/training/checkpoint_writer.hpp"
-#include "sim/training/fit_cache.hpp"
-#include "sim/training/job_faults.hpp"
 #include "sim/training/job_in_world.hpp"
-#include "sim/training/losses.hpp"
-#include "sim/training/next_step.hpp"
-#include "sim/training/sim_timeline.hpp"
+#include "sim/training/step_commits.hpp"
 #include "sim/training/step_sequence.hpp"
-#include "sim/training/training_books.hpp"
-#include "sim/training/training_standing.hpp"
+#include "sim/training/training_setup.hpp"
+#include "sim/training/training_state.hpp"
 #include "sim/world/job_model.hpp"
 #include "traces/run.pb.h"
 
@@ -33,17 +27,10 @@ namespace orrery::sim {
 class TrainingRun : public JobModel,
                     public SteppedJob,
                     public BranchingJob,
-                    public SampledJob,
-                    private StepSequence::Owner {
+                    public SampledJob {
  public:
   using Watch = JobModel::Watch;
-  /// Submission of the job, and its first placement. Without a placement, or if its GPUs are taken,
-  /// the job waits until a policy assigns it.
-  struct Arrival {
-    Nanos at = 0;
-    std::optional<std::uint32_t> first_gpu = {};
-    std::uint32_t number = 0;  ///< index among the scenario's jobs, for different noise
-  };
+  using Arrival = TrainingSetup::Arrival;
   /// Objects shared with the other jobs of the world; each must outlive the job.
   struct Place {
     const Cluster& cluster;
@@ -67,27 +54,29 @@ class TrainingRun : public JobModel,
   /// submission, after the end, or during a step.
   void announce_work(Nanos now) override;
   /// Begins the next step or stretch if announce_work() has entered a step; otherwise does nothing.
-  /// Throws as StepSequence::begin_steps().
+  /// Throws as begin_steps().
   void begin(Nanos now, const Watch& watch) override;
   /// Returns the submission before the job is submitted; later the end of the current step or
   /// stretch, a change of the placement state, a report of faults, or the end of a checkpoint,
   /// whichever is first; kNever after the end of the job.
   Nanos next_event_time() const override;
-  void settle_until(Nanos now) override { steps_.settle_steps(now); }
+  void settle_until(Nanos now) override { settle_steps(here_, state_, now); }
   /// In the first call submits the job, and places it if its first GPUs are free. Later ends the
   /// step that is over, applies faults, emits due events, and handles losses, in this order. Ends
   /// the job as completed after its last step, and as failed if a link of the job never comes up
-  /// again, or if the job loses ranks faster than it recovers (TrainingStanding::is_given_up).
+  /// again, or if the job loses ranks faster than it recovers (is_given_up()).
   void advance_to(Nanos now, const Watch& watch) override;
-  void emit_steps() override { steps_.tell_committed(); }
-  Nanos now() const override { return steps_.now(); }
-  bool is_over() const override { return books_.is_over(); }
+  void emit_steps() override { tell_committed(here_, state_); }
+  Nanos now() const override { return state_.now; }
+  bool is_over() const override { return state_.metrics.is_over(); }
 
-  bool is_step_open() const override { return steps_.is_step_open(); }
+  bool is_step_open() const override { return state_.open.has_value(); }
   bool is_watched(const Watch& watch) const override {
-    return steps_.is_step_open() && !steps_.is_resting(watch);
+    return state_.open && !is_resting(setup_, state_, watch);
   }
-  bool is_unchanged(const Watch& watch) const override { return steps_.is_unchanged(watch); }
+  bool is_unchanged(const Watch& watch) const override {
+    return sim::is_unchanged(state_, watch);
+  }
   std::string refusal(const Decision& decision) const override;
   /// Carries out Save, at the end of the next step that begins, and Assign: a release at once,
   /// other assignments between two steps, once they are ready; an assignment that gives up working
@@ -95,7 +84,7 @@ class TrainingRun : public JobModel,
   /// world. Call settle_until() first: no stretch may be in progress.
   void carry_out(const Decision& decision, Nanos now) override;
 
-  void set_milestones(Milestones& milestones) override { steps_.set_milestones(milestones); }
+  void set_milestones(Milestones& milestones) override { here_.set_milestones(milestones); }
   /// Draws the noise from `from` on with a seed that follows from `seed` and the job's number.
   void reseed_noise(Nanos from, std::uint64_t seed) override;
   /// Continues at the end of the log, as a job that is submitted already, at its current step,
@@ -103,12 +92,12 @@ class TrainingRun : public JobModel,
   /// without a commit, at the log's last instant. A checkpoint that was being written is dropped,
   /// and a pending assignment is ready after the replacement time from then on. A job that has
   /// ended in the log, or that the log does not submit, is over. Call once, instead of the first
-  /// advance_to(). Throws as StepSequence::begin_steps().
+  /// advance_to(). Throws as begin_steps().
   void continue_from(const Past& past) override;
 
   // Append the samples; none before the first step. ranks(), devices() and links() append none
-  // while no conditions are fixed (NextStep::circumstances), for example after a move;
-  // collectives() appends the sample of the newest committed step (StepSequence::collectives).
+  // while no conditions are fixed (TrainingState::conditions), for example after a move;
+  // collectives() appends the sample of the newest committed step (append_exchange()).
   void ranks(Nanos now, std::vector<RankSample>& out) const override;
   void devices(Nanos now, std::vector<DeviceSample>& out) const override;
   void links(Nanos now, std::vector<LinkSample>& out) const override;
@@ -121,41 +110,17 @@ class TrainingRun : public JobModel,
   /// Adds one entry; begin, end and steps only if the job has started.
   void add_outcomes(Report& report) const override;
 
+  /// Returns all that changes while the job runs.
+  const TrainingState& state() const { return state_; }
+
  private:
-  const JobInfo& job() const { return here_.job(); }
-  const Scenario& scenario() const { return request_.scenario(); }
-  FittedJob& fit() const { return *fits_.now(); }
   JobSpec spec() const;
   void submit_job();
-  std::uint64_t noise_seed(std::uint64_t run) const;
-  bool can_begin() const;
-  void save_if_due();
-  void emit_due_events();
-  void end(Ending how);
 
-  // Functions of StepSequence::Owner.
-  Step next_boundary(Step step) const override;
-  Nanos next_interruption(const Watch& watch) const override;
-  void on_committed(bool tell) override;
-  void on_stalled(Nanos by) override { standing_.stall_for(by); }
-  void on_cut(const estimates::PlayedStep& played) override;
-
-  const RunRequest request_;
-  const Arrival arrival_;
+  const TrainingSetup setup_;
   JobInWorld here_;
-  ProgressSink progress_;
   Needs needs_;  ///< needs of the policies
-  FitCache fits_;
-  Losses losses_;
-  JobFaults faults_;
-  NextStep next_;
-  TrainingBooks books_;
-  CheckpointWriter saving_;
-  const std::unique_ptr<SimTimeline> timeline_;  ///< null: no timeline
-  StepSequence steps_;
-  TrainingStanding standing_;
-  bool submitted_ = false;
-  std::optional<Step> delayed_;  ///< newest step whose Delay has begun
+  TrainingState state_;
 };
 
 }  // namespace orrery::sim

@@ -10,22 +10,21 @@
 #include "policies/compression/codec_uses.hpp"
 #include "policies/record/past.hpp"
 #include "sim/training/accounts.hpp"
-#include "sim/training/fit_cache.hpp"
-#include "sim/training/job_in_world.hpp"
-#include "sim/training/next_step.hpp"
+#include "sim/training/fitted_job.hpp"
+#include "sim/training/training_setup.hpp"
+#include "sim/training/step_conditions.hpp"
 
 namespace orrery::sim {
 
-/// Metrics of one training job.
-class TrainingBooks {
+/// Metrics of one training job, a plain value.
+class TrainingMetrics {
  public:
-  /// Constructs empty metrics of a job that has not started; the arguments must outlive them.
-  TrainingBooks(const JobInWorld& here, const FitCache& fits);
+  /// Constructs empty metrics of a job that has not started, expected at the placement of `first`.
+  TrainingMetrics(const TrainingSetup& setup, FittedJob& first);
 
-  /// Records the first start at `now`, at the placement of the first fit, which must be in the
-  /// cache (FitCache::begin_at). Discards steps and GPU time recorded before, begins the ledger at
-  /// `now`, and sets last_progress() to `now`.
-  void begin(Nanos now);
+  /// Records the first start at `now`, at the placement of `first`. Discards steps and GPU time
+  /// recorded before, begins the ledger at `now`, and sets last_progress() to `now`.
+  void begin(const TrainingSetup& setup, FittedJob& first, Nanos now);
   /// Continues at the end of `past`, all of whose observations must have been shown. Call once,
   /// instead of begin(). Sets the start to 0, last_commit() to the newest commit of the log, and
   /// last_progress() to the log's last instant. Adds the log's steps with their durations only
@@ -42,12 +41,14 @@ class TrainingBooks {
   /// Returns true if the job has ended.
   bool is_over() const { return ended_.has_value(); }
 
-  /// Adds `count` committed steps of `duration` each at the current fit, as
-  /// Accounts::commit_steps(), and the codes of their gradients by `circumstances`; no codes if the
-  /// scenario sums gradients reproducibly. Call committed_by() and record_progress() too.
-  /// `stretch`: see PlayedStep.
-  void commit_steps(const estimates::SimulatedStep& each, Nanos duration, std::uint64_t count,
-              const NextStep::Circumstances& circumstances, const std::vector<double>& stretch);
+  /// Adds `count` committed steps of `duration` each, as Accounts::commit_steps(), and the codes of
+  /// their gradients by `conditions` for `replicas` replicas; no codes if the scenario sums
+  /// gradients reproducibly. Call committed_by() and record_progress() too. `batch`: micro-batches
+  /// of a step. `stretch`: see PlayedStep.
+  void commit_steps(const TrainingSetup& setup, const estimates::SimulatedStep& each,
+                    Nanos duration, std::uint64_t count, const StepConditions& conditions,
+                    std::uint32_t batch, std::uint32_t replicas,
+                    const std::vector<double>& stretch);
   /// Sets the instant of the newest commit.
   void committed_by(Nanos now) { last_commit_ = now; }
   /// Returns the instant of the newest commit; 0 before the first.
@@ -64,22 +65,25 @@ class TrainingBooks {
   /// Records a rollback: the job continues with step `to`; `from` would have been its next step.
   /// The steps between them do not count in steps() any more, and their work becomes lost work
   /// (Accounts::roll_back).
-  void roll_back(Step from, Step to) { accounts_->roll_back(from, to); }
+  void roll_back(Step from, Step to) { accounts_.roll_back(from, to); }
   /// Records that the micro-batches that the given step has completed in all stages, or
   /// `micro_batches` micro-batches, will be computed again. Books no GPU time.
-  void discard_work(const estimates::SimulatedStep& what) { accounts_->discard_work(what); }
-  void discard_work(std::uint64_t micro_batches) { accounts_->discard_work(micro_batches); }
+  void discard_work(const estimates::SimulatedStep& what) { accounts_.discard_work(what); }
+  void discard_work(std::uint64_t micro_batches) { accounts_.discard_work(micro_batches); }
   /// Returns the number of committed steps, those of a continued log included, without steps that
   /// were rolled back; 0 before the start.
-  std::uint64_t steps() const { return accounts_->steps(); }
+  std::uint64_t steps() const { return accounts_.steps(); }
   /// Returns the ledger of the time between committed steps.
-  TimeLedger& time() { return accounts_->time(); }
+  TimeLedger& time() { return accounts_.time(); }
+  const TimeLedger& time() const { return accounts_.time(); }
 
   /// Writes the metrics of the run, from the first start to the newest commit: those of
-  /// Accounts::fill(), codes, ranks and classes of the first fit, simulated steps, memory, and
-  /// warnings about memory. Simulates a step without faults for the goodput, unless no step is
-  /// committed. Works before the start, too. Call once for each report, whose lists grow.
-  void fill(Report& report) const;
+  /// Accounts::fill(), codes, ranks of the first fit, simulated steps, memory, and warnings about
+  /// memory. `simulated`: number of simulated steps. Simulates a step without faults for the
+  /// goodput, unless no step is committed. Works before the start, too. Call once for each report,
+  /// whose lists grow.
+  void fill(const TrainingSetup& setup, FittedJob& first, std::uint64_t simulated,
+            Report& report) const;
   /// Writes the number of faults that began up to `step` and `now`, and adds the counts by cause,
   /// of which faults of instants count from the start on (FaultPlan::append_fault_counts). Call
   /// once for each report, whose list of counts grows.
@@ -87,19 +91,21 @@ class TrainingBooks {
   /// Writes begin, number of steps, and, where known, end and step times of the job; may simulate a
   /// step without faults. Writes nothing if the job has not started. `failed`: the job did not do
   /// all steps, because of `cause`; ignored before the end.
-  void fill(JobOutcome& outcome, bool failed, const std::string& cause) const;
+  void fill(FittedJob& first, bool failed, const std::string& cause, JobOutcome& outcome) const;
 
  private:
-  double step_alone() const;
-  void fill_memory(Report& report) const;
-
-  const JobInWorld& here_;
-  const FitCache& fits_;
-  std::optional<Accounts> accounts_;  ///< constructed anew at the first start
+  Accounts accounts_;
   CodecUses codes_;
   std::optional<Nanos> started_, ended_;
   Nanos last_commit_ = 0, last_progress_ = 0;
   Step furthest_ = 0;
+
+  /// Passes all members except the descriptions to a StateWriter or StateReader.
+  template <class Archive>
+  friend void fields(Archive& archive, TrainingMetrics& of) {
+    archive(of.accounts_, of.codes_, of.started_, of.ended_, of.last_commit_, of.last_progress_,
+            of.furthest_);
+  }
 };
 
 }  // namespace orrery::sim
