@@ -77,6 +77,15 @@ class LoneJob : public Carrier {
     state().now = state().step_end();
     sim::close_step(here, state(), watch);
   }
+  /// Returns the events of one kind, oldest first.
+  template <class E>
+  std::vector<E> events_of() const {
+    std::vector<E> found;
+    for (const Event& event : events_) {
+      if (const auto* each = std::get_if<E>(&event)) found.push_back(*each);
+    }
+    return found;
+  }
   void run_steps(int count) {
     for (int i = 0; i < count; ++i) open_step(), close_step();
   }

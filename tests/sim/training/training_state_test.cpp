@@ -1,29 +1,15 @@
 // The state of a training job as a value: a copy is a fork, bytes are a snapshot, equal bytes are
-// equal states. Functions of the job without a simulated world.
+// equal states.
 #include "sim/training/training_state.hpp"
 
 #include <gtest/gtest.h>
 
-#include "sim/training/assignments.hpp"
-#include "sim/training/job_faults.hpp"
-#include "sim/training/loss_events.hpp"
-#include "sim/training/next_step.hpp"
-#include "sim/training/step_commits.hpp"
 #include "tests/sim/training/lone_job.hpp"
 
 namespace orrery::sim {
 namespace {
 
 using testing::LoneJob;
-
-template <class E>
-std::vector<E> all_of(const std::vector<Event>& events) {
-  std::vector<E> found;
-  for (const Event& event : events) {
-    if (const auto* each = std::get_if<E>(&event)) found.push_back(*each);
-  }
-  return found;
-}
 
 /// Returns a copy of the state of `of`, with fits of its own.
 auto copied(LoneJob& of) {
@@ -109,62 +95,6 @@ TEST(TrainingState, BytesOfAnotherVersionAndCutBytesAreRefused) {
   EXPECT_THROW(read_state(job.here, bytes + "x"), Error);
   bytes[0] = 9;
   EXPECT_THROW(read_state(job.here, bytes), Error);
-}
-
-TEST(LossEvents, AKilledRankCutsTheStepAndIsToldOnceItIsDetected) {
-  LoneJob job("  - {at_time: 1 ms, rank: 2, kill: true}\n");
-  job.start();
-  job.open_step();
-  EXPECT_EQ(job.state().step_end(), kNanosPerSecond / 1000);
-  job.close_step();
-  EXPECT_TRUE(job.state().losses.is_undetected({2}));
-  EXPECT_EQ(job.state().step, 0u) << "the step is repeated";
-  EXPECT_TRUE(all_of<RanksLost>(job.events()).empty());
-
-  LoneJob read(job, copied(job));  // lost, and not detected yet
-  EXPECT_TRUE(read.state().losses.is_undetected({2}));
-
-  const Nanos noticed = job.state().losses.next_noticed();
-  EXPECT_EQ(noticed, job.state().now + job.here.survival().detection());
-  job.state().now = noticed;
-  notice_losses(job.here, job.state());
-  ASSERT_EQ(all_of<RanksLost>(job.events()).size(), 1u);
-  EXPECT_EQ(job.state().fit().graph().data(), 3u);
-  EXPECT_EQ(job.state().resume_at, noticed + job.here.survival().regroup());
-  EXPECT_TRUE(next_losses(job.info(), job.state(), {}, 0, kNever).empty());
-}
-
-TEST(Assignments, AreReadyAfterWhatTheirProcessesNeed) {
-  LoneJob job("", {"survival.restart=40 s", "survival.replacement=30 s",
-                   "survival.detection=2 s", "survival.warm_join=5 s"});
-  job.start();
-  const JobInfo info = job.info();
-  TrainingState& state = job.state();
-  state.now = 100 * kNanosPerSecond;
-  const Survival& survival = job.here.survival();
-  const auto ready_s = [&](const Assign& assign) {
-    return to_seconds(ready_time(survival, state, info, assign) - state.now);
-  };
-  Assign same{{0}, info.gpus, info.layout, StateFrom::peer};
-  EXPECT_EQ(ready_s(same), 0);
-  same.state = StateFrom::checkpoint;
-  EXPECT_EQ(ready_s(same), 40);
-  const Assign others{{0}, GpuRuns::range({4}, 4), info.layout, StateFrom::peer};
-  EXPECT_EQ(ready_s(others), 30);
-  state.losses.record_death({1}, "rank 1 killed", state.now, state.now);
-  EXPECT_EQ(ready_s(others), 28) << "the loss was detected 2 s after it";
-  for (std::uint32_t gpu = 4; gpu < 8; ++gpu) state.warm[{gpu}] = 0;
-  EXPECT_EQ(ready_s(others), 5);
-}
-
-TEST(StepCommits, ARollbackMovesStepsToLostWork) {
-  LoneJob job;
-  job.start();
-  job.run_steps(5);
-  roll_back_to(job.state(), 2);
-  EXPECT_EQ(job.state().step, 2u);
-  EXPECT_EQ(job.state().metrics.steps(), 2u);
-  EXPECT_GT(job.state().metrics.time().seconds(GpuUse::lost_work), 0);
 }
 
 }  // namespace
