@@ -9,11 +9,11 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "cli/commands.hpp"
-#include "cli/completion.hpp"
-#include "cli/help.hpp"
-#include "cli/run_options.hpp"
-#include "cli/usage.hpp"
+#include "cli/commands/commands.hpp"
+#include "cli/shared/completion.hpp"
+#include "cli/shared/help.hpp"
+#include "cli/shared/run_options.hpp"
+#include "cli/shared/usage.hpp"
 #include "core/error.hpp"
 #include "policies/run/worker.hpp"
 #include "traces/report/report.hpp"

@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "traces/training/gradient_codec.hpp"
+#include "traces/workload/gradient_codec.hpp"
 
 namespace orrery::live {
 

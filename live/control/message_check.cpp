@@ -6,8 +6,8 @@
 #include <string>
 
 #include "core/error.hpp"
-#include "traces/training/collective.hpp"
-#include "traces/training/gradient_codec.hpp"
+#include "traces/workload/collective.hpp"
+#include "traces/workload/gradient_codec.hpp"
 
 namespace orrery::live {
 namespace {

@@ -12,7 +12,7 @@
 #include <span>
 #include <string>
 
-#include "traces/training/collective.hpp"
+#include "traces/workload/collective.hpp"
 
 namespace orrery::live {
 

@@ -11,7 +11,7 @@
 
 #include "live/cuda/orrery_cuda.h"
 #include "live/fabric/joining_fabric.hpp"
-#include "traces/training/collective.hpp"
+#include "traces/workload/collective.hpp"
 
 namespace orrery::live {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "live/nccl/tuner_table.hpp"
-#include "traces/training/collective.hpp"
+#include "traces/workload/collective.hpp"
 
 namespace orrery::live {
 

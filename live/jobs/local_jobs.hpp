@@ -1,6 +1,6 @@
 // Jobs of a recorded log on this machine: a cluster whose GPUs are slots and whose jobs are
 // processes (live/jobs/running_jobs), under the same policies as a replay. Live counterpart of
-// sim/jobs/recorded_jobs: a job runs for its recorded duration, is killed when a policy preempts
+// sim/replay/recorded_jobs: a job runs for its recorded duration, is killed when a policy preempts
 // it, and continues later from its progress. One thread; nanoseconds of the log's clock, which runs
 // `speed` times as fast as real time. A process stamps its end with the second of the log; ends of
 // one second are one batch, with the arrivals of that second, as in a replay. So that no end comes

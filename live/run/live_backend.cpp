@@ -15,7 +15,7 @@
 #include "policies/seam/fabric_rules.hpp"
 #include "topologies/failure_domain.hpp"
 #include "traces/scenario/scenario.hpp"
-#include "traces/training/model.hpp"
+#include "traces/workload/model.hpp"
 
 namespace orrery::live {
 namespace {

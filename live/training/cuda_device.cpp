@@ -11,7 +11,7 @@
 #include "live/machine/cuda_module.hpp"
 #include "live/training/model.hpp"
 #include "live/training/token_gather.hpp"
-#include "traces/training/model.hpp"
+#include "traces/workload/model.hpp"
 
 namespace orrery::live {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "live/checkpoint/checksum.hpp"
 #include "live/training/network.hpp"
-#include "traces/training/model.hpp"
+#include "traces/workload/model.hpp"
 
 namespace orrery::live {
 

@@ -70,7 +70,7 @@ class Network {
   const GatherCount& gather_count() const { return gathered_; }
 
   /// Runs forward and backward: every byte of a sequence after its first `context` ones (see
-  /// traces/training/model.hpp; 1 for the transformer) is predicted from the previous ones. Adds
+  /// traces/workload/model.hpp; 1 for the transformer) is predicted from the previous ones. Adds
   /// the gradient of the summed loss to gradient(), and the traffic to gather_count(); the
   /// parameters stay. Returns the summed loss, not divided by the number of bytes. Throws an
   /// internal Error, without a change, for sequences of unequal length, or not longer than the

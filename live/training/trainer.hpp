@@ -20,7 +20,7 @@
 #include "live/training/sharded_optimizer.hpp"
 #include "live/training/text.hpp"
 #include "traces/scenario.pb.h"
-#include "traces/training/model.hpp"
+#include "traces/workload/model.hpp"
 
 namespace orrery::live {
 

@@ -8,7 +8,7 @@
 
 #include "core/error.hpp"
 #include "live/training/token_gather.hpp"
-#include "traces/training/model.hpp"
+#include "traces/workload/model.hpp"
 
 namespace orrery::live {
 namespace {

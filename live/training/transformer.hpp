@@ -1,7 +1,7 @@
 // `builtin: transformer`: a small byte-level decoder transformer that live mode trains. RMS norm
 // before each part (Zhang and Sennrich, arXiv:1910.07467), causal attention with rotary positions
 // (Su et al., arXiv:2104.09864), gated MLP (Shazeer, arXiv:2002.05202), a separate output
-// projection, no biases. Sizes: BuiltinTransformer in traces/training/model.hpp. Forward and
+// projection, no biases. Sizes: BuiltinTransformer in traces/workload/model.hpp. Forward and
 // backward are written out, Eigen computes the matrix products; columns are positions. One thread
 // for each object.
 #pragma once

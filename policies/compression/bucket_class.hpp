@@ -4,7 +4,7 @@
 #include <array>
 #include <string_view>
 
-#include "traces/training/gradient_codec.hpp"
+#include "traces/workload/gradient_codec.hpp"
 
 namespace orrery {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "policies/compression/bucket_class.hpp"
-#include "traces/training/model.hpp"
+#include "traces/workload/model.hpp"
 
 namespace orrery {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "traces/report.pb.h"
 #include "traces/scenario.pb.h"
-#include "traces/training/gradient_codec.hpp"
+#include "traces/workload/gradient_codec.hpp"
 
 namespace orrery {
 
@@ -45,6 +45,10 @@ class CodecUses {
   /// Appends one entry to report.codecs() for each codec and class of buckets that was added, in
   /// the order of their first use; nothing before the first add_steps(). The counts stay.
   void fill(Report& report) const;
+  /// Returns the counts of all steps so far.
+  const std::vector<CodecUse>& uses() const { return uses_; }
+  /// Replaces the counts by those of another counter of equal parts.
+  void set_uses(std::vector<CodecUse> uses) { uses_ = std::move(uses); }
 
  private:
   double code_bytes(const GradientPart& part, std::span<const CodecRule> rules) const;

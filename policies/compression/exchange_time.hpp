@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "traces/training/gradient_codec.hpp"
+#include "traces/workload/gradient_codec.hpp"
 
 namespace orrery {
 

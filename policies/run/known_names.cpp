@@ -11,8 +11,8 @@
 #include "policies/seam/policy.hpp"
 #include "topologies/builder.hpp"
 #include "topologies/catalog.hpp"
-#include "traces/training/model.hpp"
-#include "traces/training/stacks.hpp"
+#include "traces/workload/model.hpp"
+#include "traces/workload/stacks.hpp"
 
 namespace orrery {
 namespace {

@@ -1,6 +1,6 @@
 // Loop that connects a policy and a backend. Called by workers (run/worker.cpp), by the replay of a
-// log (run/replay.cpp), by replays and live runs of job logs (sim/jobs/job_replay.cpp,
-// cli/live_jobs.cpp) and by tests. One thread.
+// log (run/replay.cpp), by replays and live runs of job logs (sim/replay/job_replay.cpp,
+// cli/shared/live_jobs.cpp) and by tests. One thread.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "core/schema/yaml_loader.hpp"
-#include "traces/training/layout_check.hpp"
+#include "traces/workload/layout_check.hpp"
 
 namespace orrery {
 namespace {

@@ -18,8 +18,8 @@
 #include "core/units.hpp"
 #include "policies/seam/gpu_runs.hpp"
 #include "policies/seam/kinds.hpp"
-#include "traces/training/collective.hpp"
-#include "traces/training/gradient_codec.hpp"
+#include "traces/workload/collective.hpp"
+#include "traces/workload/gradient_codec.hpp"
 
 namespace orrery {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/ids.hpp"
-#include "traces/training/collective.hpp"
+#include "traces/workload/collective.hpp"
 
 namespace orrery {
 

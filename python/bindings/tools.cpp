@@ -15,7 +15,7 @@
 #include "python/bindings/bindings.hpp"
 #include "python/bindings/python_policy.hpp"
 #include "python/bindings/scenario.hpp"
-#include "sim/jobs/job_replay.hpp"
+#include "sim/replay/job_replay.hpp"
 #include "topologies/builder.hpp"
 #include "traces/jobs/job_log.hpp"
 #include "traces/report/report.hpp"

@@ -11,57 +11,70 @@ SimBackend::SimBackend(const Cluster& cluster, Capabilities offered)
     : world_(cluster), offered_(offered), gate_(world_, offered, *this) {}
 
 JobModel::Happen SimBackend::teller() {
-  return [this, number = models_.size()](Event event) {
+  return [this, number = members_.size()](Event event) {
     if (std::holds_alternative<JobSubmitted>(event)) {
-      JobModel* const model = models_[number].get();
-      if (runs_.empty() || runs_.back().model != model) {
-        runs_.push_back({world_.jobs().submitted(), model});
+      if (runs_.empty() || runs_.back().member != number) {
+        runs_.push_back({world_.jobs().submitted(), number});
       }
     }
     emit_event(std::move(event));
   };
 }
 
+void SimBackend::add(std::unique_ptr<JobModel> model) {
+  Member& member = members_.emplace_back();
+  member.model = std::move(model);
+  member.stepped = dynamic_cast<SteppedJob*>(member.model.get());
+  member.branching = dynamic_cast<BranchingJob*>(member.model.get());
+  member.sampled = dynamic_cast<SampledJob*>(member.model.get());
+}
+
 void SimBackend::begin(const Needs& needs) {
   needs_ = needs;
   next_tick_ = needs_.tick > 0 ? (now_ / needs_.tick + 1) * needs_.tick : kNever;
-  for (const auto& model : models_) model->prepare_job(needs);
+  for (const Member& each : members_) {
+    if (each.stepped) each.stepped->prepare_job(needs);
+  }
 }
 
 void SimBackend::branch_at(Nanos at, std::function<Continuation()> branch) {
-  for (const auto& model : models_) model->set_milestones(milestones_);
+  for (const Member& each : members_) {
+    if (each.branching) each.branching->set_milestones(milestones_);
+  }
   milestones_.add_milestone(at, [this, at, branch = std::move(branch)] {
     branches_at_ = at;
     const Continuation on = branch();
     branches_at_ = 0;
-    for (const auto& model : models_) {
-      if (on.seed) model->reseed_noise(at, *on.seed);
+    for (const Member& each : members_) {
+      if (on.seed && each.branching) each.branching->reseed_noise(at, *on.seed);
     }
     if (on.ask) gate_.wake(at);
   });
 }
 
-JobModel* SimBackend::model_of(JobId job) const {
+const SimBackend::Member* SimBackend::member_of(JobId job) const {
   if (job.value >= world_.jobs().submitted()) return nullptr;
   auto run = runs_.end() - 1;
   while (run->job > job.value) --run;
-  return run->model;
+  return &members_[run->member];
 }
 
 // ---- decisions ------------------------------------------------------------------------------
 
 std::string SimBackend::refusal(const Decision& decision) const {
-  return model_of(job_of(decision.what))->refusal(decision);
+  return member_of(job_of(decision.what))->model->refusal(decision);
 }
 
 bool SimBackend::is_step_open(JobId job) const {
-  const JobModel* const model = model_of(job);
-  return model != nullptr && model->is_step_open(job);
+  const Member* const member = member_of(job);
+  return member != nullptr && member->stepped && member->stepped->is_step_open();
 }
 
 void SimBackend::emit_event(Event event) {
   if (!std::holds_alternative<StepsDone>(event)) {
-    for (const auto& model : models_) model->emit_steps();
+    for (const Member& each : members_) {
+      if (each.stepped) each.stepped->emit_steps();
+    }
   }
   if (const auto* change = std::get_if<PartChanged>(&event)) {
     // Each job that a part's fault may touch tells of it.
@@ -76,14 +89,16 @@ void SimBackend::emit_event(Event event) {
 }
 
 void SimBackend::carry_out(const Decision& decision) {
-  model_of(job_of(decision.what))->carry_out(decision, now_);
+  member_of(job_of(decision.what))->model->carry_out(decision, now_);
 }
 
 void SimBackend::apply(const DecisionList& decisions) {
   at_rest_ = decisions.is_resting();
   if (past_) return past_->check_decisions(decisions);
   // A decision at this instant may change work that has just begun.
-  for (const auto& model : models_) model->settle_until(now_);
+  for (const Member& each : members_) {
+    if (each.stepped) each.stepped->settle_until(now_);
+  }
   world_.begin_batch();
   gate_.accept_decisions(decisions, now_);
 }
@@ -92,12 +107,12 @@ void SimBackend::apply(const DecisionList& decisions) {
 
 /// A log whose end is given may tell its last before it: until then its policies go on.
 void SimBackend::continue_from(std::unique_ptr<Past> past, std::function<bool()> hand_over) {
-  if (models_.size() > 1) {
+  if (members_.size() > 1) {
     throw Error(ErrorKind::bad_input, "--from: a log goes on with one job, this scenario has "
                                       "several");
   }
   past_ = std::move(past);
-  models_.front()->set_milestones(milestones_);
+  if (members_.front().branching) members_.front().branching->set_milestones(milestones_);
   if (!past_->until()) {
     hand_over_ = std::move(hand_over);
     return;
@@ -119,8 +134,9 @@ void SimBackend::continue_run() {
   next_tick_ = needs_.tick > 0 ? (now_ / needs_.tick + 1) * needs_.tick : kNever;
   for (const Nanos at : past->wake_times()) gate_.wake(at);
   for (const auto& [job, step] : past->effects()) gate_.expect_effect(job, step);
-  runs_ = {{0, models_.front().get()}};
-  models_.front()->continue_from(*past);
+  runs_ = {{0, 0}};
+  if (members_.front().branching == nullptr) BranchingJob::refuse_log();
+  members_.front().branching->continue_from(*past);
   world_.begin_batch();
   gate_.resume_decisions(past->open(), now_);
   if (hand_over_ && hand_over_()) emit_event(Tick{});
@@ -157,48 +173,50 @@ std::optional<Observation> SimBackend::next() {
 }
 
 bool SimBackend::is_over() const {
-  return std::all_of(models_.begin(), models_.end(),
-                     [](const auto& model) { return model->is_over(); });
+  return std::all_of(members_.begin(), members_.end(),
+                     [](const Member& each) { return each.model->is_over(); });
 }
 
 JobModel::Watch SimBackend::watch_state() const {
   return {.resting = at_rest_, .reads = needs_.tick > 0 || instruments_.read(),
-          .step_times = needs_.step_times, .alone = models_.size() == 1, .limit = end_};
+          .step_times = needs_.step_times, .alone = members_.size() == 1, .limit = end_};
 }
 
 bool SimBackend::is_watched() const {
-  return std::any_of(models_.begin(), models_.end(), [watch = watch_state()](const auto& model) {
-    return model->is_watched(watch);
+  return std::any_of(members_.begin(), members_.end(), [watch = watch_state()](const Member& each) {
+    return each.stepped && each.stepped->is_watched(watch);
   });
 }
 
 /// No job works under circumstances of which its policies have not seen a whole step.
 bool SimBackend::are_jobs_unchanged() const {
-  return std::all_of(models_.begin(), models_.end(), [watch = watch_state()](const auto& model) {
-    return model->is_unchanged(watch);
+  return std::all_of(members_.begin(), members_.end(), [watch = watch_state()](const Member& each) {
+    return each.stepped == nullptr || each.stepped->is_unchanged(watch);
   });
 }
 
 void SimBackend::begin_models() {
-  for (const auto& model : models_) model->announce_work(now_);
-  for (const auto& model : models_) {
-    model->begin(now_, watch_state());
-    now_ = std::max(now_, model->now());
+  for (const Member& each : members_) {
+    if (each.stepped) each.stepped->announce_work(now_);
+  }
+  for (const Member& each : members_) {
+    each.model->begin(now_, watch_state());
+    if (each.stepped) now_ = std::max(now_, each.stepped->now());
   }
 }
 
 /// Advances all models to `stop`; models with an event at `stop` handle it.
 void SimBackend::pass_models(Nanos stop) {
   now_ = stop;
-  for (std::size_t i = 0; i < models_.size(); ++i) {
-    if (stops_[i] > stop) models_[i]->settle_until(stop);
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    if (stops_[i] > stop && members_[i].stepped) members_[i].stepped->settle_until(stop);
   }
-  for (std::size_t i = 0; i < models_.size(); ++i) {
-    if (stops_[i] <= stop) models_[i]->advance_to(stop, watch_state());
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    if (stops_[i] <= stop) members_[i].model->advance_to(stop, watch_state());
   }
   // Sorts the events of one instant by kind: each model emits in that order, but several models are
   // interleaved.
-  if (models_.size() == 1) return;
+  if (members_.size() == 1) return;
   std::stable_sort(events_.begin(), events_.end(),
                    [](const Event& a, const Event& b) { return a.index() < b.index(); });
 }
@@ -234,15 +252,15 @@ void SimBackend::pass_ticks() {
 Nanos SimBackend::next_stop() {
   Nanos stop = gate_.next_wake();
   stops_.clear();
-  for (const auto& model : models_)
-    stop = std::min(stop, stops_.emplace_back(model->next_event_time()));
+  for (const Member& each : members_)
+    stop = std::min(stop, stops_.emplace_back(each.model->next_event_time()));
   return next_tick_ < stop && is_watched() ? next_tick_ : stop;
 }
 
 void SimBackend::fill(Report& report) {
-  models_.front()->fill(report, std::max(now_, branches_at_));
-  if (models_.size() == 1) return;
-  for (const auto& model : models_) model->add_outcomes(report);
+  members_.front().model->fill(report, std::max(now_, branches_at_));
+  if (members_.size() == 1) return;
+  for (const Member& each : members_) each.model->add_outcomes(report);
 }
 
 // ---- telemetry ------------------------------------------------------------------------------
@@ -258,32 +276,34 @@ std::span<const Sample> drawn(std::optional<std::vector<Sample>>& once, const Dr
 
 }  // namespace
 
-std::span<const RankSample> SimBackend::Instruments::ranks(JobId job) {
+const SampledJob* SimBackend::Instruments::sampled_job(JobId job) {
   read_ = true;
-  const JobModel* const model = of_.model_of(job);
-  if (model == nullptr) return {};
-  return drawn(drawn_[job].ranks, [&](auto& out) { model->ranks(of_.now_, out); });
+  const Member* const member = of_.member_of(job);
+  return member == nullptr ? nullptr : member->sampled;
+}
+
+std::span<const RankSample> SimBackend::Instruments::ranks(JobId job) {
+  const SampledJob* const sampled = sampled_job(job);
+  if (sampled == nullptr) return {};
+  return drawn(drawn_[job].ranks, [&](auto& out) { sampled->ranks(of_.now_, out); });
 }
 
 std::span<const DeviceSample> SimBackend::Instruments::devices(JobId job) {
-  read_ = true;
-  const JobModel* const model = of_.model_of(job);
-  if (model == nullptr) return {};
-  return drawn(drawn_[job].devices, [&](auto& out) { model->devices(of_.now_, out); });
+  const SampledJob* const sampled = sampled_job(job);
+  if (sampled == nullptr) return {};
+  return drawn(drawn_[job].devices, [&](auto& out) { sampled->devices(of_.now_, out); });
 }
 
 std::span<const LinkSample> SimBackend::Instruments::links(JobId job) {
-  read_ = true;
-  const JobModel* const model = of_.model_of(job);
-  if (model == nullptr) return {};
-  return drawn(drawn_[job].links, [&](auto& out) { model->links(of_.now_, out); });
+  const SampledJob* const sampled = sampled_job(job);
+  if (sampled == nullptr) return {};
+  return drawn(drawn_[job].links, [&](auto& out) { sampled->links(of_.now_, out); });
 }
 
 std::span<const CollectiveSample> SimBackend::Instruments::collectives(JobId job) {
-  read_ = true;
-  const JobModel* const model = of_.model_of(job);
-  if (model == nullptr) return {};
-  return drawn(drawn_[job].collectives, [&](auto& out) { model->collectives(out); });
+  const SampledJob* const sampled = sampled_job(job);
+  if (sampled == nullptr) return {};
+  return drawn(drawn_[job].collectives, [&](auto& out) { sampled->collectives(out); });
 }
 
 RankSummary SimBackend::Instruments::summary(JobId job, std::uint32_t latest) {

@@ -33,8 +33,8 @@ class SimBackend : public RunBackend, private Carrier {
   /// assigns jobs to the model when they are submitted; it drops a PartChanged that changes
   /// nothing. Call once before each add(), and the callback only after add().
   JobModel::Happen teller();
-  /// Adds a model. Call only before begin().
-  void add(std::unique_ptr<JobModel> model) { models_.push_back(std::move(model)); }
+  /// Adds a model, with the further interfaces that it implements. Call only before begin().
+  void add(std::unique_ptr<JobModel> model);
 
   Capabilities capabilities() const override { return offered_; }
   const Cluster& cluster() const override { return world_.cluster(); }
@@ -82,6 +82,9 @@ class SimBackend : public RunBackend, private Carrier {
     std::span<const CollectiveSample> collectives(JobId job) override;
 
    private:
+    /// Marks telemetry as read. Returns the interface of the job; null for a job without telemetry
+    /// or never submitted.
+    const SampledJob* sampled_job(JobId job);
     struct Drawn {
       std::optional<std::vector<RankSample>> ranks;
       std::optional<std::vector<DeviceSample>> devices;
@@ -100,9 +103,17 @@ class SimBackend : public RunBackend, private Carrier {
   void emit_event(Event event) override;
   void carry_out(const Decision& decision) override;
 
+  /// Model of the world, with its further interfaces; null where it does not implement one.
+  struct Member {
+    std::unique_ptr<JobModel> model;
+    SteppedJob* stepped = nullptr;
+    BranchingJob* branching = nullptr;
+    SampledJob* sampled = nullptr;
+  };
+
   void continue_run();
-  /// Returns the model of the job; null for a job that was never submitted.
-  JobModel* model_of(JobId job) const;
+  /// Returns the member of the job; null for a job that was never submitted.
+  const Member* member_of(JobId job) const;
   bool is_over() const;
   void advance_clock();
   void begin_models();
@@ -117,12 +128,12 @@ class SimBackend : public RunBackend, private Carrier {
   const Capabilities offered_;
   DecisionGate gate_;
   Instruments instruments_{*this};
-  std::vector<std::unique_ptr<JobModel>> models_;
-  std::vector<Nanos> stops_;             ///< indexed by model: its next event time
+  std::vector<Member> members_;
+  std::vector<Nanos> stops_;             ///< indexed by member: its next event time
   /// First job of a model; the model owns the jobs from this one up to the next entry's.
   struct Run {
     std::uint32_t job;
-    JobModel* model;
+    std::size_t member;  ///< index into members_
   };
   std::vector<Run> runs_;
   Needs needs_;

@@ -11,7 +11,7 @@
 #include "live/training/gradient_exchange.hpp"
 #include "live/training/model.hpp"
 #include "live/training/text.hpp"
-#include "traces/training/model.hpp"
+#include "traces/workload/model.hpp"
 
 namespace orrery::live {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "live/training/gradient_exchange.hpp"
-#include "traces/training/gradient_codec.hpp"
+#include "traces/workload/gradient_codec.hpp"
 
 namespace orrery::live {
 

@@ -1,4 +1,4 @@
-#include "cli/launch_words.hpp"
+#include "cli/shared/launch_words.hpp"
 
 #include <gtest/gtest.h>
 

@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 
 #include "policies/run/worker.hpp"
-#include "sim/jobs/job_replay.hpp"
+#include "sim/replay/job_replay.hpp"
 #include "tests/examples/by_name.hpp"
 #include "traces/jobs/job_trace.hpp"
 #include "traces/scenario/scenario.hpp"

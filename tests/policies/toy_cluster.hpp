@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "policies/scheduling/shares.hpp"
+#include "policies/rebalancing/shares.hpp"
 #include "tests/policies/toy.hpp"
 
 namespace orrery::test {

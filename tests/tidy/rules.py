@@ -23,15 +23,16 @@ ROOMS = {
 # room are above them all, so that none of them may include such a file. An inner room may have
 # inner ones in turn: a file keeps to the order of each room that contains it.
 INNER_ROOMS = {
-    'traces': ['files', 'chakra', 'report', 'training', 'scenario', 'published', 'jobs'],
-    'policies': ['seam', 'placement', 'packing', 'collectives', 'compression', 'membership',
-                 'checkpointing', 'recovery', 'scheduling', 'record', 'handover', 'run'],
+    'traces': ['files', 'chakra', 'report', 'workload', 'scenario', 'published', 'jobs'],
+    'policies': ['seam', 'placement', 'collectives', 'compression', 'membership',
+                 'checkpointing', 'recovery', 'queues', 'rebalancing', 'record', 'handover', 'run'],
     'sim/estimates': ['engine', 'prices', 'collectives', 'plan', 'step', 'predict'],
-    'sim': ['engine', 'world', 'jobs'],
+    'sim': ['engine', 'world', 'contention', 'training', 'chakra', 'packing', 'replay'],
     'live': ['group', 'torch', 'programs', 'jobs', 'codec', 'cuda', 'nccl', 'checkpoint',
              'machine', 'transport', 'fabric', 'training', 'control', 'run', 'rank'],
     'live/run': ['files', 'processes', 'observations', 'account', 'checkpoints', 'losses',
                  'operator'],
+    'cli': ['shared', 'commands'],
 }
 
 # The namespace of each room that has one of its own, inner rooms included. The other rooms are the

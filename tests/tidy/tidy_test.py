@@ -257,16 +257,16 @@ void g() { fabric.assert (1); }
 
     def test_every_source_has_a_test(self):
         with tempfile.TemporaryDirectory() as folder:
-            source = pathlib.Path(folder, 'policies/scheduling/a.cpp')
+            source = pathlib.Path(folder, 'policies/queues/a.cpp')
             source.parent.mkdir(parents=True)
             source.touch()
             found = tidy.findings(folder)
-            self.assertEqual(found, [('policies/scheduling/a.cpp', 1, 'has no test: write '
-                                      'tests/policies/scheduling/a_test.cpp')])
+            self.assertEqual(found, [('policies/queues/a.cpp', 1, 'has no test: write '
+                                      'tests/policies/queues/a_test.cpp')])
             listed = pathlib.Path(folder, tidy.COVERED_BY)
             listed.parent.mkdir(parents=True)
             pathlib.Path(folder, 'tests/b_test.cpp').touch()
-            listed.write_text('# Why\npolicies/scheduling/a.cpp  tests/b_test.cpp  # both\n')
+            listed.write_text('# Why\npolicies/queues/a.cpp  tests/b_test.cpp  # both\n')
             self.assertEqual(tidy.findings(folder), [])
 
     def test_a_python_test_will_do_for_a_command(self):

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "traces/scenario.pb.h"
-#include "traces/training/recorded_step.hpp"
+#include "traces/workload/recorded_step.hpp"
 
 namespace orrery {
 

@@ -12,7 +12,7 @@
 #include "traces/published/published_model.hpp"
 #include "traces/published/published_run.hpp"
 #include "traces/published/published_table.hpp"
-#include "traces/training/framework.hpp"
+#include "traces/workload/framework.hpp"
 
 namespace orrery {
 

@@ -5,8 +5,8 @@
 
 #include "core/schema/yaml_tree.hpp"
 #include "traces/published/published_options.hpp"
-#include "traces/training/layout_check.hpp"
-#include "traces/training/model.hpp"
+#include "traces/workload/layout_check.hpp"
+#include "traces/workload/model.hpp"
 
 namespace orrery {
 

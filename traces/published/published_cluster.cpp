@@ -11,7 +11,7 @@
 #include "topologies/builder.hpp"
 #include "topologies/catalog.hpp"
 #include "traces/published/published_model.hpp"
-#include "traces/training/framework.hpp"
+#include "traces/workload/framework.hpp"
 
 namespace orrery {
 namespace {

@@ -10,8 +10,8 @@
 #include "core/error.hpp"
 #include "core/schema/yaml_loader.hpp"
 #include "core/schema/yaml_tree.hpp"
-#include "traces/training/framework.hpp"
-#include "traces/training/model.hpp"
+#include "traces/workload/framework.hpp"
+#include "traces/workload/model.hpp"
 
 namespace orrery {
 namespace {

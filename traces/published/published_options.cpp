@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "traces/training/framework.hpp"
+#include "traces/workload/framework.hpp"
 
 namespace orrery {
 namespace {

@@ -17,10 +17,10 @@
 #include "traces/published/published_model.hpp"
 #include "traces/published/published_options.hpp"
 #include "traces/published/recompute_reader.hpp"
-#include "traces/training/framework.hpp"
-#include "traces/training/layout_check.hpp"
-#include "traces/training/model.hpp"
-#include "traces/training/step_graph.hpp"
+#include "traces/workload/framework.hpp"
+#include "traces/workload/layout_check.hpp"
+#include "traces/workload/model.hpp"
+#include "traces/workload/step_graph.hpp"
 
 namespace orrery {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "traces/published/published_options.hpp"
-#include "traces/training/layout_check.hpp"
-#include "traces/training/step_graph.hpp"
+#include "traces/workload/layout_check.hpp"
+#include "traces/workload/step_graph.hpp"
 
 namespace orrery {
 

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "core/schema/yaml_loader.hpp"
-#include "traces/training/model.hpp"
+#include "traces/workload/model.hpp"
 
 namespace orrery {
 namespace {

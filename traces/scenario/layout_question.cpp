@@ -9,9 +9,9 @@
 
 #include "core/error.hpp"
 #include "topologies/builder.hpp"
-#include "traces/training/framework.hpp"
-#include "traces/training/layout_check.hpp"
-#include "traces/training/model.hpp"
+#include "traces/workload/framework.hpp"
+#include "traces/workload/layout_check.hpp"
+#include "traces/workload/model.hpp"
 
 namespace orrery {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "core/error.hpp"
 #include "core/schema/yaml_tree.hpp"
-#include "traces/training/layout_check.hpp"
-#include "traces/training/model.hpp"
+#include "traces/workload/layout_check.hpp"
+#include "traces/workload/model.hpp"
 
 namespace orrery {
 namespace {

@@ -17,9 +17,9 @@
 #include "traces/scenario/failure_model.hpp"
 #include "traces/scenario/fault_script.hpp"
 #include "traces/scenario/replay_conditions.hpp"
-#include "traces/training/layout_check.hpp"
-#include "traces/training/model.hpp"
-#include "traces/training/recorded_step.hpp"
+#include "traces/workload/layout_check.hpp"
+#include "traces/workload/model.hpp"
+#include "traces/workload/recorded_step.hpp"
 
 namespace orrery {
 namespace {

@@ -16,7 +16,7 @@
 #include "live/checkpoint/key.hpp"
 #include "live/training/state_hashes.hpp"
 #include "live/transport/token.hpp"
-#include "traces/training/model.hpp"
+#include "traces/workload/model.hpp"
 
 namespace orrery::live {
 namespace {

@@ -9,7 +9,7 @@
 #include "live/control.pb.h"
 #include "live/run/observations/noise_scale.hpp"
 #include "policies/seam/policy.hpp"
-#include "traces/training/declared_noise.hpp"
+#include "traces/workload/declared_noise.hpp"
 
 namespace orrery::live {
 

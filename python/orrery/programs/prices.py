@@ -1,4 +1,6 @@
-"""Questions about prices to `orrery rehearse` (cli/price_server.hpp), with their answers kept."""
+"""Questions about prices to `orrery rehearse`, with their answers kept.
+
+cli/shared/price_server.hpp answers them."""
 
 import json
 import os

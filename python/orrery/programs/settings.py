@@ -1,4 +1,4 @@
-"""Description of a rehearsal, as `orrery rehearse` hands it over (cli/rehearse.cpp)."""
+"""Description of a rehearsal, as `orrery rehearse` hands it over (cli/commands/rehearse.cpp)."""
 
 import dataclasses
 import json

@@ -18,7 +18,7 @@
 #include "core/units.hpp"
 #include "sim/estimates/prices/cost_model.hpp"
 #include "topologies/cluster.hpp"
-#include "traces/training/collective.hpp"
+#include "traces/workload/collective.hpp"
 
 namespace orrery::estimates {
 

@@ -10,7 +10,7 @@
 #include "sim/estimates/prices/cost_model.hpp"
 #include "sim/estimates/prices/gradient_codes.hpp"
 #include "topologies/cluster.hpp"
-#include "traces/training/step_graph.hpp"
+#include "traces/workload/step_graph.hpp"
 
 namespace orrery::estimates {
 

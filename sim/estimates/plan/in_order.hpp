@@ -11,7 +11,7 @@
 #include "core/units.hpp"
 #include "sim/estimates/prices/cost_model.hpp"
 #include "topologies/cluster.hpp"
-#include "traces/training/step_graph.hpp"
+#include "traces/workload/step_graph.hpp"
 
 namespace orrery::estimates {
 

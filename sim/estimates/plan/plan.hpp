@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "sim/estimates/plan/fold.hpp"
-#include "traces/training/step_graph.hpp"
+#include "traces/workload/step_graph.hpp"
 
 namespace orrery::estimates {
 

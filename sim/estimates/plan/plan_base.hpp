@@ -10,13 +10,13 @@
 #include <utility>
 #include <vector>
 
-#include "sim/estimates/collectives/ring_edges.hpp"
 #include "sim/estimates/collectives/collectives.hpp"
 #include "sim/estimates/collectives/flow_counter.hpp"
+#include "sim/estimates/collectives/ring_edges.hpp"
 #include "sim/estimates/plan/binding_links.hpp"
 #include "sim/estimates/prices/cost_model.hpp"
 #include "topologies/cluster.hpp"
-#include "traces/training/step_graph.hpp"
+#include "traces/workload/step_graph.hpp"
 
 namespace orrery::estimates {
 

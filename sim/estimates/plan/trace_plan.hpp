@@ -11,7 +11,7 @@
 #include "sim/estimates/prices/cost_model.hpp"
 #include "topologies/cluster.hpp"
 #include "traces/chakra/trace_fold.hpp"
-#include "traces/training/collective.hpp"
+#include "traces/workload/collective.hpp"
 
 namespace orrery::estimates {
 

@@ -6,7 +6,7 @@
 
 #include "topologies/cluster.hpp"
 #include "traces/scenario.pb.h"
-#include "traces/training/step_graph.hpp"
+#include "traces/workload/step_graph.hpp"
 
 namespace orrery::estimates {
 

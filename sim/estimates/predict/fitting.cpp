@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "traces/training/layout_check.hpp"
-#include "traces/training/step_graph.hpp"
+#include "traces/workload/layout_check.hpp"
+#include "traces/workload/step_graph.hpp"
 
 namespace orrery::estimates {
 

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "traces/training/stacks.hpp"
+#include "traces/workload/stacks.hpp"
 
 namespace orrery::estimates {
 namespace {

@@ -10,7 +10,7 @@
 #include "sim/estimates/predict/interval.hpp"
 #include "topologies/cluster.hpp"
 #include "traces/scenario.pb.h"
-#include "traces/training/layout_choices.hpp"
+#include "traces/workload/layout_choices.hpp"
 
 namespace orrery::estimates {
 

@@ -16,8 +16,8 @@
 #include "sim/estimates/collectives/collectives.hpp"
 #include "sim/estimates/prices/cost_model.hpp"
 #include "topologies/cluster.hpp"
-#include "traces/training/collective.hpp"
-#include "traces/training/step_graph.hpp"
+#include "traces/workload/collective.hpp"
+#include "traces/workload/step_graph.hpp"
 
 namespace orrery::estimates {
 

@@ -11,7 +11,7 @@
 #include "sim/estimates/predict/interval.hpp"
 #include "topologies/builder.hpp"
 #include "traces/files/csv.hpp"
-#include "traces/training/stacks.hpp"
+#include "traces/workload/stacks.hpp"
 
 namespace orrery::estimates {
 namespace {

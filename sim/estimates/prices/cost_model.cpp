@@ -8,7 +8,7 @@
 
 #include "core/error.hpp"
 #include "topologies/catalog.hpp"
-#include "traces/training/stacks.hpp"
+#include "traces/workload/stacks.hpp"
 
 namespace orrery::estimates {
 namespace {

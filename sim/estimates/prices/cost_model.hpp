@@ -13,7 +13,7 @@
 #include "core/units.hpp"
 #include "topologies/cluster.hpp"
 #include "topologies/topology.pb.h"
-#include "traces/training/step_graph.hpp"
+#include "traces/workload/step_graph.hpp"
 
 namespace orrery::estimates {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <utility>
 
-#include "traces/training/model.hpp"
+#include "traces/workload/model.hpp"
 
 namespace orrery::estimates {
 namespace {

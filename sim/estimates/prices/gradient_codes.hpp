@@ -1,5 +1,5 @@
 // Costs of gradient codecs in simulated all-reduces: bytes on the wire and codec time, by the
-// formulas of traces/training/gradient_codec that live mode's codecs follow too. Owned by the
+// formulas of traces/workload/gradient_codec that live mode's codecs follow too. Owned by the
 // stepper and read when a plan is made. One thread. Seconds and bytes.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 #include "core/units.hpp"
 #include "traces/scenario.pb.h"
-#include "traces/training/gradient_codec.hpp"
+#include "traces/workload/gradient_codec.hpp"
 
 namespace orrery::estimates {
 

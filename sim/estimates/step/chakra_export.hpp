@@ -9,7 +9,7 @@
 
 #include "topologies/cluster.hpp"
 #include "traces/chakra.pb.h"
-#include "traces/training/step_graph.hpp"
+#include "traces/workload/step_graph.hpp"
 
 namespace orrery::estimates {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "sim/estimates/prices/cost_model.hpp"
-#include "traces/training/step_graph.hpp"
+#include "traces/workload/step_graph.hpp"
 
 namespace orrery::estimates {
 

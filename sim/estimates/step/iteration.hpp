@@ -13,7 +13,7 @@
 #include "sim/estimates/engine/engine.hpp"
 #include "sim/estimates/plan/plan.hpp"
 #include "sim/estimates/prices/cost_model.hpp"
-#include "traces/training/step_graph.hpp"
+#include "traces/workload/step_graph.hpp"
 
 namespace orrery::estimates {
 

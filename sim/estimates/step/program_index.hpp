@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-#include "traces/training/step_graph.hpp"
+#include "traces/workload/step_graph.hpp"
 
 namespace orrery::estimates {
 

@@ -1,5 +1,5 @@
-// Simulation of several training jobs on one engine. Called by sim/jobs/contention; one thread.
-// Seconds.
+// Simulation of several training jobs on one engine. Called by sim/contention/contention; one
+// thread. Seconds.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@
 
 #include "sim/estimates/plan/plan.hpp"
 #include "sim/estimates/step/program_index.hpp"
-#include "traces/training/step_graph.hpp"
+#include "traces/workload/step_graph.hpp"
 
 namespace orrery::estimates {
 

@@ -7,7 +7,7 @@
 
 #include "sim/estimates/engine/engine.hpp"
 #include "sim/estimates/step/iteration.hpp"
-#include "traces/training/step_graph.hpp"
+#include "traces/workload/step_graph.hpp"
 
 namespace orrery::estimates {
 

@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "traces/training/model.hpp"
-#include "traces/training/stacks.hpp"
+#include "traces/workload/model.hpp"
+#include "traces/workload/stacks.hpp"
 
 namespace orrery::estimates {
 namespace {

@@ -15,7 +15,7 @@
 #include "sim/estimates/prices/machine_costs.hpp"
 #include "sim/estimates/step/iteration.hpp"
 #include "topologies/cluster.hpp"
-#include "traces/training/step_graph.hpp"
+#include "traces/workload/step_graph.hpp"
 
 namespace orrery::estimates {
 

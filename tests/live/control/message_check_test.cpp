@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "traces/training/collective.hpp"
-#include "traces/training/gradient_codec.hpp"
+#include "traces/workload/collective.hpp"
+#include "traces/workload/gradient_codec.hpp"
 
 namespace orrery::live {
 namespace {

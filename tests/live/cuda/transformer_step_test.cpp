@@ -7,7 +7,7 @@
 #include "live/training/transformer.hpp"
 #include "tests/live/check_gradient.hpp"
 #include "tests/live/cuda/host_machine.hpp"
-#include "traces/training/model.hpp"
+#include "traces/workload/model.hpp"
 
 namespace orrery::live::gpu {
 namespace {

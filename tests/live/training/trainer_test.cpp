@@ -18,7 +18,7 @@
 #include "tests/live/flip.hpp"
 #include "tests/live/lighter.hpp"
 #include "tests/live/loop_fabric.hpp"
-#include "traces/training/model.hpp"
+#include "traces/workload/model.hpp"
 
 namespace orrery::live {
 namespace {

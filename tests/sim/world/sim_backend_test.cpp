@@ -14,8 +14,8 @@
 #include "tests/sim/run.hpp"
 #include "topologies/builder.hpp"
 #include "traces/trace.pb.h"
-#include "traces/training/gradient_codec.hpp"
-#include "traces/training/model.hpp"
+#include "traces/workload/gradient_codec.hpp"
+#include "traces/workload/model.hpp"
 
 namespace orrery::sim {
 namespace {

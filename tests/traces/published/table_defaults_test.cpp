@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "traces/published/published_run.hpp"
-#include "traces/training/layout_check.hpp"
-#include "traces/training/model.hpp"
+#include "traces/workload/layout_check.hpp"
+#include "traces/workload/model.hpp"
 
 namespace orrery {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "core/error.hpp"
 #include "topologies/builder.hpp"
-#include "traces/training/step_graph.hpp"
+#include "traces/workload/step_graph.hpp"
 
 namespace orrery {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "core/error.hpp"
 #include "live/checkpoint/archive.hpp"
-#include "traces/training/model.hpp"
+#include "traces/workload/model.hpp"
 
 namespace orrery::live {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "core/random.hpp"
 #include "tests/traces/published_row.hpp"
-#include "traces/training/stacks.hpp"
+#include "traces/workload/stacks.hpp"
 
 namespace orrery::estimates {
 namespace {

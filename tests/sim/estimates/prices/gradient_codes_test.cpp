@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "traces/training/model.hpp"
+#include "traces/workload/model.hpp"
 
 namespace orrery::estimates {
 namespace {

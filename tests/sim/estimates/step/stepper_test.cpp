@@ -9,7 +9,7 @@
 #include "sim/estimates/engine/free_engine.hpp"
 #include "tests/sim/run.hpp"
 #include "topologies/builder.hpp"
-#include "traces/training/model.hpp"
+#include "traces/workload/model.hpp"
 
 namespace orrery::estimates {
 namespace {

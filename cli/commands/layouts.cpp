@@ -1,0 +1,189 @@
+// orrery layouts: prices and ranks all layouts of a job on a cluster, and says why the first layout
+// is the best.
+#include <algorithm>
+#include <memory>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "cli/commands/commands.hpp"
+#include "cli/shared/help.hpp"
+#include "cli/shared/run_options.hpp"
+#include "cli/shared/usage.hpp"
+#include "core/error.hpp"
+#include "sim/estimates/predict/layouts.hpp"
+#include "topologies/builder.hpp"
+#include "traces/report/report.hpp"
+#include "traces/scenario/layout_question.hpp"
+
+namespace orrery::cli {
+namespace {
+
+constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+constexpr std::size_t kShown = 10;
+
+struct LayoutsOptions {
+  std::string file;
+  LayoutQuestion question;
+  RunOptions run;
+  std::int64_t top = -1;
+  bool csv = false;
+};
+
+bool asks_by_name(const LayoutQuestion& asked) {
+  return !asked.model.empty() || !asked.cluster.empty() || asked.gpus > 0 ||
+         asked.sequence_length > 0 || asked.global_batch > 0 || asked.tokens_per_batch > 0 ||
+         !asked.stack.empty() || !asked.precision.empty();
+}
+
+/// Loads the scenario, also if its own layout does not fit the changed values: that layout is only
+/// one of the candidates.
+LoadedScenario any_layout(const LayoutsOptions& options) {
+  std::vector<std::string> overrides = options.run.overrides;
+  try {
+    return load_scenario(options.file, overrides);
+  } catch (const Error&) {
+    for (const char* one : {"data=1", "expert=1", "shard_group=0"}) {
+      overrides.push_back(std::string("job.layout.") + one);
+    }
+    try {
+      return load_scenario(options.file, overrides);
+    } catch (const Error&) {
+    }
+    throw;
+  }
+}
+
+AskedScenario asked_for(const LayoutsOptions& options) {
+  if (options.file.empty()) return scenario_of(options.question, options.run.overrides);
+  if (asks_by_name(options.question)) {
+    throw Error(ErrorKind::usage,
+                "expected either a scenario or options for model, cluster and batch, got "
+                "both: change the scenario with --set, for example --set cluster.nodes=64, or "
+                "leave the file out");
+  }
+  return {any_layout(options), {}};
+}
+
+void print_row(std::size_t rank, const estimates::PricedLayout& each, double tokens,
+               std::size_t width) {
+  const double step = each.estimate.step_s;
+  fmt::print("{:>3}  {:<{}} {:>10} {:>21} {:>12} {:>6.1f} GiB\n", rank,
+             words_of(each.choice), width, fmt::format("{:.4g} s", step),
+             fmt::format("{:.4g} to {:.4g} s", each.interval.p10_s, each.interval.p90_s),
+             grouped(static_cast<std::uint64_t>(tokens / step)),
+             each.estimate.memory.total().value / kGiB);
+}
+
+void print_counts(const Job& job, const Cluster& cluster, const estimates::LayoutSearch& search) {
+  const std::size_t all = search.layouts.size();
+  std::size_t impossible = 0;
+  for (const estimates::PricedLayout& each : search.layouts) {
+    impossible += each.status == estimates::PricedLayout::Status::impossible;
+  }
+  const std::string model = job.model().preset().empty() ? "a model" : job.model().preset();
+  fmt::print("{} on {} {}: {} tokens a step, {} layouts\n", model, grouped(cluster.gpus()),
+             cluster.gpu_model().name, grouped(static_cast<std::uint64_t>(search.tokens)),
+             grouped(all));
+  fmt::print("{} fit into {:.1f} GiB, {} do not, {} are impossible\n\n", grouped(search.fitting),
+             cluster.gpu_model().memory.value / kGiB,
+             grouped(all - search.fitting - impossible), grouped(impossible));
+}
+
+void print_table(const estimates::LayoutSearch& search, std::size_t top) {
+  if (search.fitting == 0) {
+    if (search.layouts.empty()) return;
+    const estimates::PricedLayout& nearest = search.layouts.front();
+    fmt::print("nearest: {}: {}\n", words_of(nearest.choice), nearest.reason);
+    return;
+  }
+  const std::size_t shown = top == 0 ? search.fitting : std::min(top, search.fitting);
+  std::size_t width = 0;
+  for (std::size_t i = 0; i < shown; ++i) {
+    width = std::max(width, words_of(search.layouts[i].choice).size());
+  }
+  fmt::print("{:>3}  {:<{}} {:>10} {:>21} {:>12} {:>10}\n", "", "layout", width, "step",
+             "80% of runs", "tokens/s", "memory");
+  for (std::size_t i = 0; i < shown; ++i) {
+    print_row(i + 1, search.layouts[i], search.tokens, width);
+  }
+}
+
+int layouts(const LayoutsOptions& options) {
+  const AskedScenario asked = asked_for(options);
+  const Scenario& scenario = asked.loaded.scenario;
+  const Job& job = scenario.job();
+  if (!scenario.has_job() || job.has_program() || !job.model().builtin().empty()) {
+    throw Error(ErrorKind::bad_input,
+                fmt::format("{}: expected a key 'job' with a transformer, by preset or by its "
+                            "dimensions: other work has no layouts",
+                            options.file));
+  }
+  const Cluster cluster = build_cluster(scenario.cluster(), asked.loaded.places, "cluster");
+  const estimates::LayoutSearch search = estimates::search_layouts(scenario.job(), cluster);
+  const std::size_t whole = options.top < 0 ? 0 : static_cast<std::size_t>(options.top);
+  if (options.run.json) {
+    fmt::print("{}\n", estimates::layouts_json(search, asked.assumed, whole));
+  } else if (options.csv) {
+    fmt::print("{}", estimates::layouts_csv(search, whole));
+  } else {
+    print_counts(scenario.job(), cluster, search);
+    print_table(search, options.top < 0 ? kShown : whole);
+    if (!search.why.empty()) fmt::print("\nwhy: {}\n", search.why);
+    if (!asked.assumed.empty()) fmt::print("assumed: {}\n", fmt::join(asked.assumed, ", "));
+  }
+  if (search.fitting > 0) return 0;
+  fmt::print(stderr, "goal missed: no layout fits\n");
+  return static_cast<int>(ErrorKind::goal_missed);
+}
+
+void declare(CLI::App& command, const std::shared_ptr<LayoutsOptions>& options) {
+  LayoutQuestion& asked = options->question;
+  command.add_option("SCENARIO", options->file, "scenario (YAML); or use the options below")
+      ->type_name("FILE.yaml");
+  command.add_option("--model", asked.model, "model preset (orrery list models)")
+      ->type_name("NAME");
+  command.add_option("--cluster", asked.cluster, "cluster preset (orrery list clusters)")
+      ->type_name("NAME");
+  whole_number(*command.add_option("--gpus", asked.gpus, "GPUs of the job"), 1, 131072)
+      .type_name("N");
+  whole_number(*command.add_option("--sequence-length", asked.sequence_length,
+                                   "tokens of a sequence (default: 8192)"),
+               1, 100'000'000)
+      .type_name("N");
+  whole_number(*command.add_option("--global-batch", asked.global_batch, "sequences of a step"), 1,
+               100'000'000)
+      .type_name("N");
+  number(*command.add_option("--tokens-per-batch", asked.tokens_per_batch,
+                             "tokens of a step (default: 4,194,304)"),
+         1, 1e12)
+      .type_name("N");
+  command.add_option("--stack", asked.stack, "software stack (orrery list stacks; default: nemo)")
+      ->type_name("NAME");
+  command.add_option("--precision", asked.precision, "precision of the matrix products (default: "
+                                                     "bf16)")
+      ->type_name("NAME");
+  whole_number(*command.add_option("--top", options->top,
+                                   "number of layouts to show; 0: all (default: 10, all in JSON "
+                                   "and CSV)"),
+               0, 1'000'000)
+      .type_name("N");
+  options->run.add_json(command);
+  command.add_flag("--csv", options->csv, "print one row a layout instead of the table");
+  options->run.add_overrides(command);
+  add_examples(command, {"orrery layouts --model llama3-70b --cluster dgx-h100 --gpus 512",
+                         "orrery layouts examples/llama3-70b-512-h100.yaml --top 3",
+                         "orrery layouts examples/llama3-70b-512-h100.yaml --csv > layouts.csv"});
+}
+
+}  // namespace
+
+void add_layouts(CLI::App& app, Action& chosen) {
+  const auto options = std::make_shared<LayoutsOptions>();
+  CLI::App* command = app.add_subcommand(
+      "layouts", "price and rank all layouts of a job on a cluster");
+  declare(*command, options);
+  command->callback([options, &chosen] { chosen = [options] { return layouts(*options); }; });
+}
+
+}  // namespace orrery::cli

@@ -1,0 +1,34 @@
+// orrery list: prints the names that a scenario or the command line can use.
+#include <algorithm>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "cli/commands/commands.hpp"
+#include "cli/shared/help.hpp"
+#include "cli/shared/usage.hpp"
+#include "policies/run/known_names.hpp"
+
+namespace orrery::cli {
+namespace {
+
+int list(const std::string& kind) {
+  const std::vector<KnownName> names = known_names(kind);
+  std::size_t width = 0;
+  for (const KnownName& each : names) width = std::max(width, each.name.size());
+  for (const KnownName& each : names) fmt::print("{:<{}}  {}\n", each.name, width, each.about);
+  return 0;
+}
+
+}  // namespace
+
+void add_list(CLI::App& app, Action& chosen) {
+  const auto kind = std::make_shared<std::string>();
+  CLI::App* command =
+      app.add_subcommand("list", "models, clusters, GPUs, stacks and policies by name");
+  one_of(*command->add_option("KIND", *kind, "kind of names"), kinds_of_names()).required();
+  add_examples(*command, {"orrery list models"});
+  command->callback([kind, &chosen] { chosen = [kind] { return list(*kind); }; });
+}
+
+}  // namespace orrery::cli

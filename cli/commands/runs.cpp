@@ -1,0 +1,476 @@
+// orrery runs, status, attach, set, stop: commands about live runs of this user, for another
+// terminal. Each run publishes its status in a folder of its own, and reads orders from there.
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands/commands.hpp"
+#include "cli/shared/help.hpp"
+#include "core/error.hpp"
+#include "core/process.hpp"
+#include "core/schema/yaml_loader.hpp"
+#include "live/run/files/run_files.hpp"
+#include "policies/run/registry.hpp"
+
+namespace orrery::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+constexpr std::chrono::seconds kCommandPatience{10};
+constexpr int kMostOrders = 10000;
+constexpr double kLongCallS = 1;  // shorter calls of policies are not shown
+
+/// Live run as its folder shows it.
+struct LiveRun {
+  std::string id;  ///< end of the folder's name
+  std::string folder;
+  ordered_json status;  ///< null: the run has not published a status yet
+  std::string text(const char* key) const {
+    return status.is_object() ? status.value(key, std::string("-")) : "-";
+  }
+  template <class Number>
+  Number number(const char* key) const {
+    return status.is_object() && status.contains(key) && status[key].is_number()
+               ? status[key].get<Number>()
+               : Number{};
+  }
+};
+
+/// Returns true if the folder belongs to this user, has a run's marker, and a living run has locked
+/// it.
+bool is_run(const fs::path& folder) {
+  struct stat status {};
+  const int opened = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (opened < 0) return false;
+  const bool ours = fstat(opened, &status) == 0 && status.st_uid == geteuid() &&
+                    faccessat(opened, live::kRunMarker, R_OK, AT_SYMLINK_NOFOLLOW) == 0;
+  const bool living = ours && flock(opened, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  close(opened);
+  return living;
+}
+
+ordered_json read_status(const std::string& folder) {
+  std::ifstream file(folder + "/" + live::kStatusFile);
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  ordered_json status = ordered_json::parse(text, nullptr, false);
+  return status.is_discarded() ? ordered_json() : status;
+}
+
+std::vector<LiveRun> find_runs() {
+  std::vector<LiveRun> runs;
+  std::error_code failure;
+  for (fs::directory_iterator at(live::kRunParent, failure), end; !failure && at != end;
+       at.increment(failure)) {
+    const std::string name = at->path().filename();
+    if (!name.starts_with(live::kRunPrefix) || !is_run(at->path())) continue;
+    runs.push_back(
+        {name.substr(std::strlen(live::kRunPrefix)), at->path(), read_status(at->path())});
+  }
+  std::sort(runs.begin(), runs.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+  return runs;
+}
+
+/// Returns the run with this id, prefix of an id, or scenario name; the only run if no name is
+/// given.
+LiveRun find_run(const std::string& name) {
+  std::vector<LiveRun> runs = find_runs();
+  std::vector<LiveRun> fitting;
+  for (const LiveRun& run : runs) {
+    const bool exact = run.id == name;
+    if (exact) return run;
+    if (name.empty() || run.id.starts_with(name) || run.text("scenario") == name) {
+      fitting.push_back(run);
+    }
+  }
+  if (fitting.size() == 1) return fitting[0];
+  std::string known;
+  for (const LiveRun& run : runs) known += fmt::format(" {} ({})", run.id, run.text("scenario"));
+  if (runs.empty()) known = " none";
+  throw Error(ErrorKind::usage,
+              fmt::format("expected a live run of this user, by its id or its scenario's name, got "
+                          "'{}'{}; there are:{}",
+                          name, fitting.size() > 1 ? ", which matches several" : "", known));
+}
+
+std::string saved(const LiveRun& run) {
+  const auto step =
+      run.status.is_object() ? run.status.value("saved_step", ordered_json()) : ordered_json();
+  return step.is_number() ? fmt::format("step {}", step.get<std::uint64_t>()) : "none";
+}
+
+std::string delayed(const LiveRun& run) {
+  const auto delay = run.number<double>("delay_s");
+  return delay > 0 ? fmt::format(", this step is delayed by {} s", delay) : "";
+}
+
+int list_runs(bool json) {
+  const std::vector<LiveRun> runs = find_runs();
+  if (json) {
+    ordered_json out = ordered_json::array();
+    for (const LiveRun& run : runs) {
+      ordered_json each = run.status.is_object() ? run.status : ordered_json::object();
+      each["run"] = run.id;
+      each.erase("events");
+      out.push_back(each);
+    }
+    fmt::print("{}\n", out.dump(2));
+    return 0;
+  }
+  if (runs.empty()) fmt::print("no live run of this user\n");
+  for (const LiveRun& run : runs) {
+    fmt::print("{}  {:<24} {:<9} step {} of {}, {} lost, checkpoint {}\n", run.id,
+               run.text("scenario"), run.text("phase"), run.number<std::uint64_t>("step"),
+               run.number<std::uint64_t>("steps"), run.number<std::uint64_t>("losses"), saved(run));
+  }
+  return 0;
+}
+
+/// Prints a planned removal: the part, its state, and the return if that is stated.
+void print_removal(const ordered_json& part) {
+  const auto moment = [&part](const std::string& key) -> std::string {
+    const auto at = part.find(key + "_s"), at_step = part.find(key + "_step");
+    if (at != part.end() && at->is_number()) return fmt::format("at {:.1f} s", at->get<double>());
+    if (at_step == part.end() || !at_step->is_number()) return "";
+    return fmt::format("before step {}", at_step->get<std::uint64_t>());
+  };
+  const std::string back = moment("back_at");
+  const std::string state =
+      part.value("removed", false) ? "is removed as announced" : "is to be removed " + moment("at");
+  fmt::print("  {} {}{}{}\n", part.value("part", "-"), state, back.empty() ? "" : "; back ", back);
+}
+
+void print_status(const LiveRun& run) {
+  fmt::print("run {}  {}  {}  ({})\n", run.id, run.text("scenario"), run.text("phase"),
+             run.text("mode"));
+  fmt::print("  step {} of {}, {:.1f} s; newest step {:.3f} s, loss {:.4f}\n",
+             run.number<std::uint64_t>("step"), run.number<std::uint64_t>("steps"),
+             run.number<double>("elapsed_s"), run.number<double>("step_time_s"),
+             run.number<double>("loss"));
+  fmt::print("  batch {} micro-batches, learning rate x {}, {} samples{}\n",
+             run.number<std::uint64_t>("batch"), run.number<double>("learning_rate_factor"),
+             run.number<std::uint64_t>("samples"), delayed(run));
+  fmt::print(
+      "  ranks lost {}, controllers lost {}, decisions {}, checkpoints {} ({} failed), "
+      "newest {}\n",
+      run.number<std::uint64_t>("losses"), run.number<std::uint64_t>("controller_restarts"),
+      run.number<std::uint64_t>("decisions"), run.number<std::uint64_t>("checkpoints_written"),
+      run.number<std::uint64_t>("checkpoints_failed"), saved(run));
+  if (!run.status.is_object()) return;
+  if (const auto missing = run.number<std::uint64_t>("ranks_missing"); missing > 0) {
+    fmt::print("  the job lacks {} rank{}\n", missing, missing == 1 ? "" : "s");
+  }
+  if (const double waiting = run.number<double>("policy_waiting_s"); waiting >= kLongCallS) {
+    fmt::print("  {} has owed an answer for {:.1f} s{}\n", run.text("policy_asked"), waiting,
+               run.text("mode") == "shadow" ? "; the run does not wait for it" : "");
+  }
+  for (const auto& part : run.status.value("removals", ordered_json::array())) {
+    print_removal(part);
+  }
+  for (const auto& rank : run.status.value("ranks", ordered_json::array())) {
+    fmt::print("  rank {:<4} {:<8} pid {:<8} step {}, micro-batch {}\n", rank.value("rank", 0u),
+               rank.value("state", "-"), rank.value("pid", 0), rank.value("step", 0u),
+               rank.value("micro_batches", 0u));
+  }
+}
+
+bool still_there(const LiveRun& run) { return is_run(run.folder); }
+
+int show_status(const std::string& name, bool json, bool watch) {
+  LiveRun run = find_run(name);
+  do {
+    if (json) {
+      run.status["run"] = run.id;
+      fmt::print("{}\n", run.status.dump(watch ? -1 : 2));
+    } else {
+      print_status(run);
+    }
+    std::fflush(stdout);
+    if (!watch) return 0;
+    poll(nullptr, 0, 4 * live::kLookMs);
+    run.status = read_status(run.folder);
+  } while (still_there(run));
+  fmt::print("run {} has ended\n", run.id);
+  return 0;
+}
+
+[[noreturn]] void fail_to_leave(const std::string& path) {
+  throw Error(ErrorKind::environment,
+              fmt::format("cannot leave the order in {}: {}", path, std::strerror(errno)));
+}
+
+int make_file(const std::string& path) {
+  return open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+}
+
+/// Writes an order into the run's folder under the next free number, completely or not at all.
+void leave_order(const LiveRun& run, const ordered_json& order) {
+  for (int number = 1; number < kMostOrders; ++number) {
+    const std::string place =
+        fmt::format("{}/{}{:06}{}", run.folder, live::kOrderPrefix, number, live::kOrderSuffix);
+    const std::string fresh = place + ".new";
+    const int file = make_file(fresh);
+    if (file < 0 && errno == EEXIST) continue;
+    if (file < 0) fail_to_leave(fresh);
+    const std::string text = order.dump();
+    const bool written = write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    close(file);
+    const bool left = written && link(fresh.c_str(), place.c_str()) == 0;  // replaces no file
+    const int reason = errno;
+    unlink(fresh.c_str());
+    errno = reason;
+    if (left) return;
+    if (errno != EEXIST) fail_to_leave(place);
+  }
+  throw Error(ErrorKind::environment,
+              "the run does not read its orders; is it stopped or "
+              "suspended?");
+}
+
+/// Sends `policy.parameter=value`, as in the scenario. Refuses a text that cannot be a parameter of
+/// that policy; the run itself refuses a value with which it cannot continue.
+int set_parameter(const std::string& name, const std::string& setting) {
+  const std::size_t dot = setting.find('.'), equals = setting.find('=');
+  if (dot == std::string::npos || equals == std::string::npos || dot > equals) {
+    throw Error(ErrorKind::usage,
+                fmt::format("expected POLICY.PARAMETER=VALUE, such as recover.how=shrink, got "
+                            "'{}'",
+                            setting));
+  }
+  const std::string policy = setting.substr(0, dot);
+  const std::string parameter = setting.substr(dot + 1, equals - dot - 1);
+  const std::string value = setting.substr(equals + 1);
+  set_field(*policy_parameters(policy, {}), parameter, value, "orrery set");
+  const LiveRun run = find_run(name);
+  const auto policies = run.status.is_object() ? run.status.value("policies", ordered_json::array())
+                                               : ordered_json::array();
+  if (std::find(policies.begin(), policies.end(), policy) == policies.end()) {
+    throw Error(ErrorKind::usage, fmt::format("run {} has no policy '{}'; it has: {}", run.id,
+                                              policy, policies.dump()));
+  }
+  leave_order(run, {{"set", {{"policy", policy}, {"parameter", parameter}, {"value", value}}}});
+  fmt::print("run {} continues with {}.{} = {}\n", run.id, policy, parameter, value);
+  return 0;
+}
+
+/// Handles a line that an attached user typed: a yes or a no to the oldest question, or to the
+/// question of a given number.
+void answer(const LiveRun& run, const std::string& line) {
+  std::istringstream words(line);
+  std::string verdict;
+  std::uint64_t decision = 0;
+  words >> verdict;
+  const bool yes = verdict == "y" || verdict == "yes" || verdict == "approve";
+  const bool no = verdict == "n" || verdict == "no" || verdict == "refuse";
+  if (!yes && !no) {
+    if (!verdict.empty()) fmt::print("expected approve or refuse, and the number of a decision\n");
+    return;
+  }
+  const auto questions = run.status.is_object()
+                             ? run.status.value("questions", ordered_json::array())
+                             : ordered_json::array();
+  if (!(words >> decision)) {
+    if (questions.empty()) return fmt::print("no decision waits for an answer\n");
+    decision = questions[0].value("decision", std::uint64_t{0});
+  }
+  leave_order(run, {{"verdict",
+                     {{"decision", decision}, {"accepted", yes}, {"reason", "by an operator"}}}});
+}
+
+/// Reader of standard input. lines() returns the complete lines, and waits a little if no input has
+/// arrived.
+class Typed {
+ public:
+  std::vector<std::string> lines() {
+    pollfd input{open_ ? STDIN_FILENO : -1, POLLIN, 0};
+    if (poll(&input, 1, live::kLookMs) != 1) return {};
+    char bytes[4096];
+    const ssize_t got = read(STDIN_FILENO, bytes, sizeof bytes);
+    open_ = got > 0;
+    if (got > 0) typed_.append(bytes, static_cast<std::size_t>(got));
+    std::vector<std::string> whole;
+    for (std::size_t end = 0; (end = typed_.find('\n')) != std::string::npos;) {
+      whole.push_back(typed_.substr(0, end));
+      typed_.erase(0, end + 1);
+    }
+    return whole;
+  }
+
+ private:
+  bool open_ = true;
+  std::string typed_;
+};
+
+/// Runs a shell command with the event as JSON in its last argument, and kills it after ten
+/// seconds.
+void run_command(const std::string& command, const std::string& event) {
+  ChildProcess child("/bin/sh", {"-c", command + " \"$@\"", "event", event});
+  if (!child.wait_for(kCommandPatience)) child.signal(SIGKILL);
+  const ExitStatus status = child.wait();
+  if (status.code != 0) fmt::print(stderr, "orrery: --exec: {}\n", status.description());
+}
+
+struct Attachment {
+  bool json = false;
+  std::string command;  ///< empty: none
+};
+
+void show(const LiveRun& run, const ordered_json& event, const Attachment& how) {
+  ordered_json whole = event;
+  whole["run"] = run.id;
+  whole["scenario"] = run.text("scenario");
+  const std::string text = whole.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  if (how.json) {
+    fmt::print("{}\n", text);
+  } else {
+    fmt::print("{:10.2f} s  {}\n", event.value("at_s", 0.0), event.value("what", ""));
+  }
+  std::fflush(stdout);
+  if (!how.command.empty()) run_command(how.command, text);
+}
+
+/// Announces the attachment, so that the run waits a little at its end. A failure loses nothing.
+void say_attached(const LiveRun& run) {
+  const std::string path = run.folder + "/" + live::kAttachedFile;
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (file < 0) return;
+  futimens(file, nullptr);
+  close(file);
+}
+
+/// Prints the newest past events and all later ones until the run has ended.
+int attach(const std::string& name, const Attachment& how) {
+  LiveRun run = find_run(name);
+  std::uint64_t shown = 0;
+  Typed typed;
+  do {
+    say_attached(run);
+    run.status = read_status(run.folder);
+    const auto events = run.status.is_object() ? run.status.value("events", ordered_json::array())
+                                               : ordered_json::array();
+    for (const auto& event : events) {
+      const auto number = event.value("number", std::uint64_t{0});
+      if (number <= shown) continue;
+      shown = number;
+      show(run, event, how);
+    }
+    for (const std::string& line : typed.lines()) answer(run, line);
+  } while (still_there(run));
+  if (!how.json) fmt::print("run {} has ended\n", run.id);
+  return 0;
+}
+
+int stop(const std::string& name, bool checkpoint) {
+  LiveRun run = find_run(name);
+  run.status = read_status(run.folder);
+  if (checkpoint && run.status.is_object() && !run.status.value("keeps_checkpoints", true)) {
+    throw Error(ErrorKind::usage,
+                fmt::format("--checkpoint: expected a run with a folder for checkpoints, but run "
+                            "{} has none; stop it without --checkpoint, or set live.checkpoints in "
+                            "the scenario of the next run",
+                            run.id));
+  }
+  const std::string path = run.folder + "/" + live::kStopFile;
+  const int file = make_file(path);
+  if (file < 0 && errno == EEXIST) {
+    fmt::print("run {} has already been asked to stop\n", run.id);
+    return 0;
+  }
+  const std::string how = checkpoint ? "checkpoint\n" : "now\n";
+  const bool written =
+      file >= 0 && write(file, how.data(), how.size()) == static_cast<ssize_t>(how.size());
+  if (file >= 0) close(file);
+  if (!written) fail_to_leave(path);
+  fmt::print("run {} ends after the current step{}\n", run.id,
+             checkpoint ? ", with a checkpoint" : "");
+  return 0;
+}
+
+struct RunsOptions {
+  std::string run, setting;
+  Attachment how;
+  bool json = false, watch = false, checkpoint = false;
+};
+
+std::shared_ptr<RunsOptions> options_of(CLI::App& command, bool required) {
+  const auto options = std::make_shared<RunsOptions>();
+  CLI::Option* run = command.add_option(
+      "RUN", options->run, "id of the run, its first characters, or the scenario's name");
+  if (required) run->required();
+  return options;
+}
+
+}  // namespace
+
+void add_runs(CLI::App& app, Action& chosen) {
+  CLI::App* list = app.add_subcommand("runs", "live runs of this user on this machine");
+  const auto json = std::make_shared<bool>(false);
+  list->add_flag("--json", *json, "print JSON");
+  add_examples(*list, {"orrery runs"});
+  list->callback([json, &chosen] { chosen = [json] { return list_runs(*json); }; });
+
+  CLI::App* look = app.add_subcommand("status", "status of a live run");
+  const auto looked = options_of(*look, false);
+  look->add_flag("--json", looked->json, "print JSON; with --watch a line a second");
+  look->add_flag("--watch", looked->watch, "repeat every second until the run has ended");
+  add_examples(*look, {"orrery status", "orrery status a1B2c3 --watch"});
+  look->callback([looked, &chosen] {
+    chosen = [looked] { return show_status(looked->run, looked->json, looked->watch); };
+  });
+
+  CLI::App* follow =
+      app.add_subcommand("attach",
+                         "show losses, recoveries, decisions and checkpoints of a live run; type "
+                         "`approve` or `refuse` to answer its policies");
+  const auto followed = options_of(*follow, false);
+  follow->add_flag("--json", followed->how.json, "print a line of JSON for each event");
+  follow
+      ->add_option("--exec", followed->how.command,
+                   "run this for each event, with the event as JSON for its last argument")
+      ->type_name("COMMAND");
+  add_examples(*follow, {"orrery attach a1B2c3", "orrery attach a1B2c3 --exec ./page-me.sh"});
+  follow->callback([followed, &chosen] {
+    chosen = [followed] { return attach(followed->run, followed->how); };
+  });
+
+  CLI::App* change = app.add_subcommand("set", "change a policy's parameter in a live run");
+  const auto changed = options_of(*change, true);
+  change->add_option("SETTING", changed->setting, "POLICY.PARAMETER=VALUE, as in the scenario")
+      ->required();
+  add_examples(*change, {"orrery set a1B2c3 predictive-rebalance.gain_threshold=0.1"});
+  change->callback([changed, &chosen] {
+    chosen = [changed] { return set_parameter(changed->run, changed->setting); };
+  });
+
+  CLI::App* end = app.add_subcommand("stop", "end a live run after the current step");
+  const auto ended = options_of(*end, true);
+  end->add_flag("--checkpoint", ended->checkpoint,
+                "with a checkpoint, if the run keeps "
+                "checkpoints");
+  add_examples(*end, {"orrery stop a1B2c3 --checkpoint"});
+  end->callback(
+      [ended, &chosen] { chosen = [ended] { return stop(ended->run, ended->checkpoint); }; });
+}
+
+}  // namespace orrery::cli

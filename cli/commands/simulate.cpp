@@ -1,0 +1,109 @@
+// orrery simulate: runs a scenario in the simulator.
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "cli/commands/commands.hpp"
+#include "cli/shared/from_log.hpp"
+#include "cli/shared/futures.hpp"
+#include "cli/shared/help.hpp"
+#include "cli/shared/machine.hpp"
+#include "cli/shared/operator.hpp"
+#include "cli/shared/policy_option.hpp"
+#include "cli/shared/run_options.hpp"
+#include "cli/shared/usage.hpp"
+#include "core/error.hpp"
+#include "topologies/machine.hpp"
+
+namespace orrery::cli {
+namespace {
+
+struct SimulateOptions : RunOptions {
+  std::string detail = "folded";
+  std::string timeline;
+  std::string machine;
+  OperatorOptions operation;
+  FuturesOptions futures;
+  std::string from;                   ///< LOG[@TIME], or empty
+  std::vector<std::string> policies;  ///< values of --policy
+
+  LoadedScenario load_from(const std::optional<FromLog>& log) const {
+    return log && file.empty() ? log->load(all_overrides()) : load();
+  }
+};
+
+int simulate(const SimulateOptions& options) {
+  RunRequest request;
+  if (options.file.empty() && options.from.empty()) {
+    throw Error(ErrorKind::usage, "FILE is required, or --from LOG, whose scenario is then run");
+  }
+  std::optional<FromLog> log;
+  if (!options.from.empty()) log = from_log(options.from);
+  const LoadedScenario loaded = options.load_from(log);
+  if (log) *request.mutable_from() = log->order;
+  *request.mutable_scenario() = loaded.scenario;
+  request.set_folder(std::filesystem::path(options.file).parent_path().string());
+  request.set_full_detail(options.detail == "full");
+  request.set_record(options.record);
+  request.set_timeline(options.timeline);
+  const bool futures = options.futures.has_futures();
+  const auto policy = futures && has_outside_policy(options.policies)
+                          ? nullptr  // each future has its own
+                          : choose_policies(options.policies, request);
+  if (!options.machine.empty()) use_machine(request, load_machine(options.machine));
+  options.operation.fill(request, true);
+  options.futures.fill(request, log ? std::optional(log->at) : std::nullopt);
+  if (futures) {
+    const FuturePolicies policies =
+        choose_future_policies(options.policies, options.futures.policies, request);
+    return show_futures(options.futures, request, policies, loaded.places, options.json);
+  }
+  const auto operated = options.operation.make_operator(true);
+  const Report report =
+      run("orrery-sim", request, loaded.places, operated.get(), nullptr, policy.get());
+  return print_report(report, options.json);
+}
+
+}  // namespace
+
+void add_simulate(CLI::App& app, Action& chosen) {
+  const auto options = std::make_shared<SimulateOptions>();
+  CLI::App* command = app.add_subcommand("simulate", "run a scenario in the simulator");
+  command->add_option("FILE", options->file,
+                      "scenario (YAML); with --from the default is the "
+                      "log's");
+  options->add_json(*command);
+  options->add_seed(*command);
+  add_policy_option(*command, options->policies);
+  one_of(*command->add_option("--detail", options->detail,
+                              "full: simulate every rank and every step; folded: simulate equal "
+                              "ranks and equal steps once"),
+         {"folded", "full"})
+      .capture_default_str();
+  command
+      ->add_option("--machine", options->machine,
+                   "profile of `orrery calibrate` in place of the scenario's cluster")
+      ->type_name("PROFILE.yaml");
+  command
+      ->add_option("--timeline", options->timeline,
+                   "write a Perfetto trace (protobuf) for https://ui.perfetto.dev")
+      ->type_name("OUT.pftrace");
+  options->operation.add(*command, "stop", 0);
+  command
+      ->add_option("--from", options->from,
+                   "continue from a log of --record, up to an instant of it")
+      ->type_name("LOG[@TIME]");
+  options->futures.add(*command);
+  options->add_record(*command);
+  options->add_overrides(*command);
+  add_examples(*command, {"orrery simulate examples/llama3-70b-512-h100.yaml",
+                          "orrery simulate train.yaml --set cluster.nodes=128 --json",
+                          "orrery simulate train.yaml --policy mine.py --policy recover",
+                          "orrery simulate train.yaml --futures 100 --at 1h --for 1h "
+                          "--policies static,predictive-rebalance",
+                          "orrery simulate --from live.log@90s --futures 100 --for 1h",
+                          "orrery simulate train.yaml --detail full --timeline train.pftrace"});
+  command->callback([options, &chosen] { chosen = [options] { return simulate(*options); }; });
+}
+
+}  // namespace orrery::cli

@@ -1,0 +1,34 @@
+#include "cli/shared/from_log.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "core/schema/yaml_writer.hpp"
+#include "core/units.hpp"
+#include "policies/record/past.hpp"
+
+namespace orrery::cli {
+
+FromLog from_log(const std::string& written) {
+  FromLog from;
+  const std::size_t mark = written.rfind('@');
+  std::optional<double> seconds;
+  if (mark != std::string::npos) {
+    seconds = parse_quantity(written.substr(mark + 1), Dimension::time);
+  }
+  const bool timed = seconds && *seconds >= 0 && *seconds < 9e9;
+  from.order.set_path(timed ? written.substr(0, mark) : written);
+  from.at = log_end(from.order.path());
+  if (timed) {
+    from.at = std::min(from.at, to_nanos(*seconds));
+    from.order.set_until(from.at);
+  }
+  return from;
+}
+
+LoadedScenario FromLog::load(const std::vector<std::string>& overrides) const {
+  const Scenario scenario = log_header(order.path()).scenario();
+  return parse_scenario(to_yaml_json(scenario).dump(), order.path(), overrides);
+}
+
+}  // namespace orrery::cli

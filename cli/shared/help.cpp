@@ -1,0 +1,136 @@
+#include "cli/shared/help.hpp"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <sstream>
+#include <string_view>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "cli/shared/usage.hpp"
+#include "core/error.hpp"
+
+namespace orrery::cli {
+namespace {
+
+constexpr std::size_t kNameColumn = 28;  // column of the sentences
+constexpr std::size_t kNarrowest = 40, kWidest = 100;
+
+/// Returns `text` in lines of at most `width` columns, all lines after the first with `indent`.
+std::string wrapped(const std::string& text, std::size_t indent, std::size_t width) {
+  std::istringstream words(text);
+  std::string out;
+  std::size_t column = indent;
+  for (std::string word; words >> word;) {
+    if (column > indent && column + 1 + word.size() > width) {
+      out += '\n' + std::string(indent, ' ');
+      column = indent;
+    } else if (column > indent) {
+      out += ' ';
+      ++column;
+    }
+    out += word;
+    column += word.size();
+  }
+  return out;
+}
+
+/// Returns a name with its meaning in the next column, or below if the name is too long.
+std::string entry(const std::string& name, const std::string& meaning, std::size_t width) {
+  const std::size_t indent = std::min(kNameColumn, width / 3);
+  std::string out = "  " + name;
+  if (out.size() + 2 > indent) {
+    out += '\n' + std::string(indent, ' ');
+  } else {
+    out.resize(indent, ' ');
+  }
+  return out + wrapped(meaning, indent, width) + '\n';
+}
+
+/// Formatter of help texts: a column of names and a column of descriptions.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  explicit HelpFormatter(std::size_t width) : width_(width) {}
+
+  std::string make_option(const CLI::Option* option, bool positional) const override {
+    std::string name;
+    if (positional) {
+      name = option->get_name(true);
+    } else {
+      for (const std::string& letter : option->get_snames()) name += "-" + letter + ", ";
+      for (const std::string& word : option->get_lnames()) name += "--" + word + ", ";
+      name.resize(name.size() - 2);
+      if (option->get_type_size() != 0) name += ' ' + option->get_type_name();
+    }
+    std::string meaning = option->get_description();
+    if (!positional && option->get_required()) meaning += " (required)";
+    if (!option->get_default_str().empty()) {
+      meaning += fmt::format(" (default: {})", option->get_default_str());
+    }
+    return entry(name, meaning, width_);
+  }
+
+  std::string make_subcommand(const CLI::App* command) const override {
+    return entry(command->get_name(), command->get_description(), width_);
+  }
+
+  std::string make_description(const CLI::App* app) const override {
+    return wrapped(app->get_description(), 0, width_) + "\n\n";
+  }
+
+ private:
+  const std::size_t width_;
+};
+
+std::size_t number(const char* text) {
+  std::size_t value = 0;
+  if (text != nullptr) std::from_chars(text, text + std::string_view(text).size(), value);
+  return value;
+}
+
+}  // namespace
+
+std::size_t help_width() {
+  std::size_t width = number(std::getenv("COLUMNS"));
+  winsize window{};
+  if (width == 0 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0) width = window.ws_col;
+  if (width == 0) width = kWidest;
+  return std::clamp(width, kNarrowest, kWidest);
+}
+
+std::shared_ptr<CLI::FormatterBase> help_formatter(std::size_t width) {
+  return std::make_shared<HelpFormatter>(width);
+}
+
+void add_examples(CLI::App& command, std::initializer_list<const char*> lines) {
+  std::string text = "Examples:\n";
+  for (const char* line : lines) text += fmt::format("  {}\n", line);
+  command.footer(text + "\n" + command.get_footer());
+}
+
+void add_help(CLI::App& app, std::function<int()>& chosen) {
+  const auto name = std::make_shared<std::string>();
+  CLI::App* command = app.add_subcommand("help", "print the help of a command");
+  command->add_option("COMMAND", *name, "command (default: all commands)");
+  command->callback([name, &app, &chosen] {
+    chosen = [name, &app] {
+      const CLI::App* about = &app;
+      if (!name->empty()) {
+        about = find_command(app, *name);
+        if (about == nullptr) throw Error(ErrorKind::usage, unknown_command(app, *name));
+      }
+      std::string called = app.get_name();
+      if (about != &app) called += ' ' + about->get_name();
+      // help() of the program would print the help of this subcommand, because it was parsed.
+      fmt::print("{}", app.get_formatter()->make_help(about, called, CLI::AppFormatMode::Normal));
+      return 0;
+    };
+  });
+}
+
+}  // namespace orrery::cli

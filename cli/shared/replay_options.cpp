@@ -1,0 +1,301 @@
+#include "cli/shared/replay_options.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "cli/shared/help.hpp"
+#include "cli/shared/policy_option.hpp"
+#include "cli/shared/usage.hpp"
+#include "core/schema/yaml_loader.hpp"
+#include "policies/placement/placer.hpp"
+#include "policies/run/registry.hpp"
+#include "topologies/builder.hpp"
+#include "traces/jobs/cluster_log.hpp"
+#include "traces/scenario/replay_conditions.hpp"
+
+namespace orrery::cli {
+namespace {
+
+Error usage(const std::string& message) { return {ErrorKind::usage, message}; }
+
+bool is_yaml(const std::filesystem::path& path) {
+  return path.extension() == ".yaml" || path.extension() == ".yml";
+}
+
+/// Source of the conditions of a replay, for the places in messages.
+struct Origin {
+  SourceMap places;
+  std::string prefix = "conditions.";
+};
+
+SourceMap load_description(const std::string& file, JobReplay& replay) {
+  try {
+    return load_yaml_file(file, replay);
+  } catch (const Error& error) {
+    Scenario scenario;
+    const auto is_scenario = [&] {
+      try {
+        load_yaml_file(file, scenario);
+        return true;
+      } catch (const Error&) {
+        return false;
+      }
+    };
+    if (!error.source_place() || !is_scenario()) throw;
+    throw Error(SourcePlace{.file = file, .line_text = ""},
+                "expected a job trace (CSV), or YAML that names one with the key 'trace', got a "
+                "scenario: those run under orrery simulate and orrery live");
+  }
+}
+
+/// Makes the path of the outages relative to the folder of `file`, which names them.
+void look_beside(const std::string& file, ReplayConditions& conditions) {
+  if (conditions.outages().empty()) return;
+  conditions.set_outages(
+      (std::filesystem::path(file).parent_path() / conditions.outages()).string());
+}
+
+void take_topology(JobReplay& replay) {
+  replay.set_nodes(replay.cluster().nodes());
+  replay.set_gpus_per_node(replay.cluster().node().gpus_per_node());
+}
+
+/// Returns the replay that a YAML file describes; for a job log, a replay of the log with placement
+/// "count" and no other keys.
+JobReplay described(const std::string& file, Origin& origin) {
+  JobReplay replay;
+  if (!is_yaml(file)) {
+    replay.set_trace(file);
+    replay.set_placement("count");
+    return replay;
+  }
+  origin.places = load_description(file, replay);
+  replay.set_trace((std::filesystem::path(file).parent_path() / replay.trace()).string());
+  if (replay.has_conditions()) look_beside(file, *replay.mutable_conditions());
+  if (!replay.has_cluster()) return replay;
+  resolve(*replay.mutable_cluster(), origin.places, "cluster");
+  take_topology(replay);
+  return replay;
+}
+
+void take_conditions(JobReplay& replay, const ReplayOptions& options, Origin& origin) {
+  if (!options.conditions.empty()) {
+    origin = {load_yaml_file(options.conditions, *replay.mutable_conditions()), ""};
+    look_beside(options.conditions, *replay.mutable_conditions());
+  }
+  if (!options.speed.empty()) replay.mutable_conditions()->set_speed(options.speed);
+}
+
+/// Changes a parameter of a participating policy, or a key of the replay.
+void change(JobReplay& replay, const std::string& text, const ReplayOptions& options) {
+  const std::size_t equals = text.find('=');
+  const std::string key = text.substr(0, equals);
+  const std::string first = key.substr(0, key.find('.'));
+  const std::vector<std::string> known = policy_names();
+  if (std::find(known.begin(), known.end(), first) != known.end()) {
+    const auto& asked = options.policies;
+    if (first != replay.policy() && std::find(asked.begin(), asked.end(), first) == asked.end()) {
+      throw usage(fmt::format("'{}': expected a parameter of a replayed policy; add the policy to "
+                              "--policy",
+                              text));
+    }
+    parameter_set(text);  // throws a usage error
+    return replay.add_set(text);
+  }
+  if (equals == std::string::npos) {
+    throw usage(fmt::format("'{}' is not KEY=VALUE, nor POLICY.PARAMETER=VALUE", text));
+  }
+  if (key == "policy" && !options.policies.empty()) {
+    throw usage(fmt::format("'{}': expected another key, because --policy names the policies; give "
+                            "--policy {},{}", text, fmt::join(options.policies, ","),
+                            text.substr(equals + 1)));
+  }
+  set_field(replay, key, text.substr(equals + 1), "--set");
+}
+
+/// Throws a usage error for a change of --what-if without effect on any replay.
+void refuse_without_effect(const JobReplay& replay, const std::string& text) {
+  const std::string key = text.substr(0, text.find('='));
+  const bool disturbed = replay.estimates() == "disturbed";
+  const bool unread = key == "trace" || key == "strict";
+  const bool undrawn = (key == "seed" && !disturbed && !replay.has_conditions()) ||
+                       (key == "estimate_error" && !disturbed);
+  if (!unread && !undrawn) return;
+  throw usage(fmt::format("--what-if '{}': expected a key that changes the replay, found one "
+                          "without effect: {}", text,
+                          unread ? "the log is read once, before all replays"
+                                 : "nothing is drawn; add --estimates disturbed"));
+}
+
+/// Sets the cluster from the operator's list of nodes. All nodes with GPUs must have equally many.
+void take_nodes(JobReplay& replay, const std::string& file) {
+  std::map<std::uint32_t, std::uint32_t> nodes;  // keyed by GPUs
+  for (const NodeRecord& node : load_cluster_log(file)) nodes[node.gpus] += node.gpus > 0 ? 1 : 0;
+  nodes.erase(0);
+  if (nodes.size() > 1) {
+    std::vector<std::string> kinds;
+    for (const auto& [gpus, count] : nodes) {
+      kinds.push_back(fmt::format("{} nodes of {} GPUs", count, gpus));
+    }
+    throw Error(SourcePlace{.file = file, .line_text = ""},
+                fmt::format("expected equal nodes, got {}: choose with --nodes and "
+                            "--gpus-per-node",
+                            fmt::join(kinds, ", ")));
+  }
+  replay.set_nodes(nodes.begin()->second);
+  replay.set_gpus_per_node(nodes.begin()->first);
+}
+
+void take_cluster(JobReplay& replay, const std::string& file) {
+  if (!is_yaml(file)) return take_nodes(replay, file);
+  Topology& topology = *replay.mutable_cluster();
+  const SourceMap places = load_yaml_file(file, topology);
+  resolve(topology, places);
+  take_topology(replay);
+}
+
+void take_policy(JobReplay& replay, const std::string& name) {
+  check_policy_name(name);
+  replay.set_policy(name);
+}
+
+void take_estimates(JobReplay& replay, const ReplayOptions& options) {
+  if (!options.estimates.empty()) replay.set_estimates(options.estimates);
+  if (options.estimate_error) replay.set_estimate_error(*options.estimate_error);
+  if (options.seed) replay.set_seed(*options.seed);
+  if (options.log.strict) replay.set_strict(true);
+}
+
+void declare_log(CLI::App& command, const std::shared_ptr<ReplayOptions>& options) {
+  command.add_flag("--strict", options->log.strict, "refuse broken rows of other tools' logs");
+  command
+      .add_option("--throughputs", options->log.throughputs,
+                  "steps per second of Gavel's jobs (simulation_throughputs.json)")
+      ->type_name("FILE");
+  command.add_option("--gpu", options->log.gpu, "GPU whose throughputs are used")
+      ->type_name("NAME")
+      ->capture_default_str();
+}
+
+void declare_estimates(CLI::App& command, const std::shared_ptr<ReplayOptions>& options) {
+  one_of(*command.add_option("--estimates", options->estimates,
+                             "estimated durations that policies see: the recorded ones, the "
+                             "users' requests, those of similar earlier jobs, the recorded ones "
+                             "with an error"),
+         {"recorded", "requested", "learned", "disturbed"});
+  number(*command.add_option("--estimate-error", options->estimate_error,
+                             "disturbed estimates: standard deviation of the factor's logarithm"),
+         0, 5)
+      .type_name("E");
+  command.add_option("--seed", options->seed, "of what is drawn")->type_name("N");
+}
+
+}  // namespace
+
+JobReplay asked_for(const ReplayOptions& options, const std::vector<std::string>& changes) {
+  Origin origin;
+  JobReplay replay = described(options.file, origin);
+  if (!options.cluster.empty()) take_cluster(replay, options.cluster);
+  if (options.nodes != 0) replay.set_nodes(options.nodes);
+  if (options.gpus_per_node != 0) replay.set_gpus_per_node(options.gpus_per_node);
+  for (const std::string& policy : options.policies) take_policy(replay, policy);
+  take_estimates(replay, options);
+  if (!options.placement.empty()) replay.set_placement(options.placement);
+  take_conditions(replay, options, origin);
+  for (const std::string& each : options.changes) change(replay, each, options);
+  for (const std::string& each : changes) {
+    change(replay, each, options);
+    refuse_without_effect(replay, each);
+  }
+  if (replay.nodes() == 0 || replay.gpus_per_node() == 0) {
+    throw usage("expected a cluster for the trace, got none: give --nodes N --gpus-per-node G, "
+                "or --cluster C.yaml");
+  }
+  if (replay.policy().empty()) throw usage("expected a policy for the trace, got none: give "
+                                           "--policy fifo, or another");
+  if (replay.has_cluster()) {
+    if (replay.gpus_per_node() != replay.cluster().node().gpus_per_node()) {
+      throw usage("--gpus-per-node differs from that of the cluster's description: leave it out");
+    }
+    replay.mutable_cluster()->set_nodes(replay.nodes());
+  }
+  if (replay.has_conditions()) {
+    complete(*replay.mutable_conditions(), origin.places, origin.prefix);
+  }
+  return replay;
+}
+
+JobLog load_log(const JobReplay& replay, const ReplayOptions& options) {
+  JobLogOptions reading = options.log;
+  reading.strict = replay.strict();
+  reading.gpus_per_node = replay.gpus_per_node();
+  JobLog log = load_job_log(replay.trace(), reading);
+  check_estimates(replay, log.jobs);
+  return log;
+}
+
+void check_estimates(const JobReplay& replay, const std::vector<TraceJob>& jobs) {
+  const bool asked = std::any_of(jobs.begin(), jobs.end(),
+                                 [](const TraceJob& job) { return job.requested_s > 0; });
+  if (replay.estimates() != "requested" || asked) return;
+  throw Error(SourcePlace{.file = replay.trace(), .line_text = ""},
+              fmt::format("--estimates requested: expected a log with requested times, found none "
+                          "in its {} jobs; choose --estimates learned", jobs.size()));
+}
+
+void declare_replay(CLI::App& command, const std::shared_ptr<ReplayOptions>& options) {
+  command
+      .add_option("FILE", options->file,
+                  "job log (Orrery's or another tool's, .gz too), or a YAML file that names one")
+      ->type_name("TRACE|FILE.yaml")
+      ->required();
+  whole_number(*command.add_option("--nodes", options->nodes, "nodes of the cluster"), 1, 131072)
+      .type_name("N");
+  whole_number(*command.add_option("--gpus-per-node", options->gpus_per_node, "GPUs of each "
+                                                                                 "node"),
+               1, 128)
+      .type_name("G");
+  command
+      .add_option("--cluster", options->cluster,
+                  "alternative to --nodes and --gpus-per-node: a cluster description (YAML), "
+                  "slurm.conf, or the output of kubectl get nodes -o json")
+      ->type_name("C.yaml|FILE");
+  command
+      .add_option(
+          "--policy", options->policies,
+          "order of the queue: fifo, fifo-skip, sjf, easy, conservative, srtf, srsf, las, "
+          "priority, gittins, finish-time-fairness, drf, max-min, FILE.py[:CLASS], or a program; "
+          "several are compared")
+      ->type_name("P")
+      ->delimiter(',');
+  one_of(*command.add_option("--placement", options->placement,
+                             "placement: any free GPUs, those of as few nodes as possible, gangs "
+                             "also within as few scalable units as possible"),
+         placer_names());
+  command.add_option("--record", options->record, "write the observation and decision log")
+      ->type_name("LOG");
+  one_of(*command.add_option("--speed", options->speed,
+                             "duration of jobs: as recorded, or simulated by their steps at "
+                             "their places, beside the others (needs --cluster C.yaml and the "
+                             "jobs' work: --conditions, or the file)"),
+         {"recorded", "simulated"});
+  command
+      .add_option("--conditions", options->conditions,
+                  "work of the jobs, cost of restarts, node failures (YAML, as the key "
+                  "'conditions')")
+      ->type_name("C.yaml");
+  command
+      .add_option("--set", options->changes,
+                  "KEY=VALUE of a replay's file, or POLICY.PARAMETER=VALUE: "
+                  "conditions.restart_cost=60s, max-min.quotas=[{vc: a, gpus: 16}]")
+      ->type_name("CHANGE")
+      ->allow_extra_args(false);
+  declare_estimates(command, options);
+  declare_log(command, options);
+}
+
+}  // namespace orrery::cli

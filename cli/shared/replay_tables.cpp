@@ -1,0 +1,218 @@
+#include "cli/shared/replay_tables.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/error.hpp"
+#include "traces/report/report.hpp"
+
+namespace orrery::cli {
+namespace {
+
+void print_line(std::string_view what, const std::string& text) {
+  fmt::print("{:<16}{}\n", what, text);
+}
+
+void print_quality(const TraceQuality& quality) {
+  std::string rows =
+      fmt::format("{} rows: {} jobs", grouped(quality.rows()), grouped(quality.jobs()));
+  if (quality.passed_over() > 0)
+    rows += fmt::format(", {} passed over", grouped(quality.passed_over()));
+  if (quality.rejected() > 0) rows += fmt::format(", {} rejected", grouped(quality.rejected()));
+  if (quality.format() != "canonical") {
+    print_line("log", fmt::format("{}, {}", quality.format(), rows));
+  }
+  if (quality.duplicate_ids() > 0) {
+    print_line("ids", fmt::format("{} jobs have the id of an earlier job, first '{}'",
+                                  grouped(quality.duplicate_ids()), quality.first_duplicate()));
+  }
+}
+
+void print_counts(const JobsReport& report) {
+  print_line("jobs",
+             fmt::format("{} in, {} out{}, {} preemptions", report.jobs_in(), report.jobs_out(),
+                         report.jobs_rejected() == 0
+                             ? ""
+                             : fmt::format(" ({} of them rejected)", report.jobs_rejected()),
+                         report.preemptions()));
+  for (int i = 0; i < std::min(3, report.rejected_size()); ++i) {
+    const RejectedRow& row = report.rejected(i);
+    print_line(i == 0 ? "rejected" : "",
+               fmt::format("line {}, job {}: {}", row.line(), row.job_id(), row.reason()));
+  }
+}
+
+std::string percent_of(bool known, double share) {
+  return known ? fmt::format("{:.2f}%", 100 * share) : "not known";
+}
+
+void print_groups(std::string_view what, const auto& groups) {
+  fmt::print("\n{:<12}{:>9}{:>14}{:>14}{:>14}{:>14}{:>14}\n", what, "jobs", "GPU-hours",
+             "JCT mean s", "JCT median s", "JCT p99 s", "queue mean s");
+  for (const JobGroup& group : groups) {
+    fmt::print("{:<12}{:>9}{:>14.1f}{:>14.1f}{:>14.1f}{:>14.1f}{:>14.1f}\n", group.key(),
+               group.jobs(), group.gpu_hours(), group.jct_mean_s(), group.jct_p50_s(),
+               group.jct_p99_s(), group.queue_mean_s());
+  }
+}
+
+/// Prints the speed of the jobs, the failures of nodes and the lost GPU time.
+void print_conditions(const JobsReport& report) {
+  print_line("speed", fmt::format("{}; with GPUs for {:.3f} times as long as recorded (mean), at "
+                                  "most {:.3f}",
+                                  report.speed(), report.slowdown_mean(), report.slowdown_max()));
+  print_line("nodes down", fmt::format("{} times, {} jobs struck", grouped(report.outages()),
+                                       grouped(report.jobs_struck())));
+  print_line("lost", fmt::format("{:.1f} GPU-hours, of restarts and of work done again",
+                                 report.lost_gpu_hours()));
+}
+
+}  // namespace
+
+void print_table(const JobReplay& replay, const JobsReport& report) {
+  print_line("trace", replay.trace());
+  print_quality(report.quality());
+  print_line("cluster", fmt::format("{} nodes x {} GPUs, {}, {} placement", replay.nodes(),
+                                    replay.gpus_per_node(), replay.policy(), replay.placement()));
+  print_counts(report);
+  if (!report.has_jct_mean_s()) return print_line("completion", "not known: no job ended");
+  print_line("completion",
+             fmt::format("mean {:.1f} s, median {:.1f} s, p99 {:.1f} s", report.jct_mean_s(),
+                         report.jct_p50_s(), report.jct_p99_s()));
+  print_line("in the queue", fmt::format("mean {:.1f} s", report.queue_mean_s()));
+  print_line("makespan", fmt::format("{:.0f} s", report.makespan_s()));
+  print_line("utilization", percent_of(report.has_utilization(), report.utilization()));
+  if (report.has_queue_length_mean()) {
+    print_line("waiting jobs", fmt::format("mean {:.1f}, most {}", report.queue_length_mean(),
+                                           grouped(report.queue_length_max())));
+    print_line("fragmentation", fmt::format("{} of the free GPUs are in partly used nodes",
+                                            percent_of(true, report.fragmentation_mean())));
+  }
+  std::string told = report.estimates();
+  if (told != "recorded") {
+    told += fmt::format(", wrong by a factor of {:.2f} (median), {:.2f} (p90)",
+                        report.estimate_factor_p50(), report.estimate_factor_p90());
+  }
+  print_line("estimates", told);
+  if (report.has_speed()) print_conditions(report);
+  print_groups("GPUs", report.by_size());
+  if (report.by_vc_size() > 1) print_groups("cluster", report.by_vc());
+}
+
+JobsReport recorded_outcome(const JobReplay& replay, const std::vector<TraceJob>& jobs) {
+  std::vector<double> times;
+  double waited = 0, gpu_s = 0, last = 0, first = std::numeric_limits<double>::infinity();
+  for (const TraceJob& job : jobs) {
+    first = std::min(first, static_cast<double>(std::int64_t{job.submit_s}));
+    if (job.recorded_start_s < 0) continue;
+    const auto wait = static_cast<double>(job.recorded_start_s - job.submit_s);
+    const auto ran = static_cast<double>(std::int64_t{job.duration_s});
+    waited += wait;
+    times.push_back(wait + ran);
+    gpu_s += ran * job.gpus;
+    last = std::max(last, static_cast<double>(job.recorded_start_s) + ran);
+  }
+  JobsReport report;
+  report.set_jobs_completed(times.size());
+  if (times.empty()) return report;
+  std::sort(times.begin(), times.end());
+  const auto count = static_cast<double>(times.size());
+  report.set_jct_mean_s(std::accumulate(times.begin(), times.end(), 0.0) / count);
+  report.set_jct_p50_s(times[times.size() / 2]);
+  report.set_jct_p99_s(times[static_cast<std::size_t>(0.99 * count)]);
+  report.set_queue_mean_s(waited / count);
+  report.set_makespan_s(last - first);
+  const double gpus = static_cast<double>(replay.nodes()) * replay.gpus_per_node();
+  if (last > first) report.set_utilization(gpu_s / (gpus * (last - first)));
+  return report;
+}
+
+namespace {
+
+void print_outcome(const std::string& label, std::size_t width, const JobsReport& report) {
+  fmt::print("{:<{}} {:>14.1f}{:>14.1f}{:>14.1f}{:>14.1f}{:>14.0f}{:>9.2f}{:>12}\n", label, width,
+             report.jct_mean_s(), report.jct_p50_s(), report.jct_p99_s(), report.queue_mean_s(),
+             report.makespan_s(), 100 * report.utilization(),
+             report.has_preemptions() ? std::to_string(report.preemptions()) : "-");
+}
+
+}  // namespace
+
+void print_comparison(const JobReplay& replay, const std::vector<std::string>& labels,
+                      const std::vector<JobsReport>& reports, const JobsReport& recorded) {
+  print_line("trace", replay.trace());
+  print_quality(reports[0].quality());
+  print_line("cluster",
+             fmt::format("{} nodes x {} GPUs, {} placement, estimates {}", replay.nodes(),
+                         replay.gpus_per_node(), replay.placement(), reports[0].estimates()));
+  print_line("jobs",
+             fmt::format("{} in, {} rejected", reports[0].jobs_in(), reports[0].jobs_rejected()));
+  constexpr std::string_view kLog = "as recorded";
+  std::size_t width = 13;
+  for (const std::string& label : labels) width = std::max(width, label.size());
+  fmt::print("\n{:<{}} {:>14}{:>14}{:>14}{:>14}{:>14}{:>9}{:>12}\n", "policy", width, "JCT mean s",
+             "JCT median s", "JCT p99 s", "queue mean s", "makespan s", "util %", "preemptions");
+  for (std::size_t i = 0; i < reports.size(); ++i) print_outcome(labels[i], width, reports[i]);
+  std::vector<std::string> counts;
+  bool equal = true;
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    equal = equal && reports[i].jobs_completed() == reports[0].jobs_completed();
+    counts.push_back(fmt::format("{} {}", labels[i], reports[i].jobs_completed()));
+  }
+  if (recorded.jobs_completed() > 0) {
+    print_outcome(std::string(kLog), width, recorded);
+    equal = equal && recorded.jobs_completed() == reports[0].jobs_completed();
+    counts.push_back(fmt::format("{} {}", kLog, recorded.jobs_completed()));
+  }
+  if (!equal) {
+    fmt::print("The rows are about different jobs: {}.\n", fmt::join(counts, ", "));
+  }
+}
+
+void print_backtest(const std::string& policy, const std::vector<sim::BacktestRow>& rows) {
+  if (rows.empty()) {
+    throw Error(ErrorKind::usage,
+                "--backtest: expected a log with starts of jobs (recorded_start_s), got none");
+  }
+  fmt::print("\n{:<14}{:>8}{:>14}{:>12}{:>11}{:>13}{:>15}{:>10}{:>10}{:>10}\n", policy, "jobs",
+             "log's wait s", "replayed s", "off by s", "within 60 s", "longer in log", "full s",
+             "quota s", "room s");
+  for (const sim::BacktestRow& row : rows) {
+    fmt::print(
+        "{:<14}{:>8}{:>14.1f}{:>12.1f}{:>11.1f}{:>12.1f}%{:>14.1f}%{:>10.1f}{:>10.1f}"
+        "{:>10.1f}\n",
+        fmt::format("{} {}", row.by, row.key), row.jobs, row.recorded_wait_s, row.replayed_wait_s,
+        row.difference_s, 100 * row.within_minute, 100 * row.longer_in_log, row.full_s, row.quota_s,
+        row.room_s);
+  }
+}
+
+void print_node_health(const NodeHealth& health, std::uint32_t nodes) {
+  fmt::print("\n");
+  print_line(
+      "node failures",
+      fmt::format("{} in {:.0f} node-days with jobs: conditions.failures={:.2f}",
+                  grouped(health.failures), health.node_days, health.per_thousand_node_days()));
+  if (health.failures > 0) {
+    print_line("", fmt::format("one node of {} every {:.1f} h, of a job of 16 every {:.1f} h",
+                               grouped(nodes), health.mean_hours(nodes), health.mean_hours(16)));
+  }
+  for (const NodeHealth::Lemon& lemon : health.lemons) {
+    print_line("", fmt::format("lemon {}: {} failures, {:.1f} expected", lemon.node,
+                               lemon.failures, lemon.expected));
+  }
+}
+
+void print_json(const std::vector<JobsReport>& reports) {
+  if (reports.size() == 1) return fmt::print("{}\n", report_json(reports[0]));
+  std::vector<std::string> all;
+  for (const JobsReport& report : reports) all.push_back(report_json(report));
+  fmt::print("[{}]\n", fmt::join(all, ",\n"));
+}
+
+}  // namespace orrery::cli

@@ -1,0 +1,74 @@
+#include "policies/queues/conservative.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "policies/parameters.pb.h"
+
+namespace orrery {
+
+void ConservativePolicy::start(Context& context, const Cluster& cluster,
+                               const google::protobuf::Message* parameters) {
+  BackfillPolicy::start(context, cluster, parameters);
+  reservations_ = dynamic_cast<const ConservativeParameters&>(*parameters).reservations();
+}
+
+void ConservativePolicy::plan(Nanos now) {
+  scattered_.clear();
+  ends().extend_overdue(now);
+  plan_.reset(now, free_gpus().total());
+  for (const ExpectedEnds::End& end : ends().in_order()) plan_.release(end.at, end.gpus);
+}
+
+/// The smallest of the jobs that wait needs more than is free: nothing can start, and nobody needs
+/// to know when it would.
+bool ConservativePolicy::all_too_large() const {
+  const auto& sizes = waiting().by_size();
+  const auto smallest = std::find_if(sizes.begin(), sizes.end(),
+                                     [](const auto& size) { return !size.second.empty(); });
+  return smallest == sizes.end() || smallest->first > free_gpus().total();
+}
+
+/// Those who get a reservation, in order.
+void ConservativePolicy::line_up() {
+  QueueWalk walk(waiting());
+  window_.clear();
+  while (window_.size() < reservations_) {
+    const auto next = walk.next([](std::uint32_t) { return JobLine::kAnyEstimate; });
+    if (!next) return;
+    window_.push_back({next->gpus, next->place->estimate, next->place->job});
+  }
+}
+
+/// Returns true if the job can start in this pass: the free GPUs, by the plan and for placement,
+/// only decrease.
+bool ConservativePolicy::may_start(const Waiting& job, Nanos now) const {
+  const bool scattered =
+      std::find(scattered_.begin(), scattered_.end(), job.gpus) != scattered_.end();
+  return !scattered && plan_.is_free_for(job.gpus, job.estimate, now);
+}
+
+void ConservativePolicy::dispatch_jobs(const Observation& seen, DecisionList& decisions) {
+  if (all_too_large()) return;
+  plan(seen.now);
+  line_up();
+  std::size_t end = window_.size();  // nobody behind it can start: nobody needs their reservations
+  for (std::size_t i = 0; i < end && free_gpus().total() > 0; ++i) {
+    const Waiting& next = window_[i];
+    Nanos from = plan_.earliest_start(next.gpus, next.estimate, seen.now);
+    if (from == seen.now) {
+      const JobSpec& job = seen.jobs[next.job].spec;
+      if (std::optional<GpuRuns> gpus = place_job(job)) {
+        begin_at(seen.now, job, std::move(*gpus), "its reservation", decisions);
+      } else {
+        scattered_.push_back(next.gpus);
+        from = plan_.earliest_start(next.gpus, next.estimate, seen.now + kNanosPerSecond);
+      }
+    }
+    if (from != kNever) plan_.reserve(from, from + next.estimate, next.gpus);
+    while (end > i + 1 && !may_start(window_[end - 1], seen.now)) --end;
+  }
+  end_pass();
+}
+
+}  // namespace orrery

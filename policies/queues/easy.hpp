@@ -1,0 +1,24 @@
+// EASY backfill (Lifka 1995): first come, first served, except that later jobs may start if they do
+// not delay the first job that has to wait, by their estimates. The blocked job's reservation is a
+// number of GPUs: the instant at which enough GPUs are expected to be free (shadow), and the GPUs
+// left over then (extra). A later job starts if it fits and either ends before the shadow or needs
+// no more than the extra GPUs.
+#pragma once
+
+#include "policies/queues/backfill.hpp"
+
+namespace orrery {
+
+/// Queue policy with a reservation for the first blocked job. For example, if the shadow is in 10
+/// minutes with 2 extra GPUs, a 9-minute job of 4 GPUs and a 1-day job of 2 GPUs may start.
+class EasyPolicy : public BackfillPolicy {
+ private:
+  struct Reservation {
+    Nanos shadow = kNever;
+    std::uint32_t extra = 0;
+  };
+  void dispatch_jobs(const Observation& seen, DecisionList& decisions) override;
+  Reservation reserve(std::uint32_t gpus, Nanos now);
+};
+
+}  // namespace orrery

@@ -1,0 +1,24 @@
+#include "policies/queues/fifo_skip.hpp"
+
+#include <utility>
+
+namespace orrery {
+
+void FifoSkipPolicy::dispatch_jobs(const Observation& seen, DecisionList& decisions) {
+  QueueWalk walk(waiting());
+  while (free_gpus().total() > 0) {
+    const auto next = walk.next([this](std::uint32_t gpus) {
+      return gpus <= free_gpus().total() ? JobLine::kAnyEstimate : QueueWalk::kNone;
+    });
+    if (!next) break;
+    const JobSpec& job = seen.jobs[next->place->job].spec;
+    if (std::optional<GpuRuns> gpus = place_job(job)) {
+      begin(job, std::move(*gpus), "first in line that fits", decisions);
+    } else {
+      walk.close(next->gpus);
+    }
+  }
+  end_pass();
+}
+
+}  // namespace orrery

@@ -1,0 +1,228 @@
+#include "policies/queues/preemptive.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <tuple>
+#include <utility>
+
+namespace orrery {
+
+// ---- where jobs stand -----------------------------------------------------------------------
+
+void PreemptivePolicy::file(Track& job) {
+  job.place.turn = turns_++;
+  job.place.key = key_of(job);
+  line_of(job).insert(job.gpus, job.place);
+}
+
+void PreemptivePolicy::file_anew(JobId id) {
+  Track& job = jobs_.at(id);
+  line_of(job).erase(job.gpus, job.place);
+  job.place.key = key_of(job);
+  line_of(job).insert(job.gpus, job.place);
+}
+
+void PreemptivePolicy::take_out(Track& job) {
+  line_of(job).erase(job.gpus, job.place);
+  if (!job.running) return;
+  running_gpus_ -= job.gpus;
+  on_idle(job);
+}
+
+void PreemptivePolicy::begin(Track& job, Nanos now) {
+  take_out(job);
+  job.running = true;
+  job.since = now;
+  running_gpus_ += job.gpus;
+  file(job);
+  runs(job);
+}
+
+void PreemptivePolicy::stop(Track& job, Nanos now) {
+  take_out(job);
+  job.running = false;
+  job.served += now - job.since;
+  file(job);
+}
+
+void PreemptivePolicy::enter_queue(const JobInfo& info, Nanos now) {
+  const auto [known, fresh] = jobs_.try_emplace(info.spec.id);
+  Track& job = known->second;
+  if (!fresh) {
+    if (job.running) stop(job, now);
+    return;
+  }
+  job.gpus = info.spec.gpus;
+  job.priority = info.spec.priority;
+  job.place = {.submit = info.spec.submit, .job = info.spec.id, .estimate = info.spec.estimate};
+  job.served = std::llround(info.gpu_seconds / std::max(1u, job.gpus)) * kNanosPerSecond;
+  file(job);
+}
+
+void PreemptivePolicy::run(const JobInfo& info, Nanos since) {
+  enter_queue(info, since);
+  Track& job = jobs_.at(info.spec.id);
+  if (job.running && job.since == since) return;  // the job runs as decided
+  if (job.running) stop(job, since);
+  begin(job, since);
+}
+
+void PreemptivePolicy::remove_job(const JobInfo& info) {
+  const auto known = jobs_.find(info.spec.id);
+  if (known == jobs_.end()) return;
+  take_out(known->second);
+  jobs_.erase(known);
+}
+
+void PreemptivePolicy::clear() {
+  for (auto& [id, job] : jobs_) {
+    if (job.running) on_idle(job);
+  }
+  jobs_.clear();
+  waiting_.clear();
+  running_.clear();
+  running_gpus_ = 0;
+  turns_ = 0;
+}
+
+void PreemptivePolicy::save(Archive& archive) const {
+  for (const JobLines* lines : {&waiting_, &running_}) {
+    archive += std::to_string(lines->size()) + " " + std::to_string(lines->digest()) + " ";
+  }
+}
+
+// ---- who is to run --------------------------------------------------------------------------
+
+struct PreemptivePolicy::Lane {
+  std::uint32_t gpus;
+  const JobLine* line;
+  JobLine::Cursor at;
+};
+
+/// One walk through all jobs in order. Running jobs between two waiting ones stay together where
+/// they all fit: then they are only counted.
+class PreemptivePolicy::Selecting {
+ public:
+  Selecting(const PreemptivePolicy& of, Nanos now, std::uint64_t quota)
+      : of_(of),
+        now_(now),
+        quota_(quota),
+        waiting_(lanes(of.waiting_)),
+        running_(lanes(of.running_)) {}
+
+  Selection select() {
+    while (true) {
+      Lane* const lane = first(waiting_, quota_, false);
+      const JobPlace* const next = lane == nullptr ? nullptr : lane->line->get(lane->at);
+      keep_running(next, lane == nullptr ? 0 : lane->gpus);
+      if (lane == nullptr) return std::move(selection_);
+      lane->line->advance_cursor(lane->at);
+      if (lane->gpus > quota_) continue;
+      quota_ -= lane->gpus;
+      selection_.on.push_back(next->job);
+    }
+  }
+
+ private:
+  using Order = std::tuple<std::int64_t, Nanos, bool, std::uint64_t>;
+
+  static std::vector<Lane> lanes(const JobLines& lines) {
+    std::vector<Lane> lanes;
+    for (const auto& [gpus, line] : lines.by_size()) {
+      if (!line.empty()) lanes.push_back({gpus, &line, {}});
+    }
+    return lanes;
+  }
+  Order order(const JobPlace& place, std::uint32_t gpus, bool running) const {
+    return {of_.rank(place, gpus, running, now_), place.submit, !running, place.turn};
+  }
+  /// The lane whose next job goes first, among sizes of at most `most` GPUs.
+  Lane* first(std::vector<Lane>& lanes, std::uint64_t most, bool running) const {
+    Lane* found = nullptr;
+    Order best;
+    for (Lane& lane : lanes) {
+      const JobPlace* const place = lane.gpus > most ? nullptr : lane.line->get(lane.at);
+      if (place == nullptr) continue;
+      const Order here = order(*place, lane.gpus, running);
+      if (found != nullptr && best < here) continue;
+      found = &lane;
+      best = here;
+    }
+    return found;
+  }
+  /// Those that go before `next`; without it all that are left.
+  void keep_running(const JobPlace* next, std::uint32_t gpus) {
+    const Order limit = next == nullptr ? Order{} : order(*next, gpus, false);
+    std::vector<JobLine::Cursor> stops;
+    std::uint64_t need = 0;
+    std::size_t count = 0;
+    for (const Lane& lane : running_) {
+      JobLine::Cursor& stop = stops.emplace_back(lane.at);
+      const std::size_t here = lane.line->skip_while(stop, [&](const JobPlace& place) {
+        return next == nullptr || order(place, lane.gpus, true) < limit;
+      });
+      need += here * lane.gpus;
+      count += here;
+    }
+    if (need <= quota_) {
+      quota_ -= need;
+      for (std::size_t i = 0; i < running_.size(); ++i) running_[i].at = stops[i];
+      return;
+    }
+    for (; count > 0; --count) {
+      Lane& lane = *first(running_, ~std::uint64_t{0}, true);
+      const JobPlace& place = *lane.line->get(lane.at);
+      lane.line->advance_cursor(lane.at);
+      if (lane.gpus <= quota_) {
+        quota_ -= lane.gpus;
+      } else {
+        selection_.off.push_back(place.job);
+      }
+    }
+  }
+
+  const PreemptivePolicy& of_;
+  const Nanos now_;
+  std::uint64_t quota_;
+  std::vector<Lane> waiting_, running_;
+  Selection selection_;
+};
+
+void PreemptivePolicy::dispatch_jobs(const Observation& seen, DecisionList& decisions) {
+  if (!waiting_.empty()) {
+    const Selection selection =
+        Selecting(*this, seen.now, free_gpus().total() + running_gpus_).select();
+    preempt_jobs(seen, selection.off, decisions);
+    start_jobs(seen, selection.on, decisions);
+  }
+  after_pass(decisions);
+}
+
+void PreemptivePolicy::preempt_jobs(const Observation& seen, const std::vector<JobId>& jobs,
+                                DecisionList& decisions) {
+  for (const JobId id : jobs) {
+    decisions.add(Assign{.job = id}, "makes room");
+    free_gpus().return_gpus(seen.jobs[id].gpus);
+    stop(jobs_.at(id), seen.now);
+    taken_off_at_ = seen.now;
+  }
+}
+
+void PreemptivePolicy::start_jobs(const Observation& seen, const std::vector<JobId>& jobs,
+                              DecisionList& decisions) {
+  std::set<std::uint32_t> closed;  // sizes that could not be placed: less and less is free
+  for (const JobId id : jobs) {
+    const JobSpec& spec = seen.jobs[id].spec;
+    if (closed.contains(spec.gpus)) continue;
+    std::optional<GpuRuns> gpus = place_job(spec);
+    if (!gpus) {
+      closed.insert(spec.gpus);
+      continue;
+    }
+    decisions.add(Assign{id, std::move(*gpus), spec.layout}, reason());
+    begin(jobs_.at(id), seen.now);
+  }
+}
+
+}  // namespace orrery

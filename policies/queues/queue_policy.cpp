@@ -1,0 +1,81 @@
+#include "policies/queues/queue_policy.hpp"
+
+#include <utility>
+
+#include <google/protobuf/message.h>
+
+#include "core/error.hpp"
+
+namespace orrery {
+namespace {
+
+/// Every queue's parameters have it.
+std::string placement_of(const google::protobuf::Message& parameters) {
+  const auto* field = parameters.GetDescriptor()->FindFieldByName("placement");
+  ensure(field != nullptr, "a queue policy has the parameter 'placement'");
+  return parameters.GetReflection()->GetString(parameters, field);
+}
+
+}  // namespace
+
+Needs QueuePolicy::needs() const {
+  return {.actions = Kinds<Action>::of<Assign>(), .settings = {}};
+}
+
+void QueuePolicy::start(Context&, const Cluster& cluster,
+                        const google::protobuf::Message* parameters) {
+  ensure(parameters != nullptr, "a queue policy is started with its parameters");
+  placer_ = make_placer(placement_of(*parameters));
+  free_ = std::make_unique<FreeGpus>(cluster);
+}
+
+void QueuePolicy::load(const Archive&) { rebuild_later(); }
+
+void QueuePolicy::observe(Context&, const Observation& seen, DecisionList& decisions) {
+  if (follow_events(seen)) {
+    free_->refresh_from(seen.state);
+    dispatch_jobs(seen, decisions);
+  }
+  decisions.rest();
+}
+
+/// Brings the queue up to date. True if something may have become possible.
+bool QueuePolicy::follow_events(const Observation& seen) {
+  bool news = is_due(seen.now);
+  for (const Event& event : seen.events) news = on_event(seen, event) || news;
+  if (!std::exchange(rebuild_, false)) return news;
+  rebuild_queue(seen);
+  return true;
+}
+
+bool QueuePolicy::on_event(const Observation& seen, const Event& event) {
+  if (const auto* submitted = std::get_if<JobSubmitted>(&event)) {
+    enter_queue(seen.jobs[submitted->job.id], seen.now);
+  } else if (const auto* started = std::get_if<JobStarted>(&event)) {
+    run(seen.jobs[started->job], seen.now);
+    return false;
+  } else if (const auto* stopped = std::get_if<JobStopped>(&event)) {
+    enter_queue(seen.jobs[stopped->job], seen.now);
+    return is_stop_relevant(seen.now);
+  } else if (const auto* done = std::get_if<JobDone>(&event)) {
+    remove_job(seen.jobs[done->job]);
+  } else if (const auto* outcome = std::get_if<Decided>(&event)) {
+    // A decision that did not come true puts its job back.
+    if (outcome->status != Outcome::applied) rebuild_later();
+    return false;
+  } else {
+    return std::holds_alternative<PartChanged>(event);
+  }
+  return true;
+}
+
+void QueuePolicy::rebuild_queue(const Observation& seen) {
+  clear();
+  for (const JobInfo& job : seen.jobs) {
+    if (job.phase == JobPhase::waiting) enter_queue(job, seen.now);
+    if (job.phase == JobPhase::starting) run(job, seen.now);
+    if (job.phase == JobPhase::running || job.phase == JobPhase::held) run(job, job.started);
+  }
+}
+
+}  // namespace orrery

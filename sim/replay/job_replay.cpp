@@ -1,0 +1,138 @@
+#include "sim/replay/job_replay.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "core/error.hpp"
+#include "policies/record/recorder.hpp"
+#include "policies/run/registry.hpp"
+#include "policies/seam/drive.hpp"
+#include "sim/replay/recorded_jobs.hpp"
+#include "sim/world/sim_backend.hpp"
+#include "traces/report/report.hpp"
+
+namespace orrery::sim {
+namespace {
+
+/// Returns the estimates of a replay, with its seed.
+EstimateChoice estimates_of(const JobReplay& replay) {
+  return estimate_choice(replay, replay_seed(replay));
+}
+
+/// Writes the settings of a replay to its result.
+void describe(const JobReplay& replay, JobsReport& report) {
+  report.set_policy(replay.policy());
+  report.set_placement(replay.placement());
+  report.set_nodes(replay.nodes());
+  report.set_gpus_per_node(replay.gpus_per_node());
+  report.set_estimates(estimates_of(replay).kind);
+}
+
+/// Fills all tables; reads the row of each job once for the table of jobs and the backtest.
+void write_tables(const RecordedJobs& recorded, const JobsReport& report, JobTables& tables) {
+  RecordedUse use(report.nodes() * report.gpus_per_node());
+  for (std::size_t i = 0; i < recorded.rows(); ++i) use.add(*recorded.row(i).job);
+  Backtest backtest(use);
+  tables.jobs = jobs_header();
+  for (std::size_t i = 0; i < recorded.rows(); ++i) {
+    const JobRow row = recorded.row(i);
+    write_row(row, tables.jobs);
+    backtest.add(row);
+  }
+  tables.series = series_csv(recorded.load(), report.nodes() * report.gpus_per_node());
+  tables.groups = groups_csv(report);
+  tables.backtest = backtest.rows();
+}
+
+}  // namespace
+
+std::uint64_t replay_seed(const JobReplay& replay) { return replay.has_seed() ? replay.seed() : 1; }
+
+RunConditions run_conditions(const ReplayConditions& asked, const Cluster& cluster,
+                             std::uint64_t seed) {
+  constexpr Nanos kHour = 3600 * kNanosPerSecond;
+  RunConditions conditions{.restart_cost = asked.restart_cost()};
+  if (asked.has_checkpoint_every()) conditions.checkpoint_every = asked.checkpoint_every();
+  std::vector<Outage> outages;
+  if (!asked.outages().empty()) outages = load_outages(asked.outages(), cluster.nodes());
+  conditions.outages = NodeOutages(outages,
+                                   {.per_thousand_node_days = asked.failures(),
+                                    .repair = asked.has_repair() ? asked.repair() : kHour,
+                                    .seed = seed},
+                                   cluster.nodes());
+  return conditions;
+}
+
+RunRequest replay_request(const JobReplay& replay, const std::string& record_path) {
+  if (!replay.has_cluster()) {
+    throw Error(ErrorKind::bad_input,
+                "expected a description of the cluster for simulated speed, found only its size: "
+                "give --cluster C.yaml, or the key 'cluster' in the file of the replay");
+  }
+  RunRequest request;
+  *request.mutable_replay() = replay;
+  request.set_record(record_path);
+  Scenario& scenario = *request.mutable_scenario();
+  scenario.set_name(replay.trace());
+  *scenario.mutable_cluster() = replay.cluster();
+  const std::vector<std::string> known = policy_names();
+  if (std::find(known.begin(), known.end(), replay.policy()) != known.end()) {
+    *scenario.add_policies() = policy_of(replay);
+  }  // otherwise the policy is an object of the caller's process, which decides there
+  scenario.mutable_run()->set_seed(replay_seed(replay));
+  return request;
+}
+
+JobsReport replay_report(const JobReplay& replay, Report&& ran, JobTables* tables) {
+  JobsReport report = std::move(*ran.mutable_recorded());
+  describe(replay, report);
+  report.set_events(ran.events());
+  report.set_decisions(ran.decisions());
+  *report.mutable_host() = ran.host();
+  report.set_decision_log_sha256(ran.decision_log_sha256());
+  report.set_decision_trace_sha256(ran.decision_trace_sha256());
+  if (tables == nullptr) return report;
+  ReplayTables& made = *ran.mutable_replay_tables();
+  tables->jobs = std::move(*made.mutable_jobs());
+  tables->series = std::move(*made.mutable_series());
+  tables->groups = std::move(*made.mutable_groups());
+  return report;
+}
+
+JobsReport replay_jobs(std::vector<TraceJob> jobs, const JobReplay& replay, Policy& policy,
+                       const std::string& record_path, JobTables* tables) {
+  const Cluster cluster = cluster_of(replay);
+  SimBackend backend(cluster, {Kinds<Action>::of<Assign>(), {}});
+  auto made = std::make_unique<RecordedJobs>(
+      std::move(jobs), backend.world(), backend.teller(), estimates_of(replay),
+      run_conditions(replay.conditions(), cluster, replay_seed(replay)));
+  const RecordedJobs& recorded = *made;
+  backend.add(std::move(made));
+  LogHeader header;
+  header.set_version(version());
+  header.set_mode("jobs");
+  *header.mutable_replay() = replay;
+  // The hashes are computed only for recorded runs: hashing costs more time than the replay.
+  Recorder recorder(backend, policy, header, {.path = record_path, .hash = !record_path.empty()});
+  Rng rng = policy_rng(0);
+  Context context{rng, {}};
+  JobsReport report;
+  report.set_decisions(drive(policy, recorder, context));
+  recorder.finish_log();
+  recorded.fill(report);
+  describe(replay, report);
+  report.set_events(recorder.events());
+  if (tables != nullptr) write_tables(recorded, report, *tables);
+  if (record_path.empty()) return report;
+  report.set_decision_log_sha256(recorder.log_sha256());
+  report.set_decision_trace_sha256(recorder.trace_sha256());
+  return report;
+}
+
+JobsReport replay_jobs(std::vector<TraceJob> jobs, const JobReplay& replay,
+                       const std::string& record_path, JobTables* tables) {
+  return replay_jobs(std::move(jobs), replay, *make_stack(replay), record_path, tables);
+}
+
+}  // namespace orrery::sim

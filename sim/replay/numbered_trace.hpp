@@ -1,0 +1,54 @@
+// Jobs of a log by number: in order of submission, ties in the log's order, without the jobs that
+// can never run on the cluster. Most logs are in that order and have no such jobs; then only the
+// log itself is stored. Read by sim/replay/recorded_jobs and its parts. Immutable, thread-safe;
+// nanoseconds of the policy clock.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/ids.hpp"
+#include "traces/jobs/job_trace.hpp"
+
+namespace orrery::sim {
+
+/// Numbered jobs of a log.
+class NumberedTrace {
+ public:
+  static constexpr std::uint32_t kRejected = ~0u;
+
+  /// Numbers the jobs; those that need more GPUs than `gpus`, the cluster's, get no number.
+  NumberedTrace(std::vector<TraceJob> jobs, std::uint32_t gpus);
+
+  /// Returns the number of rows of the log.
+  std::size_t rows() const { return trace_.size(); }
+  /// Returns the job in row `index`, with or without a number; `index` < rows().
+  const TraceJob& row(std::size_t index) const { return trace_[index]; }
+  /// Returns the number of the job in row `index`, `index` < rows(); kRejected if it has none.
+  std::uint32_t number_of_row(std::size_t index) const {
+    return number_.empty() ? static_cast<std::uint32_t>(index) : number_[index];
+  }
+  /// Returns the reason why a job can never run; empty if it can.
+  std::string misfit(const TraceJob& job) const;
+
+  /// Returns the number of numbered jobs.
+  std::size_t size() const { return number_.empty() ? trace_.size() : order_.size(); }
+  /// Returns the job `number`; `number` < size().
+  const TraceJob& operator[](std::size_t number) const {
+    return trace_[order_.empty() ? number : order_[number]];
+  }
+  /// Returns the instant of the submission of the job `number`; `number` < size().
+  Nanos submission(std::size_t number) const { return (*this)[number].submit_s * kNanosPerSecond; }
+  /// Returns the recorded duration of the job `number`; `number` < size().
+  Nanos duration(std::size_t number) const { return (*this)[number].duration_s * kNanosPerSecond; }
+
+ private:
+  const std::vector<TraceJob> trace_;
+  const std::uint32_t gpus_;
+  /// Rows by number, and numbers by row; empty where they are equal.
+  std::vector<std::uint32_t> order_, number_;
+};
+
+}  // namespace orrery::sim

@@ -1,0 +1,226 @@
+#include "sim/replay/recorded_jobs.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "policies/seam/recorded_job.hpp"
+
+namespace orrery::sim {
+namespace {
+
+std::uint32_t nodes_of(const GpuRuns& gpus, const Cluster& cluster) {
+  std::uint32_t nodes = 0;
+  NodeId last{~0u};
+  for (const GpuRuns::Run& run : gpus.runs()) {
+    const NodeId first = cluster.node_of({run.first});
+    const NodeId end = cluster.node_of({run.first + run.count - 1});
+    nodes += end.value - first.value + (first == last ? 0 : 1);
+    last = end;
+  }
+  return nodes;
+}
+
+}  // namespace
+
+RecordedJobs::RecordedJobs(std::vector<TraceJob> jobs, const World& world, Happen happen,
+                           EstimateChoice estimates, RunConditions conditions)
+    : world_(world),
+      happen_(std::move(happen)),
+      trace_(std::move(jobs), world.cluster().gpus()),
+      estimates_(std::move(estimates)),
+      conditions_(std::move(conditions)),
+      runs_(trace_, conditions_.restart_cost, conditions_.paces != nullptr),
+      load_(world) {
+  if (!estimates_.are_recorded_durations()) told_.resize(trace_.size());
+  if (trace_.size() > 0) load_.begin(trace_.submission(0));
+}
+
+Nanos RecordedJobs::next_event_time() const {
+  const std::optional<Nanos> end = runs_.next_end();
+  const Nanos arrival = arrived_ < trace_.size() ? trace_.submission(arrived_) : kNever;
+  const bool work = end || arrival < kNever;
+  return std::min({arrival, end.value_or(kNever), conditions_.outages.next(work)});
+}
+
+void RecordedJobs::advance_to(Nanos now, const Watch&) {
+  load_.hold_load(now, conditions_.outages.down());
+  end_jobs(now);
+  const std::vector<std::uint32_t> struck = struck_jobs(now);
+  submit_jobs(now);
+  for (const std::uint32_t number : struck) end_job(number, now);
+}
+
+/// Applies new paces: of jobs affected by decisions, or by starts and ends elsewhere.
+void RecordedJobs::begin(Nanos now, const Watch&) {
+  if (conditions_.paces == nullptr) return;
+  for (const JobPaces::Change& change : conditions_.paces->drain_changes(now)) {
+    runs_.set_pace(ids_.number_of(change.job), now, change.pace);
+  }
+}
+
+void RecordedJobs::end_jobs(Nanos now) {
+  for (;;) {
+    const std::uint32_t number = runs_.end_one(now);
+    if (number == RecordedRuns::kNone) return;
+    ++ended_;
+    const JobId id = ids_.id_of(number);
+    if (conditions_.paces != nullptr) conditions_.paces->remove_job(id);
+    estimates_.record_end(trace_[number], runs_.run_time(number));
+    happen_(JobDone{id});
+  }
+}
+
+std::vector<std::uint32_t> RecordedJobs::standing_on(std::uint32_t node) const {
+  const std::uint32_t size = world_.cluster().shape().gpus_per_node;
+  std::vector<std::uint32_t> numbers;
+  for (std::uint32_t gpu = node * size; gpu < (node + 1) * size; ++gpu) {
+    const JobId owner = world_.state().owner[gpu];
+    if (owner != ClusterState::kNobody) numbers.push_back(ids_.number_of(owner));
+  }
+  return numbers;
+}
+
+/// Applies node outages. A job on a failing node loses its GPUs, after all other events of the
+/// instant, and, if the outage was not planned, its work since its last checkpoint.
+std::vector<std::uint32_t> RecordedJobs::struck_jobs(Nanos now) {
+  std::vector<std::uint32_t> struck;
+  if (!conditions_.outages.any()) return struck;
+  for (const NodeOutages::Change& change : conditions_.outages.advance_to(now)) {
+    const Health health = change.down ? Health::lost : Health::ok;
+    happen_(PartChanged{{PartKind::node, change.node}, {.health = health}});
+    if (!change.down) continue;
+    for (const std::uint32_t number : standing_on(change.node)) {
+      if (std::find(struck.begin(), struck.end(), number) == struck.end()) struck.push_back(number);
+      if (!change.planned) fails_.insert(number);
+    }
+  }
+  return struck;
+}
+
+void RecordedJobs::submit_jobs(Nanos now) {
+  for (; arrived_ < trace_.size() && trace_.submission(arrived_) <= now; ++arrived_) {
+    const JobId id{world_.jobs().submitted()};
+    const auto number = static_cast<std::uint32_t>(arrived_);
+    ids_.add(number, id);
+    const TraceJob& job = trace_[number];
+    if (!told_.empty()) told_[number] = estimates_.at_submission(job);
+    load_.wait(job.gpus);
+    happen_(JobSubmitted{recorded_job(job, id, told_duration(number))});
+  }
+}
+
+std::string RecordedJobs::refusal(const Decision& decision) const {
+  const auto* assign = std::get_if<Assign>(&decision.what);
+  if (assign == nullptr) return "a recorded job has nothing to set and nothing to save";
+  const JobInfo* job = world_.jobs().find(assign->job);
+  const bool moved = job != nullptr && job->is_placed() && !assign->is_release();
+  return moved ? "a recorded job stays where it was started until it leaves" : "";
+}
+
+void RecordedJobs::carry_out(const Decision& decision, Nanos now) {
+  const Assign& assign = std::get<Assign>(decision.what);
+  const std::uint32_t number = ids_.number_of(assign.job);
+  if (assign.is_release()) {
+    ++preemptions_;
+    return end_job(number, now);
+  }
+  runs_.start(number, now, nodes_of(assign.gpus, world_.cluster()));
+  const TraceJob& job = trace_[number];
+  if (conditions_.paces != nullptr) conditions_.paces->enter_job(assign.job, job, assign.gpus);
+  load_.serve_job(job.gpus);
+  happen_(JobStarted{.job = assign.job,
+                     .epoch = {runs_.move_count(number)},
+                     .from = 0,
+                     .where = {assign.gpus, assign.layout}});
+}
+
+/// Stops a job before its end. The job keeps all of its work, unless its node failed.
+void RecordedJobs::end_job(std::uint32_t number, Nanos now) {
+  const bool fails = fails_.erase(number) > 0;
+  if (fails) ++struck_;
+  runs_.stop(number, now,
+             fails ? std::optional(conditions_.checkpoint_every.value_or(kNever)) : std::nullopt);
+  const JobId id = ids_.id_of(number);
+  if (conditions_.paces != nullptr) conditions_.paces->remove_job(id);
+  load_.wait(trace_[number].gpus);
+  happen_(JobStopped{id, 0});
+}
+
+// ---- what became of them --------------------------------------------------------------------
+
+JobRow RecordedJobs::row(std::size_t index) const {
+  JobRow row{.job = &trace_.row(index)};
+  const std::uint32_t number = trace_.number_of_row(index);
+  if (number == NumberedTrace::kRejected) {
+    row.state = JobRow::State::rejected;
+    row.reason = trace_.misfit(*row.job);
+    return row;
+  }
+  row.estimate = told_duration(number);
+  row.start = runs_.first_start(number);
+  row.nodes = runs_.nodes(number);
+  row.preemptions = runs_.move_count(number) / 2;
+  if (!runs_.over(number)) return row;
+  row.end = runs_.end(number);
+  row.state = JobRow::State::completed;
+  row.ran = runs_.run_time(number);
+  row.lost = runs_.lost_time(number);
+  return row;
+}
+
+void RecordedJobs::fill(JobsReport& report) const {
+  const JobResults results(
+      rows(), [this](std::size_t i) { return row(i); }, world_.cluster().gpus());
+  results.fill(report);
+  report.set_preemptions(preemptions_);
+  if (conditions_.any()) fill_conditions(report);
+  if (trace_.size() > 0) load_.fill(report);
+}
+
+void RecordedJobs::fill_conditions(JobsReport& report) const {
+  double sum = 0, most = 0, lost_s = 0;
+  std::size_t ended = 0;
+  for (std::size_t i = 0; i < rows(); ++i) {
+    const JobRow at = row(i);
+    if (at.state != JobRow::State::completed) continue;
+    lost_s += to_seconds(at.lost) * at.job->gpus;
+    const Nanos whole = at.job->duration_s * kNanosPerSecond;
+    const double slowdown =
+        whole == 0 ? 1 : static_cast<double>(at.ran - at.lost) / static_cast<double>(whole);
+    sum += slowdown;
+    most = std::max(most, slowdown);
+    ++ended;
+  }
+  report.set_lost_gpu_hours(lost_s / 3600);
+  report.set_outages(conditions_.outages.outages());
+  report.set_jobs_struck(struck_);
+  report.set_speed(conditions_.paces == nullptr ? "recorded" : "simulated");
+  if (ended == 0) return;
+  report.set_slowdown_mean(sum / static_cast<double>(ended));
+  report.set_slowdown_max(most);
+}
+
+void RecordedJobs::fill(Report& report, Nanos) {
+  JobsReport& recorded = *report.mutable_recorded();
+  fill(recorded);
+  ReplayTables& tables = *report.mutable_replay_tables();
+  tables.set_jobs(jobs_csv(rows(), [this](std::size_t i) { return row(i); }));
+  tables.set_series(series_csv(load(), world_.cluster().gpus()));
+  tables.set_groups(groups_csv(recorded));
+}
+
+void RecordedJobs::add_outcomes(Report& report) const {
+  if (conditions_.any()) fill(*report.mutable_recorded());
+  for (std::size_t i = 0; i < rows(); ++i) {
+    const JobRow at = row(i);
+    JobOutcome& outcome = *report.add_jobs();
+    outcome.set_name(at.job->id.str());
+    outcome.set_kind("recorded");
+    outcome.set_gpus(at.job->gpus);
+    outcome.set_submitted_s(static_cast<double>(at.job->submit_s));
+    if (at.start >= 0) outcome.set_started_s(to_seconds(at.start));
+    if (at.end >= 0) outcome.set_ended_s(to_seconds(at.end));
+  }
+}
+
+}  // namespace orrery::sim

@@ -1,0 +1,110 @@
+// Jobs of a recorded log in a simulated world: rigid gangs of GPUs that run for their recorded
+// durations, wherever they are placed, unless sim/contention/job_paces gives them other speeds.
+// Policies place them; a job keeps its GPUs until it ends, a policy preempts it, or its node goes
+// down; then it continues later. A job larger than the cluster is rejected without being shown to
+// policies. Called by the simulator's backend. One thread. Nanoseconds of the policy clock. Order
+// within one instant: ending jobs free their GPUs, nodes return and go down, new jobs arrive, then
+// the policy is called once, and again for the outcomes of its decisions.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "policies/seam/gate.hpp"
+#include "sim/contention/job_paces.hpp"
+#include "sim/replay/job_estimates.hpp"
+#include "sim/replay/job_id_runs.hpp"
+#include "sim/replay/job_results.hpp"
+#include "sim/replay/node_outages.hpp"
+#include "sim/replay/numbered_trace.hpp"
+#include "sim/replay/recorded_runs.hpp"
+#include "sim/replay/replay_load.hpp"
+#include "sim/world/job_model.hpp"
+#include "traces/jobs/job_trace.hpp"
+
+namespace orrery::sim {
+
+/// Conditions of recorded jobs beyond their log.
+struct RunConditions {
+  Nanos restart_cost = 0;  ///< delay whenever a job continues that had left its GPUs
+  /// A job keeps whole multiples of this work when its node fails; nothing: it keeps none.
+  std::optional<Nanos> checkpoint_every = {};
+  NodeOutages outages = {};
+  std::shared_ptr<JobPaces> paces = {};  ///< null: all run as recorded
+
+  /// Returns true if jobs may run for other than their recorded durations.
+  bool any() const { return restart_cost > 0 || outages.any() || paces != nullptr; }
+};
+
+/// Model of all jobs of a log.
+class RecordedJobs : public JobModel {
+ public:
+  /// Constructs the model. Jobs are submitted by submission time, ties in the given order. `world`
+  /// must outlive it. Throws bad_input if the kind of estimates is unknown.
+  RecordedJobs(std::vector<TraceJob> jobs, const World& world, Happen happen,
+               EstimateChoice estimates = {}, RunConditions conditions = {});
+
+  /// Applies the paces that have changed by starts and ends up to `now`, and moves the ends of
+  /// these jobs; does nothing without paces.
+  void begin(Nanos now, const Watch& watch) override;
+  /// Returns the next arrival, end, or change of a node; kNever if none follows. Drawn failures
+  /// count only while a job runs or will arrive.
+  Nanos next_event_time() const override;
+  /// Emits, at `now`: JobDone of ending jobs, PartChanged of nodes, JobSubmitted of arriving jobs,
+  /// and JobStopped of jobs on nodes that went down. Records the load up to `now` first.
+  void advance_to(Nanos now, const Watch& watch) override;
+  /// Returns true if all jobs that fit the cluster have arrived and ended.
+  bool is_over() const override { return arrived_ == trace_.size() && ended_ == trace_.size(); }
+  /// Returns the objection to any decision except Assign, and to an Assign that moves a placed job.
+  std::string refusal(const Decision& decision) const override;
+  /// Starts the waiting job on the GPUs at once and emits JobStarted; or, for a release, preempts
+  /// the job, which keeps its work, and emits JobStopped. `decision` is an Assign without a
+  /// refusal().
+  void carry_out(const Decision& decision, Nanos now) override;
+  /// Writes the results of the jobs and the tables of the replay; ignores `now`.
+  void fill(Report& report, Nanos now) override;
+  /// Adds one entry for each job, and, if any conditions apply, writes the results of the jobs.
+  void add_outcomes(Report& report) const override;
+
+  /// Writes the results of the jobs so far, of the conditions, if any, and of the load; times are
+  /// in seconds. Call once for each report, whose lists grow.
+  void fill(JobsReport& report) const;
+  /// Returns the number of jobs in the trace, with those that are too large for the cluster.
+  std::size_t rows() const { return trace_.rows(); }
+  /// Returns the result so far of the job in row `index` of the trace; `index` < rows(). The row
+  /// points to the job in this object.
+  JobRow row(std::size_t index) const;
+  /// Returns the load of the cluster over time, so far.
+  const LoadSeries& load() const { return load_.series(); }
+
+ private:
+  /// Returns the estimate that policies saw.
+  Nanos told_duration(std::uint32_t number) const {
+    return told_.empty() ? trace_.duration(number) : told_[number];
+  }
+  void end_job(std::uint32_t number, Nanos now);
+  std::vector<std::uint32_t> struck_jobs(Nanos now);
+  std::vector<std::uint32_t> standing_on(std::uint32_t node) const;
+  void end_jobs(Nanos now);
+  void submit_jobs(Nanos now);
+  void fill_conditions(JobsReport& report) const;
+
+  const World& world_;
+  Happen happen_;
+  const NumberedTrace trace_;
+  JobEstimates estimates_;
+  std::vector<Nanos> told_;  ///< estimates by number; empty: policies see the recorded durations
+  RunConditions conditions_;
+  RecordedRuns runs_;
+  JobIdRuns ids_;
+  ReplayLoad load_;
+  std::set<std::uint32_t> fails_;  ///< jobs whose node fails at this instant
+  std::size_t arrived_ = 0, ended_ = 0;
+  std::uint64_t preemptions_ = 0, struck_ = 0;
+};
+
+}  // namespace orrery::sim

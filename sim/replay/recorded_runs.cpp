@@ -1,0 +1,58 @@
+#include "sim/replay/recorded_runs.hpp"
+
+namespace orrery::sim {
+
+RecordedRuns::RecordedRuns(const NumberedTrace& trace, Nanos restart_cost, bool paced)
+    : trace_(trace), restart_cost_(restart_cost), paced_(paced), jobs_(trace.size()) {}
+
+void RecordedRuns::expect_end(std::uint32_t number, Way& way) {
+  way.end = way.course.due(trace_.duration(number));
+  ends_.push({way.end, number, jobs_[number].starts});
+}
+
+/// The first time its end is known, but where paces may change.
+void RecordedRuns::start(std::uint32_t number, Nanos now, std::uint32_t nodes) {
+  Job& job = jobs_[number];
+  ++job.starts;
+  job.nodes = nodes & 0x7FFF'FFFFu;
+  const bool fresh = job.start < 0;
+  if (fresh) job.start = now;
+  if (fresh && !paced_) return ends_.push({now + trace_.duration(number), number, job.starts});
+  Way& way = ways_[number];
+  way.course.start(now, fresh ? 0 : restart_cost_);
+  expect_end(number, way);
+}
+
+void RecordedRuns::set_pace(std::uint32_t number, Nanos now, double pace) {
+  Way& way = ways_.at(number);
+  way.course.set_pace(now, pace);
+  expect_end(number, way);
+}
+
+void RecordedRuns::stop(std::uint32_t number, Nanos now, std::optional<Nanos> keeps) {
+  Job& job = jobs_[number];
+  const auto [known, first] = ways_.try_emplace(number);
+  JobCourse& course = known->second.course;
+  if (first) course.start(job.start, 0);
+  course.stop(now);
+  if (keeps) course.fall_back(course.done() / *keeps * *keeps);
+  ++job.starts;  // its end in the queue is void
+}
+
+std::uint32_t RecordedRuns::end_one(Nanos now) {
+  while (!ends_.empty() && ends_.top().at <= now) {
+    const End end = ends_.top();
+    const bool is_past = is_void(end);
+    ends_.pop();
+    if (is_past) continue;
+    jobs_[end.job].over = 1;
+    if (const auto way = ways_.find(end.job); way != ways_.end()) {
+      way->second.course.stop(now);
+      way->second.end = now;
+    }
+    return end.job;
+  }
+  return kNone;
+}
+
+}  // namespace orrery::sim

@@ -1,0 +1,116 @@
+// Runs of the jobs of a log: each for its recorded duration, unless it leaves its GPUs and
+// continues later, or has another pace; and the next end. Kept by sim/replay/recorded_jobs; one
+// thread. Nanoseconds of the policy clock; jobs by number.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <queue>
+#include <vector>
+
+#include "core/ids.hpp"
+#include "sim/replay/job_course.hpp"
+#include "sim/replay/numbered_trace.hpp"
+
+namespace orrery::sim {
+
+/// Starts, stops and ends of all jobs of a log. Every `number` must be below the number of jobs of
+/// the trace.
+class RecordedRuns {
+ public:
+  static constexpr std::uint32_t kNone = ~0u;
+
+  /// Constructs the runs. `restart_cost`: delay of each continuation. `paced`: jobs have paces. The
+  /// trace must outlive this object.
+  RecordedRuns(const NumberedTrace& trace, Nanos restart_cost, bool paced);
+
+  /// Records that the job has its GPUs now, in `nodes` nodes, and schedules its end. The job has
+  /// not started before, or has been stopped: then it progresses after the restart cost.
+  void start(std::uint32_t number, Nanos now, std::uint32_t nodes);
+  /// Sets the pace (above 0), recorded duration per second, from now on, and moves the end. Call
+  /// only if constructed with `paced`, and for a job that has its GPUs.
+  void set_pace(std::uint32_t number, Nanos now, double pace);
+  /// Records that the job, which has its GPUs, leaves them before its end. `keeps`: the job keeps
+  /// whole multiples of this work, which is > 0; nothing: all of its work.
+  void stop(std::uint32_t number, Nanos now, std::optional<Nanos> keeps);
+  /// Returns the instant of the next end; nothing if no job runs.
+  std::optional<Nanos> next_end() const {
+    while (!ends_.empty() && is_void(ends_.top())) ends_.pop();
+    return ends_.empty() ? std::nullopt : std::optional(ends_.top().at);
+  }
+  /// Ends one job that is due by `now`, the earliest first, and returns its number; kNone if no
+  /// further job is due. Call at each next_end(), until kNone: `now` counts as the end.
+  std::uint32_t end_one(Nanos now);
+
+  /// Returns true if end_one() has returned the job.
+  bool over(std::uint32_t number) const { return jobs_[number].over == 1; }
+  Nanos first_start(std::uint32_t number) const { return jobs_[number].start; }  ///< -1: none yet
+  /// Returns the number of nodes of the job's newest placement; 0 before the first.
+  std::uint32_t nodes(std::uint32_t number) const { return jobs_[number].nodes; }
+  /// Returns the number of starts and stops of the job so far, its end excluded; 0 before the first
+  /// start.
+  std::uint32_t move_count(std::uint32_t number) const { return jobs_[number].starts; }
+  /// Returns the end of a job that is over.
+  Nanos end(std::uint32_t number) const {
+    const Way* const way = way_of(number);
+    return way == nullptr ? jobs_[number].start + trace_.duration(number) : way->end;
+  }
+  /// Returns the time with GPUs of a job that is over.
+  Nanos run_time(std::uint32_t number) const {
+    const Way* const way = way_of(number);
+    return way == nullptr ? trace_.duration(number) : way->course.served_time();
+  }
+  /// Returns the part of run_time() that went into restarts and lost work.
+  Nanos lost_time(std::uint32_t number) const {
+    const Way* const way = way_of(number);
+    return way == nullptr ? 0 : way->course.lost_time();
+  }
+
+ private:
+  /// Common state of a job. Millions are kept to the end of a run, so state that few jobs need is
+  /// kept elsewhere.
+  struct Job {
+    Nanos start = -1;  ///< first start; -1: not yet
+    std::uint32_t starts = 0;
+    std::uint32_t nodes : 31 = 0;  ///< number of nodes of its newest placement
+    std::uint32_t over : 1 = 0;
+  };
+  static_assert(sizeof(Job) == 16);
+  /// State of a job that has left its GPUs, or whose pace is not as recorded.
+  struct Way {
+    JobCourse course;
+    Nanos end = -1;  ///< expected end; later the real one
+  };
+  struct End {
+    Nanos at = 0;
+    std::uint32_t job = 0, start = 0;  ///< number of the job's start
+    friend auto operator<=>(const End&, const End&) = default;
+  };
+
+  /// Returns the state of an unusual job; null if it runs, or ran, from its start to its end as
+  /// recorded.
+  const Way* way_of(std::uint32_t number) const {
+    if (jobs_[number].starts < 2 && !paced_) return nullptr;
+    const auto way = ways_.find(number);
+    return way == ways_.end() ? nullptr : &way->second;
+  }
+  /// Returns true if the end is outdated: the job was preempted before, or has another pace now.
+  bool is_void(const End& end) const {
+    const Job& job = jobs_[end.job];
+    if (job.starts != end.start || job.over == 1) return true;
+    return paced_ && ways_.at(end.job).end != end.at;
+  }
+  void expect_end(std::uint32_t number, Way& way);
+
+  const NumberedTrace& trace_;
+  const Nanos restart_cost_;
+  const bool paced_;
+  std::vector<Job> jobs_;
+  std::map<std::uint32_t, Way> ways_;
+  /// outdated ends are skipped
+  mutable std::priority_queue<End, std::vector<End>, std::greater<>> ends_;
+};
+
+}  // namespace orrery::sim

@@ -1,0 +1,116 @@
+#include "sim/training/job_faults.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "core/random.hpp"
+#include "policies/seam/job_lifecycle.hpp"
+#include "policies/seam/part_changes.hpp"
+
+namespace orrery::sim {
+
+void continue_faults(const JobInWorld& here, TrainingState& state, Nanos now,
+                     const std::set<RankId>& lost_in_step) {
+  state.faults.reported = here.world().state().parts;
+  // A rank that was lost in the current step has already been killed by the faults of this step.
+  for (const FatalFault& fault : state.faults.plan.losses(state.step, now, now + 1)) {
+    const auto rank = rank_at_work(here.job(state.id), state, fault.rank.value);
+    if (!rank || lost_in_step.contains(*rank)) state.faults.plan.mark_spent(fault);
+  }
+}
+
+std::optional<RankId> rank_at_work(const JobInfo& job, const TrainingState& state,
+                                   std::uint32_t home_rank) {
+  const auto rank = rank_on(job, state.fits.numbered.at(home_rank));
+  return rank && state.losses.is_undetected(*rank) ? std::nullopt : rank;
+}
+
+std::vector<FatalFault> next_losses(const JobInfo& job, TrainingState& state,
+                                    std::optional<Step> step, Nanos from, Nanos until) {
+  FaultPlan& plan = state.faults.plan;
+  for (;;) {
+    std::vector<FatalFault> lost = plan.losses(step, from, until);
+    const auto absent = std::stable_partition(lost.begin(), lost.end(), [&](const auto& each) {
+      return rank_at_work(job, state, each.rank.value).has_value();
+    });
+    std::for_each(absent, lost.end(), [&plan](const auto& each) { plan.mark_spent(each); });
+    if (absent == lost.begin() && absent != lost.end()) continue;
+    lost.erase(absent, lost.end());
+    return lost;
+  }
+}
+
+std::optional<bool> drain_starting_losses(const Cluster& cluster, TrainingState& state,
+                                          const GpuRuns& gpus) {
+  std::optional<bool> silent;
+  FaultPlan& plan = state.faults.plan;
+  const std::set<Part> lost = plan.lost_parts(state.step, state.now);
+  for (const FatalFault& each : plan.losses({}, state.now, state.now + 1)) {
+    const GpuId gpu = state.fits.numbered.at(each.rank.value);
+    const NodeId node = cluster.node_of(gpu);
+    const bool broken =
+        lost.contains({PartKind::gpu, gpu.value}) || lost.contains({PartKind::node, node.value});
+    if (broken || !gpus.contains(gpu)) continue;
+    plan.mark_spent(each);
+    silent = silent.value_or(false) || each.silent;
+  }
+  return silent;
+}
+
+/// If traffic is spread over several cables, packets in flight over a lost cable or port are sent
+/// again over other cables once the loss is detected. Connections with a path over the lost part
+/// wait for that time. A random draw decides whether any flow over the link had such a path.
+Nanos stalled_by(const TrainingSetup& setup, const TrainingState& state, Nanos instant) {
+  const Cluster::Shape& shape = setup.cluster->shape();
+  if (!shape.reroute) return 0;
+  for (const FaultPlan::Thinned& each : state.faults.plan.thinned(instant)) {
+    const bool of_nic = each.by == PartKind::port;  // every connection of the NIC has a path there
+    const std::uint64_t flows = of_nic ? 1 : state.fit().stepper().flows_over(each.link);
+    const bool sampled = shape.transport == Transport::spray && each.by == PartKind::cable;
+    const double path = sampled ? std::min(1.0, double{1} * shape.paths / shape.cables) : 1;
+    Rng rng = Rng(setup.scenario().run().seed())
+                  .split_stream(fmt::format("{} {}", instant, each.link.value));
+    const double none = std::pow(1 - path, static_cast<double>(flows));
+    if (rng.uniform() >= none) return to_nanos(shape.reroute->value);
+  }
+  return 0;
+}
+
+bool are_parts_healthy(const World& world, const GpuRuns& gpus) {
+  const ClusterState& state = world.state();
+  if (state.parts.empty()) return true;
+  return std::all_of(gpus.begin(), gpus.end(), [&](GpuId gpu) {
+    return state.is_healthy(gpu, world.cluster().node_of(gpu));
+  });
+}
+
+void note_parts(JobFaults& faults, Step step, Nanos at) {
+  auto now = reported_parts(faults.plan.lost_parts(step, at), faults.plan.removals(step, at));
+  for (const PartChanged& change : part_changes(faults.reported, now)) {
+    const auto was = faults.reported.find(change.part);
+    const bool returns = was != faults.reported.end() && was->second.health == Health::lost &&
+                         change.to.health == Health::ok;
+    std::erase_if(faults.news, [&](const auto& each) {
+      return each.first > at && each.second.part == change.part;
+    });
+    faults.news.emplace_back(at + (returns ? faults.plan.test_time(change.part) : 0), change);
+  }
+  faults.reported = std::move(now);
+}
+
+Nanos next_report_time(const JobFaults& faults) {
+  Nanos next = kNever;
+  for (const auto& [at, event] : faults.news) next = std::min(next, at);
+  return next;
+}
+
+void drain_reports(JobFaults& faults, Nanos now, std::vector<Event>& out) {
+  for (const auto& [at, event] : faults.news) {
+    if (at <= now) out.emplace_back(event);
+  }
+  std::erase_if(faults.news, [now](const auto& each) { return each.first <= now; });
+}
+
+}  // namespace orrery::sim

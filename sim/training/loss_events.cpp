@@ -1,0 +1,125 @@
+#include "sim/training/loss_events.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.hpp"
+#include "policies/seam/fabric_rules.hpp"
+#include "policies/seam/job_lifecycle.hpp"
+#include "sim/training/job_faults.hpp"
+#include "sim/training/placement.hpp"
+
+namespace orrery::sim {
+namespace {
+
+/// Records the deaths of these ranks; the remaining ranks detect silent ranks later than dead ones.
+void lose_ranks(const JobInWorld& here, TrainingState& state,
+                const std::vector<FatalFault>& lost) {
+  ensure(!lost.empty(), "a step is cut short by a fault");
+  const Survival& survival = here.survival();
+  const Nanos now = state.now;
+  TimeLedger& time = state.metrics.time();
+  time.interrupt_at(now);
+  state.saving.spoil_current();
+  here.contention().remove_job(state.id);
+  note_parts(state.faults, state.step, now);
+  for (const bool silent : {false, true}) {
+    for (const FatalFault& each : lost) {
+      if (each.silent != silent) continue;
+      state.faults.plan.mark_spent(each);
+      const std::optional<RankId> rank =
+          rank_at_work(here.job(state.id), state, each.rank.value);
+      if (!rank) continue;  // already lost by another fault of this instant
+      const Nanos noticed = now + (silent ? survival.heartbeat_timeout() : survival.detection());
+      // Live mode suspects a rank that is silent for half of the timeout.
+      const Nanos suspected = silent ? now + survival.heartbeat_timeout() / 2 : kNever;
+      state.losses.record_death(*rank, each.cause, now, noticed, suspected);
+      if (here.timeline() != nullptr) here.timeline()->instant(now, each.cause);
+      state.resume_at = std::max(state.resume_at, noticed + survival.regroup());
+    }
+  }
+  time.stall_until(state.losses.all_noticed(now), GpuUse::detection);
+  time.stall_until(state.resume_at, GpuUse::recovery);
+}
+
+/// A process that is lost while it starts on healthy hardware is started again, which is no loss of
+/// a rank.
+void delay_restart(const JobInWorld& here, TrainingState& state) {
+  if (!state.pending) return;
+  const auto struck = drain_starting_losses(here.cluster(), state, state.pending->where.gpus);
+  if (!struck) return;
+  const Survival& survival = here.survival();
+  const Nanos noticed = *struck ? survival.heartbeat_timeout() : survival.detection();
+  Nanos& ready = state.pending->ready;
+  ready = std::max(ready, state.now + noticed + survival.restart());
+  state.metrics.time().stall_until(ready, GpuUse::recovery);
+}
+
+}  // namespace
+
+void apply_faults_between_steps(const JobInWorld& here, TrainingState& state) {
+  if (!state.metrics.has_started() || state.metrics.is_over() || !state.is_idle()) return;
+  if (is_stalled_job(here, state)) {
+    const JobInfo& job = here.job(state.id);
+    if (job.is_restarting) delay_restart(here, state);
+    const auto lost = next_losses(job, state, {}, state.now, state.now + 1);
+    if (!lost.empty()) return lose_ranks(here, state, lost);
+  }
+  if (state.faults.plan.has_change_at(state.now)) note_parts(state.faults, state.step, state.now);
+}
+
+/// Without its network the job waits for it, or ends here if that does not come back; without some
+/// of its ranks it may go on.
+bool survive_cut_step(const JobInWorld& here, TrainingState& state,
+                      const estimates::PlayedStep& played) {
+  const std::optional<LinkId> broken = played.what().run.broken;
+  if (!broken) {
+    state.metrics.discard_work(played.what());
+    lose_ranks(here, state,
+               next_losses(here.job(state.id), state, state.step, played.start(), kNever));
+    return true;
+  }
+  if (const auto up = state.faults.plan.up_again(*broken, state.step, state.now)) {
+    state.metrics.discard_work(played.what());
+    note_parts(state.faults, state.step, *up);
+    stall_until(state, *up, GpuUse::recovery);
+    return true;
+  }
+  const FatalFault fatal = state.faults.plan.cause_of(*broken, state.step, state.now);
+  state.losses.record_job_loss(fatal.cause, state.now);
+  if (here.timeline() != nullptr) here.timeline()->instant(state.now, fatal.cause);
+  return false;
+}
+
+void fail_saving(const JobInWorld& here, TrainingState& state) {
+  if (const auto failed = state.saving.abandon_save()) here.emit_event(*failed);
+}
+
+void notice_losses(const JobInWorld& here, TrainingState& state) {
+  if (auto suspects = state.losses.new_suspects(state.now)) {
+    here.emit_event(RanksSuspected{state.id, std::move(*suspects)});
+  }
+  const Losses::Noticed noticed = state.losses.drain_noticed(state.now, state.resume_at);
+  if (noticed.ranks.empty()) return;
+  here.emit_event(loss_of(here.job(state.id), noticed.ranks));
+  here.gate().expire_settings(state.id);
+  fail_saving(here, state);
+  const JobInfo& job = here.job(state.id);
+  const std::uint32_t left = without_lost(job).layout.data;
+  const AfterLoss after =
+      after_loss(job, replicas_objection(here.scenario().job(), left).empty());
+  if (after.is_assigned && !state.pending) {
+    state.pending = PendingAssignment{
+        *job.next, StateFrom::peer,
+        std::max(state.now, noticed.first + here.survival().replacement())};
+  }
+  if (after.held) return here.emit_event(JobHeld{state.id});
+  refit_job(here, state);
+}
+
+bool is_given_up(const TrainingState& state) {
+  return state.losses.has_unnoticed() && !state.metrics.is_over() &&
+         state.now > end_of_patience(state);
+}
+
+}  // namespace orrery::sim

@@ -1,0 +1,106 @@
+// Losses of a training job: the death of ranks with instant and cause, its detection by the
+// remaining ranks, and the return to work, for the report. Kept by a training run; one thread.
+// Nanoseconds of the policy clock.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/ids.hpp"
+#include "traces/report.pb.h"
+
+namespace orrery::sim {
+
+/// Record of the losses of one job. A loss is undetected from record_death() until drain_noticed()
+/// or forget_unnoticed(). For example, a rank that stops at 100 s with a heartbeat timeout of 10 s
+/// is suspected from 105 s on and detected at 110 s.
+class Losses {
+ public:
+  /// Records that `rank` died of `cause` at `now`, and that the death will be detected at
+  /// `noticed`. `suspected`: instant from which the rank is suspected until then; kNever: never.
+  /// Call once for each loss of a rank.
+  void record_death(RankId rank, const std::string& cause, Nanos now, Nanos noticed,
+                    Nanos suspected = kNever);
+  /// Records the loss of the whole job at `now`, for example by a link that never comes up again,
+  /// as the newest loss. No rank detects this loss; earlier undetected losses stay undetected.
+  void record_job_loss(const std::string& cause, Nanos now);
+
+  /// Returns true if any loss was ever recorded, detected or not.
+  bool has_losses() const { return !losses_.empty(); }
+  /// Returns true if the rank is lost and undetected.
+  bool is_undetected(RankId rank) const;
+  /// Returns true if any loss is undetected.
+  bool has_unnoticed() const { return !unnoticed_.empty(); }
+  /// Returns the first instant at which an undetected loss is detected, perhaps a past one; kNever
+  /// if no loss is undetected.
+  Nanos next_noticed() const;
+  /// Returns the instant at which the last undetected loss is detected; `now` at the earliest, and
+  /// if no loss is undetected.
+  Nanos all_noticed(Nanos now) const;
+  /// Forgets the undetected losses: nothing detects them later. Their entries in the report stay.
+  void forget_unnoticed() { unnoticed_.clear(); }
+  /// Returns the first instant at which a rank is suspected that is not in the newest list of
+  /// new_suspects(), perhaps a past one; kNever if no undetected loss adds a rank.
+  Nanos next_suspected() const;
+  /// Returns the ranks that are suspected at `now`, ascending, perhaps none; std::nullopt if the
+  /// list is unchanged since the last call (no ranks before the first call). A rank is not
+  /// suspected any more from its detection on.
+  std::optional<std::vector<RankId>> new_suspects(Nanos now);
+
+  /// Losses detected at one instant.
+  struct Noticed {
+    std::vector<RankId> ranks;  ///< ascending
+    Nanos first = kNever;       ///< instant of the first loss
+  };
+  /// Returns the losses detected by `now`, which are not undetected any more, and records `now` as
+  /// the instant of their detection in the report. Returns no ranks, and kNever as `first`, if none
+  /// is detected. `working`: instant from which the remaining ranks work, for the report.
+  Noticed drain_noticed(Nanos now, Nanos working);
+
+  /// Records that a step has been committed at `now` after all losses so far: `now` is the instant
+  /// of the return to work of each loss that has none yet.
+  void mark_resumed(Nanos now);
+  /// Returns true if a step was committed after every loss, also without losses.
+  bool has_resumed() const;
+  /// Records that the ranks of all losses so far are present again at `now`; losses with an earlier
+  /// such record keep theirs.
+  void mark_replaced(Nanos now);
+  /// Records `steps` as the number of steps that are repeated because of the newest loss, instead
+  /// of an earlier number; does nothing without losses.
+  void record_rollback(Step steps);
+  /// Returns the cause of the newest loss; empty without losses.
+  std::string newest_cause() const;
+  /// Appends one failure to the report for each loss; a second call appends them again.
+  void fill(Report& report) const;
+
+ private:
+  struct Loss {
+    std::optional<RankId> rank;
+    Nanos at = 0;
+    Nanos suspected = kNever;
+    FailureReport report;
+    /// Passes all members to a StateWriter or StateReader.
+    template <class Archive>
+    friend void fields(Archive& archive, Loss& of) {
+      archive(of.rank, of.at, of.suspected, of.report);
+    }
+  };
+  Loss& add(const std::string& cause, Nanos now);
+
+  std::vector<Loss> losses_;
+  std::size_t replaced_ = 0;  ///< number of losses whose ranks are present again
+  /// instant of detection, index of the loss
+  std::vector<std::pair<Nanos, std::size_t>> unnoticed_;
+  std::vector<RankId> suspects_;  ///< newest list of suspected ranks
+
+  /// Passes all members to a StateWriter or StateReader.
+  template <class Archive>
+  friend void fields(Archive& archive, Losses& of) {
+    archive(of.losses_, of.replaced_, of.unnoticed_, of.suspects_);
+  }
+};
+
+}  // namespace orrery::sim

@@ -1,0 +1,81 @@
+#include "sim/training/step_commits.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "sim/training/job_faults.hpp"
+#include "sim/training/placement.hpp"
+
+namespace orrery::sim {
+namespace {
+
+void save_if_due(const JobInWorld& here, TrainingState& state) {
+  const std::uint64_t every = here.job(state.id).now.get<CheckpointPlan>().every_steps;
+  if (!state.saving.is_due(state.step, every)) return;
+  const double storage =
+      state.faults.plan.storage(state.step, state.now);  // storage rate at the begin of the save
+  const Nanos stall = state.saving.begin(state.id, state.step, state.now,
+                                         here.scenario().live().checkpoints(), storage);
+  state.metrics.time().mark_checkpoint(state.step, here.job(state.id).saved);
+  stall_until(state, state.now + stall, GpuUse::checkpoint);
+}
+
+}  // namespace
+
+void commit_steps(const JobInWorld& here, TrainingState& state, std::uint64_t steps,
+                  Nanos duration, bool tell) {
+  state.metrics.committed_by(state.now);
+  state.step += steps;
+  state.untold_steps += steps;
+  state.untold_duration += duration;
+  state.losses.mark_resumed(state.now);
+  state.metrics.record_progress(state.step, state.now);
+  state.faults.plan.forget_before(state.now, state.metrics.started());
+  const Step all = here.scenario().run().steps();
+  if (tell || state.step == all) {
+    tell_committed(here, state);
+    here.gate().settle_deferred(state.id, state.now);
+    save_if_due(here, state);
+  }
+  if (state.step == all) end_job(here, state, Ending::completed);
+  here.report_progress(state.step, state.now);
+}
+
+void tell_committed(const JobInWorld& here, TrainingState& state) {
+  if (state.untold_steps == 0) return;
+  here.emit_event(StepsDone{.job = state.id,
+                            .last = state.step - 1,
+                            .count = std::exchange(state.untold_steps, 0),
+                            .duration = std::exchange(state.untold_duration, 0)});
+}
+
+void roll_back_to(TrainingState& state, Step step) {
+  state.metrics.roll_back(state.step, step);
+  state.step = step;
+}
+
+void emit_due_events(const JobInWorld& here, TrainingState& state) {
+  std::vector<Event> due;
+  drain_reports(state.faults, state.now, due);
+  if (const auto done = state.saving.take_done(state.now)) due.push_back(*done);
+  std::stable_sort(due.begin(), due.end(),
+                   [](const Event& a, const Event& b) { return a.index() < b.index(); });
+  bool parts_changed = false;
+  for (Event& event : due) {
+    parts_changed = parts_changed || std::holds_alternative<PartChanged>(event);
+    here.emit_event(std::move(event));
+  }
+  if (!parts_changed || !state.metrics.has_started()) return;
+  renew_spares(here, state, state.now + here.survival().replacement());
+}
+
+void end_job(const JobInWorld& here, TrainingState& state, Ending how) {
+  emit_due_events(here, state);
+  state.metrics.end(state.now);
+  here.contention().remove_job(state.id);
+  here.emit_event(JobDone{state.id, how});
+  here.gate().reject_decisions(state.id, state.now);
+}
+
+}  // namespace orrery::sim

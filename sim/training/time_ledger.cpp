@@ -1,0 +1,111 @@
+#include "sim/training/time_ledger.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.hpp"
+
+namespace orrery::sim {
+
+void TimeLedger::book_until(Nanos until, GpuUse use) {
+  if (until <= cursor_) return;
+  spent(use) += GpuNanos{until - cursor_} * gpus_;
+  cursor_ = until;
+}
+
+void TimeLedger::stall_until(Nanos until, GpuUse use) {
+  const Nanos from = pauses_.empty() ? cursor_ : pauses_.back().until;
+  if (until > from) pauses_.push_back({until, use});
+}
+
+void TimeLedger::interrupt_at(Nanos now) {
+  advance_to(now);
+  pauses_.clear();
+}
+
+void TimeLedger::advance_to(Nanos now) {
+  std::size_t over = 0;
+  for (const Pause& pause : pauses_) {
+    book_until(std::min(pause.until, now), pause.use);
+    if (pause.until > now) break;
+    ++over;
+  }
+  pauses_.erase(pauses_.begin(), pauses_.begin() + static_cast<std::ptrdiff_t>(over));
+  book_until(now, GpuUse::idle);
+}
+
+void TimeLedger::lose_step(Nanos began, Nanos now, std::uint32_t working) {
+  advance_to(began);
+  const GpuNanos worked = GpuNanos{now - cursor_} * std::min(working, gpus_);
+  const GpuNanos all = GpuNanos{now - cursor_} * gpus_;
+  if (now <= cursor_) return;
+  spent(GpuUse::lost_work) += worked;
+  spent(GpuUse::idle) += all - worked;
+  cursor_ = now;
+}
+
+void TimeLedger::commit_steps(Nanos length, const std::array<double, kStepUses>& shares,
+                        std::uint32_t working) {
+  const GpuNanos all = GpuNanos{length} * gpus_;
+  const GpuNanos worked = GpuNanos{length} * std::min(working, gpus_);
+  double sum = 0;
+  for (const double share : shares) sum += share;
+  GpuNanos left = worked;
+  for (std::size_t use = 1; use < kStepUses && sum > 0; ++use) {
+    const double part = std::max(0.0, shares[use]) / sum * static_cast<double>(worked);
+    const GpuNanos whole = std::min(left, static_cast<GpuNanos>(part));
+    spent_[use] += whole;
+    left -= whole;
+  }
+  spent(GpuUse::computing) += left;  // including the rounding remainder
+  spent(GpuUse::idle) += all - worked;
+  cursor_ += length;
+}
+
+TimeLedger::StepTime TimeLedger::step_time() const {
+  StepTime time{};
+  std::copy_n(spent_.begin(), kStepUses, time.begin());
+  return time;
+}
+
+void TimeLedger::mark_checkpoint(Step step, Step durable) {
+  marks_.erase(marks_.begin(), marks_.lower_bound(durable));
+  marks_[step] = step_time();
+}
+
+void TimeLedger::roll_back(Step step) {
+  const auto known = marks_.find(step);
+  const StepTime kept = known == marks_.end() ? StepTime{} : known->second;
+  for (std::size_t use = 0; use < kStepUses; ++use) {
+    ensure(spent_[use] >= kept[use], "what was worked before a checkpoint stays");
+    spent(GpuUse::lost_work) += spent_[use] - kept[use];
+    spent_[use] = kept[use];
+  }
+  marks_.erase(marks_.begin(), marks_.lower_bound(step));  // nothing goes back behind it
+  marks_.erase(marks_.upper_bound(step), marks_.end());
+}
+
+TimeLedger::GpuNanos TimeLedger::total() const {
+  GpuNanos sum = 0;
+  for (const GpuNanos each : spent_) sum += each;
+  return sum;
+}
+
+double TimeLedger::seconds(GpuUse use) const {
+  return static_cast<double>(spent_[static_cast<std::size_t>(use)]) * 1e-9;
+}
+
+void TimeLedger::fill(GpuTime& report) const {
+  report.set_computing(seconds(GpuUse::computing));
+  report.set_exposed_communication(seconds(GpuUse::exposed_communication));
+  report.set_bubble(seconds(GpuUse::bubble));
+  report.set_waiting(seconds(GpuUse::waiting));
+  report.set_checkpoint(seconds(GpuUse::checkpoint));
+  report.set_lost_work(seconds(GpuUse::lost_work));
+  report.set_detection(seconds(GpuUse::detection));
+  report.set_recovery(seconds(GpuUse::recovery));
+  report.set_idle(seconds(GpuUse::idle));
+  report.set_total(static_cast<double>(total()) * 1e-9);
+}
+
+}  // namespace orrery::sim

@@ -1,0 +1,219 @@
+#include "sim/training/training_run.hpp"
+
+#include <algorithm>
+#include <span>
+
+#include "policies/seam/fabric_rules.hpp"
+#include "sim/training/assignments.hpp"
+#include "sim/training/job_faults.hpp"
+#include "sim/training/job_fit.hpp"
+#include "sim/training/loss_events.hpp"
+#include "sim/training/next_step.hpp"
+#include "sim/training/placement.hpp"
+#include "sim/training/step_commits.hpp"
+
+namespace orrery::sim {
+namespace {
+
+/// Returns the costs of the measured machine, if one is given. A built-in model's ranks are
+/// processes of live mode: their gradients are sent as whole numbers, over links with the
+/// scenario's rates.
+estimates::MachineCosts costs_of(const RunRequest& request) {
+  const Scenario& scenario = request.scenario();
+  estimates::MachineCosts costs =
+      estimates::machine_costs(request.machine(), scenario.job().layout().data());
+  if (scenario.job().model().builtin().empty()) return costs;
+  costs.link_limit = scenario.live().link_rate();
+  if (reproducible_sums(scenario)) costs.plain_bytes = sizeof(std::int64_t);
+  return costs;
+}
+
+/// Null: none is wanted. Of a job that does not fit there is none: throws bad_input.
+std::unique_ptr<SimTimeline> timeline_of(const RunRequest& request, const StepGraph& graph,
+                                         const Cluster& cluster) {
+  if (request.scenario().run().memory() != "warn") check_memory(graph, cluster);
+  if (request.timeline().empty()) return nullptr;
+  return std::make_unique<SimTimeline>(request.timeline());
+}
+
+}  // namespace
+
+TrainingRun::TrainingRun(RunRequest request, const Arrival& arrival, const Place& place,
+                         Happen happen, ProgressSink progress)
+    : setup_{std::move(request), arrival, &place.cluster},
+      here_(setup_, place.world, place.gate, std::move(happen), place.contention,
+            {.setup = &setup_,
+             .options = {.full_detail = setup_.request.full_detail(),
+                         .slices = !setup_.request.timeline().empty(),
+                         .machine = costs_of(setup_.request)},
+             .engine = place.engine,
+             .seed = setup_.noise_seed(setup_.scenario().run().seed())}),
+      state_(initial_state(here_)) {
+  here_.draw_on(timeline_of(setup_.request, state_.fits.first->graph(), place.cluster));
+  if (!progress) return;
+  here_.report_progress_to([this, progress = std::move(progress)](Step step, Nanos now) {
+    Progress done;
+    done.set_steps_done(step);
+    done.set_steps(setup_.scenario().run().steps());
+    done.set_elapsed_s(to_seconds(now));
+    progress(done);
+  });
+}
+
+TrainingRun::~TrainingRun() = default;
+
+JobSpec TrainingRun::spec() const {
+  const StepGraph& graph = state_.fits.first->graph();
+  const Scenario& scenario = setup_.scenario();
+  const Standing& where = state_.fits.first->where();
+  JobSpec spec;
+  spec.id = state_.id;
+  spec.name = scenario.name();
+  spec.submit = setup_.arrival.at;
+  spec.gpus = graph.ranks();
+  spec.layout = where.layout;
+  spec.least_gpus = where.layout.ranks_per_replica();
+  spec.most_gpus = most_gpus(scenario.job(), scenario.elastic(), here_.cluster().gpus());
+  spec.micro_batches = graph.micro_batches();
+  spec.max_micro_batches = max_micro_batches(scenario, graph.micro_batches(), graph.data());
+  spec.steps = scenario.run().steps();
+  spec.nominal_micro_batch_time =
+      to_nanos(state_.fits.first->stepper().nominal_micro_batch_time());
+  spec.can = settable(scenario);
+  spec.settings = {loss_response(scenario, needs_, setup_.request.mode() != "shadow")};
+  if (scenario.live().has_checkpoints()) {
+    spec.settings.push_back(
+        CheckpointPlan{scenario.live().checkpoints().every(), Tier::local_disk});
+  }
+  return spec;
+}
+
+void TrainingRun::submit_job() {
+  state_.id = {here_.world().jobs().submitted()};
+  state_.submitted = true;
+  here_.emit_event(JobSubmitted{spec()});
+  if (!setup_.arrival.first_gpu) return;
+  const JobStarted start{
+      .job = state_.id, .epoch = {1}, .from = 0, .where = state_.fits.first->where()};
+  if (here_.world().objection(Event(start)).empty()) place_initially(here_, state_, start);
+}
+
+void TrainingRun::reseed_noise(Nanos from, std::uint64_t run) {
+  here_.fits().reseed_noise(from, setup_.noise_seed(run));
+}
+
+void TrainingRun::continue_from(const Past& past) { continue_from_log(here_, state_, past); }
+
+// ---- time -------------------------------------------------------------------------------------
+
+void TrainingRun::announce_work(Nanos now) {
+  state_.now = now;
+  if (!state_.submitted || state_.metrics.is_over() || !state_.is_idle()) return;
+  change_between_steps(here_, state_);
+  if (!can_begin_step(here_, state_)) return;
+  const double delay = here_.job(state_.id).now.get<Delay>().seconds;
+  if (delay > 0 && state_.delayed != state_.step) {
+    state_.delayed = state_.step;
+    leave_step(here_, state_);  // jobs that share its links have them alone until then
+    return stall_until(state_, now + to_nanos(delay), GpuUse::idle);
+  }
+  enter_new_step(here_, state_);
+  here_.contention().next_step(state_.id, state_.now);
+}
+
+void TrainingRun::begin(Nanos, const Watch& watch) {
+  if (can_begin_step(here_, state_)) begin_steps(here_, state_, watch);
+}
+
+Nanos TrainingRun::next_event_time() const {
+  if (state_.metrics.is_over()) return kNever;
+  if (!state_.submitted) return setup_.arrival.at;
+  return std::min({state_.step_end(), next_placement_change(here_, state_),
+                   next_report_time(state_.faults), state_.saving.next()});
+}
+
+void TrainingRun::advance_to(Nanos now, const Watch& watch) {
+  if (!state_.submitted) {
+    state_.now = now;
+    return submit_job();
+  }
+  settle_steps(here_, state_, now);
+  state_.now = now;
+  if (state_.open && now == state_.open->end()) close_step(here_, state_, watch);
+  apply_faults_between_steps(here_, state_);
+  if (is_given_up(state_)) {
+    state_.losses.record_job_loss("no new step in 30 days: ranks are lost faster than they recover",
+                                  now);
+    state_.metrics.time().interrupt_at(now);
+    return end_job(here_, state_, Ending::failed);
+  }
+  emit_due_events(here_, state_);
+  notice_losses(here_, state_);
+}
+
+// ---- decisions --------------------------------------------------------------------------------
+
+std::string TrainingRun::refusal(const Decision& decision) const {
+  return fabric_refusal(setup_.scenario(), decision, here_.job(state_.id).is_placed());
+}
+
+void TrainingRun::carry_out(const Decision& decision, Nanos now) {
+  state_.now = now;
+  if (std::holds_alternative<Save>(decision.what)) state_.saving.request_save();
+  const auto* assign = std::get_if<Assign>(&decision.what);
+  if (assign == nullptr) return;
+  if (assign->is_release()) {
+    release_gpus(here_, state_);
+  } else {
+    assign_gpus(here_, state_, *assign);
+  }
+}
+
+// ---- telemetry and the end ----------------------------------------------------------------
+
+void TrainingRun::ranks(Nanos now, std::vector<RankSample>& out) const {
+  if (!state_.conditions) return;
+  const std::size_t others = out.size();  // samples of other jobs
+  state_.fit().telemetry().ranks(now, out);
+  for (RankSample& sample : std::span(out).subspan(others)) {
+    sample.job = state_.id;
+    sample.rank = state_.fit().rank_of_job(sample.rank.value);
+  }
+}
+void TrainingRun::devices(Nanos now, std::vector<DeviceSample>& out) const {
+  if (state_.conditions) state_.fit().telemetry().devices(now, out);
+}
+void TrainingRun::links(Nanos now, std::vector<LinkSample>& out) const {
+  if (!state_.conditions) return;
+  FittedJob& fit = state_.fit();
+  fit.telemetry().links(now, fit.stepper(), state_.conditions->state, out);
+}
+void TrainingRun::collectives(std::vector<CollectiveSample>& out) const {
+  append_exchange(state_, out);
+}
+
+void TrainingRun::fill(Report& report, Nanos now) {
+  if (here_.timeline() != nullptr) here_.timeline()->close();
+  const TrainingMetrics& metrics = state_.metrics;
+  const std::uint64_t simulated = here_.fits().simulated();  // not the step that fill() simulates
+  metrics.fill(setup_, *state_.fits.first, simulated, report);
+  report.set_rank_classes(here_.fits().most_classes());
+  report.set_steps_completed(metrics.steps() + state_.uncommitted_by(now));
+  const Step step = state_.step;
+  const Step last = step > 0 ? step - (step == setup_.scenario().run().steps() ? 1 : 0) : 0;
+  metrics.fill_faults(state_.faults.plan, last, now, report);
+  state_.losses.fill(report);
+  if (const auto ideal = ideal_step_time(setup_, state_)) report.set_ideal_step_time_s(*ideal);
+}
+
+void TrainingRun::add_outcomes(Report& report) const {
+  JobOutcome& outcome = *report.add_jobs();
+  outcome.set_name(setup_.scenario().name());
+  outcome.set_kind("training");
+  outcome.set_gpus(state_.fits.first->graph().ranks());
+  outcome.set_submitted_s(to_seconds(setup_.arrival.at));
+  state_.metrics.fill(*state_.fits.first, state_.step < setup_.scenario().run().steps(),
+                      state_.losses.newest_cause(), outcome);
+}
+
+}  // namespace orrery::sim

@@ -1,0 +1,76 @@
+#include "policies/queues/job_line.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "core/random.hpp"
+
+namespace orrery {
+namespace {
+
+std::vector<JobPlace> all_of(const JobLine& line) {
+  std::vector<JobPlace> out;
+  for (JobLine::Cursor at; line.get(at) != nullptr; line.advance_cursor(at))
+    out.push_back(*line.get(at));
+  return out;
+}
+
+/// Against a sorted vector, through thousands of changes.
+TEST(JobLine, StaysInOrderAndFindsWhatASortedVectorFinds) {
+  Rng rng(3);
+  JobLine line;
+  std::vector<JobPlace> plain;
+  for (std::uint32_t i = 0; i < 5000; ++i) {
+    if (!plain.empty() && rng.below(3) == 0) {
+      const std::size_t which = rng.below(plain.size());
+      EXPECT_TRUE(line.erase(plain[which]));
+      EXPECT_FALSE(line.erase(plain[which]));
+      plain.erase(plain.begin() + std::ptrdiff_t(which));
+    } else {
+      const JobPlace place{.key = std::int64_t(rng.below(50)),
+                           .submit = Nanos(rng.below(9)),
+                           .turn = i,
+                           .job = {i},
+                           .estimate = Nanos(rng.below(1000))};
+      line.insert(place);
+      plain.insert(std::upper_bound(plain.begin(), plain.end(), place), place);
+    }
+    ASSERT_EQ(line.size(), plain.size());
+    if (i % 100 != 0) continue;
+    const std::vector<JobPlace> here = all_of(line);
+    ASSERT_TRUE(std::equal(here.begin(), here.end(), plain.begin(), plain.end(),
+                           [](const auto& a, const auto& b) { return a.job == b.job; }));
+    const Nanos most = Nanos(rng.below(100));
+    JobLine::Cursor at;
+    const JobPlace* found = line.seek_place(at, most);
+    const auto expected = std::find_if(plain.begin(), plain.end(),
+                                       [most](const auto& p) { return p.estimate <= most; });
+    ASSERT_EQ(found == nullptr, expected == plain.end());
+    if (found != nullptr) {
+      ASSERT_EQ(found->job, expected->job);
+    }
+    JobLine::Cursor behind;
+    const auto small = [](const JobPlace& place) { return place.key < 20; };
+    ASSERT_EQ(line.skip_while(behind, small),
+              std::size_t(std::count_if(plain.begin(), plain.end(), small)));
+  }
+}
+
+TEST(JobLines, EqualContentsGiveEqualDigestsWhateverTheirOrder) {
+  JobLines a, b;
+  const JobPlace one{.turn = 1, .job = {1}}, two{.turn = 2, .job = {2}};
+  a.insert(4, one);
+  a.insert(8, two);
+  b.insert(8, two);
+  b.insert(4, one);
+  EXPECT_EQ(a.digest(), b.digest());
+  b.erase(4, one);
+  b.erase(4, one);
+  EXPECT_NE(a.digest(), b.digest());
+  EXPECT_EQ(b.size(), 1u);
+}
+
+}  // namespace
+}  // namespace orrery

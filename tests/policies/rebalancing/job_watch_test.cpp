@@ -1,0 +1,116 @@
+#include "policies/rebalancing/job_watch.hpp"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+namespace orrery {
+namespace {
+
+/// Two replicas of two tensor-parallel ranks (or pipeline stages), eight micro-batches each.
+JobInfo four_ranks(std::uint32_t pipeline = 1) {
+  JobInfo job;
+  job.spec.gpus = 4;
+  job.spec.micro_batches = 16;
+  job.spec.layout = {.tensor = 2 / pipeline, .pipeline = pipeline, .data = 2};
+  job.layout = job.spec.layout;
+  job.phase = JobPhase::running;
+  job.gpus = {{8}, {9}, {10}, {11}};
+  job.now.set_setting(Shares{{8, 8}});
+  return job;
+}
+
+RankSample progress(std::uint32_t rank, Step step, double done, double seconds) {
+  RankSample sample{};
+  sample.rank = {rank};
+  sample.step = step;
+  sample.micro_batches_done = {done, 0, Origin::measured};
+  sample.micro_batch_time = {seconds, 0, Origin::measured};
+  return sample;
+}
+
+TEST(JobWatch, ReplicaGoesAtThePaceOfItsSlowestRank) {
+  JobWatch watch(four_ranks());
+  for (std::uint32_t rank = 0; rank < 4; ++rank) {
+    watch.add_sample(progress(rank, 0, 1.5, rank == 2 ? 0.3 : 0.1), 0);
+  }
+  const auto replicas = watch.forecast(0);
+  ASSERT_EQ(replicas.size(), 2u);
+  EXPECT_NEAR(std::exp(replicas[0].log_time), 0.1, 1e-6);
+  EXPECT_NEAR(std::exp(replicas[1].log_time), 0.3, 1e-6);
+  EXPECT_EQ(replicas[1].rank, 2u);
+}
+
+TEST(JobWatch, SameMicroBatchCountsOnce) {
+  JobWatch once(four_ranks()), often(four_ranks());
+  once.add_sample(progress(0, 0, 1.2, 0.1), 0);
+  for (int i = 0; i < 50; ++i)
+    often.add_sample(progress(0, 0, 1.2 + 0.01 * i, i == 0 ? 0.1 : 0.5), 0);
+  EXPECT_EQ(once.forecast(0)[0].log_time, often.forecast(0)[0].log_time);
+  EXPECT_EQ(once.forecast(0)[0].deviation, often.forecast(0)[0].deviation);
+}
+
+TEST(JobWatch, UnknownUntilMeasured) {
+  JobWatch watch(four_ranks());
+  watch.add_sample(progress(0, 0, 0.5, 0.1), 0);  // nothing is finished yet
+  EXPECT_FALSE(watch.forecast(0)[0].known);
+  EXPECT_FALSE(watch.has_measured(0));
+  watch.add_sample(progress(0, 0, 1.5, 0.1), 0);
+  EXPECT_TRUE(watch.forecast(0)[0].known);
+  EXPECT_FALSE(watch.forecast(0)[1].known);
+}
+
+TEST(JobWatch, LatenessOfAnUnfinishedMicroBatchCounts) {
+  for (const std::uint32_t pipeline : {1u, 2u}) {
+    JobInfo job = four_ranks(pipeline);
+    JobWatch watch(job);
+    for (Step step = 0; step < 6; ++step) {
+      job.step = step;
+      watch.follow_job(job, to_nanos(double(step)));
+      for (std::uint32_t rank = 0; rank < 4; ++rank) {
+        for (int k = 1; k <= 8; ++k) watch.add_sample(progress(rank, step, k, 0.1), 0);
+      }
+      watch.learn_from_samples();
+    }
+    job.step = 6;
+    watch.follow_job(job, to_nanos(6));
+    watch.add_sample(progress(3, 6, 0.02, 0.1), to_nanos(6.05));
+    watch.add_sample(progress(3, 6, 0.20, 0.1), to_nanos(6.65));
+    const double seconds = std::exp(watch.forecast(6)[1].log_time);
+    if (pipeline == 1) {
+      EXPECT_NEAR(seconds, 0.6 / 1.18, 1e-3) << "at most 1.18 were done in 0.6 s";
+      EXPECT_TRUE(watch.knows_more_soon(3));
+    } else {
+      EXPECT_NEAR(seconds, 0.1, 0.01) << "a pipeline stage may just be waiting";
+    }
+  }
+}
+
+TEST(JobWatch, AnotherPlacementIsAnotherJob) {
+  JobInfo job = four_ranks();
+  const JobWatch watch(job);
+  EXPECT_TRUE(watch.fits_job(job));
+  job.gpus = {{8}, {30}, {10}, {11}};
+  EXPECT_FALSE(watch.fits_job(job));
+  job = four_ranks(2);
+  EXPECT_FALSE(watch.fits_job(job));
+}
+
+TEST(JobWatch, ForeignAndImpossibleSamplesArePassedOver) {
+  JobWatch watch(four_ranks());
+  RankSample other = progress(0, 0, 1, 0.1);
+  other.job = {5};
+  watch.add_sample(other, 0);
+  watch.add_sample(progress(99, 0, 1, 0.1), 0);
+  watch.add_sample(progress(0, 40, 1, 0.1), 0);
+  watch.add_sample(progress(0, 0, 1, std::nan("")), 0);
+  DeviceSample device{};
+  device.gpu = {3000};
+  device.utilization = {0.5, 0, Origin::measured};
+  watch.add_sample(device, 0);
+  watch.learn_from_samples();
+  EXPECT_FALSE(watch.forecast(0)[0].known);
+}
+
+}  // namespace
+}  // namespace orrery

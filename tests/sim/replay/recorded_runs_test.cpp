@@ -1,0 +1,71 @@
+#include "sim/replay/recorded_runs.hpp"
+
+#include <gtest/gtest.h>
+
+namespace orrery::sim {
+namespace {
+
+constexpr Nanos kSecond = kNanosPerSecond;
+
+/// Jobs of 100 and 50 seconds.
+NumberedTrace two_jobs() {
+  std::vector<TraceJob> jobs(2);
+  jobs[0].duration_s = 100;
+  jobs[1].duration_s = 50;
+  for (TraceJob& job : jobs) job.gpus = 1;
+  return {std::move(jobs), 8};
+}
+
+TEST(RecordedRuns, EachEndsAfterItsDuration) {
+  const NumberedTrace trace = two_jobs();
+  RecordedRuns runs(trace, 0, false);
+  EXPECT_FALSE(runs.next_end());
+  runs.start(0, 0, 1);
+  runs.start(1, 10 * kSecond, 2);
+  EXPECT_EQ(runs.next_end(), 60 * kSecond);
+  EXPECT_EQ(runs.end_one(60 * kSecond), 1u);
+  EXPECT_EQ(runs.end_one(60 * kSecond), RecordedRuns::kNone);
+  EXPECT_TRUE(runs.over(1));
+  EXPECT_EQ(runs.first_start(1), 10 * kSecond);
+  EXPECT_EQ(runs.end(1), 60 * kSecond);
+  EXPECT_EQ(runs.run_time(1), 50 * kSecond);
+  EXPECT_EQ(runs.nodes(1), 2u);
+  EXPECT_EQ(runs.next_end(), 100 * kSecond);
+}
+
+TEST(RecordedRuns, WhoLeavesGoesOnLaterAndPaysForIt) {
+  const NumberedTrace trace = two_jobs();
+  RecordedRuns runs(trace, 5 * kSecond, false);
+  runs.start(0, 0, 1);
+  runs.stop(0, 40 * kSecond, {});
+  EXPECT_FALSE(runs.next_end()) << "its end is void";
+  runs.start(0, 200 * kSecond, 1);
+  EXPECT_EQ(runs.next_end(), 265 * kSecond);
+  EXPECT_EQ(runs.move_count(0), 3u);
+  EXPECT_EQ(runs.end_one(265 * kSecond), 0u);
+  EXPECT_EQ(runs.run_time(0), 105 * kSecond);
+  EXPECT_EQ(runs.lost_time(0), 5 * kSecond);
+}
+
+TEST(RecordedRuns, AFailureCostsWhatCameAfterTheLastCheckpoint) {
+  const NumberedTrace trace = two_jobs();
+  RecordedRuns runs(trace, 0, false);
+  runs.start(0, 0, 1);
+  runs.stop(0, 47 * kSecond, 20 * kSecond);
+  runs.start(0, 50 * kSecond, 1);
+  EXPECT_EQ(runs.next_end(), 110 * kSecond);
+  runs.end_one(110 * kSecond);
+  EXPECT_EQ(runs.lost_time(0), 7 * kSecond);
+}
+
+TEST(RecordedRuns, APaceMovesTheEnd) {
+  const NumberedTrace trace = two_jobs();
+  RecordedRuns runs(trace, 0, true);
+  runs.start(1, 0, 1);
+  runs.set_pace(1, 10 * kSecond, 0.5);
+  EXPECT_EQ(runs.next_end(), 90 * kSecond);
+  EXPECT_EQ(runs.end_one(50 * kSecond), RecordedRuns::kNone);
+}
+
+}  // namespace
+}  // namespace orrery::sim

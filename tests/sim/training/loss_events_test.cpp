@@ -1,0 +1,67 @@
+#include "sim/training/loss_events.hpp"
+
+#include <gtest/gtest.h>
+
+#include "sim/training/job_faults.hpp"
+#include "tests/sim/training/lone_job.hpp"
+
+namespace orrery::sim {
+namespace {
+
+using testing::LoneJob;
+
+TEST(LossEvents, AKilledRankCutsTheStepAndIsToldOnceItIsDetected) {
+  LoneJob job("  - {at_time: 1 ms, rank: 2, kill: true}\n");
+  job.start();
+  job.open_step();
+  EXPECT_EQ(job.state().step_end(), kNanosPerSecond / 1000);
+  job.close_step();
+  EXPECT_TRUE(job.state().losses.is_undetected({2}));
+  EXPECT_EQ(job.state().step, 0u) << "the step is repeated";
+  EXPECT_TRUE(job.events_of<RanksLost>().empty());
+
+  // A snapshot between the loss and its detection.
+  LoneJob read(job, [&job](const JobInWorld& here) { return read_state(here, job.bytes()); });
+  EXPECT_TRUE(read.state().losses.is_undetected({2}));
+  EXPECT_EQ(read.bytes(), job.bytes());
+
+  const Nanos noticed = job.state().losses.next_noticed();
+  EXPECT_EQ(noticed, job.state().now + job.here.survival().detection());
+  for (LoneJob* each : {&job, &read}) {
+    each->state().now = noticed;
+    notice_losses(each->here, each->state());
+    EXPECT_EQ(each->events_of<RanksLost>().size(), 1u);
+    EXPECT_EQ(each->state().fit().graph().data(), 3u);
+    EXPECT_EQ(each->state().resume_at, noticed + job.here.survival().regroup());
+    EXPECT_TRUE(next_losses(each->info(), each->state(), {}, 0, kNever).empty());
+  }
+}
+
+TEST(LossEvents, ARankThatDiesWhileTheJobIsStalledIsLostToo) {
+  LoneJob job("  - {at_time: 5 s, rank: 1, kill: true}\n");
+  job.start();
+  stall_until(job.state(), 9 * kNanosPerSecond, GpuUse::checkpoint);
+  job.state().now = 5 * kNanosPerSecond;
+  apply_faults_between_steps(job.here, job.state());
+  EXPECT_TRUE(job.state().losses.is_undetected({1}));
+  EXPECT_FALSE(can_begin_step(job.here, job.state()));
+  EXPECT_FALSE(is_given_up(job.state()));
+}
+
+TEST(LossEvents, ASilentRankIsSuspectedBeforeItIsLost) {
+  LoneJob job("  - {at_time: 1 ms, rank: 3, stop: true}\n");
+  job.start();
+  job.run_steps(1);
+  job.state().now = job.state().losses.next_suspected();
+  notice_losses(job.here, job.state());
+  ASSERT_EQ(job.events_of<RanksSuspected>().size(), 1u);
+  EXPECT_TRUE(job.events_of<RanksLost>().empty());
+  job.state().now = job.state().losses.next_noticed();
+  notice_losses(job.here, job.state());
+  ASSERT_EQ(job.events_of<RanksLost>().size(), 1u);
+  EXPECT_EQ(job.state().now,
+            kNanosPerSecond / 1000 + job.here.survival().heartbeat_timeout());
+}
+
+}  // namespace
+}  // namespace orrery::sim

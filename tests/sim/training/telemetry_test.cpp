@@ -1,0 +1,155 @@
+#include "sim/training/telemetry.hpp"
+
+#include <cmath>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "tests/sim/by_hand.hpp"
+#include "tests/sim/run.hpp"
+#include "topologies/builder.hpp"
+
+namespace orrery::sim {
+namespace {
+
+constexpr Nanos kMs = 1'000'000;
+
+class TelemetryTest : public ::testing::Test {
+ protected:
+  Telemetry make(double compute_cv, double sample_cv, Nanos staleness, std::uint64_t seed = 1) {
+    Noise noise;
+    noise.set_compute_cv(compute_cv);
+    noise.set_sample_cv(sample_cv);
+    noise.set_staleness(staleness);
+    return Telemetry(cluster_, graph_, placement_, noise, seed);
+  }
+  std::vector<RankSample> ranks(const Telemetry& telemetry, Nanos now) {
+    std::vector<RankSample> out;
+    telemetry.ranks(now, out);
+    return out;
+  }
+  LoadedScenario loaded_ = testing::small_scenario(1, 1, 2);
+  Cluster cluster_ = build_cluster(loaded_.scenario.cluster(), loaded_.places);
+  StepGraph graph_{loaded_.scenario.job()};
+  std::vector<GpuId> placement_{{0}, {1}};
+};
+
+TEST_F(TelemetryTest, SamplesShowThePast) {
+  Telemetry telemetry = make(0, 0, 10 * kMs);
+  telemetry.begin_step(estimates::PlayedStep(0, 0, testing::step_by_hand(), {}));
+  EXPECT_FALSE(ranks(telemetry, 5 * kMs)[0].micro_batches_done.is_known());
+  const auto seen = ranks(telemetry, 160 * kMs);
+  EXPECT_NEAR(seen[0].micro_batches_done.value, 1.5, 1e-9);
+  EXPECT_EQ(seen[0].micro_batches_done.age, 10 * kMs);
+  EXPECT_NEAR(seen[0].micro_batch_time.value, 0.1, 1e-9);
+  EXPECT_FALSE(seen[1].micro_batch_time.is_known()) << "its first micro-batch is under way";
+  EXPECT_FALSE(seen[0].wait_time.is_known());
+  EXPECT_FALSE(seen[0].gradient_variance.is_known());
+
+  telemetry.begin_step(estimates::PlayedStep(1, 850 * kMs, testing::step_by_hand(), {}));
+  EXPECT_EQ(ranks(telemetry, 855 * kMs)[0].step, 0u);
+  const auto next = ranks(telemetry, 870 * kMs);
+  EXPECT_EQ(next[0].step, 1u);
+  EXPECT_NEAR(next[0].wait_time.value, 0.4, 1e-9);
+  EXPECT_NEAR(next[1].micro_batch_time.value, 0.2, 1e-9) << "of the step before";
+}
+
+TEST_F(TelemetryTest, ADeclaredNoiseScaleGivesTheVarianceOfTheBatch) {
+  loaded_.scenario.mutable_job()->set_noise_scale(12);
+  loaded_.scenario.mutable_job()->set_noise_growth(2);
+  graph_ = StepGraph(loaded_.scenario.job());
+  Telemetry telemetry = make(0, 0, 0);
+  telemetry.begin_step(estimates::PlayedStep(0, 0, testing::step_by_hand(), {}));
+  EXPECT_FALSE(ranks(telemetry, 5 * kMs)[0].noise_scale.is_known()) << "no step has ended";
+  telemetry.begin_step(estimates::PlayedStep(4, 850 * kMs, testing::step_by_hand(), {}));
+  const RankSample seen = ranks(telemetry, 870 * kMs)[0];
+  EXPECT_EQ(seen.noise_scale.value, 12) << "of the step before";
+  EXPECT_EQ(seen.noise_scale.origin, Origin::modelled);
+  const double each = loaded_.scenario.job().micro_batch();  // 4 of 8 micro-batches
+  EXPECT_DOUBLE_EQ(seen.gradient_variance.value, (1 + 12 / (4 * each)) / (1 + 12 / (8 * each)) - 1);
+}
+
+TEST_F(TelemetryTest, SamplesOlderThanSeveralStepsAreNotMissing) {
+  Telemetry telemetry = make(0, 0, 5000 * kMs);
+  for (int step = 0; step < 20; ++step) {
+    telemetry.begin_step(
+        estimates::PlayedStep(Step(step), step * 850 * kMs, testing::step_by_hand(), {}));
+  }
+  const auto seen = ranks(telemetry, 19 * 850 * kMs);  // 13.1 steps had passed then
+  EXPECT_EQ(seen[0].step, 13u);
+  EXPECT_TRUE(seen[0].wait_time.is_known());
+}
+
+TEST_F(TelemetryTest, NoiseDependsOnSeedInstantAndPlaceAlone) {
+  Telemetry one = make(0, 0.01, 0);
+  Telemetry two = make(0, 0.01, 0);
+  Telemetry other = make(0, 0.01, 0, 2);
+  for (Telemetry* each : {&one, &two, &other}) {
+    each->begin_step(estimates::PlayedStep(0, 0, testing::step_by_hand(), {}));
+  }
+  ranks(one, 100 * kMs);  // reading more changes nothing
+  std::vector<DeviceSample> devices;
+  one.devices(150 * kMs, devices);
+  const double a = ranks(one, 150 * kMs)[0].micro_batches_done.value;
+  EXPECT_EQ(a, ranks(two, 150 * kMs)[0].micro_batches_done.value);
+  EXPECT_NE(a, ranks(other, 150 * kMs)[0].micro_batches_done.value);
+  EXPECT_NE(a, 1.5);
+  EXPECT_NEAR(a, 1.5, 0.1);
+}
+
+TEST_F(TelemetryTest, DevicesShowLoadMemoryAndPower) {
+  Telemetry telemetry = make(0, 0, 0);
+  telemetry.begin_step(estimates::PlayedStep(0, 0, testing::step_by_hand(), {}));
+  std::vector<DeviceSample> devices;
+  telemetry.devices(100 * kMs, devices);
+  ASSERT_EQ(devices.size(), 2u);
+  const GpuModel& gpu = cluster_.gpu_model();
+  EXPECT_NEAR(devices[1].utilization.value, 1, 1e-9);
+  EXPECT_NEAR(devices[1].power.value, gpu.max_power.value, 1e-6);
+  EXPECT_LT(devices[0].power.value, gpu.max_power.value);
+  EXPECT_NEAR(devices[0].memory_bandwidth.value, 8e9 / 0.85 / gpu.memory_bandwidth.value, 1e-9);
+  EXPECT_EQ(devices[0].memory_used.value, graph_.memory(0, 8).total().value);
+}
+
+TEST_F(TelemetryTest, EachRankShowsItsOwnComputeTimeAndTheSlowestItsReplicas) {
+  const LoadedScenario loaded = testing::small_scenario(4, 1, 2);
+  const StepGraph graph(loaded.scenario.job());
+  std::vector<GpuId> placement;
+  for (std::uint32_t rank = 0; rank < 8; ++rank) placement.push_back({rank});
+  Noise noise;
+  noise.set_compute_cv(0.05);
+  noise.set_sample_cv(0);
+  noise.set_staleness(0);
+  Telemetry telemetry(cluster_, graph, placement, noise, 1);
+  const std::vector<double> stretch = telemetry.stretch(3, 0, 2);
+  telemetry.begin_step(estimates::PlayedStep(3, 0, testing::step_by_hand(), stretch));
+  const auto seen = ranks(telemetry, 800 * kMs);
+  ASSERT_EQ(seen.size(), 8u);
+  for (std::uint32_t replica = 0; replica < 2; ++replica) {
+    std::set<double> times;
+    for (std::uint32_t member = 0; member < 4; ++member) {
+      times.insert(seen[graph.rank(replica, 0, member).value].micro_batch_time.value);
+    }
+    EXPECT_EQ(times.size(), 4u);
+    EXPECT_NEAR(*times.rbegin(), (replica == 0 ? 0.1 : 0.2) * stretch[replica], 1e-12);
+  }
+}
+
+TEST_F(TelemetryTest, ComputeNoiseHasItsSizeAndItsSeed) {
+  const Telemetry telemetry = make(0.05, 0, 0);
+  EXPECT_TRUE(make(0, 0, 0).stretch(3, 0, 4).empty());
+  EXPECT_EQ(telemetry.stretch(3, 0, 4), make(0.05, 0, 0).stretch(3, 0, 4));
+  double sum = 0, squares = 0;
+  constexpr int kSteps = 4000;
+  for (Step step = 0; step < kSteps; ++step) {
+    for (const double factor : telemetry.stretch(step, 0, 4)) {
+      sum += factor;
+      squares += (factor - 1) * (factor - 1);
+    }
+  }
+  EXPECT_NEAR(sum / (4 * kSteps), 1, 0.002);
+  EXPECT_NEAR(std::sqrt(squares / (4 * kSteps)), 0.05, 0.002);
+}
+
+}  // namespace
+}  // namespace orrery::sim

@@ -1,0 +1,49 @@
+#!/usr/bin/python3
+"""Holds the counting of structure.py on texts of a few lines."""
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import structure
+
+A = '''// About A.
+#pragma once
+class A {
+ public:
+  virtual ~A() = default;
+  virtual int one() const = 0;
+  virtual void two() {}  // virtual words of a comment do not count
+
+ private:
+  int a_, b_, c_, d_, e_, f_, g_, h_;
+};
+struct Parts {
+  const A& here;
+  std::map<int, int>& there;
+};
+int f(const A& here);
+'''
+
+
+class StructureTest(unittest.TestCase):
+    def test_counts_a_header(self):
+        files, lines, levels, large, references, virtual, most, words = structure.figures(
+            {'sim/x/a.hpp': A})
+        self.assertEqual((files, lines, levels, large), (1, A.count('\n'), 1, 1))
+        self.assertEqual((references, virtual, most, words), (2, 2, 2, 0))
+
+    def test_levels_count_a_header_and_its_source_as_one(self):
+        texts = {'sim/x/a.hpp': '', 'sim/x/a.cpp': '#include "sim/x/a.hpp"\n',
+                 'sim/x/b.hpp': '#include "sim/x/a.hpp"\n#include "core/error.hpp"\n',
+                 'sim/x/c.cpp': '#include "sim/x/b.hpp"\nbool f() { return g == "word"; }\n'}
+        found = structure.figures(texts)
+        self.assertEqual(found[2], 3)
+        self.assertEqual(found[-1], 1)
+
+    def test_a_circle_has_an_end(self):
+        self.assertEqual(structure.levels({'a': {'b'}, 'b': {'a'}}), 2)
+
+
+if __name__ == '__main__':
+    unittest.main()

@@ -1,0 +1,268 @@
+#include "traces/workload/step_blocks.hpp"
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tests/traces/small_job.hpp"
+
+namespace orrery {
+namespace {
+
+double flop(const Block& block) {
+  double sum = 0;
+  for (const Kernel& kernel : block.kernels) sum += kernel.flop.value * kernel.repeat;
+  return sum;
+}
+
+double bytes(const Block& block) {
+  double sum = 0;
+  for (const Kernel& kernel : block.kernels) sum += kernel.bytes.value * kernel.repeat;
+  return sum;
+}
+
+/// Number of collectives of each kind.
+std::map<BlockCollective::Kind, double> calls(const Block& block) {
+  std::map<BlockCollective::Kind, double> count;
+  for (const BlockCollective& each : block.collectives) count[each.kind] += each.repeat;
+  return count;
+}
+
+const StageShape kMiddle{.layers = 2};
+const StageShape kFirst{.layers = 2, .first = true};
+const StageShape kLast{.layers = 2, .last = true};
+using Kind = BlockCollective::Kind;
+
+TEST(StepBlocks, BackwardIsTwiceForward) {
+  const RankShape rank(small_job(2, 4, 1, 4));
+  for (const StageShape& stage : {kMiddle, kFirst, kLast}) {
+    const double forward = flop(forward_block(rank, stage));
+    const double backward = flop(backward_block(rank, stage, 1, stage.last, stage.first));
+    EXPECT_NEAR(backward / forward, 2, 1e-12);
+  }
+}
+
+TEST(StepBlocks, PartsOfTheBackwardPassAddUp) {
+  const RankShape rank(small_job(2, 1, 1, 4));
+  const StageShape whole{.layers = 8, .first = true, .last = true};
+  const Block all = backward_block(rank, whole, 1, true, true);
+  const Block first = backward_block(rank, whole, 0.25, true, false);
+  const Block middle = backward_block(rank, whole, 0.5, false, false);
+  const Block last = backward_block(rank, whole, 0.25, false, true);
+  EXPECT_NEAR((flop(first) + flop(middle) + flop(last)) / flop(all), 1, 1e-12);
+  EXPECT_NEAR((bytes(first) + bytes(middle) + bytes(last)) / bytes(all), 1, 1e-12);
+}
+
+TEST(StepBlocks, ShapesOfOneLayer) {
+  const RankShape rank(small_job(2, 4, 1, 4));
+  std::map<std::string, const Kernel*> named;
+  const Block block = forward_block(rank, kMiddle);
+  for (const Kernel& kernel : block.kernels) named[kernel.name] = &kernel;
+  EXPECT_EQ(named.at("qkv")->n, (1024 + 2 * 256) / 2);
+  EXPECT_EQ(named.at("qkv")->m, 512);
+  EXPECT_EQ(named.at("mlp_up")->n, 2 * 4096 / 2);  // includes the gate
+  EXPECT_EQ(named.at("mlp_down")->k, 4096 / 2);
+  EXPECT_EQ(named.at("attention")->batch, 8);
+  // Causal: half of 4 s^2 d per head.
+  EXPECT_EQ(named.at("attention")->flop.value, 2.0 * 512 * 512 * 64 * 8);
+  // q and o of 8 heads, k and v of 2, of 64 numbers of 2 bytes, for 512 tokens.
+  EXPECT_EQ(named.at("attention")->bytes.value, 512.0 * (2 * 8 + 2 * 2) * 64 * 2);
+}
+
+TEST(StepBlocks, SequenceParallelismGathersAndScatters) {
+  const RankShape rank(small_job(2, 4, 1, 4));
+  EXPECT_EQ(calls(forward_block(rank, kMiddle)),
+            (std::map<Kind, double>{{Kind::all_gather, 4}, {Kind::reduce_scatter, 4}}));
+  EXPECT_EQ(calls(forward_block(rank, kFirst))[Kind::reduce_scatter], 5);
+  EXPECT_EQ(calls(forward_block(rank, kLast))[Kind::all_gather], 5);
+}
+
+TEST(StepBlocks, WithoutItThereAreTwoAllReducesALayer) {
+  Job job = small_job(2, 4, 1, 4);
+  job.mutable_layout()->set_sequence_parallel(false);
+  const RankShape rank(job);
+  for (const Block& block :
+       {forward_block(rank, kMiddle), backward_block(rank, kMiddle, 1, false, false)}) {
+    EXPECT_EQ(calls(block), (std::map<Kind, double>{{Kind::all_reduce, 4}}));
+    EXPECT_EQ(block.collectives.front().bytes.value, 512.0 * 1024 * 2);
+  }
+  EXPECT_EQ(calls(forward_block(rank, kFirst))[Kind::all_reduce], 5);
+  EXPECT_EQ(calls(forward_block(rank, kLast))[Kind::all_reduce], 4);
+  EXPECT_TRUE(forward_block(RankShape(small_job(1, 1, 1, 1)), kFirst).collectives.empty());
+}
+
+const Kernel& kernel(const Block& block, const std::string& name) {
+  for (const Kernel& each : block.kernels) {
+    if (each.name == name) return each;
+  }
+  throw std::out_of_range(name);
+}
+
+bool has(const Block& block, const std::string& name) {
+  return std::any_of(block.kernels.begin(), block.kernels.end(),
+                     [&](const Kernel& each) { return each.name == name; });
+}
+
+TEST(StepBlocks, HalvesOfTheBackwardPassAddUp) {
+  for (const char* recompute : {"none", "selective", "full"}) {
+    Job job = small_job(2, 4, 1, 4);
+    job.set_recompute(recompute);
+    const RankShape rank(job);
+    const Block whole = backward_block(rank, kLast, 1, true, true);
+    const Block input = backward_block(rank, kLast, 1, true, true, BackwardPart::input);
+    const Block weight = backward_block(rank, kLast, 1, true, true, BackwardPart::weight);
+    EXPECT_NEAR((flop(input) + flop(weight)) / flop(whole), 1, 1e-12);
+    EXPECT_NEAR((bytes(input) + bytes(weight)) / bytes(whole), 1, 1e-12);
+    EXPECT_EQ(input.layers + weight.layers, whole.layers);
+    EXPECT_TRUE(has(weight, "qkv_wgrad"));
+    EXPECT_FALSE(has(weight, "attention_backward"));
+  }
+}
+
+TEST(StepBlocks, RecomputationRepeatsTheForwardPass) {
+  Job job = small_job(2, 4, 1, 4);
+  const Block forward = forward_block(RankShape(job), kMiddle);
+  const Block none = backward_block(RankShape(job), kMiddle, 1, false, false);
+  job.set_recompute("full");
+  const Block full = backward_block(RankShape(job), kMiddle, 1, false, false);
+  EXPECT_NEAR(flop(full), flop(none) + flop(forward), 1);
+  EXPECT_EQ(calls(full)[Kind::all_gather], 8) << "its collectives too";
+  EXPECT_EQ(full.layers, 4);
+  job.set_recompute("selective");
+  const Block selective = backward_block(RankShape(job), kMiddle, 1, false, false);
+  EXPECT_NEAR(flop(selective) - flop(none), 2 * kernel(forward, "attention").flop.value, 1);
+  EXPECT_EQ(calls(selective), calls(none));
+}
+
+TEST(StepBlocks, UnfusedAttentionMovesEveryScore) {
+  Job job = small_job(2, 4, 1, 4);
+  job.set_attention("unfused");
+  const Block forward = forward_block(RankShape(job), kMiddle);
+  const double scores = 8.0 * 512 * 512;  // scores of 8 heads
+  EXPECT_EQ(kernel(forward, "attention_scores").flop.value, 2 * scores * 64) << "masked ones too";
+  EXPECT_EQ(kernel(forward, "attention_scores").batch, 8);
+  EXPECT_EQ(kernel(forward, "softmax").bytes.value, 4 * scores);
+  EXPECT_EQ(kernel(forward, "dropout").bytes.value, 5 * scores);
+  const Block backward = backward_block(RankShape(job), kMiddle, 1, false, false);
+  EXPECT_EQ(kernel(backward, "softmax").bytes.value, 6 * scores);
+  EXPECT_NEAR(flop(backward) / flop(forward), 2, 1e-12);
+}
+
+TEST(StepBlocks, KeysAndValuesGoRoundTheContextRanks) {
+  Job job = small_job(2, 1, 1, 4);
+  job.mutable_layout()->set_context(4);
+  const RankShape rank(job);
+  EXPECT_EQ(rank.tokens, 128);
+  const Block forward = forward_block(rank, kMiddle);
+  const auto ring = [](const Block& block) {
+    for (const BlockCollective& each : block.collectives) {
+      if (each.kind == Kind::ring_pass) return each;
+    }
+    return BlockCollective{};
+  };
+  EXPECT_EQ(ring(forward).bytes.value, 512.0 * 2 * 2 * 64 * 2);  // k and v of 2 heads, 2 bytes
+  EXPECT_EQ(ring(forward).communicator, Communicator::context);
+  EXPECT_STREQ(ring(forward).beside, "attention");
+  const Block backward = backward_block(rank, kMiddle, 1, false, false);
+  EXPECT_EQ(ring(backward).bytes.value, 2 * ring(forward).bytes.value) << "and their gradients";
+  EXPECT_STREQ(ring(backward).beside, "attention_backward");
+  // A quarter of the queries against all keys, half of them masked.
+  EXPECT_EQ(kernel(forward, "attention").flop.value, 4 * 8 * 128.0 * 512 / 2 * 64);
+}
+
+TEST(StepBlocks, ProductsOfExperts) {
+  Job job = small_job(2, 1, 4, 4);
+  Experts& experts = *job.mutable_model()->mutable_experts();
+  experts.set_count(16);
+  experts.set_top_k(2);
+  experts.set_feed_forward(512);
+  experts.set_shared(1);
+  job.mutable_layout()->set_expert(4);
+  job.mutable_layout()->set_expert_tensor(2);
+  const StageShape stage{.layers = 3, .sparse_layers = 2};
+  const Block block = forward_block(RankShape(job), stage);
+  const Kernel& up = kernel(block, "expert_up");
+  EXPECT_EQ(up.m, 256);     // 512 tokens x 2 / 4 local experts
+  EXPECT_EQ(up.n, 2 * 256);  // gate and up of half of 512
+  EXPECT_EQ(up.k, 1024);
+  EXPECT_EQ(up.batch, 4);
+  EXPECT_EQ(up.repeat, 2);
+  EXPECT_EQ(up.flop.value, 2.0 * 256 * 512 * 1024 * 4);
+  EXPECT_EQ(kernel(block, "mlp_up").repeat, 1) << "one layer is dense";
+  EXPECT_EQ(kernel(block, "shared_up").m, 512);
+  EXPECT_EQ(kernel(block, "router").m, 256) << "each of two tensor ranks routes its tokens";
+  for (const BlockCollective& each : block.collectives) {
+    if (each.kind != Kind::all_to_all) continue;
+    EXPECT_EQ(each.communicator, Communicator::expert);
+    EXPECT_EQ(each.bytes.value, 256.0 * 2 * 1024 * 2);
+    EXPECT_EQ(each.repeat, 4) << "to the experts and back, two layers";
+  }
+  // Attention 3, dense MLP 1, shared expert 2, split experts 2.
+  EXPECT_EQ(calls(block)[Kind::all_gather], 8);
+}
+
+TEST(StepBlocks, LatentAttentionGoesThroughItsLatents) {
+  Job job = small_job(2, 1, 1, 4);
+  LatentAttention& latent = *job.mutable_model()->mutable_latent_attention();
+  latent.set_query_rank(384);
+  latent.set_key_value_rank(128);
+  latent.set_plain(64);
+  latent.set_rotary(32);
+  latent.set_value(48);
+  const Block block = forward_block(RankShape(job), kMiddle);
+  EXPECT_EQ(kernel(block, "query_down").m, 256) << "not shared out: own tokens only";
+  EXPECT_EQ(kernel(block, "query_up").n, 8 * 96);
+  EXPECT_EQ(kernel(block, "key_value_down").n, 128 + 32);
+  EXPECT_EQ(kernel(block, "key_value_up").n, 8 * (64 + 48));
+  EXPECT_EQ(kernel(block, "projection").k, 8 * 48);
+  EXPECT_EQ(kernel(block, "attention").flop.value, 2 * 8 * 512.0 * 512 / 2 * (96 + 48));
+  EXPECT_EQ(block.collectives.front().bytes.value, 512.0 * (384 + 128 + 32) * 2);
+}
+
+TEST(StepBlocks, BelowSixteenBitsTheLayersProductsAreConverted) {
+  Job job = small_job(1, 1, 1, 4);
+  job.set_precision("fp8");
+  const StageShape all{.layers = 2, .first = true, .last = true};
+  const Block block = forward_block(RankShape(job), all);
+  EXPECT_TRUE(kernel(block, "mlp_up").low_precision);
+  EXPECT_FALSE(kernel(block, "vocabulary").low_precision);
+  EXPECT_FALSE(kernel(block, "attention").low_precision);
+  // Operands of one byte, results of two.
+  EXPECT_EQ(kernel(block, "mlp_down").bytes.value,
+            512.0 * 4096 + 4096.0 * 1024 + 2 * 512.0 * 1024);
+  // Read in 16 bits, written twice in 8: the inputs of the four products.
+  double casts = 0;
+  for (const Kernel& each : block.kernels) {
+    if (each.name == std::string("cast")) casts += each.bytes.value * each.repeat;
+  }
+  EXPECT_EQ(casts, 2 * 4 * 512.0 * (3 * 1024 + 4096));
+}
+
+TEST(StepBlocks, ProductsMayHideTensorCollectives) {
+  Job job = small_job(2, 1, 1, 4);
+  job.mutable_overlaps()->set_tensor(0.4);
+  const Block block = forward_block(RankShape(job), kMiddle);
+  ASSERT_FALSE(block.collectives.empty());
+  for (const BlockCollective& each : block.collectives) EXPECT_EQ(each.hidden, 0.4);
+}
+
+TEST(StepBlocks, AdamMovesEveryByteOfItsState) {
+  // bf16: gradient 2, both moments in and out 16, master weights in and out 8, weights 2.
+  EXPECT_EQ(bytes(optimizer_block(1000, 2)), 28'000);
+  EXPECT_EQ(bytes(optimizer_block(1000, 4)), 28'000);
+  EXPECT_EQ(bytes(optimizer_block(1000, 2, 4)), 30'000) << "gradients in fp32";
+}
+
+TEST(StepBlocks, ParametersOfAStage) {
+  const RankShape rank(small_job(2, 4, 1, 4));
+  const double layer = (1024.0 * 1536 + 1024 * 1024 + 3 * 1024 * 4096) / 2 + 2 * 1024;
+  EXPECT_EQ(rank.parameters(kMiddle), 2 * layer);
+  EXPECT_EQ(rank.parameters(kFirst), 2 * layer + 16000 * 1024);
+  EXPECT_EQ(rank.parameters(kLast), 2 * layer + 16000 * 1024 + 1024);
+}
+
+}  // namespace
+}  // namespace orrery

@@ -1,0 +1,92 @@
+#include "traces/workload/framework.hpp"
+
+#include <array>
+
+namespace orrery {
+namespace {
+
+constexpr double kUserBuffers = 0.7;  ///< Transformer Engine's overlap of products and collectives
+/// Fraction of the experts' exchange that another micro-batch hides: DualPipe is meant to hide all
+/// of it (arXiv:2412.19437, section 3.2); the first and last micro-batches have no partner.
+constexpr double kOtherMicroBatch = 0.8;
+
+/// The first whose `named` is contained counts.
+constexpr std::array kFrameworks = {
+    // Recipes of 2025 are those of NeMo 2024 with newer kernels; experts exchange tokens beside
+    // another micro-batch's computation (overlap_moe_expert_parallel_comm).
+    FrameworkHabits{.named = "automodel", .stack = "pytorch-fsdp", .shard = "parameters"},
+    FrameworkHabits{.named = "megatron-bridge", .stack = "megatron-bridge", .shard = "optimizer",
+                    .tensor = kUserBuffers, .expert = kOtherMicroBatch},
+    // The pipeline engine of DeepSpeed exchanges gradients after the last micro-batch.
+    FrameworkHabits{.named = "megatron-deepspeed", .stack = "megatron-deepspeed",
+                    .shard = "optimizer", .overlap = false, .pipeline = false,
+                    .splits_tokens = false},
+    FrameworkHabits{.named = "nemo megatron", .stack = "nemo-megatron", .shard = "optimizer"},
+    // Megatron-Core before expert-tensor-parallel sizes: experts are split like everything else.
+    FrameworkHabits{.named = "nemo", .stack = "nemo", .shard = "optimizer",
+                    .tensor = kUserBuffers, .splits_experts = true},
+    FrameworkHabits{.named = "megatron-core", .stack = "megatron-core", .shard = "optimizer",
+                    .gradient_bytes = 4},
+    // arXiv:2104.04473 and arXiv:2205.05198: blocking transfers between stages, gradients after
+    // the last micro-batch.
+    FrameworkHabits{.named = "megatron-lm 2021", .stack = "megatron-lm-2021", .shard = "nothing",
+                    .overlap = false, .pipeline = false, .splits_tokens = false},
+    FrameworkHabits{.named = "megatron-lm 2022", .stack = "megatron-lm-2022", .shard = "nothing",
+                    .overlap = false, .pipeline = false},
+    FrameworkHabits{.named = "megatron-lm", .stack = "megatron-core", .shard = "optimizer",
+                    .gradient_bytes = 4},
+    FrameworkHabits{.named = "megascale", .stack = "megatron-core", .shard = "gradients",
+                    .tensor = kUserBuffers},
+    FrameworkHabits{.named = "composer", .stack = "composer-fsdp", .shard = "parameters"},
+    // A pipeline's micro-batches are of one sequence, and FSDP keeps the parameters between them.
+    FrameworkHabits{.named = "torchtitan", .stack = "torchtitan", .shard = "parameters",
+                    .gradient_bytes = 4, .splits_batch = true},
+    FrameworkHabits{.named = "pytorch fsdp", .stack = "pytorch-fsdp", .shard = "parameters"},
+    // Rematerialises whole layers unless a recipe says otherwise.
+    FrameworkHabits{.named = "maxtext", .stack = "maxtext", .shard = "parameters",
+                    .compiled = true, .recompute = "full"},
+    FrameworkHabits{.named = "paxml", .stack = "paxml", .shard = "parameters", .compiled = true,
+                    .recomputes_to_fit = true},
+    FrameworkHabits{.named = "hf transformers", .stack = "pytorch-eager", .shard = "nothing"},
+    // Its own gradient accumulator in fp32: with ZeRO-1 gradients are scattered after the last
+    // micro-batch and parameters gathered after the update; without, PyTorch's DDP overlaps them.
+    FrameworkHabits{.named = "nanotron", .stack = "nanotron", .shard = "optimizer",
+                    .gradient_bytes = 4, .pipeline = false, .by_cost = true,
+                    .late_exchange = true},
+    FrameworkHabits{.named = "internevo", .stack = "internevo", .shard = "optimizer"},
+    FrameworkHabits{.named = "meta internal", .stack = "pytorch-fsdp", .shard = "gradients",
+                    .gradient_bytes = 4},
+    FrameworkHabits{.named = "hai-llm", .stack = "megatron-core", .shard = "optimizer",
+                    .expert = kOtherMicroBatch},
+    // NVIDIA's and its partners' submissions to MLPerf run NeMo, independently of the log's title.
+    FrameworkHabits{.named = "mlperf", .stack = "nemo", .shard = "optimizer"},
+    FrameworkHabits{.named = "metaseq", .stack = "megatron-lm-2022", .shard = "parameters",
+                    .splits_tokens = false},
+};
+
+}  // namespace
+
+const FrameworkHabits* framework_habits(std::string_view name) {
+  const std::string lower = lower_case(name);
+  for (const FrameworkHabits& each : kFrameworks) {
+    if (lower.find(each.named) != std::string::npos) return &each;
+  }
+  return nullptr;
+}
+
+const FrameworkHabits* habits_of_stack(std::string_view stack) {
+  for (const FrameworkHabits& each : kFrameworks) {
+    if (each.stack == stack) return &each;
+  }
+  return nullptr;
+}
+
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return lower;
+}
+
+}  // namespace orrery

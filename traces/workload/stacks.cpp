@@ -1,0 +1,68 @@
+#include "traces/workload/stacks.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include "core/error.hpp"
+#include "core/schema/yaml_loader.hpp"
+
+namespace orrery {
+
+namespace embedded {
+extern const std::string_view stacks_yaml;
+}
+
+namespace {
+const std::string kGeneric = "generic";  // kernels as they were measured, and nothing else
+}
+
+const StackCatalog& stack_catalog() {
+  static const StackCatalog loaded = [] {
+    StackCatalog stacks;
+    load_yaml(embedded::stacks_yaml, "traces/catalog/stacks.yaml", stacks);
+    for (SoftwareStack& stack : *stacks.mutable_stacks()) fill_defaults(stack);
+    return stacks;
+  }();
+  return loaded;
+}
+
+const SoftwareStack& software_stack(const std::string& name) {
+  for (const SoftwareStack& each : stack_catalog().stacks()) {
+    if (each.name() == name) return each;
+  }
+  throw Error(ErrorKind::bad_input, "job.stack: no software stack is named '" + name + "'" +
+                                        did_you_mean(name, stack_names()));
+}
+
+const SoftwareStack& stack_of(const Job& job) {
+  if (job.has_software()) return job.software();
+  return software_stack(job.stack().empty() ? kGeneric : job.stack());
+}
+
+const StackOnGpu* stack_on_gpu(const SoftwareStack& stack, const std::string& gpu,
+                               const std::string& family) {
+  for (const StackOnGpu& on : stack.on()) {
+    if (std::find(on.gpus().begin(), on.gpus().end(), gpu) != on.gpus().end()) return &on;
+  }
+  for (const StackOnGpu& on : stack.on()) {
+    if (!family.empty() && on.family() == family) return &on;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> stack_names() {
+  std::vector<std::string> names;
+  for (const SoftwareStack& each : stack_catalog().stacks()) names.push_back(each.name());
+  return names;
+}
+
+std::string unfitted_warning(const Job& job) {
+  const bool generic = job.stack().empty() || job.stack() == kGeneric;
+  if (job.has_program()) return {};
+  if (!generic || job.has_software() || job.has_pace() || !job.model().builtin().empty()) return {};
+  return "job.stack is not given: kernels run as fast as when measured alone, which no framework "
+         "reaches, so the step is too fast; name the framework, such as nemo or megatron-core "
+         "(docs/scenario.md lists them)";
+}
+
+}  // namespace orrery

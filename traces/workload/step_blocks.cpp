@@ -1,0 +1,420 @@
+#include "traces/workload/step_blocks.hpp"
+
+#include <utility>
+#include <vector>
+
+namespace orrery {
+namespace {
+
+/// A product of activations with weights, and its two gradients.
+struct Product {
+  const char *forward, *data_gradient, *weight_gradient;
+  double m, n, k;
+  double batch = 1;  ///< products of one grouped kernel, one per local expert
+  bool low = true;   ///< runs in the job's precision
+};
+
+/// Kernel launches of a layer's forward pass, and of each half of its backward pass, relative to
+/// both.
+constexpr double kLaunches = 2.0 / 3;
+
+/// Numbers of layers of each kind in a block.
+struct Passes {
+  double all, dense, sparse;
+};
+
+Passes passes_of(const StageShape& stage, double share) {
+  const double sparse = stage.sparse_layers;
+  return {stage.layers * share, (stage.layers - sparse) * share, sparse * share};
+}
+
+/// Adds the kernels and collectives of one rank to a block.
+class Writer {
+ public:
+  Writer(Block& block, const RankShape& rank) : block_(block), r_(rank) {}
+
+  void forward(const Passes& layers);
+  void backward(const Passes& layers);
+  void weights(const Passes& layers);
+  void attention_again(double layers) { attention_core(layers); }
+  void product(const char* name, double m, double n, double k, const Product& of, double repeat,
+               double out = 0);
+  void data_gradient(const Product& p, double repeat) {
+    product(p.data_gradient, p.m, p.k, p.n, p, repeat);
+  }
+  /// Gradients are added up over the micro-batches: read and written.
+  void weight_gradient(const Product& p, double repeat) {
+    if (r_.adapter > 0) return;
+    product(p.weight_gradient, p.k, p.n, p.m, p, repeat, 2 * r_.gradient);
+  }
+  void moved(const char* name, double bytes, double repeat) {
+    if (bytes <= 0 || repeat <= 0) return;
+    Kernel kernel{.kind = Kernel::Kind::memory_bound, .bytes = Bytes{bytes}};
+    kernel.repeat = repeat;
+    kernel.name = name;
+    block_.kernels.push_back(kernel);
+  }
+  void gather_or_scatter(bool gather, double width, double repeat);
+  void loss(bool backward);
+
+ private:
+  std::vector<std::pair<Product, double>> products(const Passes& layers) const;
+  void attention_products(std::vector<std::pair<Product, double>>& out, double layers) const;
+  void attention_core(double layers);
+  void attention_core_backward(double layers);
+  void batched(const char* name, double m, double n, double k, double repeat);
+  void fused_attention(bool backward, double layers);
+  void elementwise(const Passes& layers, double scale);
+  void permutations(double layers);
+  void casts(const Passes& layers, bool backward);
+  void adapters(double layers, double times);
+  void ring(const char* beside, double times, double layers);
+  void layer_collectives(const Passes& layers);
+  void around(double width, double layers);
+  void exchange(double layers);
+  double score_count() const {
+    return r_.batch * r_.heads * r_.sequence / r_.context * r_.sequence;
+  }
+
+  Block& block_;
+  const RankShape& r_;
+};
+
+// ---- products -----------------------------------------------------------------------------
+
+void Writer::product(const char* name, double m, double n, double k, const Product& of,
+                     double repeat, double out) {
+  if (repeat <= 0 || m <= 0 || n <= 0 || k <= 0) return;
+  const double operand = of.low ? r_.low_element : r_.element;
+  Kernel kernel{.kind = Kernel::Kind::gemm, .m = m, .n = n, .k = k, .batch = of.batch};
+  kernel.flop = Flop{2 * m * n * k * of.batch};
+  kernel.bytes =
+      Bytes{((m * k + k * n) * operand + m * n * (out > 0 ? out : r_.element)) * of.batch};
+  kernel.repeat = repeat;
+  kernel.name = name;
+  kernel.low_precision = of.low;
+  block_.kernels.push_back(kernel);
+}
+
+void Writer::attention_products(std::vector<std::pair<Product, double>>& out,
+                                double layers) const {
+  const auto add = [&](Product p) { out.emplace_back(p, layers); };
+  const double query = r_.heads * r_.head;
+  if (r_.is_latent()) {
+    const double down = r_.own_tokens();  // latents are small: every tensor rank has them whole
+    if (r_.query_rank > 0) {
+      add({"query_down", "query_down_dgrad", "query_down_wgrad", down, r_.query_rank, r_.hidden});
+      add({"query_up", "query_up_dgrad", "query_up_wgrad", r_.tokens, query, r_.query_rank});
+    } else {
+      add({"query", "query_dgrad", "query_wgrad", r_.tokens, query, r_.hidden});
+    }
+    add({"key_value_down", "key_value_down_dgrad", "key_value_down_wgrad", down,
+         r_.key_value_rank + r_.rotary, r_.hidden});
+    add({"key_value_up", "key_value_up_dgrad", "key_value_up_wgrad", r_.tokens,
+         r_.heads * (r_.head - r_.rotary + r_.value), r_.key_value_rank});
+  } else {
+    add({"qkv", "qkv_dgrad", "qkv_wgrad", r_.tokens, query + r_.kv_heads * (r_.head + r_.value),
+         r_.hidden});
+  }
+  add({"projection", "projection_dgrad", "projection_wgrad", r_.tokens, r_.hidden,
+       r_.heads * r_.value});
+}
+
+std::vector<std::pair<Product, double>> Writer::products(const Passes& layers) const {
+  std::vector<std::pair<Product, double>> out;
+  attention_products(out, layers.all);
+  const auto add = [&](double repeat, Product p) {
+    if (repeat > 0) out.emplace_back(p, repeat);
+  };
+  add(layers.dense, {"mlp_up", "mlp_up_dgrad", "mlp_up_wgrad", r_.tokens, r_.mlp_up, r_.hidden});
+  add(layers.dense, {"mlp_down", "mlp_down_dgrad", "mlp_down_wgrad", r_.tokens, r_.hidden,
+                     r_.feed_forward});
+  const ExpertShape& e = r_.expert;
+  add(layers.sparse, {"router", "router_dgrad", "router_wgrad", r_.tokens / r_.tensor, e.count,
+                      r_.hidden, 1, false});
+  add(layers.sparse, {"expert_up", "expert_up_dgrad", "expert_up_wgrad", e.rows, e.up, r_.hidden,
+                      e.local});
+  add(layers.sparse, {"expert_down", "expert_down_dgrad", "expert_down_wgrad", e.rows, r_.hidden,
+                      e.feed_forward, e.local});
+  if (e.shared_up > 0) {
+    add(layers.sparse, {"shared_up", "shared_up_dgrad", "shared_up_wgrad", r_.tokens, e.shared_up,
+                        r_.hidden});
+    add(layers.sparse, {"shared_down", "shared_down_dgrad", "shared_down_wgrad", r_.tokens,
+                        r_.hidden, e.shared_feed_forward});
+  }
+  return out;
+}
+
+// ---- attention ----------------------------------------------------------------------------
+
+/// Scores and values of all heads of a rank; the backward pass is twice the forward pass.
+void Writer::fused_attention(bool backward, double layers) {
+  Kernel kernel{.kind = Kernel::Kind::attention,
+                .m = r_.reach / r_.context, .n = r_.reach, .k = r_.head,
+                .batch = r_.heads * r_.batch};
+  const double forward = 2 * r_.heads * r_.scored() * (r_.head + r_.value);
+  const double query = r_.tokens * r_.heads * r_.head, output = r_.tokens * r_.heads * r_.value;
+  const double key_value = r_.tokens * r_.context * r_.kv_heads * (r_.head + r_.value);
+  kernel.flop = Flop{backward ? 2 * forward : forward};
+  // Forward: q, k, v in, o out. Backward: q, k, v, o and its gradient in, three gradients out.
+  const double once = query + output + key_value;
+  kernel.bytes = Bytes{(backward ? 2 : 1) * once * r_.element};
+  kernel.repeat = layers;
+  kernel.name = backward ? "attention_backward" : "attention";
+  block_.kernels.push_back(kernel);
+}
+
+/// One product a head and sequence, in 16 bits.
+void Writer::batched(const char* name, double m, double n, double k, double repeat) {
+  const Product of{name, name, name, m, n, k, r_.heads * r_.batch, false};
+  product(name, m, n, k, of, repeat);
+}
+
+void Writer::attention_core(double layers) {
+  ring(r_.flash ? "attention" : "attention_scores", 1, layers);
+  if (r_.flash) return fused_attention(false, layers);
+  const double queries = r_.sequence / r_.context, keys = r_.sequence;
+  batched("attention_scores", queries, keys, r_.head, layers);
+  moved("softmax", score_count() * 2 * r_.element, layers);
+  moved("dropout", score_count() * (2 * r_.element + 1), layers);  // including the mask
+  batched("attention_values", queries, r_.value, keys, layers);
+}
+
+void Writer::attention_core_backward(double layers) {
+  // Keys and values go round again, their gradients with them.
+  ring(r_.flash ? "attention_backward" : "attention_values_dgrad", 2, layers);
+  if (r_.flash) return fused_attention(true, layers);
+  const double queries = r_.sequence / r_.context, keys = r_.sequence;
+  batched("attention_values_dgrad", queries, keys, r_.value, layers);
+  batched("attention_values_wgrad", keys, r_.value, queries, layers);
+  moved("dropout", score_count() * (2 * r_.element + 1), layers);
+  moved("softmax", score_count() * 3 * r_.element, layers);
+  batched("attention_scores_dgrad", queries, r_.head, keys, layers);
+  batched("attention_scores_wgrad", keys, r_.head, queries, layers);
+}
+
+/// Keys and values of the whole sequence pass each context rank, `times` over.
+void Writer::ring(const char* beside, double times, double layers) {
+  if (r_.context <= 1 || layers <= 0) return;
+  const double bytes =
+      times * r_.batch * r_.sequence * r_.kv_heads * (r_.head + r_.value) * r_.element;
+  block_.collectives.push_back({BlockCollective::Kind::ring_pass, Bytes{bytes}, layers,
+                                Communicator::context, beside});
+}
+
+// ---- everything through memory --------------------------------------------------------------
+
+/// Norms, rotary embedding, activation and residuals of one layer; passes are reads and writes.
+void Writer::elementwise(const Passes& layers, double scale) {
+  const double row = r_.own_tokens() * r_.hidden * r_.element;
+  const double mask = r_.flash ? 0 : r_.own_tokens() * r_.hidden;  // dropout, with the residual
+  moved("norm", scale * 2 * row, 2 * layers.all);
+  moved("residual", 3 * row + mask, 2 * layers.all);
+  if (r_.is_latent()) {
+    const double latents = r_.own_tokens() * (r_.query_rank + r_.key_value_rank);
+    moved("norm", scale * 2 * latents * r_.element, layers.all);
+    // Queries and keys are put together from their plain and their rotated part.
+    moved("rotary", 2 * r_.tokens * 2 * r_.heads * r_.head * r_.element, layers.all);
+  } else {
+    moved("rotary", 2 * r_.tokens * (r_.heads + r_.kv_heads) * r_.head * r_.element, layers.all);
+  }
+  const auto activation = [&](double rows, double width, double repeat) {
+    moved("activation", scale * rows * width * r_.element, repeat);
+  };
+  const ExpertShape& e = r_.expert;
+  activation(r_.tokens, r_.mlp_up + r_.feed_forward, layers.dense);
+  activation(e.rows * e.local, e.up + e.feed_forward, layers.sparse);
+  activation(r_.tokens, e.shared_up + e.shared_feed_forward, layers.sparse);
+  permutations(layers.sparse);
+}
+
+/// Copies of tokens are put in the order of their experts, again where they arrive, and back;
+/// where they left, `top_k` results become one token. Routing reads and writes its scores in fp32.
+void Writer::permutations(double layers) {
+  if (layers <= 0) return;
+  const ExpertShape& e = r_.expert;
+  const double tokens = r_.tokens / r_.tensor;
+  const double at_home = tokens * (1 + e.top_k) * 2, at_expert = 4 * e.rows * e.local;
+  moved("permute", (at_home + at_expert) * r_.hidden * r_.element, layers);
+  moved("routing", 4 * tokens * e.count * 4.0, layers);
+}
+
+/// Below 16 bits every operand that is an activation or its gradient is converted on its way, as
+/// it is and transposed for the weights' gradient. Weights are converted once a step.
+void Writer::casts(const Passes& layers, bool backward) {
+  if (r_.low_element >= r_.element) return;
+  for (const auto& [p, repeat] : products(layers)) {
+    if (!p.low) continue;
+    const double numbers = p.m * (backward ? p.n : p.k) * p.batch;
+    moved("cast", numbers * (r_.element + 2 * r_.low_element), repeat);
+  }
+}
+
+/// Each adapted product (query, key and value together; the projection) has two thin ones beside
+/// it, in 16 bits, and each of those two gradients.
+void Writer::adapters(double layers, double times) {
+  if (r_.adapter == 0) return;
+  std::vector<std::pair<Product, double>> adapted;
+  attention_products(adapted, layers);
+  for (auto& [p, repeat] : adapted) {
+    p.low = false;
+    product("adapter", p.m, r_.adapter, p.k, p, times * repeat);
+    product("adapter", p.m, p.n, r_.adapter, p, times * repeat);
+  }
+}
+
+// ---- collectives inside the block -----------------------------------------------------------
+
+/// Moves data into (`gather`) or out of a part that the tensor-parallel ranks share. Without
+/// sequence parallelism the gathered data exist already, and results are summed everywhere.
+void Writer::gather_or_scatter(bool gather, double width, double repeat) {
+  if (r_.tensor <= 1 || repeat <= 0 || (gather && !r_.split_tokens)) return;
+  const auto split = gather ? BlockCollective::Kind::all_gather
+                            : BlockCollective::Kind::reduce_scatter;
+  BlockCollective made{r_.split_tokens ? split : BlockCollective::Kind::all_reduce,
+                       Bytes{r_.tokens * width * r_.element}, repeat};
+  made.hidden = r_.hidden_share;
+  block_.collectives.push_back(made);
+}
+
+void Writer::around(double width, double layers) {
+  gather_or_scatter(true, width, layers);
+  gather_or_scatter(false, width, layers);
+}
+
+/// Around attention and around the MLP. The backward pass mirrors it; its second gather, of the
+/// layer's input for the weight gradient, runs beside a GEMM and costs nothing here.
+void Writer::layer_collectives(const Passes& layers) {
+  if (r_.gathered_width() == r_.hidden) {
+    around(r_.hidden, layers.all + layers.dense);
+  } else {
+    gather_or_scatter(true, r_.gathered_width(), layers.all);
+    gather_or_scatter(false, r_.hidden, layers.all);
+    around(r_.hidden, layers.dense);
+  }
+  if (layers.sparse <= 0) return;
+  if (r_.expert.shared_up > 0) around(r_.hidden, layers.sparse);
+  // Ranks that split an expert all see its tokens.
+  if (r_.expert.tensor > 1) around(r_.expert.top_k * r_.hidden, layers.sparse);
+  exchange(layers.sparse);
+}
+
+/// Tokens go to their experts and come back.
+void Writer::exchange(double layers) {
+  if (r_.expert.local >= r_.expert.count) return;
+  BlockCollective made{BlockCollective::Kind::all_to_all,
+                       Bytes{r_.expert.sent * r_.hidden * r_.element}, 2 * layers,
+                       Communicator::expert};
+  made.hidden = r_.hidden_exchange;
+  block_.collectives.push_back(made);
+}
+
+// ---- passes ---------------------------------------------------------------------------------
+
+void Writer::forward(const Passes& layers) {
+  for (const auto& [p, repeat] : products(layers)) product(p.forward, p.m, p.n, p.k, p, repeat);
+  attention_core(layers.all);
+  elementwise(layers, 1);
+  casts(layers, false);
+  adapters(layers.all, 1);
+  layer_collectives(layers);
+  block_.layers += layers.all;
+  block_.launches += kLaunches * layers.all;
+}
+
+void Writer::backward(const Passes& layers) {
+  for (const auto& [p, repeat] : products(layers)) data_gradient(p, repeat);
+  attention_core_backward(layers.all);
+  elementwise(layers, 1.5);  // the saved input is read beside the gradient
+  casts(layers, true);
+  adapters(layers.all, 2);
+  layer_collectives(layers);
+  block_.layers += layers.all;
+  block_.launches += kLaunches * layers.all;
+}
+
+void Writer::weights(const Passes& layers) {
+  block_.launches += kLaunches * layers.all;
+  for (const auto& [p, repeat] : products(layers)) weight_gradient(p, repeat);
+}
+
+Product output_projection(const RankShape& r) {
+  return {"vocabulary", "vocabulary_dgrad", "vocabulary_wgrad", r.tokens, r.vocabulary, r.hidden,
+          1, false};
+}
+
+/// Cross-entropy as frameworks without a fused kernel do it, each line a pass over fp32 logits:
+/// forward converts, finds the maximum, subtracts it, takes the exponential, sums, divides;
+/// backward scales the saved softmax and converts it back.
+double loss_bytes(const RankShape& r) {
+  return r.tokens * r.vocabulary * ((r.element + 4) + 4 + 8 + 8 + 4 + 8.0);
+}
+double loss_backward_bytes(const RankShape& r) {
+  return r.tokens * r.vocabulary * (8 + (4 + r.element));
+}
+
+void Writer::loss(bool backward) {
+  if (backward) return moved("loss_backward", loss_backward_bytes(r_), 1);
+  moved("loss", loss_bytes(r_), 1);
+}
+
+}  // namespace
+
+Block forward_block(const RankShape& r, const StageShape& stage) {
+  Block block;
+  Writer writer(block, r);
+  if (stage.first) {
+    writer.moved("embedding", 2 * r.tokens * r.hidden * r.element, 1);
+    writer.gather_or_scatter(false, r.hidden, 1);
+  }
+  writer.forward(passes_of(stage, 1));
+  if (stage.last) {
+    const Product p = output_projection(r);
+    writer.product(p.forward, p.m, p.n, p.k, p, 1);
+    writer.loss(false);
+    writer.gather_or_scatter(true, r.hidden, 1);
+  }
+  return block;
+}
+
+Block backward_block(const RankShape& r, const StageShape& stage, double share, bool head,
+                     bool table, BackwardPart part) {
+  Block block;
+  Writer writer(block, r);
+  const Passes layers = passes_of(stage, share);
+  const Passes again = passes_of(stage, share * r.again);
+  if (part != BackwardPart::weight) {
+    if (head) writer.loss(true);
+    if (head) {
+      writer.data_gradient(output_projection(r), 1);
+      writer.gather_or_scatter(false, r.hidden, 1);
+    }
+    if (r.recompute == Recompute::full) writer.forward(again);
+    if (r.recompute == Recompute::selective) writer.attention_again(again.all);
+    writer.backward(layers);
+  }
+  if (part != BackwardPart::input) {
+    if (head) writer.weight_gradient(output_projection(r), 1);
+    writer.weights(layers);
+    if (table) {
+      writer.moved("embedding_backward", 3 * r.tokens * r.hidden * r.element, 1);
+      writer.gather_or_scatter(true, r.hidden, 1);
+    }
+  }
+  return block;
+}
+
+Block optimizer_block(double parameters, double element, double gradient) {
+  Block block;
+  // Read the gradient; read and write both moments; read and write the fp32 weights; with bf16
+  // weights write those as well.
+  const double per_parameter =
+      (gradient > 0 ? gradient : element) + 16 + 8 + (element < 4 ? element : 0);
+  Kernel kernel{.kind = Kernel::Kind::memory_bound, .bytes = Bytes{parameters * per_parameter}};
+  kernel.name = "adam";
+  kernel.m = parameters;
+  block.kernels.push_back(kernel);
+  return block;
+}
+
+}  // namespace orrery

@@ -1,0 +1,272 @@
+// Operations of one training step: those of one rank and their dependencies, for a model and a
+// parallel layout. The simulator prices every operation, live mode executes it; both report the
+// same phases. Ranks with the same program share it: a program is built once for each rank class
+// (pipeline stage, micro-batches), never once for each rank. Immutable after construction and
+// thread-safe, except program(), which stores the programs that it builds. For example, tensor 2 x
+// pipeline 4 x data 8 has 64 ranks and 4 rank classes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/ids.hpp"
+#include "core/units.hpp"
+#include "topologies/cluster.hpp"
+#include "traces/scenario.pb.h"
+
+namespace orrery {
+
+/// Kernel as the cost model prices it. A GEMM has m x n x k (x batch), the optimizer m parameters;
+/// every kernel has the bytes that it moves through GPU memory. A timed kernel takes `time` on
+/// every GPU.
+struct Kernel {
+  enum class Kind : std::uint8_t { gemm, attention, memory_bound, timed } kind{};
+  double m = 0, n = 0, k = 0, batch = 1;
+  Flop flop{};
+  Bytes bytes{};
+  double repeat = 1;  ///< repetitions in the block, for example once per layer
+  const char* name = "";  ///< "qkv", "attention", "mlp_up", ...; static storage
+  /// true: runs in the job's precision; else in 16 bits (fp32: in fp32)
+  bool low_precision = false;
+  /// Precision of a recorded kernel, which the job's precision does not affect.
+  std::optional<Precision> precision = {};
+  Seconds time = {};  ///< timed: duration
+};
+
+/// Groups of ranks in collectives. The first three belong to a block (they repeat in every layer
+/// and are priced in closed form); the others are operations of a program.
+enum class Communicator : std::uint8_t {
+  tensor,     ///< the tensor-parallel ranks
+  context,    ///< the ranks that share a sequence
+  expert,     ///< the ranks that share the experts of a layer
+  gradient,   ///< all replicas and context ranks of a stage and tensor rank
+  shard,      ///< part of `gradient` that holds one copy of the sharded values
+  replicate,  ///< ranks of different copies with the same share
+  expert_gradient,  ///< the ranks of `gradient` (or of a shard group) with the same experts
+};
+
+/// Collective inside a block. `beside`: runs next to the block's kernels of that name, so only the
+/// uncovered time counts; "" is exposed. A ring pass sends `bytes` round by round to the next rank
+/// (keys and values of ring attention).
+struct BlockCollective {
+  enum class Kind : std::uint8_t {
+    all_reduce, all_gather, reduce_scatter, all_to_all, ring_pass
+  } kind{};
+  Bytes bytes;  ///< full (gathered) size; all-to-all: bytes sent by one rank in total
+  double repeat = 1;
+  Communicator communicator = Communicator::tensor;
+  const char* beside = "";
+  double hidden = 0;  ///< fraction of its time that products hide (Job.overlaps.tensor)
+};
+
+/// Work of one rank between two communications with another stage or replica.
+struct Block {
+  std::vector<Kernel> kernels = {};
+  std::vector<BlockCollective> collectives = {};
+  Nanos declared = 0;  ///< > 0: takes exactly this time at speed 1 (Job.pace)
+  double layers = 0;   ///< layer passes in the block (a stack may add time to each)
+  /// Kernel launches of the host, in layer passes. The host runs ahead within a micro-batch, so
+  /// only both passes together wait for it: each counts by its work, a third forward.
+  double launches = 0;
+};
+
+/// Kinds of operations. read: a micro-batch of training data, beside all other operations
+/// (Job.input).
+enum class OpKind : std::uint8_t { compute, send, receive, collective, read };
+enum class Phase : std::uint8_t { forward, backward, gradient, optimizer, parameters };
+enum class OpCollective : std::uint8_t { none, all_reduce, reduce_scatter, all_gather };
+
+/// Short list of operations of a program, by index, without heap memory: programs of many
+/// operations are built often. A part of a pass has the longest list: it waits for the block and
+/// the blocking send before it, for received, read and kept values, for its parameters (of experts
+/// separately), and for gradients that do not overlap. Appending more than seven operations throws
+/// an internal Error.
+class FewOps {
+ public:
+  FewOps() = default;
+  FewOps(std::initializer_list<std::uint32_t> ops) {
+    for (const std::uint32_t op : ops) push_back(op);
+  }
+  void push_back(std::uint32_t op) {
+    ensure(size_ < ops_.size(), "an op waits for few others");
+    ops_[size_++] = op;
+  }
+  void append_ops(const FewOps& others) {
+    for (const std::uint32_t op : others) push_back(op);
+  }
+  const std::uint32_t* begin() const { return ops_.data(); }
+  const std::uint32_t* end() const { return ops_.data() + size_; }
+  std::uint32_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+
+ private:
+  std::array<std::uint32_t, 7> ops_{};
+  std::uint32_t size_ = 0;
+};
+
+/// Operation of a program.
+struct Op {
+  OpKind kind{};
+  Phase phase{};
+  std::uint32_t micro_batch = 0;
+  std::uint32_t chunk = 0;        ///< model chunk of the stage (interleaving)
+  std::uint32_t block = 0;        ///< compute: index into StepGraph::blocks()
+  std::uint32_t bucket = 0;       ///< collective: index of the gradient bucket
+  std::int32_t peer_stage = -1;   ///< send, receive
+  OpCollective collective{};
+  Communicator communicator = Communicator::gradient;  ///< collective: its group
+  Bytes bytes{};                  ///< send, receive: payload; collective: full size
+  FewOps after = {};              ///< operations of this program that must end first
+};
+
+/// Operations of a rank. Compute operations run one at a time in the given order; communication
+/// runs beside them, collectives of one communicator one at a time in the given order. A send is
+/// received by the operation of the same phase, micro-batch and chunk (the receiver's) at the peer
+/// stage; with chunks the last stage sends to the first.
+struct Program {
+  std::uint32_t stage = 0;
+  std::uint32_t micro_batches = 0;
+  std::vector<Op> ops;
+};
+
+/// Memory of one GPU, by use.
+struct MemoryUse {
+  Bytes parameters, gradients, optimizer, activations;
+  Bytes logits;    ///< logits of the last stage
+  Bytes gathered;  ///< complete layers of sharded parameters
+  Bytes buffers;   ///< buffers of communication
+  Bytes reserved;  ///< used by driver, libraries and allocator
+  Bytes total() const {
+    return parameters + gradients + optimizer + activations + logits + gathered + buffers +
+           reserved;
+  }
+  /// Returns the memory of tensors alone: the peak that a framework's allocator reports.
+  Bytes allocated() const { return total() - reserved; }
+};
+
+/// Step of a job as programs of its rank classes.
+class StepGraph {
+ public:
+  /// Builds the graph of a resolved job (traces/workload/model.hpp). Throws bad_input for the first
+  /// of job_problems(), for example if the layout does not divide the model or the batch (the
+  /// message names the keys, the caller adds the place). Without `even_shares` replicas may have
+  /// different numbers of micro-batches, as after a loss.
+  explicit StepGraph(const Job& job, bool even_shares = true);
+
+  const Job& job() const { return job_; }  ///< the job with defaults
+  std::uint32_t ranks() const { return members() * pipeline() * data(); }
+  std::uint32_t tensor() const { return job_.layout().tensor(); }
+  std::uint32_t pipeline() const { return job_.layout().pipeline(); }
+  std::uint32_t context() const { return job_.layout().context(); }
+  std::uint32_t data() const { return job_.layout().data(); }
+  std::uint32_t chunks() const { return job_.layout().chunks(); }
+  /// Returns the number of ranks of one stage of one replica, its members: tensor x context, tensor
+  /// fastest.
+  std::uint32_t members() const { return tensor() * context(); }
+  /// Returns the micro-batches of one step, all replicas together.
+  std::uint32_t micro_batches() const;
+
+  const std::vector<Block>& blocks() const { return blocks_; }
+  /// Returns the index of the block of a stage's optimizer in blocks(). `stage` must be below
+  /// pipeline() (not checked).
+  std::uint32_t block_of_optimizer(std::uint32_t stage) const { return optimizer_[stage]; }
+  /// Returns the program of a rank class: one per (stage, micro-batches of its replica), built at
+  /// the first use and valid as long as the graph. `most` is the largest number of micro-batches
+  /// among the replicas of the step (0: this one's): if each pass has collectives, interleaved
+  /// stages of all replicas follow the order of that replica. Throws an internal Error for an
+  /// unknown stage.
+  const Program& program(std::uint32_t stage, std::uint32_t micro_batches, std::uint32_t most = 0);
+  /// Returns the number of distinct programs that program() has built.
+  std::size_t programs_built() const { return programs_.size(); }
+
+  /// Returns the model FLOPs of a whole step over all ranks: three times those of the forward pass,
+  /// because a backward pass counts twice. Counts the experts to which a token is routed only,
+  /// causal attention half, and no recomputation.
+  Flop model_flop() const;
+  double tokens() const;  ///< tokens of a whole step
+  /// Returns the memory of one rank with Adam: a gradient of Job.gradient_bytes, fp32 moments and,
+  /// beside 16-bit weights, fp32 weights, divided as Layout.shard says; the activations of the
+  /// micro-batches in flight after Korthikanti et al. 2022 (arXiv:2205.05198), without dropout for
+  /// flash attention. A built-in model has fp32 values only. A recorded program has its recorded
+  /// memory. Throws an internal Error for an unknown stage.
+  MemoryUse memory(std::uint32_t stage, std::uint32_t micro_batches) const;
+
+  /// Place of a rank in the layout. Rank order: members fastest, then pipeline and data as
+  /// Layout.order says.
+  struct Position {
+    std::uint32_t replica, stage, member;
+    friend bool operator==(const Position&, const Position&) = default;
+  };
+  /// Returns the rank at a place; position() is the inverse. Indices beyond the layout are not
+  /// checked, as in the methods below.
+  RankId rank(std::uint32_t replica, std::uint32_t stage, std::uint32_t member) const;
+  RankId rank(const Position& at) const { return rank(at.replica, at.stage, at.member); }
+  Position position(RankId rank) const;
+
+  /// Arrangement of the communicators of a stage among its ranks, numbered member after member and
+  /// replica after replica: `size` ranks each, `stride` apart, in blocks of size x stride.
+  struct Lie {
+    std::uint32_t size = 1, stride = 1;
+  };
+  /// Returns the arrangement of a communicator.
+  Lie lie_of(Communicator which) const;
+  /// Returns true if ranks are numbered replica after replica within a stage (Layout.order), false
+  /// if stage after stage within a replica.
+  bool is_pipeline_last() const { return pipeline_last_; }
+  /// Returns the number of ranks of one communicator, at least 1.
+  std::uint32_t communicator_size(Communicator which) const;
+  /// Returns all ranks of the communicator of `of`, itself included, in ring order.
+  std::vector<RankId> communicator(Communicator which, RankId of) const;
+
+ private:
+  /// Parameters on one rank, those of experts separately.
+  struct Share {
+    double dense = 0, expert = 0;
+  };
+  /// Blocks of one model chunk of a stage: indices into blocks_. A pass is one block, or one for
+  /// each of `shares` if each part waits for, or leads to, an exchange of its own.
+  struct Piece {
+    std::vector<std::uint32_t> forward, forward_parts;
+    std::vector<std::uint32_t> backward, backward_parts;  ///< the last layers first
+    std::vector<std::uint32_t> weights, weights_parts;    ///< only if separate from `backward`
+    std::vector<Share> shares;  ///< indexed by part, the first layers first
+    Share whole;
+  };
+  struct Peers {
+    std::uint32_t size = 1, stride = 1;
+    bool with_tensor = false;
+  };
+  Peers peers(Communicator which) const;
+  class Builder;  ///< builder of one program (step_program.cpp)
+  class Pieces;   ///< builder of all pieces (step_pieces.cpp)
+  class Replay;   ///< builder of a recorded program (step_replay.cpp)
+  void add_pieces();
+  void add_recorded_blocks();
+  std::unique_ptr<Program> recorded_program(std::uint32_t micro_batches) const;
+  MemoryUse recorded_memory() const;
+  const Piece& piece(std::uint32_t stage, std::uint32_t chunk) const {
+    return pieces_[piece_of_[stage * chunks() + chunk]];
+  }
+
+  Job job_;
+  bool pipeline_last_ = false;
+  std::vector<Block> blocks_;
+  std::vector<Piece> pieces_;             ///< the distinct ones
+  std::vector<std::uint32_t> piece_of_;   ///< stage x chunk
+  std::vector<std::uint32_t> optimizer_;  ///< indexed by stage: index into blocks_
+  std::vector<std::uint32_t> recorded_;   ///< indexed by recorded operation: index into blocks_
+  /// Stage, micro-batches, micro-batches of the replica whose order is followed.
+  using ProgramKey = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;
+  std::map<ProgramKey, std::unique_ptr<Program>> programs_;
+};
+
+}  // namespace orrery

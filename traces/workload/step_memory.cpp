@@ -1,0 +1,260 @@
+// GPU memory of a step, and the model's own FLOPs.
+#include <algorithm>
+
+#include "core/error.hpp"
+#include "traces/workload/model.hpp"
+#include "traces/workload/rank_shape.hpp"
+#include "traces/workload/recorded_step.hpp"
+#include "traces/workload/stacks.hpp"
+#include "traces/workload/step_graph.hpp"
+
+namespace orrery {
+namespace {
+
+constexpr double kMiB = 1ull << 20;
+/// Memory of a process besides its tensors. CUDA's context and modules: nvidia-smi shows 500 to 700
+/// MiB for an idle PyTorch process on A100 and H100. NCCL's buffers: 4 MiB for each of some 16
+/// channels and both directions of a communicator (NCCL_BUFFSIZE, NCCL's documentation). cuBLAS: 32
+/// MiB of workspace from Hopper on (its documentation).
+constexpr double kContext = 640 * kMiB, kCommunicator = 2 * 16 * 4 * kMiB;
+/// Fraction that the allocator holds beyond the tensors of a step: rounded so that of the layouts
+/// that were really run at most one in a hundred is predicted not to fit (docs/accuracy.md,
+/// memory).
+constexpr double kFragments = 0.1;
+
+bool is_builtin(const Job& job) { return !job.model().builtin().empty(); }
+
+BuiltinCost builtin_of(const Job& job) {
+  return builtin_cost(job.model().builtin(), job.sequence_length());
+}
+
+/// All chunks of a stage.
+StageShape whole_stage(const Job& job, std::uint32_t stage) {
+  StageShape sum;
+  for (std::uint32_t chunk = 0; chunk < std::max(1u, job.layout().chunks()); ++chunk) {
+    const StageShape part = stage_shape(job, stage, chunk);
+    sum.layers += part.layers;
+    sum.sparse_layers += part.sparse_layers;
+    sum.first = sum.first || part.first;
+    sum.last = sum.last || part.last;
+  }
+  return sum;
+}
+
+/// Returns the bytes of the scores: the softmax's statistics, or unfused its output twice and a
+/// dropout mask (the 5 a s^2 b of arXiv:2205.05198).
+double score_bytes(const RankShape& r) {
+  if (r.flash) return r.tokens * r.heads * 4;
+  return r.batch * r.heads * r.sequence * r.sequence / r.context * (2 * r.element + 1);
+}
+
+/// Bytes of a number that goes into a product. Its converted copy is kept (below 16 bits), and none
+/// where the weights are frozen, since only their gradient would need it.
+double input_element(const RankShape& r) {
+  return r.adapter > 0 ? 0 : std::min(r.low_element, r.element);
+}
+
+/// Queries, keys and values; the output, which goes into the projection (adapted ones keep it).
+double attention_bytes(const RankShape& r) {
+  const double latents = r.own_tokens() * (r.query_rank + r.key_value_rank + r.rotary);
+  const double kept = r.tokens * (r.heads * r.head + r.kv_heads * (r.head + r.value));
+  const double output = r.adapter > 0 ? r.element : input_element(r);
+  return (kept + 2 * latents) * r.element + r.tokens * r.heads * r.value * output;
+}
+
+/// The inputs of the experts' products and of their weighted sum.
+double sparse_bytes(const RankShape& r) {
+  const ExpertShape& e = r.expert;
+  const double routed = e.rows * e.local * (2 * r.hidden + e.up + e.feed_forward);
+  const double shared = r.tokens * (e.shared_up + e.shared_feed_forward);
+  return (routed + shared) * r.element + 2 * r.tokens / r.tensor * e.count * 4;
+}
+
+/// Copies that a framework keeps of a layer's intermediate results besides those for the backward
+/// pass (SoftwareStack.kept_*), in rows; for gathered activations, bytes for each token.
+struct Kept {
+  double queries = 0, inner = 0, gathered = 0;
+};
+Kept kept_by(const Job& job) {
+  const SoftwareStack& stack = stack_of(job);
+  if (job.compiled()) return {};
+  return {stack.kept_queries(), stack.kept_inner(),
+          job.layout().pipeline() == 1 && job.layout().tensor() > 1 ? stack.kept_gathered() : 0};
+}
+
+/// Returns the bytes of one micro-batch that the layers of a stage keep without recomputation:
+/// inputs of two norms, of the first attention product and of the MLP (unfused: two dropout masks),
+/// then the values that each product and the activation need for the backward pass.
+double kept_bytes(const RankShape& r, const StageShape& stage, const Kept& kept, bool scores) {
+  const double row = r.own_tokens() * r.hidden;
+  const double copies = kept.queries * r.tokens * r.heads * r.head;
+  const double inputs = (2 * row + copies) * r.element + kept.gathered * r.tokens +
+                        (r.flash ? 0 : 2 * row) +
+                        row * (input_element(r) + (r.adapter > 0 ? r.element : input_element(r)));
+  // The input of the activation is kept in the format of its products if those are frozen.
+  const double up = r.adapter > 0 ? std::min(r.low_element, r.element) : r.element;
+  const double mlp = r.tokens * (r.mlp_up * up + kept.inner * r.feed_forward * r.element +
+                                 r.feed_forward * input_element(r));
+  return stage.layers * (inputs + attention_bytes(r) + (scores ? score_bytes(r) : 0)) +
+         (stage.layers - stage.sparse_layers) * mlp + stage.sparse_layers * sparse_bytes(r);
+}
+
+/// Returns the largest memory of one layer: recomputed values exist for one layer at a time.
+double layer_bytes(const RankShape& r, const StageShape& stage, const Kept& kept) {
+  StageShape one{.layers = 1, .sparse_layers = stage.sparse_layers > 0 ? 1u : 0u};
+  return kept_bytes(r, one, kept, true);
+}
+
+/// Returns the micro-batches in flight, in passes of the whole stage: 1F1B holds one for each later
+/// stage and its own, as ZB-H1 does (arXiv:2401.10241); interleaving adds the warm-up of its chunks
+/// (arXiv:2104.04473, section 2.2).
+double in_flight(const Job& job, std::uint32_t stage, double micro_batches) {
+  const double after = job.layout().pipeline() - stage - 1.0;
+  const double chunks = std::max(1u, job.layout().chunks());
+  if (chunks == 1) return std::min(after + 1, micro_batches);
+  const double passes = 2 * after + (chunks - 1) * job.layout().pipeline() + 1;
+  return std::min(passes / chunks, micro_batches);
+}
+
+double activations(const Job& job, const RankShape& r, std::uint32_t stage, double micro_batches) {
+  const StageShape shape = whole_stage(job, stage);
+  const double flying = in_flight(job, stage, micro_batches);
+  const Kept kept = kept_by(job);
+  const double all = kept_bytes(r, shape, kept, true);
+  double left = all, at_once = 0;  // kept by recomputed layers, and used by the current layer
+  if (r.recompute == Recompute::full) {
+    left = shape.layers * r.own_tokens() * r.hidden * r.element;
+    at_once = layer_bytes(r, shape, kept);
+  }
+  if (r.recompute == Recompute::selective) {
+    left = kept_bytes(r, shape, kept, false);
+    at_once = score_bytes(r);
+  }
+  const double held = all + (left - all) * r.again;
+  // Offloaded values stay on the GPU for the two current layers.
+  const double layers = std::max(1u, shape.layers);
+  const double here = job.offload() == "activations" ? std::min(1.0, 2 / (flying * layers)) : 1;
+  return flying * held * here + at_once;
+}
+
+/// Ranks that share the sharded state: of all parameters, and of the experts.
+struct Copies {
+  double dense = 1, expert = 1;
+};
+
+Copies copies_of(const StepGraph& graph) {
+  const double all = graph.communicator_size(Communicator::gradient);
+  const double dense = graph.communicator_size(Communicator::shard);
+  const double expert = graph.communicator_size(Communicator::expert_gradient);
+  return {dense, std::max(1.0, expert * dense / all)};
+}
+
+/// Two layers whole: the one at work and the next, which is being gathered; the gradients of one.
+double gathered_units(const RankShape& r, const StageShape& stage) {
+  const StageShape one{.layers = 1, .sparse_layers = stage.sparse_layers > 0 ? 1u : 0u};
+  return r.parameters(one) * (2 * r.element + r.gradient);
+}
+
+/// Returns the gathered activations of the tensor-parallel ranks, the data in flight to a
+/// neighbour, and the buffers of the experts' exchange.
+double work_buffers(const Job& job, const RankShape& r) {
+  const double whole = r.tokens * r.hidden * r.element;
+  const double boundary =
+      job.layout().pipeline() > 1 ? 2 * r.own_tokens() * r.hidden * r.element : 0;
+  const double keys = r.tokens * r.kv_heads * (r.head + r.value) * r.element;
+  const double exchanged = 2 * r.expert.sent * r.hidden * r.element;
+  return (r.tensor > 1 ? whole : 0) + boundary + (r.context > 1 ? 2 * keys : 0) + exchanged;
+}
+
+}  // namespace
+
+MemoryUse StepGraph::memory(std::uint32_t stage, std::uint32_t micro_batches) const {
+  ensure(stage < pipeline(), "a stage of the pipeline");
+  if (job_.has_program()) return recorded_memory();
+  MemoryUse use;
+  if (is_builtin(job_)) {  // fp32, independently of the job
+    const BuiltinCost cost = builtin_of(job_);
+    const double tokens = double{1} * job_.micro_batch() * job_.sequence_length();
+    use.parameters = use.gradients = Bytes{4 * cost.parameters};
+    use.optimizer = Bytes{8 * cost.parameters};
+    use.activations = Bytes{tokens * cost.activations * 4};
+    return use;
+  }
+  const RankShape r(job_);
+  const StageShape shape = whole_stage(job_, stage);
+  const double experts = r.expert_parameters(shape), dense = r.parameters(shape) - experts;
+  const Copies copies = copies_of(*this);
+  const auto held = [&](bool sharded) {
+    return sharded ? dense / copies.dense + experts / copies.expert : dense + experts;
+  };
+  const std::string& shard = job_.layout().shard();
+  const bool all = shard == "parameters";
+  const SoftwareStack& stack = stack_of(job_);
+  const double trained = held(true) > 0 ? r.trained(shape) / r.parameters(shape) : 1;
+  const double sum = job_.accumulation_bytes() > 0 ? job_.accumulation_bytes() : r.gradient;
+  const double weight = r.adapter > 0 ? std::min(r.low_element, r.element) : r.element;
+  use.parameters = Bytes{held(all) * (weight + trained * stack.parameter_bytes())};
+  use.gradients = Bytes{held(all || shard == "gradients") * trained * sum};
+  // Adam's moments, and fp32 weights beside those of 16 bits.
+  const double state = job_.has_optimizer_bytes() ? job_.optimizer_bytes()
+                                                  : (r.element < 4 ? 12 : 8);
+  if (job_.offload() != "optimizer") {
+    use.optimizer = Bytes{held(all || shard == "gradients" || shard == "optimizer") * trained *
+                          state};
+  }
+  use.activations = Bytes{activations(job_, r, stage, micro_batches)};
+  // Logits of the single micro-batch that the last stage holds.
+  const double logit = stack.has_logit_bytes() ? stack.logit_bytes() : 4 + r.element;
+  if (shape.last) use.logits = Bytes{r.tokens * r.vocabulary * logit};
+  if (all) use.gathered = Bytes{gathered_units(r, shape)};
+  use.buffers = Bytes{work_buffers(job_, r)};
+  double communicators = 1;
+  for (const Communicator which : {Communicator::tensor, Communicator::context,
+                                   Communicator::expert, Communicator::gradient}) {
+    communicators += communicator_size(which) > 1 ? 1 : 0;
+  }
+  if (pipeline() > 1) communicators += 2;
+  const Bytes passing = use.activations + use.logits + use.gathered + use.buffers;
+  use.reserved = Bytes{kContext + communicators * kCommunicator} + passing * kFragments;
+  return use;
+}
+
+/// The peak that the recorded program had: its state on a rank, and everything else. A recording
+/// has one or two communicators.
+MemoryUse StepGraph::recorded_memory() const {
+  const RecordedStep& step = job_.program().step();
+  const double share = recorded_share(job_);
+  const double state = step.parameter_bytes() + step.gradient_bytes() + step.optimizer_bytes();
+  MemoryUse use;
+  use.parameters = Bytes{step.parameter_bytes() * share};
+  use.gradients = Bytes{step.gradient_bytes() * share};
+  use.optimizer = Bytes{step.optimizer_bytes() * share};
+  use.activations = Bytes{std::max(0.0, step.peak_bytes() - state)};
+  const double cached = std::max(0.0, step.reserved_bytes() - step.peak_bytes());
+  const double communicators = tensor() > 1 ? 3 : 2;
+  use.reserved = Bytes{cached + kContext + communicators * kCommunicator};
+  return use;
+}
+
+/// Recorded: three times the operations of the recorded forward passes, on all ranks.
+Flop StepGraph::model_flop() const {
+  if (job_.has_program()) {
+    const RecordedStep& step = job_.program().step();
+    double forward = 0;
+    for (const RecordedOp& op : step.ops()) {
+      if (op.phase() != "forward") continue;
+      for (int i = 0; i < op.kernels_size(); ++i) {
+        forward += step.kernels(static_cast<int>(op.kernels(i))).flop() * op.counts(i);
+      }
+    }
+    return Flop{3 * forward / step.micro_batches() * micro_batches() * tensor()};
+  }
+  const Model& model = job_.model();
+  if (is_builtin(job_)) return Flop{3 * builtin_of(job_).forward_flop * tokens()};
+  const RankShape r(job_);
+  const double pairs = r.reach * (r.causal ? 0.5 : 1);
+  const double attention = 2.0 * model.layers() * model.heads() * pairs * (r.head + r.value);
+  return Flop{3 * (2 * active_weights(model) + attention) * tokens()};
+}
+
+}  // namespace orrery

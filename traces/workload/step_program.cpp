@@ -1,0 +1,283 @@
+// Operations of one rank in a step: the passes in the order of the pipeline schedule, their sends
+// and receives, the exchange of gradients and of sharded parameters (ZeRO, arXiv:1910.02054; FSDP,
+// arXiv:2304.11277), the reading of data, and the optimizer. A step begins where the previous one
+// has ended. Work that real runs carry over the border is placed at the beginning of the same step,
+// so that consecutive steps take as long: the gathering of updated parameters (ZeRO-1 and 2 with
+// overlaps.parameters) runs beside the first forward pass of each chunk, which proceeds part by
+// part, and only the wait counts; the first `prefetch` micro-batches are available, and those of
+// the next step are read before this one ends.
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "core/error.hpp"
+#include "traces/workload/program_writer.hpp"
+#include "traces/workload/rank_shape.hpp"
+#include "traces/workload/step_graph.hpp"
+#include "traces/workload/step_schedule.hpp"
+
+namespace orrery {
+namespace {
+
+double bytes_of_value(const Job& job) {
+  return !job.model().builtin().empty() || job.precision() == "fp32" ? 4 : 2;
+}
+
+}  // namespace
+
+class StepGraph::Builder {
+ public:
+  Builder(const StepGraph& graph, std::uint32_t stage, std::uint32_t micro_batches,
+          std::uint32_t order_of);
+  std::unique_ptr<Program> build();
+
+ private:
+  using Indices = std::vector<ProgramWriter::Index>;
+  enum class Sharded : std::uint8_t { nothing, optimizer, gradients, parameters };
+
+  const Piece& piece(std::uint32_t chunk) const { return graph_.piece(stage_, chunk); }
+  bool first(std::uint32_t chunk) const { return stage_ == 0 && chunk == 0; }
+  bool last(std::uint32_t chunk) const {
+    return stage_ + 1 == graph_.pipeline() && chunk + 1 == graph_.chunks();
+  }
+
+  void forward(const Pass& pass);
+  void backward(const Pass& pass, bool weights);
+  bool exchanges(const Pass& pass) const;
+  void gather(Phase phase, const Pass& pass, std::uint32_t part, FewOps after, FewOps& out);
+  void run_units(Phase phase, const Pass& pass, const std::vector<std::uint32_t>& blocks,
+                 FewOps inputs, bool reduces);
+  void reduce(const Pass& pass, std::uint32_t part);
+  void exchange_rest();
+  void gather_updated(bool after_optimizer);
+  void optimizer();
+
+  const StepGraph& graph_;
+  const std::uint32_t stage_, micro_batches_, order_of_;
+  const double element_;  ///< bytes of a parameter or an activation
+  ProgramWriter ops_;
+  Sharded sharded_ = Sharded::nothing;
+  const bool overlap_, early_, apart_;
+  double gradient_ = 2;
+  std::vector<Indices> forward_op_;           ///< chunk: by micro-batch
+  std::vector<std::vector<FewOps>> updated_;  ///< chunk, part: gathering of updated parameters
+  std::vector<std::uint32_t> reduced_;  ///< indexed by chunk: parts of the step's exchange so far
+};
+
+StepGraph::Builder::Builder(const StepGraph& graph, std::uint32_t stage,
+                            std::uint32_t micro_batches, std::uint32_t order_of)
+    : graph_(graph),
+      stage_(stage),
+      micro_batches_(micro_batches),
+      order_of_(order_of),
+      element_(bytes_of_value(graph.job())),
+      ops_(graph, stage, micro_batches, element_),
+      overlap_(graph.job().overlap()),
+      early_(graph.job().overlaps().parameters()),
+      apart_(!piece(0).weights.empty()) {
+  const Job& job = graph.job_;
+  const Layout& layout = job.layout();
+  if (graph.communicator_size(Communicator::gradient) > 1) {
+    if (layout.shard() == "optimizer") sharded_ = Sharded::optimizer;
+    if (layout.shard() == "gradients") sharded_ = Sharded::gradients;
+    if (layout.shard() == "parameters") sharded_ = Sharded::parameters;
+  }
+  gradient_ = job.gradient_bytes() > 0 ? job.gradient_bytes() : element_;
+  forward_op_.assign(graph.chunks(), Indices(micro_batches));
+  updated_.resize(graph.chunks());
+  reduced_.resize(graph.chunks());
+}
+
+std::unique_ptr<Program> StepGraph::Builder::build() {
+  const bool updates = sharded_ == Sharded::optimizer || sharded_ == Sharded::gradients;
+  if (updates && early_) gather_updated(false);
+  const std::vector<Pass> order = pass_order({.stage = stage_,
+                                              .stages = graph_.pipeline(),
+                                              .chunks = graph_.chunks(),
+                                              .micro_batches = micro_batches_,
+                                              .zero_bubble = apart_,
+                                              .order_of = order_of_});
+  ops_.reserve(3 * order.size());  // received, computed, sent on
+  for (const Pass& pass : order) {
+    switch (pass.kind) {
+      case Pass::Kind::forward: forward(pass); break;
+      case Pass::Kind::backward: backward(pass, false); break;
+      case Pass::Kind::weights: backward(pass, true); break;
+    }
+  }
+  exchange_rest();
+  optimizer();
+  if (updates && !early_) gather_updated(true);
+  return ops_.take_program();
+}
+
+// ---- passes -------------------------------------------------------------------------------------
+
+void StepGraph::Builder::forward(const Pass& pass) {
+  FewOps inputs;
+  if (!first(pass.chunk)) ops_.add_receive(Phase::forward, pass, false, inputs);
+  if (first(pass.chunk)) ops_.read(pass.micro_batch, inputs);
+  const Piece& what = piece(pass.chunk);
+  if (sharded_ == Sharded::parameters) {
+    run_units(Phase::forward, pass, what.forward_parts, std::move(inputs), false);
+  } else if (pass.micro_batch == 0 && !updated_[pass.chunk].empty()) {
+    for (std::size_t part = 0; part < what.forward_parts.size(); ++part) {
+      inputs.append_ops(updated_[pass.chunk][part]);
+      ops_.add_compute(Phase::forward, pass, what.forward_parts[part], std::exchange(inputs, {}));
+    }
+  } else {
+    ops_.add_compute(Phase::forward, pass, what.forward.front(), std::move(inputs));
+  }
+  forward_op_[pass.chunk][pass.micro_batch] = *ops_.last_compute();
+  if (!last(pass.chunk)) ops_.add_send(Phase::forward, pass, true);
+}
+
+/// Whether a pass is one after which gradients are whole enough to go.
+bool StepGraph::Builder::exchanges(const Pass& pass) const {
+  if (piece(pass.chunk).shares.empty()) return false;
+  return sharded_ == Sharded::gradients || pass.micro_batch + 1 == micro_batches_;
+}
+
+/// The pass for the inputs' gradients, with the weights' unless those are apart.
+void StepGraph::Builder::backward(const Pass& pass, bool weights) {
+  FewOps inputs;
+  if (!weights) {
+    if (!last(pass.chunk)) ops_.add_receive(Phase::backward, pass, true, inputs);
+    const ProgramWriter::Index own = forward_op_[pass.chunk][pass.micro_batch];
+    if (own != ops_.last_compute()) inputs.push_back(own);
+  }
+  const Piece& what = piece(pass.chunk);
+  const bool completes = weights == apart_;  // gradients are complete with this pass
+  const std::vector<std::uint32_t>& parts = weights ? what.weights_parts : what.backward_parts;
+  if (sharded_ == Sharded::parameters) {
+    run_units(Phase::backward, pass, parts, std::move(inputs), completes);
+  } else if (completes && overlap_ && exchanges(pass)) {
+    for (std::uint32_t part = 0; part < parts.size(); ++part) {
+      ops_.add_compute(Phase::backward, pass, parts[part], std::exchange(inputs, {}));
+      reduce(pass, part);
+    }
+  } else {
+    ops_.add_compute(Phase::backward, pass, (weights ? what.weights : what.backward).front(),
+                 std::move(inputs));
+    if (completes && sharded_ == Sharded::gradients) {
+      for (std::uint32_t part = 0; part < what.shares.size(); ++part) reduce(pass, part);
+    }
+  }
+  if (!weights && !first(pass.chunk)) ops_.add_send(Phase::backward, pass, false);
+}
+
+// ---- sharded parameters -------------------------------------------------------------------------
+
+/// Parameters of a part, in the order of the pass. Weight gradients need none.
+void StepGraph::Builder::gather(Phase phase, const Pass& pass, std::uint32_t part, FewOps after,
+                                FewOps& out) {
+  const std::vector<Share>& shares = piece(pass.chunk).shares;
+  const Share& share = phase == Phase::backward ? shares[shares.size() - 1 - part] : shares[part];
+  const Op op{.phase = phase, .micro_batch = pass.micro_batch, .chunk = pass.chunk, .bucket = part};
+  ops_.collective(op, Communicator::shard, OpCollective::all_gather, share.dense * element_, after,
+                  &out);
+  ops_.collective(op, Communicator::expert_gradient, OpCollective::all_gather,
+                  share.expert * element_, std::move(after), &out);
+}
+
+/// A pass part by part, each gathered while the one before is computed (not before that begins:
+/// one part ahead), and its gradients reduced behind it.
+void StepGraph::Builder::run_units(Phase phase, const Pass& pass,
+                                   const std::vector<std::uint32_t>& blocks, FewOps inputs,
+                                   bool reduces) {
+  const bool gathers = pass.kind != Pass::Kind::weights;
+  FewOps ready, next;
+  if (gathers) gather(phase, pass, 0, ops_.so_far(), ready);
+  for (std::uint32_t part = 0; part < blocks.size(); ++part) {
+    const bool more = gathers && part + 1 < blocks.size();
+    if (more && early_) gather(phase, pass, part + 1, ops_.so_far(), next);
+    inputs.append_ops(ready);
+    ops_.add_compute(phase, pass, blocks[part], std::exchange(inputs, {}));
+    if (more && !early_) gather(phase, pass, part + 1, ops_.so_far(), next);
+    ready = std::exchange(next, {});
+    if (!reduces) continue;
+    reduce(pass, part);
+    const auto sent = ops_.last_collectives().find(Communicator::shard);
+    if (!overlap_ && sent != ops_.last_collectives().end()) inputs.push_back(sent->second);
+  }
+}
+
+// ---- gradients and the update -------------------------------------------------------------------
+
+/// The gradients of one part, the last layers' first, once they are complete.
+void StepGraph::Builder::reduce(const Pass& pass, std::uint32_t part) {
+  const std::vector<Share>& shares = piece(pass.chunk).shares;
+  const Share& share = shares[shares.size() - 1 - part];
+  const bool each = sharded_ == Sharded::gradients || sharded_ == Sharded::parameters;
+  const bool final = pass.micro_batch + 1 >= micro_batches_;
+  const double dense = share.dense * gradient_, expert = share.expert * gradient_;
+  Op op{.phase = Phase::gradient,
+        .micro_batch = each ? pass.micro_batch : 0,
+        .chunk = pass.chunk,
+        .bucket = part};
+  const FewOps after = ops_.so_far();
+  const bool whole = sharded_ == Sharded::nothing;
+  const OpCollective kind = whole ? OpCollective::all_reduce : OpCollective::reduce_scatter;
+  const Communicator among = whole ? Communicator::gradient : Communicator::shard;
+  FewOps scattered;
+  ops_.collective(op, among, kind, dense, after, &scattered);
+  ops_.collective(op, Communicator::expert_gradient, kind, expert, after);
+  if (final) ++reduced_[pass.chunk];
+  if (whole || !final) return;
+  op.micro_batch = 0;
+  if (scattered.empty()) scattered = after;
+  ops_.collective(op, Communicator::replicate, OpCollective::all_reduce,
+                  dense / graph_.communicator_size(Communicator::shard), std::move(scattered));
+}
+
+/// Exchanges the gradients that no backward pass has exchanged: without overlap all of them, at the
+/// end of the passes.
+void StepGraph::Builder::exchange_rest() {
+  if (sharded_ == Sharded::parameters || sharded_ == Sharded::gradients) return;
+  for (std::uint32_t chunk = graph_.chunks(); chunk-- > 0;) {
+    const std::uint32_t last_one = std::max(1u, micro_batches_) - 1;
+    while (reduced_[chunk] < piece(chunk).shares.size()) {
+      reduce({Pass::Kind::backward, last_one, chunk}, reduced_[chunk]);
+    }
+  }
+}
+
+/// Updated parameters, where each rank has updated a share of them.
+void StepGraph::Builder::gather_updated(bool after_optimizer) {
+  const FewOps after = after_optimizer ? ops_.so_far() : FewOps{};
+  for (std::uint32_t chunk = 0; chunk < graph_.chunks(); ++chunk) {
+    const std::vector<Share>& shares = piece(chunk).shares;
+    for (std::uint32_t part = 0; part < shares.size(); ++part) {
+      FewOps gathered;
+      const Op op{.phase = Phase::parameters, .chunk = chunk, .bucket = part};
+      ops_.collective(op, Communicator::shard, OpCollective::all_gather,
+                      shares[part].dense * element_, after, &gathered);
+      ops_.collective(op, Communicator::expert_gradient, OpCollective::all_gather,
+                      shares[part].expert * element_, after, &gathered);
+      if (!after_optimizer) updated_[chunk].push_back(std::move(gathered));
+    }
+  }
+}
+
+void StepGraph::Builder::optimizer() {
+  FewOps after;
+  for (const auto& [which, op] : ops_.last_collectives()) after.push_back(op);
+  ops_.add_compute(Phase::optimizer, {}, graph_.optimizer_[stage_], std::move(after));
+}
+
+const Program& StepGraph::program(std::uint32_t stage, std::uint32_t micro_batches,
+                                  std::uint32_t most) {
+  ensure(stage < pipeline(), "a stage of the pipeline");
+  const std::string& shard = job_.layout().shard();
+  const bool in_each_pass = shard == "parameters" || shard == "gradients";
+  const std::uint32_t order_of = chunks() > 1 && in_each_pass ? std::max(most, micro_batches) : 0;
+  std::unique_ptr<Program>& slot = programs_[{stage, micro_batches, order_of}];
+  if (!slot) {
+    slot = job_.has_program() ? recorded_program(micro_batches)
+                              : Builder(*this, stage, micro_batches, order_of).build();
+  }
+  return *slot;
+}
+
+}  // namespace orrery

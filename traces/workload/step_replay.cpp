@@ -1,0 +1,227 @@
+// Programs of a recorded step (Job.program): blocks of the recorded kernels, and the operations of
+// one rank for any number of micro-batches. The passes of the recording repeat: every pass but the
+// last one is a copy of an early recorded pass, or, if the program accumulates no gradients, of its
+// only pass without the exchange of gradients, unless the gradients are scattered. Only the
+// data-parallel size may differ from the recording: a collective keeps its size in bytes, and
+// kernels on a rank's share of sharded state work on a smaller or larger share.
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/error.hpp"
+#include "traces/workload/program_writer.hpp"
+#include "traces/workload/recorded_step.hpp"
+#include "traces/workload/step_graph.hpp"
+#include "traces/workload/step_schedule.hpp"
+
+namespace orrery {
+namespace {
+
+constexpr std::uint32_t kNoBlock = ~0u;
+/// First bucket of the collectives behind the passes.
+constexpr std::uint32_t kUpdateBuckets = 1u << 20;
+/// Largest collective of a gradient phase that carries norms, flags or counts.
+constexpr double kLeastExchange = 64 * 1024;
+
+Kernel::Kind recorded_kind(const std::string& name) {
+  if (name == "gemm") return Kernel::Kind::gemm;
+  if (name == "attention") return Kernel::Kind::attention;
+  return name == "time" ? Kernel::Kind::timed : Kernel::Kind::memory_bound;
+}
+
+Precision recorded_precision(const std::string& name) {
+  using enum Precision;
+  constexpr std::array<std::pair<std::string_view, Precision>, 5> kNames{
+      {{"fp32", fp32}, {"tf32", tf32}, {"bf16", bf16}, {"fp8", fp8}, {"fp4", fp4}}};
+  for (const auto& [known, precision] : kNames) {
+    if (name == known) return precision;
+  }
+  return bf16;
+}
+
+/// Returns `count` executions of a recorded kernel with `ratio` of its work.
+Kernel kernel_of(const RecordedKernel& from, double ratio, double count) {
+  Kernel kernel{.kind = recorded_kind(from.kind())};
+  kernel.m = from.m() * ratio;
+  kernel.n = from.n();
+  kernel.k = from.k();
+  kernel.batch = std::max(1.0, from.batch());
+  kernel.flop = Flop{from.flop() * ratio};
+  kernel.bytes = Bytes{from.bytes() * ratio};
+  kernel.repeat = count;
+  kernel.name = kernel_entry(from.entry());
+  kernel.precision = recorded_precision(from.precision());
+  kernel.time = Seconds{from.time() * ratio};
+  return kernel;
+}
+
+BlockCollective::Kind block_kind(const std::string& name) {
+  using enum BlockCollective::Kind;
+  if (name == "all_gather") return all_gather;
+  if (name == "reduce_scatter") return reduce_scatter;
+  return name == "all_to_all" ? all_to_all : all_reduce;
+}
+
+OpCollective op_kind(const std::string& name) {
+  if (name == "all_gather") return OpCollective::all_gather;
+  return name == "reduce_scatter" ? OpCollective::reduce_scatter : OpCollective::all_reduce;
+}
+
+}  // namespace
+
+/// Builder of the program of one rank from the recording.
+class StepGraph::Replay {
+ public:
+  Replay(const StepGraph& graph, std::uint32_t micro_batches)
+      : graph_(graph),
+        step_(graph.job_.program().step()),
+        micro_batches_(micro_batches),
+        newest_(static_cast<std::size_t>(step_.ops_size())),
+        ops_(graph, 0, micro_batches, 0) {}
+
+  std::unique_ptr<Program> build();
+
+ private:
+  /// Part of the program under construction.
+  struct Part {
+    Pass pass = {};
+    bool update = false;  ///< behind the passes
+    bool last = false;    ///< the last pass, which completes the gradients
+    bool drop = false;    ///< copy of a last pass: gradients are not complete
+  };
+  void add_part(const Part& part, std::uint32_t recorded_pass);
+  void add_collective(int number, const Part& part);
+  FewOps before(const RecordedOp& recorded) const;
+  bool exchanges(const RecordedOp& op) const {
+    return op.collective() != "all_gather" && op.phase() != "forward" &&
+           op.bytes() > kLeastExchange;
+  }
+
+  const StepGraph& graph_;
+  const RecordedStep& step_;
+  const std::uint32_t micro_batches_;
+  /// Newest operation of the program for each recorded operation.
+  std::vector<std::optional<ProgramWriter::Index>> newest_;
+  ProgramWriter ops_;
+  std::uint32_t bucket_ = 0;  ///< bucket of the next collective
+};
+
+std::unique_ptr<Program> StepGraph::Replay::build() {
+  const std::uint32_t recorded = step_.micro_batches();
+  for (std::uint32_t pass = 0; pass < micro_batches_; ++pass) {
+    const bool last = pass + 1 == micro_batches_;
+    const std::uint32_t early = recorded > 1 ? std::min(pass, recorded - 2) : 0;
+    Part part{.pass = {Pass::Kind::forward, pass, 0}, .last = last};
+    part.drop = !last && recorded == 1 && !step_.sharded();
+    add_part(part, last ? recorded - 1 : early);
+  }
+  if (micro_batches_ == 0 && !step_.sharded()) {
+    // A rank without micro-batches takes part in the sum of the gradients.
+    bucket_ = 0;
+    for (int i = 0; i < step_.ops_size(); ++i) {
+      const RecordedOp& op = step_.ops(i);
+      const bool final = op.phase() == "backward" && op.micro_batch() + 1 == recorded;
+      if (final && graph_.recorded_[i] == kNoBlock) add_collective(i, {.pass = {}, .last = true});
+    }
+  }
+  add_part({.pass = {}, .update = true, .last = true}, 0);
+  FewOps after;
+  for (const auto& [which, op] : ops_.last_collectives()) after.push_back(op);
+  ops_.add_compute(Phase::optimizer, {}, graph_.optimizer_.front(), std::move(after));
+  return ops_.take_program();
+}
+
+void StepGraph::Replay::add_part(const Part& part, std::uint32_t recorded_pass) {
+  bucket_ = part.update ? kUpdateBuckets : 0;
+  for (int i = 0; i < step_.ops_size(); ++i) {
+    const RecordedOp& op = step_.ops(i);
+    const bool update = op.phase() == "update";
+    if (update != part.update || (!update && op.micro_batch() != recorded_pass)) continue;
+    const std::uint32_t block = graph_.recorded_[i];
+    if (block == kNoBlock) {
+      add_collective(i, part);
+      continue;
+    }
+    const Phase phase = update                    ? Phase::optimizer
+                        : op.phase() == "forward" ? Phase::forward
+                                                  : Phase::backward;
+    newest_[i] = ops_.add_compute(phase, part.pass, block, before(op));
+  }
+}
+
+/// Returns the operations of the program that must end before a recorded operation. Recordings name
+/// the newest operation of each stream only.
+FewOps StepGraph::Replay::before(const RecordedOp& recorded) const {
+  FewOps after;
+  for (const std::uint32_t other : recorded.after()) {
+    if (newest_[other] && newest_[other] != ops_.last_compute()) after.push_back(*newest_[other]);
+  }
+  return after;
+}
+
+/// A collective that completes the gradients has the same identity on all ranks, whatever their
+/// numbers of micro-batches.
+void StepGraph::Replay::add_collective(int number, const Part& part) {
+  const RecordedOp& recorded = step_.ops(number);
+  const bool gradient = exchanges(recorded);
+  if (part.drop && gradient) {
+    newest_[number].reset();
+    return;
+  }
+  Op op{.chunk = 0, .bucket = bucket_++};
+  const Phase pass = recorded.phase() == "forward" ? Phase::forward : Phase::backward;
+  op.phase = gradient                                ? Phase::gradient
+             : !part.update                          ? pass
+             : recorded.collective() == "all_gather" ? Phase::parameters
+                                                     : Phase::optimizer;
+  const bool complete = gradient && part.last && !step_.sharded();
+  op.micro_batch = complete || part.update ? 0 : part.pass.micro_batch;
+  if (gradient && !complete && !step_.sharded()) ++op.micro_batch;
+  FewOps after = before(recorded), made;
+  for (const std::uint32_t other : recorded.after()) {
+    if (newest_[other] && newest_[other] == ops_.last_compute()) after.push_back(*newest_[other]);
+  }
+  const std::optional<Communicator> which = recorded_communicator(graph_.job_, recorded);
+  ensure(which.has_value(), "a checked recording has only groups of the layout");
+  ops_.collective(op, *which, op_kind(recorded.collective()), recorded.bytes(), std::move(after),
+                  &made);
+  newest_[number].reset();
+  if (!made.empty()) newest_[number] = *made.begin();
+}
+
+void StepGraph::add_recorded_blocks() {
+  const RecordedStep& step = job_.program().step();
+  const double ratio = recorded_share(job_);
+  const auto add = [this](Block block) {
+    blocks_.push_back(std::move(block));
+    return static_cast<std::uint32_t>(blocks_.size() - 1);
+  };
+  for (const RecordedOp& op : step.ops()) {
+    Block block;
+    if (op.collective().empty()) {
+      for (int i = 0; i < op.kernels_size(); ++i) {
+        const RecordedKernel& kernel = step.kernels(static_cast<int>(op.kernels(i)));
+        block.kernels.push_back(kernel_of(kernel, kernel.share() ? ratio : 1, op.counts(i)));
+      }
+    } else if (recorded_communicator(job_, op) == Communicator::tensor) {
+      block.collectives.push_back(
+          {.kind = block_kind(op.collective()), .bytes = Bytes{op.bytes()}});
+    } else {
+      recorded_.push_back(kNoBlock);
+      continue;
+    }
+    recorded_.push_back(add(std::move(block)));
+  }
+  // The end of the step, where a stack's time of a step is added.
+  optimizer_ = {add(Block{.kernels = {Kernel{.kind = Kernel::Kind::timed}}})};
+}
+
+std::unique_ptr<Program> StepGraph::recorded_program(std::uint32_t micro_batches) const {
+  return Replay(*this, micro_batches).build();
+}
+
+}  // namespace orrery
