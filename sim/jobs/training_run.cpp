@@ -257,21 +257,32 @@ void TrainingRun::carry_out(const Decision& decision, Nanos now) {
 
 // ---- telemetry and the end ----------------------------------------------------------------
 
-void TrainingRun::ranks(Nanos now, std::vector<RankSample>& out) const {
+namespace {
+
+/// Returns the telemetry of a fit, prepared for a table; null without a placement.
+Telemetry* telemetry_for(SampleTable table, FittedJob& fit,
+                         const NextStep::Circumstances* placed) {
+  if (placed == nullptr) return nullptr;
+  if (table == SampleTable::links) fit.telemetry().update_links(fit.stepper(), placed->state);
+  return &fit.telemetry();
+}
+
+}  // namespace
+
+void TrainingRun::fill_rows(SampleTable table, Nanos now, SampleRows& out) const {
+  const Telemetry* const telemetry = telemetry_for(table, fit(), next_.circumstances());
+  if (telemetry == nullptr) return;
+  telemetry->fill_rows(table, now, out);
+  if (table != SampleTable::ranks) return;
+  for (std::uint32_t& rank : out.ids) rank = fit().rank_of_job(rank).value;
+}
+void TrainingRun::fill_column(SampleField field, Nanos now, SampleColumn& out) const {
+  Telemetry* const telemetry = telemetry_for(table_of(field), fit(), next_.circumstances());
+  if (telemetry != nullptr) telemetry->fill_column(field, now, out);
+}
+void TrainingRun::fill_rank(std::size_t row, Nanos now, RankSample& out) const {
   if (next_.circumstances() == nullptr) return;
-  const std::size_t others = out.size();  // samples of other jobs
-  fit().telemetry().ranks(now, out);
-  for (RankSample& sample : std::span(out).subspan(others)) {
-    sample.job = here_.id();
-    sample.rank = fit().rank_of_job(sample.rank.value);
-  }
-}
-void TrainingRun::devices(Nanos now, std::vector<DeviceSample>& out) const {
-  if (next_.circumstances() != nullptr) fit().telemetry().devices(now, out);
-}
-void TrainingRun::links(Nanos now, std::vector<LinkSample>& out) const {
-  const NextStep::Circumstances* const here = next_.circumstances();
-  if (here != nullptr) fit().telemetry().links(now, fit().stepper(), here->state, out);
+  fit().telemetry().fill_rank(static_cast<std::uint32_t>(row), now, out);
 }
 void TrainingRun::collectives(std::vector<CollectiveSample>& out) const { steps_.collectives(out); }
 

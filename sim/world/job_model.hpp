@@ -12,6 +12,7 @@
 #include "core/error.hpp"
 #include "policies/record/past.hpp"
 #include "policies/seam/policy.hpp"
+#include "policies/seam/sample_columns.hpp"
 #include "sim/world/milestones.hpp"
 #include "traces/report.pb.h"
 
@@ -95,11 +96,12 @@ class JobModel {
   /// a later step, from which on the model applies it.
   virtual void carry_out(const Decision& decision, Nanos now) = 0;
 
-  // Append the telemetry at `now` of the job of this model to the list; the defaults append
-  // nothing.
-  virtual void ranks(Nanos, std::vector<RankSample>&) const {}
-  virtual void devices(Nanos, std::vector<DeviceSample>&) const {}
-  virtual void links(Nanos, std::vector<LinkSample>&) const {}
+  // Fill the empty argument with the telemetry at `now` of the job of this model: the rows of a
+  // table, one of its columns, the collectives. The defaults leave it empty.
+  virtual void fill_rows(SampleTable, Nanos, SampleRows&) const {}
+  virtual void fill_column(SampleField, Nanos, SampleColumn&) const {}
+  /// Fills the values of the sample of a rank, by its row; the default leaves them missing.
+  virtual void fill_rank(std::size_t /*row*/, Nanos, RankSample&) const {}
   virtual void collectives(std::vector<CollectiveSample>&) const {}
 
   /// Writes the metrics of the whole run, with the steps that have ended by `now`, into the report.

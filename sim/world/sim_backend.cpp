@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "policies/seam/rank_summary.hpp"
 
 namespace orrery::sim {
 
@@ -247,48 +248,42 @@ void SimBackend::fill(Report& report) {
 
 // ---- telemetry ------------------------------------------------------------------------------
 
-namespace {
-
-/// Returns the result of `draw`, computed once.
-template <class Sample, class Draw>
-std::span<const Sample> drawn(std::optional<std::vector<Sample>>& once, const Draw& draw) {
-  if (!once) draw(once.emplace());
-  return *once;
+void SimBackend::Instruments::forget_samples() {
+  clear_tables();
+  collectives_.clear();
+  slowest_.clear();
 }
 
-}  // namespace
-
-std::span<const RankSample> SimBackend::Instruments::ranks(JobId job) {
+std::shared_ptr<const SampleRows> SimBackend::Instruments::make_rows(SampleTable table, JobId job) {
   read_ = true;
-  const JobModel* const model = of_.model_of(job);
-  if (model == nullptr) return {};
-  return drawn(drawn_[job].ranks, [&](auto& out) { model->ranks(of_.now_, out); });
+  auto rows = std::make_shared<SampleRows>();
+  if (const JobModel* const model = of_.model_of(job)) model->fill_rows(table, of_.now_, *rows);
+  return rows;
 }
 
-std::span<const DeviceSample> SimBackend::Instruments::devices(JobId job) {
+std::shared_ptr<const SampleColumn> SimBackend::Instruments::make_column(SampleField field,
+                                                                         JobId job) {
   read_ = true;
-  const JobModel* const model = of_.model_of(job);
-  if (model == nullptr) return {};
-  return drawn(drawn_[job].devices, [&](auto& out) { model->devices(of_.now_, out); });
-}
-
-std::span<const LinkSample> SimBackend::Instruments::links(JobId job) {
-  read_ = true;
-  const JobModel* const model = of_.model_of(job);
-  if (model == nullptr) return {};
-  return drawn(drawn_[job].links, [&](auto& out) { model->links(of_.now_, out); });
+  auto column = std::make_shared<SampleColumn>();
+  if (const JobModel* const model = of_.model_of(job)) model->fill_column(field, of_.now_, *column);
+  return column;
 }
 
 std::span<const CollectiveSample> SimBackend::Instruments::collectives(JobId job) {
   read_ = true;
   const JobModel* const model = of_.model_of(job);
   if (model == nullptr) return {};
-  return drawn(drawn_[job].collectives, [&](auto& out) { model->collectives(out); });
+  const auto [place, is_new] = collectives_.try_emplace(job);
+  if (is_new) model->collectives(place->second);
+  return place->second;
 }
 
 RankSummary SimBackend::Instruments::summary(JobId job, std::uint32_t latest) {
-  const std::span<const RankSample> all = ranks(job);
-  return summarize(all, latest, drawn_[job].slowest);
+  const auto fill_rank = [&](std::size_t row, RankSample& out) {
+    of_.model_of(job)->fill_rank(row, of_.now_, out);
+  };
+  return summarize(*rows(SampleTable::ranks, job), *column(SampleField::micro_batch_time, job), job,
+                   latest, slowest_[job], fill_rank);
 }
 
 }  // namespace orrery::sim
