@@ -11,6 +11,7 @@
 #include "policies/rebalancing/signal_model.hpp"
 #include "policies/rebalancing/speed_filter.hpp"
 #include "policies/seam/policy.hpp"
+#include "policies/seam/sample_columns.hpp"
 
 namespace orrery {
 
@@ -37,14 +38,19 @@ class JobWatch {
   /// signals and keeps those of the previous step; other shares make the kept signals void. Call
   /// before any sample of an instant, and only if fits_job().
   void follow_job(const JobInfo& job, Nanos now);
-  /// Adds a sample. Ignores samples of other jobs and of GPUs without a rank, missing values,
-  /// absurd values, signals measured before the current step was first seen, and micro-batch times
-  /// and progress that an earlier sample has shown. The first sample of a rank without a completed
-  /// micro-batch gives no time. In jobs without a pipeline, progress also shows that a rank is late
-  /// before its micro-batch ends.
-  void add_sample(const RankSample& sample, Nanos now);
-  void add_sample(const DeviceSample& sample, Nanos now);
-  void add_sample(const LinkSample& sample, Nanos now);
+  /// Adds the progress of ranks (`done`: micro_batches_done, `times`: micro_batch_time). Ignores
+  /// unknown ranks, missing and absurd values, and times and progress that an earlier sample has
+  /// shown. The first sample of a rank without a completed micro-batch gives no time. In jobs
+  /// without a pipeline, progress also shows that a rank is late before its micro-batch ends. Each
+  /// column must have a value for each row.
+  void add_ranks(const SampleRows& rows, const SampleColumn& done, const SampleColumn& times,
+                 Nanos now);
+  /// Adds signals of GPUs. Ignores GPUs without a rank, missing and absurd values, and values
+  /// measured before the current step was first seen. Each column must have a value for each row.
+  void add_devices(const SampleRows& rows, const SampleColumn& utilization,
+                   const SampleColumn& memory_bandwidth, Nanos now);
+  /// Adds the latencies of paths as signals of the GPUs at which they begin, as add_devices() does.
+  void add_links(const SampleRows& rows, const SampleColumn& latency, Nanos now);
   /// Learns noise and signal weights from the samples since the last call, and turns the signals of
   /// the current step into hints for all ranks. Call after the last sample of the instant.
   void learn_from_samples();
@@ -82,26 +88,41 @@ class JobWatch {
     archive(self.step_), archive(self.step_began_), archive(self.changed_step_);
     archive(self.noise_);
     SignalModel::fields(self.signals_, archive);
-    for (auto& rank : self.ranks_) Rank::fields(rank, archive);
+    for (std::size_t rank = 0; rank < self.ranks_.size(); ++rank) {
+      Rank::fields(self.ranks_[rank], archive);
+      SignalMeans::fields(self.before_, rank, archive);
+      SignalMeans::fields(self.current_, rank, archive);
+      auto& change = self.ranks_[rank].change;
+      for (Eigen::Index i = 0; i < change.size(); ++i) archive(change(i));
+    }
   }
   /// Reads the state of a job with `ranks` ranks that fields() has written, in place of the present
   /// state. Throws as ByteReader for too few bytes.
   template <class Archive>
   void restore_from(Archive& archive, std::size_t ranks) {
     ranks_.assign(ranks, {});
+    clear_means(before_);
+    clear_means(current_);
     fields(*this, archive);
     index_gpus();
+    forget_forecasts();
   }
   std::size_t ranks() const { return ranks_.size(); }
 
  private:
-  /// Means of the signals over the samples of one step.
-  struct Signals {
-    std::array<double, kSignals> sum{}, count{};
-    bool has(std::size_t i) const { return count[i] > 0; }
-    double mean(std::size_t i) const { return sum[i] / count[i]; }
-    void add(std::size_t i, double value) { sum[i] += value, count[i] += 1; }
+  /// Means of one signal over the samples of one step, by rank.
+  struct SignalMeans {
+    std::vector<double> sum, count;
+    bool has(std::size_t rank) const { return count[rank] > 0; }
+    double mean(std::size_t rank) const { return sum[rank] / count[rank]; }
+
+    template <class StepSignals, class Archive>
+    static void fields(StepSignals& signals, std::size_t rank, Archive& archive) {
+      for (auto& each : signals) archive(each.sum[rank]);
+      for (auto& each : signals) archive(each.count[rank]);
+    }
   };
+  using StepSignals = std::array<SignalMeans, kSignals>;
   struct Rank {
     SpeedFilter filter;
     bool seen = false;
@@ -110,28 +131,57 @@ class JobWatch {
     Step started_step = 0;        ///< step in which the rank was first seen working
     Nanos started_at = kNever;    ///< instant of that observation; kNever: none
     double started_done = 0;      ///< micro-batches done at that instant
-    Signals before, current;      ///< previous step and current step
     SignalVector change = SignalVector::Zero();  ///< change at the end of the previous step
 
     template <class Self, class Archive>
     static void fields(Self& self, Archive& archive) {
       SpeedFilter::fields(self.filter, archive);
       archive(self.seen, self.seen_step, self.seen_done, self.started_step, self.started_at,
-              self.started_done, self.before.sum, self.before.count, self.current.sum,
-              self.current.count);
-      for (Eigen::Index i = 0; i < self.change.size(); ++i) archive(self.change(i));
+              self.started_done);
     }
   };
+  /// Ranks on the GPUs of the rows of a table that was read before.
+  struct RowRanks {
+    std::vector<std::uint32_t> gpus;   ///< of the rows
+    std::vector<std::uint32_t> ranks;  ///< kNoRank: no rank is on that GPU
+  };
+  static constexpr std::uint32_t kNoRank = ~0u;
+  /// GPUs of the ranks, for searches.
+  struct GpuIndex {
+    GpuRuns placed;
+    std::vector<std::pair<GpuId, std::uint32_t>> ranks;  ///< ordered by GPU
+    RowRanks device_rows, link_rows;
+  };
+  /// Results of the filters of all ranks. A result is valid while neither the filter of its rank
+  /// nor the noise of the job has changed.
+  template <class Result>
+  struct Results {
+    Step target = 0;                      ///< step that the results are about
+    std::uint64_t noise_version = 0;      ///< 0: none of them is valid
+    std::vector<std::uint64_t> versions;  ///< of the filters
+    std::vector<Result> values;
+  };
   void index_gpus();
-  Rank* rank_on(GpuId gpu);
+  void forget_forecasts();
+  /// Begins means of all ranks without values.
+  void clear_means(StepSignals& means) const;
+  const std::vector<std::uint32_t>& ranks_of_rows(const std::vector<std::uint32_t>& gpus,
+                                                  RowRanks& known) const;
+  /// Computes the results for `target` that are not valid by `compute(filter)`; only those of
+  /// measured ranks have a meaning.
+  template <class Result, class Compute>
+  void refresh_results(Results<Result>& known, Step target, const Compute& compute) const;
+  void mark_changed(const Rank& rank) { ++filter_versions_[&rank - ranks_.data()]; }
   std::size_t replica_of(std::size_t rank) const {
     return rank / replica_stride_ % shares_.size();
   }
   std::vector<SignalVector> signal_changes() const;
-  void add_signal(GpuId gpu, std::size_t signal, const Sample<double>& sample, Nanos now);
-  bool is_news(Rank& rank, const RankSample& sample, double limit);
+  void add_signal(std::size_t signal, const std::vector<std::uint32_t>& ranks,
+                  const SampleColumn& column, Nanos now);
+  bool is_news(Rank& rank, Step step, double count, double limit);
   void add_measurement(Rank& rank, Step step, double seconds);
-  void note_progress(Rank& rank, const RankSample& sample, Nanos now, double limit);
+  void note_progress(Rank& rank, Step step, const Sample<double>& progress, Nanos now,
+                     double limit);
 
   JobId job_;
   std::vector<GpuId> gpus_;
@@ -143,8 +193,14 @@ class JobWatch {
   JobNoise noise_;
   SignalModel signals_;
   std::vector<Rank> ranks_;
-  /// ordered by GPU; follows from gpus_
-  std::vector<std::pair<GpuId, std::uint32_t>> rank_on_gpu_;
+  StepSignals before_, current_;  ///< previous step and current step
+  // The following members follow from those above.
+  GpuIndex index_;
+  std::vector<std::uint64_t> filter_versions_;  ///< number of changes of each rank's filter
+  std::uint64_t noise_version_ = 1;             ///< number of changes of `noise_`
+  /// of the two steps that were asked for last
+  mutable std::array<Results<SpeedFilter::Prediction>, 2> forecasts_;
+  mutable Results<SpeedFilter::Trend> trends_;
 };
 
 }  // namespace orrery

@@ -119,7 +119,7 @@ bool any(const Observation& seen) {
 
 }  // namespace
 
-/// At the samples, where there are new ones worth it.
+/// Reads the samples, if new ones may matter.
 void PredictiveRebalance::read_samples(const Observation& seen, JobId id, Plan& plan) const {
   JobWatch& watch = plan.watch;
   const bool only_ticked = any<Tick>(seen) && seen.events.size() == 1;
@@ -127,9 +127,15 @@ void PredictiveRebalance::read_samples(const Observation& seen, JobId id, Plan& 
                 watch.is_surprised_by(seen.samples.summary(id, kGlancedAt));
   if (!plan.looked) return;
   if (any<Tick>(seen) || any<StepsDone>(seen)) {
-    for (const RankSample& sample : seen.samples.ranks(id)) watch.add_sample(sample, seen.now);
-    for (const DeviceSample& sample : seen.samples.devices(id)) watch.add_sample(sample, seen.now);
-    for (const LinkSample& sample : seen.samples.links(id)) watch.add_sample(sample, seen.now);
+    const auto column = [&](SampleField field) { return seen.samples.column(field, id); };
+    watch.add_ranks(*seen.samples.rows(SampleTable::ranks, id),
+                    *column(SampleField::micro_batches_done),
+                    *column(SampleField::micro_batch_time), seen.now);
+    watch.add_devices(*seen.samples.rows(SampleTable::devices, id),
+                      *column(SampleField::utilization), *column(SampleField::memory_bandwidth),
+                      seen.now);
+    watch.add_links(*seen.samples.rows(SampleTable::links, id), *column(SampleField::latency),
+                    seen.now);
   }
   watch.learn_from_samples();
 }

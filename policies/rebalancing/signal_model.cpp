@@ -48,6 +48,7 @@ SignalVector SignalModel::informative_part(const SignalVector& change) const {
 
 SignalModel::Hint SignalModel::hint(const SignalVector& change) const {
   const SignalVector told = informative_part(change);
+  if (told.isZero(0)) return {};
   const double mean = weights_.dot(told);
   const double mistrust = std::clamp(missed_ / promised_, kLeastMistrust, 1.0);
   return {mean, told.dot(covariance_ * told) + mistrust * mean * mean};

@@ -1,7 +1,9 @@
 #include "policies/rebalancing/speed_filter.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <utility>
 
 namespace orrery {
 namespace {
@@ -32,6 +34,18 @@ constexpr double kMemory = 15;         ///< number of steps over which the noise
 constexpr double kClip = 4;
 constexpr double kClippedShare = 0.9206;
 
+/// Returns kDamping to the power of a number of steps. Most forecasts are a few steps ahead.
+double damping_over(Step steps) {
+  static const std::array<double, 32> kPowers = [] {
+    std::array<double, 32> powers{};
+    for (std::size_t i = 0; i < powers.size(); ++i) {
+      powers[i] = std::pow(kDamping, static_cast<double>(i));
+    }
+    return powers;
+  }();
+  return steps < kPowers.size() ? kPowers[steps] : std::pow(kDamping, static_cast<double>(steps));
+}
+
 double floored(double variance) { return std::max(variance, kLeastNoise * kLeastNoise); }
 
 }  // namespace
@@ -56,7 +70,8 @@ void JobNoise::learn_samples(double scatter, double count) {
   new_samples_.reports += 1;
 }
 
-void JobNoise::update_noise() {
+bool JobNoise::update_noise() {
+  const bool any = new_steps_.weight > 0 || new_samples_.weight > 0;
   if (new_steps_.weight > 0) {
     step_weight = std::min(step_weight + new_steps_.weight, kMemory * ranks);
     step = floored(step + new_steps_.sum / std::max(step_weight, new_steps_.weight));
@@ -67,6 +82,7 @@ void JobNoise::update_noise() {
     sample = floored(sample + new_samples_.sum / std::max(sample_weight, new_samples_.weight));
   }
   new_steps_ = new_samples_ = {};
+  return any;
 }
 
 // ---- time -----------------------------------------------------------------------------------
@@ -184,20 +200,22 @@ void SpeedFilter::add_measurement(double seconds, JobNoise& noise) {
   held_count_ = 1;
 }
 
-void SpeedFilter::at_least(Step step, double seconds, const JobNoise& noise) {
-  if (!known_ || step < step_) return;
+bool SpeedFilter::at_least(Step step, double seconds, const JobNoise& noise) {
+  if (!known_ || step < step_) return false;
   // The uncertainty of hints does not excuse a missing micro-batch.
   const Prediction due = forecast(step, noise, false);
   const double distance = std::log(seconds) - due.log_time;
   const double spread = std::hypot(due.deviation, std::sqrt(noise.step + noise.sample));
-  if (distance <= kGate * spread) return;
+  if (distance <= kGate * spread) return false;
   bound_ = seconds;
   bound_step_ = step;
+  return true;
 }
 
-void SpeedFilter::hint(Step step, double mean, double variance) {
-  if (step == step_) hint_ = {step, mean, variance};
-  if (step > step_) next_hint_ = {step, mean, variance};
+bool SpeedFilter::hint(Step step, double mean, double variance) {
+  if (step < step_) return false;
+  Hint& place = step == step_ ? hint_ : next_hint_;
+  return std::exchange(place, Hint{step, mean, variance}) != place;
 }
 
 // ---- forecasts ------------------------------------------------------------------------------
@@ -209,8 +227,8 @@ SpeedFilter::Prediction SpeedFilter::forecast(Step target, const JobNoise& noise
     belief.state(0) += next_hint_.mean;
     belief.covariance(0, 0) += next_hint_.variance;
   }
-  const auto ahead = static_cast<double>(target > step_ ? target - step_ : 0);
-  const double slopes = kDamping * (1 - std::pow(kDamping, ahead)) / (1 - kDamping);
+  const Step ahead = target > step_ ? target - step_ : 0;
+  const double slopes = kDamping * (1 - damping_over(ahead)) / (1 - kDamping);
   const Eigen::RowVector2d reach(1, slopes);
   const double variance = (reach * belief.covariance * reach.transpose()).value();
   return {(reach * belief.state).value(), std::sqrt(std::max(variance, 0.0))};

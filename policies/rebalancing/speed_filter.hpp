@@ -31,7 +31,8 @@ struct JobNoise {
   /// Takes effect at the next update_noise().
   void learn_samples(double scatter, double count);
   /// Updates the variances with the observations since the last call; no effect without any.
-  void update_noise();
+  /// Returns true if there were some.
+  bool update_noise();
 
   double step;         ///< variance of a step's mean around the rank's trend
   double sample;       ///< variance of one sample around the step's mean
@@ -78,12 +79,12 @@ class SpeedFilter {
   void add_measurement(double seconds, JobNoise& noise);
   /// Records that a micro-batch of `step` takes at least `seconds` > 0, because it has not ended
   /// yet. No effect before the first measurement, for an earlier step, or unless it contradicts the
-  /// prediction; the next measurement that counts replaces it.
-  void at_least(Step step, double seconds, const JobNoise& noise);
+  /// prediction; the next measurement that counts replaces it. Returns true if it had an effect.
+  bool at_least(Step step, double seconds, const JobNoise& noise);
   /// Sets the hint from other signals: the log time changes by `mean` at `step`, with this
   /// variance. Replaces an earlier hint for the current or for a later step; ignored for an earlier
-  /// step.
-  void hint(Step step, double mean, double variance);
+  /// step. Returns true if a hint is another than before.
+  bool hint(Step step, double mean, double variance);
 
   /// Returns true if a measurement exists.
   bool is_known() const { return known_; }
@@ -121,6 +122,7 @@ class SpeedFilter {
   struct Hint {
     Step step = 0;
     double mean = 0, variance = 0;
+    bool operator==(const Hint&) const = default;
   };
   /// Returns the belief about the current step, with all measurements and, if `hinted`, the hint.
   Belief now(const JobNoise& noise, bool hinted) const;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "policies/seam/policy.hpp"
+#include "policies/seam/sample_columns.hpp"
 #include "traces/trace.pb.h"
 
 namespace orrery {
@@ -45,24 +46,23 @@ CollectiveTable decode(const CollectiveTableRecord& record);
 CodecRules decode(const CodecRulesRecord& record);
 Setting decode(const SettingRecord& record);
 
-/// Telemetry that was read before and is stored by kind and job. Owns the data behind the spans,
+/// Telemetry that was read before, stored in the parts in which it was read: the rows and the
+/// columns of tables, the collectives and the summaries of jobs. Owns the data behind the spans,
 /// which are valid until clear().
-class SamplesBook : public Samples {
+class SamplesBook : public ColumnSamples {
  public:
   RankSummary summary(JobId job, std::uint32_t latest) override;
-  std::span<const RankSample> ranks(JobId job) override;
-  std::span<const DeviceSample> devices(JobId job) override;
-  std::span<const LinkSample> links(JobId job) override;
   std::span<const CollectiveSample> collectives(JobId job) override;
 
   /// Removes all stored telemetry and the missed request.
   void clear() {
-    pages_.clear();
+    clear_tables();
+    answers_.clear();
     missed_ = false;
   }
-  /// Adds the telemetry of one read; of several reads of a kind and job (of a summary: also with
-  /// the same number of slowest ranks) the first counts. Throws bad_input for impossible values,
-  /// such as an unknown enumerator.
+  /// Adds the telemetry of one read; of several reads of one part (of a summary: also with the same
+  /// number of slowest ranks) the first counts. Throws bad_input for impossible values, such as an
+  /// unknown origin or a column with another number of samples than its table has rows.
   void add(const SamplesRead& read);
   /// Returns the first request since clear() for telemetry that was neither stored nor fetched;
   /// null if no request was missed.
@@ -75,31 +75,42 @@ class SamplesBook : public Samples {
     if (!missed_) wish_ = wish;
     missed_ = true;
   }
+  std::shared_ptr<const SampleRows> make_rows(SampleTable table, JobId job) override;
+  std::shared_ptr<const SampleColumn> make_column(SampleField field, JobId job) override;
 
  private:
-  /// Telemetry of one read.
-  struct Page {
+  /// Collectives or a summary of one read.
+  struct Answer {
     SamplesRead::What what{};
     JobId job;
     std::uint32_t asked = 0;  ///< requested number of slowest ranks, for a summary
     RankSummary summary;
-    std::vector<RankSample> ranks;
-    std::vector<DeviceSample> devices;
-    std::vector<LinkSample> links;
+    std::vector<RankSample> latest;
     std::vector<CollectiveSample> collectives;
   };
-  const Page& page(SamplesRead::What what, JobId job, std::uint32_t latest = 0);
+  const Answer& find_answer(SamplesRead::What what, JobId job, std::uint32_t latest = 0);
+  void check_table(SampleTable table, JobId job) const;
 
-  std::vector<std::unique_ptr<Page>> pages_;
+  std::vector<std::unique_ptr<Answer>> answers_;
   SamplesRead wish_;
   bool missed_ = false;
 };
 
-/// Returns the telemetry that `wish` describes (kind, job and number of slowest ranks), read from
-/// `samples` with exactly one call.
+/// Returns the telemetry that `wish` describes (kind, job, and the column or the number of slowest
+/// ranks), read from `samples` with exactly one call. Throws bad_input for a column that the table
+/// lacks.
 SamplesRead read_samples(Samples& samples, const SamplesRead& wish);
 /// Writes the telemetry that `wish` describes into the empty message `read`.
 void read_samples(Samples& samples, const SamplesRead& wish, SamplesRead& read);
+/// Writes the rows or a column of a job as a read; replaces the content of `read`.
+void encode(const SampleRows& rows, SampleTable table, JobId job, SamplesRead& read);
+void encode(const SampleColumn& column, SampleField field, JobId job, SamplesRead& read);
+/// Returns the reads of the rows and of every column of the table that `read`, a read of a log of
+/// format 3 or before, holds by row; `read` itself for collectives and summaries. Throws bad_input
+/// for an unknown origin.
+std::vector<SamplesRead> columns_of_rows(const SamplesRead& read);
+/// Returns the telemetry of a read as text, for example "micro_batch_time of RANKS".
+std::string describe_read(const SamplesRead& read);
 
 /// Reader that rebuilds observations from records. Owns the events of the newest observation and a
 /// World that applies all recorded events. The caller announces the decisions to world().

@@ -6,6 +6,8 @@
 //   1        2026-11-21   first version
 //   2        2026-11-22   faults, collective tables and codecs as in scenarios; not converted
 //   3        2026-11-26   the digests of policies' states cover their names and state versions
+//   4        2026-11-26   samples by column, as they were read; large states are not digested after
+//                         every call
 #pragma once
 
 #include <cstdint>
@@ -17,7 +19,7 @@
 namespace orrery {
 
 /// Version of the log format that this program writes.
-inline constexpr std::uint32_t kLogFormat = 3;
+inline constexpr std::uint32_t kLogFormat = 4;
 /// Oldest version that convert_record() converts.
 inline constexpr std::uint32_t kOldestLogFormat = 2;
 
@@ -26,8 +28,10 @@ inline constexpr std::uint32_t kOldestLogFormat = 2;
 std::optional<std::string> log_format_problem(const LogHeader& header);
 
 /// Converts a record of a log of version `format` to kLogFormat; does nothing for kLogFormat.
-/// `format` must be a version without a log_format_problem(). A record of version 2 loses the
-/// digest of the policies' state (0), because that digest cannot be compared with a present one.
+/// `format` must be a version without a log_format_problem(). Samples by row become the rows and
+/// all columns of their table. A record of version 2 loses the digest of the policies' state (0),
+/// because that digest cannot be compared with a present one. Throws bad_input for a sample of an
+/// unknown origin.
 void convert_record(LogRecord& record, std::uint32_t format);
 
 /// Returns true if logs of the version have digests of the policies' states that can be compared

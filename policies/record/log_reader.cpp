@@ -48,7 +48,11 @@ void LogReader::convert_newest(LogRecord& record) {
     if (const auto problem = log_format_problem(record.header())) refuse_last(*problem);
     format_ = record.header().format();
   }
-  convert_record(record, format_);
+  try {
+    convert_record(record, format_);
+  } catch (const Error& error) {
+    refuse_last(error.message());
+  }
 }
 
 void LogReader::refuse_log(const std::string& why) const {

@@ -207,6 +207,19 @@ void Recorder::ReadSamples::fetch_samples(const SamplesRead& wish) {
   add(read);
 }
 
+std::shared_ptr<const SampleRows> Recorder::ReadSamples::make_rows(SampleTable table, JobId job) {
+  auto read = source_->rows(table, job);
+  encode(*read, table, job, *call_->add_read());
+  return read;
+}
+
+std::shared_ptr<const SampleColumn> Recorder::ReadSamples::make_column(SampleField field,
+                                                                       JobId job) {
+  auto read = source_->column(field, job);
+  encode(*read, field, job, *call_->add_read());
+  return read;
+}
+
 std::optional<Observation> Recorder::next() {
   std::optional<Observation> seen = inner_.next();
   if (!seen) return seen;
@@ -240,7 +253,7 @@ void Recorder::apply(const DecisionList& decisions) {
     }
     for (const Nanos at : decisions.wake_times()) call.add_wakes(at);
     for (const Note& note : decisions.notes()) encode(note, *call.add_notes());
-    call.set_state_digest(digest());
+    call.set_state_digest(digest(!decisions.items().empty()));
     call.set_at_rest(decisions.is_resting());
     call.set_given_up(decisions.given_up());
     write(*call_);
@@ -248,8 +261,12 @@ void Recorder::apply(const DecisionList& decisions) {
   inner_.apply(decisions);
 }
 
-std::uint64_t Recorder::digest() {
-  if (calls_ > 1 && !policy_.has_changed()) return state_.digest;
+std::uint64_t Recorder::digest(bool decided) {
+  state_.behind = state_.behind || calls_ == 1 || policy_.has_changed();
+  if (!state_.behind) return state_.digest;
+  const bool large = state_.digested.size() > kLargeState;
+  if (large && !decided && calls_ % kDigestEvery != 0) return 0;
+  state_.behind = false;
   state_.newest.clear();
   policy_.save(state_.newest);
   if (calls_ == 1 || state_.newest != state_.digested) {
@@ -314,6 +331,7 @@ void Recorder::load(std::string_view saved) {
   loaded_ = true;
   state_.digested.clear();
   policy_.save(state_.digested);
+  state_.digest = state_digest(state_.digested);
   if (!had_file) file_.reset();  // the run had continued without it
   written_ = written;
   with_file([written](LogFile& file) { file.begin_at(written); });

@@ -28,6 +28,12 @@ std::uint64_t state_digest(const Archive& archive);
 /// Returns the digest of the current state of a policy.
 std::uint64_t state_digest(const Policy& policy);
 
+/// A saved state of more bytes than this is digested only after calls with a decision and after
+/// every kDigestEvery-th call: a policy that watches many ranks changes its state at each call, and
+/// the digest of all of it would take longer than the policy itself.
+inline constexpr std::size_t kLargeState = std::size_t{64} << 10;
+inline constexpr std::uint64_t kDigestEvery = 64;
+
 /// Returns the temporary path of the log at `path` while the log is being written.
 std::string partial_log(const std::string& path);
 
@@ -162,6 +168,8 @@ class Recorder : public Backend {
 
    private:
     void fetch_samples(const SamplesRead& wish) override;
+    std::shared_ptr<const SampleRows> make_rows(SampleTable table, JobId job) override;
+    std::shared_ptr<const SampleColumn> make_column(SampleField field, JobId job) override;
     CallRecord* call_ = nullptr;
     Samples* source_ = nullptr;
   };
@@ -171,7 +179,8 @@ class Recorder : public Backend {
   template <class Act>
   void with_file(const Act& act);
   /// Returns the digest of the policy's current state; computes it only if the state has changed.
-  std::uint64_t digest();
+  /// 0: the state is large and not digested after this call. `decided`: the policy has decided.
+  std::uint64_t digest(bool decided);
 
   Backend& inner_;
   const Policy& policy_;
@@ -189,6 +198,7 @@ class Recorder : public Backend {
   struct State {
     Archive digested, newest;
     std::uint64_t digest = 0;
+    bool behind = false;  ///< true if the state has changed since it was digested
   };
   State state_;  ///< state of the policy
   Sha256 log_hash_;

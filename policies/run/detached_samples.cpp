@@ -108,7 +108,7 @@ void DetachedSamples::add_observation(SamplesCopy copy) {
 }
 
 RankSummary DetachedSamples::summary(JobId job, std::uint32_t latest) {
-  return summarize(read(job).ranks, latest, slowest_);
+  return summarize(*this, job, latest, slowest_);
 }
 
 }  // namespace orrery

@@ -113,15 +113,15 @@ class LogBackend : public Backend {
       return differs(
           fmt::format("the policy reads {} of job {}, which it did not read in the recorded "
                       "run",
-                      SamplesRead::What_Name(missed->what()), missed->job()));
+                      describe_read(*missed), missed->job()));
     }
     compare(decisions);
     if (difference_.empty() && call.at_rest() != decisions.is_resting()) {
       differs(fmt::format("recorded {}, replayed {}", rest_name(call.at_rest()),
                           rest_name(decisions.is_resting())));
     }
-    if (difference_.empty() && has_comparable_digests(log_.format()) &&
-        call.state_digest() != state_digest(policy_)) {
+    const bool digested = call.state_digest() != 0 && has_comparable_digests(log_.format());
+    if (difference_.empty() && digested && call.state_digest() != state_digest(policy_)) {
       differs(
           "the policy's state differs from the recorded one: the policy, its arguments or its "
           "save() is another, or a sample or a parameter was altered");

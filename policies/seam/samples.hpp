@@ -1,9 +1,12 @@
-// Telemetry on request: values that no policy reads are neither computed nor recorded. The log of a
-// run contains every read; a replay reports a read that the recorded run did not make. Called from
+// Telemetry on request: values that no policy reads are neither computed nor recorded. The unit of
+// a read is a column (sample_columns.hpp), such as the micro_batch_time of all ranks of a job; rows
+// such as RankSample are put together from columns. The log of a run contains every column that a
+// policy has read; a replay reports a read that the recorded run did not make. Called from
 // observe(); one thread. Times in seconds, sizes in bytes, ages in nanoseconds.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -78,12 +81,26 @@ struct RankSummary {
   std::span<const RankSample> latest;  ///< the slowest ranks by micro_batch_time, slowest first
 };
 
-/// Returns the summary of the samples of all ranks, with at most `latest` slowest ranks. Overwrites
-/// `slowest`, to which the summary refers and which must outlive it unchanged. Ranks without a
-/// known micro_batch_time count in `ranks` only; if no rank has one, all other fields are 0 and
-/// empty. Equally slow ranks are ordered by rank.
-RankSummary summarize(std::span<const RankSample> ranks, std::uint32_t latest,
-                      std::vector<RankSample>& slowest);
+struct SampleRows;
+struct SampleColumn;
+
+/// Kind of samples with one row for each rank, GPU or path of a job, and a fixed set of columns.
+enum class SampleTable : std::uint8_t { ranks, devices, links };
+/// Columns of values of all kinds, in the order of the members of RankSample, DeviceSample and
+/// LinkSample.
+enum class SampleField : std::uint8_t {
+  micro_batches_done,
+  micro_batch_time,
+  wait_time,
+  gradient_variance,
+  noise_scale,
+  utilization,
+  memory_bandwidth,
+  memory_used,
+  power,
+  latency,
+  bandwidth
+};
 
 /// Source of the telemetry of jobs. Spans are valid until observe() returns. A span is empty if the
 /// telemetry is unknown, for example for a job that does not run. A simulation returns a sample of
@@ -103,6 +120,14 @@ class Samples {
   virtual std::span<const LinkSample> links(JobId job) = 0;
   /// Returns the samples of the collectives of a job's newest committed step.
   virtual std::span<const CollectiveSample> collectives(JobId job) = 0;
+  /// Returns the rows of a table of a job without their values, never null: no row if the telemetry
+  /// is unknown. The result may outlive the observation. The default converts the samples of
+  /// ranks(), devices() or links().
+  virtual std::shared_ptr<const SampleRows> rows(SampleTable table, JobId job);
+  /// Returns one column of a job with a value for each row of rows(), never null. Cheaper than the
+  /// spans above for many ranks: the other columns are neither computed nor recorded. The result
+  /// may outlive the observation. The default converts as rows() does.
+  virtual std::shared_ptr<const SampleColumn> column(SampleField field, JobId job);
 };
 
 /// Telemetry of a run that measures nothing: all samples are unknown.
@@ -114,5 +139,13 @@ class NoSamples : public Samples {
   std::span<const LinkSample> links(JobId) override { return {}; }
   std::span<const CollectiveSample> collectives(JobId) override { return {}; }
 };
+
+/// Returns the summary of a job's ranks, with at most `latest` slowest ranks, from the rows and the
+/// column micro_batch_time; all other columns are requested for the slowest ranks only if there
+/// are any. Overwrites `slowest`, to which the summary refers and which must outlive it unchanged.
+/// Ranks without a known micro_batch_time count in `ranks` only; if no rank has one, all other
+/// fields are 0 and empty. Equally slow ranks are ordered by rank.
+RankSummary summarize(Samples& samples, JobId job, std::uint32_t latest,
+                      std::vector<RankSample>& slowest);
 
 }  // namespace orrery

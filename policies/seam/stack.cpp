@@ -42,6 +42,12 @@ class NotedSamples : public Samples {
   std::span<const CollectiveSample> collectives(JobId job) override {
     return look().collectives(job);
   }
+  std::shared_ptr<const SampleRows> rows(SampleTable table, JobId job) override {
+    return look().rows(table, job);
+  }
+  std::shared_ptr<const SampleColumn> column(SampleField field, JobId job) override {
+    return look().column(field, job);
+  }
   bool looked() const { return looked_; }
 
  private:

@@ -1,7 +1,9 @@
 // Records of a log for orrery.read_log(): its header, events, decisions, annotations and telemetry
 // as Python objects. GIL held.
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <pybind11/stl.h>
 
@@ -12,6 +14,7 @@
 #include "python/bindings/bindings.hpp"
 #include "python/bindings/observed.hpp"
 #include "python/bindings/records.hpp"
+#include "python/bindings/sample_arrays.hpp"
 
 namespace py = pybind11;
 
@@ -39,19 +42,38 @@ py::object value_of(const NoteRecord& note) {
   return text_of_bytes(note.text());
 }
 
+/// Returns (kind, job, values) of a read of collectives or of a summary.
 py::tuple samples_of(const SamplesRead& read) {
-  const std::string what = SamplesRead::What_Name(read.what());
-  switch (read.what()) {
-    case SamplesRead::RANKS: return py::make_tuple(what, read.job(), rows_of(read, "ranks"));
-    case SamplesRead::DEVICES: return py::make_tuple(what, read.job(), rows_of(read, "devices"));
-    case SamplesRead::LINKS: return py::make_tuple(what, read.job(), rows_of(read, "links"));
-    case SamplesRead::COLLECTIVES:
-      return py::make_tuple(what, read.job(), rows_of(read, "collectives"));
-    default: break;
+  if (read.what() == SamplesRead::COLLECTIVES) {
+    return py::make_tuple("COLLECTIVES", read.job(), rows_of(read, "collectives"));
   }
   const RankSummaryRecord& summary = read.summary();
   return py::make_tuple("SUMMARY", read.job(), summary.ranks(), summary.micro_batch_time(),
                         summary.deviation(), to_seconds(summary.age()), rows_of(summary, "latest"));
+}
+
+/// Returns (kind, job, rows or None, columns by the names of their fields) of each table of which a
+/// policy has read something.
+void append_tables(const CallRecord& call, py::list& out) {
+  SamplesBook book;
+  std::map<std::pair<SamplesRead::What, std::uint32_t>, std::pair<py::object, py::dict>> tables;
+  for (const SamplesRead& read : call.read()) {
+    if (read.what() > SamplesRead::LINKS) continue;
+    book.add(read);
+    auto& [rows, columns] = tables[{read.what(), read.job()}];
+    const auto table = static_cast<SampleTable>(read.what());
+    if (read.column() == 0) {
+      rows = py::cast(*book.rows(table, {read.job()}));
+      continue;
+    }
+    const SampleField field = fields_of(table)[read.column() - 1];  // add() has checked it
+    columns[std::string(name_of(field)).c_str()] = py::cast(*book.column(field, {read.job()}));
+  }
+  for (auto& [key, parts] : tables) {
+    if (!parts.first) parts.first = py::none();
+    out.append(py::make_tuple(SamplesRead::What_Name(key.first), key.second, parts.first,
+                              parts.second));
+  }
 }
 
 /// Reader of one log for Python. A log whose end is missing is read up to its last whole record.
@@ -92,7 +114,10 @@ class LogRecords {
     for (const NoteRecord& note : call.notes()) {
       notes.append(py::make_tuple(text_of_bytes(note.key()), value_of(note)));
     }
-    for (const SamplesRead& read : call.read()) samples.append(samples_of(read));
+    append_tables(call, samples);
+    for (const SamplesRead& read : call.read()) {
+      if (read.what() > SamplesRead::LINKS) samples.append(samples_of(read));
+    }
     return py::make_tuple(to_seconds(call.observation().now()), events, decisions, notes, samples);
   }
 

@@ -14,6 +14,7 @@
 #include "core/error.hpp"
 #include "policies/record/encoding.hpp"
 #include "python/bindings/records.hpp"
+#include "python/bindings/sample_arrays.hpp"
 
 namespace py = pybind11;
 
@@ -91,15 +92,15 @@ void bind_job(py::module_& module) {
       });
 }
 
-py::tuple rows(Samples& samples, SamplesRead::What what, std::uint32_t job, const char* field) {
+py::tuple collectives_of(Samples& samples, std::uint32_t job) {
   SamplesRead read;
-  read.set_what(what);
+  read.set_what(SamplesRead::COLLECTIVES);
   read.set_job(job);
   {
     const py::gil_scoped_release asking;  // the answer may come from another process
     read = read_samples(samples, read);
   }
-  return rows_of(read, field);
+  return rows_of(read, "collectives");
 }
 
 py::tuple summary_of(Samples& samples, std::uint32_t job, std::uint32_t latest) {
@@ -242,13 +243,31 @@ py::list Observed::parts() const {
   return out;
 }
 
+// Python has no constants: its classes offer no way to write into rows and columns.
+
+std::shared_ptr<SampleRows> Observed::sample_rows(const std::string& table,
+                                                  std::uint32_t job) const {
+  const SampleTable which = table == "ranks"     ? SampleTable::ranks
+                            : table == "devices" ? SampleTable::devices
+                                                 : SampleTable::links;
+  Samples& samples = open().samples;
+  const py::gil_scoped_release asking;  // the answer may come from another process
+  return std::const_pointer_cast<SampleRows>(samples.rows(which, {job}));
+}
+
+std::shared_ptr<SampleColumn> Observed::sample_column(const std::string& field,
+                                                      std::uint32_t job) const {
+  Samples& samples = open().samples;
+  const std::optional<SampleField> found = field_of_name(field);
+  if (!found) throw py::value_error("no field of name " + field);
+  const py::gil_scoped_release asking;
+  return std::const_pointer_cast<SampleColumn>(samples.column(*found, {job}));
+}
+
 py::tuple Observed::samples(const std::string& what, std::uint32_t job,
                             std::uint32_t latest) const {
   Samples& samples = open().samples;
-  if (what == "ranks") return rows(samples, SamplesRead::RANKS, job, "ranks");
-  if (what == "devices") return rows(samples, SamplesRead::DEVICES, job, "devices");
-  if (what == "links") return rows(samples, SamplesRead::LINKS, job, "links");
-  if (what == "collectives") return rows(samples, SamplesRead::COLLECTIVES, job, "collectives");
+  if (what == "collectives") return collectives_of(samples, job);
   return summary_of(samples, job, latest);
 }
 
@@ -302,6 +321,7 @@ void Decisions::add_note(py::handle key, py::handle value) {
 
 void bind_observed(py::module_& module) {
   bind_job(module);
+  bind_samples(module);
   py::class_<Observed, std::shared_ptr<Observed>>(module, "Observed",
                                                   "What a policy is shown at one instant.")
       .def_property_readonly("now", [](const Observed& o) { return to_seconds(o.open().now); })
@@ -316,6 +336,8 @@ void bind_observed(py::module_& module) {
       .def("owner", &Observed::owner)
       .def("free_gpus", &Observed::free_gpus)
       .def("parts", &Observed::parts)
+      .def("sample_rows", &Observed::sample_rows, py::arg("table"), py::arg("job"))
+      .def("sample_column", &Observed::sample_column, py::arg("field"), py::arg("job"))
       .def("samples", &Observed::samples, py::arg("what"), py::arg("job"), py::arg("latest"));
   py::class_<Decisions, std::shared_ptr<Decisions>>(module, "DecisionSink",
                                                     "Takes what a policy decides.")

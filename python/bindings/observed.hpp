@@ -3,12 +3,14 @@
 // throughout.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 
 #include <pybind11/pybind11.h>
 
 #include "policies/seam/policy.hpp"
+#include "policies/seam/sample_columns.hpp"
 #include "traces/trace.pb.h"
 
 namespace orrery::python {
@@ -35,7 +37,12 @@ class Observed {
   pybind11::bytes free_gpus() const;
   /// Returns (kind, index, health, rate, since in s) of the parts that deviate from the data sheet.
   pybind11::list parts() const;
-  /// Returns columns and rows; for a summary (ranks, median s, deviation, age s, columns and rows).
+  /// Returns the rows of a table ("ranks", "devices", "links").
+  std::shared_ptr<SampleRows> sample_rows(const std::string& table, std::uint32_t job) const;
+  /// Returns one column of a table, by the name of its field.
+  std::shared_ptr<SampleColumn> sample_column(const std::string& field, std::uint32_t job) const;
+  /// Returns columns and rows of collectives; for a summary (ranks, median s, deviation, age s,
+  /// columns and rows).
   pybind11::tuple samples(const std::string& what, std::uint32_t job, std::uint32_t latest) const;
 
  private:

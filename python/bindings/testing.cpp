@@ -28,8 +28,7 @@ class GivenSamples : public SamplesBook {
   void fetch_samples(const SamplesRead& wish) override {
     if (wish.what() != SamplesRead::SUMMARY) return add(wish);
     std::vector<RankSample> slowest;
-    const JobId job{wish.job()};
-    const RankSummary summary = summarize(ranks(job), wish.latest(), slowest);
+    const RankSummary summary = summarize(*this, {wish.job()}, wish.latest(), slowest);
     SummaryOnly source(summary);
     add(read_samples(source, wish));
   }
@@ -71,7 +70,9 @@ class ScriptedWorld {
                            py::repr(event).cast<std::string>());
     }
     samples_.clear();
-    for (const py::handle each : samples) samples_.add(read_of(each));
+    for (const py::handle each : samples) {
+      for (const SamplesRead& read : columns_of_rows(read_of(each))) samples_.add(read);
+    }
     seen_.emplace(reader_.read(record, samples_));
     shown_ = std::make_shared<Observed>(*seen_);
     return shown_;

@@ -29,6 +29,7 @@ from orrery._policy import Capabilities, Needs, Policy
 from orrery._report import Report
 from orrery._run import live, simulate
 from orrery._scenario import Scenario, check, load
+from orrery._samples import SampleTable
 from orrery._seen import (
     Decisions,
     Job,
@@ -70,6 +71,7 @@ __all__ = [
     "RankSummary",
     "Replay",
     "Report",
+    "SampleTable",
     "Samples",
     "Scenario",
     "Simulation",

@@ -14,6 +14,7 @@ import pandas as pd
 
 from orrery import _core
 from orrery._html import Row, count, table
+from orrery._samples import key_arrays, values_of
 from orrery.actions import Configure
 from orrery.events import Decided, JobSubmitted
 
@@ -130,7 +131,8 @@ class Log:
         """Telemetry that the policies have read, by kind: other telemetry is not in the log.
 
         ``"ranks"``, ``"devices"``, ``"links"`` and ``"collectives"`` have the columns ``call``,
-        ``at_s``, ``job`` and those of `orrery.Samples`. ``"summary"`` has ``call``, ``at_s``,
+        ``at_s``, ``job`` and those of `orrery.Samples` that the policies have read, NaN at other
+        instants. ``"summary"`` has ``call``, ``at_s``,
         ``job``, ``ranks``, ``micro_batch_time`` (s), ``deviation``, ``age`` (s) and ``slowest``
         (list of ranks).
         """
@@ -240,7 +242,14 @@ def _type_of(column: "pd.Series[Any]") -> str:
 
 
 def _sample_rows(kind: str, read: Sequence[Any]) -> pd.DataFrame:
-    if kind != "SUMMARY":
+    if kind in ("RANKS", "DEVICES", "LINKS"):
+        rows, columns = read
+        found = {} if rows is None else key_arrays(kind.lower(), rows)
+        for name, column in columns.items():
+            found[name] = values_of(column)
+            found[name + "_age"] = values_of(column, ages=True)
+        return pd.DataFrame(found)
+    if kind == "COLLECTIVES":
         columns, rows = read[0]
         return pd.DataFrame(np.frombuffer(rows, dtype=np.dtype(columns)))
     ranks, micro_batch_time, deviation, age, (columns, rows) = read

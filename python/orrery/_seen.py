@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from orrery import _core
 from orrery._cluster import Cluster
+from orrery._samples import SampleTable
 from orrery._spec import JobAttributes, JobSpec
 from orrery.actions import Action, Configure
 from orrery.events import Event
@@ -276,7 +277,7 @@ class RankSummary:
     age : float
         Seconds.
     latest : numpy.ndarray
-        Rows as of `Samples.ranks`: the slowest, slowest first.
+        Structured array with the columns of `Samples.ranks`: the slowest, slowest first.
     """
 
     ranks: int
@@ -289,22 +290,24 @@ class RankSummary:
 class Samples:
     """Telemetry, read on access: data that no policy reads are neither computed nor recorded.
 
-    Each call gives a structured array of shape (n,), one row a rank, GPU, path or collective. A
-    sample is two columns: its value, and with ``_age`` behind its name how many seconds ago it was
-    true; both are NaN where it is missing. Unknown data have no row.
+    Ranks, devices and links are tables of columns (`SampleTable`), one row a rank, GPU or path;
+    collectives are a structured array, one row each. A sample is two columns: its value, and with
+    ``_age`` behind its name how many seconds ago it was true; both are NaN where it is missing.
+    Unknown data have no row.
     """
 
     def __init__(self, observed: _core.Observed) -> None:
         self._observed = observed
-        self._known: Dict[Tuple[str, int], npt.NDArray[np.void]] = {}
+        self._known: Dict[Tuple[str, int], SampleTable] = {}
+        self._collectives: Dict[int, npt.NDArray[np.void]] = {}
 
-    def _rows(self, what: str, job: Union[int, Job]) -> npt.NDArray[np.void]:
-        key = what, operator.index(job)
+    def _table(self, kind: str, job: Union[int, Job]) -> SampleTable:
+        key = kind, operator.index(job)
         if key not in self._known:
-            self._known[key] = _array(*self._observed.samples(what, key[1], 0))
+            self._known[key] = SampleTable(self._observed, *key)
         return self._known[key]
 
-    def ranks(self, job: Union[int, Job]) -> npt.NDArray[np.void]:
+    def ranks(self, job: Union[int, Job]) -> SampleTable:
         """Ranks of a job.
 
         Parameters
@@ -314,15 +317,15 @@ class Samples:
 
         Returns
         -------
-        numpy.ndarray
-            Fields: ``job``, ``rank``, ``step`` (being worked on), ``micro_batches_done`` (of this
+        SampleTable
+            Columns: ``job``, ``rank``, ``step`` (being worked on), ``micro_batches_done`` (of this
             step, with the fraction of the current one), ``micro_batch_time`` (s of compute, most
             recent), ``wait_time`` (s waited for others in the last step), ``gradient_variance``,
             ``noise_scale`` (sequences).
         """
-        return self._rows("ranks", job)
+        return self._table("ranks", job)
 
-    def devices(self, job: Union[int, Job]) -> npt.NDArray[np.void]:
+    def devices(self, job: Union[int, Job]) -> SampleTable:
         """GPUs of a job.
 
         Parameters
@@ -332,13 +335,13 @@ class Samples:
 
         Returns
         -------
-        numpy.ndarray
-            Fields: ``gpu``, ``utilization`` (0 to 1), ``memory_bandwidth`` (0 to 1 of the peak),
+        SampleTable
+            Columns: ``gpu``, ``utilization`` (0 to 1), ``memory_bandwidth`` (0 to 1 of the peak),
             ``memory_used`` (bytes), ``power`` (W).
         """
-        return self._rows("devices", job)
+        return self._table("devices", job)
 
-    def links(self, job: Union[int, Job]) -> npt.NDArray[np.void]:
+    def links(self, job: Union[int, Job]) -> SampleTable:
         """Paths between GPUs of a job that talk to each other.
 
         Parameters
@@ -348,10 +351,10 @@ class Samples:
 
         Returns
         -------
-        numpy.ndarray
-            Fields: ``from_gpu``, ``to_gpu``, ``latency`` (s), ``bandwidth`` (bytes/s).
+        SampleTable
+            Columns: ``from_gpu``, ``to_gpu``, ``latency`` (s), ``bandwidth`` (bytes/s).
         """
-        return self._rows("links", job)
+        return self._table("links", job)
 
     def collectives(self, job: Union[int, Job]) -> npt.NDArray[np.void]:
         """Return the gradient sums of a job in its newest committed step.
@@ -368,7 +371,11 @@ class Samples:
             (of the gradients in fp32), ``ranks``, ``exposed`` (s that computation did not hide),
             ``step``.
         """
-        return self._rows("collectives", job)
+        number = operator.index(job)
+        if number not in self._collectives:
+            found = self._observed.samples("collectives", number, 0)
+            self._collectives[number] = _array(*found)
+        return self._collectives[number]
 
     def summary(self, job: Union[int, Job], latest: int = 8) -> RankSummary:
         """Ranks of a job in a few numbers: cheap at any size.

@@ -1,27 +1,31 @@
 #include "sim/training/telemetry.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "core/random.hpp"
 #include "sim/estimates/plan/plan.hpp"
+#include "sim/training/sample_noise.hpp"
 
 namespace orrery::sim {
 namespace {
 
-/// Fields of a sample, so that each has an error of its own.
-enum Field : std::uint64_t {
-  done,
-  micro_batch,
-  wait,
-  busy,
-  memory_rate,
-  memory_used,
-  power,
-  latency,
-  bandwidth,
-  fields
-};
+/// Fields with an error, in the order of their random numbers.
+constexpr std::array kWithError{SampleField::micro_batches_done, SampleField::micro_batch_time,
+                                SampleField::wait_time,          SampleField::utilization,
+                                SampleField::memory_bandwidth,   SampleField::memory_used,
+                                SampleField::power,              SampleField::latency,
+                                SampleField::bandwidth};
+constexpr std::uint64_t kErrors = kWithError.size();
+
+/// Returns the place of a field's error among those of its row.
+std::uint64_t error_place(SampleField field) {
+  return static_cast<std::uint64_t>(
+      std::find(kWithError.begin(), kWithError.end(), field) - kWithError.begin());
+}
 
 }  // namespace
 
@@ -52,6 +56,7 @@ Telemetry::Source Telemetry::source_of(std::uint64_t seed) const {
 void Telemetry::reseed_noise(Nanos from, std::uint64_t seed) {
   later_ = source_of(seed);
   reseeded_ = from;
+  newer_ = older_ = {};
 }
 
 void Telemetry::begin_step(estimates::PlayedStep played) {
@@ -61,153 +66,248 @@ void Telemetry::begin_step(estimates::PlayedStep played) {
   while (steps_.size() > 2 && steps_[2].start() <= oldest) steps_.pop_front();
 }
 
-const estimates::PlayedStep* Telemetry::at(Nanos instant,
-                                           const estimates::PlayedStep** before) const {
-  *before = nullptr;
+Telemetry::Look Telemetry::look_at(Nanos now) const {
   for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
-    if (instant < step->start()) continue;
-    if (step + 1 != steps_.rend()) *before = &*(step + 1);
-    return &*step;
+    if (now - staleness_ < step->start()) continue;
+    return {&*step, step + 1 == steps_.rend() ? nullptr : &*(step + 1)};
   }
-  return nullptr;
+  return {};
 }
 
-Sample<double> Telemetry::sample(double value, Nanos now, std::uint64_t place) const {
-  const double error =
-      sample_cv_ == 0
-          ? 0
-          : sample_cv_ * normal_at(source(now).sample, static_cast<std::uint64_t>(now), place);
-  return {.value = value * (1 + error), .age = staleness_, .origin = Origin::measured};
+void Telemetry::index_groups() {
+  if (!group_of_rank_.empty()) return;
+  group_of_rank_.reserve(graph_.ranks());
+  for (std::uint32_t rank = 0; rank < graph_.ranks(); ++rank) {
+    const auto [replica, stage, member] = graph_.position({rank});
+    group_of_rank_.push_back(replica * graph_.pipeline() + stage);
+  }
 }
 
-/// Returns a rank's time as a fraction of the slowest rank's, which is the replica's.
-double Telemetry::rank_stretch(const estimates::PlayedStep& step,
-                               const StepGraph::Position& at) const {
-  if (step.stretch().empty()) return 1;
-  const std::uint32_t rank = at.stage * graph_.members() + at.member;
+template <class ValueOf>
+void Telemetry::fill_groups(Range ranks, const ValueOf& value_of, std::vector<double>& out) {
+  index_groups();
+  const auto of_group = [&](std::uint32_t group) {
+    return value_of(group / graph_.pipeline(), group % graph_.pipeline());
+  };
+  out.resize(ranks.count);
+  if (ranks.count < groups()) {
+    for (std::uint32_t i = 0; i < ranks.count; ++i) {
+      out[i] = of_group(group_of_rank_[ranks.first + i]);
+    }
+    return;
+  }
+  of_group_.resize(groups());
+  for (std::uint32_t group = 0; group < groups(); ++group) of_group_[group] = of_group(group);
+  for (std::uint32_t i = 0; i < ranks.count; ++i) {
+    out[i] = of_group_[group_of_rank_[ranks.first + i]];
+  }
+}
+
+/// Multiplies values by 1 plus an error; missing values stay missing.
+void Telemetry::add_errors(Nanos now, std::uint64_t first_place,
+                           std::vector<double>& values) const {
+  if (sample_cv_ == 0) return;
+  std::vector<double> errors(values.size());
+  fill_normals(source(now).sample, static_cast<std::uint64_t>(now), first_place, kErrors, errors);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] *= 1 + sample_cv_ * errors[i];
+}
+
+void Telemetry::fill_rows(SampleTable table, Nanos now, SampleRows& out) const {
+  if (table == SampleTable::links) {
+    if (now < staleness_) return;
+    for (const Edge& edge : edges_) {
+      out.ids.push_back(edge.from.value);
+      out.to.push_back(edge.to.value);
+    }
+    return;
+  }
+  out.ids.resize(graph_.ranks());
+  if (table == SampleTable::devices) {
+    for (std::size_t rank = 0; rank < out.size(); ++rank) out.ids[rank] = placement_[rank].value;
+    return;
+  }
+  std::iota(out.ids.begin(), out.ids.end(), std::uint32_t{0});
+  const estimates::PlayedStep* const step = look_at(now).step;
+  out.steps.assign(out.size(), step == nullptr ? 0 : step->step());
+}
+
+void Telemetry::fill_rank(std::uint32_t rank, Nanos now, RankSample& out) {
+  for (const SampleField field : fields_of(SampleTable::ranks)) {
+    SampleColumn one;
+    fill_range(field, now, {rank, 1}, one);
+    value_of(out, field) = one.sample(0);
+  }
+}
+
+void Telemetry::fill_range(SampleField field, Nanos now, Range ranks, SampleColumn& out) {
+  out.ages = {staleness_};
+  if (table_of(field) == SampleTable::links) return fill_link(field, now, out);
+  const Look look = look_at(now);
+  if (look.step == nullptr) {
+    out.values.assign(ranks.count, kMissing);
+    return;
+  }
+  if (field == SampleField::gradient_variance || field == SampleField::noise_scale) {
+    return fill_gradients(field, look, ranks, out);
+  }
+  fill_exact(field, look, now, ranks, out.values);
+  add_errors(now, ranks.first * kErrors + error_place(field), out.values);
+  if (field == SampleField::micro_batches_done) {
+    for (std::uint32_t i = 0; i < ranks.count; ++i) {
+      const std::uint32_t replica = group_of_rank_[ranks.first + i] / graph_.pipeline();
+      const double count = look.step->micro_batches(replica);
+      out.values[i] = std::clamp(out.values[i], 0.0, count);
+    }
+  }
+  if (field != SampleField::utilization) return;
+  for (double& value : out.values) value = std::clamp(value, 0.0, 1.0);
+}
+
+/// Fills a column of ranks or GPUs with values without errors.
+void Telemetry::fill_exact(SampleField field, const Look& look, Nanos now, Range ranks,
+                           std::vector<double>& out) {
+  if (field == SampleField::micro_batch_time) return fill_times(look, now, ranks, out);
+  if (field == SampleField::micro_batches_done) {
+    const auto done = [&](std::uint32_t replica, std::uint32_t stage) {
+      return look.step->done(replica, stage, now - staleness_);
+    };
+    return fill_groups(ranks, done, out);
+  }
+  if (field != SampleField::wait_time) return fill_device(field, *look.step, ranks, out);
+  if (look.before == nullptr) return out.assign(ranks.count, kMissing);
+  const auto wait = [&](std::uint32_t replica, std::uint32_t stage) {
+    return look.before->wait_time(replica, stage);
+  };
+  fill_groups(ranks, wait, out);
+}
+
+void Telemetry::fill_device(SampleField field, const estimates::PlayedStep& step, Range ranks,
+                            std::vector<double>& out) {
+  const GpuModel& gpu = cluster_.gpu_model();
+  const auto value_of = [&](std::uint32_t replica, std::uint32_t stage) {
+    if (field == SampleField::memory_used) return memory_[stage];
+    if (field == SampleField::memory_bandwidth) {
+      return std::min(1.0, step.memory_rate(replica, stage) / gpu.memory_bandwidth.value);
+    }
+    const double used = step.utilization(replica, stage);
+    if (field == SampleField::utilization) return used;
+    return (gpu.idle_power + (gpu.max_power - gpu.idle_power) * used).value;
+  };
+  fill_groups(ranks, value_of, out);
+}
+
+/// Returns each rank's time as a fraction of the slowest rank's, which is the replica's.
+const std::vector<double>& Telemetry::stretches_of(const estimates::PlayedStep& step) {
+  static const std::vector<double> alike;
+  if (step.stretch().empty()) return alike;
+  const auto is_of = [&](const Stretches& known) {
+    return known.start == step.start() && known.step == step.step();
+  };
+  if (is_of(newer_)) return newer_.factors;
+  if (is_of(older_)) return older_.factors;
+  std::swap(newer_, older_);
+  newer_ = {.step = step.step(), .start = step.start(), .factors = {}};
+  newer_.factors.reserve(graph_.ranks());
   const RankNoise& noise = source(step.start()).compute;
-  return noise.of_rank(step.step(), at.replica, rank) / step.stretch()[at.replica];
+  for (std::uint32_t each = 0; each < graph_.ranks(); ++each) {
+    const auto [replica, stage, member] = graph_.position({each});
+    const std::uint32_t place = stage * graph_.members() + member;
+    newer_.factors.push_back(noise.of_rank(step.step(), replica, place) / step.stretch()[replica]);
+  }
+  return newer_.factors;
 }
 
-RankSample Telemetry::rank_sample(Nanos now, std::uint32_t rank, Look& look) const {
-  RankSample out{.job = {0},
-                 .rank = {rank},
-                 .step = 0,
-                 .micro_batches_done = {},
-                 .micro_batch_time = {},
-                 .wait_time = {},
-                 .gradient_variance = {}};
-  const estimates::PlayedStep *const step = look.step, *const before = look.before;
-  if (step == nullptr) return out;
-  const auto [replica, stage, member] = graph_.position({rank});
-  if (replica != look.replica || stage != look.stage) {
-    look.replica = replica;
-    look.stage = stage;
-    look.done = step->done(replica, stage, now - staleness_);
-  }
-  const std::uint64_t place = std::uint64_t{rank} * fields;
-  out.step = step->step();
-  const double count = step->micro_batches(replica);
-  const double exact = look.done;
-  out.micro_batches_done = sample(exact, now, place + done);
-  out.micro_batches_done.value = std::clamp(out.micro_batches_done.value, 0.0, count);
-  const estimates::PlayedStep* timed = exact >= 1 ? step : before;
-  if (timed != nullptr && timed->micro_batches(replica) > 0) {
-    const double own = rank_stretch(*timed, {replica, stage, member});
-    out.micro_batch_time =
-        sample(timed->micro_batch_time(replica, stage) * own, now, place + micro_batch);
-  }
-  if (declared_.at_start > 0) {
-    if (step->step() > 0) add_gradients(before != nullptr ? *before : *step, replica, out);
-  } else if (before != nullptr && gradient_variance_ > 0) {
-    out.gradient_variance = {gradient_variance_, staleness_, Origin::modelled};
-  }
-  if (before != nullptr) {
-    out.wait_time = sample(before->wait_time(replica, stage), now, place + wait);
-  }
-  return out;
+/// A rank without a finished micro-batch in this step shows its time in the step before.
+void Telemetry::fill_times(const Look& look, Nanos now, Range ranks, std::vector<double>& out) {
+  std::vector<std::uint8_t> is_older(groups());
+  bool any_newer = false, any_older = false;
+  const auto time_of = [&](std::uint32_t replica, std::uint32_t stage) {
+    const bool older = look.step->done(replica, stage, now - staleness_) < 1;
+    const estimates::PlayedStep* const timed = older ? look.before : look.step;
+    if (timed == nullptr || timed->micro_batches(replica) == 0) return kMissing;
+    is_older[replica * graph_.pipeline() + stage] = older;
+    (older ? any_older : any_newer) = true;
+    return timed->micro_batch_time(replica, stage);
+  };
+  fill_groups(ranks, time_of, out);
+  const auto stretch = [&](const estimates::PlayedStep& step, bool older) {
+    const std::vector<double>& factors = stretches_of(step);
+    if (factors.empty()) return;
+    for (std::uint32_t i = 0; i < ranks.count; ++i) {
+      const std::uint32_t rank = ranks.first + i;
+      if ((is_older[group_of_rank_[rank]] != 0) == older) out[i] *= factors[rank];
+    }
+  };
+  // The older step first: the newer one stays known for the next look.
+  if (any_older) stretch(*look.before, true);
+  if (any_newer) stretch(*look.step, false);
 }
 
 /// A gradient of b sequences has the expected square |G|^2 (1 + N / b); N is the noise scale.
-void Telemetry::add_gradients(const estimates::PlayedStep& newest, std::uint32_t replica,
-                              RankSample& out) const {
-  const auto modelled = [this](double value) {
-    return Sample<double>{value, staleness_, Origin::modelled};
-  };
+double Telemetry::gradient_variance_of(const estimates::PlayedStep& newest,
+                                       std::uint32_t replica, double all) const {
   const double noise = declared_.noise_scale(newest.step()).value_or(0);
-  out.noise_scale = modelled(noise);
-  double all = 0;
-  for (std::uint32_t each = 0; each < graph_.data(); ++each) all += newest.micro_batches(each);
   const double own = newest.micro_batches(replica), each = graph_.job().micro_batch();
-  if (own == 0 || graph_.data() < 2) return;
-  out.gradient_variance = modelled((1 + noise / (own * each)) / (1 + noise / (all * each)) - 1);
+  if (own == 0 || graph_.data() < 2) return kMissing;
+  return (1 + noise / (own * each)) / (1 + noise / (all * each)) - 1;
 }
 
-void Telemetry::ranks(Nanos now, std::vector<RankSample>& out) const {
-  out.reserve(out.size() + graph_.ranks());
-  Look look;
-  look.step = at(now - staleness_, &look.before);
-  for (std::uint32_t rank = 0; rank < graph_.ranks(); ++rank) {
-    out.push_back(rank_sample(now, rank, look));
-  }
-}
-
-void Telemetry::devices(Nanos now, std::vector<DeviceSample>& out) const {
-  const estimates::PlayedStep* before = nullptr;
-  const estimates::PlayedStep* step = at(now - staleness_, &before);
-  const GpuModel& gpu = cluster_.gpu_model();
-  for (std::uint32_t rank = 0; rank < graph_.ranks(); ++rank) {
-    DeviceSample& device = out.emplace_back();
-    device.gpu = placement_[rank];
-    if (step == nullptr) continue;
-    const auto [replica, stage, member] = graph_.position({rank});
-    const std::uint64_t place = std::uint64_t{rank} * fields;
-    const double used = step->utilization(replica, stage);
-    const double rate = step->memory_rate(replica, stage) / gpu.memory_bandwidth.value;
-    const Watts drawn = gpu.idle_power + (gpu.max_power - gpu.idle_power) * used;
-    device.utilization = sample(used, now, place + busy);
-    device.utilization.value = std::clamp(device.utilization.value, 0.0, 1.0);
-    device.memory_bandwidth = sample(std::min(1.0, rate), now, place + memory_rate);
-    device.memory_used = sample(memory_[stage], now, place + memory_used);
-    device.power = sample(drawn.value, now, place + power);
-  }
-}
-
-void Telemetry::links(Nanos now, const estimates::Stepper& stepper,
-                      const estimates::HardwareState& state, std::vector<LinkSample>& out) {
-  if (graph_.data() < 2) return;
-  if (edges_.empty() || edges_state_ != state) {
-    edges_.clear();
-    edges_state_ = state;
-    std::vector<LinkId> route;
-    for (std::uint32_t stage = 0; stage < graph_.pipeline(); ++stage) {
-      std::vector<GpuId> members;
-      for (std::uint32_t replica = 0; replica < graph_.data(); ++replica) {
-        members.push_back(placement_[graph_.rank(replica, stage, 0).value]);
+void Telemetry::fill_gradients(SampleField field, const Look& look, Range ranks,
+                               SampleColumn& out) {
+  out.origins = {Origin::modelled};
+  const bool declared = declared_.at_start > 0;
+  if (declared && look.step->step() > 0) {
+    const estimates::PlayedStep& newest = look.before != nullptr ? *look.before : *look.step;
+    if (field == SampleField::noise_scale) {
+      out.values.assign(ranks.count, declared_.noise_scale(newest.step()).value_or(0));
+    } else {
+      double all = 0;
+      for (std::uint32_t each = 0; each < graph_.data(); ++each) all += newest.micro_batches(each);
+      std::vector<double> of_replica(graph_.data());
+      for (std::uint32_t each = 0; each < graph_.data(); ++each) {
+        of_replica[each] = gradient_variance_of(newest, each, all);
       }
-      const std::vector<GpuId> ring = estimates::ring_channels(cluster_, members).front();
-      for (std::size_t i = 0; i < ring.size(); ++i) {
-        Edge edge{.from = ring[i], .to = ring[(i + 1) % ring.size()]};
-        edge.latency = cluster_.latency(edge.from, edge.to).value;
-        route.clear();
-        cluster_.route(edge.from, edge.to, route);
-        for (const LinkId link : route) {
-          const double rate = stepper.effective_bandwidth(link, state);
-          edge.bandwidth = edge.bandwidth == 0 ? rate : std::min(edge.bandwidth, rate);
-        }
-        edges_.push_back(edge);
+      fill_groups(ranks, [&](auto replica, auto) { return of_replica[replica]; }, out.values);
+    }
+    return;
+  }
+  const bool given = !declared && field == SampleField::gradient_variance &&
+                     look.before != nullptr && gradient_variance_ > 0;
+  out.values.assign(ranks.count, given ? gradient_variance_ : kMissing);
+}
+
+void Telemetry::update_links(const estimates::Stepper& stepper,
+                             const estimates::HardwareState& state) {
+  if (graph_.data() < 2 || (!edges_.empty() && edges_state_ == state)) return;
+  edges_.clear();
+  edges_state_ = state;
+  std::vector<LinkId> route;
+  for (std::uint32_t stage = 0; stage < graph_.pipeline(); ++stage) {
+    std::vector<GpuId> members;
+    for (std::uint32_t replica = 0; replica < graph_.data(); ++replica) {
+      members.push_back(placement_[graph_.rank(replica, stage, 0).value]);
+    }
+    const std::vector<GpuId> ring = estimates::ring_channels(cluster_, members).front();
+    for (std::size_t i = 0; i < ring.size(); ++i) {
+      Edge edge{.from = ring[i], .to = ring[(i + 1) % ring.size()]};
+      edge.latency = cluster_.latency(edge.from, edge.to).value;
+      route.clear();
+      cluster_.route(edge.from, edge.to, route);
+      for (const LinkId link : route) {
+        const double rate = stepper.effective_bandwidth(link, state);
+        edge.bandwidth = edge.bandwidth == 0 ? rate : std::min(edge.bandwidth, rate);
       }
+      edges_.push_back(edge);
     }
   }
+}
+
+void Telemetry::fill_link(SampleField field, Nanos now, SampleColumn& out) const {
   if (now < staleness_) return;
-  std::uint64_t place = std::uint64_t{graph_.ranks()} * fields;
   for (const Edge& edge : edges_) {
-    out.push_back({.from = edge.from,
-                   .to = edge.to,
-                   .latency = sample(edge.latency, now, place + latency),
-                   .bandwidth = sample(edge.bandwidth, now, place + bandwidth)});
-    place += fields;
+    out.values.push_back(field == SampleField::latency ? edge.latency : edge.bandwidth);
   }
+  add_errors(now, std::uint64_t{graph_.ranks()} * kErrors + error_place(field), out.values);
 }
 
 std::vector<double> Telemetry::stretch(Step step, Nanos start, std::uint32_t replicas) const {

@@ -1,13 +1,15 @@
-// Simulated telemetry: samples of ranks, devices and links as a real cluster's monitoring would
-// give them, delayed by the scenario's staleness and with its seeded noise. The error of a sample
-// depends on seed, instant and place alone, never on the order of reading. One thread.
+// Simulated telemetry: columns of samples of ranks, devices and links as a real cluster's
+// monitoring would give them, delayed by the scenario's staleness and with its seeded noise. The
+// error of a sample depends on seed, instant and place alone, never on the order of reading. Ranks
+// of one stage of a replica have equal exact values, which are computed once for each such group.
+// One thread.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <vector>
 
-#include "policies/seam/policy.hpp"
+#include "policies/seam/sample_columns.hpp"
 #include "sim/estimates/step/played_step.hpp"
 #include "sim/estimates/step/stepper.hpp"
 #include "sim/training/rank_noise.hpp"
@@ -33,17 +35,23 @@ class Telemetry {
   /// steps.
   const estimates::PlayedStep* current() const { return steps_.empty() ? nullptr : &steps_.back(); }
 
-  /// Appends one sample for each rank, numbered as in the fit, of job 0; all values are missing if
-  /// no kept step had begun at `now` minus the staleness. The times of micro-batches and waits are
-  /// missing where no kept step has completed them.
-  void ranks(Nanos now, std::vector<RankSample>& out) const;
-  /// Appends one sample for each GPU, in the order of the ranks; missing values as in ranks().
-  void devices(Nanos now, std::vector<DeviceSample>& out) const;
-  /// Appends the samples of the links between neighbours of the data-parallel rings of tensor rank
-  /// 0, of each pipeline stage, with the rates in `state`; none with one replica, or before the
-  /// staleness has passed once. Needs no step.
-  void links(Nanos now, const estimates::Stepper& stepper, const estimates::HardwareState& state,
-             std::vector<LinkSample>& out);
+  /// Fills the rows of a table: one for each rank, numbered as in the fit; one for each GPU, in the
+  /// order of the ranks; or one for each link between neighbours of the data-parallel rings of
+  /// tensor rank 0, of each pipeline stage. No links with one replica, or before the staleness has
+  /// passed once. `out` must be empty. Call update_links() before a read of links.
+  void fill_rows(SampleTable table, Nanos now, SampleRows& out) const;
+  /// Fills one column, with a value for each row of fill_rows(). All values of ranks and GPUs are
+  /// missing if no kept step had begun at `now` minus the staleness; the times of micro-batches and
+  /// waits are missing where no kept step has completed them. `out` must be empty.
+  void fill_column(SampleField field, Nanos now, SampleColumn& out) {
+    fill_range(field, now, {0, graph_.ranks()}, out);
+  }
+  /// Fills the values of the sample of one rank, numbered as in the fit; they are those of the
+  /// columns. `rank` must be below the number of ranks.
+  void fill_rank(std::uint32_t rank, Nanos now, RankSample& out);
+  /// Computes the latencies and rates of the links anew if `state`, the hardware's state, is
+  /// another than at the last call. Needs no step.
+  void update_links(const estimates::Stepper& stepper, const estimates::HardwareState& state);
 
   /// Returns, by replica, the noise factor on the compute time of its slowest rank in a step that
   /// begins at `start`; empty without noise of compute times. Equal arguments give equal factors,
@@ -65,18 +73,40 @@ class Telemetry {
   };
   Source source_of(std::uint64_t seed) const;
   const Source& source(Nanos at) const { return at < reseeded_ ? source_ : later_; }
-  const estimates::PlayedStep* at(Nanos instant, const estimates::PlayedStep** before) const;
-  Sample<double> sample(double value, Nanos now, std::uint64_t place) const;
-  double rank_stretch(const estimates::PlayedStep& step, const StepGraph::Position& at) const;
-  /// Intermediate results of one reading; ranks of one stage of a replica have equal progress.
+  /// Neighbouring ranks of which a column is filled.
+  struct Range {
+    std::uint32_t first = 0, count = 0;
+  };
+  void fill_range(SampleField field, Nanos now, Range ranks, SampleColumn& out);
+  /// Step at an instant and the step before it; null: none.
   struct Look {
     const estimates::PlayedStep *step = nullptr, *before = nullptr;
-    std::uint32_t replica = ~0u, stage = ~0u;
-    double done = 0;
   };
-  RankSample rank_sample(Nanos now, std::uint32_t rank, Look& look) const;
-  void add_gradients(const estimates::PlayedStep& newest, std::uint32_t replica,
-                     RankSample& out) const;
+  Look look_at(Nanos now) const;
+  /// Factors of the ranks' compute times in a step, as fractions of their replica's.
+  struct Stretches {
+    Step step = 0;
+    Nanos start = kNever;
+    std::vector<double> factors;  ///< empty: all are 1
+  };
+  const std::vector<double>& stretches_of(const estimates::PlayedStep& step);
+  void index_groups();
+  /// Number of groups of ranks: one for each stage of each replica.
+  std::uint32_t groups() const { return graph_.data() * graph_.pipeline(); }
+  /// Fills a column with the values of the groups of the ranks.
+  template <class ValueOf>
+  void fill_groups(Range ranks, const ValueOf& value_of, std::vector<double>& out);
+  void fill_times(const Look& look, Nanos now, Range ranks, std::vector<double>& out);
+  void fill_gradients(SampleField field, const Look& look, Range ranks, SampleColumn& out);
+  void fill_device(SampleField field, const estimates::PlayedStep& step, Range ranks,
+                   std::vector<double>& out);
+  void fill_exact(SampleField field, const Look& look, Nanos now, Range ranks,
+                  std::vector<double>& out);
+  void fill_link(SampleField field, Nanos now, SampleColumn& out) const;
+  void add_errors(Nanos now, std::uint64_t first_place, std::vector<double>& values) const;
+  /// Variance that remains in the gradient of a replica in a step of `all` micro-batches.
+  double gradient_variance_of(const estimates::PlayedStep& newest, std::uint32_t replica,
+                              double all) const;
 
   const Cluster& cluster_;
   const StepGraph& graph_;
@@ -90,6 +120,9 @@ class Telemetry {
   std::vector<double> memory_;  ///< bytes in use, by stage
   std::vector<Edge> edges_;
   estimates::HardwareState edges_state_;
+  std::vector<std::uint32_t> group_of_rank_;  ///< replica x stages + stage; empty: not yet needed
+  std::vector<double> of_group_;              ///< buffer of fill_groups()
+  Stretches newer_, older_;                   ///< factors of the steps that were read last
 };
 
 }  // namespace orrery::sim

@@ -1,7 +1,6 @@
 #include "sim/training/training_run.hpp"
 
 #include <algorithm>
-#include <span>
 
 #include "policies/seam/fabric_rules.hpp"
 #include "sim/training/assignments.hpp"
@@ -171,22 +170,34 @@ void TrainingRun::carry_out(const Decision& decision, Nanos now) {
 
 // ---- telemetry and the end ----------------------------------------------------------------
 
-void TrainingRun::ranks(Nanos now, std::vector<RankSample>& out) const {
-  if (!state_.conditions) return;
-  const std::size_t others = out.size();  // samples of other jobs
-  state_.fit().telemetry().ranks(now, out);
-  for (RankSample& sample : std::span(out).subspan(others)) {
-    sample.job = state_.id;
-    sample.rank = state_.fit().rank_of_job(sample.rank.value);
+namespace {
+
+/// Returns the telemetry of the job, prepared for a table; null while no conditions are fixed.
+Telemetry* telemetry_for(SampleTable table, const TrainingState& state) {
+  if (!state.conditions) return nullptr;
+  FittedJob& fit = state.fit();
+  if (table == SampleTable::links) {
+    fit.telemetry().update_links(fit.stepper(), state.conditions->state);
   }
+  return &fit.telemetry();
 }
-void TrainingRun::devices(Nanos now, std::vector<DeviceSample>& out) const {
-  if (state_.conditions) state_.fit().telemetry().devices(now, out);
+
+}  // namespace
+
+void TrainingRun::fill_rows(SampleTable table, Nanos now, SampleRows& out) const {
+  const Telemetry* const telemetry = telemetry_for(table, state_);
+  if (telemetry == nullptr) return;
+  telemetry->fill_rows(table, now, out);
+  if (table != SampleTable::ranks) return;
+  for (std::uint32_t& rank : out.ids) rank = state_.fit().rank_of_job(rank).value;
 }
-void TrainingRun::links(Nanos now, std::vector<LinkSample>& out) const {
+void TrainingRun::fill_column(SampleField field, Nanos now, SampleColumn& out) const {
+  Telemetry* const telemetry = telemetry_for(table_of(field), state_);
+  if (telemetry != nullptr) telemetry->fill_column(field, now, out);
+}
+void TrainingRun::fill_rank(std::size_t row, Nanos now, RankSample& out) const {
   if (!state_.conditions) return;
-  FittedJob& fit = state_.fit();
-  fit.telemetry().links(now, fit.stepper(), state_.conditions->state, out);
+  state_.fit().telemetry().fill_rank(static_cast<std::uint32_t>(row), now, out);
 }
 void TrainingRun::collectives(std::vector<CollectiveSample>& out) const {
   append_exchange(state_, out);

@@ -96,11 +96,11 @@ class TrainingRun : public JobModel,
   void continue_from(const Past& past) override;
 
   // Append the samples; none before the first step. ranks(), devices() and links() append none
-  // while no conditions are fixed (TrainingState::conditions), for example after a move;
+  // are empty while no conditions are fixed (TrainingState::conditions), for example after a move;
   // collectives() appends the sample of the newest committed step (append_exchange()).
-  void ranks(Nanos now, std::vector<RankSample>& out) const override;
-  void devices(Nanos now, std::vector<DeviceSample>& out) const override;
-  void links(Nanos now, std::vector<LinkSample>& out) const override;
+  void fill_rows(SampleTable table, Nanos now, SampleRows& out) const override;
+  void fill_column(SampleField field, Nanos now, SampleColumn& out) const override;
+  void fill_rank(std::size_t row, Nanos now, RankSample& out) const override;
   void collectives(std::vector<CollectiveSample>& out) const override;
 
   /// Closes the timeline, if any, and writes the metrics; the number of completed steps includes

@@ -13,6 +13,7 @@
 #include "core/error.hpp"
 #include "policies/record/past.hpp"
 #include "policies/seam/policy.hpp"
+#include "policies/seam/sample_columns.hpp"
 #include "sim/world/milestones.hpp"
 #include "traces/report.pb.h"
 
@@ -123,13 +124,18 @@ class BranchingJob {
   }
 };
 
-/// Interface of a model with telemetry: each method appends the samples of the job at an instant.
+/// Interface of a model with telemetry: each method fills the empty argument with the telemetry of
+/// the job at `now`.
 class SampledJob {
  public:
   virtual ~SampledJob() = default;
-  virtual void ranks(Nanos now, std::vector<RankSample>& out) const = 0;
-  virtual void devices(Nanos now, std::vector<DeviceSample>& out) const = 0;
-  virtual void links(Nanos now, std::vector<LinkSample>& out) const = 0;
+  /// Fills the rows of a table.
+  virtual void fill_rows(SampleTable table, Nanos now, SampleRows& out) const = 0;
+  /// Fills one column of a table.
+  virtual void fill_column(SampleField field, Nanos now, SampleColumn& out) const = 0;
+  /// Fills the values of the sample of a rank, by its row.
+  virtual void fill_rank(std::size_t row, Nanos now, RankSample& out) const = 0;
+  /// Fills the samples of the newest step's collectives.
   virtual void collectives(std::vector<CollectiveSample>& out) const = 0;
 };
 

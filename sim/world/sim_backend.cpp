@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "policies/seam/rank_summary.hpp"
 
 namespace orrery::sim {
 
@@ -265,16 +266,11 @@ void SimBackend::fill(Report& report) {
 
 // ---- telemetry ------------------------------------------------------------------------------
 
-namespace {
-
-/// Returns the result of `draw`, computed once.
-template <class Sample, class Draw>
-std::span<const Sample> drawn(std::optional<std::vector<Sample>>& once, const Draw& draw) {
-  if (!once) draw(once.emplace());
-  return *once;
+void SimBackend::Instruments::forget_samples() {
+  clear_tables();
+  collectives_.clear();
+  slowest_.clear();
 }
-
-}  // namespace
 
 const SampledJob* SimBackend::Instruments::sampled_job(JobId job) {
   read_ = true;
@@ -282,33 +278,35 @@ const SampledJob* SimBackend::Instruments::sampled_job(JobId job) {
   return member == nullptr ? nullptr : member->sampled;
 }
 
-std::span<const RankSample> SimBackend::Instruments::ranks(JobId job) {
+std::shared_ptr<const SampleRows> SimBackend::Instruments::make_rows(SampleTable table, JobId job) {
+  auto rows = std::make_shared<SampleRows>();
   const SampledJob* const sampled = sampled_job(job);
-  if (sampled == nullptr) return {};
-  return drawn(drawn_[job].ranks, [&](auto& out) { sampled->ranks(of_.now_, out); });
+  if (sampled != nullptr) sampled->fill_rows(table, of_.now_, *rows);
+  return rows;
 }
 
-std::span<const DeviceSample> SimBackend::Instruments::devices(JobId job) {
+std::shared_ptr<const SampleColumn> SimBackend::Instruments::make_column(SampleField field,
+                                                                         JobId job) {
+  auto column = std::make_shared<SampleColumn>();
   const SampledJob* const sampled = sampled_job(job);
-  if (sampled == nullptr) return {};
-  return drawn(drawn_[job].devices, [&](auto& out) { sampled->devices(of_.now_, out); });
-}
-
-std::span<const LinkSample> SimBackend::Instruments::links(JobId job) {
-  const SampledJob* const sampled = sampled_job(job);
-  if (sampled == nullptr) return {};
-  return drawn(drawn_[job].links, [&](auto& out) { sampled->links(of_.now_, out); });
+  if (sampled != nullptr) sampled->fill_column(field, of_.now_, *column);
+  return column;
 }
 
 std::span<const CollectiveSample> SimBackend::Instruments::collectives(JobId job) {
   const SampledJob* const sampled = sampled_job(job);
   if (sampled == nullptr) return {};
-  return drawn(drawn_[job].collectives, [&](auto& out) { sampled->collectives(out); });
+  const auto [place, is_new] = collectives_.try_emplace(job);
+  if (is_new) sampled->collectives(place->second);
+  return place->second;
 }
 
 RankSummary SimBackend::Instruments::summary(JobId job, std::uint32_t latest) {
-  const std::span<const RankSample> all = ranks(job);
-  return summarize(all, latest, drawn_[job].slowest);
+  const auto fill_rank = [&](std::size_t row, RankSample& out) {
+    sampled_job(job)->fill_rank(row, of_.now_, out);
+  };
+  return summarize(*rows(SampleTable::ranks, job), *column(SampleField::micro_batch_time, job), job,
+                   latest, slowest_[job], fill_rank);
 }
 
 }  // namespace orrery::sim

@@ -69,32 +69,26 @@ class SimBackend : public RunBackend, private Carrier {
   void end_at(Nanos until) override { end_ = until; }
 
  private:
-  /// Telemetry of the models, computed on request, once for each observation.
-  class Instruments : public Samples {
+  /// Telemetry of the models: each column is computed on request, once for each observation.
+  class Instruments : public ColumnSamples {
    public:
     explicit Instruments(SimBackend& of) : of_(of) {}
-    void forget_samples() { drawn_.clear(); }
+    void forget_samples();
     bool read() const { return read_; }
     RankSummary summary(JobId job, std::uint32_t latest) override;
-    std::span<const RankSample> ranks(JobId job) override;
-    std::span<const DeviceSample> devices(JobId job) override;
-    std::span<const LinkSample> links(JobId job) override;
     std::span<const CollectiveSample> collectives(JobId job) override;
 
    private:
+    std::shared_ptr<const SampleRows> make_rows(SampleTable table, JobId job) override;
+    std::shared_ptr<const SampleColumn> make_column(SampleField field, JobId job) override;
     /// Marks telemetry as read. Returns the interface of the job; null for a job without telemetry
     /// or never submitted.
     const SampledJob* sampled_job(JobId job);
-    struct Drawn {
-      std::optional<std::vector<RankSample>> ranks;
-      std::optional<std::vector<DeviceSample>> devices;
-      std::optional<std::vector<LinkSample>> links;
-      std::optional<std::vector<CollectiveSample>> collectives;
-      std::vector<RankSample> slowest;
-    };
+
     SimBackend& of_;
     bool read_ = false;  ///< true if a policy has ever read telemetry
-    std::map<JobId, Drawn> drawn_;
+    std::map<JobId, std::vector<CollectiveSample>> collectives_;
+    std::map<JobId, std::vector<RankSample>> slowest_;
   };
 
   // Carrier

@@ -2,14 +2,16 @@
 """Shows that two builds simulate the same: logs, reports and decision traces, byte for byte.
 
     tests/equal/equal.py BEFORE AFTER [--scenarios N] [--seed S] [--jobs N] [--changed KEY]...
+                         [--no-logs]
 
 BEFORE and AFTER are folders with the programs (build/bin). Both builds simulate all examples and N
 random scenarios (default 1,000). The texts of `why`, `reason` and `cause` are blanked before the
 comparison, and so is `host`, which the machine decides. --changed names a key of the report or the
-log whose value differs on purpose (`scenario_hash` and the keys that scenarios have got since). For
-a scenario that a build refuses, the exit codes are compared. Prints one line for each difference or
-internal error and exits 1 if there is one; the scenario stays in a temporary folder. Plain Python;
-needs protoc for logs that differ in bytes."""
+log whose value differs on purpose (`scenario_hash` and the keys that scenarios have got since).
+--no-logs compares reports, which contain the hash of the decision trace, and no logs: for a change
+of the log's format. For a scenario that a build refuses, the exit codes are compared. Prints one
+line for each difference or internal error and exits 1 if there is one; the scenario stays in a
+temporary folder. Plain Python; needs protoc for logs that differ in bytes."""
 import argparse
 import collections
 import concurrent.futures
@@ -91,12 +93,12 @@ def are_equal(before, after, changed):
                for one, other in pairs)
 
 
-def simulate(programs, scenario, options, folder):
-    """Returns the Outcome of one build for one scenario."""
+def simulate(programs, scenario, options, folder, logs):
+    """Returns the Outcome of one build for one scenario; its log is empty without `logs`."""
     log = pathlib.Path(folder, 'run.log')
     log.unlink(missing_ok=True)
-    command = [str(programs / 'orrery'), 'simulate', str(scenario), *options]
-    code, out = run([*command, '--json', '--record', str(log)], folder)
+    command = [str(programs / 'orrery'), 'simulate', str(scenario), *options, '--json']
+    code, out = run([*command, *(['--record', str(log)] if logs else [])], folder)
     if code not in (0, 1) or not out:
         return Outcome(code, None, None, None)
     return Outcome(code, blanked(json.loads(out)), None, log.read_bytes() if log.exists() else b'')
@@ -125,13 +127,13 @@ def difference(before, after, changed):
     return None
 
 
-def compare(before, after, scenario, options, changed):
+def compare(before, after, scenario, options, changed, logs):
     """Returns (exit code, difference or None) of one scenario under two builds."""
     with tempfile.TemporaryDirectory() as folder:
         if 'replay-' in scenario.name:
             pair = [replay_jobs(build, scenario, folder) for build in (before, after)]
         else:
-            pair = [simulate(build, scenario, options, folder) for build in (before, after)]
+            pair = [simulate(build, scenario, options, folder, logs) for build in (before, after)]
     return pair[0].code, difference(*pair, changed)
 
 
@@ -157,13 +159,15 @@ def main():
     parser.add_argument('--seed', type=int, default=int(os.environ.get('ORRERY_SEED', 1)))
     parser.add_argument('--jobs', type=int, default=os.cpu_count())
     parser.add_argument('--changed', action='append', default=[], metavar='KEY')
+    parser.add_argument('--no-logs', action='store_true')
     chosen = parser.parse_args()
     folder = tempfile.mkdtemp(prefix='orrery-equal-')
     before, after = chosen.before.resolve(), chosen.after.resolve()
     todo = list(tasks(folder, chosen.scenarios, chosen.seed))
     codes, differing = collections.Counter(), 0
     with concurrent.futures.ThreadPoolExecutor(chosen.jobs) as pool:
-        results = pool.map(lambda task: compare(before, after, *task, chosen.changed), todo)
+        results = pool.map(
+            lambda task: compare(before, after, *task, chosen.changed, not chosen.no_logs), todo)
         for (path, options), (code, found) in zip(todo, results):
             codes[code] += 1
             if found:

@@ -25,6 +25,7 @@ class Noting(orrery.Policy):
                 )
             if isinstance(event, events.StepsDone) and event.last == 1:
                 ranks = seen.samples.ranks(0)
+                assert (ranks["micro_batch_time"] > 0).all()
                 slowest = seen.samples.summary(0, latest=2).latest["rank"]
                 decisions.note("slowest", int(slowest[0]))
                 decisions.note("ranks", f"{len(ranks)} are there")
@@ -90,6 +91,7 @@ def test_samples_are_those_that_were_read(recorded):
     assert list(ranks["rank"]) == [0, 1, 2, 3]
     assert list(ranks.columns[:3]) == ["call", "at_s", "job"]
     assert (ranks.micro_batch_time > 0).all() and ranks.at_s.nunique() == 1
+    assert "wait_time" not in ranks, "no policy has read it"
     assert log.samples["devices"].empty
     summary = log.samples["summary"].iloc[0]
     assert summary["ranks"] == 4 and len(summary.slowest) == 2
@@ -153,7 +155,7 @@ def test_samples_of_the_second_job_carry_its_number(tmp_path):
         def observe(self, seen, decisions):
             for event in seen.events:
                 if isinstance(event, events.StepsDone):
-                    seen.samples.ranks(event.job)
+                    len(seen.samples.ranks(event.job))
             decisions.rest()
 
     log = tmp_path / "two.log"

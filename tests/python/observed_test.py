@@ -25,7 +25,7 @@ class Witness(orrery.Policy):
         self.seen.append(seen)
         self.events += seen.events
         self.jobs.append(seen.jobs[0])
-        self.rows.append(seen.samples.ranks(0))
+        self.rows.append(seen.samples.ranks(0).rows())
 
 
 def test_what_a_policy_sees():
@@ -123,7 +123,8 @@ class Reader(orrery.Policy):
 
     def observe(self, seen, decisions):
         for what in self.read:
-            rows = getattr(seen.samples, what)(0)
+            found = getattr(seen.samples, what)(0)
+            rows = np.asarray(found) if isinstance(found, orrery.SampleTable) else found
             if not isinstance(rows, np.ndarray) or len(rows) > 0:
                 self.last[what] = rows
 
@@ -146,6 +147,7 @@ class Hoarder(orrery.Policy):
     def observe(self, seen, decisions):
         self.decisions, self.observed, self.job = decisions, seen, seen.jobs[0]
         self.rows = seen.samples.ranks(0)
+        self.times = self.rows["micro_batch_time"]
 
 
 def test_what_was_read_may_be_kept_and_the_rest_ends_with_the_call():
@@ -153,12 +155,42 @@ def test_what_was_read_may_be_kept_and_the_rest_ends_with_the_call():
     orrery.simulate(STRAGGLER, policy=policy, run__steps=3)
     assert policy.job.spec.name and policy.job.layout.data == 4
     assert policy.observed.samples.ranks(0) is policy.rows
+    assert policy.rows["micro_batch_time"] is policy.times
+    with pytest.raises(RuntimeError, match="keep what was read"):
+        policy.rows["wait_time"]
     with pytest.raises(RuntimeError, match="inside observe"):
         policy.decisions.rest()
     with pytest.raises(RuntimeError, match="keep what was read"):
         policy.observed.events
     with pytest.raises(RuntimeError, match="keep what was read"):
         policy.observed.samples.devices(0)
+
+
+class Columns(orrery.Policy):
+    def observe(self, seen, decisions):
+        table = seen.samples.ranks(seen.jobs[0])
+        times = table["micro_batch_time"]
+        if not np.isfinite(times).all() or not len(times):
+            return
+        assert not times.flags.owndata and not times.flags.writeable
+        assert table.shape == (4,) and table.size == len(table) == 4
+        rows = table[times > 0]
+        assert rows.dtype == table.dtype and list(rows["rank"]) == [0, 1, 2, 3]
+        assert [row["micro_batch_time"] for row in table] == list(times)
+        frame = table.to_frame()
+        assert list(frame.columns) == list(table.dtype.names)
+        assert (frame["micro_batch_time"] == times).all() and (frame["job"] == 0).all()
+        assert table["micro_batch_time_age"] == pytest.approx([0.01] * 4)
+        with pytest.raises(ValueError, match="no field of name micro_batch_tim; known: job, rank"):
+            table["micro_batch_tim"]
+        assert table["micro_batch_time"] is times, "read once"
+        self.done = True
+
+
+def test_samples_are_columns_that_share_memory():
+    policy = Columns()
+    orrery.simulate(STRAGGLER, policy=policy, run__steps=3)
+    assert policy.done
 
 
 def test_a_job_that_is_not_there_is_said():

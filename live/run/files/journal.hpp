@@ -57,7 +57,7 @@ struct Past {
 };
 
 /// Version of the journal's format.
-inline constexpr std::uint32_t kJournalFormat = 3;
+inline constexpr std::uint32_t kJournalFormat = 4;
 
 /// Returns a record as stored in the file: its length, its checksums, its bytes.
 std::string framed(const std::string& record);

@@ -11,7 +11,7 @@ class RankSamples::Numbered : public Samples {
   Numbered(const Telemetry& telemetry, const Placement& placement)
       : telemetry_(telemetry), placement_(placement) {}
   RankSummary summary(JobId id, std::uint32_t latest) override {
-    return summarize(ranks(id), latest, slowest_);
+    return summarize(*this, id, latest, slowest_);
   }
   std::span<const RankSample> ranks(JobId id) override {
     ranks_.clear();

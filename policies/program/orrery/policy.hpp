@@ -6,3 +6,4 @@
 #include "policies/run/policy_program.hpp"
 #include "policies/seam/byte_archive.hpp"
 #include "policies/seam/policy.hpp"
+#include "policies/seam/sample_columns.hpp"

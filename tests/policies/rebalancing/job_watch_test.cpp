@@ -1,8 +1,12 @@
 #include "policies/rebalancing/job_watch.hpp"
 
 #include <cmath>
+#include <span>
+#include <string>
 
 #include <gtest/gtest.h>
+
+#include "policies/seam/byte_archive.hpp"
 
 namespace orrery {
 namespace {
@@ -29,10 +33,22 @@ RankSample progress(std::uint32_t rank, Step step, double done, double seconds) 
   return sample;
 }
 
+void add(JobWatch& watch, const RankSample& sample, Nanos now) {
+  const std::span<const RankSample> one(&sample, 1);
+  watch.add_ranks(rows_of(one), column_of(one, SampleField::micro_batches_done),
+                  column_of(one, SampleField::micro_batch_time), now);
+}
+
+void add(JobWatch& watch, const DeviceSample& sample, Nanos now) {
+  const std::span<const DeviceSample> one(&sample, 1);
+  watch.add_devices(rows_of(one), column_of(one, SampleField::utilization),
+                    column_of(one, SampleField::memory_bandwidth), now);
+}
+
 TEST(JobWatch, ReplicaGoesAtThePaceOfItsSlowestRank) {
   JobWatch watch(four_ranks());
   for (std::uint32_t rank = 0; rank < 4; ++rank) {
-    watch.add_sample(progress(rank, 0, 1.5, rank == 2 ? 0.3 : 0.1), 0);
+    add(watch, progress(rank, 0, 1.5, rank == 2 ? 0.3 : 0.1), 0);
   }
   const auto replicas = watch.forecast(0);
   ASSERT_EQ(replicas.size(), 2u);
@@ -43,19 +59,19 @@ TEST(JobWatch, ReplicaGoesAtThePaceOfItsSlowestRank) {
 
 TEST(JobWatch, SameMicroBatchCountsOnce) {
   JobWatch once(four_ranks()), often(four_ranks());
-  once.add_sample(progress(0, 0, 1.2, 0.1), 0);
+  add(once, progress(0, 0, 1.2, 0.1), 0);
   for (int i = 0; i < 50; ++i)
-    often.add_sample(progress(0, 0, 1.2 + 0.01 * i, i == 0 ? 0.1 : 0.5), 0);
+    add(often, progress(0, 0, 1.2 + 0.01 * i, i == 0 ? 0.1 : 0.5), 0);
   EXPECT_EQ(once.forecast(0)[0].log_time, often.forecast(0)[0].log_time);
   EXPECT_EQ(once.forecast(0)[0].deviation, often.forecast(0)[0].deviation);
 }
 
 TEST(JobWatch, UnknownUntilMeasured) {
   JobWatch watch(four_ranks());
-  watch.add_sample(progress(0, 0, 0.5, 0.1), 0);  // nothing is finished yet
+  add(watch, progress(0, 0, 0.5, 0.1), 0);  // nothing is finished yet
   EXPECT_FALSE(watch.forecast(0)[0].known);
   EXPECT_FALSE(watch.has_measured(0));
-  watch.add_sample(progress(0, 0, 1.5, 0.1), 0);
+  add(watch, progress(0, 0, 1.5, 0.1), 0);
   EXPECT_TRUE(watch.forecast(0)[0].known);
   EXPECT_FALSE(watch.forecast(0)[1].known);
 }
@@ -68,14 +84,14 @@ TEST(JobWatch, LatenessOfAnUnfinishedMicroBatchCounts) {
       job.step = step;
       watch.follow_job(job, to_nanos(double(step)));
       for (std::uint32_t rank = 0; rank < 4; ++rank) {
-        for (int k = 1; k <= 8; ++k) watch.add_sample(progress(rank, step, k, 0.1), 0);
+        for (int k = 1; k <= 8; ++k) add(watch, progress(rank, step, k, 0.1), 0);
       }
       watch.learn_from_samples();
     }
     job.step = 6;
     watch.follow_job(job, to_nanos(6));
-    watch.add_sample(progress(3, 6, 0.02, 0.1), to_nanos(6.05));
-    watch.add_sample(progress(3, 6, 0.20, 0.1), to_nanos(6.65));
+    add(watch, progress(3, 6, 0.02, 0.1), to_nanos(6.05));
+    add(watch, progress(3, 6, 0.20, 0.1), to_nanos(6.65));
     const double seconds = std::exp(watch.forecast(6)[1].log_time);
     if (pipeline == 1) {
       EXPECT_NEAR(seconds, 0.6 / 1.18, 1e-3) << "at most 1.18 were done in 0.6 s";
@@ -98,18 +114,44 @@ TEST(JobWatch, AnotherPlacementIsAnotherJob) {
 
 TEST(JobWatch, ForeignAndImpossibleSamplesArePassedOver) {
   JobWatch watch(four_ranks());
-  RankSample other = progress(0, 0, 1, 0.1);
-  other.job = {5};
-  watch.add_sample(other, 0);
-  watch.add_sample(progress(99, 0, 1, 0.1), 0);
-  watch.add_sample(progress(0, 40, 1, 0.1), 0);
-  watch.add_sample(progress(0, 0, 1, std::nan("")), 0);
+  add(watch, progress(99, 0, 1, 0.1), 0);
+  add(watch, progress(0, 40, 1, 0.1), 0);
+  add(watch, progress(0, 0, 1, std::nan("")), 0);
   DeviceSample device{};
   device.gpu = {3000};
   device.utilization = {0.5, 0, Origin::measured};
-  watch.add_sample(device, 0);
+  add(watch, device, 0);
   watch.learn_from_samples();
   EXPECT_FALSE(watch.forecast(0)[0].known);
+}
+
+TEST(JobWatch, ForecastsAreThoseOfAWatchThatIsAskedForTheFirstTime) {
+  JobInfo job = four_ranks();
+  JobWatch watch(job);
+  for (Step step = 0; step < 12; ++step) {
+    job.step = step;
+    watch.follow_job(job, to_nanos(double(step)));
+    for (int k = 1; k <= 8; ++k) {
+      for (std::uint32_t rank = 0; rank < 4; ++rank) {
+        const double seconds = 0.1 + 0.01 * rank + 0.002 * double(step) + 0.001 * (k % 3);
+        add(watch, progress(rank, step, k, seconds), to_nanos(double(step) + 0.1 * k));
+      }
+      watch.learn_from_samples();
+      std::string saved;
+      ByteWriter write(saved);
+      JobWatch::fields(watch, write);
+      JobWatch fresh;
+      ByteReader read(saved);
+      fresh.restore_from(read, 4);
+      for (const Step target : {step + 9, step + 1, step + 9}) {
+        const auto known = watch.forecast(target), made = fresh.forecast(target);
+        for (std::size_t i = 0; i < known.size(); ++i) {
+          ASSERT_EQ(known[i].log_time, made[i].log_time) << step << ' ' << k;
+          ASSERT_EQ(known[i].deviation, made[i].deviation) << step << ' ' << k;
+        }
+      }
+    }
+  }
 }
 
 }  // namespace

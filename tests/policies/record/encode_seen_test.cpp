@@ -99,53 +99,6 @@ TEST(ObservationReader, ItsWorldFollowsTheEvents) {
   EXPECT_EQ(reader.read(record, samples).jobs.find({1}), nullptr) << "shown once as over";
 }
 
-TEST(SamplesBook, GivesWhatWasReadAndSaysWhatWasNot) {
-  toy::Dice dice(4);
-  const toy::RandomSamples drawn(dice);
-  toy::HandMade source;
-  source.of_ranks = drawn.ranks;
-  source.of_devices = drawn.devices;
-  source.of_links = drawn.links;
-  source.of_collectives = drawn.collectives;
-  source.summed = {.ranks = 9, .micro_batch_time = 0.25, .deviation = 0.5, .age = 3,
-                   .latest = source.of_ranks};
-  SamplesBook book;
-  for (int what = SamplesRead::What_MIN; what <= SamplesRead::What_MAX; ++what) {
-    SamplesRead wish;
-    wish.set_what(static_cast<SamplesRead::What>(what));
-    wish.set_job(2);
-    wish.set_latest(what == SamplesRead::SUMMARY ? 3 : 0);
-    const SamplesRead read = read_samples(source, wish);
-    book.add(read);
-    EXPECT_EQ(read_samples(book, wish).SerializeAsString(), read.SerializeAsString());
-  }
-  EXPECT_EQ(book.summary({2}, 3).latest.size(), drawn.ranks.size());
-  EXPECT_EQ(book.missing_read(), nullptr);
-  EXPECT_TRUE(book.ranks({1}).empty());
-  ASSERT_NE(book.missing_read(), nullptr);
-  EXPECT_EQ(book.missing_read()->job(), 1u);
-  EXPECT_EQ(book.missing_read()->what(), SamplesRead::RANKS);
-  EXPECT_EQ(book.summary({2}, 4).ranks, 0u) << "another count is another answer";
-}
-
-TEST(SamplesBook, AMissingSampleTakesNoBytes) {
-  toy::HandMade source;
-  source.of_devices = {{.gpu = {1}, .utilization = {0.0, 0, Origin::measured},
-                        .memory_bandwidth = {}, .memory_used = {}, .power = {}}};
-  SamplesRead wish;
-  wish.set_what(SamplesRead::DEVICES);
-  const SamplesRead read = read_samples(source, wish);
-  EXPECT_TRUE(read.devices(0).has_utilization());
-  EXPECT_FALSE(read.devices(0).has_power());
-  SamplesBook book;
-  book.add(read);
-  EXPECT_TRUE(book.devices({0})[0].utilization.is_known());
-  EXPECT_FALSE(book.devices({0})[0].power.is_known());
-  SamplesRead odd = read;
-  odd.mutable_devices(0)->mutable_power()->set_origin(9);
-  EXPECT_THROW(book.add(odd), Error);
-}
-
 std::string refusal(const ObservationRecord& record) {
   const Cluster cluster = toy::cluster();
   ObservationReader reader(cluster);

@@ -106,10 +106,56 @@ TEST(Recorder, OfTelemetryTheLogHoldsWhatWasReadOnce) {
   EXPECT_EQ(policy.read, 8u);
   const std::vector<LogRecord> records = toy::read_log(dir / "log");
   for (std::size_t i = 1; i + 1 < records.size(); ++i) {
-    EXPECT_EQ(records[i].call().read_size(), i == 4 ? 2 : 0) << i;
+    EXPECT_EQ(records[i].call().read_size(), i == 4 ? 7 : 0) << i;
   }
-  EXPECT_EQ(records[4].call().read(0).ranks_size(), 4);
-  EXPECT_EQ(records[4].call().read(1).what(), SamplesRead::LINKS);
+  EXPECT_EQ(records[4].call().read(0).rows().ids(0).count(), 4u);
+  EXPECT_EQ(records[4].call().read(6).what(), SamplesRead::LINKS);
+}
+
+TEST(Recorder, OfATableTheLogHoldsTheColumnsThatWereRead) {
+  class Reader : public toy::ShiftOnce {
+   public:
+    void observe(Context& context, const Observation& seen, DecisionList& decisions) override {
+      ShiftOnce::observe(context, seen, decisions);
+      if (seen.sequence != 3) return;
+      const auto times = seen.samples.column(SampleField::micro_batch_time, {0});
+      EXPECT_EQ(times->size(), 4u);
+      EXPECT_EQ(times, seen.samples.column(SampleField::micro_batch_time, {0})) << "no copy";
+    }
+  } policy;
+  const toy::TempDir dir;
+  record_run(policy, {.path = dir / "log"});
+  const CallRecord call = toy::read_log(dir / "log")[4].call();
+  ASSERT_EQ(call.read_size(), 1);
+  EXPECT_EQ(describe_read(call.read(0)), "micro_batch_time of RANKS");
+  EXPECT_EQ(call.read(0).rows().ids_size(), 0);
+}
+
+/// Policy with a state of many bytes, which changes in each call.
+class LargeState : public toy::ShiftOnce {
+ public:
+  void observe(Context& context, const Observation& seen, DecisionList& decisions) override {
+    ShiftOnce::observe(context, seen, decisions);
+    if (!decisions.items().empty()) decided.push_back(seen.sequence);
+    ++calls;
+  }
+  void save(Archive& archive) const override {
+    archive.assign(2 * kLargeState, static_cast<char>(calls));
+  }
+  std::vector<std::uint64_t> decided;
+  int calls = 0;
+};
+
+TEST(Recorder, ALargeStateIsDigestedAfterDecisionsAndNowAndThen) {
+  LargeState policy;
+  const toy::TempDir dir;
+  record_run(policy, {.path = dir / "log"});
+  ASSERT_EQ(policy.decided.size(), 1u);
+  const std::vector<LogRecord> records = toy::read_log(dir / "log");
+  for (std::size_t i = 1; i + 1 < records.size(); ++i) {
+    const bool due = i == 1 || i % kDigestEvery == 0 || i - 1 == policy.decided[0];
+    EXPECT_EQ(records[i].call().state_digest() != 0, due) << i;
+  }
 }
 
 /// The number of saves shows the cost of encoding a policy's state.

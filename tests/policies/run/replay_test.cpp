@@ -1,3 +1,5 @@
+#include <stdexcept>
+
 #include <gtest/gtest.h>
 
 #include "core/error.hpp"
@@ -65,16 +67,23 @@ TEST_F(Replay, UnknownOverridesAreRefused) {
   EXPECT_THROW(replay_log(path_, {"gain_threshold"}), Error);
 }
 
+/// Returns the read of the micro-batch times in a call.
+SamplesRead& times_of(CallRecord& call) {
+  for (SamplesRead& read : *call.mutable_read()) {
+    if (describe_read(read) == "micro_batch_time of RANKS") return read;
+  }
+  throw std::logic_error("expected a read of micro-batch times, found none");
+}
+
 TEST_F(Replay, OneFlippedSampleOfAnyCallIsADifference) {
   toy::record(scenario_, path_);
   const std::size_t calls = toy::read_log(path_).size() - 2;
   for (std::size_t call = 2; call <= calls; call += 7) {
     const ReplayResult result = replayed([call](std::vector<LogRecord>& records) {
       CallRecord& altered = *records[call].mutable_call();
-      ASSERT_GT(altered.read_size(), 0);
-      SampleRecord& sample = *altered.mutable_read(0)->mutable_ranks(1)
-                                  ->mutable_micro_batch_time();
-      sample.set_value(sample.value() * 1.5);
+      SamplesRead& read = times_of(altered);
+      ASSERT_GT(read.values().values_size(), 1);
+      read.mutable_values()->set_values(1, read.values().values(1) * 1.5);
     });
     EXPECT_NE(result.first_difference, "") << "call " << call;
   }
@@ -97,9 +106,21 @@ TEST_F(Replay, TelemetryThatWasNotReadThenIsADifference) {
     while (records[at].call().read_size() == 0) ++at;
     records[at].mutable_call()->clear_read();
   });
-  EXPECT_NE(result.first_difference.find("the policy reads RANKS of job 0, which it did not read"),
-            std::string::npos) << result.first_difference;
+  EXPECT_NE(result.first_difference.find("of job 0, which it did not read"), std::string::npos)
+      << result.first_difference;
   EXPECT_EQ(result.calls, at - 1);
+}
+
+TEST_F(Replay, OneColumnThatWasNotReadThenIsADifference) {
+  const ReplayResult result = replayed([](std::vector<LogRecord>& records) {
+    std::size_t at = 0;
+    while (records[at].call().read_size() == 0) ++at;
+    times_of(*records[at].mutable_call()).set_job(7);
+  });
+  EXPECT_NE(result.first_difference.find(
+                "the policy reads micro_batch_time of RANKS of job 0, which it did not read"),
+            std::string::npos)
+      << result.first_difference;
 }
 
 TEST_F(Replay, AnotherTickIsADifferenceBeforeTheFirstCall) {

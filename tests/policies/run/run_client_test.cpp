@@ -197,9 +197,11 @@ TEST(RunClient, WhatAnOutsidePolicyReadIsInTheLog) {
   run_in_worker(kWorker, with_log, &policy);
   const std::vector<LogRecord> records = toy::read_log(dir / "log");
   EXPECT_EQ(records[1].call().read_size(), 0);
-  ASSERT_EQ(records[2].call().read_size(), 3);
-  EXPECT_EQ(records[2].call().read(0).ranks_size(), 4);
-  EXPECT_EQ(records[2].call().read(1).what(), SamplesRead::DEVICES);
+  // Rows and five columns of ranks, rows and four columns of devices, collectives.
+  ASSERT_EQ(records[2].call().read_size(), 12);
+  EXPECT_EQ(records[2].call().read(0).rows().ids(0).count(), 4u);
+  EXPECT_EQ(records[2].call().read(6).what(), SamplesRead::DEVICES);
+  EXPECT_EQ(records[2].call().read(11).what(), SamplesRead::COLLECTIVES);
 }
 
 TEST(RunClient, ALogOfAPolicyFromOutsideIsRefusedByReplay) {

@@ -1,6 +1,12 @@
 #include "policies/seam/samples.hpp"
 
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
 #include <gtest/gtest.h>
+
+#include "tests/policies/toy.hpp"
 
 namespace orrery {
 namespace {
@@ -13,10 +19,10 @@ RankSample timed(std::uint32_t rank, double seconds) {
 }
 
 TEST(Summary, IsTheMedianAndTheSlowestSlowestFirst) {
-  const std::vector<RankSample> ranks{timed(0, 1.0), timed(1, 1.1), timed(2, 3.0), timed(3, 0.9),
-                                      timed(4, 2.0)};
+  toy::HandMade source;
+  source.of_ranks = {timed(0, 1.0), timed(1, 1.1), timed(2, 3.0), timed(3, 0.9), timed(4, 2.0)};
   std::vector<RankSample> kept;
-  const RankSummary summary = summarize(ranks, 2, kept);
+  const RankSummary summary = summarize(source, {0}, 2, kept);
   EXPECT_EQ(summary.ranks, 5u);
   EXPECT_DOUBLE_EQ(summary.micro_batch_time, 1.1);
   EXPECT_EQ(summary.age, 5);
@@ -26,10 +32,30 @@ TEST(Summary, IsTheMedianAndTheSlowestSlowestFirst) {
   EXPECT_NEAR(summary.deviation, 1.4826 * (0.2 / 1.1), 1e-12);
 }
 
+TEST(Summary, OfManyRanksIsTheSameMedian) {
+  for (const double slow : {1.0, 1.5, 1e6}) {
+    toy::HandMade source;
+    std::vector<double> times;
+    for (std::uint32_t rank = 0; rank < 10'001; ++rank) {
+      times.push_back(rank == 77 ? slow * 2 : 1 + 0.01 * ((rank * 7919) % 10'001) / 10'001);
+      source.of_ranks.push_back(timed(rank, times.back()));
+    }
+    std::vector<RankSample> kept;
+    const RankSummary summary = summarize(source, {0}, 1, kept);
+    std::sort(times.begin(), times.end());
+    EXPECT_EQ(summary.micro_batch_time, times[5000]);
+    EXPECT_EQ(summary.latest[0].rank.value, 77u);
+    for (double& time : times) time = std::abs(time / summary.micro_batch_time - 1);
+    std::sort(times.begin(), times.end());
+    EXPECT_EQ(summary.deviation, 1.4826 * times[5000]);
+  }
+}
+
 TEST(Summary, PassesOverWhatIsMissing) {
-  const std::vector<RankSample> ranks{{}, timed(1, 1.0), {}};
+  toy::HandMade source;
+  source.of_ranks = {{}, timed(1, 1.0), {}};
   std::vector<RankSample> kept;
-  const RankSummary summary = summarize(ranks, 9, kept);
+  const RankSummary summary = summarize(source, {0}, 9, kept);
   EXPECT_EQ(summary.ranks, 3u);
   EXPECT_EQ(summary.latest.size(), 1u);
   EXPECT_DOUBLE_EQ(summary.micro_batch_time, 1.0);
@@ -37,7 +63,8 @@ TEST(Summary, PassesOverWhatIsMissing) {
 
 TEST(Summary, OfNothingIsUnknown) {
   std::vector<RankSample> kept;
-  const RankSummary summary = summarize({}, 3, kept);
+  NoSamples source;
+  const RankSummary summary = summarize(source, {0}, 3, kept);
   EXPECT_EQ(summary.micro_batch_time, 0);
   EXPECT_TRUE(summary.latest.empty());
 }

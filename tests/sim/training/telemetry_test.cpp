@@ -14,6 +14,28 @@ namespace {
 
 constexpr Nanos kMs = 1'000'000;
 
+/// Samples of one instant.
+class AllSamples : public ColumnSamples {
+ public:
+  AllSamples(Telemetry& telemetry, Nanos now) : telemetry_(telemetry), now_(now) {}
+  RankSummary summary(JobId, std::uint32_t) override { return {}; }
+  std::span<const CollectiveSample> collectives(JobId) override { return {}; }
+
+ private:
+  std::shared_ptr<const SampleRows> make_rows(SampleTable table, JobId) override {
+    auto rows = std::make_shared<SampleRows>();
+    telemetry_.fill_rows(table, now_, *rows);
+    return rows;
+  }
+  std::shared_ptr<const SampleColumn> make_column(SampleField field, JobId) override {
+    auto column = std::make_shared<SampleColumn>();
+    telemetry_.fill_column(field, now_, *column);
+    return column;
+  }
+  Telemetry& telemetry_;
+  Nanos now_;
+};
+
 class TelemetryTest : public ::testing::Test {
  protected:
   Telemetry make(double compute_cv, double sample_cv, Nanos staleness, std::uint64_t seed = 1) {
@@ -23,10 +45,13 @@ class TelemetryTest : public ::testing::Test {
     noise.set_staleness(staleness);
     return Telemetry(cluster_, graph_, placement_, noise, seed);
   }
-  std::vector<RankSample> ranks(const Telemetry& telemetry, Nanos now) {
-    std::vector<RankSample> out;
-    telemetry.ranks(now, out);
-    return out;
+  std::vector<RankSample> ranks(Telemetry& telemetry, Nanos now) {
+    const auto rows = AllSamples(telemetry, now).ranks({0});
+    return {rows.begin(), rows.end()};
+  }
+  std::vector<DeviceSample> devices(Telemetry& telemetry, Nanos now) {
+    const auto rows = AllSamples(telemetry, now).devices({0});
+    return {rows.begin(), rows.end()};
   }
   LoadedScenario loaded_ = testing::small_scenario(1, 1, 2);
   Cluster cluster_ = build_cluster(loaded_.scenario.cluster(), loaded_.places);
@@ -88,8 +113,7 @@ TEST_F(TelemetryTest, NoiseDependsOnSeedInstantAndPlaceAlone) {
     each->begin_step(estimates::PlayedStep(0, 0, testing::step_by_hand(), {}));
   }
   ranks(one, 100 * kMs);  // reading more changes nothing
-  std::vector<DeviceSample> devices;
-  one.devices(150 * kMs, devices);
+  devices(one, 150 * kMs);
   const double a = ranks(one, 150 * kMs)[0].micro_batches_done.value;
   EXPECT_EQ(a, ranks(two, 150 * kMs)[0].micro_batches_done.value);
   EXPECT_NE(a, ranks(other, 150 * kMs)[0].micro_batches_done.value);
@@ -100,8 +124,7 @@ TEST_F(TelemetryTest, NoiseDependsOnSeedInstantAndPlaceAlone) {
 TEST_F(TelemetryTest, DevicesShowLoadMemoryAndPower) {
   Telemetry telemetry = make(0, 0, 0);
   telemetry.begin_step(estimates::PlayedStep(0, 0, testing::step_by_hand(), {}));
-  std::vector<DeviceSample> devices;
-  telemetry.devices(100 * kMs, devices);
+  const std::vector<DeviceSample> devices = this->devices(telemetry, 100 * kMs);
   ASSERT_EQ(devices.size(), 2u);
   const GpuModel& gpu = cluster_.gpu_model();
   EXPECT_NEAR(devices[1].utilization.value, 1, 1e-9);
@@ -132,6 +155,27 @@ TEST_F(TelemetryTest, EachRankShowsItsOwnComputeTimeAndTheSlowestItsReplicas) {
     }
     EXPECT_EQ(times.size(), 4u);
     EXPECT_NEAR(*times.rbegin(), (replica == 0 ? 0.1 : 0.2) * stretch[replica], 1e-12);
+  }
+}
+
+TEST_F(TelemetryTest, OneRankHasTheValuesOfTheColumns) {
+  Telemetry telemetry = make(0.05, 0.01, 0);
+  for (Step step = 0; step < 2; ++step) {
+    const Nanos start = Nanos(step) * 850 * kMs;
+    telemetry.begin_step(estimates::PlayedStep(step, start, testing::step_by_hand(),
+                                               telemetry.stretch(step, start, 2)));
+  }
+  for (const Nanos now : {860 * kMs, 1200 * kMs}) {
+    const std::vector<RankSample> all = ranks(telemetry, now);
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      RankSample one;
+      telemetry.fill_rank(rank, now, one);
+      for (const SampleField field : fields_of(SampleTable::ranks)) {
+        RankSample other = all[rank];
+        EXPECT_EQ(value_of(one, field).is_known(), value_of(other, field).is_known());
+        EXPECT_EQ(value_of(one, field).value, value_of(other, field).value) << name_of(field);
+      }
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/live/run/one_job.hpp"
+#include "tests/policies/toy.hpp"
 
 namespace orrery::live {
 namespace {
@@ -28,9 +29,13 @@ Past some_past() {
   show(1, {StepsDone{.job = kLiveJob, .last = 0, .count = 1, .duration = 10}});
   RankSample sample;
   sample.rank = {3};
-  SamplesRead& read = *past.read[1].add_read();
-  read.set_what(SamplesRead::RANKS);
-  read.add_ranks()->set_rank(3);
+  toy::HandMade source;
+  source.of_ranks = {sample};
+  for (std::uint32_t column = 0; column <= 5; ++column) {
+    SamplesRead wish;
+    wish.set_column(column);
+    read_samples(source, wish, *past.read[1].add_read());
+  }
   past.halted[2] = true;
   for (const Nanos at : {10, 25, 45}) {
     JournalCommit& commit = past.commits.emplace_back();

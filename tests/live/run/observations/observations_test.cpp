@@ -56,7 +56,7 @@ TEST_F(ObservationsTest, AreInTheJournalWithLossesAndWithWhatWasReadOfTelemetry)
   ASSERT_EQ(past.losses.size(), 1u);
   EXPECT_EQ(past.losses[0].rank(), 1u);
   ASSERT_EQ(past.read.size(), 1u);
-  EXPECT_EQ(past.read.at(0).read_size(), 1);
+  EXPECT_EQ(past.read.at(0).read_size(), 6);  // the rows and five columns
 }
 
 TEST_F(ObservationsTest, RanksHaveTheNumbersThatTheJobGivesThem) {

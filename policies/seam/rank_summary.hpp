@@ -1,0 +1,21 @@
+// Summary of the ranks of a job for sources that can give the samples of single ranks. Pure
+// functions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "policies/seam/sample_columns.hpp"
+
+namespace orrery {
+
+/// Returns the summary of a job's ranks as summarize() of samples.hpp does, from the rows and the
+/// micro-batch times of all ranks. `fill_rank(row, sample)` fills the values of a sample; it is
+/// called for the slowest ranks only.
+RankSummary summarize(const SampleRows& rows, const SampleColumn& times, JobId job,
+                      std::uint32_t latest, std::vector<RankSample>& slowest,
+                      const std::function<void(std::size_t, RankSample&)>& fill_rank);
+
+}  // namespace orrery
