@@ -60,7 +60,7 @@ StepDriver::StepDriver(const Run& run, AgentProcesses& processes, const Controll
           [this](std::uint32_t replicas) {
             return replicas_objection(scenario_.job(), replicas).empty();
           },
-          scenario_.job().layout().shard() == "optimizer"),
+          scenario_.job().layout().shard() == "optimizer" ? &run.world.cluster() : nullptr),
       ranks_(scenario_.job().layout().data()),
       proposals_(gate_, run.clock,
                  [this](std::uint64_t number) { crew_.propose_decision(number); }),
