@@ -33,6 +33,15 @@ std::unique_ptr<SimTimeline> timeline_of(const RunRequest& request, const StepGr
   return std::make_unique<SimTimeline>(request.timeline());
 }
 
+/// Ends the checkpoints in flight whose copies are lost with the part.
+void fail_saves_held_by(const PartChanged& change, CheckpointWriter& saving,
+                        const JobInWorld& here) {
+  if (change.part.kind != PartKind::node || change.to.health != Health::lost) return;
+  for (SaveDone& done : saving.abandon_holder({change.part.index})) {
+    here.emit_event(std::move(done));
+  }
+}
+
 }  // namespace
 
 TrainingRun::TrainingRun(RunRequest request, const Arrival& arrival, const Place& place,
@@ -163,8 +172,8 @@ void TrainingRun::begin(Nanos, const Watch& watch) {
 Nanos TrainingRun::next_event_time() const {
   if (books_.is_over()) return kNever;
   if (!submitted_) return arrival_.at;
-  return std::min({steps_.end(), standing_.next_event_time(), faults_.next_event_time(),
-                   saving_.next()});
+  return std::min(
+      {steps_.end(), standing_.next_event_time(), faults_.next_event_time(), saving_.next()});
 }
 
 void TrainingRun::advance_to(Nanos now, const Watch& watch) {
@@ -189,12 +198,14 @@ void TrainingRun::advance_to(Nanos now, const Watch& watch) {
 void TrainingRun::emit_due_events() {
   std::vector<Event> due;
   faults_.drain_events(steps_.now(), due);
-  if (const auto done = saving_.take_done(steps_.now())) due.push_back(*done);
+  while (auto done = saving_.take_done(steps_.now())) due.push_back(std::move(*done));
   std::stable_sort(due.begin(), due.end(),
                    [](const Event& a, const Event& b) { return a.index() < b.index(); });
   bool parts_changed = false;
   for (Event& event : due) {
-    parts_changed = parts_changed || std::holds_alternative<PartChanged>(event);
+    const auto* const part = std::get_if<PartChanged>(&event);
+    parts_changed = parts_changed || part != nullptr;
+    if (part != nullptr) fail_saves_held_by(*part, saving_, here_);
     here_.emit_event(std::move(event));
   }
   if (parts_changed && books_.has_started()) standing_.on_parts_changed();
@@ -232,11 +243,17 @@ void TrainingRun::on_committed(bool tell) {
 }
 
 void TrainingRun::save_if_due() {
-  if (!saving_.is_due(steps_.step(), job().now.get<CheckpointPlan>().every_steps)) return;
-  const double storage =
-      faults_.plan().storage(steps_.step(), steps_.now());  // storage rate at the begin of the save
-  const Nanos stall = saving_.begin(here_.id(), steps_.step(), steps_.now(),
-                                    scenario().live().checkpoints(), storage);
+  const auto tier = saving_.drain_due(steps_.step(), job().now.get<CheckpointPlan>());
+  if (!tier) return;
+  const std::vector<GpuId> writers = working_part(job()).first.gpus.to_vector();
+  const Nanos stall =
+      saving_.begin({.job = here_.id(),
+                     .step = steps_.step(),
+                     .tier = *tier,
+                     .holders = copy_holders(*tier, here_.cluster(), writers),
+                     // storage rate at the begin of the save
+                     .storage = faults_.plan().storage(steps_.step(), steps_.now())},
+                    steps_.now(), scenario().live().checkpoints());
   books_.time().mark_checkpoint(steps_.step(), job().saved);
   standing_.stall_until(steps_.now() + stall, GpuUse::checkpoint);
 }
@@ -249,7 +266,7 @@ std::string TrainingRun::refusal(const Decision& decision) const {
 
 void TrainingRun::carry_out(const Decision& decision, Nanos now) {
   steps_.set_clock(now);
-  if (std::holds_alternative<Save>(decision.what)) saving_.request_save();
+  if (const auto* save = std::get_if<Save>(&decision.what)) saving_.request_save(save->tier);
   const auto* assign = std::get_if<Assign>(&decision.what);
   if (assign == nullptr) return;
   assign->is_release() ? standing_.release_gpus() : standing_.assign_gpus(*assign);

@@ -188,7 +188,9 @@ void TrainingStanding::lose_ranks(const std::vector<estimates::FatalFault>& lost
 }
 
 void TrainingStanding::fail_saving() {
-  if (const auto failed = parts_.saving.abandon_save()) parts_.here.emit_event(*failed);
+  for (SaveDone& failed : parts_.saving.abandon_saves()) {
+    parts_.here.emit_event(std::move(failed));
+  }
 }
 
 void TrainingStanding::notice_losses() {
