@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <optional>
 #include <string>
@@ -100,11 +101,25 @@ class Controller {
   std::optional<ChildProcess> process_;
 };
 
+/// Returns the folder for the checkpoints in memory of a run; null for a run without checkpoints,
+/// for ranks of several machines, and on a machine without a file system in memory.
+std::unique_ptr<RunFolder> make_memory(const std::string& request) {
+  RunRequest asked;
+  if (!asked.ParseFromString(request)) return nullptr;
+  if (!asked.scenario().live().has_checkpoints() || asked.has_rendezvous()) return nullptr;
+  try {
+    return std::make_unique<RunFolder>(kMemoryParent);
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
 class Supervisor {
  public:
   explicit Supervisor(std::string request)
       : request_(std::move(request)),
         program_(sibling_program("orrery-live")),
+        memory_(make_memory(request_)),
         agents_(program_) {
     RunRequest asked;
     ensure(asked.ParseFromString(request_), "the request is a RunRequest");
@@ -126,8 +141,7 @@ class Supervisor {
       if (readable(kChildDescriptor) && !pass_on_request()) {
         return static_cast<int>(ErrorKind::environment);  // the client is gone
       }
-      while (readable(controller_->line()) && take_order()) {
-      }
+      while (readable(controller_->line()) && take_order()) {}
       for (const AgentState& state : agents_.drain_exited()) tell(state);
       renew_if_due();
       halt_if_asked();
@@ -151,6 +165,7 @@ class Supervisor {
     ControllerStart& start = *message.mutable_start();
     start.set_folder(folder_.path());
     start.set_address(address_);
+    if (memory_) start.set_memory(memory_->path());
     start.set_restarts(restarts_);
     for (const AgentState& state : agents_.states()) *start.add_agents() = state;
     start.set_halted(halt_asked != 0);
@@ -272,6 +287,8 @@ class Supervisor {
   }
 
   const std::string request_, program_;
+  /// Folder of the checkpoints in memory. Made before folder_, whose secrets go away with a crash.
+  const std::unique_ptr<RunFolder> memory_;
   const RunFolder folder_;
   std::optional<MeetingPoint> meeting_;
   std::optional<Authority> authority_;  ///< set in runs without a meeting point
@@ -315,8 +332,9 @@ int run_controller(int descriptor) {
                                           const ProgressSink& progress) {
     if (supervision.start().halted()) std::raise(SIGUSR1);
     if (request.policy_outside() || request.mode() == "approve") {
-      supervision.forbid_restart("decisions and approvals from outside the process cannot be "
-                                 "repeated");
+      supervision.forbid_restart(
+          "decisions and approvals from outside the process cannot be "
+          "repeated");
     }
     return make_live_backend(request, cluster, progress, supervision);
   });

@@ -1,4 +1,4 @@
-// orrery runs, status, attach, set, stop: commands about live runs of this user, for another
+// orrery runs, status, attach, set, drain, stop: commands about live runs of this user, for another
 // terminal. Each run publishes its status in a folder of its own, and reads orders from there.
 #include <fcntl.h>
 #include <poll.h>
@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -31,6 +33,8 @@
 #include "core/schema/yaml_loader.hpp"
 #include "live/run/files/run_files.hpp"
 #include "policies/run/registry.hpp"
+#include "topologies/part.hpp"
+#include "traces/scenario.pb.h"
 
 namespace orrery::cli {
 namespace {
@@ -40,6 +44,7 @@ using nlohmann::ordered_json;
 
 constexpr std::chrono::seconds kCommandPatience{10};
 constexpr int kMostOrders = 10000;
+constexpr int kMostLooks = 40;    // looks for the answer to an order, live::kLookMs apart
 constexpr double kLongCallS = 1;  // shorter calls of policies are not shown
 
 /// Live run as its folder shows it.
@@ -274,6 +279,98 @@ int set_parameter(const std::string& name, const std::string& setting) {
   return 0;
 }
 
+/// Returns the part that a user names: "node:1", "node=1", "node 1" or "gpu:3".
+Part parse_part(const std::string& text) {
+  const auto is_letter = [](unsigned char letter) { return std::isalpha(letter) != 0; };
+  const auto kind_end = std::find_if_not(text.begin(), text.end(), is_letter);
+  const std::string kind(text.begin(), kind_end);
+  const std::size_t digits = text.find_first_not_of(":= ", kind.size());
+  const std::string index = digits == std::string::npos ? "" : text.substr(digits);
+  std::uint32_t number = 0;
+  const auto [end, failure] = std::from_chars(index.data(), index.data() + index.size(), number);
+  const bool is_number = !index.empty() && failure == std::errc() && *end == '\0';
+  const std::vector<std::string> kinds{"gpu", "node"};
+  if (is_number && kind == kinds[0]) return {PartKind::gpu, number};
+  if (is_number && kind == kinds[1]) return {PartKind::node, number};
+  const std::string near(nearest_name(kind, kinds));
+  const std::string hint =
+      near.empty() ? "" : fmt::format("; did you mean {}:{}?", near, is_number ? number : 0);
+  throw Error(ErrorKind::usage, fmt::format("expected a GPU or node of the run's cluster, such as "
+                                            "gpu:3 or node:1, got '{}'{}",
+                                            text, hint));
+}
+
+/// Returns the number of the newest event in the status; 0 without one.
+std::uint64_t newest_event(const LiveRun& run) {
+  const auto events = run.status.is_object() ? run.status.value("events", ordered_json::array())
+                                             : ordered_json::array();
+  return events.empty() ? 0 : events.back().value("number", std::uint64_t{0});
+}
+
+/// Returns the line of the first event after number `seen` that is about the removal of the part:
+/// the announcement, or "an order is refused: ..."; empty if there is none yet.
+std::string answer_about(const LiveRun& run, const std::string& part, std::uint64_t seen) {
+  if (!run.status.is_object()) return {};
+  for (const auto& event : run.status.value("events", ordered_json::array())) {
+    if (event.value("number", std::uint64_t{0}) <= seen) continue;
+    const std::string what = event.value("what", "");
+    const bool refused = what.starts_with(fmt::format("{}{}:", live::kOrderRefused, part));
+    if (refused || what.starts_with(part + " is to be removed")) return what;
+  }
+  return {};
+}
+
+/// Options of `orrery drain`.
+struct Drain {
+  std::string part, in = "30 s", lasts;
+  bool test = false;
+};
+
+/// Returns a time of the command line in seconds; 0 for an empty text. `field`: field of a fault
+/// with the same rule.
+double parse_time(const std::string& text, const char* field, const char* option) {
+  Fault fault;
+  if (text.empty()) return 0;
+  set_field(fault, field, text, option);
+  return to_seconds(fault.has_notice() ? fault.notice() : fault.for_());
+}
+
+/// Announces the removal of a part, and prints the answer of the run. Throws a usage Error with the
+/// reason if the run refuses the order, an environment Error if it does not answer.
+int drain_part(const std::string& name, const Drain& how) {
+  const Part part = parse_part(how.part);
+  ordered_json order{{"part", std::string(name_of(part.kind))},
+                     {"index", part.index},
+                     {"in_s", parse_time(how.in, "notice", "--in")},
+                     {"test", how.test}};
+  const double lasts = parse_time(how.lasts, "for", "--for");
+  if (lasts > 0) order["for_s"] = lasts;
+  if (how.test && lasts == 0) {
+    throw Error(ErrorKind::usage,
+                "--test: expected --for, the time after which the part returns and is tested");
+  }
+  LiveRun run = find_run(name);
+  const std::uint64_t seen = newest_event(run);
+  leave_order(run, {{"drain", order}});
+  std::string said;
+  for (int look = 0; said.empty() && look < kMostLooks && is_run(run.folder); ++look) {
+    poll(nullptr, 0, live::kLookMs);
+    run.status = read_status(run.folder);
+    said = answer_about(run, part_name(part), seen);
+  }
+  if (said.starts_with(live::kOrderRefused)) {
+    throw Error(ErrorKind::usage, said.substr(live::kOrderRefused.size()));
+  }
+  if (said.empty()) {
+    throw Error(ErrorKind::environment,
+                fmt::format("expected an answer of run {} within {} s, found none: the run is not "
+                            "training or has ended; see orrery status",
+                            run.id, kMostLooks * live::kLookMs / 1000));
+  }
+  fmt::print("run {}: {}\n", run.id, said);
+  return 0;
+}
+
 /// Handles a line that an attached user typed: a yes or a no to the oldest question, or to the
 /// question of a given number.
 void answer(const LiveRun& run, const std::string& line) {
@@ -462,6 +559,23 @@ void add_runs(CLI::App& app, Action& chosen) {
   change->callback([changed, &chosen] {
     chosen = [changed] { return set_parameter(changed->run, changed->setting); };
   });
+
+  CLI::App* leave = app.add_subcommand(
+      "drain", "announce that a GPU or node of a live run will be removed, so that its ranks move");
+  const auto left = options_of(*leave, true);
+  const auto drain = std::make_shared<Drain>();
+  leave->add_option("PART", drain->part, "gpu:INDEX or node:INDEX, counted in the cluster")
+      ->required();
+  leave->add_option("--in", drain->in, "time until the removal")
+      ->type_name("TIME")
+      ->capture_default_str();
+  leave->add_option("--for", drain->lasts, "time after which the part returns (default: never)")
+      ->type_name("TIME");
+  leave->add_flag("--test", drain->test, "start a process on each GPU of the part when it returns");
+  add_examples(*leave, {"orrery drain a1B2c3 node:1 --in 30s",
+                        "orrery drain a1B2c3 gpu:2 --in 1min --for 1h --test"});
+  leave->callback(
+      [left, drain, &chosen] { chosen = [left, drain] { return drain_part(left->run, *drain); }; });
 
   CLI::App* end = app.add_subcommand("stop", "end a live run after the current step");
   const auto ended = options_of(*end, true);

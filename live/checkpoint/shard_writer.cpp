@@ -17,12 +17,13 @@ ShardWriter::~ShardWriter() {
   changed_.notify_all();
 }
 
-void ShardWriter::write(const ShardHeader& header, TrainingState part, PartChecksums state) {
+void ShardWriter::write(const ShardHeader& header, TrainingState part, PartChecksums state,
+                        OpenStore open) {
   const Checksum content = checksum_of(part, header.range().begin);
   {
     const std::scoped_lock lock(mutex_);
     if (!order_) {
-      order_ = {header, std::move(part), {std::move(state), content}};
+      order_ = {header, std::move(part), {std::move(state), content}, std::move(open)};
       changed_.notify_all();
       return;
     }
@@ -54,7 +55,7 @@ void ShardWriter::run() {
 ShardOutcome ShardWriter::carry_out(const Order& order) const {
   ShardOutcome outcome{.header = order.header, .proof = order.proof, .seal = {}, .failure = {}};
   try {
-    const auto store = open_();
+    const auto store = order.open ? order.open() : open_();
     std::string bytes = encode_shard(order.header, order.part);
     if (checksum_of(order.part, order.header.range().begin) != order.proof.content) {
       throw Error(ErrorKind::environment,

@@ -39,8 +39,10 @@ class ShardWriter {
   /// also of an error of `open` or of the store, for a part of another size than the header's
   /// range, or if the copy in memory changes before it is written. `state`: checksums of the state
   /// from which the part was copied, for the outcome. If the previous shard is still being written
-  /// or reported, drops this one and calls `done` with a failure before it returns.
-  void write(const ShardHeader& header, TrainingState part, PartChecksums state = {});
+  /// or reported, drops this one and calls `done` with a failure before it returns. `open`: opens
+  /// the store of this shard instead of the writer's function, if given.
+  void write(const ShardHeader& header, TrainingState part, PartChecksums state = {},
+             OpenStore open = {});
   /// Blocks until no shard is being written and all outcomes are reported.
   void wait_until_idle();
 
@@ -49,6 +51,7 @@ class ShardWriter {
     ShardHeader header;
     TrainingState part;
     ShardProof proof;
+    OpenStore open;
   };
   void run();
   ShardOutcome carry_out(const Order& order) const;

@@ -1,7 +1,11 @@
 #include "live/rank/checkpoint_shards.hpp"
 
+#include <memory>
 #include <utility>
+#include <vector>
 
+#include "core/error.hpp"
+#include "live/checkpoint/spread_store.hpp"
 #include "live/training/state_hashes.hpp"
 
 namespace orrery::live {
@@ -12,18 +16,34 @@ CheckpointShards::CheckpointShards(std::string training, const Trainer& trainer,
   if (!folder) return;
   writer_.emplace([path = *folder] { return FolderStore::make_folder(path); },
                   [this](const ShardOutcome& outcome) { report(outcome); });
+  // A slow disk does not delay the checkpoints in memory.
+  memory_writer_.emplace(ShardWriter::OpenStore(),
+                         [this](const ShardOutcome& outcome) { report(outcome); });
 }
 
-void CheckpointShards::plan(Step step, std::uint64_t attempt, std::uint32_t index,
-                            std::uint32_t count) {
-  planned_ = {
-      .id = {training_, step + 1, attempt}, .index = index, .count = count, .total = total_};
+void CheckpointShards::plan(const StepPlan& plan, std::uint32_t index, std::uint32_t count) {
+  planned_ = {.id = {training_, plan.step() + 1, plan.checkpoint()},
+              .index = index,
+              .count = count,
+              .total = total_};
+  memory_ = {};
+  if (plan.memory().empty()) return;
+  ensure(index < static_cast<std::uint32_t>(plan.holders_size()),
+         "expected holders for each shard of a checkpoint in memory");
+  const ShardHolders& holders = plan.holders(static_cast<int>(index));
+  std::vector<std::string> folders{SpreadStore::node_folder({holders.node()})};
+  if (holders.peer() != holders.node()) {
+    folders.push_back(SpreadStore::node_folder({holders.peer()}));
+  }
+  memory_ = [root = plan.memory(), folders] {
+    return std::make_unique<SpreadStore>(root, folders);
+  };
 }
 
 void CheckpointShards::write_planned(Step step) {
   const ShardHeader header = std::exchange(planned_, {});
   if (header.id.attempt == 0 || header.id.step != step + 1) return;
-  write(header);
+  write(header, std::exchange(memory_, {}));
 }
 
 void CheckpointShards::save(const SaveShard& order, Step applied) {
@@ -40,8 +60,9 @@ void CheckpointShards::save(const SaveShard& order, Step applied) {
           .failure = "expected the state of the ordered step, found the state of another step"});
 }
 
-void CheckpointShards::write(const ShardHeader& header) {
-  writer_->write(header, trainer_.part(header.range()), trainer_.state_checksums());
+void CheckpointShards::write(const ShardHeader& header, ShardWriter::OpenStore open) {
+  ShardWriter& writer = open ? *memory_writer_ : *writer_;
+  writer.write(header, trainer_.part(header.range()), trainer_.state_checksums(), std::move(open));
 }
 
 void CheckpointShards::report(const ShardOutcome& outcome) const {

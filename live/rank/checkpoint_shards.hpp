@@ -26,11 +26,13 @@ class CheckpointShards {
   CheckpointShards(std::string training, const Trainer& trainer, std::size_t total,
                    const std::optional<std::string>& folder, Send send);
 
-  /// Plans the shard of the checkpoint after `step`, whose gradient sum this rank holds: member
-  /// `index` of `count` members writes its shard of the checkpoint. Attempt 0 means that the step
-  /// has no checkpoint. Replaces an earlier plan. Writes nothing. Any other attempt needs a folder,
-  /// which is not checked: without one write_planned() is undefined.
-  void plan(Step step, std::uint64_t attempt, std::uint32_t index, std::uint32_t count);
+  /// Plans the shard of the checkpoint after the step of `plan`, whose gradient sum this rank
+  /// holds: member `index` of `count` members writes its shard of the checkpoint, to the folder or,
+  /// if the plan names it, to the memory of the shard's holders. Without an attempt in the plan the
+  /// step has no checkpoint. Replaces an earlier plan. Writes nothing. An attempt needs a folder,
+  /// which is not checked: without one write_planned() is undefined. Throws an internal Error if
+  /// the plan has no holder for the member.
+  void plan(const StepPlan& plan, std::uint32_t index, std::uint32_t count);
   /// Copies the planned shard of `step` and starts writing it on the writer's thread; does nothing
   /// without a plan for `step`. Forgets the plan in any case. Must be called after the update of
   /// `step` is applied and before the next one. Throws the errors of Trainer::part(), and an
@@ -43,8 +45,9 @@ class CheckpointShards {
   void save(const SaveShard& order, Step applied);
 
  private:
-  /// Copies a shard, with the checksums of the state, and starts writing it.
-  void write(const ShardHeader& header);
+  /// Copies a shard, with the checksums of the state, and starts writing it; `open`: opens the
+  /// memory for a shard in memory.
+  void write(const ShardHeader& header, ShardWriter::OpenStore open = {});
   /// Sends the outcome of a shard to the controller.
   void report(const ShardOutcome& outcome) const;
 
@@ -52,8 +55,9 @@ class CheckpointShards {
   const Trainer& trainer_;
   const std::size_t total_;
   const Send send_;
-  ShardHeader planned_;  ///< Shard to write once the current step is final.
-  std::optional<ShardWriter> writer_;
+  ShardHeader planned_;            ///< Shard to write once the current step is final.
+  ShardWriter::OpenStore memory_;  ///< Opens the place of that shard in memory; empty: on disk.
+  std::optional<ShardWriter> writer_, memory_writer_;
 };
 
 }  // namespace orrery::live

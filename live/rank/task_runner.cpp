@@ -86,8 +86,7 @@ void TaskRunner::run_step(const Task& task) {
   if (plan->has_collectives()) with_.state.fabric()->use_collectives(decode(plan->collectives()));
   // The report precedes the status that mentions the step, also on a new stream.
   report(with_.trainer.run_step(*plan));
-  with_.shards.plan(plan->step(), plan->checkpoint(), place(task, rank_),
-                    static_cast<std::uint32_t>(task.members.size()));
+  with_.shards.plan(*plan, place(task, rank_), static_cast<std::uint32_t>(task.members.size()));
   with_.state.mark_reduced(task.epoch, task.step);
 }
 

@@ -102,7 +102,8 @@ LiveBackend::LiveBackend(const RunRequest& request, const Cluster& cluster, Prog
       replay_(cluster, journal_.past()),
       placement_(replay_.world(), slots_of(request_, cluster)),
       account_(request_.scenario(), std::move(progress)),
-      checkpoints_(request_, text_, journal_.past()),
+      checkpoints_(request_, text_, journal_.past(),
+                   {.cluster = &cluster_, .folder = supervision.start().memory()}),
       observations_(replay_.world(), placement_, clock_,
                     Telemetry(placement_.seats(), nominal_traffic(request_.scenario().job()),
                               declared_noise(request_.scenario().job())),
@@ -110,7 +111,9 @@ LiveBackend::LiveBackend(const RunRequest& request, const Cluster& cluster, Prog
       desk_(supervision.start().folder(), request_.scenario().live().metrics(),
             {.objection =
                  [this](const ParameterSet& set) { return objection(request_, cluster_, set); },
-             .happen = [this](Event event) { driver_->emit_event(std::move(event)); }}) {
+             .happen = [this](Event event) { driver_->emit_event(std::move(event)); },
+             .announce =
+                 [this](const RemovalOrder& order) { return driver_->announce_removal(order); }}) {
   // Decisions of another process and approvals cannot be replayed: no successor could continue from
   // the journal.
   if (request_.policy_outside() || request_.mode() == "approve") journal_.discard_file();

@@ -11,6 +11,7 @@
 #include "live/training/model.hpp"
 #include "live/training/plan_codecs.hpp"
 #include "policies/record/encoding.hpp"
+#include "policies/record/wire.hpp"
 #include "policies/seam/fabric_rules.hpp"
 
 namespace orrery::live {
@@ -31,6 +32,14 @@ struct Hearing : Each... {
 Nanos patience_with_holders(const Survival& survival, bool saved) {
   const Nanos short_wait = kTimeoutsOfHolders * survival.heartbeat_timeout();
   return saved ? std::min(survival.hold_limit(), short_wait) : survival.hold_limit();
+}
+
+/// Returns the tier of the checkpoints that the decision asks for; nothing if it asks for none.
+std::optional<Tier> tier_of(const Decision& decision) {
+  if (const auto* save = std::get_if<Save>(&decision.what)) return save->tier;
+  const auto* configure = std::get_if<Configure>(&decision.what);
+  const auto* plan = configure != nullptr ? std::get_if<CheckpointPlan>(&configure->what) : nullptr;
+  return plan != nullptr ? std::optional(plan->tier) : std::nullopt;
 }
 
 std::optional<Nanos> hold_limit(const Scenario& scenario, const Needs& needs) {
@@ -60,7 +69,7 @@ StepDriver::StepDriver(const Run& run, AgentProcesses& processes, const Controll
           [this](std::uint32_t replicas) {
             return replicas_objection(scenario_.job(), replicas).empty();
           },
-          scenario_.job().layout().shard() == "optimizer"),
+          scenario_.job().layout().shard() == "optimizer" ? &run.world.cluster() : nullptr),
       ranks_(scenario_.job().layout().data()),
       proposals_(gate_, run.clock,
                  [this](std::uint64_t number) { crew_.propose_decision(number); }),
@@ -200,6 +209,7 @@ void StepDriver::commit_step(const membership::Committed& committed) {
   kept.mutable_reports()->Add(reports.begin(), reports.end());
   run_.account.save_to(kept);
   kept.set_checkpoint(run_.checkpoints.planned());
+  kept.set_tier(wire::to_record<TierRecord>(run_.checkpoints.planned_tier()));
   run_.journal.append_record(record);
   run_.failures.mark_resumed(now);
   detector_.step_done(step_.newest_duration());
@@ -340,9 +350,10 @@ StepPlan StepDriver::plan(const std::vector<std::uint32_t>& members) {
   plan.set_step(step_.number());
   plan.set_epoch(crew_.epoch());
   if (run_.checkpoints.is_enabled()) {
-    run_.checkpoints.set_every(job.now.get<CheckpointPlan>().every_steps);
+    run_.checkpoints.set_plan(job.now.get<CheckpointPlan>());
   }
-  plan.set_checkpoint(run_.checkpoints.plan(step_.number(), members));
+  run_.checkpoints.plan(step_.number(), members);
+  run_.checkpoints.fill(plan);
   encode(job.now.get<CollectiveTable>(), *plan.mutable_collectives());
   std::uint64_t first = 0;
   for (const std::uint32_t seat : members) {
@@ -367,6 +378,8 @@ void StepDriver::send_hardware() {
 
 void StepDriver::emit_part_changes() {
   for (const PartChanged& part : tests_.part_changes(step_.number(), run_.clock.now())) {
+    const bool is_lost_node = part.part.kind == PartKind::node && part.to.health == Health::lost;
+    if (is_lost_node) run_.checkpoints.record_lost_node({part.part.index});
     emit_event(part);
   }
 }
@@ -389,6 +402,11 @@ std::string StepDriver::refusal(const Decision& decision) const {
     return fmt::format("expected GPUs below {}, which can have a process in this run, found GPU {}",
                        slots, gpu.value);
   }
+  const std::optional<Tier> tier = tier_of(decision);
+  if (tier && run_.checkpoints.is_enabled() && !run_.checkpoints.has_tier(*tier)) {
+    return "this run has no memory for checkpoints, which ranks of several machines and a machine "
+           "without /dev/shm lack: use the tier local-disk";
+  }
   const Placement& placement = run_.placement;
   return fabric_refusal(scenario_, decision,
                         placement.is_submitted() && placement.job().is_placed());
@@ -406,7 +424,9 @@ void StepDriver::carry_out(const Decision& decision) {
     }
     return;
   }
-  if (std::holds_alternative<Save>(decision.what)) return run_.checkpoints.request_checkpoint();
+  if (const auto* save = std::get_if<Save>(&decision.what)) {
+    run_.checkpoints.request_checkpoint(save->tier);
+  }
 }
 
 // ---- end of the run ----
@@ -419,6 +439,35 @@ void StepDriver::stop(const StopRun& order) {
   if (run_.checkpoints.is_enabled()) return run_.checkpoints.request_checkpoint();
   run_.desk.add_warning(run_.clock.now(),
                         "the run has no folder for checkpoints: it ends without a checkpoint");
+}
+
+std::string StepDriver::announce_removal(const RemovalOrder& order) {
+  const std::string name = part_name(order.part);
+  const ClusterState& state = run_.world.state();
+  const std::uint32_t count = count_of(run_.world.cluster(), order.part.kind);
+  if (order.part.index >= count) {
+    return fmt::format("{}: expected a {} of the run's cluster, 0 to {}; see orrery status", name,
+                       name_of(order.part.kind), count - 1);
+  }
+  if (over_ || end_.is_stopping()) return fmt::format("{}: the run is about to end", name);
+  for (const GpuId gpu : gpus_of(run_.world.cluster(), order.part)) {
+    const NodeId node = run_.world.cluster().node_of(gpu);
+    if (order.part.kind == PartKind::gpu && state.is_to_be_removed(gpu, node)) {
+      return fmt::format("{}: its removal is announced already; see orrery status", name);
+    }
+    if (order.part.kind == PartKind::gpu && !state.is_healthy(gpu, node)) {
+      return fmt::format("{}: it is lost already", name);
+    }
+  }
+  const auto known = state.parts.find(order.part);
+  if (known != state.parts.end() && known->second.health == Health::lost) {
+    return fmt::format("{}: it is lost already", name);
+  }
+  if (known != state.parts.end() && known->second.removal) {
+    return fmt::format("{}: its removal is announced already; see orrery status", name);
+  }
+  faults_.announce_removal(order.part, run_.clock.now(), order.notice, order.lasts, order.test);
+  return {};
 }
 
 bool StepDriver::is_complete() {

@@ -117,6 +117,11 @@ class StepDriver : public Carrier {
   /// checkpoint if the run has no checkpoint folder. The reason in `order` must not be empty. No
   /// effect if the run is over or already stopping.
   void stop(const StopRun& order);
+  /// Announces the removal of a part by order of the operator, as a planned removal of the
+  /// scenario: policies are told at the next advance_run(), and the ranks that are still on the
+  /// part are lost at the removal. Returns the reason why the removal cannot be announced, with the
+  /// name of the part; empty if it was announced.
+  std::string announce_removal(const RemovalOrder& order);
   /// Sets the instant from which begin_next_step() renews all connections, once, before the next
   /// step. A later call replaces the instant; kNever: no renewal, as at the start.
   void renew_connections_at(Nanos instant) { renew_connections_at_ = instant; }

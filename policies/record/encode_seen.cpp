@@ -87,6 +87,10 @@ struct EventEncoder {
     record.set_stalled_ns(event.stalled);
     record.set_took_ns(event.took);
     record.set_durable(event.durable);
+    for (const CopyHolders& shard : event.holders) {
+      record.add_nodes(shard.node.value);
+      record.add_peers(shard.peer.value);
+    }
   }
   void operator()(const PartChanged& event) const {
     PartChangedRecord& record = *out.mutable_part_changed();
@@ -140,12 +144,20 @@ struct EventEncoder {
 };
 
 Event decode(const SaveDoneRecord& record) {
-  return SaveDone{.job = {record.job()},
-                  .step = record.step(),
-                  .tier = to_enum<Tier>(record.tier(), TierRecord_IsValid, "tier"),
-                  .stalled = record.stalled_ns(),
-                  .took = record.took_ns(),
-                  .durable = record.durable()};
+  SaveDone event{.job = {record.job()},
+                 .step = record.step(),
+                 .tier = to_enum<Tier>(record.tier(), TierRecord_IsValid, "tier"),
+                 .stalled = record.stalled_ns(),
+                 .took = record.took_ns(),
+                 .durable = record.durable()};
+  if (record.nodes_size() != record.peers_size()) {
+    refuse(fmt::format("expected a peer for each of the {} nodes of a checkpoint, found {}",
+                       record.nodes_size(), record.peers_size()));
+  }
+  for (int shard = 0; shard < record.nodes_size(); ++shard) {
+    event.holders.push_back({{record.nodes(shard)}, {record.peers(shard)}});
+  }
+  return event;
 }
 
 std::optional<Removal> decode_removal(const PartChangedRecord& record) {

@@ -48,13 +48,15 @@ struct JobDone {
 };
 /// Result of a checkpoint. If `durable`, training can continue with `step` from the checkpoint;
 /// otherwise the checkpoint failed. Training was stalled for `stalled`; the copy was complete after
-/// `took`.
+/// `took`. A durable checkpoint in the memory of nodes is lost with its `holders`, which World
+/// follows.
 struct SaveDone {
   JobId job;
   Step step = 0;
   Tier tier{};
   Nanos stalled = 0, took = 0;
   bool durable = true;
+  std::vector<CopyHolders> holders = {};  ///< holders by shard; empty unless in memory
 };
 /// Change of the state of a part. A planned removal is announced by a change whose `to.removal` is
 /// set while the part still works.

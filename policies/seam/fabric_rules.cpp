@@ -53,11 +53,21 @@ std::string objection(const Scenario& scenario, const CollectiveTable& table) {
   return fine ? "" : "ranks on CPUs sum by ring, tree or halving-doubling";
 }
 
+/// Returns the reason why the run writes no checkpoints to the tier.
+std::string objection(const Scenario& scenario, Tier tier) {
+  if (tier == Tier::storage) {
+    return "this run writes checkpoints to memory, peer or local-disk, not to storage";
+  }
+  if (tier != Tier::peer || scenario.cluster().nodes() > 1) return {};
+  return "tier peer: expected a cluster of 2 nodes or more, so that another node can hold a copy, "
+         "found 1 node; use the tier memory or local-disk";
+}
+
 std::string objection(const Scenario& scenario, const CheckpointPlan& plan) {
   if (plan.every_steps > 0 && !scenario.live().has_checkpoints()) {
     return "live.checkpoints: this run has no folder for checkpoints";
   }
-  return plan.tier == Tier::local_disk ? "" : "this run writes checkpoints to local-disk only";
+  return objection(scenario, plan.tier);
 }
 
 std::string objection(const Scenario& scenario, const Batch& batch) {
@@ -109,7 +119,7 @@ struct Refusal {
     if (!scenario.live().has_checkpoints()) {
       return "live.checkpoints: this run has no folder for checkpoints";
     }
-    return save.tier == Tier::local_disk ? "" : "this run writes checkpoints to local-disk only";
+    return objection(scenario, save.tier);
   }
 };
 

@@ -18,8 +18,8 @@ Kinds<Setting> settable(const Scenario& scenario);
 /// Returns the reason why the fabric cannot carry out a decision on the scenario's job; empty if
 /// the fabric can. `is_placed`: the job has GPUs, so that an assignment without a state would
 /// lose the training. Also for a model that is only simulated, an assignment needs a possible
-/// number of replicas (replicas_objection), checkpoints need live.checkpoints and the tier
-/// local-disk, and sharded gradients cannot be compressed.
+/// number of replicas (replicas_objection), checkpoints need live.checkpoints and a tier
+/// other than storage, the tier peer needs two nodes, and sharded gradients cannot be compressed.
 std::string fabric_refusal(const Scenario& scenario, const Decision& decision,
                            bool is_placed = true);
 

@@ -16,6 +16,7 @@
 
 #include "core/ids.hpp"
 #include "core/units.hpp"
+#include "policies/seam/checkpoint_copies.hpp"
 #include "policies/seam/gpu_runs.hpp"
 #include "policies/seam/kinds.hpp"
 #include "traces/workload/collective.hpp"
@@ -48,8 +49,6 @@ struct ParallelLayout {
 /// `checkpoint`: the newest durable checkpoint. `none`: the job begins, or has no state. A job that
 /// has GPUs restarts with `checkpoint` and `none`: all of its ranks are given up at once.
 enum class StateFrom : std::uint8_t { none, peer, checkpoint };
-/// Storage of a checkpoint, from the fastest to the most durable.
-enum class Tier : std::uint8_t { memory, peer, local_disk, storage };
 
 // ---- settings that can change while a job runs --------------------------------------------
 
@@ -193,6 +192,8 @@ struct JobInfo {
   Step step = 0;            ///< step in progress
   Step saved = 0;           ///< step from which the newest durable checkpoint continues
   Nanos saved_at = 0;       ///< instant at which that checkpoint was durable; 0: never
+  /// complete checkpoints; `saved` and `saved_at` are those of newest()
+  HeldCheckpoints checkpoints;
   Nanos started = 0;        ///< instant of the newest start after a time without GPUs
   double gpu_seconds = 0;   ///< GPU-seconds used up to `standing_since`
   Nanos standing_since = 0;  ///< instant up to which `gpu_seconds` is counted

@@ -4,6 +4,15 @@
 #include <utility>
 
 namespace orrery {
+namespace {
+
+void update_saved(JobInfo& job) {
+  const HeldCheckpoint* const newest = job.checkpoints.newest();
+  job.saved = newest != nullptr ? newest->step : 0;
+  job.saved_at = newest != nullptr ? newest->at : 0;
+}
+
+}  // namespace
 
 bool is_restart(const JobInfo& job, const Assign& assign) {
   const bool loads = assign.state != StateFrom::peer && !assign.is_release();
@@ -20,6 +29,21 @@ std::optional<RankId> rank_on(const JobInfo& job, GpuId gpu) {
     rank += run.count;
   }
   return {};
+}
+
+void add_checkpoint(JobInfo& job, HeldCheckpoint checkpoint) {
+  job.checkpoints.add_checkpoint(std::move(checkpoint));
+  update_saved(job);
+}
+
+void lose_copies(JobInfo& job, NodeId node) {
+  job.checkpoints.lose_node(node);
+  update_saved(job);
+}
+
+void forget_checkpoints_after(JobInfo& job, Step step) {
+  job.checkpoints.forget_after(step);
+  update_saved(job);
 }
 
 std::size_t count_working_ranks(const JobInfo& job) {

@@ -33,6 +33,14 @@ std::size_t count_working_ranks(const JobInfo& job);
 /// assignment to 0, 1 and 4 pending: 0 and 1 work, 2 leaves, 4 starts, 3 has no role.
 ProcessRole role_of(const JobInfo& job, GpuId gpu);
 
+/// Records a complete checkpoint of the job, and updates `saved` and `saved_at`.
+void add_checkpoint(JobInfo& job, HeldCheckpoint checkpoint);
+/// Removes the copies of the job's checkpoints in the memory of a lost node; `saved` and `saved_at`
+/// are then those of the newest checkpoint that is left, or 0.
+void lose_copies(JobInfo& job, NodeId node);
+/// Forgets the checkpoints of steps after `step`, with which the job begins again.
+void forget_checkpoints_after(JobInfo& job, Step step);
+
 /// Returns the event of a loss of `ranks`, which may be in any order and repeat: ascending, each
 /// once, in the next membership epoch.
 RanksLost loss_of(const JobInfo& job, std::vector<RankId> ranks);

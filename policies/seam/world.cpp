@@ -1,5 +1,7 @@
 #include "policies/seam/world.hpp"
 
+#include "policies/seam/job_lifecycle.hpp"
+
 #include <algorithm>
 #include <numeric>
 #include <queue>
@@ -209,7 +211,7 @@ void World::start(JobInfo& job, const JobStarted& event, Nanos now) {
     job.now.set_setting(Shares{std::move(shares)});
   }
   // It began anew: a checkpoint of later steps is of a past that is not its own any more.
-  if (event.from < job.saved) job.saved = 0, job.saved_at = 0;
+  forget_checkpoints_after(job, event.from);
   // Settings that were decided with the assignment. Shares for another number of replicas are
   // dropped: the job may start on fewer GPUs than it was assigned.
   const JobId id = job.spec.id;
@@ -243,6 +245,8 @@ void World::change_part(const PartChanged& event, Nanos now) {
   if (event.part.kind == PartKind::gpu)
     owners().recount_free(cluster_->node_of({event.part.index}));
   if (event.part.kind == PartKind::node) owners().recount_free({event.part.index});
+  if (!has_copies_ || event.part.kind != PartKind::node || !is_lost || was_lost) return;
+  for (const JobInfo& job : jobs_) lose_copies(jobs_.at(job.spec.id), {event.part.index});
 }
 
 void World::begin_batch() {

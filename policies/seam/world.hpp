@@ -134,6 +134,7 @@ class World {
   ClusterState state_;
   JobTable jobs_;
   std::uint32_t lost_hosts_ = 0;               ///< number of lost GPUs and nodes
+  bool has_copies_ = false;  ///< true once a checkpoint was in the memory of nodes
   std::vector<JobId> over_;                    ///< jobs that begin_batch() removes
   std::uint64_t calls_ = 1;                    ///< number of the current call
   std::map<DecisionId, Announced> announced_;  ///< decisions without an outcome

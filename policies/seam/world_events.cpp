@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "policies/seam/gpu_sets.hpp"
+#include "policies/seam/job_lifecycle.hpp"
 #include "policies/seam/world.hpp"
 #include "policies/seam/world_words.hpp"
 
@@ -81,6 +82,10 @@ struct World::Check {
   }
   std::string operator()(const SaveDone& event) const {
     return with_job(event.job, [&](const JobInfo& job) -> std::string {
+      for (const CopyHolders& shard : event.holders) {
+        const std::uint32_t node = std::max(shard.node.value, shard.peer.value);
+        if (node >= world.cluster().nodes()) return fmt::format("there is no node {}", node);
+      }
       return event.step <= job.step
                  ? ""
                  : fmt::format("job {} works on step {}, found a checkpoint of step {}",
@@ -155,9 +160,14 @@ struct World::Change {
   }
   void operator()(const SaveDone& event) const {
     JobInfo& job = world.jobs_.at(event.job);
-    if (!event.durable || event.step < job.saved) return;
-    job.saved = event.step;
-    job.saved_at = now;
+    if (!event.durable) return;
+    world.has_copies_ = world.has_copies_ || !event.holders.empty();
+    HeldCheckpoint checkpoint{event.step, event.tier, now, event.holders};
+    for (const auto& [part, state] : world.state_.parts) {
+      const bool is_gone = part.kind == PartKind::node && state.health == Health::lost;
+      if (is_gone && !remove_holder(checkpoint.holders, {part.index})) return;
+    }
+    add_checkpoint(job, std::move(checkpoint));
   }
   void operator()(const PartChanged& event) const { world.change_part(event, now); }
   void operator()(const RanksSuspected& event) const {

@@ -58,6 +58,7 @@ class SaveDone(Event):
     """Finished checkpoint with `step` as the first step after it.
 
     Training was stalled for `stalled`; the copy was durable after `took`. Failed if not durable.
+    Of the tiers memory and peer `nodes` and `peers` hold the shards in their memory, by shard.
 
     Attributes
     ----------
@@ -69,6 +70,9 @@ class SaveDone(Event):
     took : float
         Seconds.
     durable : bool
+    nodes : List[int]
+    peers : List[int]
+        The same node if one node alone holds the shard.
     """
 
     _record: ClassVar[str] = "SaveDoneRecord"
@@ -79,6 +83,8 @@ class SaveDone(Event):
     stalled: float
     took: float
     durable: bool
+    nodes: List[int]
+    peers: List[int]
 
 
 @dataclass(frozen=True)

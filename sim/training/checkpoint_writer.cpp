@@ -1,42 +1,87 @@
 #include "sim/training/checkpoint_writer.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace orrery::sim {
+namespace {
 
-bool CheckpointWriter::is_due(Step step, std::uint64_t every) {
-  const bool due = std::exchange(after_step_, false) || (every > 0 && step % every == 0);
-  return due && !writing_;
+/// Returns the time from the stall until a checkpoint of the tier is complete, with the whole rate
+/// of the storage.
+Nanos write_time(Tier tier, const Checkpoints& costs) {
+  if (tier == Tier::memory) return costs.write_memory();
+  return tier == Tier::peer ? costs.write_peer() : costs.write();
 }
 
-Nanos CheckpointWriter::begin(JobId job, Step step, Nanos now, const Checkpoints& costs,
-                              double storage) {
-  const auto write = static_cast<double>(costs.write()) / std::max(storage, 1e-6);
+SaveDone failed(SaveDone done) {
+  done.durable = false;
+  done.holders.clear();
+  return done;
+}
+
+}  // namespace
+
+void CheckpointWriter::step_begins() { after_step_.take_over(asked_); }
+
+std::optional<Tier> CheckpointWriter::drain_due(Step step, const CheckpointPlan& plan) {
+  const std::optional<Tier> due = after_step_.due(step, plan);
+  if (due) after_step_.remove_request(*due);
+  asked_.take_over(after_step_);
+  return due && !writing_.contains(*due) ? due : std::nullopt;
+}
+
+Nanos CheckpointWriter::begin(const Order& order, Nanos now, const Checkpoints& costs) {
+  const double storage = is_in_memory(order.tier) ? 1 : order.storage;
+  const auto write = static_cast<double>(write_time(order.tier, costs)) / std::max(storage, 1e-6);
   const Nanos took = costs.stall() + (storage > 0 ? static_cast<Nanos>(write) : 0);
-  writing_ = Writing{{.job = job,
-                      .step = step,
-                      .tier = Tier::local_disk,
-                      .stalled = costs.stall(),
-                      .took = took,
-                      .durable = storage > 0},
-                     now + took};
+  writing_[order.tier] = {{.job = order.job,
+                           .step = order.step,
+                           .tier = order.tier,
+                           .stalled = costs.stall(),
+                           .took = took,
+                           .durable = storage > 0,
+                           .holders = order.holders},
+                          now + took};
   return costs.stall();
 }
 
+Nanos CheckpointWriter::next() const {
+  Nanos first = kNever;
+  for (const auto& [tier, writing] : writing_) first = std::min(first, writing.at);
+  return first;
+}
+
 std::optional<SaveDone> CheckpointWriter::take_done(Nanos now) {
-  if (!writing_ || writing_->at > now) return {};
-  return std::exchange(writing_, std::nullopt)->done;
+  const Nanos first = next();
+  if (first > now) return {};
+  const auto done = std::find_if(writing_.begin(), writing_.end(),
+                                 [first](const auto& each) { return each.second.at == first; });
+  return std::move(writing_.extract(done).mapped().done);
 }
 
 void CheckpointWriter::spoil_current() {
-  if (writing_) writing_->at = kNever;
+  for (auto& [tier, writing] : writing_) writing.at = kNever;
 }
 
-std::optional<SaveDone> CheckpointWriter::abandon_save() {
-  if (!writing_) return {};
-  SaveDone failed = std::exchange(writing_, std::nullopt)->done;
-  failed.durable = false;
-  return failed;
+std::vector<SaveDone> CheckpointWriter::abandon_holder(NodeId node) {
+  std::vector<SaveDone> lost;
+  std::erase_if(writing_, [&](const auto& each) {
+    const std::vector<CopyHolders>& holders = each.second.done.holders;
+    const bool holds = std::any_of(
+        holders.begin(), holders.end(),
+        [node](const CopyHolders& shard) { return shard.node == node || shard.peer == node; });
+    if (holds) lost.push_back(failed(each.second.done));
+    return holds;
+  });
+  return lost;
+}
+
+std::vector<SaveDone> CheckpointWriter::abandon_saves() {
+  std::vector<SaveDone> ended;
+  for (auto& [tier, writing] : std::exchange(writing_, {})) {
+    ended.push_back(failed(std::move(writing.done)));
+  }
+  return ended;
 }
 
 }  // namespace orrery::sim

@@ -1,56 +1,69 @@
-// Checkpoints of a simulated training job. One checkpoint is written at a time, while later steps
-// run; the instant at which it is durable is known when the write begins. A checkpoint is never
-// durable if a rank dies before that instant. Owned by a training run; one thread. Nanoseconds of
-// the policy clock.
+// Checkpoints of a simulated training job. One checkpoint of each tier is written at a time, while
+// later steps run; the instant at which it is complete is known when the write begins. A checkpoint
+// is never complete if a rank dies, or a node that holds copies is lost, before that instant. Owned
+// by a training run; one thread. Nanoseconds of the policy clock.
 #pragma once
 
+#include <map>
 #include <optional>
-#include <utility>
+#include <vector>
 
 #include "policies/seam/event.hpp"
 #include "traces/scenario.pb.h"
 
 namespace orrery::sim {
 
-/// Requested checkpoint of a job, and the checkpoint in flight. For example, with a stall of 1 s
+/// Requested checkpoints of a job, and the checkpoints in flight. For example, with a stall of 1 s
 /// and a write of 10 s, a checkpoint that begins at 100 s stalls the job until 101 s and is durable
 /// at 111 s; with half of the storage rate, at 121 s.
 class CheckpointWriter {
  public:
-  /// Requests a checkpoint at the end of the next step that begins. Several requests before that
-  /// step count once.
-  void request_save() { asked_ = true; }
-  /// Returns true if a checkpoint is requested and no step has begun since the request.
-  bool is_requested() const { return asked_; }
+  /// Requests a checkpoint of the tier at the end of the next step that begins. Several requests of
+  /// one tier before that step count once.
+  void request_save(Tier tier) { asked_.request_save(tier); }
+  /// Returns true if a checkpoint is requested and no step has begun since the request, or if a
+  /// requested checkpoint had to wait for a later step.
+  bool is_requested() const { return !asked_.is_empty(); }
   /// Records the begin of a step, at whose end a requested checkpoint is due: is_requested()
   /// becomes false, and is_after_this_step() true if a checkpoint was requested.
-  void step_begins() { after_step_ = after_step_ || std::exchange(asked_, false); }
+  void step_begins();
   /// Returns true if a requested checkpoint is due at the end of the current step; false again
-  /// after is_due().
-  bool is_after_this_step() const { return after_step_; }
-  /// Returns true if a checkpoint must begin before `step`, by request or because `step` is a
-  /// multiple of `every`, the interval of the CheckpointPlan (0: no interval). Returns false while
-  /// another checkpoint is in flight; even then a request that is due here is cleared. Call once at
-  /// the end of each reported step.
-  bool is_due(Step step, std::uint64_t every);
+  /// after drain_due().
+  bool is_after_this_step() const { return !after_step_.is_empty(); }
+  /// Returns the tier of the checkpoint that must begin before `step`, by request or because `step`
+  /// is a multiple of the plan's interval (SaveRequests::due()); nothing if none is due, and while
+  /// another checkpoint of the tier is in flight, whose request is dropped. Other requests wait for
+  /// the next step. Call once at the end of each reported step.
+  std::optional<Tier> drain_due(Step step, const CheckpointPlan& plan);
 
-  /// Begins to write the state before `step` at `now` and returns the stall of the job, which the
-  /// caller applies. Call only while no checkpoint is in flight, after is_due(). `storage`:
-  /// available fraction of the storage's rate; with 0 the checkpoint ends after the stall and is
-  /// not durable.
-  Nanos begin(JobId job, Step step, Nanos now, const Checkpoints& costs, double storage);
-  /// Returns the instant at which the checkpoint in flight ends; kNever if no checkpoint is in
-  /// flight, or if it is incomplete.
-  Nanos next() const { return writing_ ? writing_->at : kNever; }
-  /// Returns the checkpoint that ended by `now` and removes it; nothing if no checkpoint is in
-  /// flight, or if the one in flight ends later or is incomplete.
+  /// Checkpoint that begins.
+  struct Order {
+    JobId job;
+    Step step = 0;
+    Tier tier{};
+    std::vector<CopyHolders> holders = {};
+    double storage = 1;  ///< available fraction of the storage's rate
+  };
+  /// Begins to write the state before the order's step at `now` and returns the stall of the job,
+  /// which the caller applies. Call only while no checkpoint of the tier is in flight, after
+  /// drain_due(). A checkpoint on disk with the rate 0 ends after the stall and is not durable;
+  /// checkpoints in memory do not depend on the storage.
+  Nanos begin(const Order& order, Nanos now, const Checkpoints& costs);
+  /// Returns the instant at which the next checkpoint in flight ends; kNever if none is in flight,
+  /// or if all are incomplete.
+  Nanos next() const;
+  /// Returns the checkpoint that ended first by `now` and removes it; nothing if no checkpoint is
+  /// in flight, or if those in flight end later or are incomplete.
   std::optional<SaveDone> take_done(Nanos now);
-  /// Marks the checkpoint in flight, if any, as incomplete, because a rank died: next() becomes
-  /// kNever, take_done() never returns the checkpoint, and only abandon_save() ends it.
+  /// Marks the checkpoints in flight as incomplete, because a rank died: take_done() never returns
+  /// them, and only abandon_saves() ends them.
   void spoil_current();
-  /// Ends the checkpoint in flight, incomplete or not, and returns it as not durable; nothing if no
-  /// checkpoint is in flight.
-  std::optional<SaveDone> abandon_save();
+  /// Returns the checkpoints in flight whose shards `node` holds, as not durable, and removes them:
+  /// the node is lost. Empty if there are none.
+  std::vector<SaveDone> abandon_holder(NodeId node);
+  /// Ends the checkpoints in flight, incomplete or not, and returns them as not durable, in the
+  /// order of their tiers; empty if none is in flight.
+  std::vector<SaveDone> abandon_saves();
 
  private:
   /// Checkpoint in flight, and the instant at which it ends.
@@ -63,9 +76,9 @@ class CheckpointWriter {
       archive(of.done, of.at);
     }
   };
-  std::optional<Writing> writing_;
-  bool asked_ = false;       ///< true if a checkpoint is due at the end of the next step
-  bool after_step_ = false;  ///< true if a checkpoint is due at the end of the current step
+  std::map<Tier, Writing> writing_;
+  SaveRequests asked_;       ///< due at the end of the next step
+  SaveRequests after_step_;  ///< due at the end of the current step
 
   /// Passes all members to a StateWriter or StateReader.
   template <class Archive>

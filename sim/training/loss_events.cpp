@@ -92,7 +92,7 @@ bool survive_cut_step(const JobInWorld& here, TrainingState& state,
 }
 
 void fail_saving(const JobInWorld& here, TrainingState& state) {
-  if (const auto failed = state.saving.abandon_save()) here.emit_event(*failed);
+  for (SaveDone& failed : state.saving.abandon_saves()) here.emit_event(std::move(failed));
 }
 
 void notice_losses(const JobInWorld& here, TrainingState& state) {

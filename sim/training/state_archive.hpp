@@ -187,7 +187,7 @@ void fields(Archive& archive, PartChanged& of) {
 }
 template <class Archive>
 void fields(Archive& archive, SaveDone& of) {
-  archive(of.job, of.step, of.tier, of.stalled, of.took, of.durable);
+  archive(of.job, of.step, of.tier, of.stalled, of.took, of.durable, of.holders);
 }
 template <class Archive>
 void fields(Archive& archive, CollectiveSample& of) {

@@ -11,14 +11,28 @@ namespace orrery::sim {
 namespace {
 
 void save_if_due(const JobInWorld& here, TrainingState& state) {
-  const std::uint64_t every = here.job(state.id).now.get<CheckpointPlan>().every_steps;
-  if (!state.saving.is_due(state.step, every)) return;
-  const double storage =
-      state.faults.plan.storage(state.step, state.now);  // storage rate at the begin of the save
-  const Nanos stall = state.saving.begin(state.id, state.step, state.now,
-                                         here.scenario().live().checkpoints(), storage);
-  state.metrics.time().mark_checkpoint(state.step, here.job(state.id).saved);
+  const JobInfo& job = here.job(state.id);
+  const auto tier = state.saving.drain_due(state.step, job.now.get<CheckpointPlan>());
+  if (!tier) return;
+  const std::vector<GpuId> writers = working_part(job).first.gpus.to_vector();
+  const Nanos stall =
+      state.saving.begin({.job = state.id,
+                          .step = state.step,
+                          .tier = *tier,
+                          .holders = copy_holders(*tier, here.cluster(), writers),
+                          // storage rate at the begin of the save
+                          .storage = state.faults.plan.storage(state.step, state.now)},
+                         state.now, here.scenario().live().checkpoints());
+  state.metrics.time().mark_checkpoint(state.step, job.saved);
   stall_until(state, state.now + stall, GpuUse::checkpoint);
+}
+
+/// Ends the checkpoints in flight whose copies are lost with the part.
+void fail_saves_held_by(const PartChanged& change, const JobInWorld& here, TrainingState& state) {
+  if (change.part.kind != PartKind::node || change.to.health != Health::lost) return;
+  for (SaveDone& done : state.saving.abandon_holder({change.part.index})) {
+    here.emit_event(std::move(done));
+  }
 }
 
 }  // namespace
@@ -58,12 +72,14 @@ void roll_back_to(TrainingState& state, Step step) {
 void emit_due_events(const JobInWorld& here, TrainingState& state) {
   std::vector<Event> due;
   drain_reports(state.faults, state.now, due);
-  if (const auto done = state.saving.take_done(state.now)) due.push_back(*done);
+  while (auto done = state.saving.take_done(state.now)) due.push_back(std::move(*done));
   std::stable_sort(due.begin(), due.end(),
                    [](const Event& a, const Event& b) { return a.index() < b.index(); });
   bool parts_changed = false;
   for (Event& event : due) {
-    parts_changed = parts_changed || std::holds_alternative<PartChanged>(event);
+    const auto* const part = std::get_if<PartChanged>(&event);
+    parts_changed = parts_changed || part != nullptr;
+    if (part != nullptr) fail_saves_held_by(*part, here, state);
     here.emit_event(std::move(event));
   }
   if (!parts_changed || !state.metrics.has_started()) return;

@@ -158,7 +158,7 @@ std::string TrainingRun::refusal(const Decision& decision) const {
 
 void TrainingRun::carry_out(const Decision& decision, Nanos now) {
   state_.now = now;
-  if (std::holds_alternative<Save>(decision.what)) state_.saving.request_save();
+  if (const auto* save = std::get_if<Save>(&decision.what)) state_.saving.request_save(save->tier);
   const auto* assign = std::get_if<Assign>(&decision.what);
   if (assign == nullptr) return;
   if (assign->is_release()) {

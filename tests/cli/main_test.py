@@ -6,9 +6,10 @@ import pytest
 from conftest import STRAGGLER, orrery
 
 COMMANDS = (
-    "simulate", "live", "runs", "status", "attach", "set", "stop", "compare-policies", "compare",
-    "calibrate", "rehearse", "run", "replay", "jobs", "explain", "pack", "predict", "layouts",
-    "list", "check", "new", "import", "export", "schema", "doctor", "help", "completion",
+    "simulate", "live", "runs", "status", "attach", "set", "drain", "stop", "compare-policies",
+    "compare", "calibrate", "rehearse", "run", "replay", "jobs", "explain", "pack", "predict",
+    "layouts", "list", "check", "new", "import", "export", "schema", "doctor", "help",
+    "completion",
 )  # fmt: skip
 PLACE = re.compile(r"^[^\n:]+:\d+:\d+: error: ", re.MULTILINE)
 

@@ -16,6 +16,9 @@ from conftest import EXAMPLES, STRAGGLER, orrery
 from operating import BINARY, ROOT, begin, settings, wait_until
 
 
+RECOVER = ["--set", "policies=[{name: recover, parameters: {how: replace}}]"]
+
+
 def run_id(scenario):
     runs = json.loads(orrery("runs", "--json").stdout)
     found = [each["run"] for each in runs if each.get("scenario") == scenario]
@@ -154,6 +157,43 @@ def test_a_parameter_that_is_set_counts_from_then_on_and_in_a_replay(tmp_path):
     assert json.loads(replayed.stdout)["decisions"] > 0
 
 
+def test_a_node_that_an_operator_removes_is_left_before_and_tested_after(tmp_path):
+    name, log = f"drained {tmp_path.name}", tmp_path / "run.log"
+    slots = ["--set", "cluster.nodes=2", "--set", "elastic=true", *RECOVER]
+    calm = begin(tmp_path / "calm", f"calm {tmp_path.name}", 200, *slots, "--json")
+    expected = json.loads(calm.communicate(timeout=120)[0])["parameters_sha256"]
+    run = begin(tmp_path, name, 200, *slots, "--record", str(log), "--json")
+    wait_until(lambda: run_id(name) and steps_of(name) > 5)
+    refused = {
+        ("nod:0",): "did you mean node:0?",
+        ("node",): "such as gpu:3 or node:1",
+        ("node:7",): "node 7: expected a node of the run's cluster, 0 to 1",
+        ("gpu:99", "--in", "1min"): "gpu 99: expected a gpu of the run's cluster, 0 to 7",
+        ("node:0", "--in", "soon"): "--in",
+        ("node:0", "--test"): "--for",
+    }
+    for words, why in refused.items():
+        result = orrery("drain", name, *words)
+        assert result.returncode in (2, 3) and why in result.stderr, result.stderr
+    done = orrery("drain", name, "node:0", "--in", "3s", "--for", "5s", "--test")
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^run \w{6}: node 0 is to be removed at [\d.]+ s; back at", done.stdout)
+    twice = orrery("drain", name, "gpu:1")
+    assert twice.returncode == 2 and "gpu 1: its removal is announced already" in twice.stderr
+    status = wait_until(lambda: json.loads(orrery("status", name, "--json").stdout)["removals"])
+    assert [each["part"] for each in status] == ["node 0"]
+    wait_until(lambda: "is removed as announced" in orrery("status", name).stdout)
+    assert orrery("drain", name, "node:0").returncode == 2
+    out, err = run.communicate(timeout=120)
+    assert run.returncode == 0, err
+    report = json.loads(out)
+    assert report["parameters_sha256"] == expected
+    assert (report["failures"], report["ranks_missing"], report["decisions"]) == ([], 0, 1)
+    replayed = orrery("replay", log, "--json")
+    assert replayed.returncode == 0, replayed.stderr
+    assert json.loads(replayed.stdout)["decisions"] == 1
+
+
 def test_decisions_are_refused_from_attach(tmp_path):
     name = f"refused {tmp_path.name}"
     run = begin(tmp_path, name, 30, *SLOW, "--mode", "approve", "--attended", "--json")
@@ -216,9 +256,6 @@ def test_a_run_without_checkpoints_cannot_be_stopped_with_one(tmp_path):
     finally:
         run.kill()
         run.wait()
-
-
-RECOVER = ["--set", "policies=[{name: recover, parameters: {how: replace}}]"]
 
 
 def kill_ranks(name, ranks=range(4)):

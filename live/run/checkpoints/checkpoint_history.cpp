@@ -2,18 +2,30 @@
 
 #include <algorithm>
 
+#include "policies/record/wire.hpp"
+
 namespace orrery::live {
+namespace {
+
+Tier tier_of(const KeptCheckpoint& kept) {
+  return wire::to_enum<Tier>(kept.tier(), TierRecord_IsValid, "tier");
+}
+
+}  // namespace
 
 /// The keeper retains the newest complete checkpoints.
 template <class Condition>
-void CheckpointHistory::mark_complete(Step step, Condition is_it) {
+void CheckpointHistory::mark_complete(Step step, Tier tier, Condition is_it) {
   for (KeptCheckpoint& kept : kept_) {
-    if (kept.step() == step && is_it(kept)) kept.set_told(true);
+    if (kept.step() == step && tier_of(kept) == tier && is_it(kept)) kept.set_told(true);
   }
-  std::size_t told = 0;
-  for (const KeptCheckpoint& kept : kept_) told += kept.told() ? 1 : 0;
+  const std::size_t most = is_in_memory(tier) ? 1 : most_;
+  const auto counts = [tier](const KeptCheckpoint& kept) {
+    return kept.told() && tier_of(kept) == tier;
+  };
+  auto told = static_cast<std::size_t>(std::count_if(kept_.begin(), kept_.end(), counts));
   std::erase_if(
-      kept_, [&](const KeptCheckpoint& kept) { return kept.told() && told > most_ && told-- > 0; });
+      kept_, [&](const KeptCheckpoint& kept) { return counts(kept) && told > most && told-- > 0; });
 }
 
 CheckpointHistory::CheckpointHistory(const std::string& training, std::size_t most,
@@ -26,35 +38,42 @@ CheckpointHistory::CheckpointHistory(const std::string& training, std::size_t mo
     failed_ = then.failed();
   }
   for (const JournalCommit& commit : past.commits) {
-    if (commit.checkpoint() != 0) record_begin(commit.step() + 1, commit.checkpoint());
+    if (commit.checkpoint() == 0) continue;
+    record_begin(commit.step() + 1, commit.checkpoint(),
+                 wire::to_enum<Tier>(commit.tier(), TierRecord_IsValid, "tier"));
   }
   for (const KeptCheckpoint& kept : kept_) {
-    earlier_.push_back({training, kept.step(), kept.attempt()});
-    if (kept.told()) told_.insert(kept.step());
+    earlier_[tier_of(kept)].push_back({training, kept.step(), kept.attempt()});
+    if (kept.told()) told_.insert({kept.step(), tier_of(kept)});
   }
   for (const ObservationRecord& seen : past.seen) {
     for (const EventRecord& event : seen.events()) {
       if (!event.save_done().durable()) continue;
-      mark_complete(event.save_done().step(), [](const KeptCheckpoint&) { return true; });
-      if (told_.insert(event.save_done().step()).second) ++written_;
+      const SaveDoneRecord& done = event.save_done();
+      const Tier tier = wire::to_enum<Tier>(done.tier(), TierRecord_IsValid, "tier");
+      mark_complete(done.step(), tier, [](const KeptCheckpoint&) { return true; });
+      if (told_.insert({done.step(), tier}).second) ++written_;
     }
   }
 }
 
-void CheckpointHistory::record_begin(Step step, std::uint64_t attempt) {
+void CheckpointHistory::record_begin(Step step, std::uint64_t attempt, Tier tier) {
   KeptCheckpoint& kept = kept_.emplace_back();
   kept.set_step(step);
   kept.set_attempt(attempt);
+  kept.set_tier(wire::to_record<TierRecord>(tier));
 }
 
 bool CheckpointHistory::record_end(Step step, std::uint64_t attempt, bool whole) {
   const auto is_it = [attempt](const KeptCheckpoint& kept) { return kept.attempt() == attempt; };
+  const auto found = std::find_if(kept_.begin(), kept_.end(), is_it);
+  const Tier tier = found != kept_.end() ? tier_of(*found) : Tier::local_disk;
   if (whole) {
-    mark_complete(step, is_it);
+    mark_complete(step, tier, is_it);
   } else {
     std::erase_if(kept_, is_it);
   }
-  if (told_.contains(step)) return false;  // The checkpoint may have been deleted since.
+  if (told_.contains({step, tier})) return false;  // The checkpoint may have been deleted since.
   ++(whole ? written_ : failed_);
   return true;
 }
@@ -64,15 +83,32 @@ bool CheckpointHistory::has_attempt(std::uint64_t attempt) const {
                      [attempt](const KeptCheckpoint& kept) { return kept.attempt() == attempt; });
 }
 
-void CheckpointHistory::forget_after(Step step) {
-  std::erase_if(kept_, [step](const KeptCheckpoint& kept) { return kept.step() > step; });
-  told_.erase(told_.upper_bound(step), told_.end());
+bool CheckpointHistory::is_complete(std::uint64_t attempt) const {
+  return std::any_of(kept_.begin(), kept_.end(), [attempt](const KeptCheckpoint& kept) {
+    return kept.attempt() == attempt && kept.told();
+  });
 }
 
-std::vector<std::pair<Step, std::uint64_t>> CheckpointHistory::complete_attempts(Step step) const {
-  std::vector<std::pair<Step, std::uint64_t>> found;
+void CheckpointHistory::forget_attempt(std::uint64_t attempt) {
+  std::erase_if(kept_, [attempt](const KeptCheckpoint& kept) { return kept.attempt() == attempt; });
+}
+
+void CheckpointHistory::forget_after(Step step) {
+  std::erase_if(kept_, [step](const KeptCheckpoint& kept) { return kept.step() > step; });
+  std::erase_if(told_, [step](const auto& told) { return told.first > step; });
+}
+
+std::vector<CheckpointId> CheckpointHistory::take_earlier(Tier tier) {
+  auto earlier = earlier_.extract(tier);
+  return earlier ? std::move(earlier.mapped()) : std::vector<CheckpointId>();
+}
+
+std::vector<CheckpointHistory::Complete> CheckpointHistory::complete_attempts(Step step) const {
+  std::vector<Complete> found;
   for (auto kept = kept_.rbegin(); kept != kept_.rend(); ++kept) {
-    if (kept->told() && kept->step() <= step) found.emplace_back(kept->step(), kept->attempt());
+    if (kept->told() && kept->step() <= step) {
+      found.push_back({kept->step(), kept->attempt(), tier_of(*kept)});
+    }
   }
   return found;
 }

@@ -14,6 +14,7 @@
 #include "core/sha256.hpp"
 #include "live/checkpoint/archive.hpp"
 #include "live/checkpoint/key.hpp"
+#include "live/checkpoint/spread_store.hpp"
 #include "live/training/state_hashes.hpp"
 #include "live/transport/token.hpp"
 #include "traces/workload/model.hpp"
@@ -23,12 +24,19 @@ namespace {
 
 constexpr std::size_t kMostWarnings = 10;
 constexpr std::chrono::milliseconds kPoll{2};
-constexpr int kMostRetries = 3;  // Retries at the end of a run.
+constexpr int kMostRetries = 3;                  // Retries at the end of a run.
+constexpr const char* kManifests = "manifests";  // Folder beside those of the nodes.
 
 std::uint64_t parameters_of(const Scenario& scenario) {
   const Job& job = scenario.job();
   return static_cast<std::uint64_t>(
       builtin_cost(job.model().builtin(), job.sequence_length()).parameters);
+}
+
+/// Opens the checkpoints in a folder to read them. Throws bad_input if the folder cannot be opened.
+std::unique_ptr<Store> open_existing(const std::string& folder, bool in_memory) {
+  if (in_memory) return std::make_unique<SpreadStore>(folder, std::vector<std::string>());
+  return FolderStore::open(folder);
 }
 
 /// Returns a random number, so that two runs never write the same attempt.
@@ -51,13 +59,16 @@ std::string training_name(const Scenario& scenario, const Text& text) {
   return hash.hex();
 }
 
-RunCheckpoints::RunCheckpoints(const RunRequest& request, const Text& text, const Past& past)
+RunCheckpoints::RunCheckpoints(const RunRequest& request, const Text& text, const Past& past,
+                               CheckpointMemory memory)
     : request_(request),
       settings_(request.scenario().live().checkpoints()),
       training_(training_name(request.scenario(), text)),
       total_(parameters_of(request.scenario())),
       key_(read_checkpoint_key(settings_.key())),
-      every_(request.scenario().live().has_checkpoints() ? settings_.every() : 0),
+      memory_(std::move(memory)),
+      periodic_{request.scenario().live().has_checkpoints() ? settings_.every() : 0,
+                Tier::local_disk},
       rolled_back_(past.rolled_back),
       history_(training_, settings_.keep(), past) {
   if (past.resumed) {
@@ -110,66 +121,141 @@ Resumption RunCheckpoints::resumption() const {
 
 void RunCheckpoints::open() {
   if (!request_.scenario().live().has_checkpoints()) return;
-  keeper_ = std::make_unique<CheckpointKeeper>(
-      FolderStore::make_folder(settings_.folder()),
-      CheckpointKeeper::Options{.training = training_,
-                                .total = total_,
-                                .keep = settings_.keep(),
-                                .first_attempt = random_attempt(),
-                                .key = key_});
+  std::map<Tier, std::vector<CheckpointId>> earlier;
+  for (const Tier tier : {Tier::memory, Tier::peer, Tier::local_disk}) {
+    earlier[tier] = history_.take_earlier(tier);
+    if (!earlier[tier].empty() || tier == Tier::local_disk) writer(tier);
+  }
   if (rolled_back_) forget_after(*rolled_back_);
-  if (resumed_) keeper_->adopt_existing(resumed_->step);
-  std::vector<CheckpointId> earlier = history_.take_earlier();
-  if (!earlier.empty()) keeper_->continue_attempts(std::move(earlier));
+  if (resumed_) writer(Tier::local_disk).keeper->adopt_existing(resumed_->step);
+  for (auto& [tier, attempts] : earlier) {
+    if (!attempts.empty()) writer(tier).keeper->continue_attempts(std::move(attempts));
+  }
+}
+
+std::string RunCheckpoints::folder(Tier tier) const {
+  if (!is_in_memory(tier)) return settings_.folder();
+  if (memory_.folder.empty()) return {};
+  return memory_.folder + (tier == Tier::memory ? "/memory" : "/peer");
+}
+
+RunCheckpoints::Writer& RunCheckpoints::writer(Tier tier) {
+  Writer& writer = writers_[tier];
+  if (writer.keeper) return writer;
+  std::unique_ptr<Store> store;
+  if (is_in_memory(tier)) {
+    store = std::make_unique<SpreadStore>(folder(tier), std::vector<std::string>{kManifests});
+  } else {
+    store = FolderStore::make_folder(folder(tier));
+  }
+  writer.keeper = std::make_unique<CheckpointKeeper>(
+      std::move(store), CheckpointKeeper::Options{.training = training_,
+                                                  .total = total_,
+                                                  .keep = is_in_memory(tier) ? 1 : settings_.keep(),
+                                                  .first_attempt = random_attempt(),
+                                                  .key = key_});
+  return writer;
 }
 
 std::uint64_t RunCheckpoints::plan(Step step, std::vector<std::uint32_t> members) {
   planned_.reset();
-  const bool due = asked_ || (every_ > 0 && (step + 1) % every_ == 0);
-  if (!keeper_ || !due) return 0;
-  planned_ = step + 1;
-  members_ = std::move(members);
-  return keeper_->next_attempt();
+  const std::optional<Tier> due = asked_.due(step + 1, periodic_);
+  if (!is_enabled() || !due) return 0;
+  planned_ = Attempt{.step = step + 1,
+                     .tier = *due,
+                     .attempt = writer(*due).keeper->next_attempt(),
+                     .writers = std::move(members)};
+  if (is_in_memory(*due)) {
+    std::vector<GpuId> gpus;
+    for (const std::uint32_t rank : planned_->writers) gpus.push_back({rank});
+    planned_->holders = copy_holders(*due, *memory_.cluster, gpus);
+  }
+  return planned_->attempt;
+}
+
+void RunCheckpoints::fill(StepPlan& plan) const {
+  plan.set_checkpoint(planned());
+  if (!planned_ || !is_in_memory(planned_->tier)) return;
+  plan.set_memory(folder(planned_->tier));
+  for (const CopyHolders& shard : planned_->holders) {
+    ShardHolders& holders = *plan.add_holders();
+    holders.set_node(shard.node.value);
+    holders.set_peer(shard.peer.value);
+  }
+}
+
+void RunCheckpoints::begin(Attempt attempt) {
+  Writer& writer = this->writer(attempt.tier);
+  writer.ranks = attempt.writers;
+  history_.record_begin(attempt.step, attempt.attempt, attempt.tier);
+  writer.keeper->begin(attempt.step, static_cast<std::uint32_t>(writer.ranks.size()));
+  if (is_in_memory(attempt.tier)) copies_[attempt.attempt] = std::move(attempt);
 }
 
 void RunCheckpoints::on_commit() {
   if (!planned_) return;
-  asked_ = false;
-  writers_ = std::move(members_);
-  history_.record_begin(*planned_, keeper_->next_attempt());
-  keeper_->begin(*std::exchange(planned_, {}), static_cast<std::uint32_t>(writers_.size()));
+  asked_.remove_request(planned_->tier);
+  begin(*std::exchange(planned_, {}));
 }
 
 std::uint64_t RunCheckpoints::retry_checkpoint(Step step, std::vector<std::uint32_t> members) {
-  const bool is_asked = std::exchange(asked_, false);
-  if (!keeper_ || (missing_.empty() && !is_asked) || retries_ >= kMostRetries) return 0;
+  const bool is_asked = is_requested();
+  asked_ = SaveRequests();
+  if (!is_enabled() || (missing_.empty() && !is_asked) || retries_ >= kMostRetries) return 0;
   if (!is_asked) ++retries_;
-  writers_ = std::move(members);
-  const std::uint64_t attempt = keeper_->next_attempt();
-  history_.record_begin(step, attempt);
-  keeper_->begin(step, static_cast<std::uint32_t>(writers_.size()));
+  const std::uint64_t attempt = writer(Tier::local_disk).keeper->next_attempt();
+  begin({.step = step, .attempt = attempt, .writers = std::move(members)});
   return attempt;
 }
 
 void RunCheckpoints::record_shard(const ShardWritten& said) {
-  if (!keeper_) return;
-  if (said.failure().empty()) {
-    keeper_->shard_durable(said.attempt(), said.index(), {said.size(), said.sha256()},
-                           {from_wire(said.hashes()), from_wire(said.content())});
-  } else {
-    keeper_->shard_failed(said.attempt(), said.index(), said.failure());
+  // Numbers of attempts are random, so that only one keeper knows the attempt.
+  for (const auto& [tier, writer] : writers_) {
+    if (said.failure().empty()) {
+      writer.keeper->shard_durable(said.attempt(), said.index(), {said.size(), said.sha256()},
+                                   {from_wire(said.hashes()), from_wire(said.content())});
+    } else {
+      writer.keeper->shard_failed(said.attempt(), said.index(), said.failure());
+    }
   }
 }
 
 void RunCheckpoints::record_lost_rank(std::uint32_t rank) {
-  const auto found = std::find(writers_.begin(), writers_.end(), rank);
-  if (!keeper_ || found == writers_.end()) return;
-  keeper_->writer_gone(static_cast<std::uint32_t>(found - writers_.begin()));
+  for (const auto& [tier, writer] : writers_) {
+    const auto found = std::find(writer.ranks.begin(), writer.ranks.end(), rank);
+    if (found == writer.ranks.end()) continue;
+    writer.keeper->writer_gone(static_cast<std::uint32_t>(found - writer.ranks.begin()));
+  }
+}
+
+void RunCheckpoints::record_lost_node(NodeId node) {
+  if (memory_.folder.empty()) return;
+  for (const Tier tier : {Tier::memory, Tier::peer}) SpreadStore::remove_node(folder(tier), node);
+  for (auto each = copies_.begin(); each != copies_.end();) {
+    Attempt& attempt = each->second;
+    const std::vector<CopyHolders> before = attempt.holders;
+    const bool is_held = remove_holder(attempt.holders, node);
+    // An attempt without writers is complete and known to the policies.
+    const bool is_complete = attempt.writers.empty();
+    if (is_complete ? is_held : attempt.holders == before) {
+      ++each;
+      continue;
+    }
+    if (is_complete) {
+      history_.forget_attempt(each->first);
+    } else {
+      const std::string why = fmt::format("node {} held copies and is lost", node.value);
+      writer(attempt.tier).keeper->shard_failed(each->first, 0, why);
+    }
+    each = copies_.erase(each);
+  }
 }
 
 void RunCheckpoints::wait_for_writes(std::chrono::milliseconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
-  while (keeper_ && !keeper_->is_quiet() && std::chrono::steady_clock::now() < deadline) {
+  const auto is_quiet = [](const auto& each) { return each.second.keeper->is_quiet(); };
+  while (!std::all_of(writers_.begin(), writers_.end(), is_quiet) &&
+         std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(kPoll);
   }
 }
@@ -177,14 +263,12 @@ void RunCheckpoints::wait_for_writes(std::chrono::milliseconds patience) {
 Resumption RunCheckpoints::roll_back_to(std::optional<Step> saved) {
   Resumption from = resumed_ ? resumption() : Resumption();
   if (saved) {
-    const auto known = history_.complete_attempts(*saved);
-    ensure(!known.empty() && known.front().first == *saved,
-           "expected the job's newest checkpoint among the complete ones");
-    for (const auto& [step, attempt] : known) {
-      if (!is_loadable({training_, step, attempt})) continue;
-      from.set_folder(settings_.folder());
-      from.set_step(step);
-      from.set_attempt(attempt);
+    for (const CheckpointHistory::Complete& known : history_.complete_attempts(*saved)) {
+      if (!is_loadable({training_, known.step, known.attempt}, known.tier)) continue;
+      from.set_folder(folder(known.tier));
+      from.set_in_memory(is_in_memory(known.tier));
+      from.set_step(known.step);
+      from.set_attempt(known.attempt);
       break;
     }
   }
@@ -192,9 +276,9 @@ Resumption RunCheckpoints::roll_back_to(std::optional<Step> saved) {
   return from;
 }
 
-bool RunCheckpoints::is_loadable(const CheckpointId& id) {
+bool RunCheckpoints::is_loadable(const CheckpointId& id, Tier tier) {
   try {
-    const auto store = FolderStore::open(settings_.folder());
+    const auto store = open_existing(folder(tier), is_in_memory(tier));
     CheckpointArchive(*store, key_).check_whole(id, total_);
     return true;
   } catch (const Error& error) {
@@ -212,33 +296,60 @@ void RunCheckpoints::add_warning(const std::string& what) {
 
 void RunCheckpoints::forget_after(const Resumption& from) {
   history_.forget_after(from.step());
-  if (keeper_ && from.attempt() != 0) {
-    keeper_->protect_checkpoint({training_, from.step(), from.attempt()});
+  std::erase_if(copies_, [&](const auto& each) { return each.second.step > from.step(); });
+  if (from.attempt() == 0) return;
+  for (const auto& [tier, writer] : writers_) {
+    writer.keeper->protect_checkpoint({training_, from.step(), from.attempt()});
   }
 }
 
-bool RunCheckpoints::is_idle() { return !keeper_ || keeper_->is_idle(); }
+bool RunCheckpoints::is_idle() {
+  return std::all_of(writers_.begin(), writers_.end(),
+                     [](const auto& each) { return each.second.keeper->is_idle(); });
+}
 
 std::vector<RunCheckpoints::Outcome> RunCheckpoints::drain_outcomes() {
   std::vector<Outcome> done;
-  if (!keeper_) return done;
-  for (const CheckpointKeeper::Outcome& outcome : keeper_->drain_outcomes()) {
-    if (!history_.has_attempt(outcome.attempt)) continue;  // The run has rolled back behind it.
-    const bool whole = outcome.failure.empty();
-    if (whole) size_ = outcome.size;
-    missing_ =
-        whole ? std::string()
-              : fmt::format("the checkpoint of step {} failed: {}", outcome.step, outcome.failure);
-    if (!history_.record_end(outcome.step, outcome.attempt, whole)) continue;
-    done.push_back({outcome.step, whole});
-    if (!whole) add_warning(missing_);
+  for (const auto& [tier, writer] : writers_) {
+    for (const CheckpointKeeper::Outcome& outcome : writer.keeper->drain_outcomes()) {
+      if (auto known = record_outcome(tier, outcome)) done.push_back(*std::move(known));
+    }
   }
   return done;
 }
 
+std::optional<RunCheckpoints::Outcome> RunCheckpoints::record_outcome(
+    Tier tier, const CheckpointKeeper::Outcome& outcome) {
+  if (!history_.has_attempt(outcome.attempt)) return {};  // The run has rolled back behind it.
+  std::string failure = outcome.failure;
+  const auto copies = copies_.find(outcome.attempt);
+  const bool is_known = copies != copies_.end() || history_.is_complete(outcome.attempt);
+  if (failure.empty() && is_in_memory(tier) && !is_known) {
+    failure = "a node that held copies was lost before the checkpoint was reported";
+  }
+  const bool whole = failure.empty();
+  if (whole) size_ = outcome.size;
+  if (!whole) failure = fmt::format("the checkpoint of step {} failed: {}", outcome.step, failure);
+  if (tier == Tier::local_disk) missing_ = failure;
+  Outcome known{.step = outcome.step, .whole = whole, .tier = tier};
+  if (copies != copies_.end() && whole) {
+    known.holders = copies->second.holders;
+    copies->second.writers.clear();
+    std::erase_if(copies_, [&](const auto& each) {  // the keeper retains the newest one
+      return each.second.tier == tier && each.second.writers.empty() &&
+             each.first != outcome.attempt;
+    });
+  } else if (copies != copies_.end()) {
+    copies_.erase(copies);
+  }
+  if (!history_.record_end(outcome.step, outcome.attempt, whole)) return {};
+  if (!whole) add_warning(failure);
+  return known;
+}
+
 void RunCheckpoints::fill(Report& report) const {
   for (const std::string& warning : warnings_) report.add_warnings(warning);
-  if (!keeper_) return;
+  if (!is_enabled()) return;
   report.set_checkpoints_written(written());
   report.set_checkpoints_failed(failed_count());
   if (size_) report.set_checkpoint_bytes(static_cast<double>(*size_));
@@ -246,7 +357,7 @@ void RunCheckpoints::fill(Report& report) const {
 
 TrainingState load_checkpoint(const Assignment& assignment) {
   const Resumption& from = assignment.resume();
-  const auto store = FolderStore::open(from.folder());
+  const auto store = open_existing(from.folder(), from.in_memory());
   const std::string key = read_checkpoint_key(assignment.scenario().live().checkpoints().key());
   return CheckpointArchive(*store, key)
       .load({assignment.training(), from.step(), from.attempt()},

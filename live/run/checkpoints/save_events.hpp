@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "live/run/checkpoints/run_checkpoints.hpp"
@@ -28,8 +29,8 @@ class SaveEvents {
 
  private:
   RunCheckpoints& checkpoints_;
-  /// Start of each attempt, by the step that follows its checkpoint.
-  std::map<Step, Nanos> since_;
+  /// Start of each attempt, by tier and the step that follows its checkpoint.
+  std::map<std::pair<Tier, Step>, Nanos> since_;
 };
 
 }  // namespace orrery::live

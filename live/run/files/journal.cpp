@@ -171,6 +171,7 @@ void Journal::add_to_contents(const JournalRecord& record, std::size_t at) {
       past_.rolled_back.reset();
       return;
     case JournalRecord::kStrike: past_.strikes.push_back(record.strike()); return;
+    case JournalRecord::kRemoval: past_.removals.push_back(record.removal()); return;
     case JournalRecord::kJoined:
       past_.joined.insert({record.joined().rank(), record.joined().life()});
       return;
@@ -213,6 +214,7 @@ void Journal::add_to_contents(const JournalSnapshot& state) {
   if (state.has_rolled_back()) past_.rolled_back = state.rolled_back();
   past_.losses.assign(state.losses().begin(), state.losses().end());
   past_.strikes.assign(state.strikes().begin(), state.strikes().end());
+  past_.removals.assign(state.removals().begin(), state.removals().end());
   past_.halted[0] = state.halted();
 }
 

@@ -47,6 +47,8 @@ struct Past {
   std::vector<JournalLoss> losses;  ///< Losses of ranks, by index.
   /// Faults injected so far.
   std::vector<JournalStrike> strikes;
+  /// Removals that the operator has announced, in the order of the announcements.
+  std::vector<Fault> removals;
   /// Reason for which the policies were given up, by index in `seen` of the observation of the
   /// call.
   std::map<std::size_t, std::string> given_up;

@@ -33,6 +33,20 @@ void encode_job(const JobInfo& job, KeptJob& kept) {
   kept.set_step(job.step);
   kept.set_saved(job.saved);
   kept.set_saved_at(job.saved_at);
+  for (const HeldCheckpoint& checkpoint : job.checkpoints.all()) {
+    EventRecord save;
+    const SaveDone done{.job = job.spec.id,
+                        .step = checkpoint.step,
+                        .tier = checkpoint.tier,
+                        .stalled = 0,
+                        .took = 0,
+                        .durable = true,
+                        .holders = checkpoint.holders};
+    encode(Event{done}, save);
+    live::KeptSave& out = *kept.add_checkpoints();
+    *out.mutable_save() = std::move(*save.mutable_save_done());
+    out.set_at(checkpoint.at);
+  }
   kept.set_started(job.started);
   kept.set_gpu_seconds(job.gpu_seconds);
   kept.set_standing_since(job.standing_since);
@@ -53,6 +67,13 @@ void decode_job(const KeptJob& kept, JobInfo& job) {
   job.step = kept.step();
   job.saved = kept.saved();
   job.saved_at = kept.saved_at();
+  for (const live::KeptSave& checkpoint : kept.checkpoints()) {
+    EventRecord save;
+    *save.mutable_save_done() = checkpoint.save();
+    SaveDone done = std::get<SaveDone>(decode(save));
+    job.checkpoints.add_checkpoint(
+        {done.step, done.tier, checkpoint.at(), std::move(done.holders)});
+  }
   job.started = kept.started();
   job.gpu_seconds = kept.gpu_seconds();
   job.standing_since = kept.standing_since();
@@ -148,6 +169,8 @@ void World::Kept::read(const KeptWorld& kept, World& world) {
   if (!fits)
     throw Error(ErrorKind::bad_input, "expected the state of this cluster, found another cluster");
   for (const KeptJob& job : kept.jobs()) decode_job(job, world.jobs_.add(decode(job.spec())));
+  world.has_copies_ = std::any_of(kept.jobs().begin(), kept.jobs().end(),
+                                  [](const KeptJob& job) { return job.checkpoints_size() > 0; });
   for (std::size_t gpu = 0; gpu < state.owner.size(); ++gpu) {
     state.owner[gpu] = {kept.owner(static_cast<int>(gpu))};
   }

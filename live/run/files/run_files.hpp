@@ -9,6 +9,8 @@ namespace orrery::live {
 // Parent of the folders. The user cannot choose another folder, because the path of a socket holds
 // at most 107 bytes.
 inline constexpr const char* kRunParent = "/tmp";
+/// Parent of the folders in memory, for the checkpoints in memory of a run.
+inline constexpr const char* kMemoryParent = "/dev/shm";
 /// Beginning of every folder's name.
 inline constexpr const char* kRunPrefix = "orrery-live-";
 /// Marker file: only a folder with this file counts as the folder of a run.
@@ -30,6 +32,8 @@ inline constexpr std::string_view kStoppedByOperator = "stopped by the operator"
 /// End of `unfinished` if a training state is lost: the ranks that held it and its copies were lost
 /// at once.
 inline constexpr std::string_view kStateGone = "was lost with the ranks that held it";
+/// Beginning of the line on the status board about an order that the run refuses.
+inline constexpr std::string_view kOrderRefused = "an order is refused: ";
 /// Beginning and end of the names of all other orders, which are JSON files (orders.hpp).
 inline constexpr std::string_view kOrderPrefix = "order-", kOrderSuffix = ".json";
 

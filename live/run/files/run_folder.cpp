@@ -25,7 +25,6 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
-#include "live/run/files/run_files.hpp"
 
 namespace orrery::live {
 namespace {
@@ -74,10 +73,12 @@ void remove_if_stale(const std::string& path) {
 }
 
 void remove_stale_folders() {
-  std::error_code failure;
-  for (fs::directory_iterator at(kRunParent, failure), end; !failure && at != end;
-       at.increment(failure)) {
-    if (at->path().filename().string().starts_with(kRunPrefix)) remove_if_stale(at->path());
+  for (const char* parent : {kRunParent, kMemoryParent}) {
+    std::error_code failure;
+    for (fs::directory_iterator at(parent, failure), end; !failure && at != end;
+         at.increment(failure)) {
+      if (at->path().filename().string().starts_with(kRunPrefix)) remove_if_stale(at->path());
+    }
   }
 }
 
@@ -192,11 +193,11 @@ void note_first_signal() { notes = true; }
 int noted_signal() { return noted; }
 void keep_on_signal(const std::string& path) { Caretaker::instance().drop(path); }
 
-RunFolder::RunFolder() {
+RunFolder::RunFolder(const char* parent) : parent_(parent) {
   Caretaker::instance();
   remove_stale_folders();
   do {
-    path_ = fmt::format("{}/{}XXXXXX", kRunParent, kRunPrefix);
+    path_ = fmt::format("{}/{}XXXXXX", parent_, kRunPrefix);
     if (!mkdtemp(path_.data())) fail_with_errno();
   } while (!lock());
   remove_on_signal(path_);
@@ -221,11 +222,11 @@ bool RunFolder::lock() {
   fail_with_errno();
 }
 
-void RunFolder::fail_with_errno() {
+void RunFolder::fail_with_errno() const {
   throw Error(
       ErrorKind::environment,
       fmt::format("expected to create a folder in {}: {}; free space or change its permissions",
-                  kRunParent, std::strerror(errno)));
+                  parent_, std::strerror(errno)));
 }
 
 RunFolder::~RunFolder() {

@@ -7,6 +7,8 @@
 
 #include <string>
 
+#include "live/run/files/run_files.hpp"
+
 namespace orrery::live {
 
 /// Deletes the folder `path` if a signal from outside (except SIGKILL) ends this process, until
@@ -29,13 +31,13 @@ void note_first_signal();
 /// called. Thread-safe.
 int noted_signal();
 
-/// Temporary folder of one run; owns the folder and its lock.
+/// Temporary folder of one run, or of its files in memory; owns the folder and its lock.
 class RunFolder {
  public:
-  /// Creates, marks and locks the folder, calls remove_on_signal(), and removes the folders of this
-  /// user's dead runs. Throws an environment Error if the folder cannot be created, marked or
-  /// locked.
-  RunFolder();
+  /// Creates, marks and locks the folder below `parent`, calls remove_on_signal(), and removes the
+  /// folders of this user's dead runs below kRunParent and kMemoryParent. Throws an environment
+  /// Error if the folder cannot be created, marked or locked.
+  explicit RunFolder(const char* parent = kRunParent);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
@@ -54,8 +56,9 @@ class RunFolder {
   /// Releases the lock.
   void release() noexcept;
   /// Throws an environment Error with the text of errno.
-  [[noreturn]] static void fail_with_errno();
+  [[noreturn]] void fail_with_errno() const;
 
+  const char* const parent_;
   std::string path_;
   /// Descriptor of the folder, closed on exec, so that no child process keeps the lock.
   int lock_ = -1;

@@ -2,16 +2,26 @@
 
 #include <algorithm>
 #include <csignal>
+#include <map>
 
 #include "live/run/account/run_account.hpp"
 #include "policies/seam/part_changes.hpp"
 #include "traces/scenario/scenario.hpp"
 
 namespace orrery::live {
+namespace {
+
+// Bound of the drawn faults, whose numbers follow those of the scenario: the numbers of the
+// operator's removals follow.
+constexpr int kMostDrawn = 1 << 30;
+
+}  // namespace
 
 FaultInjector::FaultInjector(const Scenario& scenario, const Cluster& cluster, std::uint32_t slots,
                              Step first, RankControl& control, Journal& journal)
     : scenario_(scenario),
+      cluster_(cluster),
+      slots_(slots),
       control_(control),
       journal_(journal),
       schedule_(scenario, cluster, slots, first) {
@@ -20,18 +30,60 @@ FaultInjector::FaultInjector(const Scenario& scenario, const Cluster& cluster, s
 
 void FaultInjector::restore_from(const Past& past) {
   strikes_ = past.strikes;
+  for (const Fault& removal : past.removals) {
+    FaultSchedule& schedule = add_removal(removal);
+    if (!past.seen.empty()) schedule.skip_until(past.seen.back().now());
+  }
   for (const JournalStrike& strike : past.strikes) {
     const bool noticed = std::ranges::any_of(past.losses, [&](const JournalLoss& loss) {
       return loss.rank() == strike.rank() && loss.report().time_s() == to_seconds(strike.at());
     });
-    schedule_.restore_injection(strike.fault(), strike.rank(), strike.at(), noticed);
+    const int removal = strike.fault() - scenario_.faults_size() - kMostDrawn;
+    FaultSchedule& schedule =
+        removal < 0 ? schedule_ : *removal_schedules_.at(static_cast<std::size_t>(removal));
+    schedule.restore_injection(removal < 0 ? strike.fault() : 0, strike.rank(), strike.at(),
+                               noticed);
   }
 }
 
+FaultSchedule& FaultInjector::add_removal(const Fault& removal) {
+  removals_.push_back(removal);
+  Scenario alone;
+  *alone.add_faults() = removal;
+  removal_schedules_.push_back(std::make_unique<FaultSchedule>(alone, cluster_, slots_));
+  return *removal_schedules_.back();
+}
+
+void FaultInjector::announce_removal(Part part, Nanos now, Nanos notice, std::optional<Nanos> lasts,
+                                     bool test) {
+  Fault removal;
+  removal.set_at_time(now + notice);
+  removal.set_notice(notice);
+  removal.set_down(true);
+  removal.set_cause("removal");
+  if (part.kind == PartKind::gpu) removal.set_gpu(part.index);
+  if (part.kind == PartKind::node) removal.set_node(part.index);
+  if (lasts) removal.set_for_(*lasts);
+  if (test) removal.set_test(1);  // a live run tests for as long as a process needs to start
+  JournalRecord record;
+  *record.mutable_removal() = removal;
+  journal_.append_record(record);
+  add_removal(removal);
+}
+
 void FaultInjector::inject_due(Step step, Nanos now, std::span<const std::uint32_t> awaited) {
-  for (const auto& strike : schedule_.due(step, now, control_.members(), awaited)) {
+  inject_due(schedule_, 0, step, now, awaited);
+  int number = scenario_.faults_size() + kMostDrawn;
+  for (const auto& schedule : removal_schedules_) {
+    inject_due(*schedule, number++, step, now, awaited);
+  }
+}
+
+void FaultInjector::inject_due(FaultSchedule& schedule, int number, Step step, Nanos now,
+                               std::span<const std::uint32_t> awaited) {
+  for (const auto& strike : schedule.due(step, now, control_.members(), awaited)) {
     JournalRecord record;
-    record.mutable_strike()->set_fault(strike.fault);
+    record.mutable_strike()->set_fault(number + strike.fault);
     record.mutable_strike()->set_rank(strike.rank);
     record.mutable_strike()->set_at(now);
     journal_.append_record(record);
@@ -42,22 +94,58 @@ void FaultInjector::inject_due(Step step, Nanos now, std::span<const std::uint32
 
 void FaultInjector::repeat_injections() {
   for (const JournalStrike& strike : strikes_) {
-    if (schedule_.unnoticed(strike.rank())) control_.signal(strike.rank(), SIGKILL);
+    const bool unnoticed = schedule_.unnoticed(strike.rank()) ||
+                           std::ranges::any_of(removal_schedules_, [&](const auto& schedule) {
+                             return schedule->unnoticed(strike.rank());
+                           });
+    if (unnoticed) control_.signal(strike.rank(), SIGKILL);
   }
+}
+
+std::optional<Nanos> FaultInjector::take_hit_time(std::uint32_t rank) {
+  std::optional<Nanos> hit = schedule_.take_hit_time(rank);
+  for (const auto& schedule : removal_schedules_) {
+    if (const auto other = schedule->take_hit_time(rank); other && !hit) hit = other;
+  }
+  return hit;
+}
+
+bool FaultInjector::has_test(Part part) const {
+  return schedule_.has_test(part) ||
+         std::ranges::any_of(removal_schedules_,
+                             [part](const auto& schedule) { return schedule->has_test(part); });
+}
+
+std::set<Part> FaultInjector::lost_parts(Step step, Nanos now) const {
+  std::set<Part> lost = schedule_.lost_parts(step, now);
+  for (const auto& schedule : removal_schedules_) lost.merge(schedule->lost_parts(step, now));
+  return lost;
+}
+
+Nanos FaultInjector::next_instant(Nanos now) const {
+  Nanos next = schedule_.next_instant(now);
+  for (const auto& schedule : removal_schedules_) {
+    next = std::min(next, schedule->next_instant(now));
+  }
+  return next;
 }
 
 std::vector<PartChanged> FaultInjector::part_changes(const ClusterState& known, Step step,
                                                      Nanos now) const {
-  return ::orrery::part_changes(
-      known.parts, reported_parts(schedule_.lost_parts(step, now), schedule_.removals(step, now)));
+  std::map<Part, Removal> removals = schedule_.removals(step, now);
+  for (const auto& schedule : removal_schedules_) removals.merge(schedule->removals(step, now));
+  return ::orrery::part_changes(known.parts, reported_parts(lost_parts(step, now), removals));
 }
 
 void FaultInjector::save_to(JournalSnapshot& now) const {
   now.mutable_strikes()->Add(strikes_.begin(), strikes_.end());
+  now.mutable_removals()->Add(removals_.begin(), removals_.end());
 }
 
 void FaultInjector::fill(Report& report, Step last, Nanos elapsed) const {
-  report.set_faults_injected(schedule_.injected());
+  std::size_t injected = schedule_.injected();
+  for (const auto& schedule : removal_schedules_) injected += schedule->injected();
+  report.set_faults_injected(injected);
   std::vector<double> speeds;
   for (std::uint32_t rank = 0; rank < scenario_.job().layout().data(); ++rank) {
     speeds.push_back(hardware(rank, last, elapsed).speed());

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -14,10 +16,10 @@
 
 namespace orrery::live {
 
-/// Injector of a scenario's faults: sends the signals that kill or stop ranks, each written to the
-/// journal before it is sent, and reports the lost parts of the cluster and the state of each
-/// rank's hardware. Used by the live backend between and within steps; single-threaded. Instants
-/// are times of the policy clock.
+/// Injector of a scenario's faults and of the removals that an operator announces: sends the
+/// signals that kill or stop ranks, each written to the journal before it is sent, and reports the
+/// lost parts of the cluster and the state of each rank's hardware. Used by the live backend
+/// between and within steps; single-threaded. Instants are times of the policy clock.
 class FaultInjector {
  public:
   /// Continues after the faults in the journal of an earlier controller. All references must
@@ -39,24 +41,26 @@ class FaultInjector {
   void repeat_injections();
   /// Returns the instant at which a fault hit `rank`, once; nothing if no fault has hit the rank
   /// since. Call when the loss of the rank is detected: until then no other fault hits the rank.
-  std::optional<Nanos> take_hit_time(std::uint32_t rank) { return schedule_.take_hit_time(rank); }
+  std::optional<Nanos> take_hit_time(std::uint32_t rank);
+  /// Announces that `part`, a GPU or node of the cluster, goes down `notice` after `now`, for
+  /// `lasts` or for ever, and is tested when it returns if `test`. Written to the journal;
+  /// part_changes() contains the announcement from now on.
+  void announce_removal(Part part, Nanos now, Nanos notice, std::optional<Nanos> lasts, bool test);
 
   /// Returns the changes that a cluster's monitoring would report against `known`, the state
   /// reported so far: parts lost now, parts restored, and announced removals; empty if nothing has
   /// changed. Tests no part (PartTests). Injects nothing.
   std::vector<PartChanged> part_changes(const ClusterState& known, Step step, Nanos now) const;
   /// Returns true if the part is tested when it returns.
-  bool has_test(Part part) const { return schedule_.has_test(part); }
+  bool has_test(Part part) const;
   /// Returns true if a part of the cluster is lost now.
-  bool has_lost_parts(Step step, Nanos now) const {
-    return !schedule_.lost_parts(step, now).empty();
-  }
+  bool has_lost_parts(Step step, Nanos now) const { return !lost_parts(step, now).empty(); }
   /// Returns the state of the rank's hardware.
   Hardware hardware(std::uint32_t rank, Step step, Nanos now) const {
     return schedule_.hardware(rank, step, now);
   }
   /// Returns the first instant after `now` at which a fault changes; kNever if none does.
-  Nanos next_instant(Nanos now) const { return schedule_.next_instant(now); }
+  Nanos next_instant(Nanos now) const;
 
   /// Appends the injections so far, those of earlier controllers included, to a snapshot of the
   /// journal.
@@ -66,13 +70,26 @@ class FaultInjector {
   void fill(Report& report, Step last, Nanos elapsed) const;
 
  private:
-  /// Restores the injections in the journal.
+  /// Restores the injections and announced removals in the journal.
   void restore_from(const Past& past);
+  /// Adds the schedule of a removal.
+  FaultSchedule& add_removal(const Fault& removal);
+  /// Returns the parts that are lost now, by the scenario or by an announced removal.
+  std::set<Part> lost_parts(Step step, Nanos now) const;
+  /// Sends the signals of the injections that are due; `number`: number of the first fault of the
+  /// schedule among all faults.
+  void inject_due(FaultSchedule& schedule, int number, Step step, Nanos now,
+                  std::span<const std::uint32_t> awaited);
 
   const Scenario& scenario_;
+  const Cluster& cluster_;
+  const std::uint32_t slots_;
   RankControl& control_;
   Journal& journal_;
   FaultSchedule schedule_;
+  /// Removals announced by the operator, one fault and one schedule each.
+  std::vector<Fault> removals_;
+  std::vector<std::unique_ptr<FaultSchedule>> removal_schedules_;
   std::vector<JournalStrike> strikes_;  ///< Injections so far.
 };
 

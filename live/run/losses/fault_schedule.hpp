@@ -60,6 +60,9 @@ class FaultSchedule {
   std::optional<Nanos> take_hit_time(std::uint32_t rank);
   /// Returns true if a fault hit `rank` and its loss is not detected yet.
   bool unnoticed(std::uint32_t rank) const { return struck_.contains(rank); }
+  /// Leaves out the faults that were due by `now`: an earlier controller has injected them or found
+  /// no rank to inject them into. Call before the first due().
+  void skip_until(Nanos now) { seen_.now = now; }
   /// Records an injection of an earlier controller, which may not have been carried out: due() does
   /// not return it again. `noticed`: the loss was detected; otherwise take_hit_time() returns `at`.
   /// Call before the first due().

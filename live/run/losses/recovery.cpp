@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "policies/seam/job_lifecycle.hpp"
+#include "topologies/failure_domain.hpp"
 
 namespace orrery::live {
 
@@ -82,17 +83,39 @@ void Recovery::abandon_seat(std::uint32_t seat, Step next) {
   if (control_.is_epoch_formed()) activate_assignment(control_.members(), next);
 }
 
+std::vector<std::uint32_t> Recovery::leaving_together(
+    const std::vector<std::uint32_t>& members) const {
+  std::vector<std::uint32_t> keepers;
+  if (sharded_on_ != nullptr) {
+    std::vector<FailureDomain> domains;
+    for (const std::uint32_t seat : members) {
+      domains.push_back(failure_domain(*sharded_on_, {seat}));
+    }
+    keepers = copy_keepers(domains);
+  }
+  std::vector<bool> is_needed(members.size());  // holds the last copy of a part
+  std::vector<std::uint32_t> leaving;
+  for (std::size_t index = 0; index < members.size(); ++index) {
+    if (!placement_.is_leaving(members[index]) || is_needed[index]) continue;
+    leaving.push_back(members[index]);
+    if (keepers.empty()) continue;
+    is_needed[keepers[index]] = true;
+    for (std::size_t other = 0; other < keepers.size(); ++other) {
+      if (keepers[other] == index) is_needed[other] = true;
+    }
+  }
+  return leaving;
+}
+
 /// Processes that leave are killed now and not before, because only they may have held the state.
-/// The other ranks repeat the current step. If the state is sharded, the others take over the part
-/// of one leaving process before the next one leaves.
+/// The other ranks repeat the current step. If the state is sharded, the others take over the parts
+/// of the leaving processes before the next ones leave.
 void Recovery::activate_assignment(const std::vector<std::uint32_t>& members, Step next) {
   if (!untold_.empty() || !placement_.is_assembled(members) || has_done_all_steps(job())) return;
   const Standing where = placement_.pending_placement();
-  for (const std::uint32_t seat : members) {
-    if (!placement_.is_leaving(seat)) continue;
-    dismiss_rank(seat);
-    if (shards_state_) return;
-  }
+  const std::vector<std::uint32_t> leaving = leaving_together(members);
+  for (const std::uint32_t seat : leaving) dismiss_rank(seat);
+  if (sharded_on_ != nullptr && !leaving.empty()) return;
   end_strays(members);
   if (members.size() != where.gpus.size()) return;
   dismissed_.clear();

@@ -27,11 +27,12 @@ class Recovery {
   /// Starts without losses. All references must outlive this object. Reports events to `carrier`
   /// and changes of membership to `gate`. `hold_limit`: longest time that a job on hold waits for
   /// an assignment; nothing if no policy assigns. `can_run`: returns true if the job can run with a
-  /// number of replicas. `shards_state`: each rank holds a part of the training state, so that
-  /// ranks leave one after the other.
+  /// number of replicas. `sharded_on`: if each rank holds only parts of the training state, the
+  /// cluster of the ranks, so that a rank does not leave together with the rank that holds the
+  /// copies of its parts; null if every rank holds the whole state.
   Recovery(Placement& placement, RankControl& control, Carrier& carrier, DecisionGate& gate,
            const PolicyClock& clock, std::optional<Nanos> hold_limit,
-           std::function<bool(std::uint32_t replicas)> can_run, bool shards_state = false)
+           std::function<bool(std::uint32_t replicas)> can_run, const Cluster* sharded_on = nullptr)
       : placement_(placement),
         control_(control),
         carrier_(carrier),
@@ -39,7 +40,7 @@ class Recovery {
         clock_(clock),
         hold_limit_(hold_limit),
         can_run_(std::move(can_run)),
-        shards_state_(shards_state) {}
+        sharded_on_(sharded_on) {}
 
   /// Records that the process in `seat` has ended. Returns true if the job used the process, so
   /// that its loss must be reported by emit_losses(), also for a leaving process that this object
@@ -81,7 +82,8 @@ class Recovery {
   void abandon_seat(std::uint32_t seat, Step next);
   /// Advances the pending assignment if all of its seats except abandoned ones, at least one, are
   /// in `members`, no loss is unreported, and the job has steps to do: kills the members that leave
-  /// or are not used, of leaving ones one per call if the state is sharded, or, once they are gone,
+  /// or are not used, of leaving ones those that can leave together (leaving_together()), or, once
+  /// they are gone,
   /// activates the assignment at step `next`, which ends a hold and expires the settings that wait
   /// for a step. Otherwise, or if no assignment is pending, has no effect.
   void activate_assignment(const std::vector<std::uint32_t>& members, Step next);
@@ -119,6 +121,10 @@ class Recovery {
 
  private:
   const JobInfo& job() const { return placement_.job(); }
+  /// Returns those of `members` that leave now: all leaving ones, or, if the state is sharded, as
+  /// many as can leave without the last copy of a part. For example, four ranks of a node leave
+  /// together if four ranks of another node hold the copies.
+  std::vector<std::uint32_t> leaving_together(const std::vector<std::uint32_t>& members) const;
   /// Kills a leaving process: its end is no loss.
   void dismiss_rank(std::uint32_t seat);
   /// Returns true if a working rank is to leave, so that the current step is not completed.
@@ -131,7 +137,7 @@ class Recovery {
   const PolicyClock& clock_;
   const std::optional<Nanos> hold_limit_;
   const std::function<bool(std::uint32_t)> can_run_;
-  const bool shards_state_;
+  const Cluster* const sharded_on_;
   std::vector<std::uint32_t> untold_;  ///< Seats whose loss is not reported yet.
   std::set<std::uint32_t> dismissed_;  ///< Seats of killed leaving processes that have not ended.
   /// Start of the hold; kNever if the job is not on hold.

@@ -89,8 +89,10 @@ void OperatorDesk::carry_out(const Order& order, Nanos now) {
   } else if (order.set) {
     fault = run_.objection(*order.set);
     if (fault.empty()) run_.happen(*order.set);
+  } else if (order.removal) {
+    fault = run_.announce(*order.removal);
   }
-  if (!fault.empty()) board_.add_line(now, "an order is refused: " + fault);
+  if (!fault.empty()) board_.add_line(now, std::string(kOrderRefused) + fault);
 }
 
 void OperatorDesk::fill(RunStatus& status) const {

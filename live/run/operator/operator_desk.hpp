@@ -29,6 +29,9 @@ class OperatorDesk {
     std::function<std::string(const ParameterSet& set)> objection;
     /// Applies an event to the run.
     std::function<void(Event event)> happen;
+    /// Announces the removal of a part; returns the reason why it cannot be announced, or an empty
+    /// text.
+    std::function<std::string(const RemovalOrder& order)> announce;
   };
   /// Starts the status board. `folder`: folder of the run. `metrics`: see StatusBoard, also for the
   /// errors. `run`: called within apply_orders() only.
@@ -52,12 +55,12 @@ class OperatorDesk {
 
   /// Removes questions that are too old and, while the run trains (`trains`), applies the orders
   /// that have arrived since the last call, each once: emits ParameterSet for a valid parameter,
-  /// stores verdicts, removes their questions and emits a Tick for each, and adds a line for each
-  /// refused order. `shown`: the policies have seen all events, so that the files of orders applied
-  /// earlier are deleted (a file that cannot be deleted is applied again). Returns the order to end
-  /// the run as long as its file exists, at every call; otherwise nothing. Does nothing and returns
-  /// nothing within 0.2 s after the last call that had an effect, and returns nothing unless
-  /// `trains`.
+  /// stores verdicts, removes their questions and emits a Tick for each, announces removals, and
+  /// adds a line for each refused order. `shown`: the policies have seen all events, so that the
+  /// files of orders applied earlier are deleted (a file that cannot be deleted is applied again).
+  /// Returns the order to end the run as long as its file exists, at every call; otherwise nothing.
+  /// Does nothing and returns nothing within 0.2 s after the last call that had an effect, and
+  /// returns nothing unless `trains`.
   std::optional<StopRun> apply_orders(Nanos now, bool trains, bool shown);
 
   /// Returns the order to end the run as long as its file exists; otherwise nothing. For a run that

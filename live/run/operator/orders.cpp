@@ -6,6 +6,7 @@
 #include <iterator>
 #include <system_error>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "live/run/files/run_files.hpp"
@@ -16,9 +17,29 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMostBytes = 64 * 1024;
+constexpr double kMostSeconds = 1e9;
+
+/// Returns the removal; nothing, and the reason in `fault`, if a value is not permitted.
+std::optional<RemovalOrder> read_removal(const nlohmann::json& said, std::string& fault) {
+  const auto kind = said.at("part").get<std::string>();
+  const auto notice = said.at("in_s").get<double>(), lasts = said.value("for_s", 0.0);
+  const bool is_gpu = kind == name_of(PartKind::gpu);
+  if (!is_gpu && kind != name_of(PartKind::node)) {
+    fault = fmt::format("expected a part of the kind gpu or node, found '{}'", kind);
+  } else if (!(notice > 0 && notice <= kMostSeconds && lasts >= 0 && lasts <= kMostSeconds)) {
+    fault = fmt::format("expected times above 0 s and at most {} s", kMostSeconds);
+  }
+  if (!fault.empty()) return {};
+  RemovalOrder removal{
+      .part = {is_gpu ? PartKind::gpu : PartKind::node, said.at("index").get<std::uint32_t>()},
+      .notice = to_nanos(notice),
+      .test = said.value("test", false)};
+  if (lasts > 0) removal.lasts = to_nanos(lasts);
+  return removal;
+}
 
 Order read_order(const std::string& path) {
-  Order order{.file = path, .set = {}, .verdict = {}, .fault = {}};
+  Order order{.file = path, .set = {}, .verdict = {}, .removal = {}, .fault = {}};
   std::ifstream file(path, std::ios::binary);
   std::string text(kMostBytes, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
@@ -30,6 +51,8 @@ Order read_order(const std::string& path) {
       order.set = {.policy = set.at("policy").get<std::string>(),
                    .parameter = set.at("parameter").get<std::string>(),
                    .value = set.at("value").get<std::string>()};
+    } else if (said.contains("drain")) {
+      order.removal = read_removal(said.at("drain"), order.fault);
     } else {
       const auto& verdict = said.at("verdict");
       order.verdict = {.decision = verdict.at("decision").get<std::uint64_t>(),

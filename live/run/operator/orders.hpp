@@ -9,8 +9,17 @@
 
 #include "policies/handover/hand_over.hpp"
 #include "policies/seam/event.hpp"
+#include "topologies/part.hpp"
 
 namespace orrery::live {
+
+/// Order to announce the removal of a GPU or node.
+struct RemovalOrder {
+  Part part;
+  Nanos notice = 0;                 ///< Time until the removal, above 0.
+  std::optional<Nanos> lasts = {};  ///< Time from the removal to the return; none: no return.
+  bool test = false;                ///< The part is tested when it returns.
+};
 
 /// One order of the operator.
 struct Order {
@@ -19,11 +28,14 @@ struct Order {
   std::optional<ParameterSet> set;
   /// Verdict on a decision: {"verdict": {"decision": 12, "accepted": true}}.
   std::optional<Verdict> verdict;
+  /// Removal to announce: {"drain": {"part": "node", "index": 1, "in_s": 30, "for_s": 600, "test":
+  /// true}}, without for_s if the part does not return.
+  std::optional<RemovalOrder> removal;
   std::string fault;  ///< Reason why the file is not a valid order.
 };
 
 /// Returns all orders in `folder`, in the order of arrival (of the file names), invalid ones with
-/// their `fault` and neither `set` nor `verdict`; none if the folder cannot be read or holds no
+/// their `fault` alone; none if the folder cannot be read or holds no
 /// order. Reads at most 64 KiB of a file. Deletes no file.
 std::vector<Order> read_orders(const std::string& folder);
 

@@ -84,6 +84,19 @@ TEST(FabricRules, CheckpointsNeedAFolder) {
               HasSubstr("local-disk"));
 }
 
+TEST(FabricRules, AllTiersButStorageAreWrittenAndAPeerNeedsAnotherNode) {
+  Scenario scenario = built_in();
+  scenario.mutable_live()->mutable_checkpoints()->set_folder("somewhere");
+  scenario.mutable_cluster()->set_nodes(1);
+  const Decision peer = decision(Configure{{0}, CheckpointPlan{10, Tier::peer}});
+  EXPECT_EQ(fabric_refusal(scenario, decision(Save{{0}, Tier::memory})), "");
+  EXPECT_THAT(fabric_refusal(scenario, peer), HasSubstr("2 nodes"));
+  scenario.mutable_cluster()->set_nodes(2);
+  EXPECT_EQ(fabric_refusal(scenario, peer), "");
+  EXPECT_THAT(fabric_refusal(scenario, decision(Configure{{0}, CheckpointPlan{10, Tier::storage}})),
+              HasSubstr("not to storage"));
+}
+
 TEST(FabricRules, ReplicasMustBeAJobThatCanBeRun) {
   Scenario scenario = built_in();
   Job& job = *scenario.mutable_job();

@@ -1,4 +1,4 @@
-// Batch and delay of a job in World; world_test.cpp covers the other actions.
+// Batch, delay and checkpoints of a job in World; world_test.cpp covers the other actions.
 #include <cmath>
 #include <vector>
 
@@ -198,6 +198,31 @@ TEST_F(WorldBatch, AfterARestartDecisionsOfRepeatedStepsCount) {
   EXPECT_EQ(job().micro_batches(), 60u) << "a restart in place keeps the settings";
   decide(Configure{{0}, Batch{44}});
   EXPECT_EQ(job().micro_batches(), 44u) << "step 5 is before step 9";
+}
+
+TEST_F(WorldBatch, CopiesInMemoryAreLostWithTheirNodes) {
+  run();
+  apply(StepsDone{{0}, 9, 10, 1});
+  world_.apply(SaveDone{.job = {0}, .step = 4, .tier = Tier::local_disk}, 50);
+  SaveDone peer{.job = {0}, .step = 6, .tier = Tier::peer};
+  peer.holders = {{{0}, {1}}, {{1}, {0}}};
+  world_.apply(peer, 60);
+  SaveDone memory{.job = {0}, .step = 8, .tier = Tier::memory};
+  memory.holders = {{{0}, {0}}, {{1}, {1}}};
+  world_.apply(memory, 80);
+  EXPECT_EQ(job().saved, 8u);
+  world_.apply(PartChanged{{PartKind::node, 1}, {.health = Health::lost, .rate = 0}}, 90);
+  EXPECT_EQ(job().saved, 6u);
+  EXPECT_EQ(job().saved_at, 60);
+  world_.apply(PartChanged{{PartKind::node, 1}, {}}, 95);
+  EXPECT_EQ(job().saved, 6u) << "memory does not come back with its node";
+  world_.apply(PartChanged{{PartKind::node, 0}, {.health = Health::lost, .rate = 0}}, 100);
+  EXPECT_EQ(job().saved, 4u);
+  memory.step = 9;
+  world_.apply(memory, 110);
+  EXPECT_EQ(job().saved, 4u) << "a holder is lost already";
+  memory.holders[0] = {{40'000}, {40'000}};
+  EXPECT_NE(world_.objection(Event(memory)), "");
 }
 
 }  // namespace

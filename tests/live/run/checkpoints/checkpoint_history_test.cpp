@@ -5,7 +5,7 @@
 namespace orrery::live {
 namespace {
 
-using Attempts = std::vector<std::pair<Step, std::uint64_t>>;
+using Attempts = std::vector<CheckpointHistory::Complete>;
 
 KeptCheckpoints kept_of(const CheckpointHistory& history) {
   KeptCheckpoints kept;
@@ -66,7 +66,7 @@ TEST(CheckpointHistory, ARollbackForgetsLaterCheckpointsAndTheirOutcomes) {
   EXPECT_EQ(history.complete_attempts(20), (Attempts{{10, 1}}));
   history.record_begin(20, 3);
   EXPECT_TRUE(history.record_end(20, 3, true));
-  EXPECT_EQ(history.complete_attempts(20).front(), Attempts::value_type(20, 3));
+  EXPECT_EQ(history.complete_attempts(20).front(), (CheckpointHistory::Complete{20, 3}));
   history.forget_after(0);
   history.record_begin(10, 4);
   EXPECT_TRUE(history.record_end(10, 4, true)) << "saved again";

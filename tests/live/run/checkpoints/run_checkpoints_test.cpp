@@ -12,12 +12,14 @@
 
 #include "core/error.hpp"
 #include "live/checkpoint/archive.hpp"
+#include "live/checkpoint/spread_store.hpp"
+#include "tests/traces/sample_cluster.hpp"
 #include "traces/workload/model.hpp"
 
 namespace orrery::live {
 namespace {
 
-class RunCheckpointsTest : public testing::Test {
+class RunCheckpointsTest : public ::testing::Test {
  protected:
   RunCheckpointsTest() {
     Scenario& scenario = *request_.mutable_scenario();
@@ -35,12 +37,25 @@ class RunCheckpointsTest : public testing::Test {
     checkpoints.set_keep(2);
     std::filesystem::remove_all(path_);
   }
-  ~RunCheckpointsTest() override { std::filesystem::remove_all(path_); }
+  ~RunCheckpointsTest() override {
+    std::filesystem::remove_all(path_);
+    std::filesystem::remove_all(path_ + ".memory");
+  }
 
-  /// Reports a checkpoint that all ranks have written.
-  void write(RunCheckpoints& checkpoints, Step step, std::uint64_t attempt) {
-    const auto store = FolderStore::open(path_);
+  /// Reports a checkpoint that all ranks have written, to disk or to the memory of `holders`.
+  void write(RunCheckpoints& checkpoints, Step step, std::uint64_t attempt,
+             const std::string& memory = {}, const std::vector<ShardHolders>& holders = {}) {
     for (std::uint32_t index = 0; index < 2; ++index) {
+      std::unique_ptr<Store> store;
+      if (holders.empty()) {
+        store = FolderStore::open(path_);
+      } else {
+        std::vector<std::string> folders{SpreadStore::node_folder({holders[index].node()})};
+        if (holders[index].peer() != holders[index].node()) {
+          folders.push_back(SpreadStore::node_folder({holders[index].peer()}));
+        }
+        store = std::make_unique<SpreadStore>(memory, folders);
+      }
       const ShardHeader header{.id = {training_name(request_.scenario(), text_), step, attempt},
                                .index = index,
                                .count = 2,
@@ -61,8 +76,8 @@ class RunCheckpointsTest : public testing::Test {
   static std::vector<Step> wait(RunCheckpoints& checkpoints) {
     std::vector<Step> steps;
     for (int i = 0; i < 1000 && !checkpoints.is_idle(); ++i) {
-      for (const auto& [step, whole] : checkpoints.drain_outcomes()) {
-        if (whole) steps.push_back(step);
+      for (const RunCheckpoints::Outcome& each : checkpoints.drain_outcomes()) {
+        if (each.whole) steps.push_back(each.step);
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
@@ -80,6 +95,25 @@ class RunCheckpointsTest : public testing::Test {
     EXPECT_EQ(wait(checkpoints), std::vector<Step>{4});
   }
 
+  /// Writes a checkpoint of the tier by the ranks of two nodes, and returns the steps that are
+  /// complete. `lost`: a node that is lost before the outcome is known.
+  std::vector<Step> save(RunCheckpoints& checkpoints, Step step, Tier tier,
+                         std::optional<NodeId> lost = {}) {
+    checkpoints.request_checkpoint(tier);
+    const std::uint64_t attempt = checkpoints.plan(step - 1, ranks());
+    EXPECT_EQ(checkpoints.planned_tier(), tier);
+    StepPlan plan;
+    checkpoints.fill(plan);
+    checkpoints.on_commit();
+    if (lost) checkpoints.record_lost_node(*lost);
+    write(checkpoints, step, attempt, plan.memory(),
+          {plan.holders().begin(), plan.holders().end()});
+    return wait(checkpoints);
+  }
+  /// One rank of each node.
+  std::vector<std::uint32_t> ranks() const { return {0, cluster_.shape().gpus_per_node}; }
+  CheckpointMemory memory() const { return {&cluster_, path_ + ".memory"}; }
+
   void expect_refused(const std::string& expected) {
     try {
       const RunCheckpoints checkpoints(request_, text_);
@@ -91,10 +125,62 @@ class RunCheckpointsTest : public testing::Test {
   }
 
   const std::string path_ =
-      testing::TempDir() + "orrery_run_checkpoints." + std::to_string(getpid());
+      ::testing::TempDir() + "orrery_run_checkpoints." + std::to_string(getpid());
   const Text text_{std::vector<std::uint8_t>(2000, 'a')};
+  const Cluster cluster_ = orrery::testing::sample_cluster(2);
   RunRequest request_;
 };
+
+TEST_F(RunCheckpointsTest, ACheckpointInMemoryIsLostWithItsNode) {
+  RunCheckpoints checkpoints(request_, text_, {}, memory());
+  checkpoints.open();
+  EXPECT_TRUE(checkpoints.has_tier(Tier::peer));
+  EXPECT_EQ(save(checkpoints, 4, Tier::local_disk), std::vector<Step>{4});
+  EXPECT_EQ(save(checkpoints, 6, Tier::memory), std::vector<Step>{6});
+  EXPECT_EQ(checkpoints.roll_back_to(6).step(), 6u);
+  checkpoints.record_lost_node({1});
+  checkpoints.record_lost_node({1});
+  const Resumption from = checkpoints.roll_back_to(6);
+  EXPECT_EQ(from.step(), 4u);
+  EXPECT_FALSE(from.in_memory());
+  Report report;
+  checkpoints.fill(report);
+  EXPECT_EQ(report.warnings_size(), 0) << "nothing is damaged";
+}
+
+TEST_F(RunCheckpointsTest, ACheckpointWithAPeerSurvivesANode) {
+  RunCheckpoints checkpoints(request_, text_, {}, memory());
+  checkpoints.open();
+  EXPECT_EQ(save(checkpoints, 5, Tier::peer), std::vector<Step>{5});
+  checkpoints.record_lost_node({0});
+  const Resumption from = checkpoints.roll_back_to(5);
+  EXPECT_EQ(from.step(), 5u);
+  EXPECT_TRUE(from.in_memory());
+  Assignment assignment;
+  *assignment.mutable_scenario() = request_.scenario();
+  checkpoints.fill(assignment);
+  *assignment.mutable_resume() = from;
+  EXPECT_EQ(load_checkpoint(assignment).parameters[0], 5.0f);
+  checkpoints.record_lost_node({1});
+  EXPECT_EQ(checkpoints.roll_back_to(5).step(), 0u);
+}
+
+TEST_F(RunCheckpointsTest, AHolderThatIsLostMeanwhileMakesTheAttemptIncomplete) {
+  RunCheckpoints checkpoints(request_, text_, {}, memory());
+  checkpoints.open();
+  for (const Tier tier : {Tier::memory, Tier::peer}) {
+    EXPECT_TRUE(save(checkpoints, 6, tier, NodeId{1}).empty());
+  }
+  EXPECT_EQ(checkpoints.failed_count(), 2u);
+  EXPECT_EQ(checkpoints.missing(), "") << "the end of the run does not depend on it";
+}
+
+TEST_F(RunCheckpointsTest, WithoutMemoryThereIsTheDisk) {
+  RunCheckpoints checkpoints(request_, text_);
+  checkpoints.open();
+  EXPECT_TRUE(checkpoints.has_tier(Tier::local_disk));
+  EXPECT_FALSE(checkpoints.has_tier(Tier::memory));
+}
 
 TEST_F(RunCheckpointsTest, ARollbackPassesOverDamagedCheckpointsAndNamesFileAndRank) {
   for (const int damaged : {0, 1, 2}) {

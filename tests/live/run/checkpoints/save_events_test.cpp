@@ -14,7 +14,7 @@ namespace orrery::live {
 namespace {
 
 /// A checkpoint after every fourth step, of two ranks.
-class SaveEventsTest : public testing::Test {
+class SaveEventsTest : public ::testing::Test {
  protected:
   SaveEventsTest() {
     Scenario& scenario = *request_.mutable_scenario();
@@ -27,7 +27,7 @@ class SaveEventsTest : public testing::Test {
   }
   ~SaveEventsTest() override { std::filesystem::remove_all(path_); }
 
-  const std::string path_ = testing::TempDir() + "orrery_save_events." + std::to_string(getpid());
+  const std::string path_ = ::testing::TempDir() + "orrery_save_events." + std::to_string(getpid());
   const Text text_{std::vector<std::uint8_t>(2000, 'a')};
   RunRequest request_;
 };

@@ -34,6 +34,18 @@ TEST(RunFolder, GoesAwayWithWhatIsInIt) {
   EXPECT_FALSE(fs::exists(path));
 }
 
+TEST(RunFolder, AFolderInMemoryGoesAwayToo) {
+  std::string path;
+  {
+    const RunFolder folder(kMemoryParent);
+    path = folder.path();
+    EXPECT_TRUE(path.starts_with("/dev/shm/orrery-live-")) << path;
+    std::filesystem::create_directory(path + "/memory");
+    EXPECT_TRUE(std::filesystem::exists(path));
+  }
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
 TEST(RunFolder, MayBeRemovedEarlyAndTwice) {
   RunFolder folder, other;
   EXPECT_NE(folder.path(), other.path());

@@ -2,6 +2,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <set>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -87,6 +88,42 @@ TEST_F(FaultInjectorTest, TellsPartsThatAreGoneAndThoseThatAreBack) {
   const std::vector<PartChanged> changes = faults.part_changes(known, 0, 0);
   ASSERT_EQ(changes.size(), 1u);
   EXPECT_EQ(changes[0].to.health, Health::ok);
+}
+
+TEST_F(FaultInjectorTest, AnAnnouncedRemovalIsTheSameForASuccessor) {
+  const std::uint32_t gpus = cluster_.shape().gpus_per_node;
+  const Part node{PartKind::node, 0};
+  const ClusterState known;
+  const auto announced = [&](const FaultInjector& faults, Nanos now) {
+    const std::vector<PartChanged> changes = faults.part_changes(known, 0, now);
+    return changes.size() == 1 && changes[0].part == node && changes[0].to.removal &&
+           changes[0].to.removal->at == 1'400 && changes[0].to.removal->back_at == 9'400;
+  };
+  {
+    Journal journal(path_, "hash");
+    FaultInjector faults(scenario_, cluster_, gpus, 0, ranks_, journal);
+    EXPECT_TRUE(faults.part_changes(known, 0, 300).empty());
+    faults.announce_removal(node, 400, 1'000, 8'000, true);
+    EXPECT_TRUE(announced(faults, 400));
+    EXPECT_TRUE(faults.has_test(node));
+    EXPECT_EQ(faults.next_instant(600), 1'400);
+    EXPECT_FALSE(faults.has_lost_parts(0, 1'399));
+    JournalSnapshot kept;
+    faults.save_to(kept);
+    EXPECT_EQ(kept.removals_size(), 1);
+  }
+  Journal journal(path_, "hash");
+  FakeRanks ranks;
+  FaultInjector second(scenario_, cluster_, gpus, 0, ranks, journal);
+  EXPECT_TRUE(announced(second, 700));
+  EXPECT_TRUE(second.has_lost_parts(0, 1'400));
+  second.inject_due(0, 1'400, all_);
+  std::set<std::uint32_t> killed;
+  for (const auto& [rank, signal] : ranks.signals) {
+    if (signal == SIGKILL) killed.insert(rank);
+  }
+  EXPECT_EQ(killed.size(), std::min<std::size_t>(gpus, all_.size()));
+  EXPECT_EQ(second.take_hit_time(0), 1'400);
 }
 
 }  // namespace

@@ -18,8 +18,8 @@ namespace {
 /// Four ranks and whoever carries events to the world.
 struct Regrouping : Carrier {
   explicit Regrouping(LossResponse response = LossResponse::go_on,
-                      std::optional<Nanos> hold_limit = std::nullopt)
-      : run(response), limit(hold_limit) {}
+                      std::optional<Nanos> hold_limit = std::nullopt, bool shards_state = false)
+      : run(response), limit(hold_limit), shards(shards_state) {}
 
   std::string refusal(const Decision&) const override { return {}; }
   bool is_step_open(JobId) const override { return false; }
@@ -40,11 +40,18 @@ struct Regrouping : Carrier {
 
   OneJob run;
   std::optional<Nanos> limit;
+  bool shards;
   FakeRanks ranks;
   PolicyClock clock;
   DecisionGate gate{run.world, {}, *this, true};
-  Recovery recovery{run.placement, ranks, *this, gate, clock, limit,
-                    [this](std::uint32_t replicas) { return replicas >= least_replicas; }};
+  Recovery recovery{run.placement,
+                    ranks,
+                    *this,
+                    gate,
+                    clock,
+                    limit,
+                    [this](std::uint32_t replicas) { return replicas >= least_replicas; },
+                    shards ? &run.cluster : nullptr};
   std::uint32_t least_replicas = 1;
   std::vector<Event> happened;
 };
@@ -145,6 +152,33 @@ TEST(Recovery, WhoLeavesIsEndedOnceTheOthersAreThereAndIsNoLoss) {
   EXPECT_FALSE(job.recovery.record_exit(2, true));
   job.recovery.activate_assignment({0, 1, 5}, 4);
   EXPECT_EQ(job.all<JobStarted>().size(), 1u);
+}
+
+TEST(Recovery, RanksThatShardTheirStateLeaveTogetherUnlessOneHoldsTheCopiesOfAnother) {
+  const auto killed = [](const Regrouping& job) {
+    std::vector<std::uint32_t> seats;
+    for (const auto& [seat, signal] : job.ranks.signals) seats.push_back(seat);
+    return seats;
+  };
+  // Of eight ranks on two nodes each node holds the copies of the other one.
+  Regrouping node(LossResponse::go_on, std::nullopt, true);
+  node.recovery.accept_assignment(node.run.assign_gpus({4, 5, 6, 7}));
+  node.ranks.there = {0, 1, 2, 3, 4, 5, 6, 7};
+  node.recovery.activate_when_ready(false, 4);
+  EXPECT_EQ(killed(node), (std::vector<std::uint32_t>{0, 1, 2, 3}));
+  EXPECT_TRUE(node.all<JobStarted>().empty());
+  node.recovery.activate_assignment({4, 5, 6, 7}, 4);
+  EXPECT_EQ(node.all<JobStarted>().size(), 1u);
+
+  // Of four ranks on one node, 0 and 2 hold the copies of each other, as do 1 and 3.
+  Regrouping pair(LossResponse::go_on, std::nullopt, true);
+  pair.recovery.accept_assignment(pair.run.assign_gpus({1, 3}));
+  pair.recovery.activate_when_ready(false, 4);
+  EXPECT_EQ(killed(pair), (std::vector<std::uint32_t>{0})) << "2 holds the last copies";
+  Regrouping half(LossResponse::go_on, std::nullopt, true);
+  half.recovery.accept_assignment(half.run.assign_gpus({2, 3}));
+  half.recovery.activate_when_ready(false, 4);
+  EXPECT_EQ(killed(half), (std::vector<std::uint32_t>{0, 1}));
 }
 
 TEST(Recovery, ALeavingRankThatDiesBeforeTheOthersHaveJoinedIsLost) {

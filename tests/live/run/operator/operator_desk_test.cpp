@@ -19,11 +19,17 @@ namespace {
 struct Staffed {
   RunFolder folder;
   std::vector<Event> happened;
+  std::vector<RemovalOrder> announced;
   std::string objection;
   OperatorDesk desk{folder.path(),
                     {},
                     {.objection = [this](const ParameterSet&) { return objection; },
-                     .happen = [this](Event event) { happened.push_back(std::move(event)); }}};
+                     .happen = [this](Event event) { happened.push_back(std::move(event)); },
+                     .announce =
+                         [this](const RemovalOrder& order) {
+                           announced.push_back(order);
+                           return objection;
+                         }}};
 
   void leave(const std::string& name, const std::string& text) {
     std::ofstream(folder.path() + "/" + name) << text;
@@ -53,6 +59,15 @@ TEST(OperatorDesk, AnOrderIsCarriedOutOnceAndItsFileGoesOnceItsEffectWasShown) {
   run.desk.apply_orders(0, true, true);
   EXPECT_FALSE(run.there("order-1.json"));
   EXPECT_EQ(run.happened.size(), 1u);
+}
+
+TEST(OperatorDesk, ARemovalIsAnnounced) {
+  Staffed run;
+  run.leave("order-1.json", R"({"drain": {"part": "gpu", "index": 3, "in_s": 5}})");
+  run.desk.apply_orders(0, true, true);
+  ASSERT_EQ(run.announced.size(), 1u);
+  EXPECT_EQ(run.announced[0].part, (Part{PartKind::gpu, 3}));
+  EXPECT_TRUE(run.happened.empty());
 }
 
 /// A folder with an order's name cannot be read as an order, and its removal fails.

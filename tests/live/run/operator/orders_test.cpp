@@ -34,6 +34,29 @@ TEST(Orders, AreReadInTheirOrderAndWhatIsNoneSaysWhy) {
   EXPECT_NE(orders[2].fault.find("parameter"), std::string::npos) << orders[2].fault;
 }
 
+TEST(Orders, ARemovalHasAPartAndTimesThatArePossible) {
+  const RunFolder folder;
+  const auto order = [&folder](const std::string& drain) {
+    std::ofstream(folder.path() + "/order-1.json") << R"({"drain": {)" << drain << "}}";
+    return read_orders(folder.path()).at(0);
+  };
+  const Order whole = order(R"("part": "node", "index": 1, "in_s": 30, "for_s": 60, "test": true)");
+  ASSERT_TRUE(whole.removal) << whole.fault;
+  EXPECT_EQ(whole.removal->part, (Part{PartKind::node, 1}));
+  EXPECT_EQ(whole.removal->notice, 30'000'000'000);
+  EXPECT_EQ(whole.removal->lasts, 60'000'000'000);
+  EXPECT_TRUE(whole.removal->test);
+  EXPECT_FALSE(order(R"("part": "gpu", "index": 1, "in_s": 30)").removal->lasts);
+  for (const char* wrong :
+       {R"("part": "leaf", "index": 1, "in_s": 30)", R"("part": "gpu", "index": 1, "in_s": 0)",
+        R"("part": "gpu", "index": 1, "in_s": 1e300)",
+        R"("part": "gpu", "index": 1, "in_s": 1, "for_s": -1)", R"("part": "gpu", "in_s": 1)"}) {
+    const Order refused = order(wrong);
+    EXPECT_FALSE(refused.removal) << wrong;
+    EXPECT_NE(refused.fault, "") << wrong;
+  }
+}
+
 TEST(Orders, AFolderThatIsGoneHoldsNone) { EXPECT_TRUE(read_orders("/nowhere/at/all").empty()); }
 
 }  // namespace
