@@ -103,7 +103,7 @@ bool StepSequence::skip_noisy(const std::shared_ptr<const estimates::SimulatedSt
 
 /// `count` steps have ended at `now_`, the last one after `last`; they are committed.
 void StepSequence::record_gone_steps(const std::shared_ptr<const estimates::SimulatedStep>& each,
-                        std::uint64_t count, Nanos took, Nanos last, bool tell) {
+                                     std::uint64_t count, Nanos took, Nanos last, bool tell) {
   const Step newest = step_ + count - 1;
   const StepGraph& graph = fit().graph();
   const std::vector<double> stretch = fit().telemetry().stretch(newest, now_ - last, graph.data());
@@ -144,12 +144,16 @@ void StepSequence::open_next() {
   for (const Nanos instant : plan.instants(now_, open_->end())) {
     parts_.faults.note_parts(step_, instant);
     plan.mark_felt(step_, instant);
+    // No policy has seen a step that changes while it runs.
+    if (fit().local(plan.state(step_, instant)) != parts_.next.circumstances()->state) {
+      watched_ = false;
+    }
     stalled_ += parts_.faults.stalled_by(instant);
   }
 }
 
 void StepSequence::open_current(std::shared_ptr<const estimates::SimulatedStep> what,
-                        std::vector<double> stretch) {
+                                std::vector<double> stretch) {
   open_.emplace(step_, now_, std::move(what), std::move(stretch));
   parts_.next.begins_at(open_->end());
   fit().telemetry().begin_step(*open_);
@@ -176,7 +180,7 @@ void StepSequence::close_step(const Watch& watch) {
   }
   commit_steps(played.what(), played.duration(), 1, played.stretch());
   exchange_.record_step(parts_.here.id(), step_, played.what(), played.duration(), played.stretch(),
-                 graph);
+                        graph);
   // A resting policy is told of the last step before something may differ.
   const bool tell = !is_resting(watch) || tells_all_ || step_ + 1 >= owner_.next_boundary(step_) ||
                     parts_.here.gate().has_waiting(parts_.here.id()) ||
