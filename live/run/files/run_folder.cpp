@@ -75,7 +75,7 @@ void remove_if_stale(const std::string& path) {
 
 void remove_stale_folders() {
   std::error_code failure;
-  for (fs::directory_iterator at(kRunParent, failure), end; !failure && at != end;
+  for (fs::directory_iterator at(run_parent(), failure), end; !failure && at != end;
        at.increment(failure)) {
     if (at->path().filename().string().starts_with(kRunPrefix)) remove_if_stale(at->path());
   }
@@ -196,7 +196,7 @@ RunFolder::RunFolder() {
   Caretaker::instance();
   remove_stale_folders();
   do {
-    path_ = fmt::format("{}/{}XXXXXX", kRunParent, kRunPrefix);
+    path_ = fmt::format("{}/{}XXXXXX", run_parent(), kRunPrefix);
     if (!mkdtemp(path_.data())) fail_with_errno();
   } while (!lock());
   remove_on_signal(path_);
@@ -225,7 +225,7 @@ void RunFolder::fail_with_errno() {
   throw Error(
       ErrorKind::environment,
       fmt::format("expected to create a folder in {}: {}; free space or change its permissions",
-                  kRunParent, std::strerror(errno)));
+                  run_parent(), std::strerror(errno)));
 }
 
 RunFolder::~RunFolder() {
