@@ -86,7 +86,7 @@ ordered_json read_status(const std::string& folder) {
 std::vector<LiveRun> find_runs() {
   std::vector<LiveRun> runs;
   std::error_code failure;
-  for (fs::directory_iterator at(live::kRunParent, failure), end; !failure && at != end;
+  for (fs::directory_iterator at(live::run_parent(), failure), end; !failure && at != end;
        at.increment(failure)) {
     const std::string name = at->path().filename();
     if (!name.starts_with(live::kRunPrefix) || !is_run(at->path())) continue;

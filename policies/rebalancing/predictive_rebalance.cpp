@@ -24,8 +24,11 @@ constexpr double kNearFactor = 1.5;
 /// gain suffices.
 constexpr double kTrendFactor = 0.5, kLikelySlope = 2;
 /// Replicas whose log times differ by less are equally fast: the order in which a simulation adds
-/// up must not choose between them.
+/// up must not choose between them, nor show in a reason.
 constexpr double kEquallyFast = 1e-6;
+
+double without_rounding(double value) { return std::round(value / kEquallyFast) * kEquallyFast; }
+
 /// Doubt about a replica of which nothing is known: it is taken to be like the median.
 constexpr double kUnknownDeviation = 0.1;
 /// Number of ranks above which all samples are read only once a step; in between the slowest of
@@ -126,7 +129,11 @@ void PredictiveRebalance::read_samples(const Observation& seen, JobId id, Plan& 
   plan.looked = !only_ticked || watch.ranks() <= kRanksWatchedClosely ||
                 watch.is_surprised_by(seen.samples.summary(id, kGlancedAt));
   if (!plan.looked) return;
-  if (any<Tick>(seen) || any<StepsDone>(seen)) {
+  // Not at answers alone, which come at the instant of a call that has read the samples. A
+  // simulation that skips ahead tells of known steps with the next event, whichever it is.
+  const bool only_answers = std::ranges::all_of(
+      seen.events, [](const Event& event) { return std::holds_alternative<Decided>(event); });
+  if (!only_answers) {
     const auto column = [&](SampleField field) { return seen.samples.column(field, id); };
     watch.add_ranks(*seen.samples.rows(SampleTable::ranks, id),
                     *column(SampleField::micro_batches_done),
@@ -159,19 +166,22 @@ void PredictiveRebalance::watch_samples(const Observation& seen) {
   }
 }
 
-PredictiveRebalance::Outlook PredictiveRebalance::look_ahead(const JobInfo& job,
-                                                             const Plan& plan,
+PredictiveRebalance::Outlook PredictiveRebalance::look_ahead(const JobInfo& job, const Plan& plan,
                                                              Step target) const {
   Outlook outlook;
   outlook.target = target;
   std::vector<ReplicaForecast> replicas = plan.watch.forecast(target);
+  for (ReplicaForecast& replica : replicas) {
+    replica.log_time = without_rounding(replica.log_time);
+    replica.deviation = without_rounding(replica.deviation);
+  }
   const double typical = median_log_time(replicas);
   if (std::isnan(typical)) return outlook;
   outlook.complete = true;
   std::vector<double> times;
   for (ReplicaForecast& replica : replicas) {
     if (!replica.known) replica = {typical, kUnknownDeviation, 0, false};
-    times.push_back(std::exp(std::round(replica.log_time / kEquallyFast) * kEquallyFast));
+    times.push_back(std::exp(replica.log_time));
   }
   const double fill = job.layout.pipeline - 1.0;
   const std::size_t latest = latest_replica(job.shares(), times, fill);
@@ -195,7 +205,7 @@ bool PredictiveRebalance::is_worthwhile(const JobInfo& job, const Outlook& outlo
 }
 
 bool PredictiveRebalance::is_certain(const Plan& plan, const Outlook& outlook,
-                                  double confidence) const {
+                                     double confidence) const {
   if (outlook.lateness <= confidence * outlook.deviation) return false;
   if (plan.watch.knows_more_soon(outlook.latest_rank)) return false;
   const double gain = std::log(outlook.makespan_now / outlook.makespan_best);
@@ -206,7 +216,7 @@ bool PredictiveRebalance::is_certain(const Plan& plan, const Outlook& outlook,
 }
 
 bool PredictiveRebalance::decide_for_job(const JobInfo& job, Plan& plan,
-                                   DecisionList& decisions) const {
+                                         DecisionList& decisions) const {
   const Step effective = job.step + parameters_.lead_steps();
   if (plan.shifted && effective < plan.shifted_at + std::max(parameters_.cooldown_steps(), 1u)) {
     return false;
@@ -220,8 +230,8 @@ bool PredictiveRebalance::decide_for_job(const JobInfo& job, Plan& plan,
     tempted = true;
     const double factor = target == effective ? kNearFactor : 1;
     if (!is_certain(plan, outlook, factor * parameters_.confidence())) continue;
-    Decision& decision = decisions.add(Configure{job.spec.id, Shares{outlook.best}},
-                                       reason(job, outlook));
+    Decision& decision =
+        decisions.add(Configure{job.spec.id, Shares{outlook.best}}, reason(job, outlook));
     decision.at_step = effective;
     plan.shifted = true;
     plan.shifted_at = effective;
@@ -240,9 +250,8 @@ std::string PredictiveRebalance::reason(const JobInfo& job, const Outlook& outlo
       "rank {} is predicted to need {:.2f} x the median per micro-batch at step {}, its replica "
       "to finish {:.1f}% late (+-{:.1f}%): moving {} micro-batches cuts compute from {:.3g} s to "
       "{:.3g} s",
-      outlook.latest_rank, outlook.slowness, outlook.target,
-      100 * std::expm1(outlook.lateness), 100 * outlook.deviation, moved, outlook.makespan_now,
-      outlook.makespan_best);
+      outlook.latest_rank, outlook.slowness, outlook.target, 100 * std::expm1(outlook.lateness),
+      100 * outlook.deviation, moved, outlook.makespan_now, outlook.makespan_best);
 }
 
 // ---- state as bytes -------------------------------------------------------------------------

@@ -35,12 +35,12 @@ class PredictiveRebalance : public Policy {
   void start(Context& context, const Cluster& cluster,
              const google::protobuf::Message* parameters) override;
   /// Follows the running training jobs with at least two replicas and no lost rank; a job that
-  /// changes its ranks or GPUs starts without measurements. Reads samples at ticks and at
-  /// StepsDone; of a job with more than 1,024 ranks at a mere tick only a summary, unless it is a
-  /// surprise. Decides at most one Configure of Shares for a job, from the first step that a shift
-  /// can reach on. Rests if each followed job was examined at this call, is not cooling down after
-  /// a shift, and neither needed a shift nor, with a few measured steps and no trend, may soon need
-  /// one.
+  /// changes its ranks or GPUs starts without measurements. Reads samples at each call with an
+  /// event other than Decided; of a job with more than 1,024 ranks at a mere tick only a summary,
+  /// unless it is a surprise. Decides at most one Configure of Shares for a job, from the first
+  /// step that a shift can reach on. Rests if each followed job was examined at this call, is not
+  /// cooling down after a shift, and neither needed a shift nor, with a few measured steps and no
+  /// trend, may soon need one.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
   /// Writes the speed filters and the last shift of all followed jobs; replaces the content of the
   /// archive. The parameters are not part of the state.
@@ -67,10 +67,10 @@ class PredictiveRebalance : public Policy {
     Step target = 0;
     ShareList best;
     double makespan_now = 0, makespan_best = 0;  ///< seconds, at the target step
-    double lateness = 0, deviation = 0;  ///< latest replica: log time over the balanced one
+    double lateness = 0, deviation = 0;          ///< latest replica: log time over the balanced one
     std::uint32_t latest_rank = 0;
     double latest_deviation = 0;  ///< deviation of that replica's log time
-    double slowness = 1;  ///< micro-batch time of that rank over the median of the replicas
+    double slowness = 1;          ///< micro-batch time of that rank over the median of the replicas
 
     double gain() const { return makespan_now > 0 ? 1 - makespan_best / makespan_now : 0; }
   };

@@ -113,10 +113,10 @@ void PolicyStack::observe(Context& context, const Observation& seen, DecisionLis
 }
 
 /// A simulation that skips ahead does not call a resting policy for steps equal to those that the
-/// policy has seen. A simulation in full detail calls the policy at every tick, which tests the
-/// promise of rest(). The decisions must be equal in both cases. Therefore the state after such a
-/// call is discarded if the policy read samples, decided nothing and requested no call. Otherwise
-/// the run continues with the new state; a decision or a request means that the promise was broken.
+/// policy has seen; a simulation in full detail calls the policy at every tick. The decisions must
+/// be equal in both cases, so rest() binds the policy: of a call in which the policy read samples,
+/// nothing remains, because those samples differ from the known ones by noise only. A policy that
+/// decides by the durations of steps (Needs::step_times) is called for each of them in both cases.
 void PolicyStack::ask_member(std::size_t member, const Context& context, const Observation& seen,
                              DecisionList& decisions) {
   Policy& policy = *members_[member].policy;
@@ -126,7 +126,7 @@ void PolicyStack::ask_member(std::size_t member, const Context& context, const O
   known_.clear();
   policy.save(known_);
   const Rng rng = rngs_[member];
-  const std::size_t notes = decisions.notes().size();
+  DecisionList tried(decisions.next());
   NotedSamples samples(seen.samples);
   policy.observe(own,
                  Observation{.now = seen.now,
@@ -136,10 +136,13 @@ void PolicyStack::ask_member(std::size_t member, const Context& context, const O
                              .state = seen.state,
                              .jobs = seen.jobs,
                              .samples = samples},
-                 decisions);
-  if (!samples.looked() || !decisions.items().empty() || !decisions.wake_times().empty()) return;
+                 tried);
+  const bool decided = !tried.items().empty() || !tried.wake_times().empty();
+  if (!samples.looked() || (decided && policy.needs().step_times)) {
+    if (tried.is_resting()) decisions.rest();
+    return decisions.append_list(std::move(tried));
+  }
   policy.load(known_);
-  decisions.truncate_notes(notes);
   rngs_[member] = rng;
   decisions.rest();
 }

@@ -145,6 +145,9 @@ void open_next_step(const JobInWorld& here, TrainingState& state) {
   for (const Nanos instant : plan.instants(state.now, state.open->end())) {
     note_parts(state.faults, state.step, instant);
     plan.mark_felt(state.step, instant);
+    // No policy has seen a step that changes while it runs.
+    const auto changed = state.fit().local(state.fits.numbered, plan.state(state.step, instant));
+    if (changed != state.conditions->state) state.watched = false;
     state.stalled += stalled_by(here.setup(), state, instant);
   }
 }

@@ -109,8 +109,8 @@ void SimBackend::apply(const DecisionList& decisions) {
 /// A log whose end is given may tell its last before it: until then its policies go on.
 void SimBackend::continue_from(std::unique_ptr<Past> past, std::function<bool()> hand_over) {
   if (members_.size() > 1) {
-    throw Error(ErrorKind::bad_input, "--from: a log goes on with one job, this scenario has "
-                                      "several");
+    throw Error(ErrorKind::bad_input,
+                "--from: a log goes on with one job, this scenario has several");
   }
   past_ = std::move(past);
   if (members_.front().branching) members_.front().branching->set_milestones(milestones_);
@@ -120,7 +120,9 @@ void SimBackend::continue_from(std::unique_ptr<Past> past, std::function<bool()>
   }
   milestones_.add_milestone(*past_->until(),
                             [this, at = *past_->until(), hand_over = std::move(hand_over)] {
-                              if (hand_over()) gate_.wake(at);
+                              if (!hand_over()) return;
+                              at_rest_ = false;  // the promise of the earlier policies
+                              gate_.wake(at);
                             });
 }
 
@@ -168,9 +170,14 @@ std::optional<Observation> SimBackend::next() {
   shown_.clear();
   shown_.swap(events_);
   instruments_.forget_samples();
-  return Observation{.now = now_, .sequence = calls_++, .events = shown_,
-                     .cluster = world_.cluster(), .state = world_.state(), .jobs = world_.jobs(),
-                     .samples = instruments_, .resting = resting_ && only_steps(shown_)};
+  return Observation{.now = now_,
+                     .sequence = calls_++,
+                     .events = shown_,
+                     .cluster = world_.cluster(),
+                     .state = world_.state(),
+                     .jobs = world_.jobs(),
+                     .samples = instruments_,
+                     .resting = resting_ && only_steps(shown_)};
 }
 
 bool SimBackend::is_over() const {
@@ -179,14 +186,11 @@ bool SimBackend::is_over() const {
 }
 
 JobModel::Watch SimBackend::watch_state() const {
-  return {.resting = at_rest_, .reads = needs_.tick > 0 || instruments_.read(),
-          .step_times = needs_.step_times, .alone = members_.size() == 1, .limit = end_};
-}
-
-bool SimBackend::is_watched() const {
-  return std::any_of(members_.begin(), members_.end(), [watch = watch_state()](const Member& each) {
-    return each.stepped && each.stepped->is_watched(watch);
-  });
+  return {.resting = at_rest_,
+          .reads = needs_.tick > 0 || instruments_.read(),
+          .step_times = needs_.step_times,
+          .alone = members_.size() == 1,
+          .limit = end_};
 }
 
 /// No job works under circumstances of which its policies have not seen a whole step.
@@ -239,10 +243,24 @@ void SimBackend::advance_clock() {
     pass_models(stop);
     const bool due = gate_.pop_due_wakes(now_);
     resting_ = resting_ && !due;
-    if (due || (now_ == next_tick_ && is_watched())) emit_event(Tick{});
+    if (due || is_tick_due()) emit_event(Tick{});
     pass_ticks();
   }
   pass_ticks();
+}
+
+bool SimBackend::is_any_watched(const JobModel::Watch& watch) const {
+  return std::any_of(members_.begin(), members_.end(), [&watch](const Member& each) {
+    return each.stepped && each.stepped->is_watched(watch);
+  });
+}
+
+/// An event ends the rest: at its instant a tick comes as it would to policies that do not rest.
+bool SimBackend::is_tick_due() const {
+  if (next_tick_ > now_ || now_ % needs_.tick != 0) return false;
+  JobModel::Watch watch = watch_state();
+  watch.resting = watch.resting && only_steps(events_);
+  return is_any_watched(watch);
 }
 
 /// Nobody is asked while a policy rests or everything stands still; ticks keep their rhythm.
@@ -255,7 +273,7 @@ Nanos SimBackend::next_stop() {
   stops_.clear();
   for (const Member& each : members_)
     stop = std::min(stop, stops_.emplace_back(each.model->next_event_time()));
-  return next_tick_ < stop && is_watched() ? next_tick_ : stop;
+  return next_tick_ < stop && is_any_watched(watch_state()) ? next_tick_ : stop;
 }
 
 void SimBackend::fill(Report& report) {

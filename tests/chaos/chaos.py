@@ -29,7 +29,7 @@ import attacks
 import endings
 import target
 
-USERS_FOLDER = pathlib.Path("/tmp/orrery-live-results")
+USERS_FOLDER = target.RUNS / "orrery-live-results"
 GOALS = {"known to all": 0.2, "training again": 0.5}  # seconds at p99, on a quiet machine
 KINDS = [target.PLAIN, target.PLAIN, target.SAVING, target.SHARDED]
 TO_SPARE = 25  # steps at the end of a run in which nothing strikes

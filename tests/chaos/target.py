@@ -1,10 +1,12 @@
 """Live run as seen from outside: processes by their ids, and the output of the command line and the
 run's status file (docs/operating.md)."""
 
+import atexit
 import dataclasses
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import tempfile
 import time
@@ -22,7 +24,10 @@ SETTINGS = {
     "live.journal_tail": "4 KiB",
 }
 RANKS = 4
-RUNS = pathlib.Path("/tmp")
+# Folder of the runs of this script alone: others may run beside it.
+RUNS = pathlib.Path(tempfile.mkdtemp(prefix="orrery-tests-", dir="/tmp"))
+os.environ["ORRERY_RUNS"] = str(RUNS)
+atexit.register(shutil.rmtree, RUNS, ignore_errors=True)
 PREFIX = "orrery-live-"
 
 

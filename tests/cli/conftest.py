@@ -1,9 +1,12 @@
 """The command line as a user starts it."""
 
+import atexit
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
 
 import pytest
@@ -13,6 +16,9 @@ BUILD = pathlib.Path(os.environ.get("ORRERY_BUILD", ROOT / "build"))
 PROGRAM = BUILD / "bin" / "orrery"
 EXAMPLES = ROOT / "examples"
 STRAGGLER = EXAMPLES / "straggler-4-ranks.yaml"
+# The runs of this test alone: others may run beside it.
+os.environ["ORRERY_RUNS"] = tempfile.mkdtemp(prefix="orrery-tests-", dir="/tmp")
+atexit.register(shutil.rmtree, os.environ["ORRERY_RUNS"], ignore_errors=True)
 
 
 def data_file(*parts):

@@ -178,7 +178,7 @@ def folder_of(pids):
                 inodes.add(target[8:-1])
     for line in pathlib.Path("/proc/net/unix").read_text().splitlines()[1:]:
         parts = line.split()
-        if len(parts) == 8 and parts[6] in inodes and "/tmp/orrery-live-" in parts[7]:
+        if len(parts) == 8 and parts[6] in inodes and "/orrery-live-" in parts[7]:
             return pathlib.Path(parts[7]).parent
     return None
 

@@ -79,11 +79,23 @@ def test_a_signal_leaves_a_checkpoint_and_says_how_to_go_on(training, tmp_path, 
 
 def test_nothing_is_left_of_a_run_whose_command_is_killed(training):
     name, run = training
-    folder = Path("/tmp") / f"orrery-live-{run_id(name)}"
+    folder = Path(os.environ["ORRERY_RUNS"]) / f"orrery-live-{run_id(name)}"
     assert (folder / "key.pem").exists()
     run.kill()
     run.wait()
     wait_until(lambda: not folder.exists())
+
+
+def test_runs_of_another_parent_folder_are_not_found(training, tmp_path, monkeypatch):
+    name, _ = training
+    assert orrery("status", name).returncode == 0
+    monkeypatch.setenv("ORRERY_RUNS", "/tmp/no-runs-here")
+    assert json.loads(orrery("runs", "--json").stdout) == []
+    assert orrery("status", name).returncode == 2
+    monkeypatch.setenv("ORRERY_RUNS", "here")
+    refused = orrery("runs")
+    assert refused.returncode == 2
+    assert "ORRERY_RUNS: expected an absolute path" in refused.stderr
 
 
 def test_a_run_that_is_not_there_is_named():

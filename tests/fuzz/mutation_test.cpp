@@ -1,6 +1,7 @@
-// 10,000 random mutations of each example through the loader in one process, and 100 through the
-// program, 20,000 of each sample of a job log or a cluster through its reader (or as many as
-// ORRERY_IMPORTER_MUTATIONS says): every outcome is success or a refusal with its place.
+// 5,000 random mutations of each example through the loader in one process, and 25 through the
+// program, 20,000 of each sample of a job log or a cluster through its reader: every outcome is
+// success or a refusal with its place. ORRERY_MUTATIONS, ORRERY_PROGRAM_MUTATIONS and
+// ORRERY_IMPORTER_MUTATIONS give other numbers; ./dev soak runs 10,000 and 100.
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -22,14 +23,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMutations = 10'000;
-constexpr int kProgramRuns = 100;
-
-/// Returns the number of mutations of each sample of an importer.
-int importer_mutations() {
-  const char* const given = std::getenv("ORRERY_IMPORTER_MUTATIONS");
-  return given == nullptr ? 20'000 : std::atoi(given);
+/// Returns the number in an environment variable; without the variable `otherwise`.
+int number_of(const char* variable, int otherwise) {
+  const char* const given = std::getenv(variable);
+  return given == nullptr ? otherwise : std::atoi(given);
 }
+/// Returns the number of mutations of each example.
+int example_mutations() { return number_of("ORRERY_MUTATIONS", 5'000); }
+/// Returns the number of mutations of each example through the program.
+int program_mutations() { return number_of("ORRERY_PROGRAM_MUTATIONS", 25); }
+/// Returns the number of mutations of each sample of an importer.
+int importer_mutations() { return number_of("ORRERY_IMPORTER_MUTATIONS", 20'000); }
 
 /// Builds the cluster of a mutated scenario. The files it names are those of the examples.
 void build_scenario(const std::string& text) {
@@ -79,14 +83,15 @@ void mutate_through(const fs::path& file, const std::function<void(const std::st
   ASSERT_NO_THROW(load(original)) << file;
   const std::uint64_t seed = mutation_seed();
   Rng rng = Rng(seed).split_stream(file.filename().string());
+  const int mutations = example_mutations();
   int refused = 0;
-  for (int i = 0; i < kMutations; ++i) {
+  for (int i = 0; i < mutations; ++i) {
     const std::string text = mutate(original, rng);
     const std::string fault = fault_of(load, text, refused);
     ASSERT_EQ(fault, "") << file << ", ORRERY_SEED=" << seed << ", mutation " << i << "\n" << text;
   }
-  EXPECT_GT(refused, kMutations / 3) << "most damage is noticed";
-  EXPECT_LT(refused, kMutations) << "some damage is harmless, such as a longer comment";
+  EXPECT_GT(refused, mutations / 3) << "most damage is noticed";
+  EXPECT_LT(refused, mutations) << "some damage is harmless, such as a longer comment";
 }
 
 TEST(Mutation, EveryMutatedExampleLoadsOrIsRefusedWithItsPlace) {
@@ -174,13 +179,14 @@ TEST(Mutation, TheProgramExitsWith0Or3AndAPlace) {
     const std::string original = read_text(file);
     const std::uint64_t seed = mutation_seed();
     Rng rng = Rng(seed).split_stream("program " + file.filename().string());
-    for (int i = 0; i < kProgramRuns; ++i) {
+    for (int i = 0; i < program_mutations(); ++i) {
       const std::string text = mutate(original, rng);
       std::ofstream(mutated, std::ios::binary) << text;
       const int code = check_with_program(program, mutated, errors);
       const std::string said = read_text(errors);
-      ASSERT_TRUE(code == 0 || code == 3) << code << ", ORRERY_SEED=" << seed << "\n" << said
-                                          << "\n" << text;
+      ASSERT_TRUE(code == 0 || code == 3) << code << ", ORRERY_SEED=" << seed << "\n"
+                                          << said << "\n"
+                                          << text;
       if (code == 3) {
         ASSERT_NE(said.find("mutated.yaml:"), std::string::npos) << said;
       }

@@ -229,7 +229,7 @@ class WithCheckpoints : public ::testing::Test {
 
 /// Orders a run to stop with a checkpoint.
 void order_stop(const std::string& name) {
-  for (const auto& entry : fs::directory_iterator(kRunParent)) {
+  for (const auto& entry : fs::directory_iterator(run_parent())) {
     std::string status;
     if (!std::getline(std::ifstream(entry.path() / kStatusFile), status)) continue;
     if (status.find(name) == std::string::npos) continue;

@@ -60,7 +60,7 @@ class Killer {
 
  private:
   void note_journals() {
-    for (const auto& entry : std::filesystem::directory_iterator("/tmp")) {
+    for (const auto& entry : std::filesystem::directory_iterator(run_parent())) {
       struct stat status {};
       if (!entry.path().filename().string().starts_with("orrery-live-")) continue;
       if (stat((entry.path() / "journal").c_str(), &status) == 0) journals_.insert(status.st_ino);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -17,6 +18,7 @@
 
 #include <gtest/gtest.h>
 
+#include "live/run/files/run_files.hpp"
 #include "live/run/files/run_folder.hpp"
 #include "policies/run/worker.hpp"
 #include "tests/live/lighter.hpp"
@@ -28,19 +30,46 @@ inline const std::string kProgram = ORRERY_BINARY_DIR "/bin/orrery-live";
 
 /// Four ranks, eight micro-batches of 40 ms a step.
 inline RunRequest request(const std::vector<std::string>& overrides) {
-  std::vector<std::string> all = lighter(
-      {"job.global_batch=8", "run.steps=6", "faults=[]", "policies=[{name: static}]"});
+  std::vector<std::string> all =
+      lighter({"job.global_batch=8", "run.steps=6", "faults=[]", "policies=[{name: static}]"});
   all.insert(all.end(), overrides.begin(), overrides.end());
   RunRequest out;
   *out.mutable_scenario() =
-      load_scenario(ORRERY_SOURCE_DIR "/examples/straggler-4-ranks.yaml", all)
-          .scenario;
+      load_scenario(ORRERY_SOURCE_DIR "/examples/straggler-4-ranks.yaml", all).scenario;
   out.set_mode("drive");
   out.set_fabric("grpc");
   return out;
 }
 
-/// Processes that run our program as `role` (agent, controller), of this user's runs.
+/// Parent of the folders of this process's runs: tests that run at the same time do not find each
+/// other's runs and processes.
+class OwnRuns {
+ public:
+  OwnRuns() : path_("/tmp/orrery-tests-XXXXXX") {
+    if (mkdtemp(path_.data()) == nullptr) std::abort();
+    setenv(kRunParentVariable, path_.c_str(), 1);
+  }
+  ~OwnRuns() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  OwnRuns(const OwnRuns&) = delete;
+  OwnRuns& operator=(const OwnRuns&) = delete;
+  const std::string& path() const { return path_; }
+
+  /// Whether the process has the environment of our runs.
+  bool has_process(const std::filesystem::path& process) const {
+    std::ifstream file(process / "environ");
+    const std::string all(std::istreambuf_iterator<char>(file), {});
+    return all.find(std::string(kRunParentVariable) + "=" + path_) != std::string::npos;
+  }
+
+ private:
+  std::string path_;
+};
+inline const OwnRuns kOwnRuns;
+
+/// Processes that run our program as `role` (agent, controller), of the runs of this test.
 inline std::vector<pid_t> processes(const std::string& role) {
   std::vector<pid_t> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
@@ -49,6 +78,7 @@ inline std::vector<pid_t> processes(const std::string& role) {
     std::error_code failure;
     const auto program = std::filesystem::read_symlink(entry.path() / "exe", failure);
     if (failure || program != std::filesystem::canonical(kProgram)) continue;
+    if (!kOwnRuns.has_process(entry.path())) continue;
     std::string line;
     std::ifstream(entry.path() / "cmdline") >> line;
     if (line.find(role) != std::string::npos) found.push_back(std::stoi(name));
@@ -70,7 +100,7 @@ inline bool eventually(const std::function<bool()>& done) {
 /// Folders of runs that are no longer there; a living run holds the lock of its folder.
 inline std::set<std::string> run_folders() {
   std::set<std::string> found;
-  for (const auto& entry : std::filesystem::directory_iterator("/tmp")) {
+  for (const auto& entry : std::filesystem::directory_iterator(kOwnRuns.path())) {
     const std::string name = entry.path().filename();
     if (!name.starts_with("orrery-live-")) continue;
     const int folder = open(entry.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

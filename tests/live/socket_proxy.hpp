@@ -19,6 +19,8 @@
 #include <thread>
 #include <vector>
 
+#include "live/run/files/run_files.hpp"
+
 namespace orrery::live {
 
 /// Proxy of a Unix-domain socket that can cut and stop connections.
@@ -27,7 +29,7 @@ class SocketProxy {
   /// Waits for the socket `name` in the folder of the next run that begins.
   explicit SocketProxy(std::string name)
       : name_(std::move(name)), watch_(inotify_init1(IN_NONBLOCK)) {
-    inotify_add_watch(watch_, "/tmp", IN_CREATE | IN_ONLYDIR);
+    inotify_add_watch(watch_, run_parent().c_str(), IN_CREATE | IN_ONLYDIR);
     thread_ = std::jthread([this](const std::stop_token& stop) { forward_bytes(stop); });
   }
   ~SocketProxy() {
@@ -115,7 +117,7 @@ class SocketProxy {
     return got > 0;
   }
 
-  /// Finds new sockets in /tmp, or in the run's folder.
+  /// Finds new sockets in the parent of the runs' folders, or in the run's folder.
   void find_sockets() {
     alignas(inotify_event) std::array<char, 1 << 14> buffer;
     const ssize_t got = read(watch_, buffer.data(), buffer.size());
@@ -124,7 +126,7 @@ class SocketProxy {
       at += static_cast<ssize_t>(sizeof(inotify_event) + event->len);
       const std::string made = event->len > 0 ? event->name : "";
       if (folder_.empty() && made.starts_with("orrery-live-")) {
-        folder_ = "/tmp/" + made;
+        folder_ = run_parent() + "/" + made;
         inotify_add_watch(watch_, folder_.c_str(), IN_CREATE);
       } else {
         const std::scoped_lock lock(mutex_);

@@ -1,9 +1,12 @@
 """The package, imported from the build tree."""
 
 import _thread
+import atexit
 import os
 import pathlib
+import shutil
 import sys
+import tempfile
 import threading
 import time
 
@@ -14,6 +17,9 @@ STRAGGLER = EXAMPLES / "straggler-4-ranks.yaml"
 #: A run that takes far longer than any test.
 ENDLESS = {"overrides": {"run.steps": 100_000_000}, "detail": "full"}
 sys.path.insert(0, str(BUILD / "python"))
+# The runs of this test alone: others may run beside it.
+os.environ["ORRERY_RUNS"] = tempfile.mkdtemp(prefix="orrery-tests-", dir="/tmp")
+atexit.register(shutil.rmtree, os.environ["ORRERY_RUNS"], ignore_errors=True)
 
 
 def worker_of(pid):

@@ -63,9 +63,9 @@ struct Comparison {
 TEST(Rest, ChangesNoDecisionOfTheExamples) {
   Comparison all;
   const std::vector<std::string> quiet{"noise.compute_cv=0", "noise.sample_cv=0"};
-  for (const char* file : {"ramp-4-ranks.yaml", "noise-4-ranks.yaml", "straggler-4-ranks.yaml",
-                           "kill-one-rank.yaml", "compressed-4-ranks.yaml",
-                           "compare/slow-link.yaml", "compare/straggler-rebalanced.yaml"}) {
+  for (const char* file :
+       {"ramp-4-ranks.yaml", "noise-4-ranks.yaml", "straggler-4-ranks.yaml", "kill-one-rank.yaml",
+        "compressed-4-ranks.yaml", "compare/slow-link.yaml", "compare/straggler-rebalanced.yaml"}) {
     all.of(load_example(file), file);
     all.of(load_example(file, quiet), fmt::format("{} without noise", file));
   }
@@ -102,12 +102,11 @@ LoadedScenario any_scenario(Rng& rng) {
                                 "{name: memory-aware}",
                                 "{name: predictive-rebalance}, {name: memory-aware}"};
   const double noise = rng.below(2) == 0 ? 0 : 0.02 * rng.uniform();
-  return small_scenario(
-      tensor, 1, data, fmt::format("faults: [{}]\n", fmt::join(faults, ", ")),
-      {"run.steps=100", fmt::format("policies=[{}]", stacks[rng.below(3)]),
-       fmt::format("noise.sample_cv={:.4f}", noise),
-       fmt::format("noise.compute_cv={:.4f}", rng.below(2) == 0 ? 0 : noise),
-       fmt::format("run.seed={}", 1 + rng.below(1000))});
+  return small_scenario(tensor, 1, data, fmt::format("faults: [{}]\n", fmt::join(faults, ", ")),
+                        {"run.steps=100", fmt::format("policies=[{}]", stacks[rng.below(3)]),
+                         fmt::format("noise.sample_cv={:.4f}", noise),
+                         fmt::format("noise.compute_cv={:.4f}", rng.below(2) == 0 ? 0 : noise),
+                         fmt::format("run.seed={}", 1 + rng.below(1000))});
 }
 
 std::uint64_t given(const char* variable, std::uint64_t otherwise) {
@@ -135,7 +134,8 @@ void expect_same_run(const LoadedScenario& loaded, const std::string& what) {
   EXPECT_EQ(of_folded.decisions, of_full.decisions) << what;
   const Report &folded = of_folded.report, &full = of_full.report;
   EXPECT_NEAR(folded.gpu_time().checkpoint() / folded.ranks(),
-              full.gpu_time().checkpoint() / full.ranks(), 1e-6) << what;
+              full.gpu_time().checkpoint() / full.ranks(), 1e-6)
+      << what;
   EXPECT_NEAR(folded.elapsed_s(), full.elapsed_s(), 1e-6 * full.elapsed_s()) << what;
   EXPECT_EQ(folded.steps_completed(), full.steps_completed()) << what;
   EXPECT_EQ(folded.steps_rolled_back(), full.steps_rolled_back()) << what;
@@ -173,8 +173,8 @@ std::string any_interval(Rng& rng) {
 
 LoadedScenario any_failing_scenario(Rng& rng) {
   const int tensor = 1 << rng.below(2), data = 4 << rng.below(2);
-  std::vector<std::string> kinds{fmt::format(
-      "{{cause: crash, part: job, mtbf: {} ms, kill: true}}", 2000 + rng.below(20'000))};
+  std::vector<std::string> kinds{fmt::format("{{cause: crash, part: job, mtbf: {} ms, kill: true}}",
+                                             2000 + rng.below(20'000))};
   if (rng.below(2) == 0) {
     kinds.push_back("{cause: hot, part: gpu, mtbf: 40 s, rate: 0.6, lasts: 300 ms}");
   }
@@ -222,14 +222,12 @@ LoadedScenario any_planned_scenario(Rng& rng) {
   std::vector<std::string> faults;
   for (std::uint64_t i = 1 + rng.below(4); i > 0; --i) faults.push_back(any_removal(rng));
   if (rng.below(3) == 0) faults.push_back("{at_step: 60, rank: 1, kill: true}");
-  return small_scenario(
-      tensor, 1, data, fmt::format("faults: [{}]\n", fmt::join(faults, ", ")),
-      {fmt::format("run.steps={}", 100 + rng.below(300)),
-       "cluster.nodes=3",
-       fmt::format("policies=[{}]", any_recovery(rng)),
-       fmt::format("survival.warm={}", rng.below(5)), "survival.restart=300 ms",
-       "live.checkpoints={folder: k, every: 25, stall: 20 ms, write: 40 ms}",
-       fmt::format("run.seed={}", 1 + rng.below(1000))});
+  return small_scenario(tensor, 1, data, fmt::format("faults: [{}]\n", fmt::join(faults, ", ")),
+                        {fmt::format("run.steps={}", 100 + rng.below(300)), "cluster.nodes=3",
+                         fmt::format("policies=[{}]", any_recovery(rng)),
+                         fmt::format("survival.warm={}", rng.below(5)), "survival.restart=300 ms",
+                         "live.checkpoints={folder: k, every: 25, stall: 20 ms, write: 40 ms}",
+                         fmt::format("run.seed={}", 1 + rng.below(1000))});
 }
 
 TEST(Rest, ChangesNothingOfRunsWithPlannedMoves) {
@@ -243,6 +241,123 @@ TEST(Rest, ChangesNothingOfRunsWithPlannedMoves) {
     if (HasFailure()) return;
   }
   EXPECT_GT(decisions, runs);
+}
+
+// ---- every policy, every fault --------------------------------------------------------------
+
+/// The policies of `orrery list policies` that decide for one training job; the others order queues
+/// of jobs. At most one of each group, because two would decide about one subject.
+const std::vector<std::vector<std::string>> kPolicies{
+    {"{name: static}"},
+    {"{name: predictive-rebalance, parameters: {tick: 5 ms}}", "{name: predictive-rebalance}"},
+    {"{name: collective-table, parameters: {rules: [{kind: all-reduce, algorithm: tree}]}}",
+     "{name: collective-table, parameters: {rules: [{kind: all-reduce, algorithm: ring, "
+     "from_bytes: 1 MB}]}}"},
+    {"{name: memory-aware}", "{name: memory-aware, parameters: {warm_up_steps: 5}}",
+     "{name: fixed-codec, parameters: {rules: [{codec: int8}], warm_up_steps: 10}}"},
+    {"{name: checkpoint-interval, parameters: {method: fixed, interval: 2 s}}",
+     "{name: checkpoint-interval, parameters: {method: young, mtbf: 20 s, cost: 0.1 s}}",
+     "{name: checkpoint-interval, parameters: {method: daly, mtbf: 30 s}}",
+     "{name: checkpoint-interval, parameters: {method: adaptive, mtbf: 5 s, cost: 20 ms}}"},
+    {"{name: recover, parameters: {how: restart}}", "{name: recover, parameters: {how: replace}}",
+     "{name: recover, parameters: {how: shrink}}",
+     "{name: cheapest-goodput, parameters: {repair: 5 s}}"}};
+
+std::string any_policies(Rng& rng) {
+  std::vector<std::string> drawn;
+  for (const std::vector<std::string>& group : kPolicies) {
+    if (rng.below(2) == 0) drawn.push_back(group[rng.below(group.size())]);
+  }
+  if (drawn.empty()) drawn.push_back(kPolicies[1][0]);
+  return fmt::format("policies=[{}]", fmt::join(drawn, ", "));
+}
+
+/// A part with the effects that it can have, or a share of all parts of a kind.
+std::string any_part(Rng& rng) {
+  const char* const kinds[] = {"gpu",   "node", "nic",   "port",  "link",
+                               "cable", "leaf", "spine", "plane", "storage"};
+  const char* const shares[] = {"gpus", "nodes", "nics", "links", "leaves", "spines"};
+  if (rng.below(5) == 0) {
+    return fmt::format("{}: {}%, rate: {:.3f}", shares[rng.below(6)], 40 + rng.below(50),
+                       0.2 + 0.7 * rng.uniform());
+  }
+  const std::uint64_t kind = rng.below(10);
+  const std::uint64_t index = kind == 0   ? rng.below(24)
+                              : kind == 1 ? rng.below(3)
+                              : kind < 6  ? rng.below(8)
+                                          : 0;
+  const std::string part = fmt::format("{}: {}", kinds[kind], index);
+  return rng.below(3) == 0 ? part + ", down: true"
+                           : fmt::format("{}, rate: {:.3f}", part, 0.2 + 0.7 * rng.uniform());
+}
+
+std::string any_effect(Rng& rng, std::uint64_t ranks) {
+  const std::string rank = fmt::format("rank: {}", rng.below(ranks));
+  const double much = 1.05 + 2 * rng.uniform();
+  switch (rng.below(12)) {
+    case 0: return rank + ", kill: true";
+    case 1: return rank + ", stop: true";
+    case 2: return fmt::format("{}, link_slow: {:.3f}", rank, much);
+    case 3: return rank + ", link_down: true";
+    case 4:
+      return fmt::format("{}, ramp: {{slow: {:.3f}, steps: {}}}", rank, much, 1 + rng.below(40));
+    case 5:
+    case 6: return fmt::format("{}, slow: {:.3f}", rank, much);
+    default: return any_part(rng);
+  }
+}
+
+/// A fault of any kind, at a step or within one, that ends: a link that stays cut ends the run.
+std::string any_fault_at_all(Rng& rng, std::uint64_t ranks) {
+  const std::uint64_t from = 3 + rng.below(120), lasts = 1 + rng.below(40);
+  const std::string effect = any_effect(rng, ranks);
+  const auto has = [&effect](const char* word) { return effect.find(word) != std::string::npos; };
+  const bool ends = !has("kill") && !has("stop") && !has("ramp");
+  if (has("ramp") || rng.below(2) == 0) {
+    return fmt::format("{{at_step: {}, {}{}}}", from, effect,
+                       ends ? fmt::format(", until_step: {}", from + lasts) : "");
+  }
+  return fmt::format("{{at_time: {} ms, {}{}}}", 97 * from, effect,
+                     ends ? fmt::format(", for: {} ms", 103 * lasts) : "");
+}
+
+LoadedScenario any_scenario_at_all(Rng& rng) {
+  const int tensor = 1 << rng.below(2), data = 4 << rng.below(2);
+  std::vector<std::string> faults;
+  for (std::uint64_t i = rng.below(5); i > 0; --i) {
+    faults.push_back(any_fault_at_all(rng, static_cast<std::uint64_t>(tensor) * data));
+  }
+  if (rng.below(3) == 0) faults.push_back(any_removal(rng));
+  const double noise = rng.below(2) == 0 ? 0 : 0.02 * rng.uniform();
+  return small_scenario(
+      tensor, 1, data, fmt::format("faults: [{}]\n", fmt::join(faults, ", ")),
+      {fmt::format("run.steps={}", 100 + rng.below(200)), "cluster.nodes=3", any_policies(rng),
+       fmt::format("noise.sample_cv={:.4f}", noise),
+       fmt::format("noise.compute_cv={:.4f}", rng.below(2) == 0 ? 0 : noise),
+       fmt::format("survival.warm={}", rng.below(3)),
+       "survival={on_loss: hold, detection: 20 ms, restart: 300 ms, regroup: 30 ms, "
+       "replacement: 100 ms}",
+       fmt::format("live.checkpoints={{folder: k, every: {}, stall: 20 ms, write: 40 ms}}",
+                   5 + rng.below(60)),
+       fmt::format("run.seed={}", 1 + rng.below(1000))});
+}
+
+TEST(Rest, ChangesNoDecisionOfAnyPolicyUnderAnyFault) {
+  const std::uint64_t seed = given("ORRERY_SEED", 20'000), runs = given("ORRERY_SEQUENCES", 100);
+  std::uint64_t decisions = 0;
+  for (std::uint64_t i = 0; i < runs; ++i) {
+    Rng rng(seed + i);
+    const LoadedScenario loaded = any_scenario_at_all(rng);
+    const Told folded = told(loaded, false), full = told(loaded, true);
+    EXPECT_EQ(folded.decisions, full.decisions) << "ORRERY_SEED=" << seed + i;
+    EXPECT_EQ(folded.report.steps_completed(), full.report.steps_completed())
+        << "ORRERY_SEED=" << seed + i;
+    EXPECT_EQ(folded.report.failures_size(), full.report.failures_size())
+        << "ORRERY_SEED=" << seed + i;
+    decisions += full.decisions.size();
+  }
+  fmt::print("{} scenarios, {} decisions\n", runs, decisions);
+  EXPECT_GT(decisions, 2 * runs);
 }
 
 }  // namespace

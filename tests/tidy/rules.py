@@ -65,8 +65,11 @@ BANNED = [
      'the stream differs between machines; use Rng of core/random.hpp'),
     (r'\brandom_device\b', [], 'a run is its seed; take a seed and use Rng of core/random.hpp'),
     # A plugin in another program's process has no other input: NCCL's are set up by environment.
+    # The parent of the runs' folders is an environment of the user, as TMPDIR: every command and
+    # process must find the same one.
     (r'\b(?:secure_)?getenv\b',
-     ['cli/', 'python/', 'tests/', 'core/process', 'live/nccl/tuner.cpp'],
+     ['cli/', 'python/', 'tests/', 'core/process', 'live/nccl/tuner.cpp',
+      'live/run/files/run_files.hpp'],
      'hidden input; read it in cli/ or python/ and pass the value down'),
     (r'\bchrono::\w*_clock\b|\bclock_gettime\b|\bgettimeofday\b|\bstd::time\b|\bstd::clock\b',
      _HOST_TIME, 'time is a field of the observation; use Observation time, or host use in live/'),

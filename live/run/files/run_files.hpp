@@ -2,15 +2,37 @@
 // writes the operator's orders there. Only the run's user may enter the folder.
 #pragma once
 
+#include <cstdlib>
+#include <string>
 #include <string_view>
+
+#include <fmt/format.h>
+
+#include "core/error.hpp"
 
 namespace orrery::live {
 
-// Parent of the folders. The user cannot choose another folder, because the path of a socket holds
-// at most 107 bytes.
-inline constexpr const char* kRunParent = "/tmp";
+/// Environment variable with the parent of the folders: runs of different parents do not see each
+/// other. All processes of a run have the same value.
+inline constexpr const char* kRunParentVariable = "ORRERY_RUNS";
+/// Longest path of a parent, in bytes: the path of a socket below the parent has at most 107.
+inline constexpr std::size_t kLongestRunParent = 48;
+
+/// Returns the parent of the folders: the value of ORRERY_RUNS, or "/tmp" if the variable is
+/// missing or empty. Throws a usage Error if the value is no absolute path or too long.
+inline std::string run_parent() {
+  const char* const given = std::getenv(kRunParentVariable);
+  const std::string parent = given == nullptr || *given == '\0' ? "/tmp" : given;
+  if (parent.front() == '/' && parent.size() <= kLongestRunParent) return parent;
+  throw Error(ErrorKind::usage,
+              fmt::format("{}: expected an absolute path of at most {} bytes, because the paths of "
+                          "sockets are short; found '{}'",
+                          kRunParentVariable, kLongestRunParent, parent));
+}
+
 /// Parent of the folders in memory, for the checkpoints in memory of a run.
 inline constexpr const char* kMemoryParent = "/dev/shm";
+
 /// Beginning of every folder's name.
 inline constexpr const char* kRunPrefix = "orrery-live-";
 /// Marker file: only a folder with this file counts as the folder of a run.

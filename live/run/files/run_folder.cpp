@@ -73,7 +73,7 @@ void remove_if_stale(const std::string& path) {
 }
 
 void remove_stale_folders() {
-  for (const char* parent : {kRunParent, kMemoryParent}) {
+  for (const std::string& parent : {run_parent(), std::string(kMemoryParent)}) {
     std::error_code failure;
     for (fs::directory_iterator at(parent, failure), end; !failure && at != end;
          at.increment(failure)) {
@@ -193,7 +193,7 @@ void note_first_signal() { notes = true; }
 int noted_signal() { return noted; }
 void keep_on_signal(const std::string& path) { Caretaker::instance().drop(path); }
 
-RunFolder::RunFolder(const char* parent) : parent_(parent) {
+RunFolder::RunFolder(std::string parent) : parent_(std::move(parent)) {
   Caretaker::instance();
   remove_stale_folders();
   do {

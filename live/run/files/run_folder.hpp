@@ -35,9 +35,9 @@ int noted_signal();
 class RunFolder {
  public:
   /// Creates, marks and locks the folder below `parent`, calls remove_on_signal(), and removes the
-  /// folders of this user's dead runs below kRunParent and kMemoryParent. Throws an environment
+  /// folders of this user's dead runs below run_parent() and kMemoryParent. Throws an environment
   /// Error if the folder cannot be created, marked or locked.
-  explicit RunFolder(const char* parent = kRunParent);
+  explicit RunFolder(std::string parent = run_parent());
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
@@ -58,7 +58,7 @@ class RunFolder {
   /// Throws an environment Error with the text of errno.
   [[noreturn]] void fail_with_errno() const;
 
-  const char* const parent_;
+  const std::string parent_;
   std::string path_;
   /// Descriptor of the folder, closed on exec, so that no child process keeps the lock.
   int lock_ = -1;

@@ -42,8 +42,8 @@ TEST(PolicyStack, NeedsAreTheUnionAndTicksTheShortest) {
 TEST(PolicyStack, MembersAreAskedInTheOrderOfTheListAndKnowTheirDecisions) {
   const Cluster cluster = toy::cluster();
   Witness backend(cluster, 2);
-  auto one = std::make_unique<Scripted>(
-      Needs{}, std::vector<Action>{Save{{0}}, Configure{{0}, OnLoss{}}});
+  auto one =
+      std::make_unique<Scripted>(Needs{}, std::vector<Action>{Save{{0}}, Configure{{0}, OnLoss{}}});
   auto two = std::make_unique<Scripted>(Needs{}, std::vector<Action>{});
   auto three =
       std::make_unique<Scripted>(Needs{}, std::vector<Action>{Configure{{0}, CodecRules{}}});
@@ -105,8 +105,7 @@ TEST(PolicyStack, TwoDecisionsOnOneSubjectNameBothMembers) {
             "the policies 'one' and 'two' both decide CodecRules of job 0 at 0.1 s");
   EXPECT_EQ(conflict({Assign{{3}}}, {Assign{{3}}}),
             "the policies 'one' and 'two' both decide Assign of job 3 at 0.1 s");
-  EXPECT_EQ(conflict({rules, Save{{0}}, Assign{{0}}}, {table, Save{{1}}, Assign{{1}}}),
-            "no error");
+  EXPECT_EQ(conflict({rules, Save{{0}}, Assign{{0}}}, {table, Save{{1}}, Assign{{1}}}), "no error");
   EXPECT_EQ(conflict({rules, rules}, {table}), "no error") << "its own business";
 }
 
@@ -143,12 +142,62 @@ TEST(PolicyStack, AnAnnotationOfACallThatIsUndoneIsDropped) {
     DecisionList decisions;
     decisions.add_note("of another", 0.0);
     policies.observe(context,
-                     Observation{.now = 0, .sequence = 0, .events = {}, .cluster = cluster,
-                                 .state = world.state(), .jobs = world.jobs(),
-                                 .samples = samples, .resting = resting},
+                     Observation{.now = 0,
+                                 .sequence = 0,
+                                 .events = {},
+                                 .cluster = cluster,
+                                 .state = world.state(),
+                                 .jobs = world.jobs(),
+                                 .samples = samples,
+                                 .resting = resting},
                      decisions);
     EXPECT_EQ(decisions.notes().size(), resting ? 1u : 2u);
   }
+}
+
+TEST(PolicyStack, ARestingPolicyDecidesNothingBySamplesOfKnownSteps) {
+  class Deciding : public Scripted {
+   public:
+    Deciding(bool looks, bool by_durations)
+        : Scripted({.actions = {}, .settings = {}, .step_times = by_durations}, {}),
+          looks_(looks) {}
+    void observe(Context&, const Observation& seen, DecisionList& decisions) override {
+      if (looks_) seen.samples.ranks({0});
+      decisions.add(Save{{0}}, "because");
+      decisions.wake(7);
+    }
+
+   private:
+    bool looks_;
+  };
+  const Cluster cluster = toy::cluster();
+  const World world(cluster);
+  const auto decides = [&](bool looks, bool by_durations, bool resting) {
+    NoSamples samples;
+    PolicyStack policies = stack(member("a", std::make_unique<Deciding>(looks, by_durations)));
+    Rng rng(1);
+    Context context{rng, {}};
+    policies.start(context, cluster, nullptr);
+    DecisionList decisions(5);
+    policies.observe(context,
+                     Observation{.now = 0,
+                                 .sequence = 0,
+                                 .events = {},
+                                 .cluster = cluster,
+                                 .state = world.state(),
+                                 .jobs = world.jobs(),
+                                 .samples = samples,
+                                 .resting = resting},
+                     decisions);
+    EXPECT_EQ(decisions.items().size(), decisions.wake_times().size());
+    EXPECT_EQ(decisions.next(), 5 + decisions.items().size()) << "its number is free again";
+    EXPECT_EQ(decisions.is_resting(), decisions.items().empty());
+    return !decisions.items().empty();
+  };
+  EXPECT_TRUE(decides(true, false, false));
+  EXPECT_FALSE(decides(true, false, true)) << "a simulation that skips ahead would not ask it";
+  EXPECT_TRUE(decides(false, false, true)) << "by events, which it gets in both cases";
+  EXPECT_TRUE(decides(true, true, true)) << "by durations, of which it is told one by one";
 }
 
 TEST(PolicyStack, RandomnessOfAMemberDoesNotDependOnTheOthers) {
@@ -209,8 +258,10 @@ PolicyStack counting() {
   auto parameters = std::make_unique<PredictiveRebalanceParameters>();
   parameters->set_cooldown_steps(1);
   std::vector<PolicyStack::Member> members;
-  members.push_back({.name = "counting", .policy = another(),
-                     .parameters = std::move(parameters), .make = another});
+  members.push_back({.name = "counting",
+                     .policy = another(),
+                     .parameters = std::move(parameters),
+                     .make = another});
   return PolicyStack(std::move(members));
 }
 

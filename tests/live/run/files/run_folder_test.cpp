@@ -13,6 +13,9 @@
 
 #include <gtest/gtest.h>
 
+#include "core/error.hpp"
+#include "live/run/files/run_files.hpp"
+
 namespace orrery::live {
 namespace {
 
@@ -53,6 +56,39 @@ TEST(RunFolder, MayBeRemovedEarlyAndTwice) {
   EXPECT_FALSE(fs::exists(folder.path()));
   folder.remove_folder();
   EXPECT_TRUE(fs::exists(other.path()));
+}
+
+/// Sets ORRERY_RUNS until the end of the test.
+class ParentOfRuns {
+ public:
+  explicit ParentOfRuns(const std::string& path) { setenv(kRunParentVariable, path.c_str(), 1); }
+  ~ParentOfRuns() { unsetenv(kRunParentVariable); }
+};
+
+TEST(RunFolder, IsCreatedBelowTheParentOfTheEnvironment) {
+  const std::string parent = ::testing::TempDir() + "/runs";
+  fs::create_directories(parent);
+  const ParentOfRuns chosen(parent);
+  const RunFolder folder;
+  EXPECT_EQ(fs::path(folder.path()).parent_path(), parent);
+}
+
+TEST(RunFolder, AParentThatIsRelativeOrTooLongIsRefused) {
+  for (const std::string& parent : {std::string("runs"), "/" + std::string(48, 'x')}) {
+    const ParentOfRuns chosen(parent);
+    try {
+      const RunFolder folder;
+      FAIL() << parent;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::usage);
+      EXPECT_NE(std::string(error.what())
+                    .find("ORRERY_RUNS: expected an absolute path of at most "
+                          "48 bytes, because the paths of sockets are short; "
+                          "found '" +
+                          parent + "'"),
+                std::string::npos);
+    }
+  }
 }
 
 /// The folder of a run that was killed: nobody locks it.
