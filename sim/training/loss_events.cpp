@@ -18,7 +18,7 @@ void lose_ranks(const JobInWorld& here, TrainingState& state,
   ensure(!lost.empty(), "a step is cut short by a fault");
   const Survival& survival = here.survival();
   const Nanos now = state.now;
-  TimeLedger& time = state.metrics.time();
+  GpuTimeLedger& time = state.metrics.time();
   time.interrupt_at(now);
   state.saving.spoil_current();
   here.contention().remove_job(state.id);

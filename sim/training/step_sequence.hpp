@@ -32,7 +32,7 @@ void enter_new_step(const JobInWorld& here, TrainingState& state);
 /// Begins the next step, or a stretch if is_resting(), a step was committed after every loss, and
 /// at least one step is free of changes, losses, and requested checkpoints; call after
 /// enter_new_step(), while no step is in progress. Simulates steps that are not cached, and books
-/// all time up to now (TimeLedger::interrupt_at). With a single step, a requested checkpoint
+/// all time up to now (GpuTimeLedger::interrupt_at). With a single step, a requested checkpoint
 /// becomes due at its end, and reports and stalls by the faults of its duration are scheduled.
 /// Steps with noise that no event interrupts are committed at once instead of in a stretch, under
 /// the same conditions and if `watch.alone`: `now` is then the end of the last one, and no step is

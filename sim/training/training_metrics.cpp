@@ -35,12 +35,12 @@ void fill_memory(const TrainingSetup& setup, const StepGraph& graph, Report& rep
 }  // namespace
 
 TrainingMetrics::TrainingMetrics(const TrainingSetup& setup, FittedJob& first)
-    : accounts_(*setup.cluster, first.shared_graph(), first.stepper().rest()),
+    : run_(*setup.cluster, first.shared_graph(), first.stepper().rest()),
       codes_(gradient_parts(setup.scenario().job().model()),
              estimates::gradient_value_bytes(setup.scenario().job())) {}
 
 void TrainingMetrics::begin(const TrainingSetup& setup, FittedJob& first, Nanos now) {
-  accounts_ = Accounts(*setup.cluster, first.shared_graph(), first.stepper().rest());
+  run_ = RunMetrics(*setup.cluster, first.shared_graph(), first.stepper().rest());
   started_ = last_progress_ = now;
   time().begin(now);
 }
@@ -51,9 +51,9 @@ void TrainingMetrics::continue_from(const Past& past, bool over) {
   last_progress_ = past.now();
   for (std::size_t i = 0; i < past.steps().size(); ++i) {
     const StepsDone& done = past.steps()[i];
-    accounts_.add_told_steps(done.duration, done.count, past.batches()[i]);
+    run_.add_told_steps(done.duration, done.count, past.batches()[i]);
   }
-  accounts_.begin_at(past.now());
+  run_.begin_at(past.now());
   if (over) ended_ = 0;
 }
 
@@ -67,7 +67,7 @@ void TrainingMetrics::commit_steps(const TrainingSetup& setup,
                                    std::uint64_t count, const StepConditions& conditions,
                                    std::uint32_t batch, std::uint32_t replicas,
                                    const std::vector<double>& stretch) {
-  accounts_.commit_steps(each, duration, count, conditions.shares, batch, stretch);
+  run_.commit_steps(each, duration, count, conditions.shares, batch, stretch);
   if (reproducible_sums(setup.scenario())) return;  // in no code, as in live mode
   codes_.add_steps(conditions.codecs, replicas, count);
 }
@@ -80,7 +80,7 @@ void TrainingMetrics::record_progress(Step next, Nanos now) {
 
 void TrainingMetrics::fill(const TrainingSetup& setup, FittedJob& first, std::uint64_t simulated,
                            Report& report) const {
-  accounts_.fill(report, last_commit_ - started_.value_or(0),
+  run_.fill(report, last_commit_ - started_.value_or(0),
                  steps() == 0 ? 0 : step_alone(first));
   codes_.fill(report);
   report.set_ranks(first.graph().ranks());
@@ -104,7 +104,7 @@ void TrainingMetrics::fill(FittedJob& first, bool failed, const std::string& cau
   if (ended_ && failed) outcome.set_failed(cause);
   outcome.set_steps(steps());
   if (steps() == 0) return;
-  outcome.set_step_time_s(accounts_.median_step());
+  outcome.set_step_time_s(run_.median_step());
   outcome.set_step_time_alone_s(step_alone(first));
 }
 

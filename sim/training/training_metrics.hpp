@@ -9,7 +9,7 @@
 
 #include "policies/compression/codec_uses.hpp"
 #include "policies/record/past.hpp"
-#include "sim/training/accounts.hpp"
+#include "sim/training/run_metrics.hpp"
 #include "sim/training/fitted_job.hpp"
 #include "sim/training/training_setup.hpp"
 #include "sim/training/step_conditions.hpp"
@@ -28,12 +28,12 @@ class TrainingMetrics {
   /// Continues at the end of `past`, all of whose observations must have been shown. Call once,
   /// instead of begin(). Sets the start to 0, last_commit() to the newest commit of the log, and
   /// last_progress() to the log's last instant. Adds the log's steps with their durations only
-  /// (Accounts::add_told_steps); GPU utilization is the mean from the log's last instant on. Books
-  /// no GPU time: the ledger begins at 0, and the log's time is booked as idle by the next call
-  /// that books time. `over`: the job has ended in the log; sets its end to 0, so that is_over() is
-  /// true.
+  /// (RunMetrics::add_told_steps); GPU utilization is the mean from the log's last instant on.
+  /// Books no GPU time: the ledger begins at 0, and the log's time is booked as idle by the next
+  /// call that books time. `over`: the job has ended in the log; sets its end to 0, so that
+  /// is_over() is true.
   void continue_from(const Past& past, bool over);
-  /// Records the end at `now`, and books all time up to `now` (TimeLedger::advance_to): no step
+  /// Records the end at `now`, and books all time up to `now` (GpuTimeLedger::advance_to): no step
   /// follows.
   void end(Nanos now);
   /// Returns true if the job has started.
@@ -41,8 +41,8 @@ class TrainingMetrics {
   /// Returns true if the job has ended.
   bool is_over() const { return ended_.has_value(); }
 
-  /// Adds `count` committed steps of `duration` each, as Accounts::commit_steps(), and the codes of
-  /// their gradients by `conditions` for `replicas` replicas; no codes if the scenario sums
+  /// Adds `count` committed steps of `duration` each, as RunMetrics::commit_steps(), and the codes
+  /// of their gradients by `conditions` for `replicas` replicas; no codes if the scenario sums
   /// gradients reproducibly. Call committed_by() and record_progress() too. `batch`: micro-batches
   /// of a step. `stretch`: see PlayedStep.
   void commit_steps(const TrainingSetup& setup, const estimates::SimulatedStep& each,
@@ -64,21 +64,21 @@ class TrainingMetrics {
   Nanos started() const { return started_.value_or(0); }
   /// Records a rollback: the job continues with step `to`; `from` would have been its next step.
   /// The steps between them do not count in steps() any more, and their work becomes lost work
-  /// (Accounts::roll_back).
-  void roll_back(Step from, Step to) { accounts_.roll_back(from, to); }
+  /// (RunMetrics::roll_back).
+  void roll_back(Step from, Step to) { run_.roll_back(from, to); }
   /// Records that the micro-batches that the given step has completed in all stages, or
   /// `micro_batches` micro-batches, will be computed again. Books no GPU time.
-  void discard_work(const estimates::SimulatedStep& what) { accounts_.discard_work(what); }
-  void discard_work(std::uint64_t micro_batches) { accounts_.discard_work(micro_batches); }
+  void discard_work(const estimates::SimulatedStep& what) { run_.discard_work(what); }
+  void discard_work(std::uint64_t micro_batches) { run_.discard_work(micro_batches); }
   /// Returns the number of committed steps, those of a continued log included, without steps that
   /// were rolled back; 0 before the start.
-  std::uint64_t steps() const { return accounts_.steps(); }
+  std::uint64_t steps() const { return run_.steps(); }
   /// Returns the ledger of the time between committed steps.
-  TimeLedger& time() { return accounts_.time(); }
-  const TimeLedger& time() const { return accounts_.time(); }
+  GpuTimeLedger& time() { return run_.time(); }
+  const GpuTimeLedger& time() const { return run_.time(); }
 
   /// Writes the metrics of the run, from the first start to the newest commit: those of
-  /// Accounts::fill(), codes, ranks of the first fit, simulated steps, memory, and warnings about
+  /// RunMetrics::fill(), codes, ranks of the first fit, simulated steps, memory, and warnings about
   /// memory. `simulated`: number of simulated steps. Simulates a step without faults for the
   /// goodput, unless no step is committed. Works before the start, too. Call once for each report,
   /// whose lists grow.
@@ -94,7 +94,7 @@ class TrainingMetrics {
   void fill(FittedJob& first, bool failed, const std::string& cause, JobOutcome& outcome) const;
 
  private:
-  Accounts accounts_;
+  RunMetrics run_;
   CodecUses codes_;
   std::optional<Nanos> started_, ended_;
   Nanos last_commit_ = 0, last_progress_ = 0;
@@ -103,7 +103,7 @@ class TrainingMetrics {
   /// Passes all members except the descriptions to a StateWriter or StateReader.
   template <class Archive>
   friend void fields(Archive& archive, TrainingMetrics& of) {
-    archive(of.accounts_, of.codes_, of.started_, of.ended_, of.last_commit_, of.last_progress_,
+    archive(of.run_, of.codes_, of.started_, of.ended_, of.last_commit_, of.last_progress_,
             of.furthest_);
   }
 };

@@ -1,8 +1,9 @@
 // State of one simulated training job: all that changes while the job runs, in one plain struct.
 // The functions of the job (step_sequence, assignments, loss_events and the files below them) read
 // a TrainingSetup, change a TrainingState, and reach the world through JobInWorld. A copy of the
-// struct is a fork of the job; training_snapshot writes it as bytes. One thread. Nanoseconds of the
-// policy clock.
+// struct is a fork of the job; copies in one process share their fits, and with them the telemetry
+// of past steps. training_snapshot writes the state as bytes. One thread. Nanoseconds of the policy
+// clock.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // The ledger books each GPU-nanosecond once, also for overlapping uses.
-#include "sim/training/time_ledger.hpp"
+#include "sim/training/gpu_time.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@ namespace {
 
 constexpr std::array<double, kStepUses> kHalf{0.5, 0.25, 0.125, 0.125};
 
-TEST(TimeLedger, StepsAreDividedAsTheyWereAndIdleGpusAreIdle) {
-  TimeLedger time(8);
+TEST(GpuTimeLedger, StepsAreDividedAsTheyWereAndIdleGpusAreIdle) {
+  GpuTimeLedger time(8);
   time.begin(100);
   time.advance_to(100);
   time.commit_steps(1000, kHalf, 6);
@@ -23,8 +23,8 @@ TEST(TimeLedger, StepsAreDividedAsTheyWereAndIdleGpusAreIdle) {
   EXPECT_EQ(time.booked_until(), 1100);
 }
 
-TEST(TimeLedger, WhatOverlapsCountsOnceAndWhatComesBetweenEndsIt) {
-  TimeLedger time(1);
+TEST(GpuTimeLedger, WhatOverlapsCountsOnceAndWhatComesBetweenEndsIt) {
+  GpuTimeLedger time(1);
   time.begin(0);
   time.stall_until(100, GpuUse::checkpoint);
   time.interrupt_at(40);  // a loss in the middle of it
@@ -38,8 +38,8 @@ TEST(TimeLedger, WhatOverlapsCountsOnceAndWhatComesBetweenEndsIt) {
   EXPECT_DOUBLE_EQ(time.seconds(GpuUse::idle), 30e-9) << "nothing said what it waits for";
 }
 
-TEST(TimeLedger, WhatIsDoneAgainWasLostSinceTheCheckpointThatIsGoneBackTo) {
-  TimeLedger time(2);
+TEST(GpuTimeLedger, WhatIsDoneAgainWasLostSinceTheCheckpointThatIsGoneBackTo) {
+  GpuTimeLedger time(2);
   time.begin(0);
   time.commit_steps(100, kHalf, 2);
   time.mark_checkpoint(1, 0);
@@ -56,12 +56,12 @@ TEST(TimeLedger, WhatIsDoneAgainWasLostSinceTheCheckpointThatIsGoneBackTo) {
   EXPECT_DOUBLE_EQ(time.seconds(GpuUse::lost_work), 600e-9);
 }
 
-TEST(TimeLedger, WhateverIsToldThePartsAreTheClockTimesTheGpus) {
+TEST(GpuTimeLedger, WhateverIsToldThePartsAreTheClockTimesTheGpus) {
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE(seed);
     Rng rng(seed);
     const auto gpus = static_cast<std::uint32_t>(1 + rng.below(131072));
-    TimeLedger time(gpus);
+    GpuTimeLedger time(gpus);
     Nanos now = static_cast<Nanos>(rng.below(1'000'000'000));
     const Nanos began = now;
     time.begin(began);
@@ -84,7 +84,7 @@ TEST(TimeLedger, WhateverIsToldThePartsAreTheClockTimesTheGpus) {
       }
     }
     time.advance_to(now);
-    EXPECT_TRUE(time.total() == TimeLedger::GpuNanos{now - began} * gpus);
+    EXPECT_TRUE(time.total() == GpuTimeLedger::GpuNanos{now - began} * gpus);
   }
 }
 

@@ -1,4 +1,4 @@
-#include "sim/training/accounts.hpp"
+#include "sim/training/run_metrics.hpp"
 
 #include <algorithm>
 #include <array>
@@ -40,7 +40,7 @@ double median(std::vector<std::pair<double, std::uint64_t>> values) {
 
 }  // namespace
 
-Accounts::Accounts(const Cluster& cluster, std::shared_ptr<const StepGraph> graph, double rest)
+RunMetrics::RunMetrics(const Cluster& cluster, std::shared_ptr<const StepGraph> graph, double rest)
     : cluster_(&cluster), graph_(std::move(graph)), rest_(rest), time_(graph_->ranks()) {}
 
 namespace {
@@ -57,13 +57,13 @@ std::uint32_t done_by(const estimates::SimulatedStep& step, std::size_t of_class
 
 }  // namespace
 
-void Accounts::discard_work(const estimates::SimulatedStep& step) {
+void RunMetrics::discard_work(const estimates::SimulatedStep& step) {
   for (std::size_t c = 0; c < step.plan.classes.size(); ++c) {
     recomputed_ += std::uint64_t{done_by(step, c)} * step.plan.classes[c].members.size();
   }
 }
 
-void Accounts::enter_steps(const estimates::SimulatedStep& step, std::uint64_t count,
+void RunMetrics::enter_steps(const estimates::SimulatedStep& step, std::uint64_t count,
                            const std::vector<std::uint32_t>& per_replica, std::uint64_t all) {
   // The micro-batches of a step have consecutive numbers. Each replica owns an interval of them and
   // has done a prefix. A shorter prefix leaves lost micro-batches; a prefix beyond the own interval
@@ -84,7 +84,7 @@ void Accounts::enter_steps(const estimates::SimulatedStep& step, std::uint64_t c
   repeated_ += (entered - covered) * count;
 }
 
-void Accounts::commit_steps(const estimates::SimulatedStep& step, Nanos duration,
+void RunMetrics::commit_steps(const estimates::SimulatedStep& step, Nanos duration,
                             std::uint64_t count, const std::vector<std::uint32_t>& per_replica,
                             std::uint32_t batch, const std::vector<double>& stretch) {
   enter_steps(step, count, per_replica, batch);
@@ -96,7 +96,7 @@ void Accounts::commit_steps(const estimates::SimulatedStep& step, Nanos duration
   spend_time(step, duration, count, stretch);
 }
 
-void Accounts::roll_back(Step from, Step to) {
+void RunMetrics::roll_back(Step from, Step to) {
   time_.roll_back(to);
   const std::uint64_t again = std::min(steps_, from - std::min(from, to));
   steps_ -= again;
@@ -104,7 +104,7 @@ void Accounts::roll_back(Step from, Step to) {
   micro_batches_.roll_back(again);
 }
 
-void Accounts::record_duration(Nanos duration, std::uint64_t count) {
+void RunMetrics::record_duration(Nanos duration, std::uint64_t count) {
   steps_ += count;
   if (!durations_.empty() && durations_.back().first == duration) {
     durations_.back().second += count;
@@ -116,13 +116,13 @@ void Accounts::record_duration(Nanos duration, std::uint64_t count) {
   }
 }
 
-void Accounts::add_told_steps(Nanos duration, std::uint64_t count, std::uint32_t batch) {
+void RunMetrics::add_told_steps(Nanos duration, std::uint64_t count, std::uint32_t batch) {
   micro_batches_.add_steps(count, batch);
   if (count > 0) record_duration(duration / static_cast<Nanos>(count), count);
 }
 
-void Accounts::add_phases(const estimates::SimulatedStep& step, double whole, std::uint64_t count,
-                          const std::vector<double>& stretch) {
+void RunMetrics::add_phases(const estimates::SimulatedStep& step, double whole, std::uint64_t count,
+                            const std::vector<double>& stretch) {
   const estimates::StepParts of = estimates::parts_of(step, whole, stretch);
   const Parts parts{.compute = of.compute, .exchange = of.exchange,
                     .update = std::max(0.0, of.tail - rest_), .count = count};
@@ -135,7 +135,7 @@ void Accounts::add_phases(const estimates::SimulatedStep& step, double whole, st
   }
 }
 
-void Accounts::fill_phases(Report& report) const {
+void RunMetrics::fill_phases(Report& report) const {
   const auto median_of = [this](double Parts::*part) {
     std::vector<std::pair<double, std::uint64_t>> sorted;
     for (const Parts& each : parts_) sorted.emplace_back(each.*part, each.count);
@@ -150,8 +150,8 @@ void Accounts::fill_phases(Report& report) const {
 
 /// The replicas of a class are equal without noise and count as one entry; with noise each replica
 /// has its own stretch.
-void Accounts::spend_time(const estimates::SimulatedStep& step, Nanos duration, std::uint64_t count,
-                     const std::vector<double>& stretch) {
+void RunMetrics::spend_time(const estimates::SimulatedStep& step, Nanos duration,
+                            std::uint64_t count, const std::vector<double>& stretch) {
   struct Share {
     std::size_t of_class;
     double replicas, stretch;
@@ -192,7 +192,7 @@ void Accounts::spend_time(const estimates::SimulatedStep& step, Nanos duration, 
                static_cast<std::uint32_t>(std::lround(replicas * each)));
 }
 
-double Accounts::median_step() const {
+double RunMetrics::median_step() const {
   std::vector<std::pair<double, std::uint64_t>> values;
   for (const auto& [duration, count] : durations_) {
     values.emplace_back(to_seconds(duration), count);
@@ -200,7 +200,7 @@ double Accounts::median_step() const {
   return median(std::move(values));
 }
 
-double Accounts::energy(double elapsed, double utilization) const {
+double RunMetrics::energy(double elapsed, double utilization) const {
   const GpuModel& gpu = cluster_->gpu_model();
   const Watts each = gpu.idle_power + (gpu.max_power - gpu.idle_power) * utilization;
   const double hosts =
@@ -209,7 +209,7 @@ double Accounts::energy(double elapsed, double utilization) const {
   return all.value * cluster_->price().pue * elapsed;
 }
 
-void Accounts::fill(Report& report, Nanos elapsed_ns, double fault_free) const {
+void RunMetrics::fill(Report& report, Nanos elapsed_ns, double fault_free) const {
   report.set_steps_completed(steps_);
   if (rolled_back_ > 0) report.set_steps_rolled_back(rolled_back_);
   report.set_micro_batches_lost(lost_);
@@ -248,7 +248,7 @@ void Accounts::fill(Report& report, Nanos elapsed_ns, double fault_free) const {
   report.set_cost_per_million_tokens_usd(report.cost_usd() / (graph_->tokens() * steps) * 1e6);
 }
 
-void Accounts::fill_footprint(Report& report, double elapsed) const {
+void RunMetrics::fill_footprint(Report& report, double elapsed) const {
   const Price& price = cluster_->price();
   const double kwh = report.energy_j() / 3.6e6;
   if (price.carbon_g_per_kwh > 0) report.set_carbon_kg(kwh * price.carbon_g_per_kwh / 1000);
@@ -257,7 +257,7 @@ void Accounts::fill_footprint(Report& report, double elapsed) const {
   report.set_cost_if_bought_usd(price.purchase * graph_->ranks() * share + price.per_kwh * kwh);
 }
 
-void Accounts::fill_time(Report& report) const {
+void RunMetrics::fill_time(Report& report) const {
   const auto total = static_cast<double>(time_.total()) * 1e-9;
   if (total <= 0) return;
   time_.fill(*report.mutable_gpu_time());

@@ -1,4 +1,4 @@
-#include "sim/training/time_ledger.hpp"
+#include "sim/training/gpu_time.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -7,23 +7,23 @@
 
 namespace orrery::sim {
 
-void TimeLedger::book_until(Nanos until, GpuUse use) {
+void GpuTimeLedger::book_until(Nanos until, GpuUse use) {
   if (until <= cursor_) return;
   spent(use) += GpuNanos{until - cursor_} * gpus_;
   cursor_ = until;
 }
 
-void TimeLedger::stall_until(Nanos until, GpuUse use) {
+void GpuTimeLedger::stall_until(Nanos until, GpuUse use) {
   const Nanos from = pauses_.empty() ? cursor_ : pauses_.back().until;
   if (until > from) pauses_.push_back({until, use});
 }
 
-void TimeLedger::interrupt_at(Nanos now) {
+void GpuTimeLedger::interrupt_at(Nanos now) {
   advance_to(now);
   pauses_.clear();
 }
 
-void TimeLedger::advance_to(Nanos now) {
+void GpuTimeLedger::advance_to(Nanos now) {
   std::size_t over = 0;
   for (const Pause& pause : pauses_) {
     book_until(std::min(pause.until, now), pause.use);
@@ -34,7 +34,7 @@ void TimeLedger::advance_to(Nanos now) {
   book_until(now, GpuUse::idle);
 }
 
-void TimeLedger::lose_step(Nanos began, Nanos now, std::uint32_t working) {
+void GpuTimeLedger::lose_step(Nanos began, Nanos now, std::uint32_t working) {
   advance_to(began);
   const GpuNanos worked = GpuNanos{now - cursor_} * std::min(working, gpus_);
   const GpuNanos all = GpuNanos{now - cursor_} * gpus_;
@@ -44,8 +44,8 @@ void TimeLedger::lose_step(Nanos began, Nanos now, std::uint32_t working) {
   cursor_ = now;
 }
 
-void TimeLedger::commit_steps(Nanos length, const std::array<double, kStepUses>& shares,
-                        std::uint32_t working) {
+void GpuTimeLedger::commit_steps(Nanos length, const std::array<double, kStepUses>& shares,
+                                 std::uint32_t working) {
   const GpuNanos all = GpuNanos{length} * gpus_;
   const GpuNanos worked = GpuNanos{length} * std::min(working, gpus_);
   double sum = 0;
@@ -62,18 +62,18 @@ void TimeLedger::commit_steps(Nanos length, const std::array<double, kStepUses>&
   cursor_ += length;
 }
 
-TimeLedger::StepTime TimeLedger::step_time() const {
+GpuTimeLedger::StepTime GpuTimeLedger::step_time() const {
   StepTime time{};
   std::copy_n(spent_.begin(), kStepUses, time.begin());
   return time;
 }
 
-void TimeLedger::mark_checkpoint(Step step, Step durable) {
+void GpuTimeLedger::mark_checkpoint(Step step, Step durable) {
   marks_.erase(marks_.begin(), marks_.lower_bound(durable));
   marks_[step] = step_time();
 }
 
-void TimeLedger::roll_back(Step step) {
+void GpuTimeLedger::roll_back(Step step) {
   const auto known = marks_.find(step);
   const StepTime kept = known == marks_.end() ? StepTime{} : known->second;
   for (std::size_t use = 0; use < kStepUses; ++use) {
@@ -85,17 +85,17 @@ void TimeLedger::roll_back(Step step) {
   marks_.erase(marks_.upper_bound(step), marks_.end());
 }
 
-TimeLedger::GpuNanos TimeLedger::total() const {
+GpuTimeLedger::GpuNanos GpuTimeLedger::total() const {
   GpuNanos sum = 0;
   for (const GpuNanos each : spent_) sum += each;
   return sum;
 }
 
-double TimeLedger::seconds(GpuUse use) const {
+double GpuTimeLedger::seconds(GpuUse use) const {
   return static_cast<double>(spent_[static_cast<std::size_t>(use)]) * 1e-9;
 }
 
-void TimeLedger::fill(GpuTime& report) const {
+void GpuTimeLedger::fill(GpuTime& report) const {
   report.set_computing(seconds(GpuUse::computing));
   report.set_exposed_communication(seconds(GpuUse::exposed_communication));
   report.set_bubble(seconds(GpuUse::bubble));

@@ -1,7 +1,6 @@
-// Ledger and metrics of one simulated training run: GPU time by use, energy, cost, step times, and
-// lost or repeated micro-batches. The books of the run (sim/training/training_books) add every
-// committed step and fill the report at the end. One thread; nanoseconds of the policy clock, else
-// seconds.
+// Metrics of the committed steps of one simulated training run: GPU time by use, energy, cost, step
+// times, and lost or repeated micro-batches. TrainingMetrics adds every committed step and fills
+// the report at the end. One thread; nanoseconds of the policy clock, else seconds.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +10,7 @@
 
 #include "core/ids.hpp"
 #include "sim/estimates/step/played_step.hpp"
-#include "sim/training/time_ledger.hpp"
+#include "sim/training/gpu_time.hpp"
 #include "topologies/cluster.hpp"
 #include "traces/report.pb.h"
 #include "traces/report/sample_count.hpp"
@@ -19,21 +18,21 @@
 
 namespace orrery::sim {
 
-/// Ledger and metrics of one training run, a plain value: a copy counts on by itself. The cluster
+/// Metrics of one training run, a plain value: a copy counts on by itself. The cluster
 /// must outlive it.
 ///
 /// For example, ten steps of 0.85 s on two GPUs that compute for 0.4 s and 0.8 s of each step add
 /// 17 GPU-seconds, of which 12 are computing; energy follows from the utilization of the GPUs, and
 /// cost from the elapsed time.
-class Accounts {
+class RunMetrics {
  public:
-  /// Constructs an empty ledger. `rest`: seconds that the host adds to each step, besides
+  /// Constructs empty metrics. `rest`: seconds that the host adds to each step, besides
   /// computation, exchange and update.
-  Accounts(const Cluster& cluster, std::shared_ptr<const StepGraph> graph, double rest = 0);
+  RunMetrics(const Cluster& cluster, std::shared_ptr<const StepGraph> graph, double rest = 0);
 
   /// Adds `count` equal committed steps, each of `duration`, with their bytes, their parts, and
   /// their lost and repeated micro-batches, and books their GPU time from time().booked_until() on.
-  /// Call once all time before the steps is booked (TimeLedger::interrupt_at). `per_replica`:
+  /// Call once all time before the steps is booked (GpuTimeLedger::interrupt_at). `per_replica`:
   /// number of micro-batches that each replica owns. `batch`: micro-batches of a step. `stretch`:
   /// by replica, factor on the compute time; empty: 1.
   void commit_steps(const estimates::SimulatedStep& step, Nanos duration, std::uint64_t count,
@@ -47,16 +46,17 @@ class Accounts {
   /// the mean from that instant on. Without a call, from 0 on.
   void begin_at(Nanos at) { began_s_ = to_seconds(at); }
   /// Returns the ledger of GPU time, in which the caller books all time outside committed steps.
-  TimeLedger& time() { return time_; }
-  const TimeLedger& time() const { return time_; }
+  GpuTimeLedger& time() { return time_; }
+  const GpuTimeLedger& time() const { return time_; }
   /// Records a rollback from `from`, the next step until now, to `to`: the steps between them no
   /// longer count as committed but as rolled back, and the work since the mark of `to` becomes lost
-  /// work (TimeLedger::roll_back). Their durations stay in median_step(). If `to` is not before
+  /// work (GpuTimeLedger::roll_back). Their durations stay in median_step(). If `to` is not before
   /// `from`, only the ledger changes.
   void roll_back(Step from, Step to);
 
   /// Adds the micro-batches that a cut step had completed in all stages to the recomputed ones: the
-  /// repeated step computes these micro-batches again. Books no GPU time (TimeLedger::lose_step).
+  /// repeated step computes these micro-batches again. Books no GPU time
+  /// (GpuTimeLedger::lose_step).
   void discard_work(const estimates::SimulatedStep& step);
   /// Adds `micro_batches` completed micro-batches that will be computed again.
   void discard_work(std::uint64_t micro_batches) { recomputed_ += micro_batches; }
@@ -115,7 +115,7 @@ class Accounts {
   /// seconds of computation and exposed communication, mean over the job's GPUs, including steps
   /// that were rolled back
   double busy_s_ = 0;
-  TimeLedger time_;
+  GpuTimeLedger time_;
   SampleCount micro_batches_;  ///< micro-batches of the committed steps
   std::vector<std::pair<Nanos, std::uint64_t>> durations_;  ///< (step time, count)
   std::vector<double> first_steps_;  ///< seconds of each of the first 10,000 steps
@@ -123,7 +123,7 @@ class Accounts {
   /// Passes all members except the description (cluster, graph, rest) to a StateWriter or
   /// StateReader.
   template <class Archive>
-  friend void fields(Archive& archive, Accounts& of) {
+  friend void fields(Archive& archive, RunMetrics& of) {
     archive(of.parts_, of.wire_bytes_, of.began_s_, of.steps_, of.rolled_back_, of.lost_,
             of.repeated_, of.recomputed_, of.busy_s_, of.time_, of.micro_batches_, of.durations_,
             of.first_steps_);

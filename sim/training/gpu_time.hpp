@@ -1,6 +1,6 @@
 // Uses of the time of a job's GPUs, each GPU-nanosecond booked once: a cursor runs along the policy
 // clock, and all time before an instant is booked before the cursor passes it. The parts therefore
-// add up to elapsed time x GPUs by construction. Called by Accounts and by the run; one thread.
+// add up to elapsed time x GPUs by construction. Called by RunMetrics and by the run; one thread.
 #pragma once
 
 #include <array>
@@ -23,12 +23,12 @@ inline constexpr std::size_t kGpuUses = 9, kStepUses = 4;
 
 /// Ledger of the GPU time of one job. For example, 8 GPUs, a step of 10 s, a stall of 5 s: 80
 /// GPU-seconds in steps and 40 in recovery.
-class TimeLedger {
+class GpuTimeLedger {
  public:
   __extension__ using GpuNanos = __int128;
 
   /// Constructs an empty ledger of a job with `gpus` GPUs. Call begin() before methods that book.
-  explicit TimeLedger(std::uint32_t gpus) : gpus_(gpus) {}
+  explicit GpuTimeLedger(std::uint32_t gpus) : gpus_(gpus) {}
 
   /// Sets the begin, and the end of the booked time, to the instant `at`; keeps booked time and
   /// stalls.
@@ -97,7 +97,7 @@ class TimeLedger {
 
   /// Passes all members to a StateWriter or StateReader.
   template <class Archive>
-  friend void fields(Archive& archive, TimeLedger& of) {
+  friend void fields(Archive& archive, GpuTimeLedger& of) {
     archive(of.gpus_, of.began_, of.cursor_, of.pauses_, of.spent_, of.marks_);
   }
 };
