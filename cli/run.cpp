@@ -23,6 +23,7 @@
 #include "cli/usage.hpp"
 #include "cli/user_program.hpp"
 #include "core/error.hpp"
+#include "core/files/temporary_folder.hpp"
 #include "live/programs/program_run.hpp"
 
 namespace orrery::cli {
@@ -113,13 +114,16 @@ void prepare_attempt(std::size_t restart) {
   set_variable("MASTER_PORT", std::to_string(unused_port()));
 }
 
-live::RankStarter starter_of(const Launch& launch, const std::string& executable) {
+/// Returns the function that starts a rank. `snapshots`: folder of the snapshots of this run.
+live::RankStarter starter_of(const Launch& launch, const std::string& executable,
+                             const std::string& snapshots) {
   const std::string native = native_sources_folder().string();
-  return [launch, executable, native](std::size_t rank, const std::string& store_path) {
+  return [launch, executable, native, snapshots](std::size_t rank, const std::string& store_path) {
     for (const char* each : {"RANK", "LOCAL_RANK", "ROLE_RANK"}) {
       set_variable(each, std::to_string(rank));
     }
-    const nlohmann::json settings{{"native", native}, {"store", store_path}};
+    const nlohmann::json settings{
+        {"native", native}, {"store", store_path}, {"snapshots", snapshots}};
     set_variable("ORRERY_RUN", settings.dump());
     return ChildProcess(executable, {launch.command.begin() + 1, launch.command.end()},
                         ChildGroup::own);
@@ -274,7 +278,8 @@ int run(const ProgramOptions& options) {
   live::ProgramSettings settings;
   settings.ranks = launch.ranks;
   settings.heartbeat_limit_s = options.heartbeat_s;
-  settings.start = starter_of(launch, executable);
+  const TemporaryFolder folder("orrery-snapshots");
+  settings.start = starter_of(launch, executable, folder.path_of("snapshots"));
   settings.print_line = [](const std::string& line) {
     fmt::print(stderr, "orrery run: {}\n", line);
   };

@@ -23,6 +23,8 @@ from .prices import DESCRIPTOR, inherited_connection
 DEVICES = {"gloo": "cpu", "nccl": "cuda"}
 #: Backends whose groups stay as they are, so that a loss ends the run.
 OTHER_BACKENDS = ("xccl", "ucc", "mpi")
+#: Folder with a package orrery that has orrery.torch only; an installed package comes first.
+LIGHT_PACKAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "light")
 #: Settings of PyTorch's NCCL groups, where the user has not set them: a lost rank must not end the
 #: process, and nothing must be written about an operation that stands still.
 NCCL_SETTINGS = {
@@ -30,6 +32,10 @@ NCCL_SETTINGS = {
     "TORCH_NCCL_ENABLE_MONITORING": "0",
     "TORCH_NCCL_DUMP_ON_TIMEOUT": "0",
 }
+
+
+#: Attachment of this process; None before attach().
+attachment: "Optional[Attachment]" = None
 
 
 class Attachment:
@@ -53,6 +59,8 @@ class Attachment:
         self._excepthook = sys.excepthook
         self.steps = 0
         self.input_s = 0.0
+        #: Folder of snapshots that belong to this run (training.py).
+        self.snapshot_folder: str = settings["snapshots"]
 
     def module(self) -> Optional[ModuleType]:
         """Return the started process group module; None if this process is not attached."""
@@ -156,10 +164,12 @@ def attach() -> None:
     connection = inherited_connection()
     if connection is None:
         return
-    attachment = Attachment(json.loads(os.environ["ORRERY_RUN"]), connection)
+    global attachment
+    made = attachment = Attachment(json.loads(os.environ["ORRERY_RUN"]), connection)
     os.set_inheritable(DESCRIPTOR, False)
     os.register_at_fork(after_in_child=connection.close)
-    on_import_of_torch(lambda: install(attachment), attachment.report_plain)
+    sys.path.append(LIGHT_PACKAGE)
+    on_import_of_torch(lambda: install(made), made.report_plain)
 
 
 def install(attachment: Attachment) -> None:
