@@ -33,6 +33,7 @@ namespace fs = std::filesystem;
 
 struct ProgramOptions {
   std::optional<std::uint32_t> ranks, restarts;
+  std::uint32_t replacements = 0;
   double heartbeat_s = 2;
   bool json = false;
   std::vector<std::string> program;
@@ -118,12 +119,14 @@ void prepare_attempt(std::size_t restart) {
 live::RankStarter starter_of(const Launch& launch, const std::string& executable,
                              const std::string& snapshots) {
   const std::string native = native_sources_folder().string();
-  return [launch, executable, native, snapshots](std::size_t rank, const std::string& store_path) {
+  return [launch, executable, native, snapshots](const live::RankStart& start) {
     for (const char* each : {"RANK", "LOCAL_RANK", "ROLE_RANK"}) {
-      set_variable(each, std::to_string(rank));
+      set_variable(each, std::to_string(start.rank));
     }
-    const nlohmann::json settings{
-        {"native", native}, {"store", store_path}, {"snapshots", snapshots}};
+    const nlohmann::json settings{{"native", native},
+                                  {"store", start.store_path},
+                                  {"snapshots", snapshots},
+                                  {"replaces", start.is_replacement}};
     set_variable("ORRERY_RUN", settings.dump());
     return ChildProcess(executable, {launch.command.begin() + 1, launch.command.end()},
                         ChildGroup::own);
@@ -149,10 +152,10 @@ using Attempts = std::vector<live::ProgramOutcome>;
 
 std::string reason_of_end(const live::ProgramOutcome& outcome) {
   if (!outcome.refused.empty()) {
-    return fmt::format("{}: {} cannot be carried through a loss",
-                       outcome.book.losses().empty() ? "the connection of a group was cut"
-                                                     : "a rank was lost",
-                       outcome.refused);
+    return fmt::format(
+        "{}: {} cannot be carried through a loss",
+        outcome.book.losses().empty() ? "the connection of a group was cut" : "a rank was lost",
+        outcome.refused);
   }
   return fmt::format("no rank completed the program, exit code {}", outcome.exit_code);
 }
@@ -164,6 +167,7 @@ nlohmann::ordered_json losses_json(const Attempts& attempts) {
       out.push_back({{"rank", loss.rank},
                      {"cause", loss.cause},
                      {"lost_s", optional_number(loss.lost_s)},
+                     {"replaced_s", optional_number(loss.replaced_s)},
                      {"attempt", attempt}});
     }
   }
@@ -181,16 +185,20 @@ nlohmann::ordered_json report_json(const Launch& launch, const Attempts& attempt
   const live::RunBook& book = outcome.book;
   nlohmann::ordered_json out;
   out["ranks"] = launch.ranks;
-  out["ranks_at_end"] = launch.ranks - book.losses().size();
-  out["ranks_missing"] = nlohmann::ordered_json::array();
-  for (const live::ProgramLoss& loss : book.losses()) out["ranks_missing"].push_back(loss.rank);
+  const std::vector<std::size_t> missing = book.missing_ranks();
+  out["ranks_at_end"] = launch.ranks - missing.size();
+  out["ranks_missing"] = missing;
   out["tier"] = nullptr;
-  if (is_attached(outcome)) out["tier"] = "T0";
+  if (is_attached(outcome)) out["tier"] = book.losses().size() > missing.size() ? "T2" : "T0";
   if (attempts.size() > 1) out["tier"] = "T1";
   out["attached"] = is_attached(outcome);
   out["not_attached_because"] = nullptr;
   if (!book.plain_reason().empty()) out["not_attached_because"] = book.plain_reason();
   out["steps"] = book.steps();
+  out["resumed_step"] = nullptr;
+  if (book.resumed_step() > 0) out["resumed_step"] = book.resumed_step();
+  out["newest_snapshot"] = nullptr;
+  if (book.newest_snapshot() > 0) out["newest_snapshot"] = book.newest_snapshot();
   out["step_time_s"] = optional_number(book.median_step_s());
   out["input_share"] = optional_number(book.input_share());
   out["losses"] = losses_json(attempts);
@@ -217,14 +225,18 @@ void print_report(const Launch& launch, const Attempts& attempts) {
     steps += fmt::format(", {:.1f}% of the time in data loaders", *input * 100);
   }
   fmt::print(stderr, "orrery run: ended by the {}, exit code {}\nranks     {} of {} at the end{}\n",
-             ended_by(outcome), outcome.exit_code, launch.ranks - book.losses().size(),
+             ended_by(outcome), outcome.exit_code, launch.ranks - book.missing_ranks().size(),
              launch.ranks, is_attached(outcome) ? "" : "; not attached");
   fmt::print(stderr, "steps     {}{}\n", steps,
              attempts.size() > 1 ? " since the last restart" : "");
+  if (book.resumed_step() > 0) {
+    fmt::print(stderr, "resumed   after step {}, from a snapshot\n", book.resumed_step());
+  }
   for (std::size_t attempt = 0; attempt < attempts.size(); ++attempt) {
     for (const live::ProgramLoss& loss : attempts[attempt].book.losses()) {
-      fmt::print(stderr, "lost      rank {}: {}{}\n", loss.rank, loss.cause,
-                 loss.lost_s ? fmt::format("; the step took {:.3f} s more", *loss.lost_s) : "");
+      fmt::print(stderr, "lost      rank {}: {}{}{}\n", loss.rank, loss.cause,
+                 loss.lost_s ? fmt::format("; the step took {:.3f} s more", *loss.lost_s) : "",
+                 loss.replaced_s ? fmt::format("; replaced after {:.1f} s", *loss.replaced_s) : "");
     }
     if (attempt + 1 < attempts.size()) {
       fmt::print(stderr, "restarted after {:.1f} s: {}\n", attempts[attempt].elapsed_s,
@@ -240,27 +252,35 @@ bool wants_restart(const live::ProgramOutcome& outcome) {
 }
 
 /// Runs the program, again after an attempt that a loss has ended, up to the limit of restarts.
-Attempts run_attempts(const Launch& launch, const live::ProgramSettings& settings) {
+Attempts run_attempts(const Launch& launch, live::ProgramSettings settings) {
   Attempts attempts;
   for (std::size_t restart = 0;; ++restart) {
     prepare_attempt(restart);
     attempts.push_back(live::run_program(settings));
+    settings.replacements -= attempts.back().replacements;
     if (restart == launch.restarts || !wants_restart(attempts.back())) return attempts;
     settings.print_line(fmt::format("{}; restart {} of {}: all ranks start again",
                                     reason_of_end(attempts.back()), restart + 1, launch.restarts));
   }
 }
 
-void print_tiers(const Launch& launch) {
+void print_tiers(const Launch& launch, std::size_t replacements) {
   fmt::print(
       stderr,
       "orrery run: {} rank{}, tier T0 for groups of Gloo (CPU) and NCCL (GPU): survivors of a loss "
       "complete or repeat its operation and go on\n",
       launch.ranks, launch.ranks == 1 ? "" : "s");
+  if (replacements > 0) {
+    fmt::print(stderr,
+               "orrery run: tier T2, at most {} new process{} for lost ranks, once the program "
+               "calls orrery.torch.state(); without that call a lost rank stays lost\n",
+               replacements, replacements == 1 ? "" : "es");
+  }
   if (launch.restarts == 0) return;
   fmt::print(stderr,
              "orrery run: tier T1 for other operations and if all ranks are lost: all start again, "
-             "at most {} time{}; the program resumes from its own checkpoint\n",
+             "at most {} time{}; the program resumes from its own checkpoint or its snapshot "
+             "(orrery.torch.state)\n",
              launch.restarts, launch.restarts == 1 ? "" : "s");
 }
 
@@ -274,10 +294,11 @@ int run(const ProgramOptions& options) {
     return kProgramNotFound;
   }
   prepare_environment(launch);
-  print_tiers(launch);
+  print_tiers(launch, options.replacements);
   live::ProgramSettings settings;
   settings.ranks = launch.ranks;
   settings.heartbeat_limit_s = options.heartbeat_s;
+  settings.replacements = options.replacements;
   const TemporaryFolder folder("orrery-snapshots");
   settings.start = starter_of(launch, executable, folder.path_of("snapshots"));
   settings.print_line = [](const std::string& line) {
@@ -320,6 +341,12 @@ void declare(CLI::App& command, const std::shared_ptr<ProgramOptions>& options) 
                                    "on; default: 0, or torchrun's --max-restarts"),
                0, 1000000)
       .type_name("N");
+  whole_number(*command.add_option("--replace", options->replacements,
+                                   "start a new process for a lost rank, at most this often, if "
+                                   "the program calls orrery.torch.state()"),
+               0, 1000000)
+      .type_name("N")
+      ->capture_default_str();
   command.add_flag("--json", options->json,
                    "print the report as one JSON object; the program prints to standard error");
   command

@@ -61,6 +61,8 @@ class Attachment:
         self.input_s = 0.0
         #: Folder of snapshots that belong to this run (training.py).
         self.snapshot_folder: str = settings["snapshots"]
+        #: True if this process takes the place of a lost rank.
+        self.replaces: bool = settings["replaces"]
 
     def module(self) -> Optional[ModuleType]:
         """Return the started process group module; None if this process is not attached."""
@@ -97,7 +99,14 @@ class Attachment:
 
     def report_plain(self, reason: str) -> None:
         """Tells the command line, which prints one line, that the program runs without Orrery."""
-        fields = [b"plain", reason.encode()]
+        self.send_fields("plain", reason)
+
+    def send_fields(self, *words: str) -> None:
+        """Sends a message to the command line."""
+        if self._module is not None:
+            self._module.send_fields(list(words))
+            return
+        fields = [each.encode() for each in words]
         body = b"".join(struct.pack("<I", len(each)) + each for each in fields)
         try:
             self._connection.sendall(struct.pack("<I", len(body)) + body)

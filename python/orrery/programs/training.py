@@ -1,11 +1,13 @@
 """State of a user's training loop (orrery.torch.state): position, snapshots, resumption."""
 
 import os
+import pathlib
 import sys
 from typing import Any, Iterable, Iterator, Optional
 
-from .parts import load_parts, random_states, set_random_states, stored_parts
-from .snapshots import SnapshotFolder, rank_and_size
+from .joining import rebuild_reducers
+from .parts import has_shards, load_parts, random_states, set_random_states, stored_parts
+from .snapshots import SnapshotFolder, rank_and_size, read_file, write_file
 
 
 class TrainingState:
@@ -18,9 +20,17 @@ class TrainingState:
     """
 
     def __init__(
-        self, parts: "dict[str, Any]", every: int, folder: Optional[SnapshotFolder]
+        self,
+        parts: "dict[str, Any]",
+        every: int,
+        folder: Optional[SnapshotFolder],
+        attachment: Any = None,
     ) -> None:
         self.step = 0
+        self._attachment = attachment
+        self._module = None if attachment is None else attachment.module()
+        self._joins = attachment is not None and attachment.replaces
+        self._operations: "list[str]" = []
         self._parts = parts
         self._every = every
         self._folder = folder
@@ -43,6 +53,8 @@ class TrainingState:
             Batches, or a range of steps.
         """
         self._pass += 1
+        if self._joins and self._resumed is None:
+            self._wait_for_state()
         resumed = self._resumed
         if resumed is not None and self._pass < resumed["pass"]:
             return
@@ -66,6 +78,17 @@ class TrainingState:
             return
         if not is_own:  # the random states of another rank would repeat its data
             state = {**state, "states": None, "pass_states": None}
+        self._resume(state)
+        if self._attachment is not None and rank_and_size()[0] == 0:
+            self._attachment.send_fields("resumed", str(self.step))
+
+    def report_state(self) -> None:
+        """Tells the command line, which may then replace a lost rank, that this object exists."""
+        if self._attachment is not None:
+            kind = "sharded" if has_shards(self._parts) else "whole"
+            self._attachment.send_fields("state", kind)
+
+    def _resume(self, state: "dict[str, Any]") -> None:
         self._resumed = state
         self.step = state["step"]
         load_parts(self._parts, state["parts"])
@@ -79,12 +102,50 @@ class TrainingState:
         if resumed["states"]:
             set_random_states(resumed["states"])
         self._resumed = None
+        if self._joins:
+            self._join_others()
+
+    def _wait_for_state(self) -> None:
+        """Waits until the other ranks are between two steps, and loads the state of one of them."""
+        self._module.send_fields(["ready"])
+        _, path, *self._operations = self._module.wait_for_instruction()
+        self._resume(read_file(pathlib.Path(path)))
+
+    def _join_others(self) -> None:
+        """Becomes a member: all groups continue with the numbers of the others' operations."""
+        unknown = self._module.adopt_progress(self._operations)
+        if unknown:
+            raise RuntimeError(
+                f"expected the process groups of the other ranks, found a difference in {unknown}: "
+                f"create all groups before the loop, on all ranks"
+            )
+        self._joins = False
+        self._module.send_fields(["joined"])
+        self._module.wait_for_instruction()
+        rebuild_reducers()
+
+    def _meet_others(self) -> None:
+        """Waits between two steps until a new process has joined, and gives it the state."""
+        self._module.announce_arrival()
+        while True:
+            words = self._module.wait_for_instruction()
+            if words[0] == "resume":
+                break
+            _, join, path = words
+            write_file(pathlib.Path(path), {**self._stored(), "states": None, "pass_states": None})
+            self._module.send_fields(["given", join])
+        if words[1:]:
+            rebuild_reducers()
 
     def _end_step(self) -> None:
         self.step += 1
         self._position += 1
         if self._folder is not None and self.step % self._every == 0:
-            self._folder.save(self.step, self._stored())
+            is_complete = self._folder.save(self.step, self._stored())
+            if is_complete and self._attachment is not None:
+                self._attachment.send_fields("snapshot", str(self.step))
+        if self._module is not None and self._module.mark_step(self.step):
+            self._meet_others()
 
     def _stored(self) -> "dict[str, Any]":
         return {
@@ -129,8 +190,11 @@ def begin_training(
     attachment = None if running is None else running.attachment
     if folder is None and attachment is not None:
         folder = attachment.snapshot_folder
-    made = TrainingState(parts, every, None if folder is None else SnapshotFolder(folder, keep))
-    made.load_newest_snapshot()
+    snapshots = None if folder is None else SnapshotFolder(folder, keep)
+    made = TrainingState(parts, every, snapshots, attachment)
+    if attachment is None or not attachment.replaces:
+        made.load_newest_snapshot()
+    made.report_state()
     return made
 
 
