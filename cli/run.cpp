@@ -35,7 +35,7 @@ struct ProgramOptions {
   std::optional<std::uint32_t> ranks, restarts;
   std::uint32_t replacements = 0;
   double heartbeat_s = 2;
-  bool json = false;
+  bool json = false, deals_data = false;
   std::vector<std::string> program;
 };
 
@@ -117,16 +117,17 @@ void prepare_attempt(std::size_t restart) {
 
 /// Returns the function that starts a rank. `snapshots`: folder of the snapshots of this run.
 live::RankStarter starter_of(const Launch& launch, const std::string& executable,
-                             const std::string& snapshots) {
+                             const std::string& snapshots, bool deals_data) {
   const std::string native = native_sources_folder().string();
-  return [launch, executable, native, snapshots](const live::RankStart& start) {
+  return [launch, executable, native, snapshots, deals_data](const live::RankStart& start) {
     for (const char* each : {"RANK", "LOCAL_RANK", "ROLE_RANK"}) {
       set_variable(each, std::to_string(start.rank));
     }
     const nlohmann::json settings{{"native", native},
                                   {"store", start.store_path},
                                   {"snapshots", snapshots},
-                                  {"replaces", start.is_replacement}};
+                                  {"replaces", start.is_replacement},
+                                  {"deals_data", deals_data}};
     set_variable("ORRERY_RUN", settings.dump());
     return ChildProcess(executable, {launch.command.begin() + 1, launch.command.end()},
                         ChildGroup::own);
@@ -195,6 +196,7 @@ nlohmann::ordered_json report_json(const Launch& launch, const Attempts& attempt
   out["not_attached_because"] = nullptr;
   if (!book.plain_reason().empty()) out["not_attached_because"] = book.plain_reason();
   out["steps"] = book.steps();
+  out["examples_dealt"] = book.dealt_examples();
   out["resumed_step"] = nullptr;
   if (book.resumed_step() > 0) out["resumed_step"] = book.resumed_step();
   out["newest_snapshot"] = nullptr;
@@ -229,6 +231,10 @@ void print_report(const Launch& launch, const Attempts& attempts) {
              launch.ranks, is_attached(outcome) ? "" : "; not attached");
   fmt::print(stderr, "steps     {}{}\n", steps,
              attempts.size() > 1 ? " since the last restart" : "");
+  if (book.dealt_examples() > 0) {
+    fmt::print(stderr, "dealt     {} examples of lost ranks to the others\n",
+               book.dealt_examples());
+  }
   if (book.resumed_step() > 0) {
     fmt::print(stderr, "resumed   after step {}, from a snapshot\n", book.resumed_step());
   }
@@ -264,12 +270,18 @@ Attempts run_attempts(const Launch& launch, live::ProgramSettings settings) {
   }
 }
 
-void print_tiers(const Launch& launch, std::size_t replacements) {
+void print_tiers(const Launch& launch, const ProgramOptions& options) {
   fmt::print(
       stderr,
       "orrery run: {} rank{}, tier T0 for groups of Gloo (CPU) and NCCL (GPU): survivors of a loss "
       "complete or repeat its operation and go on\n",
       launch.ranks, launch.ranks == 1 ? "" : "s");
+  if (options.deals_data) {
+    fmt::print(stderr,
+               "orrery run: the examples of lost ranks go to the others from the next batch on, "
+               "where a loader has a DistributedSampler\n");
+  }
+  const std::size_t replacements = options.replacements;
   if (replacements > 0) {
     fmt::print(stderr,
                "orrery run: tier T2, at most {} new process{} for lost ranks, once the program "
@@ -294,13 +306,13 @@ int run(const ProgramOptions& options) {
     return kProgramNotFound;
   }
   prepare_environment(launch);
-  print_tiers(launch, options.replacements);
+  print_tiers(launch, options);
   live::ProgramSettings settings;
   settings.ranks = launch.ranks;
   settings.heartbeat_limit_s = options.heartbeat_s;
   settings.replacements = options.replacements;
   const TemporaryFolder folder("orrery-snapshots");
-  settings.start = starter_of(launch, executable, folder.path_of("snapshots"));
+  settings.start = starter_of(launch, executable, folder.path_of("snapshots"), options.deals_data);
   settings.print_line = [](const std::string& line) {
     fmt::print(stderr, "orrery run: {}\n", line);
   };
@@ -347,6 +359,9 @@ void declare(CLI::App& command, const std::shared_ptr<ProgramOptions>& options) 
                0, 1000000)
       .type_name("N")
       ->capture_default_str();
+  command.add_flag("--deal-data", options->deals_data,
+                   "give the examples of lost ranks to the others, in larger batches, where a "
+                   "loader has a DistributedSampler");
   command.add_flag("--json", options->json,
                    "print the report as one JSON object; the program prints to standard error");
   command

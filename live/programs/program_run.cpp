@@ -260,6 +260,8 @@ class ProgramRun {
       refuse_operation(fields.at(1));
     } else if (kind == "state") {
       record_state(fields.at(1) == "whole");
+    } else if (kind == "dealt") {
+      book_.record_dealt(rank, std::stoull(fields.at(1)));
     } else if (kind == "resumed") {
       book_.record_resumed(std::stoull(fields.at(1)));
     } else if (kind == "snapshot") {

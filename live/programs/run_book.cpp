@@ -160,6 +160,12 @@ std::vector<std::size_t> RunBook::missing_ranks() const {
   return found;
 }
 
+std::uint64_t RunBook::dealt_examples() const {
+  std::uint64_t sum = 0;
+  for (const Rank& rank : ranks_) sum += rank.dealt;
+  return sum;
+}
+
 bool RunBook::can_replace() const {
   const bool has_absent = std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) {
     return rank.has_left || (rank.has_ended && rank.code == 0);

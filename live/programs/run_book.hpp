@@ -78,6 +78,8 @@ class RunBook {
   /// is a member again from the next epoch on. Returns the seconds since its newest loss; 0 without
   /// one.
   double record_joined(std::size_t rank, double now_s);
+  /// Records that the rank has received `count` examples of lost ranks so far.
+  void record_dealt(std::size_t rank, std::uint64_t count) { ranks_[rank].dealt = count; }
   /// Records that the program has named its state (orrery.torch.state). `is_whole`: every rank has
   /// all of the state, so that one rank can be replaced.
   void record_state(bool is_whole);
@@ -124,6 +126,9 @@ class RunBook {
   /// Returns true if a lost rank can be replaced now: all attached, none has left, and the program
   /// has named a whole state.
   bool can_replace() const;
+  /// Returns the number of examples of lost ranks that others have received; those of a rank that
+  /// was replaced since are not counted.
+  std::uint64_t dealt_examples() const;
   /// Returns true if the program has named its state.
   bool has_state() const { return has_state_; }
   /// Returns the step after which the ranks continued; 0: they began anew.
@@ -151,7 +156,7 @@ class RunBook {
     double last_beat_s = 0;
     std::uint64_t settled = 0;
     bool has_settled = false;
-    std::uint64_t steps = 0;
+    std::uint64_t steps = 0, dealt = 0;
     double first_step_s = 0, last_step_s = 0, input_s = 0, first_input_s = 0;
   };
 

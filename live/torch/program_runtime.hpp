@@ -39,6 +39,9 @@ class ProgramRuntime {
   void report_step(std::uint64_t step, double input_s);
   /// Sends a message to `orrery run`. Does nothing if `orrery run` is gone.
   void send_fields(const Fields& fields) { control_->send_fields(fields); }
+  /// Returns the living ranks, ascending; for a process that is to join, itself alone. Blocks until
+  /// the first epoch is known.
+  std::vector<std::size_t> living_ranks() { return control_->epoch().members; }
   /// Returns the meeting point of this rank.
   MeetingPoint& meeting() { return meeting_; }
   /// Blocks until no group has an operation, then tells `orrery run` that this rank waits at the

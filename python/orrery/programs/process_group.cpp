@@ -69,6 +69,8 @@ PYBIND11_MODULE(orrery_process_group, m) {
   m.def(
       "send_fields", [](const live::Fields& fields) { runtime->send_fields(fields); }, free);
   m.def(
+      "living_ranks", [] { return runtime->living_ranks(); }, free);
+  m.def(
       "mark_step", [](std::uint64_t step) { return runtime->meeting().mark_step(step); }, free);
   m.def(
       "announce_arrival", [] { runtime->announce_arrival(); }, free);

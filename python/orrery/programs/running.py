@@ -59,10 +59,13 @@ class Attachment:
         self._excepthook = sys.excepthook
         self.steps = 0
         self.input_s = 0.0
+        self._dealt = 0
         #: Folder of snapshots that belong to this run (training.py).
         self.snapshot_folder: str = settings["snapshots"]
         #: True if this process takes the place of a lost rank.
         self.replaces: bool = settings["replaces"]
+        #: True if the examples of lost ranks go to the others (dealing.py).
+        self.deals_data: bool = settings["deals_data"]
 
     def module(self) -> Optional[ModuleType]:
         """Return the started process group module; None if this process is not attached."""
@@ -91,6 +94,13 @@ class Attachment:
         self._excepthook = sys.excepthook
         sys.excepthook = self._mark_failed
         return module
+
+    def lost_ranks(self) -> "tuple[int, ...]":
+        """Return the lost ranks, ascending; none in a process that is to join the others."""
+        if self._module is None or self.replaces or os.getpid() != self._process:
+            return ()
+        living = set(self._module.living_ranks())
+        return tuple(rank for rank in range(int(os.environ["WORLD_SIZE"])) if rank not in living)
 
     def _before_fork(self) -> None:
         """Lets a recovery end: a fork in its middle would copy locks that no thread releases."""
@@ -122,6 +132,12 @@ class Attachment:
         if self._module is not None and os.getpid() == self._process and not self._has_failed:
             sys.stdout.flush()
             self._module.leave_run()
+
+    def count_dealt(self, count: int) -> None:
+        """Reports examples of lost ranks that this rank has received."""
+        self._dealt += count
+        if count > 0:
+            self.send_fields("dealt", str(self._dealt))
 
     def count_step(self, *_: Any) -> None:
         """Reports the end of an optimizer step."""
@@ -191,6 +207,10 @@ def install(attachment: Attachment) -> None:
     _replace_rendezvous(attachment)
     _replace_groups(attachment, c10d)
     _measure(attachment)
+    if attachment.deals_data:
+        from . import dealing
+
+        dealing.install(attachment)
 
 
 def _replace_rendezvous(attachment: Attachment) -> None:

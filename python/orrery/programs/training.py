@@ -119,7 +119,7 @@ class TrainingState:
                 f"expected the process groups of the other ranks, found a difference in {unknown}: "
                 f"create all groups before the loop, on all ranks"
             )
-        self._joins = False
+        self._joins = self._attachment.replaces = False
         self._module.send_fields(["joined"])
         self._module.wait_for_instruction()
         rebuild_reducers()
