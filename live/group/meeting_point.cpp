@@ -37,14 +37,16 @@ bool MeetingPoint::mark_step(std::uint64_t step) {
   }
   changed_.wait(lock, [this] { return join_.empty() || meeting_step_ > 0; });
   marked_ = step;
-  return !join_.empty() && step >= meeting_step_;
+  if (join_.empty() || step < meeting_step_) return false;
+  reached_ = join_;
+  return true;
 }
 
 void MeetingPoint::announce_arrival(const Fields& counts) {
   Fields message{"met"};
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    message.push_back(join_);
+    message.push_back(reached_);
   }
   message.insert(message.end(), counts.begin(), counts.end());
   send_(message);

@@ -45,6 +45,7 @@ class MeetingPoint {
   std::condition_variable changed_;
   std::uint64_t marked_ = 0, meeting_step_ = 0;  ///< meeting_step_ 0: not known
   std::string join_;                             ///< number of the join; empty: no halt
+  std::string reached_;  ///< number of the join at whose meeting the rank waits or waited last
   std::deque<Fields> instructions_;
 };
 
