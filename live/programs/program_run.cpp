@@ -22,8 +22,9 @@
 #include "core/error.hpp"
 #include "core/files/temporary_folder.hpp"
 #include "live/group/frames.hpp"
-#include "live/programs/join_plan.hpp"
 #include "live/programs/key_value_store.hpp"
+#include "live/programs/rank_process.hpp"
+#include "live/programs/replacements.hpp"
 
 namespace orrery::live {
 namespace {
@@ -37,26 +38,6 @@ constexpr int kRefused = static_cast<int>(ErrorKind::environment);
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
-
-/// Descriptor that is closed with its owner.
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) close(number_);
-  }
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(number_, other.number_);
-    return *this;
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int number() const { return number_; }
-
- private:
-  int number_;
-};
 
 Descriptor listening_socket(const std::string& path) {
   Descriptor listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -76,49 +57,6 @@ Descriptor listening_socket(const std::string& path) {
   return listener;
 }
 
-/// Sends one frame without blocking. Returns false if the peer is gone or does not read.
-bool send_frame(int descriptor, const Fields& fields) {
-  const std::string frame = encode_frame(fields);
-  for (std::size_t at = 0; at < frame.size();) {
-    const ssize_t sent =
-        send(descriptor, frame.data() + at, frame.size() - at, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent <= 0) return false;
-    at += static_cast<std::size_t>(sent);
-  }
-  return true;
-}
-
-/// Adds the bytes that have arrived. Returns false at the end of the stream.
-bool receive_bytes(int descriptor, FrameReader& reader) {
-  std::array<char, 1 << 16> buffer;
-  while (true) {
-    const ssize_t got = recv(descriptor, buffer.data(), buffer.size(), MSG_DONTWAIT);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return errno == EAGAIN;
-    if (got == 0) return false;
-    reader.add_bytes(buffer.data(), static_cast<std::size_t>(got));
-  }
-}
-
-/// Process of one rank with its connections.
-struct RankProcess {
-  ChildProcess process;
-  Descriptor ended;  ///< readable once the process has ended
-  FrameReader reader;
-  bool is_open = true;
-};
-
-/// Process that is to take the place of a lost rank, until it has joined.
-struct Replacement {
-  std::size_t rank = 0;
-  RankProcess process;
-  bool is_ready = false;  ///< waits for the state of the others
-  double last_beat_s = 0;
-  bool is_attached = false, is_killed = false;
-  std::optional<JoinPlan> plan;
-};
-
 /// Connection of a rank to the store.
 struct StoreConnection {
   Descriptor socket;
@@ -135,31 +73,21 @@ class ProgramRun {
 
   ProgramOutcome run() {
     for (std::size_t rank = 0; rank < settings_.ranks; ++rank) {
-      ranks_.push_back(start_process({rank, folder_.path_of("store")}));
+      ranks_.push_back(start_rank(settings_.start, {rank, folder_.path_of("store")}));
     }
     while (book_.running() > 0) {
       wait_for_news();
       reap_ranks();
-      watch_replacement();
+      replacements_.watch_process(now_s(), ends_);
       watch_time();
     }
-    if (replacement_) kill_replacement();
+    replacements_.kill_process();
     int code = plain_code_ != 0 ? plain_code_ : book_.exit_code();
     if (!refused_.empty()) code = kRefused;
-    return {std::move(book_), refused_, signal_, now_s() - begin_s_, replacements_, code};
+    return {std::move(book_), refused_, signal_, now_s() - begin_s_, replacements_.started(), code};
   }
 
  private:
-  RankProcess start_process(const RankStart& start) {
-    ChildProcess process = settings_.start(start);
-    const auto ended = static_cast<int>(syscall(SYS_pidfd_open, process.pid(), 0));
-    if (ended < 0) {
-      throw Error(ErrorKind::environment,
-                  fmt::format("cannot watch process {}: {}", process.pid(), std::strerror(errno)));
-    }
-    return RankProcess{std::move(process), Descriptor(ended), {}, true};
-  }
-
   /// Blocks until a message or the end of a process, for one tick at most, and handles messages.
   void wait_for_news() {
     std::vector<pollfd> waiting{{listener_.number(), POLLIN, 0}};
@@ -167,7 +95,7 @@ class ProgramRun {
       if (book_.has_ended(rank)) continue;
       add_waiting(waiting, ranks_[rank]);
     }
-    if (replacement_) add_waiting(waiting, replacement_->process);
+    replacements_.add_waiting(waiting);
     for (const auto& [id, connection] : connections_) {
       waiting.push_back({connection.socket.number(), POLLIN, 0});
     }
@@ -176,13 +104,8 @@ class ProgramRun {
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
       if (!book_.has_ended(rank) && ranks_[rank].is_open) read_rank(rank);
     }
-    if (replacement_ && replacement_->process.is_open) read_replacement();
+    if (replacements_.read_messages(now_s())) complete_join();
     serve_store();
-  }
-
-  static void add_waiting(std::vector<pollfd>& waiting, const RankProcess& process) {
-    waiting.push_back({process.ended.number(), POLLIN, 0});
-    if (process.is_open) waiting.push_back({process.process.channel(), POLLIN, 0});
   }
 
   void accept_connection() {
@@ -214,22 +137,12 @@ class ProgramRun {
     }
   }
 
-  template <class Handle>
-  void read_messages(RankProcess& own, std::size_t rank, const Handle& handle) {
-    own.is_open = receive_bytes(own.process.channel(), own.reader) && !own.reader.is_torn();
-    while (const auto fields = own.reader.next_frame()) {
-      try {
-        handle(*fields);
-      } catch (const std::exception& error) {  // a number or a field is missing
-        settings_.print_line(
-            fmt::format("rank {} sent a message that is none: {}", rank, error.what()));
-      }
-    }
-  }
-
   void read_rank(std::size_t rank) {
-    read_messages(ranks_[rank], rank,
-                  [this, rank](const Fields& fields) { handle_message(rank, fields); });
+    const std::string problem = read_messages(
+        ranks_[rank], [this, rank](const Fields& fields) { handle_message(rank, fields); });
+    if (!problem.empty()) {
+      settings_.print_line(fmt::format("rank {} sent a message that is none: {}", rank, problem));
+    }
   }
 
   void handle_message(std::size_t rank, const Fields& fields) {
@@ -259,117 +172,28 @@ class ProgramRun {
     } else if (kind == "refuse") {
       refuse_operation(fields.at(1));
     } else if (kind == "state") {
-      record_state(fields.at(1) == "whole");
+      replacements_.record_state(fields.at(1) == "whole");
     } else if (kind == "dealt") {
       book_.record_dealt(rank, std::stoull(fields.at(1)));
     } else if (kind == "resumed") {
       book_.record_resumed(std::stoull(fields.at(1)));
     } else if (kind == "snapshot") {
       book_.record_snapshot(std::stoull(fields.at(1)));
-    } else if (replacement_ && replacement_->plan) {
-      replacement_->plan->handle_answer(rank, fields);
+    } else {
+      replacements_.handle_answer(rank, fields);
     }
   }
 
   // ---- replacements
   // ------------------------------------------------------------------------------
 
-  void record_state(bool is_whole) {
-    const bool is_news = !book_.has_state() && settings_.replacements > 0;
-    book_.record_state(is_whole);
-    if (!is_news) return;
-    settings_.print_line(is_whole ? "tier T2: a lost rank is replaced between two steps"
-                                  : "no tier T2: the program's state is sharded, a lost rank's "
-                                    "part is at no other rank");
-  }
-
-  /// Starts a process for a lost rank, begins its join once it is ready, and drops it if it ends.
-  void watch_replacement() {
-    if (!replacement_) {
-      const std::vector<std::size_t> missing = book_.missing_ranks();
-      const bool is_left = replacements_ < settings_.replacements;
-      if (missing.empty() || !is_left || ends_ || !book_.can_replace()) return;
-      ++replacements_;
-      const RankStart start{missing.front(), folder_.path_of("store"), true};
-      replacement_.emplace(Replacement{start.rank, start_process(start), false, now_s(), false,
-                                       false, std::nullopt});
-      return;
-    }
-    Replacement& own = *replacement_;
-    const bool is_silent = now_s() - own.last_beat_s > settings_.heartbeat_limit_s;
-    if (own.is_attached && is_silent) kill_replacement();
-    if (ends_ || !book_.can_replace()) kill_replacement();
-    if (own.process.process.has_ended()) return drop_replacement();
-    if (own.is_ready && !own.plan && book_.can_replace()) {
-      own.plan.emplace(own.rank, replacements_, folder_.path_of("state"),
-                       book_.attached_members(own.rank),
-                       [this](std::size_t to, const Fields& fields) { send_to(to, fields); });
-    }
-  }
-
-  void send_to(std::size_t rank, const Fields& fields) {
-    const bool is_new = replacement_ && replacement_->rank == rank;
-    send_frame((is_new ? replacement_->process : ranks_[rank]).process.channel(), fields);
-  }
-
-  void read_replacement() {
-    const std::size_t rank = replacement_->rank;
-    bool has_joined = false;
-    read_messages(replacement_->process, rank, [this, &has_joined](const Fields& fields) {
-      has_joined = handle_replacement(fields) || has_joined;
-    });
-    if (has_joined) complete_join();
-  }
-
-  /// Returns true if the process has loaded the state.
-  bool handle_replacement(const Fields& fields) {
-    Replacement& own = *replacement_;
-    const std::string& kind = fields.at(0);
-    own.last_beat_s = now_s();
-    if (kind == "hello") {
-      own.is_attached = true;
-      send_to(own.rank, {"epoch", std::to_string(book_.epoch()), std::to_string(own.rank)});
-    } else if (kind == "ready") {
-      own.is_ready = true;
-    } else if (kind == "plain" || kind == "refuse" || kind == "problem") {
-      settings_.print_line(
-          fmt::format("the new process of rank {} cannot join: {}", own.rank, fields.back()));
-      kill_replacement();
-    }
-    return kind == "joined" && own.plan && own.plan->is_given();
-  }
-
+  /// Makes the new process of a lost rank a member, and lets all ranks continue.
   void complete_join() {
-    const std::size_t rank = replacement_->rank;
-    const double absent_s = book_.record_joined(rank, now_s());
+    const std::size_t rank = replacements_.rank();
     silent_.erase(rank);
-    ranks_[rank] = std::move(replacement_->process);
-    JoinPlan plan = *replacement_->plan;
-    replacement_.reset();
+    ranks_[rank] = replacements_.claim_process(now_s());
     react(Reaction::new_epoch);
-    plan.resume_members(true);
-    settings_.print_line(
-        fmt::format("rank {} replaced after step {}, {:.1f} s after its loss, {} of {} ranks go on",
-                    rank, plan.step(), absent_s, book_.members().size(), settings_.ranks));
-  }
-
-  void kill_replacement() {
-    replacement_->is_killed = true;
-    replacement_->process.process.signal(SIGKILL);
-  }
-
-  /// Forgets a process that has ended before it joined; the others continue.
-  void drop_replacement() {
-    Replacement& own = *replacement_;
-    own.process.process.signal(SIGKILL);  // the processes that it has started
-    const std::optional<ExitStatus> status = own.process.process.exit_status();
-    if (!status) return;
-    if (!own.is_killed) {
-      settings_.print_line(fmt::format("the new process of rank {} ended before it joined ({})",
-                                       own.rank, status->description()));
-    }
-    if (own.plan) own.plan->resume_members(false);
-    replacement_.reset();
+    replacements_.resume_members();
   }
 
   // ---- ranks that end
@@ -423,7 +247,7 @@ class ProgramRun {
         settings_.print_line(fmt::format("rank {} lost ({}), {} of {} ranks {}", rank, cause,
                                          book_.members().size(), settings_.ranks, next));
       }
-      if (replacement_ && replacement_->plan) replacement_->plan->remove_member(rank);
+      replacements_.remove_member(rank);
       leavers_.erase(rank);
       ended.push_back(rank);
       announces = announces || reaction == Reaction::new_epoch;
@@ -496,8 +320,10 @@ class ProgramRun {
   Descriptor listener_;
   KeyValueStore store_;
   std::vector<RankProcess> ranks_;
-  std::optional<Replacement> replacement_;
-  std::size_t replacements_ = 0;
+  Replacements replacements_{settings_, book_, folder_.path_of("store"), folder_.path_of("state"),
+                             [this](std::size_t rank, const Fields& fields) {
+                               send_frame(ranks_[rank].process.channel(), fields);
+                             }};
   std::map<int, StoreConnection> connections_;
   int next_connection_ = 0;
   std::map<std::size_t, std::set<std::size_t>> leavers_;  ///< ranks that each leaver waits for

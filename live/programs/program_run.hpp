@@ -9,33 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "core/process.hpp"
+#include "live/programs/program_settings.hpp"
 #include "live/programs/run_book.hpp"
 
 namespace orrery::live {
-
-/// Start of the process of one rank.
-struct RankStart {
-  std::size_t rank = 0;
-  std::string store_path;
-  bool is_replacement = false;  ///< the process joins the others at a step of theirs
-};
-
-/// Starts the process of one rank, with its socket and a process group of its own.
-using RankStarter = std::function<ChildProcess(const RankStart& start)>;
-
-/// Settings of a run. All functions must be set.
-struct ProgramSettings {
-  std::size_t ranks = 1;
-  double heartbeat_limit_s = 2;  ///< longest silence of an attached rank, in seconds
-  std::size_t replacements = 0;  ///< most processes that are started for lost ranks
-  RankStarter start;
-  std::function<void(const std::string& line)> print_line;  ///< shows a line to the user
-  /// Returns the number of a signal that this process received since the last call; 0: none. The
-  /// number is sent to all ranks; ranks that still run after 10 s, or at a second signal, are
-  /// killed.
-  std::function<int()> signal;
-};
 
 /// Result of a run that has ended.
 struct ProgramOutcome {

@@ -1,9 +1,9 @@
 """The examples of lost ranks, dealt to the others from the next batch on. Imported after torch.
 
 A DistributedSampler gives each rank its own examples. Once a rank is lost, each batch of the others
-also has an equal part of the lost rank's batch of the same number, so that all batches stay of equal
-size and the mean over the ranks stays the mean over the examples. Example: batches of 16 and one of
-four ranks lost: the others have batches of 21, 21, 22, ... examples.
+also has an equal part of the lost rank's batch of the same number. All batches of a step stay of
+equal size, so the mean over the ranks stays the mean over the examples. Example: batches of 16 and
+one of four ranks lost: the others have batches of 21, 21, 22, ... examples.
 """
 
 import copy

@@ -1,4 +1,4 @@
-"""What a rank changes in PyTorch's objects when a new process joins. Imported after torch."""
+"""Changes of PyTorch's objects at every rank when a new process joins. Imported after torch."""
 
 import gc
 
@@ -18,7 +18,7 @@ def rebuild_reducers() -> None:
 
 
 def _rebuild_reducer(module: DistributedDataParallel) -> None:
-    """Does what PyTorch does when a module is unpickled (DistributedDataParallel.__setstate__)."""
+    """Builds the reducer as for an unpickled module (DistributedDataParallel.__setstate__)."""
     parameters, expects_sparse = module._build_params_for_reducer()
     names = module._build_debug_param_to_name_mapping(parameters)
     module._has_rebuilt_buckets = False

@@ -5,8 +5,8 @@ tensor again by the mesh and the placements of the live parameter, so a snapshot
 group.
 """
 
-import random
 import sys
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -110,7 +110,8 @@ def _optimizer_state(optimizer: torch.optim.Optimizer, saved: "dict[str, Any]") 
 
 def random_states() -> "dict[str, Any]":
     """Return the random states of PyTorch (CPU and the present GPU), Python and NumPy."""
-    states: "dict[str, Any]" = {"torch": torch.get_rng_state(), "python": random.getstate()}
+    states: "dict[str, Any]" = {"torch": torch.get_rng_state()}
+    states["python"] = import_module("random").getstate()
     if torch.cuda.is_available() and torch.cuda.is_initialized():
         states["cuda"] = torch.cuda.get_rng_state()
     if "numpy" in sys.modules:
@@ -121,7 +122,7 @@ def random_states() -> "dict[str, Any]":
 def set_random_states(states: "dict[str, Any]") -> None:
     """Sets the random states that random_states() returned."""
     torch.set_rng_state(states["torch"])
-    random.setstate(states["python"])
+    import_module("random").setstate(states["python"])
     if "cuda" in states and torch.cuda.is_available():
         torch.cuda.set_rng_state(states["cuda"])
     if "numpy" in states:

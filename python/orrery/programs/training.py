@@ -184,7 +184,7 @@ def begin_training(
     folder: "Optional[str | os.PathLike[str]]",
     keep: int,
 ) -> TrainingState:
-    """Return the state of a training loop, resumed from its newest snapshot (orrery.torch.state)."""
+    """Return the state of a training loop, resumed from its newest snapshot."""
     check_arguments(parts, every, keep)
     running = sys.modules.get("orrery_programs.running")
     attachment = None if running is None else running.attachment

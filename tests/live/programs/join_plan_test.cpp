@@ -73,28 +73,6 @@ TEST(JoinPlan, ALostMemberIsNotWaitedFor) {
   EXPECT_TRUE(join.plan.is_given());
 }
 
-TEST(MeetingPoint, ACancelledMeetingHoldsNobody) {
-  Sent unused;
-  MeetingPoint point([&unused](const Fields& fields) { unused.emplace_back(0, fields); });
-  EXPECT_FALSE(point.mark_step(1));
-  point.handle_message({"halt", "1"});
-  EXPECT_EQ(unused, (Sent{{0, {"count", "1", "1"}}}));
-  point.handle_message({"meet", "1", "3"});
-  EXPECT_FALSE(point.mark_step(2));
-  point.handle_message({"resume"});
-  EXPECT_FALSE(point.mark_step(3));
-  point.handle_message({"halt", "2"});
-  point.handle_message({"meet", "2", "4"});
-  ASSERT_TRUE(point.mark_step(4));
-  point.announce_arrival({"a", "1"});
-  EXPECT_EQ(unused.back().second, (Fields{"met", "2", "a", "1"}));
-  point.handle_message({"give", "2", "path"});
-  point.handle_message({"resume", "joined"});
-  EXPECT_EQ(point.wait_for_instruction(), (Fields{"give", "2", "path"}));
-  EXPECT_EQ(point.wait_for_instruction(), (Fields{"resume", "joined"}));
-  EXPECT_FALSE(point.mark_step(5));
-}
-
 /// Ranks that train steps with a collective operation each, and meet as often as asked.
 class TrainingModel {
  public:

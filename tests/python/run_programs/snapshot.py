@@ -1,6 +1,7 @@
 """FSDP2 or DDP loop with two lines of orrery.torch: WRAP=fsdp|ddp, FOLDER=PATH, EVERY=STEPS.
 
-Two passes over a shuffled data set, with dropout: all that a resumption must restore.
+Two passes over a shuffled data set, with dropout: all that a resumption must restore. With END=PATH
+the loop ends once that file exists.
 """
 
 import os
@@ -38,6 +39,11 @@ for _epoch in range(2):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        if "END" in os.environ:
+            ends = torch.tensor([os.path.exists(os.environ["END"])], dtype=torch.int)
+            dist.all_reduce(ends, dist.ReduceOp.MAX)
+            if ends.item():
+                break
         if snapshots.step % 10 == 0:
             print(f"at step {snapshots.step} of rank {rank}", flush=True)
     scheduler.step()
