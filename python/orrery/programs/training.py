@@ -28,7 +28,7 @@ class TrainingState:
     ) -> None:
         self.step = 0
         self._attachment = attachment
-        self._module = None if attachment is None else attachment.module()
+        self._module: Any = None if attachment is None else attachment.module()
         self._joins = attachment is not None and attachment.replaces
         self._operations: "list[str]" = []
         self._parts = parts
