@@ -18,6 +18,7 @@ JoinPlan::JoinPlan(std::size_t rank, std::uint64_t number, std::string path,
 
 void JoinPlan::handle_answer(std::size_t member, const Fields& fields) {
   const std::string& kind = fields.at(0);
+  if (kind != "count" && kind != "met" && kind != "given") return;
   if (fields.at(1) != number_ || pending_.count(member) == 0) return;
   if (kind == "count" && stage_ == Stage::counting) {
     most_steps_ = std::max<std::uint64_t>(most_steps_, std::stoull(fields.at(2)));

@@ -29,8 +29,8 @@ class JoinPlan {
   JoinPlan(std::size_t rank, std::uint64_t number, std::string path,
            const std::vector<std::size_t>& members, Send send);
 
-  /// Handles the answer of a member: "count", "met" or "given". Ignores those of other joins and
-  /// stages. Throws std::exception if a number or a field is missing.
+  /// Handles the answer of a member: "count", "met" or "given". Ignores other messages, and
+  /// answers of other joins and stages. Throws std::exception if a number or a field is missing.
   void handle_answer(std::size_t member, const Fields& fields);
   /// Goes on without a member that was lost.
   void remove_member(std::size_t member);

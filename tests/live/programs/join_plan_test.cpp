@@ -37,6 +37,7 @@ TEST(JoinPlan, AllMeetAfterTheFurthestStepAndTheFirstGivesItsState) {
   join.plan.handle_answer(3, {"count", "7", "4"});
   join.plan.handle_answer(0, {"count", "7", "5"});
   join.plan.handle_answer(2, {"count", "6", "9"});  // of an earlier join
+  join.plan.handle_answer(2, {"beat"});             // no answer
   EXPECT_EQ(join.drain(), Sent{});
   join.plan.handle_answer(2, {"count", "7", "4"});
   EXPECT_EQ(join.drain(), to_all({"meet", "7", "6"}));
