@@ -23,6 +23,7 @@
 #include "cli/shared/usage.hpp"
 #include "cli/shared/user_program.hpp"
 #include "core/error.hpp"
+#include "core/files/temporary_folder.hpp"
 #include "live/programs/program_run.hpp"
 
 namespace orrery::cli {
@@ -32,8 +33,9 @@ namespace fs = std::filesystem;
 
 struct ProgramOptions {
   std::optional<std::uint32_t> ranks, restarts;
+  std::uint32_t replacements = 0;
   double heartbeat_s = 2;
-  bool json = false;
+  bool json = false, deals_data = false;
   std::vector<std::string> program;
 };
 
@@ -113,13 +115,19 @@ void prepare_attempt(std::size_t restart) {
   set_variable("MASTER_PORT", std::to_string(unused_port()));
 }
 
-live::RankStarter starter_of(const Launch& launch, const std::string& executable) {
+/// Returns the function that starts a rank. `snapshots`: folder of the snapshots of this run.
+live::RankStarter starter_of(const Launch& launch, const std::string& executable,
+                             const std::string& snapshots, bool deals_data) {
   const std::string native = native_sources_folder().string();
-  return [launch, executable, native](std::size_t rank, const std::string& store_path) {
+  return [launch, executable, native, snapshots, deals_data](const live::RankStart& start) {
     for (const char* each : {"RANK", "LOCAL_RANK", "ROLE_RANK"}) {
-      set_variable(each, std::to_string(rank));
+      set_variable(each, std::to_string(start.rank));
     }
-    const nlohmann::json settings{{"native", native}, {"store", store_path}};
+    const nlohmann::json settings{{"native", native},
+                                  {"store", start.store_path},
+                                  {"snapshots", snapshots},
+                                  {"replaces", start.is_replacement},
+                                  {"deals_data", deals_data}};
     set_variable("ORRERY_RUN", settings.dump());
     return ChildProcess(executable, {launch.command.begin() + 1, launch.command.end()},
                         ChildGroup::own);
@@ -145,10 +153,10 @@ using Attempts = std::vector<live::ProgramOutcome>;
 
 std::string reason_of_end(const live::ProgramOutcome& outcome) {
   if (!outcome.refused.empty()) {
-    return fmt::format("{}: {} cannot be carried through a loss",
-                       outcome.book.losses().empty() ? "the connection of a group was cut"
-                                                     : "a rank was lost",
-                       outcome.refused);
+    return fmt::format(
+        "{}: {} cannot be carried through a loss",
+        outcome.book.losses().empty() ? "the connection of a group was cut" : "a rank was lost",
+        outcome.refused);
   }
   return fmt::format("no rank completed the program, exit code {}", outcome.exit_code);
 }
@@ -160,6 +168,7 @@ nlohmann::ordered_json losses_json(const Attempts& attempts) {
       out.push_back({{"rank", loss.rank},
                      {"cause", loss.cause},
                      {"lost_s", optional_number(loss.lost_s)},
+                     {"replaced_s", optional_number(loss.replaced_s)},
                      {"attempt", attempt}});
     }
   }
@@ -177,16 +186,21 @@ nlohmann::ordered_json report_json(const Launch& launch, const Attempts& attempt
   const live::RunBook& book = outcome.book;
   nlohmann::ordered_json out;
   out["ranks"] = launch.ranks;
-  out["ranks_at_end"] = launch.ranks - book.losses().size();
-  out["ranks_missing"] = nlohmann::ordered_json::array();
-  for (const live::ProgramLoss& loss : book.losses()) out["ranks_missing"].push_back(loss.rank);
+  const std::vector<std::size_t> missing = book.missing_ranks();
+  out["ranks_at_end"] = launch.ranks - missing.size();
+  out["ranks_missing"] = missing;
   out["tier"] = nullptr;
-  if (is_attached(outcome)) out["tier"] = "T0";
+  if (is_attached(outcome)) out["tier"] = book.losses().size() > missing.size() ? "T2" : "T0";
   if (attempts.size() > 1) out["tier"] = "T1";
   out["attached"] = is_attached(outcome);
   out["not_attached_because"] = nullptr;
   if (!book.plain_reason().empty()) out["not_attached_because"] = book.plain_reason();
   out["steps"] = book.steps();
+  out["examples_dealt"] = book.dealt_examples();
+  out["resumed_step"] = nullptr;
+  if (book.resumed_step() > 0) out["resumed_step"] = book.resumed_step();
+  out["newest_snapshot"] = nullptr;
+  if (book.newest_snapshot() > 0) out["newest_snapshot"] = book.newest_snapshot();
   out["step_time_s"] = optional_number(book.median_step_s());
   out["input_share"] = optional_number(book.input_share());
   out["losses"] = losses_json(attempts);
@@ -213,14 +227,22 @@ void print_report(const Launch& launch, const Attempts& attempts) {
     steps += fmt::format(", {:.1f}% of the time in data loaders", *input * 100);
   }
   fmt::print(stderr, "orrery run: ended by the {}, exit code {}\nranks     {} of {} at the end{}\n",
-             ended_by(outcome), outcome.exit_code, launch.ranks - book.losses().size(),
+             ended_by(outcome), outcome.exit_code, launch.ranks - book.missing_ranks().size(),
              launch.ranks, is_attached(outcome) ? "" : "; not attached");
   fmt::print(stderr, "steps     {}{}\n", steps,
              attempts.size() > 1 ? " since the last restart" : "");
+  if (book.dealt_examples() > 0) {
+    fmt::print(stderr, "dealt     {} examples of lost ranks to the others\n",
+               book.dealt_examples());
+  }
+  if (book.resumed_step() > 0) {
+    fmt::print(stderr, "resumed   after step {}, from a snapshot\n", book.resumed_step());
+  }
   for (std::size_t attempt = 0; attempt < attempts.size(); ++attempt) {
     for (const live::ProgramLoss& loss : attempts[attempt].book.losses()) {
-      fmt::print(stderr, "lost      rank {}: {}{}\n", loss.rank, loss.cause,
-                 loss.lost_s ? fmt::format("; the step took {:.3f} s more", *loss.lost_s) : "");
+      fmt::print(stderr, "lost      rank {}: {}{}{}\n", loss.rank, loss.cause,
+                 loss.lost_s ? fmt::format("; the step took {:.3f} s more", *loss.lost_s) : "",
+                 loss.replaced_s ? fmt::format("; replaced after {:.1f} s", *loss.replaced_s) : "");
     }
     if (attempt + 1 < attempts.size()) {
       fmt::print(stderr, "restarted after {:.1f} s: {}\n", attempts[attempt].elapsed_s,
@@ -236,27 +258,41 @@ bool wants_restart(const live::ProgramOutcome& outcome) {
 }
 
 /// Runs the program, again after an attempt that a loss has ended, up to the limit of restarts.
-Attempts run_attempts(const Launch& launch, const live::ProgramSettings& settings) {
+Attempts run_attempts(const Launch& launch, live::ProgramSettings settings) {
   Attempts attempts;
   for (std::size_t restart = 0;; ++restart) {
     prepare_attempt(restart);
     attempts.push_back(live::run_program(settings));
+    settings.replacements -= attempts.back().replacements;
     if (restart == launch.restarts || !wants_restart(attempts.back())) return attempts;
     settings.print_line(fmt::format("{}; restart {} of {}: all ranks start again",
                                     reason_of_end(attempts.back()), restart + 1, launch.restarts));
   }
 }
 
-void print_tiers(const Launch& launch) {
+void print_tiers(const Launch& launch, const ProgramOptions& options) {
   fmt::print(
       stderr,
       "orrery run: {} rank{}, tier T0 for groups of Gloo (CPU) and NCCL (GPU): survivors of a loss "
       "complete or repeat its operation and go on\n",
       launch.ranks, launch.ranks == 1 ? "" : "s");
+  if (options.deals_data) {
+    fmt::print(stderr,
+               "orrery run: the examples of lost ranks go to the others from the next batch on, "
+               "where a loader has a DistributedSampler\n");
+  }
+  const std::size_t replacements = options.replacements;
+  if (replacements > 0) {
+    fmt::print(stderr,
+               "orrery run: tier T2, at most {} new process{} for lost ranks, once the program "
+               "calls orrery.torch.state(); without that call a lost rank stays lost\n",
+               replacements, replacements == 1 ? "" : "es");
+  }
   if (launch.restarts == 0) return;
   fmt::print(stderr,
              "orrery run: tier T1 for other operations and if all ranks are lost: all start again, "
-             "at most {} time{}; the program resumes from its own checkpoint\n",
+             "at most {} time{}; the program resumes from its own checkpoint or its snapshot "
+             "(orrery.torch.state)\n",
              launch.restarts, launch.restarts == 1 ? "" : "s");
 }
 
@@ -270,11 +306,13 @@ int run(const ProgramOptions& options) {
     return kProgramNotFound;
   }
   prepare_environment(launch);
-  print_tiers(launch);
+  print_tiers(launch, options);
   live::ProgramSettings settings;
   settings.ranks = launch.ranks;
   settings.heartbeat_limit_s = options.heartbeat_s;
-  settings.start = starter_of(launch, executable);
+  settings.replacements = options.replacements;
+  const TemporaryFolder folder("orrery-snapshots");
+  settings.start = starter_of(launch, executable, folder.path_of("snapshots"), options.deals_data);
   settings.print_line = [](const std::string& line) {
     fmt::print(stderr, "orrery run: {}\n", line);
   };
@@ -315,6 +353,15 @@ void declare(CLI::App& command, const std::shared_ptr<ProgramOptions>& options) 
                                    "on; default: 0, or torchrun's --max-restarts"),
                0, 1000000)
       .type_name("N");
+  whole_number(*command.add_option("--replace", options->replacements,
+                                   "start a new process for a lost rank, at most this often, if "
+                                   "the program calls orrery.torch.state()"),
+               0, 1000000)
+      .type_name("N")
+      ->capture_default_str();
+  command.add_flag("--deal-data", options->deals_data,
+                   "give the examples of lost ranks to the others, in larger batches, where a "
+                   "loader has a DistributedSampler");
   command.add_flag("--json", options->json,
                    "print the report as one JSON object; the program prints to standard error");
   command

@@ -31,6 +31,10 @@ void GroupMember::refuse_operation(const std::string& name) {
   if (refused_.empty()) refused_ = name;
 }
 
+void GroupMember::adopt_progress(std::uint64_t operations) {
+  begun_ = done_ = released_ = operations;
+}
+
 void GroupMember::announce_epoch(std::uint64_t epoch, std::size_t alive) {
   if (is_announced_ && epoch <= epoch_) return;
   const bool in_flight = has_operation() && kind_ == OperationKind::sharded && is_connected_;

@@ -84,6 +84,10 @@ class GroupMember {
   /// The first name stays. `name` must not be empty.
   void refuse_operation(const std::string& name);
 
+  /// Gives a member that joins later the counts of the others: `operations` operations count as
+  /// done. Call only if has_operation() is false; the next epoch must be one of all members.
+  void adopt_progress(std::uint64_t operations);
+
   /// Returns the step to do now; the same step until a report or an announcement changes it.
   GroupStep next_step() const;
   /// Records that step `step`, which next_step() returned in epoch `epoch`, succeeded. Ignored if a

@@ -23,6 +23,8 @@
 #include "core/files/temporary_folder.hpp"
 #include "live/group/frames.hpp"
 #include "live/programs/key_value_store.hpp"
+#include "live/programs/rank_process.hpp"
+#include "live/programs/replacements.hpp"
 
 namespace orrery::live {
 namespace {
@@ -36,26 +38,6 @@ constexpr int kRefused = static_cast<int>(ErrorKind::environment);
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
-
-/// Descriptor that is closed with its owner.
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) close(number_);
-  }
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(number_, other.number_);
-    return *this;
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int number() const { return number_; }
-
- private:
-  int number_;
-};
 
 Descriptor listening_socket(const std::string& path) {
   Descriptor listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -75,39 +57,6 @@ Descriptor listening_socket(const std::string& path) {
   return listener;
 }
 
-/// Sends one frame without blocking. Returns false if the peer is gone or does not read.
-bool send_frame(int descriptor, const Fields& fields) {
-  const std::string frame = encode_frame(fields);
-  for (std::size_t at = 0; at < frame.size();) {
-    const ssize_t sent =
-        send(descriptor, frame.data() + at, frame.size() - at, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent <= 0) return false;
-    at += static_cast<std::size_t>(sent);
-  }
-  return true;
-}
-
-/// Adds the bytes that have arrived. Returns false at the end of the stream.
-bool receive_bytes(int descriptor, FrameReader& reader) {
-  std::array<char, 1 << 16> buffer;
-  while (true) {
-    const ssize_t got = recv(descriptor, buffer.data(), buffer.size(), MSG_DONTWAIT);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return errno == EAGAIN;
-    if (got == 0) return false;
-    reader.add_bytes(buffer.data(), static_cast<std::size_t>(got));
-  }
-}
-
-/// Process of one rank with its connections.
-struct RankProcess {
-  ChildProcess process;
-  Descriptor ended;  ///< readable once the process has ended
-  FrameReader reader;
-  bool is_open = true;
-};
-
 /// Connection of a rank to the store.
 struct StoreConnection {
   Descriptor socket;
@@ -123,36 +72,30 @@ class ProgramRun {
         listener_(listening_socket(folder_.path_of("store"))) {}
 
   ProgramOutcome run() {
-    for (std::size_t rank = 0; rank < settings_.ranks; ++rank) start_rank(rank);
+    for (std::size_t rank = 0; rank < settings_.ranks; ++rank) {
+      ranks_.push_back(start_rank(settings_.start, {rank, folder_.path_of("store")}));
+    }
     while (book_.running() > 0) {
       wait_for_news();
       reap_ranks();
+      replacements_.watch_process(now_s(), ends_);
       watch_time();
     }
+    replacements_.kill_process();
     int code = plain_code_ != 0 ? plain_code_ : book_.exit_code();
     if (!refused_.empty()) code = kRefused;
-    return {std::move(book_), refused_, signal_, now_s() - begin_s_, code};
+    return {std::move(book_), refused_, signal_, now_s() - begin_s_, replacements_.started(), code};
   }
 
  private:
-  void start_rank(std::size_t rank) {
-    ChildProcess process = settings_.start(rank, folder_.path_of("store"));
-    const auto ended = static_cast<int>(syscall(SYS_pidfd_open, process.pid(), 0));
-    if (ended < 0) {
-      throw Error(ErrorKind::environment,
-                  fmt::format("cannot watch process {}: {}", process.pid(), std::strerror(errno)));
-    }
-    ranks_.push_back(RankProcess{std::move(process), Descriptor(ended), {}, true});
-  }
-
   /// Blocks until a message or the end of a process, for one tick at most, and handles messages.
   void wait_for_news() {
     std::vector<pollfd> waiting{{listener_.number(), POLLIN, 0}};
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
       if (book_.has_ended(rank)) continue;
-      waiting.push_back({ranks_[rank].ended.number(), POLLIN, 0});
-      if (ranks_[rank].is_open) waiting.push_back({ranks_[rank].process.channel(), POLLIN, 0});
+      add_waiting(waiting, ranks_[rank]);
     }
+    replacements_.add_waiting(waiting);
     for (const auto& [id, connection] : connections_) {
       waiting.push_back({connection.socket.number(), POLLIN, 0});
     }
@@ -161,6 +104,7 @@ class ProgramRun {
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
       if (!book_.has_ended(rank) && ranks_[rank].is_open) read_rank(rank);
     }
+    if (replacements_.read_messages(now_s())) complete_join();
     serve_store();
   }
 
@@ -194,15 +138,10 @@ class ProgramRun {
   }
 
   void read_rank(std::size_t rank) {
-    RankProcess& own = ranks_[rank];
-    own.is_open = receive_bytes(own.process.channel(), own.reader) && !own.reader.is_torn();
-    while (const auto fields = own.reader.next_frame()) {
-      try {
-        handle_message(rank, *fields);
-      } catch (const std::exception& error) {  // a number or a field is missing
-        settings_.print_line(
-            fmt::format("rank {} sent a message that is none: {}", rank, error.what()));
-      }
+    const std::string problem = read_messages(
+        ranks_[rank], [this, rank](const Fields& fields) { handle_message(rank, fields); });
+    if (!problem.empty()) {
+      settings_.print_line(fmt::format("rank {} sent a message that is none: {}", rank, problem));
     }
   }
 
@@ -232,7 +171,29 @@ class ProgramRun {
       confirm_leaver(static_cast<std::size_t>(std::stoull(fields.at(1))), rank);
     } else if (kind == "refuse") {
       refuse_operation(fields.at(1));
+    } else if (kind == "state") {
+      replacements_.record_state(fields.at(1) == "whole");
+    } else if (kind == "dealt") {
+      book_.record_dealt(rank, std::stoull(fields.at(1)));
+    } else if (kind == "resumed") {
+      book_.record_resumed(std::stoull(fields.at(1)));
+    } else if (kind == "snapshot") {
+      book_.record_snapshot(std::stoull(fields.at(1)));
+    } else {
+      replacements_.handle_answer(rank, fields);
     }
+  }
+
+  // ---- replacements
+  // ------------------------------------------------------------------------------
+
+  /// Makes the new process of a lost rank a member, and lets all ranks continue.
+  void complete_join() {
+    const std::size_t rank = replacements_.rank();
+    silent_.erase(rank);
+    ranks_[rank] = replacements_.claim_process(now_s());
+    react(Reaction::new_epoch);
+    replacements_.resume_members();
   }
 
   // ---- ranks that end
@@ -286,6 +247,7 @@ class ProgramRun {
         settings_.print_line(fmt::format("rank {} lost ({}), {} of {} ranks {}", rank, cause,
                                          book_.members().size(), settings_.ranks, next));
       }
+      replacements_.remove_member(rank);
       leavers_.erase(rank);
       ended.push_back(rank);
       announces = announces || reaction == Reaction::new_epoch;
@@ -358,6 +320,10 @@ class ProgramRun {
   Descriptor listener_;
   KeyValueStore store_;
   std::vector<RankProcess> ranks_;
+  Replacements replacements_{settings_, book_, folder_.path_of("store"), folder_.path_of("state"),
+                             [this](std::size_t rank, const Fields& fields) {
+                               send_frame(ranks_[rank].process.channel(), fields);
+                             }};
   std::map<int, StoreConnection> connections_;
   int next_connection_ = 0;
   std::map<std::size_t, std::set<std::size_t>> leavers_;  ///< ranks that each leaver waits for

@@ -59,6 +59,23 @@ void RunBook::record_step(std::size_t rank, std::uint64_t step, double end_s, do
   if (durations_.size() > kStepsPerRank * ranks_.size()) durations_.pop_front();
 }
 
+double RunBook::record_joined(std::size_t rank, double now_s) {
+  double absent_s = 0;
+  for (ProgramLoss& loss : losses_) {
+    if (loss.rank != rank || loss.replaced_s) continue;
+    absent_s = now_s - loss.time_s;
+    loss.replaced_s = absent_s;
+  }
+  ranks_[rank] = Rank{};
+  record_hello(rank, now_s);
+  return absent_s;
+}
+
+void RunBook::record_state(bool is_whole) {
+  is_whole_ = is_whole && (is_whole_ || !has_state_);
+  has_state_ = true;
+}
+
 Reaction RunBook::react_to_absence(std::size_t rank) const {
   const std::vector<std::size_t> others = attached_members(rank);
   const bool settled = std::all_of(others.begin(), others.end(), [this](std::size_t other) {
@@ -79,7 +96,7 @@ Reaction RunBook::record_exit(std::size_t rank, int code, const std::string& des
   own.code = code;
   if (running() == 0 || own.has_left || is_ending_) return Reaction::none;
   if (code == 0) return own.is_attached ? react_to_absence(rank) : Reaction::none;
-  losses_.push_back({rank, now_s, description, std::nullopt});
+  losses_.push_back({rank, now_s, description, std::nullopt, std::nullopt});
   if (!plain_reason_.empty()) return Reaction::end_run;
   return Reaction::new_epoch;
 }
@@ -130,15 +147,39 @@ std::size_t RunBook::attached() const {
 }
 
 bool RunBook::is_lost(std::size_t rank) const {
-  return std::any_of(losses_.begin(), losses_.end(),
-                     [rank](const ProgramLoss& loss) { return loss.rank == rank; });
+  return std::any_of(losses_.begin(), losses_.end(), [rank](const ProgramLoss& loss) {
+    return loss.rank == rank && !loss.replaced_s;
+  });
+}
+
+std::vector<std::size_t> RunBook::missing_ranks() const {
+  std::vector<std::size_t> found;
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (is_lost(rank)) found.push_back(rank);
+  }
+  return found;
+}
+
+std::uint64_t RunBook::dealt_examples() const {
+  std::uint64_t sum = 0;
+  for (const Rank& rank : ranks_) sum += rank.dealt;
+  return sum;
+}
+
+bool RunBook::can_replace() const {
+  const bool has_absent = std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) {
+    return rank.has_left || (rank.has_ended && rank.code == 0);
+  });
+  const std::size_t attached_now = attached_members(ranks_.size()).size();
+  return is_whole_ && plain_reason_.empty() && !is_ending_ && !has_absent && attached_now > 0 &&
+         attached_now == members().size();
 }
 
 int RunBook::exit_code() const {
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     if (ranks_[rank].code != 0 && !is_lost(rank)) return ranks_[rank].code;
   }
-  return losses_.empty() ? 0 : kRanksMissing;
+  return missing_ranks().empty() ? 0 : kRanksMissing;
 }
 
 std::uint64_t RunBook::steps() const {

@@ -25,6 +25,8 @@ struct ProgramLoss {
   std::optional<double> lost_s;  ///< duration of the interrupted step minus the median step, at
                                  ///< least 0, of the rank that lost most; nothing if no survivor
                                  ///< has finished a step since, except its first one
+  std::optional<double> replaced_s;  ///< seconds until a new process had the rank's place; nothing
+                                     ///< if the rank is missing
 };
 
 /// Reaction of the run to the end or the leave of a rank.
@@ -72,6 +74,20 @@ class RunBook {
   /// once for each rank.
   Reaction record_exit(std::size_t rank, int code, const std::string& description, double now_s);
 
+  /// Records that a new, attached process has taken the place of the rank, which was lost: the rank
+  /// is a member again from the next epoch on. Returns the seconds since its newest loss; 0 without
+  /// one.
+  double record_joined(std::size_t rank, double now_s);
+  /// Records that the rank has received `count` examples of lost ranks so far.
+  void record_dealt(std::size_t rank, std::uint64_t count) { ranks_[rank].dealt = count; }
+  /// Records that the program has named its state (orrery.torch.state). `is_whole`: every rank has
+  /// all of the state, so that one rank can be replaced.
+  void record_state(bool is_whole);
+  /// Records that all ranks continue after step `step` of an earlier attempt.
+  void record_resumed(std::uint64_t step) { resumed_step_ = step; }
+  /// Records that the snapshot after step `step` is complete.
+  void record_snapshot(std::uint64_t step) { newest_snapshot_ = step; }
+
   /// Records that the run ends its ranks: their ends are no losses any more.
   void record_ending() { is_ending_ = true; }
 
@@ -103,11 +119,25 @@ class RunBook {
   const std::string& plain_reason() const { return plain_reason_; }
   /// Returns the losses, oldest first.
   const std::vector<ProgramLoss>& losses() const { return losses_; }
-  /// Returns true if the end of the rank was a loss.
+  /// Returns true if the end of the rank was a loss, and no new process has its place.
   bool is_lost(std::size_t rank) const;
+  /// Returns the lost ranks whose place no new process has, ascending.
+  std::vector<std::size_t> missing_ranks() const;
+  /// Returns true if a lost rank can be replaced now: all attached, none has left, and the program
+  /// has named a whole state.
+  bool can_replace() const;
+  /// Returns the number of examples of lost ranks that others have received; those of a rank that
+  /// was replaced since are not counted.
+  std::uint64_t dealt_examples() const;
+  /// Returns true if the program has named its state.
+  bool has_state() const { return has_state_; }
+  /// Returns the step after which the ranks continued; 0: they began anew.
+  std::uint64_t resumed_step() const { return resumed_step_; }
+  /// Returns the step of the newest complete snapshot of this attempt; 0: none.
+  std::uint64_t newest_snapshot() const { return newest_snapshot_; }
 
   /// Returns the exit code of the run: the code of the first rank that was not lost and ended with
-  /// another code than 0, else 6 if ranks were lost, else 0.
+  /// another code than 0, else 6 if ranks are missing, else 0.
   int exit_code() const;
   /// Returns the number of the newest step of any rank; 0 before the first.
   std::uint64_t steps() const;
@@ -126,7 +156,7 @@ class RunBook {
     double last_beat_s = 0;
     std::uint64_t settled = 0;
     bool has_settled = false;
-    std::uint64_t steps = 0;
+    std::uint64_t steps = 0, dealt = 0;
     double first_step_s = 0, last_step_s = 0, input_s = 0, first_input_s = 0;
   };
 
@@ -135,6 +165,8 @@ class RunBook {
   std::vector<Rank> ranks_;
   double heartbeat_limit_s_;
   bool is_ending_ = false;
+  bool has_state_ = false, is_whole_ = false;
+  std::uint64_t resumed_step_ = 0, newest_snapshot_ = 0;
   std::uint64_t epoch_ = 0;
   std::optional<double> problem_s_;
   std::string plain_reason_;

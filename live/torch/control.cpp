@@ -57,8 +57,12 @@ std::string address_of_epoch(std::uint64_t epoch) {
 
 ProgramControl::ProgramControl(int descriptor, std::size_t rank,
                                std::function<void(const ProgramEpoch&)> heard,
+                               std::function<void(const Fields&)> others,
                                std::function<DoneCounts()> done_counts)
-    : descriptor_(descriptor), heard_(std::move(heard)), done_counts_(std::move(done_counts)) {
+    : descriptor_(descriptor),
+      heard_(std::move(heard)),
+      others_(std::move(others)),
+      done_counts_(std::move(done_counts)) {
   send_fields({"hello", std::to_string(rank), std::to_string(getpid())});
   std::thread([this] { run_connection(); }).detach();
 }
@@ -164,6 +168,8 @@ void ProgramControl::handle_frame(const Fields& fields) {
     const std::lock_guard<std::mutex> lock(mutex_);
     has_left_ = true;
     changed_.notify_all();
+  } else {
+    others_(fields);
   }
 }
 

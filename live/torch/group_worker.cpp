@@ -105,6 +105,19 @@ void GroupWorker::wait_until_settled() {
       lock, [this] { return member_.is_settled() || member_.next_step() == GroupStep::refuse; });
 }
 
+void GroupWorker::wait_until_idle() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [this] {
+    const bool is_idle = queue_.empty() && !member_.has_operation();
+    return is_idle || member_.next_step() == GroupStep::refuse;
+  });
+}
+
+void GroupWorker::adopt_progress(std::uint64_t operations) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  member_.adopt_progress(operations);
+}
+
 void GroupWorker::run_steps() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
@@ -191,14 +204,17 @@ void GroupWorker::connect_inner(std::uint64_t epoch) {
   const auto store = c10::make_intrusive<ProgramStore>(place_.store_path);
   const auto connecting = std::make_shared<Connecting>();
   std::thread([self = shared_from_this(), connecting, store, epoch, position, before,
-               size = static_cast<int>(view.alive.size())] {
+               alive = view.alive] {
     const GroupPlace& place = self->place_;
-    const std::string prefix = "orrery/" + std::to_string(epoch) + "/" + place.key;
+    // The members tell the group apart from that of a process that is to join, which is alone.
+    std::string prefix = "orrery/" + std::to_string(epoch) + "/" + place.key;
+    for (const std::size_t member : alive) prefix += "/" + std::to_string(member);
     try {
       // Operations that still run on a device would keep it from new ones.
       if (place.is_queued() && before.inner != nullptr) before.inner->abort();
-      connecting->groups = self->build_(place.backend, store, prefix, position, size,
-                                        place.timeout, address_of_epoch(epoch));
+      connecting->groups =
+          self->build_(place.backend, store, prefix, position, static_cast<int>(alive.size()),
+                       place.timeout, address_of_epoch(epoch));
     } catch (const std::exception& error) {
       connecting->problem = error.what();
     }
@@ -305,6 +321,7 @@ void GroupWorker::release_operation() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     member_.finish_step(GroupStep::release, member_.epoch());
+    changed_.notify_all();  // wakes wait_until_idle()
   }
   operation->prepare = nullptr;  // drops the program's tensors
   operation->perform = nullptr;

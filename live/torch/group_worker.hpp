@@ -71,6 +71,12 @@ class GroupWorker : public std::enable_shared_from_this<GroupWorker> {
 
   /// Blocks until is_settled(), or until the run ends because of an operation. Any thread.
   void wait_until_settled();
+  /// Blocks until all added operations are done and their work is complete, or until the run ends
+  /// because of an operation. Any thread.
+  void wait_until_idle();
+  /// Gives this group, which has worked alone, the number of operations of the group that it joins.
+  /// Call while no operation is left, before the first epoch with other members. Any thread.
+  void adopt_progress(std::uint64_t operations);
 
   /// Aborts an inner group that queues operations: its threads must not outlive the device at the
   /// end of the process. Does nothing for others. Call once no operation is left. Any thread.
@@ -116,7 +122,7 @@ class GroupWorker : public std::enable_shared_from_this<GroupWorker> {
   std::optional<c10::Stream> stream_;             // queue of the thread on the operations' device
   BufferPool pool_;
   std::shared_ptr<Operation> current_, kept_;
-  std::vector<InnerGroups> old_groups_;           // alive while sockets may be in use
+  std::vector<InnerGroups> old_groups_;  // alive while sockets may be in use
   std::exception_ptr mistake_;
   int failures_ = 0;
 };

@@ -5,12 +5,23 @@
 #include <utility>
 
 namespace orrery::live {
+namespace {
+
+/// Returns true if `rank` is among the ranks in the key of a group, for example "gloo:0:0-1-2#0".
+bool has_rank(const std::string& key, std::size_t rank) {
+  const std::size_t from = key.rfind(':') + 1;
+  const std::string ranks = "-" + key.substr(from, key.rfind('#') - from) + "-";
+  return ranks.find("-" + std::to_string(rank) + "-") != std::string::npos;
+}
+
+}  // namespace
 
 ProgramRuntime::ProgramRuntime(int descriptor, std::size_t rank, std::string store_path,
                                InnerBuilder build)
-    : store_path_(std::move(store_path)), build_(std::move(build)) {
+    : rank_(rank), store_path_(std::move(store_path)), build_(std::move(build)) {
   control_ = std::make_unique<ProgramControl>(
       descriptor, rank, [this](const ProgramEpoch& epoch) { announce_epoch(epoch); },
+      [this](const Fields& fields) { meeting_.handle_message(fields); },
       [this] { return done_counts(); });
 }
 
@@ -59,24 +70,46 @@ void ProgramRuntime::report_step(std::uint64_t step, double input_s) {
       {"step", std::to_string(step), std::to_string(now), std::to_string(input_s)});
 }
 
+std::vector<std::shared_ptr<GroupWorker>> ProgramRuntime::all_groups() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return groups_;
+}
+
 void ProgramRuntime::announce_epoch(const ProgramEpoch& epoch) {
-  std::vector<std::shared_ptr<GroupWorker>> groups;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    groups = groups_;
-  }
-  for (const auto& group : groups) group->announce_epoch(epoch);
+  for (const auto& group : all_groups()) group->announce_epoch(epoch);
 }
 
 DoneCounts ProgramRuntime::done_counts() {
-  std::vector<std::shared_ptr<GroupWorker>> groups;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    groups = groups_;
-  }
   DoneCounts counts;
-  for (const auto& group : groups) counts[group->group_place().key] = group->done_count();
+  for (const auto& group : all_groups()) counts[group->group_place().key] = group->done_count();
   return counts;
+}
+
+void ProgramRuntime::announce_arrival() {
+  for (const auto& group : all_groups()) group->wait_until_idle();
+  Fields counts;
+  for (const auto& [group, count] : done_counts()) {
+    counts.push_back(group);
+    counts.push_back(std::to_string(count));
+  }
+  meeting_.announce_arrival(counts);
+}
+
+std::string ProgramRuntime::adopt_progress(const Fields& counts) {
+  const std::vector<std::shared_ptr<GroupWorker>> groups = all_groups();
+  DoneCounts wanted;
+  for (std::size_t at = 0; at + 1 < counts.size(); at += 2) {
+    if (has_rank(counts[at], rank_)) wanted[counts[at]] = std::stoull(counts[at + 1]);
+  }
+  for (const auto& group : groups) {
+    if (wanted.count(group->group_place().key) == 0) return group->group_place().key;
+  }
+  if (wanted.size() > groups.size()) {
+    for (const auto& group : groups) wanted.erase(group->group_place().key);
+    return wanted.begin()->first;
+  }
+  for (const auto& group : groups) group->adopt_progress(wanted[group->group_place().key]);
+  return "";
 }
 
 }  // namespace orrery::live

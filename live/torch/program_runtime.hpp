@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "live/group/meeting_point.hpp"
 #include "live/torch/control.hpp"
 #include "live/torch/group_worker.hpp"
 
@@ -36,6 +37,21 @@ class ProgramRuntime {
   /// Reports the end of optimizer step `step`, counted from 1, and the seconds spent in data
   /// loaders so far. Does nothing if `orrery run` is gone.
   void report_step(std::uint64_t step, double input_s);
+  /// Sends a message to `orrery run`. Does nothing if `orrery run` is gone.
+  void send_fields(const Fields& fields) { control_->send_fields(fields); }
+  /// Returns the living ranks, ascending; for a process that is to join, itself alone. Blocks until
+  /// the first epoch is known.
+  std::vector<std::size_t> living_ranks() { return control_->epoch().members; }
+  /// Returns the meeting point of this rank.
+  MeetingPoint& meeting() { return meeting_; }
+  /// Blocks until no group has an operation, then tells `orrery run` that this rank waits at the
+  /// meeting, with the number of operations of every group.
+  void announce_arrival();
+  /// Gives the groups, which have worked alone, the numbers of operations of the groups that they
+  /// join. `counts`: keys of groups, each followed by a number, also of groups without this rank.
+  /// Returns an empty text, or the key of a group that the others lack or this process lacks; no
+  /// group is changed then.
+  std::string adopt_progress(const Fields& counts);
   /// Blocks until no other rank needs a result of this one, or `orrery run` is gone. Then aborts
   /// the groups on devices.
   void leave_run();
@@ -43,12 +59,15 @@ class ProgramRuntime {
  private:
   void announce_epoch(const ProgramEpoch& epoch);
   DoneCounts done_counts();
+  std::vector<std::shared_ptr<GroupWorker>> all_groups();
 
+  const std::size_t rank_;
   const std::string store_path_;
   const InnerBuilder build_;
   std::mutex mutex_;
   std::map<std::string, int> created_;
   std::vector<std::shared_ptr<GroupWorker>> groups_;
+  MeetingPoint meeting_{[this](const Fields& fields) { send_fields(fields); }};
   std::unique_ptr<ProgramControl> control_;
 };
 

@@ -76,6 +76,7 @@ class Run:
     def wait_for(self, text):
         """Waits for a line with `text`, which must not have come yet."""
         self._awaited = text
+        self._trains.clear()
         self.wait_for_training()
 
     def wait_for_training(self):
@@ -208,6 +209,81 @@ def test_a_sharded_program_starts_again_from_its_own_checkpoint(tmp_path):
         assert begins[0] == 0
         assert not kills or begins[-1] in (20, 40)  # resumes the newest checkpoint
     assert ends[False] == ends[True]  # bit for bit
+
+
+def test_a_sharded_loop_with_two_lines_repeats_the_steps_since_its_snapshot():
+    ends = {}
+    for kills in (False, True):
+        run = Run("snapshot.py", 2, 40, ["--restart", "2"], WRAP="fsdp", EVERY="8")
+        if kills:
+            run.wait_for("at step 30 ")  # in the second of two passes
+            run.kill(1)
+        report, ends[kills], code = run.end()
+        assert code == 0, run.text
+        assert report["tier"] == ("T1" if kills else "T0")
+        assert len(ends[kills]) == 2
+    assert report["resumed_step"] in (24, 32)
+    assert report["steps"] == 40 - report["resumed_step"]
+    assert report["newest_snapshot"] == 40
+    assert ends[False] == ends[True]  # bit for bit
+
+
+def test_lost_ranks_are_replaced_between_two_steps(tmp_path):
+    end = tmp_path / "end"
+    run = Run("snapshot.py", 3, 100000, ["--replace", "2"], EVERY="100000", END=str(end))
+    for lost in (0, 2):
+        run.wait_for_training()
+        run.kill(lost)
+        run.wait_for(f"rank {lost} replaced after step ")
+    run.wait_for("at step ")
+    end.touch()
+    report, ends, code = run.end()
+    assert code == 0, run.text
+    assert report["tier"] == "T2"
+    assert (report["ranks_at_end"], report["ranks_missing"]) == (3, [])
+    assert [loss["rank"] for loss in report["losses"]] == [0, 2]
+    assert all(loss["replaced_s"] > 0 for loss in report["losses"])
+    assert sorted(ends) == [0, 1, 2]
+    assert len(set(ends.values())) == 1  # parameters and steps of all, bit for bit
+
+
+def test_without_a_state_a_lost_rank_stays_lost():
+    run = Run("ddp.py", 2, 200, ["--replace", "1"])
+    run.wait_for_training()
+    run.kill(1)
+    report, ends, code = run.end()
+    assert code == 6
+    assert report["ranks_missing"] == [1]
+    assert "without that call a lost rank stays lost" in run.text
+
+
+def test_examples_of_a_lost_rank_are_dealt_in_equal_batches(tmp_path):
+    script = tmp_path / "dealt.py"
+    script.write_text(
+        "import os, signal, torch, torch.distributed as dist\n"
+        "from torch.utils.data import DataLoader, DistributedSampler\n"
+        "dist.init_process_group()\n"
+        "rank, data = dist.get_rank(), list(range(96))\n"
+        "loader = DataLoader(data, 4, sampler=DistributedSampler(data))\n"
+        "seen = []\n"
+        "for at, batch in enumerate(loader):\n"
+        "    sizes = [torch.zeros(1) for _ in range(4)]\n"
+        "    if at == 2 and rank == 3: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    dist.all_gather(sizes, torch.tensor([float(len(batch))]))\n"
+        "    assert len(set(map(float, sizes))) == 1, sizes\n"
+        "    seen += batch.tolist()\n"
+        "print(f'seen {rank} {seen}', flush=True)\n"
+    )
+    result = subprocess.run(
+        [PROGRAM, "run", "-n", "4", "--json", "--deal-data", "--", TORCH, script],
+        capture_output=True, text=True, timeout=PATIENCE, env=environment(3),
+    )  # fmt: skip
+    assert result.returncode == 6, result.stderr
+    lists = [json.loads(each) for each in re.findall(r"seen \d (\[.*?\])", result.stderr)]
+    seen = [example for each in lists for example in each]
+    assert len(seen) == len(set(seen))  # none twice
+    assert len(seen) == 3 * 24 + 3 * 4  # the lost rank's batches 3, 4 and 5, not that of the loss
+    assert json.loads(result.stdout)["examples_dealt"] == 3 * 4
 
 
 def test_a_program_runs_without_a_compiler(tmp_path):

@@ -26,31 +26,27 @@ void start_runtime(int descriptor, std::size_t rank, const std::string& store_pa
   auto* const kept = new py::function(build);  // outlives the interpreter's end
   const live::InnerBuilder builder =
       [kept](const std::string& backend, const c10::intrusive_ptr<c10d::Store>& store,
-             const std::string& prefix, int group_rank, int size,
-             std::chrono::milliseconds timeout, const std::string& address) {
+             const std::string& prefix, int group_rank, int size, std::chrono::milliseconds timeout,
+             const std::string& address) {
         const py::gil_scoped_acquire gil;
-        const py::tuple made =
-            (*kept)(backend, store, prefix, group_rank, size, timeout, address);
+        const py::tuple made = (*kept)(backend, store, prefix, group_rank, size, timeout, address);
         return live::InnerGroups{made[0].cast<Backend>(), made[1].cast<Backend>()};
       };
   runtime = new live::ProgramRuntime(descriptor, rank, store_path, builder);
 }
 
 /// `device_type`: of the tensors that the group carries through a loss, for example "cuda".
-c10::intrusive_ptr<live::SurvivingBackend> create_group(const std::string& key,
-                                                        const std::vector<std::size_t>& ranks,
-                                                        std::size_t own,
-                                                        std::chrono::milliseconds timeout,
-                                                        const std::string& backend,
-                                                        const std::string& device_type) {
-  return c10::make_intrusive<live::SurvivingBackend>(runtime->add_group(
-      {.key = key,
-       .ranks = ranks,
-       .own = own,
-       .timeout = timeout,
-       .store_path = "",
-       .backend = backend,
-       .device_type = c10::Device(device_type).type()}));
+c10::intrusive_ptr<live::SurvivingBackend> create_group(
+    const std::string& key, const std::vector<std::size_t>& ranks, std::size_t own,
+    std::chrono::milliseconds timeout, const std::string& backend, const std::string& device_type) {
+  return c10::make_intrusive<live::SurvivingBackend>(
+      runtime->add_group({.key = key,
+                          .ranks = ranks,
+                          .own = own,
+                          .timeout = timeout,
+                          .store_path = "",
+                          .backend = backend,
+                          .device_type = c10::Device(device_type).type()}));
 }
 
 }  // namespace
@@ -70,6 +66,19 @@ PYBIND11_MODULE(orrery_process_group, m) {
   m.def(
       "report_step",
       [](std::uint64_t step, double input_s) { runtime->report_step(step, input_s); }, free);
+  m.def(
+      "send_fields", [](const live::Fields& fields) { runtime->send_fields(fields); }, free);
+  m.def(
+      "living_ranks", [] { return runtime->living_ranks(); }, free);
+  m.def(
+      "mark_step", [](std::uint64_t step) { return runtime->meeting().mark_step(step); }, free);
+  m.def(
+      "announce_arrival", [] { runtime->announce_arrival(); }, free);
+  m.def(
+      "wait_for_instruction", [] { return runtime->meeting().wait_for_instruction(); }, free);
+  m.def(
+      "adopt_progress", [](const live::Fields& counts) { return runtime->adopt_progress(counts); },
+      free);
   m.def(
       "wait_until_settled", [] { runtime->wait_until_settled(); }, free);
   m.def(

@@ -17,6 +17,7 @@ from typing import Iterator
 SOURCES = (
     "live/group/member.cpp",
     "live/group/frames.cpp",
+    "live/group/meeting_point.cpp",
     "live/torch/control.cpp",
     "live/torch/program_store.cpp",
     "live/torch/operation.cpp",
@@ -27,6 +28,7 @@ SOURCES = (
 HEADERS = (
     "live/group/member.hpp",
     "live/group/frames.hpp",
+    "live/group/meeting_point.hpp",
     "live/group/virtual_ranks.hpp",
     "live/torch/control.hpp",
     "live/torch/program_store.hpp",

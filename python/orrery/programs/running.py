@@ -23,6 +23,8 @@ from .prices import DESCRIPTOR, inherited_connection
 DEVICES = {"gloo": "cpu", "nccl": "cuda"}
 #: Backends whose groups stay as they are, so that a loss ends the run.
 OTHER_BACKENDS = ("xccl", "ucc", "mpi")
+#: Folder with a package orrery that has orrery.torch only; an installed package comes first.
+LIGHT_PACKAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "light")
 #: Settings of PyTorch's NCCL groups, where the user has not set them: a lost rank must not end the
 #: process, and nothing must be written about an operation that stands still.
 NCCL_SETTINGS = {
@@ -30,6 +32,10 @@ NCCL_SETTINGS = {
     "TORCH_NCCL_ENABLE_MONITORING": "0",
     "TORCH_NCCL_DUMP_ON_TIMEOUT": "0",
 }
+
+
+#: Attachment of this process; None before attach().
+attachment: "Optional[Attachment]" = None
 
 
 class Attachment:
@@ -53,6 +59,13 @@ class Attachment:
         self._excepthook = sys.excepthook
         self.steps = 0
         self.input_s = 0.0
+        self._dealt = 0
+        #: Folder of snapshots that belong to this run (training.py).
+        self.snapshot_folder: str = settings["snapshots"]
+        #: True if this process takes the place of a lost rank.
+        self.replaces: bool = settings["replaces"]
+        #: True if the examples of lost ranks go to the others (dealing.py).
+        self.deals_data: bool = settings["deals_data"]
 
     def module(self) -> Optional[ModuleType]:
         """Return the started process group module; None if this process is not attached."""
@@ -82,6 +95,13 @@ class Attachment:
         sys.excepthook = self._mark_failed
         return module
 
+    def lost_ranks(self) -> "tuple[int, ...]":
+        """Return the lost ranks, ascending; none in a process that is to join the others."""
+        if self._module is None or self.replaces or os.getpid() != self._process:
+            return ()
+        living = set(self._module.living_ranks())
+        return tuple(rank for rank in range(int(os.environ["WORLD_SIZE"])) if rank not in living)
+
     def _before_fork(self) -> None:
         """Lets a recovery end: a fork in its middle would copy locks that no thread releases."""
         if self._module is not None and os.getpid() == self._process:
@@ -89,7 +109,14 @@ class Attachment:
 
     def report_plain(self, reason: str) -> None:
         """Tells the command line, which prints one line, that the program runs without Orrery."""
-        fields = [b"plain", reason.encode()]
+        self.send_fields("plain", reason)
+
+    def send_fields(self, *words: str) -> None:
+        """Sends a message to the command line."""
+        if self._module is not None:
+            self._module.send_fields(list(words))
+            return
+        fields = [each.encode() for each in words]
         body = b"".join(struct.pack("<I", len(each)) + each for each in fields)
         try:
             self._connection.sendall(struct.pack("<I", len(body)) + body)
@@ -105,6 +132,12 @@ class Attachment:
         if self._module is not None and os.getpid() == self._process and not self._has_failed:
             sys.stdout.flush()
             self._module.leave_run()
+
+    def count_dealt(self, count: int) -> None:
+        """Reports examples of lost ranks that this rank has received."""
+        self._dealt += count
+        if count > 0:
+            self.send_fields("dealt", str(self._dealt))
 
     def count_step(self, *_: Any) -> None:
         """Reports the end of an optimizer step."""
@@ -156,10 +189,12 @@ def attach() -> None:
     connection = inherited_connection()
     if connection is None:
         return
-    attachment = Attachment(json.loads(os.environ["ORRERY_RUN"]), connection)
+    global attachment
+    made = attachment = Attachment(json.loads(os.environ["ORRERY_RUN"]), connection)
     os.set_inheritable(DESCRIPTOR, False)
     os.register_at_fork(after_in_child=connection.close)
-    on_import_of_torch(lambda: install(attachment), attachment.report_plain)
+    sys.path.append(LIGHT_PACKAGE)
+    on_import_of_torch(lambda: install(made), made.report_plain)
 
 
 def install(attachment: Attachment) -> None:
@@ -172,6 +207,10 @@ def install(attachment: Attachment) -> None:
     _replace_rendezvous(attachment)
     _replace_groups(attachment, c10d)
     _measure(attachment)
+    if attachment.deals_data:
+        from . import dealing
+
+        dealing.install(attachment)
 
 
 def _replace_rendezvous(attachment: Attachment) -> None:

@@ -52,6 +52,28 @@ TEST(GroupMember, AShardedOperationIsRefusedAfterALoss) {
   EXPECT_EQ(member.refused_operation(), "all_to_all");
 }
 
+TEST(GroupMember, AMemberThatWorkedAloneJoinsWithTheCountsOfTheOthers) {
+  GroupMember member(2);
+  member.announce_epoch(3, 1);
+  member.begin_operation(OperationKind::symmetric, "all_reduce");
+  for (const GroupStep step : {GroupStep::connect, GroupStep::exchange, GroupStep::perform}) {
+    ASSERT_EQ(member.next_step(), step);
+    member.finish_step(step, 3);
+    if (step == GroupStep::exchange) member.accept_progress({member.progress()}, 3);
+  }
+  member.finish_step(GroupStep::release, 3);
+  member.adopt_progress(40);
+  EXPECT_FALSE(member.has_operation());
+  member.announce_epoch(5, 2);
+  member.finish_step(GroupStep::connect, 5);
+  EXPECT_EQ(member.progress().done, 40u);
+  member.accept_progress({{40, 40}, member.progress()}, 5);
+  EXPECT_TRUE(member.is_settled());
+  member.begin_operation(OperationKind::symmetric, "all_reduce");
+  EXPECT_EQ(member.progress().begun, 41u);
+  EXPECT_EQ(member.next_step(), GroupStep::perform);
+}
+
 TEST(GroupMember, APartialResultIsNotDelivered) {
   GroupMember member(2);
   member.announce_epoch(0, 2);

@@ -30,6 +30,35 @@ TEST(RunBook, AKilledRankIsALossAndAskForAnEpoch) {
   EXPECT_EQ(book.losses()[0].cause, kKilled);
 }
 
+TEST(RunBook, AReplacedRankIsAMemberAgainAndNotMissing) {
+  RunBook book = settled_book();
+  EXPECT_FALSE(book.can_replace());
+  book.record_state(true);
+  EXPECT_TRUE(book.can_replace());
+  book.record_exit(1, 137, kKilled, 5);
+  EXPECT_EQ(book.missing_ranks(), std::vector<std::size_t>{1});
+  EXPECT_DOUBLE_EQ(book.record_joined(1, 8), 3);
+  EXPECT_EQ(book.members(), (std::vector<std::size_t>{0, 1, 2}));
+  EXPECT_FALSE(book.is_lost(1));
+  EXPECT_EQ(book.losses()[0].replaced_s, 3.0);
+  book.record_exit(1, 137, kKilled, 9);  // lost again
+  EXPECT_EQ(book.missing_ranks(), std::vector<std::size_t>{1});
+  EXPECT_FALSE(book.losses()[1].replaced_s);
+  book.record_joined(1, 10);
+  for (const std::size_t rank : {0, 1, 2}) book.record_exit(rank, 0, "exit code 0", 12);
+  EXPECT_FALSE(book.can_replace());
+  EXPECT_EQ(book.exit_code(), 0);
+}
+
+TEST(RunBook, AStateThatIsShardedAtAnyRankCannotBeReplaced) {
+  RunBook book = settled_book();
+  book.record_state(true);
+  book.record_state(false);
+  book.record_state(true);
+  EXPECT_FALSE(book.can_replace());
+  EXPECT_TRUE(book.has_state());
+}
+
 TEST(RunBook, TheProgramsExitCodeComesFirst) {
   RunBook book = settled_book();
   book.record_exit(0, 1, "exit code 1", 5);

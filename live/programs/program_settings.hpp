@@ -1,0 +1,25 @@
+// Settings of the run of a user's program: number of ranks, starter, limits.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+
+#include "live/programs/rank_process.hpp"
+
+namespace orrery::live {
+
+/// Settings of a run. All functions must be set.
+struct ProgramSettings {
+  std::size_t ranks = 1;
+  double heartbeat_limit_s = 2;  ///< longest silence of an attached rank, in seconds
+  std::size_t replacements = 0;  ///< most processes that are started for lost ranks
+  RankStarter start;
+  std::function<void(const std::string& line)> print_line;  ///< shows a line to the user
+  /// Returns the number of a signal that this process received since the last call; 0: none. The
+  /// number is sent to all ranks; ranks that still run after 10 s, or at a second signal, are
+  /// killed.
+  std::function<int()> signal;
+};
+
+}  // namespace orrery::live

@@ -1,0 +1,69 @@
+// Process of one rank of a user's program with its socket: start, messages, waiting. One thread.
+#pragma once
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/process.hpp"
+#include "live/group/frames.hpp"
+
+namespace orrery::live {
+
+/// Start of the process of one rank.
+struct RankStart {
+  std::size_t rank = 0;
+  std::string store_path;
+  bool is_replacement = false;  ///< the process joins the others at a step of theirs
+};
+
+/// Starts the process of one rank, with its socket and a process group of its own.
+using RankStarter = std::function<ChildProcess(const RankStart& start)>;
+
+/// Descriptor that is closed with its owner.
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor() {
+    if (number_ >= 0) close(number_);
+  }
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
+/// Process of one rank with its connection.
+struct RankProcess {
+  ChildProcess process;
+  Descriptor ended;  ///< readable once the process has ended
+  FrameReader reader;
+  bool is_open = true;  ///< the connection can be read
+};
+
+/// Starts a process. Throws an environment Error if the process cannot be watched, and the errors
+/// of `starter`; no process is left then.
+RankProcess start_rank(const RankStarter& starter, const RankStart& start);
+/// Adds the descriptors of the process that become readable with news.
+void add_waiting(std::vector<pollfd>& waiting, const RankProcess& process);
+/// Hands all messages that have arrived to `handle`. Returns the text of the newest exception of
+/// `handle`; empty if there was none.
+std::string read_messages(RankProcess& process, const std::function<void(const Fields&)>& handle);
+/// Sends one frame without blocking. Returns false if the peer is gone or does not read.
+bool send_frame(int descriptor, const Fields& fields);
+/// Adds the bytes that have arrived. Returns false at the end of the stream.
+bool receive_bytes(int descriptor, FrameReader& reader);
+
+}  // namespace orrery::live

@@ -1,0 +1,101 @@
+"""The examples of lost ranks, dealt to the others from the next batch on. Imported after torch.
+
+A DistributedSampler gives each rank its own examples. Once a rank is lost, each batch of the others
+also has an equal part of the lost rank's batch of the same number. All batches of a step stay of
+equal size, so the mean over the ranks stays the mean over the examples. Example: batches of 16 and
+one of four ranks lost: the others have batches of 21, 21, 22, ... examples.
+"""
+
+import copy
+import os
+from typing import Any, Iterator, Sequence
+
+from torch.utils.data import BatchSampler, DistributedSampler
+
+
+def dealt_part(
+    pool: Sequence[Any], before: int, until: int, position: int, living: int
+) -> "list[Any]":
+    """Return the part of a living rank in the examples of one batch.
+
+    Parameters
+    ----------
+    pool : sequence
+        Examples of all lost ranks, in the order of their batches.
+    before, until : int
+        Number of examples in the batches before this one, and with this one.
+    position, living : int
+        Place of the rank among the living ones, and their number.
+    """
+    begin, end = before // living, until // living
+    first = begin * living + position * (end - begin)
+    return list(pool[first : first + end - begin])
+
+
+class Dealer:
+    """Deals the examples of lost ranks in one pass over a DistributedSampler.
+
+    Parameters
+    ----------
+    sampler : DistributedSampler
+        Sampler of this rank, at the begin of a pass.
+    batch_size : int
+        Examples in a batch of one rank.
+    """
+
+    def __init__(self, sampler: Any, batch_size: int) -> None:
+        self._sampler = copy.copy(sampler)
+        self._batch_size = batch_size
+        self._pools: "dict[tuple[int, ...], list[Any]]" = {}
+
+    def part_of_batch(self, number: int, lost: "tuple[int, ...]") -> "list[Any]":
+        """Return the examples of lost ranks that batch `number` of this rank gets."""
+        if lost not in self._pools:
+            self._pools = {lost: self._pool_of(lost)}
+        living = [rank for rank in range(self._sampler.num_replicas) if rank not in lost]
+        share = len(lost) * self._batch_size
+        return dealt_part(
+            self._pools[lost],
+            min(number * share, len(self._pools[lost])),
+            min((number + 1) * share, len(self._pools[lost])),
+            living.index(self._sampler.rank),
+            len(living),
+        )
+
+    def _pool_of(self, lost: "tuple[int, ...]") -> "list[Any]":
+        """Return the examples of the lost ranks: those of their first batches first."""
+        orders = []
+        for rank in lost:
+            sampler = copy.copy(self._sampler)
+            sampler.rank = rank
+            orders.append(list(sampler))
+        size = self._batch_size
+        return [
+            example
+            for begin in range(0, len(orders[0]), size)
+            for order in orders
+            for example in order[begin : begin + size]
+        ]
+
+
+def install(attachment: Any) -> None:
+    """Makes the batches of a DistributedSampler larger while ranks are lost."""
+    original = BatchSampler.__iter__
+
+    def batches(self: Any) -> Iterator[Any]:
+        sampler = self.sampler
+        world, rank = int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"])
+        is_dealt = isinstance(sampler, DistributedSampler) and (
+            (sampler.num_replicas, sampler.rank) == (world, rank)
+        )
+        if not is_dealt:
+            yield from original(self)
+            return
+        dealer = Dealer(sampler, self.batch_size)
+        for number, batch in enumerate(original(self)):
+            lost = attachment.lost_ranks()
+            part = dealer.part_of_batch(number, lost) if lost else []
+            attachment.count_dealt(len(part))
+            yield [*batch, *part]
+
+    BatchSampler.__iter__ = batches

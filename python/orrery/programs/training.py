@@ -1,0 +1,201 @@
+"""State of a user's training loop (orrery.torch.state): position, snapshots, resumption."""
+
+import os
+import pathlib
+import sys
+from typing import Any, Iterable, Iterator, Optional
+
+from .joining import rebuild_reducers
+from .parts import has_shards, load_parts, random_states, set_random_states, stored_parts
+from .snapshots import SnapshotFolder, rank_and_size, read_file, write_file
+
+
+class TrainingState:
+    """Position of a training loop, with the parts that a snapshot contains.
+
+    Attributes
+    ----------
+    step : int
+        Number of steps that are trained, over all starts of the program.
+    """
+
+    def __init__(
+        self,
+        parts: "dict[str, Any]",
+        every: int,
+        folder: Optional[SnapshotFolder],
+        attachment: Any = None,
+    ) -> None:
+        self.step = 0
+        self._attachment = attachment
+        self._module: Any = None if attachment is None else attachment.module()
+        self._joins = attachment is not None and attachment.replaces
+        self._operations: "list[str]" = []
+        self._parts = parts
+        self._every = every
+        self._folder = folder
+        self._pass = 0
+        self._position = 0
+        self._pass_states: "dict[str, Any]" = {}
+        self._resumed: "Optional[dict[str, Any]]" = None
+
+    def steps(self, items: Iterable[Any]) -> Iterator[Any]:
+        """Yields the items that are not trained yet; one item is one step.
+
+        The step ends when the loop asks for the next item: a snapshot follows if it is due. Call it
+        once for each pass over the data. After a resumption the passes that are trained are empty,
+        and trained items of the next pass are read and dropped. Give a loader itself, not
+        `enumerate(loader)`, so that its order is that of the first start.
+
+        Parameters
+        ----------
+        items : iterable
+            Batches, or a range of steps.
+        """
+        self._pass += 1
+        if self._joins and self._resumed is None:
+            self._wait_for_state()
+        resumed = self._resumed
+        if resumed is not None and self._pass < resumed["pass"]:
+            return
+        if resumed is not None and resumed["pass_states"]:
+            set_random_states(resumed["pass_states"])
+        self._pass_states = random_states()
+        self._position = 0
+        remaining = iter(items)
+        if resumed is not None:
+            self._skip_items(remaining, resumed)
+        for item in remaining:
+            yield item
+            self._end_step()
+
+    def load_newest_snapshot(self) -> None:
+        """Loads the newest complete snapshot; without one the loop begins at its first step."""
+        if self._folder is None:
+            return
+        state, is_own = self._folder.load_newest()
+        if state is None:
+            return
+        if not is_own:  # the random states of another rank would repeat its data
+            state = {**state, "states": None, "pass_states": None}
+        self._resume(state)
+        if self._attachment is not None and rank_and_size()[0] == 0:
+            self._attachment.send_fields("resumed", str(self.step))
+
+    def report_state(self) -> None:
+        """Tells the command line, which may then replace a lost rank, that this object exists."""
+        if self._attachment is not None:
+            kind = "sharded" if has_shards(self._parts) else "whole"
+            self._attachment.send_fields("state", kind)
+
+    def _resume(self, state: "dict[str, Any]") -> None:
+        self._resumed = state
+        self.step = state["step"]
+        load_parts(self._parts, state["parts"])
+
+    def _skip_items(self, items: Iterator[Any], resumed: "dict[str, Any]") -> None:
+        """Drops the items that are trained, and restores what code before the pass has changed."""
+        for _ in range(resumed["position"]):
+            next(items, None)
+        self._position = resumed["position"]
+        load_parts(self._parts, resumed["parts"])
+        if resumed["states"]:
+            set_random_states(resumed["states"])
+        self._resumed = None
+        if self._joins:
+            self._join_others()
+
+    def _wait_for_state(self) -> None:
+        """Waits until the other ranks are between two steps, and loads the state of one of them."""
+        self._module.send_fields(["ready"])
+        _, path, *self._operations = self._module.wait_for_instruction()
+        self._resume(read_file(pathlib.Path(path)))
+
+    def _join_others(self) -> None:
+        """Becomes a member: all groups continue with the numbers of the others' operations."""
+        unknown = self._module.adopt_progress(self._operations)
+        if unknown:
+            raise RuntimeError(
+                f"expected the process groups of the other ranks, found a difference in {unknown}: "
+                f"create all groups before the loop, on all ranks"
+            )
+        self._joins = self._attachment.replaces = False
+        self._module.send_fields(["joined"])
+        self._module.wait_for_instruction()
+        rebuild_reducers()
+
+    def _meet_others(self) -> None:
+        """Waits between two steps until a new process has joined, and gives it the state."""
+        self._module.announce_arrival()
+        while True:
+            words = self._module.wait_for_instruction()
+            if words[0] == "resume":
+                break
+            _, join, path = words
+            write_file(pathlib.Path(path), {**self._stored(), "states": None, "pass_states": None})
+            self._module.send_fields(["given", join])
+        if words[1:]:
+            rebuild_reducers()
+
+    def _end_step(self) -> None:
+        self.step += 1
+        self._position += 1
+        if self._folder is not None and self.step % self._every == 0:
+            is_complete = self._folder.save(self.step, self._stored())
+            if is_complete and self._attachment is not None:
+                self._attachment.send_fields("snapshot", str(self.step))
+        if self._module is not None and self._module.mark_step(self.step):
+            self._meet_others()
+
+    def _stored(self) -> "dict[str, Any]":
+        return {
+            "step": self.step,
+            "pass": self._pass,
+            "position": self._position,
+            "parts": stored_parts(self._parts),
+            "states": random_states(),
+            "pass_states": self._pass_states,
+        }
+
+
+def check_arguments(parts: "dict[str, Any]", every: int, keep: int) -> None:
+    """Raises TypeError or ValueError for arguments of orrery.torch.state that are none."""
+    if not parts:
+        raise TypeError("expected the parts of a training, as model=model, found none")
+    for name, part in parts.items():
+        for method in ("state_dict", "load_state_dict"):
+            if not hasattr(part, method):
+                raise TypeError(
+                    f"{name}: expected an object with {method}(), found {type(part).__name__}"
+                )
+    for name, value in (("every", every), ("keep", keep)):
+        if value < 1:
+            raise ValueError(f"{name}: expected at least 1, found {value}")
+    if rank_and_size()[1] == 1 and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise RuntimeError(
+            "expected an initialised process group, found none: call "
+            "torch.distributed.init_process_group() before orrery.torch.state()"
+        )
+
+
+def begin_training(
+    parts: "dict[str, Any]",
+    every: int,
+    folder: "Optional[str | os.PathLike[str]]",
+    keep: int,
+) -> TrainingState:
+    """Return the state of a training loop, resumed from its newest snapshot."""
+    check_arguments(parts, every, keep)
+    running = sys.modules.get("orrery_programs.running")
+    attachment = None if running is None else running.attachment
+    if folder is None and attachment is not None:
+        folder = attachment.snapshot_folder
+    snapshots = None if folder is None else SnapshotFolder(folder, keep)
+    made = TrainingState(parts, every, snapshots, attachment)
+    if attachment is None or not attachment.replaces:
+        made.load_newest_snapshot()
+    made.report_state()
+    return made
+
+
+__all__ = ["TrainingState", "begin_training"]
