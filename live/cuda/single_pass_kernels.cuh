@@ -84,7 +84,7 @@ struct Fp16 {
   static __device__ float value_of(u16 code) { return from_fp16(code); }
 };
 
-constexpr u32 kHalfUnroll = 2;  // of encode_half, which reads two arrays and writes two
+constexpr u32 kHalfUnroll = 2;  // fewer: encode_half reads two arrays and writes two
 constexpr u32 kHalfTile = kHalfUnroll * kStride;
 
 template <class Half, bool kFeedback>

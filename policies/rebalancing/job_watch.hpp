@@ -142,7 +142,7 @@ class JobWatch {
   };
   /// Ranks on the GPUs of the rows of a table that was read before.
   struct RowRanks {
-    std::vector<std::uint32_t> gpus;   ///< of the rows
+    std::vector<std::uint32_t> gpus;   ///< GPUs of the rows
     std::vector<std::uint32_t> ranks;  ///< kNoRank: no rank is on that GPU
   };
   static constexpr std::uint32_t kNoRank = ~0u;
@@ -158,7 +158,7 @@ class JobWatch {
   struct Results {
     Step target = 0;                      ///< step that the results are about
     std::uint64_t noise_version = 0;      ///< 0: none of them is valid
-    std::vector<std::uint64_t> versions;  ///< of the filters
+    std::vector<std::uint64_t> versions;  ///< versions of the filters
     std::vector<Result> values;
   };
   void index_gpus();

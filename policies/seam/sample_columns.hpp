@@ -37,7 +37,7 @@ std::optional<SampleField> field_of_name(std::string_view name);
 /// a known value that is not a number counts as missing too.
 inline constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 
-/// Which ranks, GPUs or paths the rows of a table are about.
+/// Ranks, GPUs or paths of the rows of a table.
 struct SampleRows {
   std::vector<std::uint32_t> ids;  ///< rank, GPU, or the GPU at which a path begins
   std::vector<std::uint32_t> to;   ///< GPU at which a path ends; empty for other tables
@@ -52,7 +52,7 @@ struct SampleRows {
 struct SampleColumn {
   std::vector<double> values;                     ///< kMissing for a missing sample
   std::vector<Nanos> ages{0};                     ///< one entry, or one for each row
-  std::vector<Origin> origins{Origin::measured};  ///< as `ages`; not used for a missing sample
+  std::vector<Origin> origins{Origin::measured};  ///< like `ages`; not used for a missing sample
   std::size_t size() const { return values.size(); }
   /// Returns the age of a known sample; `row` must be below size().
   Nanos age(std::size_t row) const { return ages.size() == 1 ? ages[0] : ages[row]; }

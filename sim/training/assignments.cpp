@@ -145,7 +145,7 @@ void continue_from_log(const JobInWorld& here, TrainingState& state, const Past&
   refit_job(here, state);
   if (!past.lost_in_step().empty() || past.steps().empty()) return;
   if (job.phase != JobPhase::running || past.last_commit() == past.now()) return;
-  restart_current_step(here, state, past.last_commit());  // in progress where the past ends
+  restart_current_step(here, state, past.last_commit());  // the step that the past left open
 }
 
 }  // namespace orrery::sim

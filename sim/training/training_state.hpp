@@ -81,7 +81,7 @@ struct TrainingState {
   // The current step.
   std::optional<estimates::PlayedStep> open = {};  ///< single step in progress
   std::optional<Stretch> stretch = {};             ///< steps in progress that are advanced together
-  std::optional<StepConditions> conditions = {};   ///< of the newest step; none after a move
+  std::optional<StepConditions> conditions = {};   ///< newest step's; none after a move
   bool watched = false;  ///< true if policies have seen a whole step under these conditions
   Nanos stalled = 0;     ///< stall of the current step by lost packets
   std::optional<Step> delayed = {};  ///< newest step whose Delay has begun

@@ -243,24 +243,21 @@ void SimBackend::advance_clock() {
     pass_models(stop);
     const bool due = gate_.pop_due_wakes(now_);
     resting_ = resting_ && !due;
-    if (due || is_tick_due()) emit_event(Tick{});
+    // An event ends the rest: at its instant a tick comes as to policies that do not rest.
+    const bool at_tick = next_tick_ <= now_ && now_ % needs_.tick == 0;
+    if (due || (at_tick && is_watched(at_rest_ && only_steps(events_)))) emit_event(Tick{});
     pass_ticks();
   }
   pass_ticks();
 }
 
-bool SimBackend::is_any_watched(const JobModel::Watch& watch) const {
+/// Returns true if a job does steps of which its policies must be told at ticks.
+bool SimBackend::is_watched(bool resting) const {
+  JobModel::Watch watch = watch_state();
+  watch.resting = resting;
   return std::any_of(members_.begin(), members_.end(), [&watch](const Member& each) {
     return each.stepped && each.stepped->is_watched(watch);
   });
-}
-
-/// An event ends the rest: at its instant a tick comes as it would to policies that do not rest.
-bool SimBackend::is_tick_due() const {
-  if (next_tick_ > now_ || now_ % needs_.tick != 0) return false;
-  JobModel::Watch watch = watch_state();
-  watch.resting = watch.resting && only_steps(events_);
-  return is_any_watched(watch);
 }
 
 /// Nobody is asked while a policy rests or everything stands still; ticks keep their rhythm.
@@ -273,7 +270,7 @@ Nanos SimBackend::next_stop() {
   stops_.clear();
   for (const Member& each : members_)
     stop = std::min(stop, stops_.emplace_back(each.model->next_event_time()));
-  return next_tick_ < stop && is_any_watched(watch_state()) ? next_tick_ : stop;
+  return next_tick_ < stop && is_watched(at_rest_) ? next_tick_ : stop;
 }
 
 void SimBackend::fill(Report& report) {

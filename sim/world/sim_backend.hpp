@@ -114,8 +114,7 @@ class SimBackend : public RunBackend, private Carrier {
   void pass_models(Nanos stop);
   Nanos next_stop();
   JobModel::Watch watch_state() const;
-  bool is_any_watched(const JobModel::Watch& watch) const;
-  bool is_tick_due() const;
+  bool is_watched(bool resting) const;
   bool are_jobs_unchanged() const;
   void pass_ticks();
 

@@ -290,7 +290,7 @@ def test_a_run_that_has_lost_its_state_goes_on_by_itself_from_its_checkpoint(tmp
         kill_ranks(name, ranks)
         out, err = run.communicate(timeout=120)
         assert run.returncode == 0, err
-        # If all ranks are lost the policy restarts them; without a part of the state the run ends.
+        # The policy restarts the ranks if all are lost; without a part of the state the run ends.
         continues = "it continues by itself from the newest complete checkpoint" in err
         assert continues == (number == 1)
         assert json.loads(out)["parameters_sha256"] == expected

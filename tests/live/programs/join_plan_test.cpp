@@ -36,7 +36,7 @@ TEST(JoinPlan, AllMeetAfterTheFurthestStepAndTheFirstGivesItsState) {
   EXPECT_EQ(join.drain(), to_all({"halt", "7"}));
   join.plan.handle_answer(3, {"count", "7", "4"});
   join.plan.handle_answer(0, {"count", "7", "5"});
-  join.plan.handle_answer(2, {"count", "6", "9"});  // of an earlier join
+  join.plan.handle_answer(2, {"count", "6", "9"});  // an earlier join
   join.plan.handle_answer(2, {"beat"});             // no answer
   EXPECT_EQ(join.drain(), Sent{});
   join.plan.handle_answer(2, {"count", "7", "4"});
@@ -68,7 +68,7 @@ TEST(JoinPlan, ALostMemberIsNotWaitedFor) {
   join.plan.handle_answer(0, {"met", "7"});
   join.plan.handle_answer(2, {"met", "7"});
   EXPECT_EQ(join.drain(), (Sent{{0, {"give", "7", "state"}}}));
-  join.plan.remove_member(0);  // while it writes: the next one is asked
+  join.plan.remove_member(0);  // it dies while it writes: the next one is asked
   EXPECT_EQ(join.drain(), (Sent{{2, {"give", "7", "state"}}}));
   join.plan.handle_answer(2, {"given", "7"});
   EXPECT_TRUE(join.plan.is_given());
