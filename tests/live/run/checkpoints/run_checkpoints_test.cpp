@@ -311,6 +311,7 @@ TEST_F(RunCheckpointsTest, ANewControllerGoesOnWithWhatTheEarlierOneHasWritten) 
       const std::uint64_t attempt = checkpoints.plan(step, {0, 1});
       commit.set_step(step);
       commit.set_checkpoint(checkpoints.planned());
+      commit.set_tier(TIER_LOCAL_DISK);
       EXPECT_EQ(commit.checkpoint(), attempt);
       checkpoints.on_commit();
       EXPECT_EQ(checkpoints.planned(), 0u);
@@ -320,6 +321,7 @@ TEST_F(RunCheckpointsTest, ANewControllerGoesOnWithWhatTheEarlierOneHasWritten) 
     }
     SaveDoneRecord& told = *past.seen.emplace_back().add_events()->mutable_save_done();
     told.set_step(4);
+    told.set_tier(TIER_LOCAL_DISK);
     told.set_durable(true);
   }
   RunCheckpoints checkpoints(request_, text_, past);
