@@ -237,7 +237,7 @@ void RunCheckpoints::record_lost_node(NodeId node) {
     const bool is_held = remove_holder(attempt.holders, node);
     // An attempt without writers is complete and known to the policies.
     const bool is_complete = attempt.writers.empty();
-    if (is_complete ? is_held : attempt.holders == before) {
+    if (is_held && (is_complete || attempt.holders == before)) {
       ++each;
       continue;
     }

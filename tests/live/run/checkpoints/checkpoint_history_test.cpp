@@ -81,6 +81,7 @@ TEST(CheckpointHistory, AnotherControllerTakesOverWhatWasBegunAndTellsNothingTwi
   JournalCommit& commit = past.commits.emplace_back();
   commit.set_step(19);
   commit.set_checkpoint(2);
+  commit.set_tier(TIER_LOCAL_DISK);
 
   CheckpointHistory second("t", 5, past);
   const std::vector<CheckpointId> earlier = second.take_earlier();
@@ -97,6 +98,7 @@ TEST(CheckpointHistory, WhatWasShownOfACheckpointCounts) {
   Past past;
   SaveDoneRecord& shown = *past.seen.emplace_back().add_events()->mutable_save_done();
   shown.set_step(10);
+  shown.set_tier(TIER_LOCAL_DISK);
   shown.set_durable(true);
   CheckpointHistory history("t", 5, past);
   EXPECT_EQ(history.written(), 1u);

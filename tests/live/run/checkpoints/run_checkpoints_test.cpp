@@ -96,7 +96,8 @@ class RunCheckpointsTest : public ::testing::Test {
   }
 
   /// Writes a checkpoint of the tier by the ranks of two nodes, and returns the steps that are
-  /// complete. `lost`: a node that is lost before the outcome is known.
+  /// complete. `lost`: a node that is lost before the outcome is known; of the tier memory before a
+  /// shard is written.
   std::vector<Step> save(RunCheckpoints& checkpoints, Step step, Tier tier,
                          std::optional<NodeId> lost = {}) {
     checkpoints.request_checkpoint(tier);
@@ -105,9 +106,13 @@ class RunCheckpointsTest : public ::testing::Test {
     StepPlan plan;
     checkpoints.fill(plan);
     checkpoints.on_commit();
-    if (lost) checkpoints.record_lost_node(*lost);
+    if (lost && tier == Tier::memory) {  // before a shard is written
+      checkpoints.record_lost_node(*lost);
+      return wait(checkpoints);
+    }
     write(checkpoints, step, attempt, plan.memory(),
           {plan.holders().begin(), plan.holders().end()});
+    if (lost) checkpoints.record_lost_node(*lost);
     return wait(checkpoints);
   }
   /// One rank of each node.
@@ -311,6 +316,7 @@ TEST_F(RunCheckpointsTest, ANewControllerGoesOnWithWhatTheEarlierOneHasWritten) 
       const std::uint64_t attempt = checkpoints.plan(step, {0, 1});
       commit.set_step(step);
       commit.set_checkpoint(checkpoints.planned());
+      commit.set_tier(TIER_LOCAL_DISK);
       EXPECT_EQ(commit.checkpoint(), attempt);
       checkpoints.on_commit();
       EXPECT_EQ(checkpoints.planned(), 0u);
@@ -320,6 +326,7 @@ TEST_F(RunCheckpointsTest, ANewControllerGoesOnWithWhatTheEarlierOneHasWritten) 
     }
     SaveDoneRecord& told = *past.seen.emplace_back().add_events()->mutable_save_done();
     told.set_step(4);
+    told.set_tier(TIER_LOCAL_DISK);
     told.set_durable(true);
   }
   RunCheckpoints checkpoints(request_, text_, past);
