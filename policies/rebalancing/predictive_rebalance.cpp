@@ -134,15 +134,18 @@ void PredictiveRebalance::read_samples(const Observation& seen, JobId id, Plan& 
   const bool only_answers = std::ranges::all_of(
       seen.events, [](const Event& event) { return std::holds_alternative<Decided>(event); });
   if (!only_answers) {
+    // One after the other: the log has the reads in their order.
     const auto column = [&](SampleField field) { return seen.samples.column(field, id); };
-    watch.add_ranks(*seen.samples.rows(SampleTable::ranks, id),
-                    *column(SampleField::micro_batches_done),
-                    *column(SampleField::micro_batch_time), seen.now);
-    watch.add_devices(*seen.samples.rows(SampleTable::devices, id),
-                      *column(SampleField::utilization), *column(SampleField::memory_bandwidth),
-                      seen.now);
-    watch.add_links(*seen.samples.rows(SampleTable::links, id), *column(SampleField::latency),
-                    seen.now);
+    const auto ranks = seen.samples.rows(SampleTable::ranks, id);
+    const auto done = column(SampleField::micro_batches_done);
+    const auto times = column(SampleField::micro_batch_time);
+    watch.add_ranks(*ranks, *done, *times, seen.now);
+    const auto devices = seen.samples.rows(SampleTable::devices, id);
+    const auto load = column(SampleField::utilization);
+    const auto bandwidth = column(SampleField::memory_bandwidth);
+    watch.add_devices(*devices, *load, *bandwidth, seen.now);
+    const auto links = seen.samples.rows(SampleTable::links, id);
+    watch.add_links(*links, *column(SampleField::latency), seen.now);
   }
   watch.learn_from_samples();
 }

@@ -399,8 +399,12 @@ std::shared_ptr<const SampleRows> SamplesBook::make_rows(SampleTable table, JobI
 
 std::shared_ptr<const SampleColumn> SamplesBook::make_column(SampleField field, JobId job) {
   fetch_samples(wish_for(field, job));
-  auto fetched = known_column(field, job);
-  return fetched == nullptr ? std::make_shared<SampleColumn>() : fetched;
+  if (auto fetched = known_column(field, job)) return fetched;
+  // Policies count on a value for each row, also in a replay in which a read is missing.
+  auto missing = std::make_shared<SampleColumn>();
+  const std::shared_ptr<const SampleRows> rows = known_rows(table_of(field), job);
+  if (rows != nullptr) missing->values.assign(rows->size(), kMissing);
+  return missing;
 }
 
 const SamplesBook::Answer& SamplesBook::find_answer(SamplesRead::What what, JobId job,

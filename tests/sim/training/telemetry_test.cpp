@@ -46,11 +46,13 @@ class TelemetryTest : public ::testing::Test {
     return Telemetry(cluster_, graph_, placement_, noise, seed);
   }
   std::vector<RankSample> ranks(Telemetry& telemetry, Nanos now) {
-    const auto rows = AllSamples(telemetry, now).ranks({0});
+    AllSamples samples(telemetry, now);
+    const auto rows = samples.ranks({0});
     return {rows.begin(), rows.end()};
   }
   std::vector<DeviceSample> devices(Telemetry& telemetry, Nanos now) {
-    const auto rows = AllSamples(telemetry, now).devices({0});
+    AllSamples samples(telemetry, now);
+    const auto rows = samples.devices({0});
     return {rows.begin(), rows.end()};
   }
   LoadedScenario loaded_ = testing::small_scenario(1, 1, 2);
