@@ -119,10 +119,6 @@ class DecisionList {
   void add_note(std::string key, std::variant<double, std::string> value) {
     notes_.push_back({std::move(key), std::move(value)});
   }
-  /// Removes the annotations after the first `count`; does nothing if the list has no more.
-  void truncate_notes(std::size_t count) {
-    if (count < notes_.size()) notes_.resize(count);
-  }
 
   /// Moves the decisions, wake-up times and annotations of `other` to the end of this list. Groups
   /// of `other` get new numbers; ids stay, so `other` must have been constructed with next() of
