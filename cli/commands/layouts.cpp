@@ -62,7 +62,7 @@ AskedScenario asked_for(const LayoutsOptions& options) {
                 "both: change the scenario with --set, for example --set cluster.nodes=64, or "
                 "leave the file out");
   }
-  return {any_layout(options), {}};
+  return {any_layout(options), {}, nullptr};
 }
 
 void print_row(std::size_t rank, const estimates::PricedLayout& each, double tokens,
@@ -120,7 +120,8 @@ int layouts(const LayoutsOptions& options) {
                             options.file));
   }
   const Cluster cluster = build_cluster(scenario.cluster(), asked.loaded.places, "cluster");
-  const estimates::LayoutSearch search = estimates::search_layouts(scenario.job(), cluster);
+  const estimates::LayoutSearch search = estimates::search_layouts(
+      job, cluster, {.habits = asked.habits, .complete = asked.assumed.empty()});
   const std::size_t whole = options.top < 0 ? 0 : static_cast<std::size_t>(options.top);
   if (options.run.json) {
     fmt::print("{}\n", estimates::layouts_json(search, asked.assumed, whole));

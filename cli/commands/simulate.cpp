@@ -3,6 +3,9 @@
 #include <memory>
 #include <optional>
 
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
 #include "cli/commands/commands.hpp"
 #include "cli/shared/from_log.hpp"
 #include "cli/shared/futures.hpp"
@@ -10,10 +13,15 @@
 #include "cli/shared/machine.hpp"
 #include "cli/shared/operator.hpp"
 #include "cli/shared/policy_option.hpp"
+#include "cli/shared/print_report.hpp"
 #include "cli/shared/run_options.hpp"
 #include "cli/shared/usage.hpp"
 #include "core/error.hpp"
+#include "core/units.hpp"
+#include "sim/estimates/predict/interval.hpp"
+#include "topologies/builder.hpp"
 #include "topologies/machine.hpp"
+#include "traces/report/report.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -31,6 +39,37 @@ struct SimulateOptions : RunOptions {
     return log && file.empty() ? log->load(all_overrides()) : load();
   }
 };
+
+/// Returns the interval of measured times around the report's step; nothing if no fitted price is
+/// behind the time: declared or recorded work, a measured machine, line rates.
+std::optional<estimates::Interval> step_interval(const RunRequest& request, const Report& report,
+                                                 const SourceMap& places) {
+  const Scenario& scenario = request.scenario();
+  const Job& job = scenario.job();
+  const bool priced = scenario.has_job() && !job.has_program() && !job.has_pace() &&
+                      job.model().builtin().empty() && !request.has_machine();
+  if (!priced || !report.has_step_time_s()) return std::nullopt;
+  const Cluster cluster = build_cluster(scenario.cluster(), places, "cluster");
+  if (cluster.shape().line_rate) return std::nullopt;
+  return estimates::interval_of(report.step_time_s(), job, true, cluster.gpu_model());
+}
+
+/// Returns the summary of the report, or its JSON object, with the interval.
+std::string with_interval(const Report& report, const estimates::Interval& interval, bool as_json) {
+  if (!as_json) {
+    return report_summary(report) + fmt::format("{:<14}{} to {}, rests on: {}\n", "80% of runs",
+                                                format_quantity(interval.p10_s, Dimension::time),
+                                                format_quantity(interval.p90_s, Dimension::time),
+                                                interval.distance);
+  }
+  nlohmann::ordered_json json = nlohmann::ordered_json::parse(report_json(report));
+  json["step_interval"] = {{"p10_s", interval.p10_s},
+                           {"p90_s", interval.p90_s},
+                           {"p2_5_s", interval.p2_5_s},
+                           {"p97_5_s", interval.p97_5_s},
+                           {"rests_on", interval.distance}};
+  return json.dump(2) + "\n";
+}
 
 int simulate(const SimulateOptions& options) {
   RunRequest request;
@@ -61,7 +100,9 @@ int simulate(const SimulateOptions& options) {
   const auto operated = options.operation.make_operator(true);
   const Report report =
       run("orrery-sim", request, loaded.places, operated.get(), nullptr, policy.get());
-  return print_report(report, options.json);
+  const auto interval = step_interval(request, report, loaded.places);
+  if (!interval) return print_report(report, options.json);
+  return print_report(report, options.json, with_interval(report, *interval, options.json));
 }
 
 }  // namespace

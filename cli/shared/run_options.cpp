@@ -14,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/shared/print_report.hpp"
 #include "cli/shared/usage.hpp"
 #include "core/error.hpp"
 #include "core/process.hpp"
@@ -234,10 +235,14 @@ FuturesReport run_futures(const std::string& worker, const RunRequest& request,
 }
 
 int print_report(const Report& report, bool json) {
+  return print_report(report, json, json ? report_json(report) + "\n" : report_summary(report));
+}
+
+int print_report(const Report& report, bool json, const std::string& text) {
   for (const std::string& warning : report.warnings()) {
     if (json) fmt::print(stderr, "warning: {}\n", warning);  // the summary has them itself
   }
-  fmt::print("{}", json ? report_json(report) + "\n" : report_summary(report));
+  fmt::print("{}", text);
   if (!report.hand_over().policy_failure().empty()) {
     fmt::print(stderr, "warning: the policies failed and were disabled at {:.1f} s: {}\n",
                report.hand_over().policy_failure_s(), report.hand_over().policy_failure());

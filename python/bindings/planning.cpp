@@ -20,17 +20,18 @@ namespace {
 
 using Cells = std::vector<std::pair<std::string, std::string>>;
 
-std::string ranked(const LoadedScenario& loaded, const std::vector<std::string>& assumed,
-                   std::size_t top) {
+std::string ranked(const AskedScenario& asked, std::size_t top) {
   const py::gil_scoped_release release;
-  const Scenario& scenario = loaded.scenario;
+  const Scenario& scenario = asked.loaded.scenario;
   const Job& job = scenario.job();
   if (!scenario.has_job() || job.has_program() || !job.model().builtin().empty()) {
     throw Error(ErrorKind::bad_input, "expected a key 'job' with a transformer, by preset or by "
                                       "its dimensions: other work has no layouts");
   }
-  const Cluster cluster = build_cluster(scenario.cluster(), loaded.places, "cluster");
-  return estimates::layouts_json(estimates::search_layouts(scenario.job(), cluster), assumed, top);
+  const Cluster cluster = build_cluster(scenario.cluster(), asked.loaded.places, "cluster");
+  const estimates::LayoutSearch search = estimates::search_layouts(
+      job, cluster, {.habits = asked.habits, .complete = asked.assumed.empty()});
+  return estimates::layouts_json(search, asked.assumed, top);
 }
 
 std::string layouts_asked(const Cells& said, std::uint32_t gpus, std::uint32_t sequence_length,
@@ -47,8 +48,7 @@ std::string layouts_asked(const Cells& said, std::uint32_t gpus, std::uint32_t s
   asked.sequence_length = sequence_length;
   asked.global_batch = global_batch;
   asked.tokens_per_batch = tokens_per_batch;
-  const AskedScenario scenario = scenario_of(asked, overrides);
-  return ranked(scenario.loaded, scenario.assumed, top);
+  return ranked(scenario_of(asked, overrides), top);
 }
 
 py::dict prediction_of(const estimates::Prediction& prediction) {
@@ -95,7 +95,9 @@ py::list names(const std::string& kind) {
 void bind_planning(py::module_& module) {
   module.def(
       "layouts",
-      [](const LoadedScenario& scenario, std::size_t top) { return ranked(scenario, {}, top); },
+      [](const LoadedScenario& scenario, std::size_t top) {
+        return ranked({scenario, {}, nullptr}, top);
+      },
       py::arg("scenario"), py::arg("top"));
   module.def("layouts_asked", &layouts_asked, py::arg("said"), py::arg("gpus"),
              py::arg("sequence_length"), py::arg("global_batch"), py::arg("tokens_per_batch"),

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 
+import pytest
 from conftest import EXAMPLES, orrery
 
 MAIN = EXAMPLES / "llama3-70b-512-h100.yaml"
@@ -73,3 +74,110 @@ def test_what_has_no_layouts_is_refused():
     result = orrery("layouts", EXAMPLES / "straggler-4-ranks.yaml")
     assert result.returncode == 3
     assert "with a transformer, by preset or by its dimensions" in result.stderr
+
+
+SHARDS = {
+    "nothing": "none",
+    "optimizer": "distributed optimizer",
+    "gradients": "zero-2",
+    "parameters": "fsdp",
+}
+INTERVAL = ("p2_5_s", "p10_s", "p90_s", "p97_5_s")
+
+
+def table_of(model, layouts, stated):
+    """A table for `orrery predict` with one row a layout, on nodes as dgx-h100 has them. `stated`:
+    the values that `orrery layouts` and a shorter table assume."""
+    rows = [
+        {
+            "id": layout["rank"],
+            "model": model,
+            "n_gpus": 64,
+            "gpus_per_node": 8,
+            "nics_per_node": 8,
+            "nic_gbps": 400,
+            "fabric": "DGX",
+            "tp": layout["tensor"],
+            "pp": layout["pipeline"],
+            "dp": layout["data"],
+            "cp": layout["context"],
+            "ep": layout["expert"],
+            "vpp": layout["chunks"],
+            "dp_shard": SHARDS[layout["shard"]],
+            "mbs": layout["micro_batch"],
+            "recompute": layout["recompute"],
+            **stated,
+        }
+        for layout in layouts
+    ]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, rows[0])
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def predicted(tmp_path, name, text):
+    cases, out = tmp_path / f"{name}.csv", tmp_path / f"{name}-out.csv"
+    cases.write_text(text)
+    result = orrery("predict", cases, "-o", out, "--scenarios", tmp_path)
+    assert result.returncode == 0, result.stderr
+    return list(csv.DictReader(io.StringIO(out.read_text())))
+
+
+def shares(row, step):
+    """The interval over the step."""
+    return [float(row[key]) / step for key in INTERVAL]
+
+
+@pytest.mark.parametrize("model", ["llama3-8b", "mixtral-8x7b"])
+def test_layouts_predict_and_simulate_give_one_answer(tmp_path, model):
+    """Ten layouts of each model. The step of `simulate` also has contention on shared links, and in
+    interleaved pipelines the sends of a stage compete with its gradients: 1% and 2%."""
+    asked = orrery("layouts", "--model", model, "--cluster", "dgx-h100", "--gpus", 64, "--json")
+    found = json.loads(asked.stdout)
+    fitting = [row for row in found["layouts"] if row["status"] == "ok"]
+    layouts = fitting[:: len(fitting) // 10][:10]
+    assert any(row["chunks"] > 1 for row in layouts) and any(row["tensor"] > 1 for row in layouts)
+    short = predicted(tmp_path, "short", table_of(model, layouts, {}))
+    stated = {
+        "seq_len": 8192, "gbs": 512, "precision": "bf16", "framework": "nemo", "overlap": "all",
+        "attention": "flash", "seq_parallel": 1, "gpu": "H100",
+    }  # fmt: skip
+    whole = predicted(tmp_path, "whole", table_of(model, layouts, stated))
+    for layout, assumed, complete in zip(layouts, short, whole):
+        step = layout["iter_time_s"]
+        assert float(assumed["iter_time_s"]) == pytest.approx(step, rel=0.001), assumed
+        assert shares(assumed, float(assumed["iter_time_s"])) == pytest.approx(
+            shares(layout, step), rel=1e-4
+        ), assumed
+        for words in found["assumed"][4:]:
+            if layout["tensor"] > 1 or not words.startswith("sequence parallelism"):
+                assert words in assumed["reason"], (words, assumed)
+        result = orrery(
+            "simulate", tmp_path / f"{layout['rank']}.yaml", "--json", "--set", "run.memory=warn"
+        )
+        assert result.returncode == 0, result.stderr
+        simulated = json.loads(result.stdout)
+        time, interval = simulated["step_time_s"], simulated["step_interval"]
+        near = 0.02 if layout["chunks"] > 1 else 0.01
+        assert time == pytest.approx(float(complete["iter_time_s"]), rel=near), complete
+        assert shares(interval, time) == pytest.approx(
+            shares(complete, float(complete["iter_time_s"])), rel=1e-4
+        ), complete
+        assert f"rests on: {interval['rests_on']};" in complete["reason"]
+
+
+def test_full_detail_gives_the_same_step_and_interval():
+    folded, full = (
+        json.loads(
+            orrery(
+                "simulate", EXAMPLES / "llama3-70b-512-h100.yaml", "--json", "--detail", detail,
+                "--set", "cluster.nodes=8", "--set", "job.layout.data=2", "--set",
+                "job.global_batch=32", "--set", "run.steps=2", "--set", "run.memory=warn",
+            ).stdout
+        )
+        for detail in ("folded", "full")
+    )  # fmt: skip
+    assert full["step_time_s"] == pytest.approx(folded["step_time_s"], rel=1e-6)
+    assert full["step_interval"]["p90_s"] == pytest.approx(folded["step_interval"]["p90_s"])

@@ -4,9 +4,11 @@ import csv
 import io
 import json
 import pathlib
+import subprocess
+import sys
 
 import pytest
-from conftest import data_file, orrery
+from conftest import ROOT, data_file, orrery
 
 SAMPLE = pathlib.Path(__file__).parent / "samples" / "runs.csv"
 COLUMNS = [
@@ -206,6 +208,35 @@ def test_predict_and_simulate_agree(tmp_path, runs):
         assert step == pytest.approx(
             float(row["iter_time_s"]), rel=0.02 if interleaved else 0.005
         ), row["id"]
+
+
+def test_impossible_hardware_and_layouts_are_refused_with_the_reason(tmp_path):
+    header = "id,model,n_gpus,tp,pp,dp,vpp,nic_gbps\n"
+    cells = "4,4,4,{vpp},{gbps}\n"
+    cases = [("", ""), ("5", "400"), ("5", "0"), ("5", "0.001"), ("1000", "400")]
+    text = header + "".join(
+        f"{i},llama3-70b,64," + cells.format(vpp=vpp, gbps=gbps)
+        for i, (vpp, gbps) in enumerate(cases)
+    )
+    result, out = predict(tmp_path, text)
+    assert result.returncode == 0, result.stderr
+    rows = rows_of(out)
+    assert [row["status"] != "unsupported" for row in rows] == [True, True, False, False, False]
+    assert "nic_gbps is '0', no rate from 1 to 100000 Gbit/s" in rows[2]["reason"]
+    assert "nic_gbps is '0.001'" in rows[3]["reason"]
+    assert "vpp is 1000, expected at most 20 chunks a stage" in rows[4]["reason"]
+
+
+def test_more_hardware_is_not_slower_and_more_work_is_not_faster():
+    """A sample of the pairs that python/calibration/monotone.py draws from the measured runs."""
+    data_file("training-runs", "runs-open.csv")
+    checked = subprocess.run(
+        [sys.executable, ROOT / "python" / "calibration" / "monotone.py", "--count", "1500"],
+        capture_output=True,
+        text=True,
+    )
+    assert checked.returncode == 0, checked.stderr
+    assert sum(int(line.split("|")[2]) for line in checked.stdout.splitlines()[2:]) > 500
 
 
 def test_open_runs_agree_with_simulate(tmp_path):

@@ -5,19 +5,25 @@
 
 #include "core/schema/yaml_tree.hpp"
 #include "traces/published/published_options.hpp"
-#include "traces/workload/layout_check.hpp"
 #include "traces/workload/model.hpp"
+#include "traces/workload/rank_shape.hpp"
 
 namespace orrery {
 
-/// Sets the number of chunks, at most one for each layer of a stage: some publishers count chunks
-/// with only the embedding or the loss.
+/// Sets the number of chunks. A run without a pipeline has one, whatever its table says, unless
+/// the table's number is impossible.
 void LayoutReader::read_chunks() {
   const std::uint32_t stages = layout().pipeline();
-  const std::uint32_t published = stages > 1 ? draft_.or_one(row().vpp, "vpp") : 1;
-  const std::uint32_t most = std::max(1u, draft_.job().model().layers() / stages);
-  if (published > most) draft_.add_assumption("vpp {}", most);
-  layout().set_chunks(std::min(published, most));
+  const std::uint32_t published =
+      stages > 1 ? draft_.or_one(row().vpp, "vpp") : row().vpp.value_or(1);
+  const std::uint32_t most = std::max(1u, most_parts(draft_.job().model()) / stages);
+  if (published > most) {
+    throw Refusal{
+        fmt::format("vpp is {}, expected at most {} chunks a stage: the {} layers, the "
+                    "embedding and the loss on {} stages",
+                    published, most, draft_.job().model().layers(), stages)};
+  }
+  layout().set_chunks(stages > 1 ? published : 1);
 }
 
 void LayoutReader::read_layout() {
@@ -28,7 +34,6 @@ void LayoutReader::read_layout() {
   layout().set_expert(row().moe_experts ? draft_.or_one(row().ep, "ep") : 1);
   read_chunks();
   layout().set_order("pipeline-last");
-  if (draft_.habits().by_cost) layout().set_balance("cost");
   const double replica = double(layout().tensor()) * layout().pipeline() * layout().context();
   if (row().dp) {
     layout().set_data(*row().dp);
@@ -40,7 +45,7 @@ void LayoutReader::read_layout() {
     throw Refusal{
         fmt::format("tp x pp x cp x dp = {} is not n_gpus = {}", replica * layout().data(), gpus)};
   }
-  read_expert_tensor();
+  if (row().moe_experts && row().expert_tensor) layout().set_expert_tensor(*row().expert_tensor);
   bool split = draft_.habits().splits_tokens;
   if (row().seq_parallel) {
     split = *row().seq_parallel == 1;
@@ -48,17 +53,6 @@ void LayoutReader::read_layout() {
     draft_.add_assumption("sequence parallelism {}", split ? "on" : "off");
   }
   layout().set_sequence_parallel(split);
-}
-
-/// Sets the number of ranks that split an expert, for models with experts.
-void LayoutReader::read_expert_tensor() {
-  if (!row().moe_experts) return;
-  const bool inside = layout().expert() <= layout().data() * layout().context();
-  if (row().expert_tensor) {
-    layout().set_expert_tensor(*row().expert_tensor);
-  } else if (draft_.habits().splits_experts && inside) {
-    layout().set_expert_tensor(layout().tensor());
-  }
 }
 
 void LayoutReader::read_mode(const std::string& text) {
@@ -96,19 +90,6 @@ void LayoutReader::read_sharding() {
   const std::uint32_t peers = layout().data() * layout().context();
   if (group >= peers) group = 0;
   layout().set_shard_group(group);
-  read_buckets();
-}
-
-/// Uses as few buckets as can be simulated; FSDP gathers and scatters layer by layer.
-void LayoutReader::read_buckets() {
-  const double ranks = double(layout().tensor()) * layout().pipeline();
-  const double parameters = parameter_count(draft_.job().model());
-  draft_.job().set_bucket(
-      std::max(256.0 * 1024 * 1024, 8 * parameters / ranks / 0.9 / kMostBuckets));
-  if (layout().shard() == "parameters") {
-    const double layer = parameters / draft_.job().model().layers() / layout().tensor();
-    draft_.job().set_bucket(std::max(1.0, draft_.job().gradient_bytes() * layer));
-  }
 }
 
 /// Returns the smallest sharding group of 1, 2, 4, ... nodes whose memory is at most half full of

@@ -17,16 +17,14 @@ class LayoutReader {
   /// Sets the parallel sizes of the draft. Throws Refusal if a required column is missing or the
   /// sizes do not fit the number of GPUs.
   void read_layout();
-  /// Sets sharding and bucket size of the draft. Call after read_layout() and once the draft has
+  /// Sets the sharding of the draft. Call after read_layout() and once the draft has
   /// its framework's habits, its model, its cluster and its precision (not checked). Throws Refusal
   /// for an unknown sharding.
   void read_sharding();
 
  private:
   void read_chunks();
-  void read_expert_tensor();
   void read_mode(const std::string& text);
-  void read_buckets();
   std::uint32_t least_group() const;
 
   const TableRow& row() const { return draft_.row(); }

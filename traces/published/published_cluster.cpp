@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <optional>
 #include <string_view>
@@ -16,6 +17,8 @@
 namespace orrery {
 namespace {
 
+/// Rates of a NIC or of all NICs of a node.
+constexpr double kLeastGbps = 1, kMostGbps = 100'000;
 constexpr double kGbps = 1.25e8, kGiB = 1024.0 * 1024.0 * 1024.0;
 /// Latency from NIC to NIC of Amazon's EFA in seconds (docs/accuracy.md, collectives).
 constexpr double kEfaLatency = 49e-6;
@@ -105,15 +108,30 @@ void take_gpu(const TableRow& row, const std::string& name, Topology& cluster,
   }
 }
 
+/// Returns the Gbit/s that a table states, with or without words behind the number; nothing for a
+/// text that does not begin with a number. Throws Refusal if no NIC has such a rate.
+std::optional<double> nic_rate(const std::string& text) {
+  const char* const end = text.data() + text.size();
+  double rate = 0;
+  if (text.empty() || std::string_view("0123456789.-").find(text[0]) == std::string_view::npos ||
+      std::from_chars(text.data(), end, rate).ec == std::errc::invalid_argument) {
+    return std::nullopt;
+  }
+  if (rate >= kLeastGbps && rate <= kMostGbps) return rate;
+  throw Refusal{
+      fmt::format("nic_gbps is '{}', no rate from {} to {} Gbit/s: leave the cell empty "
+                  "if the rate is not known",
+                  shown(text), kLeastGbps, kMostGbps)};
+}
+
 /// Reads the NICs and their rate; missing values are those of the vendor's reference node.
 void take_nics(const TableRow& row, const std::string& gpu, NodeSpec& node,
                std::vector<std::string>& assumed) {
-  const std::optional<double> stated = leading_number(row.nic_gbps);
+  const std::optional<double> stated = nic_rate(row.nic_gbps);
   const double usual = gpu.starts_with("A100") ? 200 : gpu == "B300" || gpu == "GB300" ? 800 : 400;
   double gbps = stated.value_or(usual);
   std::uint32_t nics = row.nics_per_node.value_or(node.gpus_per_node());
-  if (!stated || *stated <= 0) {
-    gbps = usual;
+  if (!stated) {
     assumed.push_back(fmt::format("NICs {} x {} Gbps", nics, gbps));
   } else if (!row.nics_per_node) {
     nics = std::min(4u, node.gpus_per_node());  // the rate is the node's

@@ -131,15 +131,9 @@ void RunReader::take_precision() {
 }
 
 void RunReader::take_habits() {
+  apply_habits(draft_.habits(), job());
   const bool late = draft_.habits().late_exchange && layout().shard() != "nothing";
-  job().set_overlap(draft_.habits().overlap && !late);
-  Overlap& overlaps = *job().mutable_overlaps();
-  overlaps.set_parameters(draft_.habits().overlap && !late);
-  overlaps.set_pipeline(draft_.habits().pipeline);
-  const bool splits = layout().tensor() > 1 && layout().sequence_parallel();
-  overlaps.set_tensor(splits ? draft_.habits().tensor : 0);
-  overlaps.set_expert(job().model().has_experts() ? draft_.habits().expert : 0);
-  take_overlap(splits, late);
+  take_overlap(layout().tensor() > 1 && layout().sequence_parallel(), late);
   std::optional<std::string> attention = attention_option(row_.attention);
   if (mentions(lower_case(row_.attention), "except 126m")) {
     attention = mentions(row_.model, "126m") ? "unfused" : "flash";

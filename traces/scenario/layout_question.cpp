@@ -21,6 +21,14 @@ constexpr std::uint32_t kSequence = 8192;
 constexpr double kTokens = 4.0 * 1024 * 1024;
 constexpr double kBucket = 512.0 * 1024 * 1024;
 
+/// Returns true if an override sets a value that apply_habits() would replace.
+bool sets_a_habit(const std::string& setting) {
+  for (const char* key : {"job.overlap", "job.bucket", "job.layout.balance"}) {
+    if (setting.starts_with(key)) return true;
+  }
+  return false;
+}
+
 class Asked {
  public:
   explicit Asked(const LayoutQuestion& question) : in_(question) {}
@@ -32,6 +40,7 @@ class Asked {
   void check() const;
   std::uint32_t nodes() const;
   nlohmann::ordered_json job();
+  void assume_habits(const FrameworkHabits& habits, const Model& model);
   void batch(nlohmann::ordered_json& job);
   std::string or_assumed(const std::string& said, const char* usual, const char* name) {
     if (said.empty()) assumed.push_back(fmt::format("{} {}", name, usual));
@@ -90,6 +99,15 @@ void Asked::batch(nlohmann::ordered_json& job) {
   job["global_batch"] = static_cast<std::uint64_t>(std::min(sequences, 4e9));
 }
 
+/// The words are those of `orrery predict`.
+void Asked::assume_habits(const FrameworkHabits& habits, const Model& model) {
+  if (model.has_experts()) assumed.emplace_back("routing balanced, nothing dropped");
+  assumed.push_back(fmt::format("sequence parallelism {}", habits.splits_tokens ? "on" : "off"));
+  assumed.push_back(
+      fmt::format("communication {}", habits.overlap ? "overlapped" : "not overlapped"));
+  assumed.emplace_back("flash attention");
+}
+
 nlohmann::ordered_json Asked::job() {
   Model model;
   model.set_preset(in_.model);
@@ -114,7 +132,7 @@ nlohmann::ordered_json Asked::job() {
                      {"expert", model.has_experts() ? habits->expert : 0}};
   if (habits->gradient_bytes != 2) job["gradient_bytes"] = habits->gradient_bytes;
   if (habits->compiled) job["compiled"] = true;
-  assumed.emplace_back("overlap as the framework has it");
+  assume_habits(*habits, model);
   return job;
 }
 
@@ -134,7 +152,11 @@ AskedScenario scenario_of(const LayoutQuestion& question,
                           const std::vector<std::string>& overrides) {
   Asked asked(question);
   const std::string text = asked.scenario().dump(1);
-  return {parse_scenario(text, "<asked>", overrides), std::move(asked.assumed)};
+  LoadedScenario loaded = parse_scenario(text, "<asked>", overrides);
+  const bool own = std::any_of(overrides.begin(), overrides.end(), sets_a_habit);
+  const FrameworkHabits* const habits =
+      own ? nullptr : habits_of_stack(loaded.scenario.job().stack());
+  return {std::move(loaded), std::move(asked.assumed), habits};
 }
 
 }  // namespace orrery

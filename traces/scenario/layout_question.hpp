@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "traces/scenario/scenario.hpp"
+#include "traces/workload/framework.hpp"
 
 namespace orrery {
 
@@ -25,6 +26,9 @@ struct LayoutQuestion {
 struct AskedScenario {
   LoadedScenario loaded;
   std::vector<std::string> assumed;  ///< for example "stack nemo"
+  /// Framework that chooses what depends on the layout; null if the stack has none, or an override
+  /// sets a value that the framework would choose.
+  const FrameworkHabits* habits = nullptr;
 };
 
 /// Returns the scenario, checked as by parse_scenario(), whose errors pass through. Throws

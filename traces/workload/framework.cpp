@@ -1,6 +1,10 @@
 #include "traces/workload/framework.hpp"
 
+#include <algorithm>
 #include <array>
+
+#include "traces/workload/layout_check.hpp"
+#include "traces/workload/model.hpp"
 
 namespace orrery {
 namespace {
@@ -64,7 +68,41 @@ constexpr std::array kFrameworks = {
                     .splits_tokens = false},
 };
 
+/// Returns the bytes of a gradient bucket: as few buckets as can be simulated; FSDP gathers and
+/// scatters layer by layer.
+double usual_bucket(const Job& job) {
+  const Layout& layout = job.layout();
+  const double tensor = std::max(1u, layout.tensor());
+  const double parameters = parameter_count(job.model());
+  if (layout.shard() == "parameters") {
+    const double gradient = job.has_gradient_bytes()    ? job.gradient_bytes()
+                            : job.precision() == "fp32" ? 4
+                                                        : 2;
+    return std::max(1.0, gradient * parameters / job.model().layers() / tensor);
+  }
+  const double ranks = tensor * std::max(1u, layout.pipeline());
+  return std::max(256.0 * 1024 * 1024, 8 * parameters / ranks / 0.9 / kMostBuckets);
+}
+
 }  // namespace
+
+void apply_habits(const FrameworkHabits& habits, Job& job) {
+  Layout& layout = *job.mutable_layout();
+  const bool late = habits.late_exchange && layout.shard() != "nothing";
+  job.set_overlap(habits.overlap && !late);
+  Overlap& overlaps = *job.mutable_overlaps();
+  overlaps.set_parameters(habits.overlap && !late);
+  overlaps.set_pipeline(habits.pipeline);
+  const bool splits = layout.tensor() > 1 && layout.sequence_parallel();
+  overlaps.set_tensor(splits ? habits.tensor : 0);
+  overlaps.set_expert(job.model().has_experts() ? habits.expert : 0);
+  if (habits.by_cost) layout.set_balance("cost");
+  job.set_bucket(usual_bucket(job));
+  const bool inside = layout.expert() <= layout.data() * std::max(1u, layout.context());
+  if (job.model().has_experts() && habits.splits_experts && inside && !layout.has_expert_tensor()) {
+    layout.set_expert_tensor(layout.tensor());
+  }
+}
 
 const FrameworkHabits* framework_habits(std::string_view name) {
   const std::string lower = lower_case(name);

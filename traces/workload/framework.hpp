@@ -8,6 +8,8 @@
 
 namespace orrery {
 
+class Job;
+
 /// Habits of one framework.
 struct FrameworkHabits {
   std::string_view named;  ///< part of its name in tables, in lower case
@@ -38,6 +40,11 @@ const FrameworkHabits* framework_habits(std::string_view name);
 /// Returns the habits of the first framework of the table with the fitted factors of a stack; null
 /// if none exists.
 const FrameworkHabits* habits_of_stack(std::string_view stack);
+
+/// Sets the values of a job that depend on its layout and that the framework chooses: overlaps,
+/// balance and bucket, and expert_tensor if the layout has none. The model must be resolved, and
+/// layout, micro-batch, precision and shard set.
+void apply_habits(const FrameworkHabits& habits, Job& job);
 
 /// Returns the text in ASCII lower case.
 std::string lower_case(std::string_view text);

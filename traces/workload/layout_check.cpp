@@ -116,9 +116,10 @@ void check_schedule(const Job& job, std::vector<Problem>& out) {
   if (layout.schedule() == "zero-bubble") {
     out.push_back({"layout.chunks", "the zero-bubble schedule has one chunk a stage"});
   }
-  if (parts > job.model().layers()) {
-    out.push_back({"layout.chunks", fmt::format("chunks x pipeline = {} is more than the model's "
-                                                "{} layers", parts, job.model().layers())});
+  if (parts > most_parts(job.model())) {
+    out.push_back({"layout.chunks",
+                   fmt::format("chunks x pipeline = {} is more than the model's {} layers, its "
+                               "embedding and its loss", parts, job.model().layers())});
   }
 }
 

@@ -138,7 +138,7 @@ std::vector<LayoutChoice> layout_choices(const Job& job, const LayoutBounds& bou
   return Choices(job, bounds).all();
 }
 
-Job laid_out(Job job, const LayoutChoice& choice) {
+Job laid_out(Job job, const LayoutChoice& choice, const FrameworkHabits* habits) {
   Layout& layout = *job.mutable_layout();
   layout.set_tensor(choice.tensor);
   layout.set_context(choice.context);
@@ -152,6 +152,7 @@ Job laid_out(Job job, const LayoutChoice& choice) {
   job.set_micro_batch(choice.micro_batch);
   job.set_recompute(choice.recompute);
   job.clear_recompute_share();
+  if (habits != nullptr) apply_habits(*habits, job);
   return job;
 }
 

@@ -13,6 +13,8 @@
 
 namespace orrery {
 
+struct FrameworkHabits;
+
 /// One layout.
 struct LayoutChoice {
   std::uint32_t tensor = 1, context = 1, pipeline = 1, data = 1, chunks = 1, expert = 1;
@@ -35,8 +37,9 @@ struct LayoutBounds {
 std::vector<LayoutChoice> layout_choices(const Job& job, const LayoutBounds& bounds);
 
 /// Returns the job with the layout of a choice, without shard group, expert_tensor and
-/// recompute_share of its own. The result is not checked.
-Job laid_out(Job job, const LayoutChoice& choice);
+/// recompute_share of its own. `habits`: framework that chooses what depends on the layout, as by
+/// apply_habits(); null: the job's values stay. The result is not checked.
+Job laid_out(Job job, const LayoutChoice& choice, const FrameworkHabits* habits = nullptr);
 
 /// Returns true if both choices divide GPUs and experts in the same way; micro-batches, chunks,
 /// sharding and recomputation may differ.

@@ -96,8 +96,8 @@ StageShape stage_by_cost(const Job& job, std::uint32_t stage) {
   StageShape shape{.layers = static_cast<std::uint32_t>(end - first),
                    .first = stage == 0,
                    .last = stage + 1 == job.layout().pipeline()};
-  shape.sparse_layers = sparse_among(
-      job.model(), static_cast<std::uint32_t>(first - stages.begin()), shape.layers);
+  shape.sparse_layers =
+      sparse_among(job.model(), static_cast<std::uint32_t>(first - stages.begin()), shape.layers);
   return shape;
 }
 
@@ -115,6 +115,10 @@ std::uint32_t stages_left_empty(const Job& job) {
   return job.layout().pipeline() - std::min(used, job.layout().pipeline());
 }
 
+std::uint32_t most_parts(const Model& model) { return model.layers() + 2; }
+
+/// With more parts than layers, the last part has no layer beside output and loss, and with one
+/// more the first part has none beside the embedding.
 StageShape stage_shape(const Job& job, std::uint32_t stage, std::uint32_t chunk) {
   if (job.layout().balance() == "cost" && job.layout().pipeline() > 1) {
     return stage_by_cost(job, stage);
@@ -123,8 +127,11 @@ StageShape stage_shape(const Job& job, std::uint32_t stage, std::uint32_t chunk)
   const std::uint32_t layers = job.model().layers();
   const std::uint32_t part = chunk * job.layout().pipeline() + stage;
   const std::uint32_t each = layers / parts, rest = layers % parts;
-  const std::uint32_t first_layer = part * each + std::min(part, rest);
-  const std::uint32_t count = each + (part < rest ? 1u : 0u);
+  const std::uint32_t empty = parts > layers + 1 ? 1u : 0u;  // parts before the first layer
+  const std::uint32_t begin = part - std::min(part, empty), end = part + 1 - empty;
+  const auto layers_before = [&](std::uint32_t n) { return n * each + std::min(n, rest); };
+  const std::uint32_t first_layer = layers_before(begin);
+  const std::uint32_t count = layers_before(end) - first_layer;
   StageShape shape{.layers = count, .first = part == 0, .last = part + 1 == parts};
   shape.sparse_layers = sparse_among(job.model(), first_layer, count);
   return shape;
@@ -192,11 +199,9 @@ double RankShape::parameters(const StageShape& stage) const {
   }
   const double norms = 2 * hidden;
   const double dense = hidden * (mlp_up + feed_forward);
-  const double sparse =
-      hidden * (expert.count + expert.shared_up + expert.shared_feed_forward);
-  double sum = stage.layers * (attention + norms) +
-               (stage.layers - stage.sparse_layers) * dense + stage.sparse_layers * sparse +
-               expert_parameters(stage);
+  const double sparse = hidden * (expert.count + expert.shared_up + expert.shared_feed_forward);
+  double sum = stage.layers * (attention + norms) + (stage.layers - stage.sparse_layers) * dense +
+               stage.sparse_layers * sparse + expert_parameters(stage);
   if (stage.first && !(tied && stage.last)) sum += vocabulary * hidden;
   if (stage.last) sum += vocabulary * hidden + hidden;
   return sum;

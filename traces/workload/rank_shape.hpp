@@ -26,8 +26,13 @@ std::uint32_t expert_tensor(const Layout& layout);
 
 /// Returns the contents of a stage's chunk. Layers are distributed to the stages chunk by chunk,
 /// the remainder to the first ones, or in order by cost (Layout.balance; `chunk` is then ignored).
+/// With one or two chunks more than layers, the embedding and the loss count as layers: the last
+/// chunk has the loss only, and with two more the first chunk has the embedding only.
 /// `stage` and `chunk` must be in the layout, whose pipeline must not be 0 (not checked).
 StageShape stage_shape(const Job& job, std::uint32_t stage, std::uint32_t chunk);
+/// Returns the largest number of chunks, over all stages, that a model can be cut into: one for
+/// each layer, and one each for the embedding and the loss.
+std::uint32_t most_parts(const Model& model);
 /// Returns the number of stages without any part of the model in a layout balanced by cost: such a
 /// job cannot start. Returns 0 for any other balance.
 std::uint32_t stages_left_empty(const Job& job);

@@ -18,7 +18,7 @@ namespace {
 using Status = PricedLayout::Status;
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
-void take(const Job& job, const Cluster& cluster, PricedLayout& made) {
+void take(const Job& job, const Cluster& cluster, bool complete, PricedLayout& made) {
   StepGraph graph(job);
   estimate_memory(graph, made.estimate);
   const Bytes room = cluster.gpu_model().memory, needed = made.estimate.memory.total();
@@ -28,10 +28,11 @@ void take(const Job& job, const Cluster& cluster, PricedLayout& made) {
     return;
   }
   estimate_times(graph, cluster, made.estimate);
-  made.interval = interval_of(made.estimate.step_s, job, true, cluster.gpu_model());
+  made.interval = interval_of(made.estimate.step_s, job, complete, cluster.gpu_model());
 }
 
-PricedLayout priced(const Job& job, const Cluster& cluster, LayoutChoice choice) {
+PricedLayout priced(const Job& job, const Cluster& cluster, const LayoutBasis& basis,
+                    LayoutChoice choice) {
   PricedLayout made;
   made.choice = std::move(choice);
   if (!made.choice.objection.empty()) {
@@ -40,7 +41,7 @@ PricedLayout priced(const Job& job, const Cluster& cluster, LayoutChoice choice)
     return made;
   }
   try {
-    take(laid_out(job, made.choice), cluster, made);
+    take(laid_out(job, made.choice, basis.habits), cluster, basis.complete, made);
   } catch (const Error& error) {
     made.status = Status::impossible;
     made.reason = error.message();
@@ -148,18 +149,18 @@ const char* name_of(Status status) {
   return "impossible";
 }
 
-LayoutSearch search_layouts(const Job& job, const Cluster& cluster) {
+LayoutSearch search_layouts(const Job& job, const Cluster& cluster, const LayoutBasis& basis) {
   LayoutSearch search;
   search.tokens = double{1} * job.global_batch() * job.sequence_length();
   const LayoutBounds bounds{cluster.gpus(), cluster.gpus_per_domain()};
   for (LayoutChoice& choice : layout_choices(job, bounds)) {
-    search.layouts.push_back(priced(job, cluster, std::move(choice)));
+    search.layouts.push_back(priced(job, cluster, basis, std::move(choice)));
   }
   std::stable_sort(search.layouts.begin(), search.layouts.end(), is_before);
   for (PricedLayout& each : search.layouts) {
     search.fitting += each.status == Status::ok;
     if (each.status != Status::out_of_memory) continue;
-    each.reason += ", would fit with " + remedy(laid_out(job, each.choice), cluster);
+    each.reason += ", would fit with " + remedy(laid_out(job, each.choice, basis.habits), cluster);
   }
   search.why = reasons(search);
   return search;

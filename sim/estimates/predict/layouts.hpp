@@ -37,10 +37,17 @@ struct LayoutSearch {
   std::string why;
 };
 
+/// Basis of a search beside the job.
+struct LayoutBasis {
+  /// Framework that chooses what depends on the layout (laid_out()); null: the job's values.
+  const FrameworkHabits* habits = nullptr;
+  bool complete = true;  ///< false: values that a time depends on were assumed (interval_of())
+};
+
 /// Returns the ranked layouts of `job`, which must be resolved, on all GPUs of the cluster: by step
 /// time, those without room by the memory that they need. The reason of a layout that does not fit
 /// names a remedy; an Error of one layout makes it impossible and is not thrown.
-LayoutSearch search_layouts(const Job& job, const Cluster& cluster);
+LayoutSearch search_layouts(const Job& job, const Cluster& cluster, const LayoutBasis& basis = {});
 
 /// Returns the first `top` layouts (0: all) as one JSON object; `assumed` is copied into it. Values
 /// that a layout lacks are null.

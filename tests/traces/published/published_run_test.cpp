@@ -124,6 +124,41 @@ TEST(PublishedRun, Machines) {
   EXPECT_NE(refusal([](TableRow& row) { row.gpu = "abacus"; }), "");
 }
 
+TEST(PublishedRun, RatesOfNicsAreNumbersOrUnknown) {
+  const auto with = [](const char* gbps) {
+    TableRow row = llama_row();
+    row.nic_gbps = gbps;
+    return published_run(row);
+  };
+  EXPECT_DOUBLE_EQ(with("12.5").cluster.node().nic_bandwidth(), 12.5 * 1.25e8);
+  for (const char* unknown : {"", "not stated", "infinite"}) {
+    EXPECT_EQ(with(unknown).refusal, "") << unknown;
+    EXPECT_TRUE(assumes(with(unknown), "NICs 8 x 400 Gbps")) << unknown;
+  }
+  for (const char* impossible : {"0", "0.001", "-400", "1e9", "1e999", ".5"}) {
+    EXPECT_NE(with(impossible).refusal.find("no rate from 1 to 100000 Gbit/s"), std::string::npos)
+        << impossible;
+  }
+}
+
+TEST(PublishedRun, ChunksBeyondTheModelAreRefused) {
+  const auto with = [](std::uint32_t stages, std::uint32_t chunks) {
+    TableRow row = llama_row();
+    row.n_params_b.reset();
+    row.dp = *row.dp * *row.pp / stages;
+    row.pp = stages;
+    row.vpp = chunks;
+    row.layers = 30;
+    return published_run(row);
+  };
+  EXPECT_EQ(with(4, 8).refusal, "") << "30 layers, the embedding and the loss";
+  EXPECT_EQ(with(4, 8).job.layout().chunks(), 8u);
+  EXPECT_EQ(with(4, 1000).refusal, "vpp is 1000, expected at most 8 chunks a stage: the 30 "
+                                   "layers, the embedding and the loss on 4 stages");
+  EXPECT_EQ(with(1, 5).job.layout().chunks(), 1u) << "no pipeline";
+  EXPECT_NE(with(1, 1000).refusal, "");
+}
+
 TEST(PublishedRun, AnotherMemoryIsAnotherGpuOfTheFamily) {
   const PublishedRun run = read([](TableRow& row) { row.gpu_mem_gb = 64; });
   EXPECT_TRUE(assumes(run, "H100 with 64 GiB of memory"));

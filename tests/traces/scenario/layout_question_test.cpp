@@ -48,7 +48,17 @@ TEST(LayoutQuestion, WhatIsSaidIsNotAssumed) {
   EXPECT_EQ(asked.loaded.scenario.job().global_batch(), 1024u);
   EXPECT_EQ(asked.loaded.scenario.job().gradient_bytes(), 4u) << "as megatron-core has it";
   EXPECT_EQ(asked.loaded.scenario.cluster().nodes(), 32u);
-  EXPECT_EQ(asked.assumed, std::vector<std::string>{"overlap as the framework has it"});
+  const std::vector<std::string> left = {"sequence parallelism on", "communication overlapped",
+                                         "flash attention"};
+  EXPECT_EQ(asked.assumed, left);
+}
+
+TEST(LayoutQuestion, AnOverrideReplacesTheFrameworksHabits) {
+  EXPECT_NE(scenario_of(llama()).habits, nullptr);
+  EXPECT_NE(scenario_of(llama(), {"job.micro_batch=2"}).habits, nullptr);
+  for (const char* own : {"job.bucket=1 GiB", "job.overlap=false", "job.overlaps.tensor=0"}) {
+    EXPECT_EQ(scenario_of(llama(), {own}).habits, nullptr) << own;
+  }
 }
 
 TEST(LayoutQuestion, AllThatIsMissingIsToldAtOnce) {

@@ -67,6 +67,8 @@ TEST(LayoutCheck, ChunksNeedStagesAndLayers) {
   job.mutable_layout()->set_chunks(4);
   EXPECT_EQ(paths(job), "");
   job.mutable_layout()->set_chunks(5);
+  EXPECT_EQ(paths(job), "") << "eight layers, the embedding and the loss";
+  job.mutable_layout()->set_chunks(6);
   EXPECT_EQ(paths(job), "layout.chunks ");
   job.mutable_layout()->set_chunks(2);
   job.mutable_layout()->set_schedule("zero-bubble");

@@ -33,6 +33,27 @@ TEST(RankShape, LayersGoRoundTheStagesChunkByChunk) {
   EXPECT_TRUE(stage_shape(job, 1, 1).last);
 }
 
+/// 126 layers in 16 x 8 chunks, as recipes of Llama 3.1 405B have them.
+TEST(RankShape, EmbeddingAndLossCanHaveChunksOfTheirOwn) {
+  Job job = small_job(1, 2, 1, 4);
+  job.mutable_layout()->set_chunks(4);
+  const auto layers = [&](std::uint32_t of) {
+    job.mutable_model()->set_layers(of);
+    std::string text;
+    for (std::uint32_t part = 0; part < 8; ++part) {
+      const StageShape shape = stage_shape(job, part % 2, part / 2);
+      text += std::to_string(shape.layers);
+      EXPECT_EQ(shape.first, part == 0);
+      EXPECT_EQ(shape.last, part == 7);
+    }
+    return text;
+  };
+  EXPECT_EQ(layers(6), "01111110");
+  EXPECT_EQ(layers(7), "11111110");
+  EXPECT_EQ(layers(8), "11111111");
+  EXPECT_EQ(layers(9), "21111111");
+}
+
 /// Two stages of a model whose output projection weighs as much as its layers together: the first
 /// has all layers, the second the projection.
 TEST(RankShape, LayersGoToStagesByCost) {
