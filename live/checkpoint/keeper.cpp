@@ -80,9 +80,13 @@ void CheckpointKeeper::shard_failed(std::uint64_t attempt, std::uint32_t index,
   fail_attempt(fmt::format("shard {}: {}", index, why));
 }
 
+bool CheckpointKeeper::waits_for_shard(std::uint32_t index) const {
+  return attempt_ && index < attempt_->manifest.shards.size() &&
+         attempt_->manifest.shards[index].size == 0;
+}
+
 void CheckpointKeeper::writer_gone(std::uint32_t index) {
-  if (!attempt_ || index >= attempt_->manifest.shards.size()) return;
-  if (attempt_->manifest.shards[index].size == 0) fail_attempt("a rank was lost that was writing");
+  if (waits_for_shard(index)) fail_attempt("a rank was lost that was writing");
 }
 
 void CheckpointKeeper::fail_attempt(const std::string& why) {

@@ -72,6 +72,9 @@ class CheckpointKeeper {
   /// No effect without a current attempt or without a shard `index`.
   void writer_gone(std::uint32_t index);
 
+  /// Returns true if there is a current attempt that still waits for the shard `index`.
+  bool waits_for_shard(std::uint32_t index) const;
+
   /// Protects the complete checkpoint `id` from deletion until the next begin(), also if newer
   /// checkpoints are complete: ranks are about to load it. Replaces the earlier one.
   void protect_checkpoint(const CheckpointId& id);

@@ -69,7 +69,8 @@ StepDriver::StepDriver(const Run& run, AgentProcesses& processes, const Controll
           [this](std::uint32_t replicas) {
             return replicas_objection(scenario_.job(), replicas).empty();
           },
-          scenario_.job().layout().shard() == "optimizer" ? &run.world.cluster() : nullptr),
+          scenario_.job().layout().shard() == "optimizer" ? &run.world.cluster() : nullptr,
+          [this](std::uint32_t seat) { return run_.checkpoints.waits_for_rank(seat); }),
       ranks_(scenario_.job().layout().data()),
       proposals_(gate_, run.clock,
                  [this](std::uint64_t number) { crew_.propose_decision(number); }),
@@ -186,6 +187,7 @@ void StepDriver::handle_message(const Incoming& incoming) {
     if (report.epoch() == crew_.epoch()) replicas_.record_report(rank, report, crew_.members());
   } else if (incoming.message->has_shard()) {
     run_.checkpoints.record_shard(incoming.message->shard());
+    if (!over_) recovery_.activate_when_ready(step_.is_current(), step_.number());
   }
 }
 
@@ -315,6 +317,8 @@ Nanos StepDriver::next_instant() const {
 
 void StepDriver::begin_next_step() {
   if (crew_.is_epoch_formed()) proposals_.propose_waiting();
+  // A checkpoint that failed or took too long no longer delays a move.
+  if (!over_ && !step_.is_current()) recovery_.activate_when_ready(false, step_.number());
   begin_step();
 }
 

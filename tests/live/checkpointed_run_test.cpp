@@ -17,7 +17,7 @@
 #include "live/run/checkpoints/run_checkpoints.hpp"
 #include "live/training/device.hpp"
 #include "policies/run/worker.hpp"
-#include "tests/live/lighter.hpp"
+#include "tests/live/live_run.hpp"
 #include "traces/scenario/scenario.hpp"
 
 namespace orrery::live {
@@ -25,25 +25,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::string kProgram = ORRERY_BINARY_DIR "/bin/orrery-live";
-
 class CheckpointedRun : public testing::Test {
  protected:
   CheckpointedRun() { fs::remove_all(path_); }
   ~CheckpointedRun() override { fs::remove_all(path_); }
 
   /// Four ranks, eight micro-batches of 20 ms a step.
-  RunRequest request(const std::vector<std::string>& overrides) const {
-    std::vector<std::string> all = lighter({"job.global_batch=8", brisk_pace(),
-                                            "faults=[]", "policies=[{name: static}]"});
-    all.insert(all.end(), overrides.begin(), overrides.end());
-    RunRequest out;
-    *out.mutable_scenario() =
-        load_scenario(ORRERY_SOURCE_DIR "/examples/straggler-4-ranks.yaml", all)
-            .scenario;
-    out.set_mode("drive");
-    out.set_fabric("grpc");
-    return out;
+  static RunRequest request(std::vector<std::string> overrides) {
+    overrides.insert(overrides.begin(), brisk_pace());
+    return live::request(overrides);
   }
 
   std::string checkpoints(int every, int keep) const {
@@ -82,16 +72,11 @@ class CheckpointedRun : public testing::Test {
 
 /// The process of one rank of our runs; 0: none now.
 pid_t agent(std::uint32_t rank) {
-  for (const auto& entry : fs::directory_iterator("/proc")) {
-    const std::string name = entry.path().filename();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    std::error_code failure;
-    const fs::path program = fs::read_symlink(entry.path() / "exe", failure);
-    if (failure || program != fs::canonical(kProgram)) continue;
+  const std::string arguments = std::string("agent\0--rank\0", 13) + std::to_string(rank) + '\0';
+  for (const pid_t process : agents()) {
     std::ostringstream line;
-    line << std::ifstream(entry.path() / "cmdline").rdbuf();
-    const std::string arguments = std::string("agent\0--rank\0", 13) + std::to_string(rank) + '\0';
-    if (line.str().ends_with(arguments)) return std::stoi(name);
+    line << std::ifstream(fmt::format("/proc/{}/cmdline", process)).rdbuf();
+    if (line.str().ends_with(arguments)) return process;
   }
   return 0;
 }

@@ -220,6 +220,15 @@ void RunCheckpoints::record_shard(const ShardWritten& said) {
   }
 }
 
+bool RunCheckpoints::waits_for_rank(std::uint32_t rank) const {
+  return std::any_of(writers_.begin(), writers_.end(), [rank](const auto& each) {
+    const Writer& writer = each.second;
+    const auto found = std::find(writer.ranks.begin(), writer.ranks.end(), rank);
+    return found != writer.ranks.end() &&
+           writer.keeper->waits_for_shard(static_cast<std::uint32_t>(found - writer.ranks.begin()));
+  });
+}
+
 void RunCheckpoints::record_lost_rank(std::uint32_t rank) {
   for (const auto& [tier, writer] : writers_) {
     const auto found = std::find(writer.ranks.begin(), writer.ranks.end(), rank);

@@ -91,6 +91,8 @@ class RunCheckpoints {
   /// Records the outcome of a rank's shard: durable, or failed, which fails the attempt. Ignores
   /// shards of other attempts than the one in flight.
   void record_shard(const ShardWritten& said);
+  /// Returns true if an attempt in flight still waits for the rank's shard.
+  bool waits_for_rank(std::uint32_t rank) const;
   /// Records that a rank is lost: the attempt in flight fails if the rank's shard is not durable
   /// yet. No effect if the rank writes none.
   void record_lost_rank(std::uint32_t rank);

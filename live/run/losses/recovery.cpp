@@ -9,6 +9,12 @@
 #include "topologies/failure_domain.hpp"
 
 namespace orrery::live {
+namespace {
+
+/// Longest time for which a move waits for shards.
+constexpr Nanos kLongestDelay = 10'000'000'000;
+
+}  // namespace
 
 bool Recovery::record_exit(std::uint32_t seat, bool was_member) {
   if (dismissed_.erase(seat) > 0) return false;
@@ -107,11 +113,24 @@ std::vector<std::uint32_t> Recovery::leaving_together(
   return leaving;
 }
 
+bool Recovery::is_move_delayed(const std::vector<std::uint32_t>& members) {
+  const std::vector<std::uint32_t> leaving = leaving_together(members);
+  const bool writes = writes_shard_ && placement_.is_assembled(members) &&
+                      std::any_of(leaving.begin(), leaving.end(), writes_shard_);
+  if (!writes) {
+    delayed_since_ = kNever;
+    return false;
+  }
+  if (delayed_since_ == kNever) delayed_since_ = clock_.now();
+  return clock_.now() - delayed_since_ < kLongestDelay;
+}
+
 /// Processes that leave are killed now and not before, because only they may have held the state.
 /// The other ranks repeat the current step. If the state is sharded, the others take over the parts
 /// of the leaving processes before the next ones leave.
 void Recovery::activate_assignment(const std::vector<std::uint32_t>& members, Step next) {
   if (!untold_.empty() || !placement_.is_assembled(members) || has_done_all_steps(job())) return;
+  if (is_move_delayed(members)) return;
   const Standing where = placement_.pending_placement();
   const std::vector<std::uint32_t> leaving = leaving_together(members);
   for (const std::uint32_t seat : leaving) dismiss_rank(seat);

@@ -29,10 +29,12 @@ class Recovery {
   /// an assignment; nothing if no policy assigns. `can_run`: returns true if the job can run with a
   /// number of replicas. `sharded_on`: if each rank holds only parts of the training state, the
   /// cluster of the ranks, so that a rank does not leave together with the rank that holds the
-  /// copies of its parts; null if every rank holds the whole state.
+  /// copies of its parts; null if every rank holds the whole state. `writes_shard`: returns true
+  /// while a rank writes its shard of a checkpoint; empty if the run has no checkpoints.
   Recovery(Placement& placement, RankControl& control, Carrier& carrier, DecisionGate& gate,
            const PolicyClock& clock, std::optional<Nanos> hold_limit,
-           std::function<bool(std::uint32_t replicas)> can_run, const Cluster* sharded_on = nullptr)
+           std::function<bool(std::uint32_t replicas)> can_run, const Cluster* sharded_on = nullptr,
+           std::function<bool(std::uint32_t seat)> writes_shard = {})
       : placement_(placement),
         control_(control),
         carrier_(carrier),
@@ -40,7 +42,8 @@ class Recovery {
         clock_(clock),
         hold_limit_(hold_limit),
         can_run_(std::move(can_run)),
-        sharded_on_(sharded_on) {}
+        sharded_on_(sharded_on),
+        writes_shard_(std::move(writes_shard)) {}
 
   /// Records that the process in `seat` has ended. Returns true if the job used the process, so
   /// that its loss must be reported by emit_losses(), also for a leaving process that this object
@@ -85,7 +88,8 @@ class Recovery {
   /// or are not used, of leaving ones those that can leave together (leaving_together()), or, once
   /// they are gone,
   /// activates the assignment at step `next`, which ends a hold and expires the settings that wait
-  /// for a step. Otherwise, or if no assignment is pending, has no effect.
+  /// for a step. Otherwise, or if no assignment is pending, has no effect; nor while a rank that
+  /// would leave writes its shard of a checkpoint, at most for 10 s.
   void activate_assignment(const std::vector<std::uint32_t>& members, Step next);
   /// Calls activate_assignment() with the members of the formed epoch; no effect while no epoch is
   /// formed. If a step is in progress (`in_step`) and all working ranks stay, they complete the
@@ -125,6 +129,10 @@ class Recovery {
   /// many as can leave without the last copy of a part. For example, four ranks of a node leave
   /// together if four ranks of another node hold the copies.
   std::vector<std::uint32_t> leaving_together(const std::vector<std::uint32_t>& members) const;
+  /// Returns true if all seats of the pending assignment are in `members`, but a rank that would
+  /// leave has written its shard of a checkpoint for less than kLongestDelay, so that the
+  /// checkpoint would fail without it.
+  bool is_move_delayed(const std::vector<std::uint32_t>& members);
   /// Kills a leaving process: its end is no loss.
   void dismiss_rank(std::uint32_t seat);
   /// Returns true if a working rank is to leave, so that the current step is not completed.
@@ -138,10 +146,13 @@ class Recovery {
   const std::optional<Nanos> hold_limit_;
   const std::function<bool(std::uint32_t)> can_run_;
   const Cluster* const sharded_on_;
+  const std::function<bool(std::uint32_t)> writes_shard_;
   std::vector<std::uint32_t> untold_;  ///< Seats whose loss is not reported yet.
   std::set<std::uint32_t> dismissed_;  ///< Seats of killed leaving processes that have not ended.
   /// Start of the hold; kNever if the job is not on hold.
   Nanos held_since_ = kNever;
+  /// Begin of the wait for the shards of ranks that leave; kNever: none.
+  Nanos delayed_since_ = kNever;
 };
 
 }  // namespace orrery::live

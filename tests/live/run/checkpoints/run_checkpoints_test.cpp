@@ -289,9 +289,12 @@ TEST_F(RunCheckpointsTest, WhatFailsIsCountedAndSaid) {
   EXPECT_TRUE(wait(checkpoints).empty());
   attempt = checkpoints.plan(7, {0, 2});
   checkpoints.on_commit();
+  EXPECT_TRUE(checkpoints.waits_for_rank(0) && checkpoints.waits_for_rank(2));
+  EXPECT_FALSE(checkpoints.waits_for_rank(1));
   checkpoints.record_lost_rank(1);  // it takes no part
   EXPECT_FALSE(checkpoints.is_idle());
   checkpoints.record_lost_rank(2);
+  EXPECT_FALSE(checkpoints.waits_for_rank(0));
   EXPECT_TRUE(wait(checkpoints).empty());
   attempt = checkpoints.plan(11, {0, 2});
   checkpoints.on_commit();

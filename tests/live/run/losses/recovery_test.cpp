@@ -51,7 +51,9 @@ struct Regrouping : Carrier {
                     clock,
                     limit,
                     [this](std::uint32_t replicas) { return replicas >= least_replicas; },
-                    shards ? &run.cluster : nullptr};
+                    shards ? &run.cluster : nullptr,
+                    [this](std::uint32_t seat) { return seat == writes; }};
+  std::uint32_t writes = ~0u;  ///< seat of the rank that writes a shard
   std::uint32_t least_replicas = 1;
   std::vector<Event> happened;
 };
@@ -152,6 +154,18 @@ TEST(Recovery, WhoLeavesIsEndedOnceTheOthersAreThereAndIsNoLoss) {
   EXPECT_FALSE(job.recovery.record_exit(2, true));
   job.recovery.activate_assignment({0, 1, 5}, 4);
   EXPECT_EQ(job.all<JobStarted>().size(), 1u);
+}
+
+TEST(Recovery, ARankThatWritesItsShardLeavesAfterwards) {
+  Regrouping job;
+  job.writes = 3;
+  job.recovery.accept_assignment(job.run.assign_gpus({0, 1, 2, 5}));
+  job.ranks.there = {0, 1, 2, 3, 5};
+  job.recovery.activate_when_ready(false, 4);
+  EXPECT_TRUE(job.ranks.signals.empty());
+  job.writes = 2;  // stays
+  job.recovery.activate_when_ready(false, 4);
+  EXPECT_EQ(job.ranks.signals, (std::vector<std::pair<std::uint32_t, int>>{{3, SIGKILL}}));
 }
 
 TEST(Recovery, RanksThatShardTheirStateLeaveTogetherUnlessOneHoldsTheCopiesOfAnother) {
