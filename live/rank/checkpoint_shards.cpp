@@ -16,9 +16,11 @@ CheckpointShards::CheckpointShards(std::string training, const Trainer& trainer,
   if (!folder) return;
   writer_.emplace([path = *folder] { return FolderStore::make_folder(path); },
                   [this](const ShardOutcome& outcome) { report(outcome); });
-  // A slow disk does not delay the checkpoints in memory.
-  memory_writer_.emplace(ShardWriter::OpenStore(),
-                         [this](const ShardOutcome& outcome) { report(outcome); });
+  // A slow place does not delay the checkpoints of another tier.
+  for (std::optional<ShardWriter>* each : {&memory_writer_, &storage_writer_}) {
+    each->emplace(ShardWriter::OpenStore(),
+                  [this](const ShardOutcome& outcome) { report(outcome); });
+  }
 }
 
 void CheckpointShards::plan(const StepPlan& plan, std::uint32_t index, std::uint32_t count) {
@@ -26,8 +28,12 @@ void CheckpointShards::plan(const StepPlan& plan, std::uint32_t index, std::uint
               .index = index,
               .count = count,
               .total = total_};
-  memory_ = {};
-  if (plan.memory().empty()) return;
+  place_ = {};
+  if (plan.folder().empty()) return;
+  if (plan.holders().empty()) {
+    place_ = {[path = plan.folder()] { return FolderStore::make_folder(path); }, false};
+    return;
+  }
   ensure(index < static_cast<std::uint32_t>(plan.holders_size()),
          "expected holders for each shard of a checkpoint in memory");
   const ShardHolders& holders = plan.holders(static_cast<int>(index));
@@ -35,15 +41,16 @@ void CheckpointShards::plan(const StepPlan& plan, std::uint32_t index, std::uint
   if (holders.peer() != holders.node()) {
     folders.push_back(SpreadStore::node_folder({holders.peer()}));
   }
-  memory_ = [root = plan.memory(), folders] {
-    return std::make_unique<SpreadStore>(root, folders);
-  };
+  place_ = {[root = plan.folder(), folders] {
+              return std::make_unique<SpreadStore>(root, folders);
+            },
+            true};
 }
 
 void CheckpointShards::write_planned(Step step) {
   const ShardHeader header = std::exchange(planned_, {});
   if (header.id.attempt == 0 || header.id.step != step + 1) return;
-  write(header, std::exchange(memory_, {}));
+  write(header, std::exchange(place_, {}));
 }
 
 void CheckpointShards::save(const SaveShard& order, Step applied) {
@@ -52,7 +59,7 @@ void CheckpointShards::save(const SaveShard& order, Step applied) {
                            .count = order.count(),
                            .total = total_};
   if (writer_ && applied == order.step()) {
-    return write(header);
+    return write(header, {});
   }
   report({.header = header,
           .proof = {},
@@ -60,9 +67,11 @@ void CheckpointShards::save(const SaveShard& order, Step applied) {
           .failure = "expected the state of the ordered step, found the state of another step"});
 }
 
-void CheckpointShards::write(const ShardHeader& header, ShardWriter::OpenStore open) {
-  ShardWriter& writer = open ? *memory_writer_ : *writer_;
-  writer.write(header, trainer_.part(header.range()), trainer_.state_checksums(), std::move(open));
+void CheckpointShards::write(const ShardHeader& header, Place place) {
+  ShardWriter& other = place.is_memory ? *memory_writer_ : *storage_writer_;
+  ShardWriter& writer = place.open ? other : *writer_;
+  writer.write(header, trainer_.part(header.range()), trainer_.state_checksums(),
+               std::move(place.open));
 }
 
 void CheckpointShards::report(const ShardOutcome& outcome) const {

@@ -27,11 +27,11 @@ class CheckpointShards {
                    const std::optional<std::string>& folder, Send send);
 
   /// Plans the shard of the checkpoint after the step of `plan`, whose gradient sum this rank
-  /// holds: member `index` of `count` members writes its shard of the checkpoint, to the folder or,
-  /// if the plan names it, to the memory of the shard's holders. Without an attempt in the plan the
-  /// step has no checkpoint. Replaces an earlier plan. Writes nothing. An attempt needs a folder,
-  /// which is not checked: without one write_planned() is undefined. Throws an internal Error if
-  /// the plan has no holder for the member.
+  /// holds: member `index` of `count` members writes its shard of the checkpoint, to the folder, or
+  /// to the folder or the memory of the shard's holders that the plan names. Without an attempt in
+  /// the plan the step has no checkpoint. Replaces an earlier plan. Writes nothing. An attempt
+  /// needs a folder, which is not checked: without one write_planned() is undefined. Throws an
+  /// internal Error if the plan has no holder for the member.
   void plan(const StepPlan& plan, std::uint32_t index, std::uint32_t count);
   /// Copies the planned shard of `step` and starts writing it on the writer's thread; does nothing
   /// without a plan for `step`. Forgets the plan in any case. Must be called after the update of
@@ -45,9 +45,13 @@ class CheckpointShards {
   void save(const SaveShard& order, Step applied);
 
  private:
-  /// Copies a shard, with the checksums of the state, and starts writing it; `open`: opens the
-  /// memory for a shard in memory.
-  void write(const ShardHeader& header, ShardWriter::OpenStore open = {});
+  /// Place of a shard: opens it; empty: the folder of the run's checkpoints.
+  struct Place {
+    ShardWriter::OpenStore open;
+    bool is_memory = false;
+  };
+  /// Copies a shard, with the checksums of the state, and starts writing it.
+  void write(const ShardHeader& header, Place place);
   /// Sends the outcome of a shard to the controller.
   void report(const ShardOutcome& outcome) const;
 
@@ -55,9 +59,9 @@ class CheckpointShards {
   const Trainer& trainer_;
   const std::size_t total_;
   const Send send_;
-  ShardHeader planned_;            ///< Shard to write once the current step is final.
-  ShardWriter::OpenStore memory_;  ///< Opens the place of that shard in memory; empty: on disk.
-  std::optional<ShardWriter> writer_, memory_writer_;
+  ShardHeader planned_;  ///< Shard to write once the current step is final.
+  Place place_;          ///< Place of that shard.
+  std::optional<ShardWriter> writer_, memory_writer_, storage_writer_;
 };
 
 }  // namespace orrery::live

@@ -407,7 +407,8 @@ std::string StepDriver::refusal(const Decision& decision) const {
                        slots, gpu.value);
   }
   const std::optional<Tier> tier = tier_of(decision);
-  if (tier && run_.checkpoints.is_enabled() && !run_.checkpoints.has_tier(*tier)) {
+  if (tier && is_in_memory(*tier) && run_.checkpoints.is_enabled() &&
+      !run_.checkpoints.has_tier(*tier)) {
     return "this run has no memory for checkpoints, which ranks of several machines and a machine "
            "without /dev/shm lack: use the tier local-disk";
   }

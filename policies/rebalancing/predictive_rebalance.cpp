@@ -129,11 +129,12 @@ void PredictiveRebalance::read_samples(const Observation& seen, JobId id, Plan& 
   plan.looked = !only_ticked || watch.ranks() <= kRanksWatchedClosely ||
                 watch.is_surprised_by(seen.samples.summary(id, kGlancedAt));
   if (!plan.looked) return;
-  // Not at answers alone, which come at the instant of a call that has read the samples. A
-  // simulation that skips ahead tells of known steps with the next event, whichever it is.
+  // Not at answers alone, which come at the instant of a call that has read the samples, and not
+  // before the first step. A simulation that skips ahead tells of known steps with the next event,
+  // whichever it is.
   const bool only_answers = std::ranges::all_of(
       seen.events, [](const Event& event) { return std::holds_alternative<Decided>(event); });
-  if (!only_answers) {
+  if (any<Tick>(seen) || (!only_answers && seen.jobs[id].step > 0)) {
     // One after the other: the log has the reads in their order.
     const auto column = [&](SampleField field) { return seen.samples.column(field, id); };
     const auto ranks = seen.samples.rows(SampleTable::ranks, id);

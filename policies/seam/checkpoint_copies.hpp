@@ -17,7 +17,8 @@ struct CheckpointPlan;
 
 /// Storage of a checkpoint, from the fastest to the most durable. `memory`: each rank's shard is in
 /// the memory of the rank's node. `peer`: a second copy is in the memory of another rank's node.
-/// `local_disk`: the folder of the run's checkpoints. `storage`: shared storage.
+/// `local_disk`: the folder of the run's checkpoints. `storage`: a second folder, on
+/// shared storage.
 enum class Tier : std::uint8_t { memory, peer, local_disk, storage };
 
 /// Returns true if the copies of the tier are in the memory of nodes, so that they survive the

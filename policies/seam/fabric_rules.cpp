@@ -55,8 +55,9 @@ std::string objection(const Scenario& scenario, const CollectiveTable& table) {
 
 /// Returns the reason why the run writes no checkpoints to the tier.
 std::string objection(const Scenario& scenario, Tier tier) {
-  if (tier == Tier::storage) {
-    return "this run writes checkpoints to memory, peer or local-disk, not to storage";
+  if (tier == Tier::storage && scenario.live().checkpoints().storage().empty()) {
+    return "live.checkpoints.storage: expected a folder for checkpoints of the tier storage, found "
+           "none; name one, or use another tier";
   }
   if (tier != Tier::peer || scenario.cluster().nodes() > 1) return {};
   return "tier peer: expected a cluster of 2 nodes or more, so that another node can hold a copy, "

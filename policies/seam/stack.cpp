@@ -114,9 +114,10 @@ void PolicyStack::observe(Context& context, const Observation& seen, DecisionLis
 
 /// A simulation that skips ahead does not call a resting policy for steps equal to those that the
 /// policy has seen; a simulation in full detail calls the policy at every tick. The decisions must
-/// be equal in both cases, so rest() binds the policy: of a call in which the policy read samples,
-/// nothing remains, because those samples differ from the known ones by noise only. A policy that
-/// decides by the durations of steps (Needs::step_times) is called for each of them in both cases.
+/// be equal in both cases, so rest() binds a policy with ticks: of a call in which it read samples,
+/// nothing remains, because those samples differ from the known ones by noise only. Of a policy
+/// without ticks a call leaves its state only if it decides: then its promise was broken. A policy
+/// that decides by the durations of steps (Needs::step_times) is called for each in both cases.
 void PolicyStack::ask_member(std::size_t member, const Context& context, const Observation& seen,
                              DecisionList& decisions) {
   Policy& policy = *members_[member].policy;
@@ -138,7 +139,8 @@ void PolicyStack::ask_member(std::size_t member, const Context& context, const O
                              .samples = samples},
                  tried);
   const bool decided = !tried.items().empty() || !tried.wake_times().empty();
-  if (!samples.looked() || (decided && policy.needs().step_times)) {
+  const Needs needs = policy.needs();
+  if (!samples.looked() || (decided && (needs.step_times || needs.tick == 0))) {
     if (tried.is_resting()) decisions.rest();
     return decisions.append_list(std::move(tried));
   }

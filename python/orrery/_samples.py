@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple, Union
+from typing import Any, Dict, Iterator, List, Optional, Tuple, Union
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from orrery import _core
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _ROWS = {
     "ranks": (("job", "u4"), ("rank", "u4"), ("step", "u8")),
@@ -137,7 +135,7 @@ class SampleTable:
             self._rows = rows
         return self._rows
 
-    def to_frame(self) -> "pd.DataFrame":
+    def to_frame(self) -> pd.DataFrame:
         """Return all columns as a DataFrame.
 
         Returns
@@ -145,9 +143,7 @@ class SampleTable:
         pandas.DataFrame
             One row a rank, GPU or path.
         """
-        import pandas
-
-        return pandas.DataFrame({name: self.column(name) for name in self.dtype.names or ()})
+        return pd.DataFrame({name: self.column(name) for name in self.dtype.names or ()})
 
     def __getitem__(self, index: Any) -> Any:
         return self.column(index) if isinstance(index, str) else self.rows()[index]

@@ -3,14 +3,21 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/error.hpp"
+
 namespace orrery::sim {
 namespace {
 
 /// Returns the time from the stall until a checkpoint of the tier is complete, with the whole rate
 /// of the storage.
 Nanos write_time(Tier tier, const Checkpoints& costs) {
-  if (tier == Tier::memory) return costs.write_memory();
-  return tier == Tier::peer ? costs.write_peer() : costs.write();
+  switch (tier) {
+    case Tier::memory: return costs.write_memory();
+    case Tier::peer: return costs.write_peer();
+    case Tier::local_disk: return costs.write();
+    case Tier::storage: return costs.write_storage();
+  }
+  throw Error(ErrorKind::internal, "a checkpoint has one of four tiers");
 }
 
 SaveDone failed(SaveDone done) {

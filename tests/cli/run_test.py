@@ -113,7 +113,13 @@ def test_a_lost_rank_is_reported():
     assert report["tier"] is None
     assert report["ended_by"] == "program"
     assert report["losses"] == [
-        {"rank": 1, "cause": "killed by signal 9 (Killed)", "lost_s": None, "attempt": 0}
+        {
+            "rank": 1,
+            "cause": "killed by signal 9 (Killed)",
+            "lost_s": None,
+            "replaced_s": None,
+            "attempt": 0,
+        }
     ]
     assert result.stderr.count("end\n") == 2  # the program prints to standard error
     assert "rank 1 lost (killed by signal 9 (Killed)), 2 of 3 ranks go on" in result.stderr

@@ -1,4 +1,4 @@
-// Checkpoints in memory over whole runs, live and simulated: the losses that each tier survives,
+// Checkpoints of all tiers over whole runs, live and simulated: the losses that each tier survives,
 // and the same parameters as a run without losses.
 #include <unistd.h>
 
@@ -24,7 +24,7 @@ struct Story {
   Step from = 0;  ///< step of the checkpoint with which the job must continue
 };
 
-constexpr Step kOnDisk = 6, kInMemory = 11;
+constexpr Step kOnDisk = 6, kInTier = 11;
 
 /// Four nodes of two GPUs. The job begins on the nodes 0 and 1.
 std::vector<std::string> four_nodes(const std::string& folder) {
@@ -33,7 +33,8 @@ std::vector<std::string> four_nodes(const std::string& folder) {
           "cluster.node.nics_per_node=2",
           "cluster.fabric.nodes_per_unit=4",
           "survival.restart=400 ms",
-          fmt::format("live.checkpoints={{folder: {}, every: 1000}}", folder)};
+          fmt::format("live.checkpoints={{folder: {0}/disk, storage: {0}/storage, every: 1000}}",
+                      folder)};
 }
 
 Watching saves_and_restarts(const Story& story) {
@@ -44,8 +45,8 @@ Watching saves_and_restarts(const Story& story) {
         if (done != nullptr && done->last + 2 == kOnDisk) {
           decisions.add(Save{{0}, Tier::local_disk}, "on disk");
         }
-        if (done != nullptr && done->last + 2 == kInMemory) {
-          decisions.add(Save{{0}, story.tier}, "in memory");
+        if (done != nullptr && done->last + 2 == kInTier) {
+          decisions.add(Save{{0}, story.tier}, "in the tier");
         }
         if (shown<RanksLost>(seen) == nullptr || std::exchange(restarted, true)) return;
         decisions.add(stand_on(story.then, StateFrom::checkpoint), "from the newest checkpoint");
@@ -77,10 +78,10 @@ void expect_restart(const Story& story) {
     ASSERT_GE(saved.size(), 2u);
     EXPECT_EQ(saved[0].step, kOnDisk);
     EXPECT_TRUE(saved[0].holders.empty());
-    EXPECT_EQ(saved[1].step, kInMemory);
+    EXPECT_EQ(saved[1].step, kInTier);
     EXPECT_EQ(saved[1].tier, story.tier);
     EXPECT_TRUE(saved[1].durable);
-    EXPECT_EQ(saved[1].holders.size(), 4u);
+    EXPECT_EQ(saved[1].holders.size(), is_in_memory(story.tier) ? 4u : 0u);
     const auto started = each->all<JobStarted>();
     ASSERT_EQ(started.size(), 2u);
     EXPECT_EQ(started[1].from, story.from);
@@ -100,11 +101,11 @@ constexpr const char* kNodes =
 
 TEST(Tiers, MemorySurvivesTheLossOfARank) {
   expect_restart(
-      {Tier::memory, "{at_step: 20, rank: 1, kill: true}", GpuRuns::range({0}, 4), kInMemory});
+      {Tier::memory, "{at_step: 20, rank: 1, kill: true}", GpuRuns::range({0}, 4), kInTier});
 }
 
 TEST(Tiers, MemorySurvivesTheLossOfAllRanks) {
-  expect_restart({Tier::memory, kAllRanks, GpuRuns::range({2}, 4), kInMemory});
+  expect_restart({Tier::memory, kAllRanks, GpuRuns::range({2}, 4), kInTier});
 }
 
 TEST(Tiers, MemoryIsLostWithANodeAndTheDiskIsNot) {
@@ -112,7 +113,11 @@ TEST(Tiers, MemoryIsLostWithANodeAndTheDiskIsNot) {
 }
 
 TEST(Tiers, APeerSurvivesTheLossOfANode) {
-  expect_restart({Tier::peer, kNode, GpuRuns::range({4}, 4), kInMemory});
+  expect_restart({Tier::peer, kNode, GpuRuns::range({4}, 4), kInTier});
+}
+
+TEST(Tiers, StorageSurvivesTheLossOfAllNodes) {
+  expect_restart({Tier::storage, kNodes, GpuRuns::range({4}, 4), kInTier});
 }
 
 TEST(Tiers, APeerIsLostWithBothNodes) {

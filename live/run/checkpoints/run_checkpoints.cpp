@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -122,10 +123,12 @@ Resumption RunCheckpoints::resumption() const {
 void RunCheckpoints::open() {
   if (!request_.scenario().live().has_checkpoints()) return;
   std::map<Tier, std::vector<CheckpointId>> earlier;
-  for (const Tier tier : {Tier::memory, Tier::peer, Tier::local_disk}) {
+  for (const Tier tier : {Tier::memory, Tier::peer, Tier::local_disk, Tier::storage}) {
     earlier[tier] = history_.take_earlier(tier);
-    if (!earlier[tier].empty() || tier == Tier::local_disk) writer(tier);
+    const bool is_used = !is_in_memory(tier) && !folder(tier).empty();
+    if (!earlier[tier].empty() || is_used) writer(tier);
   }
+  refuse_one_folder();
   if (rolled_back_) forget_after(*rolled_back_);
   if (resumed_) writer(Tier::local_disk).keeper->adopt_existing(resumed_->step);
   for (auto& [tier, attempts] : earlier) {
@@ -133,7 +136,18 @@ void RunCheckpoints::open() {
   }
 }
 
+/// Two keepers of one folder would delete each other's checkpoints.
+void RunCheckpoints::refuse_one_folder() const {
+  const std::string& storage = settings_.storage();
+  if (storage.empty() || !std::filesystem::equivalent(storage, settings_.folder())) return;
+  throw Error(ErrorKind::bad_input,
+              fmt::format("live.checkpoints.storage: expected another folder than "
+                          "live.checkpoints.folder, found '{}' twice",
+                          storage));
+}
+
 std::string RunCheckpoints::folder(Tier tier) const {
+  if (tier == Tier::storage) return settings_.storage();
   if (!is_in_memory(tier)) return settings_.folder();
   if (memory_.folder.empty()) return {};
   return memory_.folder + (tier == Tier::memory ? "/memory" : "/peer");
@@ -175,8 +189,8 @@ std::uint64_t RunCheckpoints::plan(Step step, std::vector<std::uint32_t> members
 
 void RunCheckpoints::fill(StepPlan& plan) const {
   plan.set_checkpoint(planned());
-  if (!planned_ || !is_in_memory(planned_->tier)) return;
-  plan.set_memory(folder(planned_->tier));
+  if (!planned_ || planned_->tier == Tier::local_disk) return;
+  plan.set_folder(folder(planned_->tier));
   for (const CopyHolders& shard : planned_->holders) {
     ShardHolders& holders = *plan.add_holders();
     holders.set_node(shard.node.value);

@@ -31,11 +31,11 @@ struct CheckpointMemory {
 };
 
 /// Planner of a run's checkpoints: the checkpoint from which the run resumes, the steps that end
-/// with a checkpoint, and the outcomes of the attempts. Checkpoints of the tier local_disk are in
-/// the folder of the scenario, those of the tiers memory and peer in a folder in the memory of this
-/// machine, which has one folder for each node of the cluster (SpreadStore). Reads earlier
-/// checkpoints on the caller's thread; the ranks and the keepers write. Owns a keeper for each
-/// tier. Single-threaded.
+/// with a checkpoint, and the outcomes of the attempts. Checkpoints of the tiers local_disk and
+/// storage are in the folders of the scenario, those of the tiers memory and peer in a folder in
+/// the memory of this machine, which has one folder for each node of the cluster (SpreadStore).
+/// Reads earlier checkpoints on the caller's thread; the ranks and the keepers write. Owns a keeper
+/// for each tier. Single-threaded.
 class RunCheckpoints {
  public:
   /// Finds the newest complete checkpoint in the folder `request.resume_from`, if it is set;
@@ -55,7 +55,8 @@ class RunCheckpoints {
   /// Opens the checkpoint folder, creates it if missing, and registers the checkpoints of the
   /// earlier run and the attempts of an earlier controller with the keeper. No effect if the
   /// scenario has no checkpoints. Throws an environment Error if the folder cannot be created,
-  /// opened or, in a run that resumes, listed. Call once, before plan().
+  /// opened or, in a run that resumes, listed, and bad_input if the storage is the same folder.
+  /// Call once, before plan().
   void open();
 
   /// Sets interval and tier of the periodic checkpoints, from the next planned step on.
@@ -164,6 +165,8 @@ class RunCheckpoints {
     std::unique_ptr<CheckpointKeeper> keeper;
     std::vector<std::uint32_t> ranks = {};
   };
+  /// Throws bad_input if the tiers storage and local_disk have one folder.
+  void refuse_one_folder() const;
   /// Returns the folder of the tier's checkpoints; empty if the run has none.
   std::string folder(Tier tier) const;
   /// Returns the writer of the tier, whose keeper is started at the first call.

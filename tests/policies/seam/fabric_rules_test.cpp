@@ -81,10 +81,10 @@ TEST(FabricRules, CheckpointsNeedAFolder) {
   EXPECT_TRUE(settable(scenario).has<CheckpointPlan>());
   EXPECT_EQ(fabric_refusal(scenario, decision(Save{{0}, Tier::local_disk})), "");
   EXPECT_THAT(fabric_refusal(scenario, decision(Save{{0}, Tier::storage})),
-              HasSubstr("local-disk"));
+              HasSubstr("live.checkpoints.storage"));
 }
 
-TEST(FabricRules, AllTiersButStorageAreWrittenAndAPeerNeedsAnotherNode) {
+TEST(FabricRules, StorageNeedsAFolderAndAPeerAnotherNode) {
   Scenario scenario = built_in();
   scenario.mutable_live()->mutable_checkpoints()->set_folder("somewhere");
   scenario.mutable_cluster()->set_nodes(1);
@@ -93,8 +93,10 @@ TEST(FabricRules, AllTiersButStorageAreWrittenAndAPeerNeedsAnotherNode) {
   EXPECT_THAT(fabric_refusal(scenario, peer), HasSubstr("2 nodes"));
   scenario.mutable_cluster()->set_nodes(2);
   EXPECT_EQ(fabric_refusal(scenario, peer), "");
-  EXPECT_THAT(fabric_refusal(scenario, decision(Configure{{0}, CheckpointPlan{10, Tier::storage}})),
-              HasSubstr("not to storage"));
+  const Decision storage = decision(Configure{{0}, CheckpointPlan{10, Tier::storage}});
+  EXPECT_THAT(fabric_refusal(scenario, storage), HasSubstr("live.checkpoints.storage"));
+  scenario.mutable_live()->mutable_checkpoints()->set_storage("elsewhere");
+  EXPECT_EQ(fabric_refusal(scenario, storage), "");
 }
 
 TEST(FabricRules, ReplicasMustBeAJobThatCanBeRun) {

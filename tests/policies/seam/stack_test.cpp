@@ -158,8 +158,8 @@ TEST(PolicyStack, AnAnnotationOfACallThatIsUndoneIsDropped) {
 TEST(PolicyStack, ARestingPolicyDecidesNothingBySamplesOfKnownSteps) {
   class Deciding : public Scripted {
    public:
-    Deciding(bool looks, bool by_durations)
-        : Scripted({.actions = {}, .settings = {}, .step_times = by_durations}, {}),
+    Deciding(bool looks, bool by_durations, Nanos tick)
+        : Scripted({.actions = {}, .settings = {}, .tick = tick, .step_times = by_durations}, {}),
           looks_(looks) {}
     void observe(Context&, const Observation& seen, DecisionList& decisions) override {
       if (looks_) seen.samples.ranks({0});
@@ -172,9 +172,10 @@ TEST(PolicyStack, ARestingPolicyDecidesNothingBySamplesOfKnownSteps) {
   };
   const Cluster cluster = toy::cluster();
   const World world(cluster);
-  const auto decides = [&](bool looks, bool by_durations, bool resting) {
+  const auto decides = [&](bool looks, bool by_durations, bool resting, Nanos tick = 50) {
     NoSamples samples;
-    PolicyStack policies = stack(member("a", std::make_unique<Deciding>(looks, by_durations)));
+    PolicyStack policies =
+        stack(member("a", std::make_unique<Deciding>(looks, by_durations, tick)));
     Rng rng(1);
     Context context{rng, {}};
     policies.start(context, cluster, nullptr);
@@ -198,6 +199,7 @@ TEST(PolicyStack, ARestingPolicyDecidesNothingBySamplesOfKnownSteps) {
   EXPECT_FALSE(decides(true, false, true)) << "a simulation that skips ahead would not ask it";
   EXPECT_TRUE(decides(false, false, true)) << "by events, which it gets in both cases";
   EXPECT_TRUE(decides(true, true, true)) << "by durations, of which it is told one by one";
+  EXPECT_TRUE(decides(true, false, true, 0)) << "no tick showed it noise: it broke its promise";
 }
 
 TEST(PolicyStack, RandomnessOfAMemberDoesNotDependOnTheOthers) {

@@ -110,7 +110,7 @@ class RunCheckpointsTest : public ::testing::Test {
       checkpoints.record_lost_node(*lost);
       return wait(checkpoints);
     }
-    write(checkpoints, step, attempt, plan.memory(),
+    write(checkpoints, step, attempt, plan.folder(),
           {plan.holders().begin(), plan.holders().end()});
     if (lost) checkpoints.record_lost_node(*lost);
     return wait(checkpoints);
