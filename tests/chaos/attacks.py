@@ -147,6 +147,8 @@ def freeze_a_main_thread(run, dice, _):
 def cut_a_link(run, dice, _):
     """Shuts one of a rank's connections down, under its feet."""
     pid = one(run, dice)
+    if pid is None:  # no rank is there at this instant
+        return
     try:
         handle = os.pidfd_open(pid)
         numbers = [

@@ -39,8 +39,14 @@ PATIENCE = 60  # seconds after which a case counts as a run without an end
 # ---- faults --------------------------------------------------------------------------------------
 
 
+def one_rank(run, dice):
+    """The process of one rank; none after a first fault that has ended all."""
+    ranks = run.ranks()
+    return dice.sample(ranks, min(1, len(ranks)))
+
+
 def kill_a_rank(run, dice):
-    run.kill(dice.sample(run.ranks(), 1))
+    run.kill(one_rank(run, dice))
 
 
 def kill_all_ranks(run, _):
@@ -65,7 +71,7 @@ def stall(run, pids, seconds):
 
 
 def stall_a_rank(run, dice):
-    stall(run, dice.sample(run.ranks(), 1), dice.choice((1, 3)))
+    stall(run, one_rank(run, dice), dice.choice((1, 3)))
 
 
 def stall_all_ranks(run, dice):
