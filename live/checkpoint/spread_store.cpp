@@ -32,7 +32,8 @@ class SpreadFile : public Store::File {
   std::vector<std::unique_ptr<Store::File>> copies_;
 };
 
-/// Returns true if the bytes end with the SHA-256 of what precedes it, as shards and manifests do.
+/// Returns true if the bytes end with the SHA-256 of the preceding ones, as shards and manifests
+/// do.
 bool is_sealed(std::string_view bytes) {
   constexpr std::size_t kDigits = 64;
   if (bytes.size() < kDigits) return false;

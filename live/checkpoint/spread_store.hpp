@@ -36,7 +36,7 @@ class SpreadStore : public Store {
   void sync_names() override;
   /// Returns the names of the files in all folders below the root, each once.
   std::vector<std::string> list() override;
-  /// Returns the contents of the first copy that ends with the SHA-256 of what precedes the hash;
+  /// Returns the contents of the first copy that ends with the SHA-256 of the preceding bytes;
   /// if no copy does, of the first copy.
   std::string read(const std::string& name, std::uint64_t most_bytes) override;
 

@@ -113,11 +113,8 @@ std::vector<std::uint32_t> Recovery::leaving_together(
   return leaving;
 }
 
-bool Recovery::is_move_delayed(const std::vector<std::uint32_t>& members) {
-  const std::vector<std::uint32_t> leaving = leaving_together(members);
-  const bool writes = writes_shard_ && placement_.is_assembled(members) &&
-                      std::any_of(leaving.begin(), leaving.end(), writes_shard_);
-  if (!writes) {
+bool Recovery::is_move_delayed(const std::vector<std::uint32_t>& leaving) {
+  if (!writes_shard_ || std::none_of(leaving.begin(), leaving.end(), writes_shard_)) {
     delayed_since_ = kNever;
     return false;
   }
@@ -130,9 +127,9 @@ bool Recovery::is_move_delayed(const std::vector<std::uint32_t>& members) {
 /// of the leaving processes before the next ones leave.
 void Recovery::activate_assignment(const std::vector<std::uint32_t>& members, Step next) {
   if (!untold_.empty() || !placement_.is_assembled(members) || has_done_all_steps(job())) return;
-  if (is_move_delayed(members)) return;
   const Standing where = placement_.pending_placement();
   const std::vector<std::uint32_t> leaving = leaving_together(members);
+  if (is_move_delayed(leaving)) return;
   for (const std::uint32_t seat : leaving) dismiss_rank(seat);
   if (sharded_on_ != nullptr && !leaving.empty()) return;
   end_strays(members);

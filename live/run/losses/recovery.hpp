@@ -129,10 +129,9 @@ class Recovery {
   /// many as can leave without the last copy of a part. For example, four ranks of a node leave
   /// together if four ranks of another node hold the copies.
   std::vector<std::uint32_t> leaving_together(const std::vector<std::uint32_t>& members) const;
-  /// Returns true if all seats of the pending assignment are in `members`, but a rank that would
-  /// leave has written its shard of a checkpoint for less than kLongestDelay, so that the
-  /// checkpoint would fail without it.
-  bool is_move_delayed(const std::vector<std::uint32_t>& members);
+  /// Returns true if one of the seats `leaving` still writes its shard of a checkpoint, which would
+  /// fail without the shard, unless the move has waited for that for 10 s.
+  bool is_move_delayed(const std::vector<std::uint32_t>& leaving);
   /// Kills a leaving process: its end is no loss.
   void dismiss_rank(std::uint32_t seat);
   /// Returns true if a working rank is to leave, so that the current step is not completed.

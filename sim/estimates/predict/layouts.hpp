@@ -39,7 +39,7 @@ struct LayoutSearch {
 
 /// Basis of a search beside the job.
 struct LayoutBasis {
-  /// Framework that chooses what depends on the layout (laid_out()); null: the job's values.
+  /// Framework whose choices each layout takes (apply_habits()); null: the values of the job.
   const FrameworkHabits* habits = nullptr;
   bool complete = true;  ///< false: values that a time depends on were assumed (interval_of())
 };
