@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "cli/commands/commands.hpp"
 #include "cli/shared/completion.hpp"
@@ -15,6 +15,7 @@
 #include "cli/shared/run_options.hpp"
 #include "cli/shared/usage.hpp"
 #include "core/error.hpp"
+#include "generated/cli/revision.hpp"
 #include "policies/run/worker.hpp"
 #include "traces/report/report.hpp"
 
@@ -28,35 +29,41 @@ constexpr const char* kFooter =
     "4 environment; 5 internal; 6 live run complete, but short of ranks;\n"
     "130 interrupted (143: by SIGTERM).";
 
+using Declaration = void (*)(CLI::App&, Action&);
+
+/// Commands of one purpose, in the order of the help.
+struct CommandGroup {
+  const char* title;
+  std::vector<Declaration> declarations;
+};
+
+const std::vector<CommandGroup>& command_groups() {
+  static const std::vector<CommandGroup> groups = {
+      {"Plan", {add_plan, add_layouts, add_predict, add_rehearse}},
+      {"Simulate", {add_simulate, add_compare_policies, add_compare, add_calibrate}},
+      {"Run", {add_live, add_run, add_cluster}},
+      {"Watch", {add_runs}},
+      {"Logs", {add_jobs, add_twin, add_explain, add_pack, add_fit, add_replay}},
+      {"Files", {add_list, add_describe, add_check, add_new, add_import, add_export, add_schema}},
+      {"This program", {add_doctor, add_help, add_completion}},
+  };
+  return groups;
+}
+
 void declare(CLI::App& app, Action& chosen) {
-  app.set_version_flag("--version", "orrery " + version(), "print the version");
+  app.set_version_flag("--version", "orrery " + version() + ORRERY_REVISION,
+                       "print the version, with commit and date if built from a git checkout");
   app.formatter(help_formatter(help_width()));
   app.set_help_flag("-h,--help", "print this and exit");
   app.footer(kFooter);
   app.require_subcommand(1);
-  add_simulate(app, chosen);
-  add_live(app, chosen);
-  add_runs(app, chosen);
-  add_compare_policies(app, chosen);
-  add_compare(app, chosen);
-  add_calibrate(app, chosen);
-  add_rehearse(app, chosen);
-  add_run(app, chosen);
-  add_replay(app, chosen);
-  add_jobs(app, chosen);
-  add_explain(app, chosen);
-  add_pack(app, chosen);
-  add_predict(app, chosen);
-  add_layouts(app, chosen);
-  add_list(app, chosen);
-  add_check(app, chosen);
-  add_new(app, chosen);
-  add_import(app, chosen);
-  add_export(app, chosen);
-  add_schema(app, chosen);
-  add_doctor(app, chosen);
-  add_help(app, chosen);
-  add_completion(app, chosen);
+  const auto all = [](CLI::App*) { return true; };
+  for (const CommandGroup& group : command_groups()) {
+    const std::size_t before = app.get_subcommands(all).size();
+    for (const Declaration add : group.declarations) add(app, chosen);
+    const std::vector<CLI::App*> commands = app.get_subcommands(all);
+    for (std::size_t i = before; i < commands.size(); ++i) commands[i]->group(group.title);
+  }
 }
 
 int fail(int code, const std::string& message) {
@@ -68,6 +75,10 @@ int parse_and_run(int argc, char** argv) {
   CLI::App app(kAbout, "orrery");
   Action chosen;
   declare(app, chosen);
+  if (argc == 1) {
+    fmt::print("{}", app.help());
+    std::fflush(stdout);
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help_or_version) {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <vector>
 
-#include <fmt/format.h>
-
 namespace orrery {
 namespace {
 
@@ -19,8 +17,8 @@ std::string printable(std::string text) {
 
 std::string render(const std::optional<SourcePlace>& place, const std::string& message) {
   if (!place) return "error: " + message;
-  std::string head =
-      fmt::format("{}:{}:{}: error: {}", place->file, place->line, place->column, message);
+  std::string head = place->file + ":" + std::to_string(place->line) + ":" +
+                     std::to_string(place->column) + ": error: " + message;
   if (place->line_text.empty()) return head;
   // Tabs stay tabs in the caret line, so that the caret is printed under its column.
   std::string indent;
@@ -74,7 +72,7 @@ std::string_view nearest_name(std::string_view name, std::span<const std::string
 
 std::string did_you_mean(std::string_view name, std::span<const std::string> candidates) {
   const std::string_view near = nearest_name(name, candidates);
-  return near.empty() ? std::string() : fmt::format("; did you mean '{}'?", near);
+  return near.empty() ? std::string() : "; did you mean '" + std::string(near) + "'?";
 }
 
 std::string line_of(std::string_view text, int line) {
@@ -90,7 +88,7 @@ std::string line_of(std::string_view text, int line) {
 
 void ensure(bool condition, std::string_view invariant) {
   if (condition) return;
-  throw Error(ErrorKind::internal, fmt::format("broken invariant: {}", invariant));
+  throw Error(ErrorKind::internal, "broken invariant: " + std::string(invariant));
 }
 
 }  // namespace orrery

@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -359,16 +360,26 @@ std::string sibling_program(const std::string& name) {
 }
 
 bool write_message(int descriptor, const std::string& bytes) {
-  std::string framed(4, '\0');
+  std::array<char, 4> head{};
   const auto size = static_cast<std::uint32_t>(bytes.size());
-  for (int i = 0; i < 4; ++i) framed[std::size_t(i)] = static_cast<char>(size >> (8 * i));
-  framed += bytes;
-  std::string_view rest = framed;
-  while (!rest.empty()) {
-    const ssize_t sent = send(descriptor, rest.data(), rest.size(), MSG_NOSIGNAL);
+  for (int i = 0; i < 4; ++i) head[std::size_t(i)] = static_cast<char>(size >> (8 * i));
+  // The kernel does not write to the bytes.
+  std::array<iovec, 2> parts{
+      {{head.data(), head.size()}, {const_cast<char*>(bytes.data()), bytes.size()}}};
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = parts.size();
+  while (parts[0].iov_len + parts[1].iov_len > 0) {
+    const ssize_t sent = sendmsg(descriptor, &message, MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
     if (sent <= 0) return false;
-    rest.remove_prefix(static_cast<std::size_t>(sent));
+    auto rest = static_cast<std::size_t>(sent);
+    for (iovec& part : parts) {
+      const std::size_t gone = std::min(rest, part.iov_len);
+      part.iov_base = static_cast<char*>(part.iov_base) + gone;
+      part.iov_len -= gone;
+      rest -= gone;
+    }
   }
   return true;
 }

@@ -29,7 +29,9 @@
 #include "live/run/live_backend.hpp"
 #include "live/run/processes/agent_processes.hpp"
 #include "live/transport/secrets.hpp"
+#include "policies/handover/hand_over.hpp"
 #include "policies/run/worker.hpp"
+#include "traces/report/report.hpp"
 
 namespace orrery::live {
 namespace {
@@ -328,10 +330,11 @@ int run_controller(int descriptor) {
   });
   std::signal(SIGXFSZ, SIG_IGN);  // a journal that cannot grow is no reason to end the run
   Supervision supervision(descriptor);
-  return serve_run("live", [&supervision](const RunRequest& request, const Cluster& cluster,
-                                          const ProgressSink& progress) {
+  const std::string world(name_of(ReportWorld::live));
+  return serve_run(world, [&supervision](const RunRequest& request, const Cluster& cluster,
+                                         const ProgressSink& progress) {
     if (supervision.start().halted()) std::raise(SIGUSR1);
-    if (request.policy_outside() || request.mode() == "approve") {
+    if (request.policy_outside() || hand_over_mode(request.mode()) == HandOverMode::approve) {
       supervision.forbid_restart(
           "decisions and approvals from outside the process cannot be "
           "repeated");

@@ -18,5 +18,9 @@ foreach(target _core ${programs})  # the names that pyproject.toml builds
 endforeach()
 install(PROGRAMS ${prebuilt} DESTINATION orrery/bin COMPONENT python)
 install(PROGRAMS ${module} DESTINATION orrery COMPONENT python)
+foreach(folder man bash-completion fish)
+  install(DIRECTORY ${ORRERY_PREBUILT}/share/${folder} DESTINATION ${SKBUILD_DATA_DIR}/share
+    COMPONENT python)
+endforeach()
 include(${CMAKE_CURRENT_LIST_DIR}/native.cmake)
 include(${CMAKE_CURRENT_LIST_DIR}/examples.cmake)

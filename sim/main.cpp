@@ -9,6 +9,7 @@
 #include "sim/estimates/predict/estimate.hpp"
 #include "sim/worlds.hpp"
 #include "topologies/builder.hpp"
+#include "traces/report/report.hpp"
 #include "traces/scenario/scenario.hpp"
 
 namespace orrery::sim {
@@ -45,5 +46,6 @@ int main(int argc, char** argv) {
     orrery::sim::warm_up();
     orrery::serve_forks();
   }
-  return orrery::serve_run("sim", orrery::sim::simulated_world, forked);
+  return orrery::serve_run(std::string(name_of(orrery::ReportWorld::sim)),
+                           orrery::sim::simulated_world, forked);
 }

@@ -21,6 +21,7 @@
 #include "traces/jobs/job_log.hpp"
 #include "traces/scenario/failure_model.hpp"
 #include "traces/scenario/fault_script.hpp"
+#include "traces/scenario/replay_conditions.hpp"
 
 namespace orrery::sim {
 namespace {
@@ -60,7 +61,7 @@ struct Log {
   EstimateChoice estimates;
   std::uint64_t seed = 1;
 
-  bool simulated() const { return conditions.speed() == "simulated"; }
+  bool simulated() const { return speed_of(conditions) == JobSpeed::simulated; }
 };
 
 Log log_of(const RunRequest& request) {

@@ -38,62 +38,58 @@ class Site {
 
 /// Keys that belong to one kind of fabric.
 struct FabricKey {
-  const char* kind;
+  FabricForm form;
   const char* name;
   bool (FabricSpec::*has)() const;
   void (FabricSpec::*clear)();
 };
 constexpr std::array kFabricKeys{
-    FabricKey{"fat-tree", "nodes_per_unit", &FabricSpec::has_nodes_per_unit,
+    FabricKey{FabricForm::fat_tree, "nodes_per_unit", &FabricSpec::has_nodes_per_unit,
               &FabricSpec::clear_nodes_per_unit},
-    FabricKey{"fat-tree", "spines", &FabricSpec::has_spines, &FabricSpec::clear_spines},
-    FabricKey{"fat-tree", "spine_link_bandwidth", &FabricSpec::has_spine_link_bandwidth,
+    FabricKey{FabricForm::fat_tree, "spines", &FabricSpec::has_spines, &FabricSpec::clear_spines},
+    FabricKey{FabricForm::fat_tree, "spine_link_bandwidth", &FabricSpec::has_spine_link_bandwidth,
               &FabricSpec::clear_spine_link_bandwidth},
-    FabricKey{"multi-plane", "planes", &FabricSpec::has_planes, &FabricSpec::clear_planes},
-    FabricKey{"multi-plane", "switch_ports", &FabricSpec::has_switch_ports,
+    FabricKey{FabricForm::multi_plane, "planes", &FabricSpec::has_planes,
+              &FabricSpec::clear_planes},
+    FabricKey{FabricForm::multi_plane, "switch_ports", &FabricSpec::has_switch_ports,
               &FabricSpec::clear_switch_ports},
-    FabricKey{"ring", "ring_link_bandwidth", &FabricSpec::has_ring_link_bandwidth,
+    FabricKey{FabricForm::ring, "ring_link_bandwidth", &FabricSpec::has_ring_link_bandwidth,
               &FabricSpec::clear_ring_link_bandwidth},
 };
 
-std::string kind_of(const FabricSpec& fabric) {
-  return fabric.has_kind() ? fabric.kind() : "fat-tree";
+FabricForm form_of(const FabricSpec& fabric) {
+  return named(fabric.kind(), std::optional(FabricForm::fat_tree));
 }
 
-bool has_spines(const FabricSpec& fabric) {
-  const std::string kind = kind_of(fabric);
-  return kind == "fat-tree" || kind == "multi-plane";
-}
+bool has_spines(const FabricSpec& fabric) { return form_of(fabric) <= FabricForm::multi_plane; }
 
 Transport transport_of(const FabricSpec& fabric) {
-  if (!fabric.has_transport()) {
-    return kind_of(fabric) == "multi-plane" ? Transport::spray : Transport::destination;
-  }
-  if (fabric.transport() == "ecmp") return Transport::ecmp;
-  if (fabric.transport() == "adaptive") return Transport::adaptive;
-  return fabric.transport() == "spray" ? Transport::spray : Transport::destination;
+  const bool planes = form_of(fabric) == FabricForm::multi_plane;
+  return named(fabric.transport(),
+               std::optional(planes ? Transport::spray : Transport::destination));
 }
 
 bool spreads(const FabricSpec& fabric) { return transport_of(fabric) >= Transport::adaptive; }
 
 void check_fabric(const FabricSpec& fabric, const Site& site) {
-  const std::string kind = kind_of(fabric);
+  const FabricForm form = form_of(fabric);
   for (const FabricKey& key : kFabricKeys) {
     const bool written = (fabric.*key.has)();
-    if (kind == key.kind && !written) {
-      site.fail("fabric", fmt::format("missing key '{}' in fabric: a {} needs it", key.name, kind));
+    if (form == key.form && !written) {
+      site.fail("fabric",
+                fmt::format("missing key '{}' in fabric: a {} needs it", key.name, name_of(form)));
     }
-    if (kind != key.kind && written) {
+    if (form != key.form && written) {
       site.fail(fmt::format("fabric.{}", key.name),
-                fmt::format("'{}' belongs to a fabric of kind {}, not {}", key.name, key.kind,
-                            kind));
+                fmt::format("'{}' belongs to a fabric of kind {}, not {}", key.name,
+                            name_of(key.form), name_of(form)));
     }
   }
   if (fabric.has_transport() && !has_spines(fabric)) {
-    site.fail("fabric.transport", fmt::format("a {} fabric has one way only", kind));
+    site.fail("fabric.transport", fmt::format("a {} fabric has one way only", name_of(form)));
   }
-  if (kind != "multi-plane" || !fabric.has_transport()) return;
-  if (fabric.transport() != "spray" && fabric.transport() != "adaptive" && fabric.planes() > 1) {
+  if (form != FabricForm::multi_plane || !fabric.has_transport()) return;
+  if (!spreads(fabric) && fabric.planes() > 1) {
     site.fail("fabric.transport",
               fmt::format("{} takes one way, and so one of the {} planes: expected spray or "
                           "adaptive", fabric.transport(), fabric.planes()));
@@ -124,7 +120,7 @@ void take_preset(Topology& topology, const Site& site) {
   TopologyPreset preset = find_preset(topology, site);
   merge(preset.node(), preset.has_node(), topology.mutable_node());
   FabricSpec& fabric = *preset.mutable_fabric();
-  if (topology.fabric().has_kind() && topology.fabric().kind() != kind_of(fabric)) {
+  if (topology.fabric().has_kind() && form_of(topology.fabric()) != form_of(fabric)) {
     for (const FabricKey& key : kFabricKeys) (fabric.*key.clear)();
   }
   merge(fabric, true, topology.mutable_fabric());
@@ -171,7 +167,7 @@ struct Tiers {
 Tiers tiers_of(const Topology& topology) {
   const NodeSpec& node = topology.node();
   const FabricSpec& fabric = topology.fabric();
-  if (kind_of(fabric) != "multi-plane") {
+  if (form_of(fabric) != FabricForm::multi_plane) {
     return {fabric.nodes_per_unit(), fabric.spines(), 1, fabric.spine_link_bandwidth()};
   }
   const std::uint32_t half = fabric.switch_ports() / 2;
@@ -183,7 +179,7 @@ Tiers tiers_of(const Topology& topology) {
 /// Every spine has a port for every leaf of its plane.
 void check_ports(const Topology& topology, const Site& site) {
   const FabricSpec& fabric = topology.fabric();
-  if (kind_of(fabric) != "multi-plane") return;
+  if (form_of(fabric) != FabricForm::multi_plane) return;
   const std::uint32_t units = (topology.nodes() - 1) / tiers_of(topology).nodes_per_unit + 1;
   const std::uint32_t leaves = units * rails_of(topology.node());
   if (leaves <= fabric.switch_ports()) return;
@@ -209,7 +205,7 @@ void check_shape(const Topology& topology, const Site& site) {
   }
   const std::uint64_t nodes = topology.nodes();
   std::uint64_t fabric_links = 0;
-  if (kind_of(fabric) == "ring") fabric_links = nodes;
+  if (form_of(fabric) == FabricForm::ring) fabric_links = nodes;
   check_ports(topology, site);
   if (has_spines(fabric)) {
     const Tiers tiers = tiers_of(topology);
@@ -237,9 +233,11 @@ const GpuSpec& find_gpu(const Topology& topology, const Site& site) {
 }
 
 FabricKind fabric_kind(const FabricSpec& fabric) {
-  const std::string kind = kind_of(fabric);
-  if (kind == "flat") return FabricKind::flat;
-  return kind == "ring" ? FabricKind::ring : FabricKind::fat_tree;
+  switch (form_of(fabric)) {
+    case FabricForm::flat: return FabricKind::flat;
+    case FabricForm::ring: return FabricKind::ring;
+    default: return FabricKind::fat_tree;
+  }
 }
 
 /// GPUs of a generation are alike in the shares of their rates that kernels reach. A generation is

@@ -2,14 +2,25 @@
 // value if the message came from a file.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "core/schema/names.hpp"
 #include "core/schema/yaml_loader.hpp"
 #include "topologies/cluster.hpp"
 #include "topologies/topology.pb.h"
 
 namespace orrery {
+
+/// Fabrics as files name them (FabricSpec.kind). A multi-plane fabric becomes a cluster of
+/// FabricKind::fat_tree with several planes.
+enum class FabricForm : std::uint8_t { fat_tree, multi_plane, flat, ring };
+constexpr std::array<std::string_view, 4> names_of(FabricForm) {
+  return {"fat-tree", "multi-plane", "flat", "ring"};
+}
 
 /// Resolves preset and catalogue names in place and sets defaults (afterwards node, fabric, price
 /// and gpus[0..] are complete: the node's GPU model is in `gpus`). `path` is the place of the

@@ -2,18 +2,25 @@
 // shared by reference; thread-safe.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/ids.hpp"
+#include "core/schema/names.hpp"
 #include "core/units.hpp"
 
 namespace orrery {
 
+/// Number formats in which a GPU computes matrix products.
 enum class Precision { fp32, tf32, bf16, fp8, fp4 };
+constexpr std::array<std::string_view, 5> names_of(Precision) {
+  return {"fp32", "tf32", "bf16", "fp8", "fp4"};
+}
 
 /// GPU model: dense peak rates; both directions counted separately.
 struct GpuModel {
@@ -53,10 +60,16 @@ struct Price {
 /// Connection of NICs. fat_tree: rail-optimised, two tiers. flat: one non-blocking switch between
 /// all NICs. ring: per rail, node i to the nodes i - 1 and i + 1, cut-through.
 enum class FabricKind : std::uint8_t { fat_tree, flat, ring };
+constexpr std::array<std::string_view, 3> names_of(FabricKind) {
+  return {"fat-tree", "flat", "ring"};
+}
 
 /// Choice of the path between two leaves: one path, by the destination or by a hash of both ends
 /// (ECMP), or all paths equally, spread by the switches or by the sender.
 enum class Transport : std::uint8_t { destination, ecmp, adaptive, spray };
+constexpr std::array<std::string_view, 4> names_of(Transport) {
+  return {"destination", "ecmp", "adaptive", "spray"};
+}
 
 /// Homogeneous cluster. Links are numbered by kind and position, so ids and routes are computed,
 /// never stored per pair. For example, 4 nodes of 8 GPUs have GPUs 0 to 31, and GPU 13 is in node

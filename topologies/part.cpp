@@ -1,15 +1,11 @@
 #include "topologies/part.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 
 namespace orrery {
 namespace {
-
-constexpr std::array<std::string_view, kPartKinds> kNames = {
-    "gpu", "node", "nic", "link", "leaf", "spine", "plane", "storage", "port", "cable"};
 
 bool is_fat_tree(const Cluster& cluster) {
   return cluster.shape().fabric == FabricKind::fat_tree && cluster.shape().spines > 0;
@@ -78,8 +74,6 @@ void add_node(const Cluster& cluster, Part node, std::vector<LinkId>& out) {
 }
 
 }  // namespace
-
-std::string_view name_of(PartKind kind) { return kNames.at(static_cast<std::size_t>(kind)); }
 
 std::string part_name(Part part) { return fmt::format("{} {}", name_of(part.kind), part.index); }
 

@@ -3,7 +3,9 @@
 // thread-safe.
 #pragma once
 
+#include <array>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,6 +13,7 @@
 #include <vector>
 
 #include "core/ids.hpp"
+#include "core/schema/names.hpp"
 #include "topologies/cluster.hpp"
 
 namespace orrery {
@@ -25,7 +28,10 @@ namespace orrery {
 enum class PartKind : std::uint8_t {
   gpu, node, nic, link, leaf, spine, plane, storage, port, cable
 };
-inline constexpr int kPartKinds = 10;
+inline constexpr std::size_t kPartKinds = 10;
+constexpr std::array<std::string_view, kPartKinds> names_of(PartKind) {
+  return {"gpu", "node", "nic", "link", "leaf", "spine", "plane", "storage", "port", "cable"};
+}
 
 /// Part by kind and index.
 struct Part {
@@ -44,8 +50,7 @@ struct Removal {
   friend bool operator==(const Removal&, const Removal&) = default;
 };
 
-std::string_view name_of(PartKind kind);  ///< for example "nic"
-std::string part_name(Part part);         ///< for example "nic 17"
+std::string part_name(Part part);  ///< for example "nic 17"
 
 /// Returns the number of parts of a kind; 0 if the fabric has none (spines of a ring).
 std::uint32_t count_of(const Cluster& cluster, PartKind kind);

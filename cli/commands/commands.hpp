@@ -19,19 +19,24 @@ void add_rehearse(CLI::App& app, Action& chosen);
 void add_run(CLI::App& app, Action& chosen);
 void add_replay(CLI::App& app, Action& chosen);
 void add_jobs(CLI::App& app, Action& chosen);
+void add_twin(CLI::App& app, Action& chosen);  // twin jobs, twin slurm
 void add_explain(CLI::App& app, Action& chosen);
 void add_pack(CLI::App& app, Action& chosen);
 void add_predict(CLI::App& app, Action& chosen);
 void add_layouts(CLI::App& app, Action& chosen);
+void add_plan(CLI::App& app, Action& chosen);
 void add_list(CLI::App& app, Action& chosen);
+void add_describe(CLI::App& app, Action& chosen);
 void add_check(CLI::App& app, Action& chosen);
 void add_import(CLI::App& app, Action& chosen);
 void add_export(CLI::App& app, Action& chosen);
+void add_fit(CLI::App& app, Action& chosen);
 void add_schema(CLI::App& app, Action& chosen);
 void add_calibrate(CLI::App& app, Action& chosen);
 void add_compare(CLI::App& app, Action& chosen);
 void add_doctor(CLI::App& app, Action& chosen);
 void add_new(CLI::App& app, Action& chosen);
-void add_runs(CLI::App& app, Action& chosen);  // runs, status, attach, set, stop
+void add_cluster(CLI::App& app, Action& chosen);  // cluster slurm
+void add_runs(CLI::App& app, Action& chosen);     // runs, status, attach, set, stop
 
 }  // namespace orrery::cli

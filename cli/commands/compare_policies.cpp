@@ -1,5 +1,7 @@
 // orrery compare-policies: runs one scenario under several policies, in one world or in both, and
 // prints the results beside the ideal step time that follows from the declared speeds.
+#include <array>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -17,9 +19,16 @@
 #include "cli/shared/usage.hpp"
 #include "core/error.hpp"
 #include "core/process.hpp"
+#include "core/schema/names.hpp"
 
 namespace orrery::cli {
 namespace {
+
+/// Worlds in which the policies run.
+enum class ComparedWorld : std::uint8_t { sim, live, both };
+constexpr std::array<std::string_view, 3> names_of(ComparedWorld) {
+  return {"sim", "live", "both"};
+}
 
 struct ComparePoliciesOptions : RunOptions {
   std::vector<std::string> policies = {"static", "predictive-rebalance"};
@@ -29,7 +38,8 @@ struct ComparePoliciesOptions : RunOptions {
 };
 
 struct Row {
-  std::string world, policy;
+  ComparedWorld world{};
+  std::string policy;
   Report report;
 
   /// Returns step time / ideal step time; nothing if either is unknown.
@@ -40,29 +50,36 @@ struct Row {
   }
 };
 
-std::vector<std::string> worlds_of(const ComparePoliciesOptions& options) {
-  if (options.world == "both") return {"sim", "live"};
-  return {options.world};
+ComparedWorld world_of(const ComparePoliciesOptions& options) {
+  return named<ComparedWorld>(options.world);
+}
+
+std::vector<ComparedWorld> worlds_of(const ComparePoliciesOptions& options) {
+  const ComparedWorld world = world_of(options);
+  if (world == ComparedWorld::both) return {ComparedWorld::sim, ComparedWorld::live};
+  return {world};
 }
 
 /// Runs the scenario under one policy. `simulator`: fork server of simulations; may be null for
 /// live runs.
 Row run_one(const ComparePoliciesOptions& options, const LoadedScenario& loaded,
-            const std::string& world, const std::string& policy, ForkServer* simulator) {
+            ComparedWorld world, const std::string& policy, ForkServer* simulator) {
   RunRequest request;
   *request.mutable_scenario() = loaded.scenario;
   const auto own = choose_policies({policy}, request);
-  if (world == "live") {
+  const bool measured = world == ComparedWorld::live;
+  if (measured) {
     request.set_mode("drive");
     request.set_fabric(request.scenario().live().fabric());
   }
   if (!options.record.empty()) {
     const std::string name = std::filesystem::path(policy).filename().string();
-    request.set_record(fmt::format("{}.{}.{}", options.record, world, name));
+    request.set_record(fmt::format("{}.{}.{}", options.record, name_of(world), name));
   }
-  ForkServer* const server = world == "sim" ? simulator : nullptr;
+  ForkServer* const server = measured ? nullptr : simulator;
   return {world, policy,
-          run("orrery-" + world, request, loaded.places, nullptr, server, own.get())};
+          run(measured ? Worker::live : Worker::sim, request, loaded.places, nullptr, server,
+              own.get())};
 }
 
 std::string seconds(bool known, double value) {
@@ -75,7 +92,7 @@ void print_rows(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     const Report& report = row.report;
     const std::optional<double> ratio = row.ratio();
-    fmt::print("{:<6}{:<24}{:>14}{:>14}{:>9}{:>12.0f}{:>11}\n", row.world, row.policy,
+    fmt::print("{:<6}{:<24}{:>14}{:>14}{:>9}{:>12.0f}{:>11}\n", name_of(row.world), row.policy,
                seconds(report.has_step_time_s(), report.step_time_s()),
                seconds(report.has_ideal_step_time_s(), report.ideal_step_time_s()),
                ratio ? fmt::format("{:.3f} x", *ratio) : "unknown", report.tokens_per_s(),
@@ -92,7 +109,7 @@ std::string as_json(const std::vector<Row>& rows) {
       line[key] = nullptr;
       if (known) line[key] = value;
     };
-    line["world"] = row.world;
+    line["world"] = name_of(row.world);
     line["policy"] = row.policy;
     put("step_time_s", report.has_step_time_s(), report.step_time_s());
     put("ideal_step_time_s", report.has_ideal_step_time_s(), report.ideal_step_time_s());
@@ -115,7 +132,7 @@ bool misses(const ComparePoliciesOptions& options, const std::vector<Row>& rows)
     if (ratio && *ratio <= options.within) continue;
     missed = true;
     fmt::print(stderr, "goal missed: {} under {}: {} of the ideal step time, at most {} allowed\n",
-               row.policy, row.world, ratio ? fmt::format("{:.3f} x", *ratio) : "unknown",
+               row.policy, name_of(row.world), ratio ? fmt::format("{:.3f} x", *ratio) : "unknown",
                options.within);
   }
   return missed;
@@ -140,7 +157,7 @@ std::vector<SeedRow> run_seeds(const ComparePoliciesOptions& options, LoadedScen
     SeedRow& row = rows.emplace_back(SeedRow{policy, {}});
     for (std::uint32_t seed = 1; seed <= options.seeds; ++seed) {
       loaded.scenario.mutable_run()->set_seed(seed);
-      const Report report = run_one(options, loaded, "sim", policy, &simulator).report;
+      const Report report = run_one(options, loaded, ComparedWorld::sim, policy, &simulator).report;
       if (!report.has_step_time_s()) {
         throw Error(ErrorKind::bad_input,
                     fmt::format("--seeds: expected a step time under {} with seed {}, found none: "
@@ -183,7 +200,8 @@ std::string as_json(const std::vector<SeedRow>& rows) {
 
 int compare_over_seeds(const ComparePoliciesOptions& options, const LoadedScenario& loaded) {
   const bool has_seed = !options.own.empty();
-  if (options.world != "sim" || options.within > 0 || !options.record.empty() || has_seed) {
+  if (world_of(options) != ComparedWorld::sim || options.within > 0 || !options.record.empty() ||
+      has_seed) {
     throw Error(ErrorKind::usage,
                 "--seeds: expected neither --world live or both, --within, "
                 "--record nor --seed, which are about one run: leave them out");
@@ -203,8 +221,8 @@ int compare_policies(const ComparePoliciesOptions& options) {
   if (options.seeds > 0) return compare_over_seeds(options, loaded);
   std::vector<Row> rows;
   std::optional<ForkServer> simulator;
-  if (options.world != "live") simulator.emplace(sibling_program("orrery-sim"));
-  for (const std::string& world : worlds_of(options)) {
+  if (world_of(options) != ComparedWorld::live) simulator.emplace(sibling_program("orrery-sim"));
+  for (const ComparedWorld world : worlds_of(options)) {
     for (const std::string& policy : options.policies) {
       rows.push_back(run_one(options, loaded, world, policy, simulator ? &*simulator : nullptr));
     }
@@ -230,7 +248,8 @@ void add_compare_policies(CLI::App& app, Action& chosen) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->default_str("static,predictive-rebalance");
-  one_of(*command->add_option("--world", options->world, "where to run"), {"sim", "live", "both"})
+  one_of(*command->add_option("--world", options->world, "where to run"),
+         all_names<ComparedWorld>())
       .capture_default_str();
   number(*command->add_option(
              "--within", options->within,

@@ -1,6 +1,8 @@
-// orrery explain: prints the reasons why a job of a job trace waited.
+// orrery explain: prints the reasons why a job of a job trace or of a recorded log waited.
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -10,8 +12,11 @@
 #include "cli/shared/replay_options.hpp"
 #include "cli/shared/usage.hpp"
 #include "core/error.hpp"
+#include "policies/record/log_reader.hpp"
+#include "policies/run/replay.hpp"
 #include "sim/replay/job_replay.hpp"
 #include "sim/replay/wait_watch.hpp"
+#include "traces/scenario/replay_conditions.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -40,9 +45,40 @@ void print_reasons(const sim::WaitReasons& why, const std::string& policy) {
              why.overtook_jobs, why.overtook_gpus);
 }
 
+/// Returns the header of a recorded log of jobs; nothing for any other file.
+std::optional<LogHeader> header_of_jobs(const std::string& file) {
+  try {
+    LogReader log(file);
+    LogHeader header = read_header(log);
+    return header.has_replay() ? std::optional(std::move(header)) : std::nullopt;
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+/// Explains a wait in a run that was recorded, by a replay of the same decisions.
+int explain_recorded(const std::string& log, const LogHeader& header, const std::string& job) {
+  const auto policy = scheduler_of(header.replay());
+  sim::WaitWatch watch(*policy, job, header.replay().placement());
+  const ReplayResult result = replay_log(log, watch);
+  if (!result.first_difference.empty()) {
+    throw Error(ErrorKind::goal_missed,
+                fmt::format("{}: expected the recorded decisions, found a difference: {}", log,
+                            result.first_difference));
+  }
+  if (!watch.reasons().found) {
+    throw Error(ErrorKind::usage, fmt::format("there is no job '{}' in {}", job, log));
+  }
+  print_reasons(watch.reasons(), header.replay().policy());
+  return 0;
+}
+
 int explain(const ReplayOptions& options, const std::string& job) {
+  if (const auto header = header_of_jobs(options.file)) {
+    return explain_recorded(options.file, *header, job);
+  }
   const JobReplay replay = asked_for(options);
-  if (replay.conditions().speed() == "simulated") {
+  if (speed_of(replay.conditions()) == JobSpeed::simulated) {
     throw Error(ErrorKind::usage, "orrery explain: expected jobs of recorded speed, got simulated "
                                   "speed: add --speed recorded");
   }
@@ -67,11 +103,13 @@ int explain(const ReplayOptions& options, const std::string& job) {
 void add_explain(CLI::App& app, Action& chosen) {
   const auto options = std::make_shared<ReplayOptions>();
   const auto job = std::make_shared<std::string>();
-  CLI::App* command = app.add_subcommand("explain", "explain the wait of a job of a job trace");
+  CLI::App* command = app.add_subcommand(
+      "explain", "explain the wait of a job of a job trace or of a recorded log");
   declare_replay(*command, options);
   command->add_option("--job", *job, "id of the job")->type_name("ID")->required();
   add_examples(*command, {"orrery explain trace.csv --job 1317 --nodes 16 --gpus-per-node 8 "
-                          "--policy easy"});
+                          "--policy easy",
+                          "orrery explain gpu.log --job 4711"});
   command->callback(
       [options, job, &chosen] { chosen = [options, job] { return explain(*options, *job); }; });
 }

@@ -1,6 +1,7 @@
 // orrery import: checks files of other tools and writes scenarios or job logs from them.
 #include <filesystem>
 #include <memory>
+#include <sstream>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,7 +14,10 @@
 #include "core/schema/yaml_writer.hpp"
 #include "topologies/builder.hpp"
 #include "traces/chakra/chakra_reader.hpp"
+#include "traces/clusters/cluster_file.hpp"
+#include "traces/files/csv.hpp"
 #include "traces/jobs/job_log.hpp"
+#include "traces/models/model_file.hpp"
 #include "traces/scenario.pb.h"
 
 namespace orrery::cli {
@@ -63,7 +67,7 @@ int import_chakra(const ImportOptions& options) {
   const ChakraTrace trace = read_chakra(options.input);
   for (const std::string& warning : trace.warnings) fmt::print(stderr, "warning: {}\n", warning);
   file.write_and_rename("# Written by orrery import; file names are relative to this file.\n" +
-              to_yaml(scenario_of(options, trace)));
+                        to_yaml(scenario_of(options, trace)));
   fmt::print("{}: {} ranks with {} different programs, {} nodes, {} communicators\n", options.out,
              trace.ranks.size(), trace.programs.size(), trace.nodes, trace.groups.size());
   return 0;
@@ -96,6 +100,101 @@ int import_jobs(const JobOptions& options) {
   return 0;
 }
 
+struct ClusterOptions {
+  std::vector<std::string> files;
+  std::string out;
+  ClusterChoices choices;
+};
+
+/// Returns comment lines for the head of the written file.
+std::string notes_of(const ClusterFacts& facts) {
+  std::string text = "# Written by orrery import cluster-file.\n";
+  for (const std::string& each : facts.read) text += fmt::format("# from {}\n", each);
+  for (const std::string& each : facts.assumed) text += fmt::format("# assumed: {}\n", each);
+  return text;
+}
+
+int import_cluster(const ClusterOptions& options) {
+  OutputFile file(options.out);
+  ClusterFacts facts;
+  for (const std::string& each : options.files) {
+    merge_facts(facts, parse_cluster_file(read_packed_text(each), each));
+  }
+  const Topology topology = cluster_of(facts, options.choices);
+  Topology resolved = topology;
+  resolve(resolved, SourceMap{}, "cluster");
+  const Cluster cluster = build_cluster(resolved, SourceMap{}, "cluster");
+  file.write_and_rename(notes_of(facts) + to_yaml(topology));
+  for (const std::string& each : facts.assumed) fmt::print(stderr, "assumed: {}\n", each);
+  for (const std::string& each : facts.ignored) fmt::print(stderr, "ignored: {}\n", each);
+  fmt::print("{}: {} nodes, {} {}\n", options.out, cluster.nodes(), cluster.gpus(),
+             cluster.gpu_model().name);
+  return 0;
+}
+
+void add_import_cluster(CLI::App& command, Action& chosen) {
+  const auto options = std::make_shared<ClusterOptions>();
+  CLI::App* cluster = command.add_subcommand(
+      "cluster-file", "another tool's description of a node or a network, written as a cluster");
+  cluster
+      ->add_option("FILE", options->files,
+                   fmt::format("files of one cluster that complete each other; formats, found "
+                               "by content: {}",
+                               fmt::join(all_names<ClusterFormat>(), ", ")))
+      ->required();
+  cluster->add_option("--gpu", options->choices.gpu, "GPU (orrery list gpus)")->type_name("NAME");
+  whole_number(*cluster->add_option("--nodes", options->choices.nodes, "number of nodes"), 1,
+               131072)
+      .type_name("N");
+  cluster->add_option("-o,--output", options->out, "cluster to write")
+      ->type_name("OUT.yaml")
+      ->required();
+  add_examples(*cluster, {"orrery import cluster-file nccl.xml topology.conf -o cluster.yaml",
+                          "orrery describe cluster.yaml"});
+  cluster->callback(
+      [options, &chosen] { chosen = [options] { return import_cluster(*options); }; });
+}
+
+struct ModelOptions {
+  std::string file, out;
+};
+
+/// Writes the key `model` of a job.
+int import_model(const ModelOptions& options) {
+  OutputFile file(options.out);
+  const ModelFile model = read_model_file(options.file);
+  std::string text =
+      fmt::format("# Written by orrery import model from a {}: the key `model` of a job.\n",
+                  name_of(model.format));
+  for (const std::string& each : model.decoder.assumed) {
+    text += fmt::format("# assumed: {}\n", each);
+  }
+  text += "model:\n";
+  std::istringstream lines(to_yaml(model.decoder.model));
+  for (std::string line; std::getline(lines, line);) text += fmt::format("  {}\n", line);
+  file.write_and_rename(text);
+  for (const std::string& each : model.decoder.assumed) fmt::print(stderr, "assumed: {}\n", each);
+  fmt::print("{}: {} of {} layers\n", options.out, model.decoder.family,
+             model.decoder.model.layers());
+  return 0;
+}
+
+void add_import_model(CLI::App& command, Action& chosen) {
+  const auto options = std::make_shared<ModelOptions>();
+  CLI::App* model = command.add_subcommand(
+      "model", "a model file of another tool, written as the key `model` of a job");
+  model
+      ->add_option(
+          "FILE", options->file,
+          fmt::format("formats, found by content: {}", fmt::join(all_names<ModelFormat>(), ", ")))
+      ->required();
+  model->add_option("-o,--output", options->out, "YAML to write")
+      ->type_name("OUT.yaml")
+      ->required();
+  add_examples(*model, {"orrery import model config.json -o model.yaml"});
+  model->callback([options, &chosen] { chosen = [options] { return import_model(*options); }; });
+}
+
 void add_import_jobs(CLI::App& command, Action& chosen) {
   const auto options = std::make_shared<JobOptions>();
   CLI::App* jobs =
@@ -104,9 +203,7 @@ void add_import_jobs(CLI::App& command, Action& chosen) {
                    fmt::format("job log, .gz too; formats, found by content: {}",
                                fmt::join(job_log_formats(), ", ")))
       ->required();
-  jobs->add_option("-o,--output", options->out, "CSV to write")
-      ->type_name("OUT.csv")
-      ->required();
+  jobs->add_option("-o,--output", options->out, "CSV to write")->type_name("OUT.csv")->required();
   jobs->add_flag("--strict", options->log.strict, "refuse broken rows instead of counting them");
   jobs->add_flag("--anonymize", options->anonymize,
                  "replace the names of users, virtual clusters, jobs and ids by numbers");
@@ -127,7 +224,7 @@ void add_import_jobs(CLI::App& command, Action& chosen) {
 
 void add_import(CLI::App& app, Action& chosen) {
   CLI::App* command = app.add_subcommand(
-      "import", "check another tool's files, write a scenario or a job trace");
+      "import", "check another tool's files, write a scenario, a cluster or a job trace");
   command->require_subcommand(1);
   const auto options = std::make_shared<ImportOptions>();
   CLI::App* chakra = command->add_subcommand("chakra", "a Chakra execution trace");
@@ -149,6 +246,8 @@ void add_import(CLI::App& app, Action& chosen) {
                          "orrery simulate gpt.yaml"});
   chakra->callback([options, &chosen] { chosen = [options] { return import_chakra(*options); }; });
   add_import_jobs(*command, chosen);
+  add_import_cluster(*command, chosen);
+  add_import_model(*command, chosen);
 }
 
 }  // namespace orrery::cli

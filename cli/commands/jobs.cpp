@@ -1,7 +1,9 @@
 // orrery jobs: replays a production job trace job by job. The replay needs no engine, so it runs in
 // this process.
+#include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -14,17 +16,31 @@
 #include "cli/shared/replay_options.hpp"
 #include "cli/shared/replay_tables.hpp"
 #include "cli/shared/run_options.hpp"
+#include "cli/shared/twin_output.hpp"
 #include "cli/shared/usage.hpp"
 #include "core/error.hpp"
+#include "policies/run/batsim_policy.hpp"
+#include "policies/run/registry.hpp"
 #include "policies/run/worker.hpp"
+#include "sim/forecast/policy_choice.hpp"
 #include "sim/replay/job_replay.hpp"
+#include "sim/replay/job_savings.hpp"
+#include "traces/scenario/replay_conditions.hpp"
 
 namespace orrery::cli {
 namespace {
 
+constexpr const char* kScheduler = "scheduler";  // name of the policy of --scheduler
+
 struct JobsOptions : ReplayOptions {
   std::string out;
+  std::string scheduler;  ///< shell command of a scheduler of Batsim, or empty
+  std::uint16_t scheduler_port = 28000;
   std::vector<std::string> what_if;
+  std::optional<double> usd_per_gpu_hour;
+  std::vector<std::string> choose;  ///< candidates beside the policy; empty: no choice
+  std::string goal = "wait";        ///< goal of the choice
+  double choose_every_s = 3600;
   bool json = false, backtest = false;
 };
 
@@ -46,20 +62,25 @@ void write_tables(const std::filesystem::path& folder, const sim::JobTables& tab
 /// Replay of one policy under one change of --what-if, or under none.
 struct Variant {
   JobReplay replay;
-  std::string what_if;  ///< change; empty: none
-  std::string label;    ///< policy and change
-  std::string folder;   ///< folder of its files if the command has several replays
+  std::string what_if;   ///< change; empty: none
+  std::string label;     ///< policy and change
+  std::string folder;    ///< folder of its files if the command has several replays
+  bool chooses = false;  ///< true: the policy is the first of the choice
 };
 
-/// Returns every policy without a change, then every policy under each change of --what-if.
-std::vector<Variant> variants_of(const JobsOptions& options) {
+/// Returns the variants: each policy without a change, then each policy with each --what-if. The
+/// scheduler of --scheduler takes the place of all policies.
+std::vector<Variant> variants_of(const JobsOptions& given) {
   std::vector<Variant> variants;
+  JobsOptions options = given;
+  if (!options.scheduler.empty()) options.policies = {"fifo"};  // the queue that a replay must name
   const auto add = [&](const std::string& change, const std::string& folder) {
     std::vector<std::string> changes;
     if (!change.empty()) changes.push_back(change);
     JobReplay replay = asked_for(options, changes);
     std::vector<std::string> policies = options.policies;
     if (policies.empty()) policies.push_back(replay.policy());
+    if (!options.scheduler.empty()) policies = {kScheduler};
     for (const std::string& policy : policies) {
       replay.set_policy(policy);
       const std::string label = change.empty() ? policy : policy + ", " + change;
@@ -70,19 +91,25 @@ std::vector<Variant> variants_of(const JobsOptions& options) {
   for (std::size_t i = 0; i < options.what_if.size(); ++i) {
     add(options.what_if[i], fmt::format(".what-if-{}", i + 1));
   }
+  if (options.choose.empty()) return variants;
+  variants.push_back(variants.front());
+  Variant& choice = variants.back();
+  choice.label = fmt::format("choice from {}", choice.replay.policy());
+  choice.folder = "choice";
+  choice.chooses = true;
   return variants;
 }
 
 bool is_elsewhere(const Variant& variant) {
-  return variant.replay.conditions().speed() == "simulated";
+  return speed_of(variant.replay.conditions()) == JobSpeed::simulated;
 }
 
 /// Runs a replay with simulated speed in the simulator, a process of its own.
 JobsReport run_elsewhere(const JobReplay& replay, Policy* policy, const std::string& record,
                          sim::JobTables* tables) {
   return sim::replay_report(
-      replay,
-      run("orrery-sim", sim::replay_request(replay, record), {}, nullptr, nullptr, policy), tables);
+      replay, run(Worker::sim, sim::replay_request(replay, record), {}, nullptr, nullptr, policy),
+      tables);
 }
 
 /// Runs a replay in this process; `policy`: null for the one that the replay names.
@@ -90,6 +117,43 @@ JobsReport run_here(const JobReplay& replay, std::vector<TraceJob> log, Policy* 
                     const std::string& record, sim::JobTables* tables) {
   if (policy == nullptr) return sim::replay_jobs(std::move(log), replay, record, tables);
   return sim::replay_jobs(std::move(log), replay, *policy, record, tables);
+}
+
+/// Returns the policy that chooses among that of the replay and the candidates of --choose.
+std::unique_ptr<Policy> choice_of(const JobsOptions& options, const JobReplay& replay,
+                                  const std::vector<TraceJob>& log) {
+  sim::PolicyChoice::Options chosen;
+  chosen.candidates = {replay};
+  for (const std::string& each : options.choose) {
+    if (each == replay.policy()) continue;
+    chosen.candidates.push_back(replay);
+    chosen.candidates.back().set_policy(each);
+  }
+  chosen.goal = sim::queue_goal(options.goal);
+  chosen.every = to_nanos(options.choose_every_s);
+  chosen.columns = sim::columns_of_log(log);
+  chosen.at_switch = [](const sim::PolicySwitch& made) {
+    fmt::print(stderr, "at {:.0f} s {}\n", to_seconds(made.at), choice_text(made));
+  };
+  return std::make_unique<sim::PolicyChoice>(std::move(chosen));
+}
+
+/// Throws a usage error for options that do not go with --choose.
+void check_choice(const JobsOptions& options) {
+  if (options.choose.empty()) return;
+  std::vector<std::string> all = options.choose;
+  all.insert(all.end(), options.policies.begin(), options.policies.end());
+  for (const std::string& each : all) {
+    if (is_policy(each)) continue;
+    throw Error(ErrorKind::usage, fmt::format("--choose: expected built-in policies, because their "
+                                              "futures are simulated in this process: {}",
+                                              no_such_policy(each)));
+  }
+  if (options.policies.size() > 1) {
+    throw Error(ErrorKind::usage,
+                fmt::format("--choose: expected one active policy in --policy, got {}",
+                            options.policies.size()));
+  }
 }
 
 /// Report of a replay, and the rows of its backtest; empty without --out and --backtest.
@@ -104,18 +168,22 @@ Ran run_one(const JobsOptions& options, const Variant& variant, std::vector<Trac
       several && !options.record.empty() ? options.record + "." + variant.folder : options.record;
   sim::JobTables* const wanted = !options.out.empty() || options.backtest ? &tables : nullptr;
   const bool elsewhere = is_elsewhere(variant);
-  if (elsewhere && options.backtest) {
-    throw Error(ErrorKind::usage, "--backtest: expected jobs of recorded speed, got simulated "
-                                  "speed: leave --backtest out");
+  std::unique_ptr<Policy> policy;
+  if (variant.chooses) {
+    policy = choice_of(options, replay, log);
+  } else if (options.scheduler.empty()) {
+    policy = job_policy(replay, elsewhere ? sim::replay_seed(replay) : 0);
+  } else {
+    policy = std::make_unique<BatsimPolicy>(
+        BatsimPolicy::Options{.command = options.scheduler, .port = options.scheduler_port});
   }
-  const auto policy = job_policy(replay, elsewhere ? sim::replay_seed(replay) : 0);
-  JobsReport report = elsewhere
-                          ? run_elsewhere(replay, policy.get(), record, wanted)
-                          : run_here(replay, std::move(log), policy.get(), record, wanted);
+  JobsReport report = elsewhere ? run_elsewhere(replay, policy.get(), record, wanted)
+                                : run_here(replay, std::move(log), policy.get(), record, wanted);
   if (!options.out.empty()) {
     const std::filesystem::path folder(options.out);
     write_tables(several ? folder / variant.folder : folder, tables);
   }
+  if (variant.chooses) report.set_policy(variant.label);
   if (!variant.what_if.empty()) report.set_what_if(variant.what_if);
   if (!elsewhere) meter.fill(*report.mutable_host());
   return {std::move(report), std::move(tables.backtest)};
@@ -141,19 +209,64 @@ void show(const JobsOptions& options, const std::vector<Variant>& variants,
   print_comparison(variants[0].replay, labels, reports, recorded);
 }
 
+/// Throws if a replay has simulated speed, or if the log has no start of any job.
+void check_backtest(const std::vector<Variant>& variants, const JobsReport& recorded) {
+  if (std::any_of(variants.begin(), variants.end(), is_elsewhere)) {
+    throw Error(ErrorKind::usage,
+                "--backtest: expected jobs of recorded speed, got simulated "
+                "speed: leave --backtest out");
+  }
+  if (recorded.jobs_completed() > 0) return;
+  throw Error(
+      SourcePlace{.file = variants[0].replay.trace(), .line_text = ""},
+      fmt::format("--backtest: expected a log with starts of jobs (recorded_start_s), found "
+                  "none in its {} jobs",
+                  recorded.jobs_in()));
+}
+
+std::uint32_t gpus_of(const JobReplay& replay) { return replay.nodes() * replay.gpus_per_node(); }
+
+/// Sets what each report saves against the log's own outcome; against the first report, which then
+/// saves nothing, if the log has no outcome of the same number of jobs.
+void add_savings(const JobsOptions& options, const std::vector<Variant>& variants,
+                 const JobsReport& recorded, std::vector<JobsReport>& reports) {
+  const bool is_known =
+      recorded.jobs_completed() > 0 && recorded.jobs_completed() == reports[0].jobs_completed();
+  const sim::Reference reference{is_known ? std::string(kAsRecorded) : variants[0].label,
+                                 is_known ? recorded : reports[0]};
+  for (std::size_t i = is_known ? 0 : 1; i < reports.size(); ++i) {
+    const std::uint32_t gpus = gpus_of(variants[i].replay);
+    const bool equal = gpus == gpus_of(variants[0].replay);
+    auto saved = sim::savings(reports[i], reference, equal ? std::optional(gpus) : std::nullopt,
+                              options.usd_per_gpu_hour);
+    if (saved) *reports[i].mutable_savings() = std::move(*saved);
+  }
+}
+
 void show_health(const JobReplay& replay) {
   const auto health = load_node_health(replay.trace());
   if (health) print_node_health(*health, replay.nodes());
 }
 
+/// Replays without a kind of estimates use those that a scheduler has, because a choice from the
+/// recorded durations would be one from the future.
+void use_known_estimates(std::vector<Variant>& variants, const std::vector<TraceJob>& log) {
+  for (Variant& each : variants) {
+    if (each.replay.estimates().empty()) each.replay.set_estimates(known_estimates(log));
+  }
+}
+
 int jobs(const JobsOptions& options) {
   const HostMeter meter;
-  const std::vector<Variant> variants = variants_of(options);
+  check_choice(options);
+  std::vector<Variant> variants = variants_of(options);
   JobLog log = load_log(variants[0].replay, options);
+  if (!options.choose.empty()) use_known_estimates(variants, log.jobs);
   std::vector<JobsReport> reports;
   std::vector<std::vector<sim::BacktestRow>> backtests;
   for (const Variant& variant : variants) check_estimates(variant.replay, log.jobs);
-  const JobsReport recorded = recorded_outcome(variants[0].replay, log.jobs);
+  const JobsReport recorded = sim::recorded_outcome(log.jobs, gpus_of(variants[0].replay));
+  if (options.backtest) check_backtest(variants, recorded);
   for (const Variant& variant : variants) {
     const bool last = reports.size() + 1 == variants.size();  // saves a copy of a million jobs
     auto [report, backtest] =
@@ -164,6 +277,7 @@ int jobs(const JobsOptions& options) {
   }
   // The time includes reading the log; a run elsewhere has reported its own time.
   if (reports.size() == 1 && !is_elsewhere(variants[0])) meter.fill(*reports[0].mutable_host());
+  add_savings(options, variants, recorded, reports);
   show(options, variants, reports, recorded);
   for (std::size_t i = 0; options.backtest && i < reports.size(); ++i) {
     print_backtest(variants[i].label, backtests[i]);
@@ -172,8 +286,30 @@ int jobs(const JobsOptions& options) {
   return missed_goals(reports);
 }
 
+void declare_choice(CLI::App& command, JobsOptions& options) {
+  CLI::Option* const choose =
+      command
+          .add_option("--choose", options.choose,
+                      "replay once more with a choice: forecasts of these policies and the one of "
+                      "--policy decide which of them acts")
+          ->type_name("P")
+          ->delimiter(',')
+          ->excludes("--record");
+  one_of(*command.add_option("--by", options.goal, "goal of the choice: smallest mean"),
+         sim::queue_goal_names())
+      .capture_default_str()
+      ->needs(choose);
+  number(*command.add_option("--choose-every", options.choose_every_s,
+                             "seconds between two forecasts"),
+         1, 1e9)
+      .type_name("S")
+      ->capture_default_str()
+      ->needs(choose);
+}
+
 void declare(CLI::App& command, const std::shared_ptr<JobsOptions>& options) {
   declare_replay(command, options);
+  declare_choice(command, *options);
   command.add_flag("--json", options->json, "print one JSON object instead of the table");
   command
       .add_flag("--backtest", options->backtest,
@@ -187,11 +323,32 @@ void declare(CLI::App& command, const std::shared_ptr<JobsOptions>& options) {
                   "in the form of --set")
       ->type_name("CHANGE")
       ->allow_extra_args(false);
+  command
+      .add_option("--usd-per-gpu-hour", options->usd_per_gpu_hour,
+                  "price of a GPU-hour of the cluster, for the money that a policy saves")
+      ->type_name("USD")
+      ->check(CLI::PositiveNumber);
+  CLI::Option* const scheduler =
+      command
+          .add_option("--scheduler", options->scheduler,
+                      "let a scheduler of Batsim decide, started by this shell command, instead of "
+                      "a policy")
+          ->type_name("COMMAND")
+          ->excludes("--policy")
+          ->excludes("--choose");
+  whole_number(*command.add_option("--scheduler-port", options->scheduler_port,
+                                   "port at which the scheduler listens"),
+               1, 65535)
+      .type_name("PORT")
+      ->capture_default_str()
+      ->needs(scheduler);
   add_examples(command, {"orrery jobs trace.csv --nodes 16 --gpus-per-node 8 --policy fifo",
                          "orrery jobs trace.csv.gz --cluster cluster.yaml --policy sjf "
                          "--placement consolidated",
                          "orrery jobs sacct.txt --nodes 64 --gpus-per-node 8 --policy fifo,easy "
-                         "--estimates requested --out tables"});
+                         "--estimates requested --out tables",
+                         "orrery jobs trace.csv --nodes 16 --gpus-per-node 8 --policy fifo "
+                         "--choose easy,srtf --by jct"});
 }
 
 }  // namespace

@@ -8,10 +8,14 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/shared/help.hpp"
+#include "cli/shared/output_file.hpp"
 #include "cli/shared/run_options.hpp"
+#include "cli/shared/step_options.hpp"
 #include "cli/shared/usage.hpp"
 #include "core/error.hpp"
 #include "sim/estimates/predict/layouts.hpp"
+#include "sim/estimates/prices/measured_kernels.hpp"
+#include "sim/planning/row_scenario.hpp"
 #include "topologies/builder.hpp"
 #include "traces/report/report.hpp"
 #include "traces/scenario/layout_question.hpp"
@@ -26,8 +30,9 @@ struct LayoutsOptions {
   std::string file;
   LayoutQuestion question;
   RunOptions run;
-  std::int64_t top = -1;
-  bool csv = false;
+  std::int64_t top = -1, row = 1;
+  std::string scenario, kernels;
+  bool csv = false, measured_only = false;
 };
 
 bool asks_by_name(const LayoutQuestion& asked) {
@@ -48,8 +53,7 @@ LoadedScenario any_layout(const LayoutsOptions& options) {
     }
     try {
       return load_scenario(options.file, overrides);
-    } catch (const Error&) {
-    }
+    } catch (const Error&) {}
     throw;
   }
 }
@@ -68,8 +72,8 @@ AskedScenario asked_for(const LayoutsOptions& options) {
 void print_row(std::size_t rank, const estimates::PricedLayout& each, double tokens,
                std::size_t width) {
   const double step = each.estimate.step_s;
-  fmt::print("{:>3}  {:<{}} {:>10} {:>21} {:>12} {:>6.1f} GiB\n", rank,
-             words_of(each.choice), width, fmt::format("{:.4g} s", step),
+  fmt::print("{:>3}  {:<{}} {:>10} {:>21} {:>12} {:>6.1f} GiB\n", rank, words_of(each.choice),
+             width, fmt::format("{:.4g} s", step),
              fmt::format("{:.4g} to {:.4g} s", each.interval.p10_s, each.interval.p90_s),
              grouped(static_cast<std::uint64_t>(tokens / step)),
              each.estimate.memory.total().value / kGiB);
@@ -86,8 +90,8 @@ void print_counts(const Job& job, const Cluster& cluster, const estimates::Layou
              cluster.gpu_model().name, grouped(static_cast<std::uint64_t>(search.tokens)),
              grouped(all));
   fmt::print("{} fit into {:.1f} GiB, {} do not, {} are impossible\n\n", grouped(search.fitting),
-             cluster.gpu_model().memory.value / kGiB,
-             grouped(all - search.fitting - impossible), grouped(impossible));
+             cluster.gpu_model().memory.value / kGiB, grouped(all - search.fitting - impossible),
+             grouped(impossible));
 }
 
 void print_table(const estimates::LayoutSearch& search, std::size_t top) {
@@ -109,6 +113,23 @@ void print_table(const estimates::LayoutSearch& search, std::size_t top) {
   }
 }
 
+/// Writes a layout that fits as a scenario.
+void write_scenario(const LayoutsOptions& options, const AskedScenario& asked,
+                    const estimates::LayoutSearch& search) {
+  if (options.scenario.empty() || search.fitting == 0) return;
+  const auto row = static_cast<std::size_t>(options.row);
+  if (row > search.fitting) {
+    throw Error(ErrorKind::usage, fmt::format("--row: expected a layout from 1 to {}, found {}",
+                                              search.fitting, row));
+  }
+  const LayoutChoice& choice = search.layouts[row - 1].choice;
+  Scenario scenario = asked.loaded.scenario;
+  *scenario.mutable_job() = laid_out(scenario.job(), choice, asked.habits);
+  write_file(options.scenario,
+             sim::scenario_text(std::move(scenario), fmt::format("layout {} of orrery layouts: {}",
+                                                                 row, words_of(choice))));
+}
+
 int layouts(const LayoutsOptions& options) {
   const AskedScenario asked = asked_for(options);
   const Scenario& scenario = asked.loaded.scenario;
@@ -120,8 +141,17 @@ int layouts(const LayoutsOptions& options) {
                             options.file));
   }
   const Cluster cluster = build_cluster(scenario.cluster(), asked.loaded.places, "cluster");
-  const estimates::LayoutSearch search = estimates::search_layouts(
-      job, cluster, {.habits = asked.habits, .complete = asked.assumed.empty()});
+  estimates::LayoutBasis basis{.habits = asked.habits, .complete = asked.assumed.empty()};
+  basis.machine.node = estimates::load_measured_kernels(options.kernels);
+  if (basis.machine.node) basis.machine.node->check_gpu(cluster.gpu_model());
+  const estimates::LayoutSearch search = estimates::search_layouts(job, cluster, basis);
+  if (options.measured_only && search.fitting > 0) {
+    const estimates::Interval& first = search.layouts.front().interval;
+    const std::string refusal =
+        estimates::transfer_refusal(first.state, "rests on: " + first.distance);
+    if (!refusal.empty()) throw Error(ErrorKind::environment, refusal);
+  }
+  write_scenario(options, asked, search);
   const std::size_t whole = options.top < 0 ? 0 : static_cast<std::size_t>(options.top);
   if (options.run.json) {
     fmt::print("{}\n", estimates::layouts_json(search, asked.assumed, whole));
@@ -142,35 +172,32 @@ void declare(CLI::App& command, const std::shared_ptr<LayoutsOptions>& options) 
   LayoutQuestion& asked = options->question;
   command.add_option("SCENARIO", options->file, "scenario (YAML); or use the options below")
       ->type_name("FILE.yaml");
-  command.add_option("--model", asked.model, "model preset (orrery list models)")
-      ->type_name("NAME");
-  command.add_option("--cluster", asked.cluster, "cluster preset (orrery list clusters)")
-      ->type_name("NAME");
+  declare_model(asked, command);
+  command
+      .add_option("--cluster", asked.cluster,
+                  "cluster preset (orrery list clusters), or a cluster file")
+      ->type_name("NAME|FILE");
   whole_number(*command.add_option("--gpus", asked.gpus, "GPUs of the job"), 1, 131072)
       .type_name("N");
-  whole_number(*command.add_option("--sequence-length", asked.sequence_length,
-                                   "tokens of a sequence (default: 8192)"),
-               1, 100'000'000)
-      .type_name("N");
-  whole_number(*command.add_option("--global-batch", asked.global_batch, "sequences of a step"), 1,
-               100'000'000)
-      .type_name("N");
-  number(*command.add_option("--tokens-per-batch", asked.tokens_per_batch,
-                             "tokens of a step (default: 4,194,304)"),
-         1, 1e12)
-      .type_name("N");
-  command.add_option("--stack", asked.stack, "software stack (orrery list stacks; default: nemo)")
-      ->type_name("NAME");
-  command.add_option("--precision", asked.precision, "precision of the matrix products (default: "
-                                                     "bf16)")
-      ->type_name("NAME");
+  declare_step(asked, command);
   whole_number(*command.add_option("--top", options->top,
                                    "number of layouts to show; 0: all (default: 10, all in JSON "
                                    "and CSV)"),
                0, 1'000'000)
       .type_name("N");
+  declare_kernels(options->kernels, command);
   options->run.add_json(command);
   command.add_flag("--csv", options->csv, "print one row a layout instead of the table");
+  command.add_flag("--measured-only", options->measured_only,
+                   "refuse a combination of GPU and software without fitted measurements (exit "
+                   "code 4)");
+  command
+      .add_option("--scenario", options->scenario,
+                  "also write a layout as a scenario for orrery simulate")
+      ->type_name("OUT.yaml");
+  whole_number(*command.add_option("--row", options->row, "layout of --scenario (default: 1)"), 1,
+               1'000'000)
+      .type_name("N");
   options->run.add_overrides(command);
   add_examples(command, {"orrery layouts --model llama3-70b --cluster dgx-h100 --gpus 512",
                          "orrery layouts examples/llama3-70b-512-h100.yaml --top 3",
@@ -181,8 +208,8 @@ void declare(CLI::App& command, const std::shared_ptr<LayoutsOptions>& options) 
 
 void add_layouts(CLI::App& app, Action& chosen) {
   const auto options = std::make_shared<LayoutsOptions>();
-  CLI::App* command = app.add_subcommand(
-      "layouts", "price and rank all layouts of a job on a cluster");
+  CLI::App* command =
+      app.add_subcommand("layouts", "price and rank all layouts of a job on a cluster");
   declare(*command, options);
   command->callback([options, &chosen] { chosen = [options] { return layouts(*options); }; });
 }

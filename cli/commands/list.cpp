@@ -1,19 +1,31 @@
 // orrery list: prints the names that a scenario or the command line can use.
 #include <algorithm>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "cli/commands/commands.hpp"
 #include "cli/shared/help.hpp"
+#include "cli/shared/shipped_examples.hpp"
 #include "cli/shared/usage.hpp"
 #include "policies/run/known_names.hpp"
 
 namespace orrery::cli {
 namespace {
 
+constexpr const char* kExamples = "examples";
+
+std::vector<KnownName> names_of(const std::string& kind) {
+  if (kind != kExamples) return known_names(kind);
+  std::vector<KnownName> names;
+  for (const Example& each : shipped_examples()) names.push_back({each.name, each.about});
+  return names;
+}
+
 int list(const std::string& kind) {
-  const std::vector<KnownName> names = known_names(kind);
+  const std::vector<KnownName> names = names_of(kind);
   std::size_t width = 0;
   for (const KnownName& each : names) width = std::max(width, each.name.size());
   for (const KnownName& each : names) fmt::print("{:<{}}  {}\n", each.name, width, each.about);
@@ -24,9 +36,11 @@ int list(const std::string& kind) {
 
 void add_list(CLI::App& app, Action& chosen) {
   const auto kind = std::make_shared<std::string>();
-  CLI::App* command =
-      app.add_subcommand("list", "models, clusters, GPUs, stacks and policies by name");
-  one_of(*command->add_option("KIND", *kind, "kind of names"), kinds_of_names()).required();
+  std::vector<std::string> kinds = kinds_of_names();
+  kinds.emplace_back(kExamples);
+  CLI::App* command = app.add_subcommand(
+      "list", "models, clusters, GPUs, stacks, policies and shipped examples by name");
+  one_of(*command->add_option("KIND", *kind, "kind of names"), kinds).required();
   add_examples(*command, {"orrery list models"});
   command->callback([kind, &chosen] { chosen = [kind] { return list(*kind); }; });
 }

@@ -20,6 +20,7 @@
 #include "core/process.hpp"
 #include "live/control/protocol.hpp"
 #include "live/run/files/run_files.hpp"
+#include "traces/scenario/live_fabric.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -173,7 +174,7 @@ Report run_again(const LiveOptions& options, RunRequest& request, const SourceMa
   while (true) {
     std::string why;
     try {
-      Report report = run("orrery-live", request, places, operated, nullptr, policy);
+      Report report = run(Worker::live, request, places, operated, nullptr, policy);
       if (!report.has_unfinished() || was_stopped(report)) return report;
       const bool of_itself = has_lost_state(report) && keeps() && of_lost_state.take();
       if (!of_itself && !restarts.take()) return report;
@@ -225,7 +226,7 @@ void declare(CLI::App& command, const std::shared_ptr<LiveOptions>& options) {
   };
   one_of(*command.add_option_function<std::string>(
              "--fabric", take_fabric, "data plane (default: live.fabric of the scenario)"),
-         {"grpc", "nccl"});
+         all_names<LiveFabric>());
   command
       .add_option("--rendezvous", options->rendezvous,
                   "folder where the processes of a run meet that srun or a launcher starts; this "

@@ -2,18 +2,22 @@
 // engine, so they run in this process, one row after the other.
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "cli/commands/commands.hpp"
 #include "cli/shared/help.hpp"
 #include "cli/shared/output_file.hpp"
+#include "cli/shared/step_options.hpp"
 #include "core/error.hpp"
 #include "core/schema/yaml_loader.hpp"
 #include "core/schema/yaml_writer.hpp"
 #include "sim/estimates/predict/prediction.hpp"
+#include "sim/estimates/prices/measured_kernels.hpp"
 #include "traces/files/csv.hpp"
 #include "traces/published/published_run.hpp"
+#include "traces/workload/own_stack.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -21,7 +25,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct PredictOptions {
-  std::string cases, out, scenarios, stacks;
+  std::string cases, out, scenarios, stacks, stack, kernels;
+  bool measured_only = false;
 };
 
 /// Returns the stacks of --stacks, which replace the shipped stacks of the same name.
@@ -43,8 +48,8 @@ void take_stack(const StackCatalog& stacks, PublishedRun& run) {
 std::string file_name(const TableRow& row) {
   std::string name;
   for (const char c : row.id.substr(0, 100)) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                       (c >= '0' && c <= '9') || c == '-' || c == '_';
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '-' || c == '_';
     name += plain ? c : '_';
   }
   return name.empty() ? fmt::format("line-{}", row.line) : name;
@@ -71,6 +76,10 @@ void make_folder(const std::string& path) {
 
 int predict(const PredictOptions& options) {
   const StackCatalog stacks = own_stacks(options.stacks);
+  std::optional<SoftwareStack> own;
+  if (!options.stack.empty()) own = load_own_stack(options.stack);
+  estimates::MachineCosts machine;
+  machine.node = estimates::load_measured_kernels(options.kernels);
   make_folder(options.scenarios);
   const std::string text = read_packed_text(options.cases);
   PublishedTable table(options.cases, text);
@@ -79,8 +88,10 @@ int predict(const PredictOptions& options) {
   for (TableRow row; table.next(row); ++rows) {
     PublishedRun run = published_run(row);
     take_stack(stacks, run);
+    if (own && run.job.stack() == own->kin()) *run.job.mutable_software() = *own;
     write_scenario(options, row, run);
-    const estimates::Prediction prediction = estimates::predict_run(row.id, run);
+    const estimates::Prediction prediction =
+        estimates::predict_run(row.id, run, options.measured_only, machine);
     supported += prediction.supported;
     out += estimates::prediction_row(prediction);
   }
@@ -104,12 +115,21 @@ void add_predict(CLI::App& app, Action& chosen) {
       ->required();
   command->add_option("-o,--out", options->out, "file for the predictions (default: print)")
       ->type_name("OUT.csv");
-  command->add_option("--scenarios", options->scenarios,
-                      "also write each run as a scenario for orrery simulate")
+  command
+      ->add_option("--scenarios", options->scenarios,
+                   "also write each run as a scenario for orrery simulate")
       ->type_name("DIR");
-  command->add_option("--stacks", options->stacks,
-                      "software stacks that replace the shipped ones of the same name")
+  command
+      ->add_option("--stacks", options->stacks,
+                   "software stacks that replace the shipped ones of the same name")
       ->type_name("STACKS.yaml");
+  command
+      ->add_option("--stack", options->stack,
+                   "stack of orrery calibrate --runs, for the rows of its framework")
+      ->type_name("STACK.yaml");
+  declare_kernels(options->kernels, *command);
+  command->add_flag("--measured-only", options->measured_only,
+                    "refuse runs whose combination of GPU and software has no fitted measurements");
   add_examples(*command, {"orrery predict runs.csv -o predicted.csv"});
   command->callback([options, &chosen] { chosen = [options] { return predict(*options); }; });
 }

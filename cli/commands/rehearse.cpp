@@ -8,6 +8,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "cli/shared/policy_option.hpp"
 #include "cli/shared/price_server.hpp"
 #include "cli/shared/recorded_run.hpp"
+#include "cli/shared/rehearsed_roles.hpp"
 #include "cli/shared/usage.hpp"
 #include "cli/shared/user_program.hpp"
 #include "cli/shared/vary.hpp"
@@ -40,6 +42,7 @@ struct RehearseOptions {
   std::uint32_t ranks = 0;
   std::string cluster, gpu, trace, prices, scenario, vary;
   std::vector<std::string> allowed, policies, program;
+  std::vector<std::uint32_t> roles;
   bool json = false;
 
   /// Returns the cluster's name for messages.
@@ -56,8 +59,9 @@ void check_options(const RehearseOptions& options) {
     fail("--policy: expected --scenario, under which the recorded step is simulated, found none");
   }
   if (!options.vary.empty() && !(options.scenario.empty() && options.trace.empty())) {
-    fail("--vary: expected neither --scenario nor --trace, which are about one step: rehearse the "
-         "best combination with them");
+    fail(
+        "--vary: expected neither --scenario nor --trace, which are about one step: rehearse the "
+        "best combination with them");
   }
 }
 
@@ -122,6 +126,7 @@ std::string settings_json(const RehearseOptions& options, const Cluster& cluster
   const GpuModel& gpu = cluster.gpu_model();
   nlohmann::ordered_json out;
   out["ranks"] = options.ranks;
+  out["roles"] = options.roles;
   out["gpus_per_node"] = cluster.shape().gpus_per_node;
   out["gpu"] = gpu.name;
   out["memory_bytes"] = gpu.memory.value;
@@ -135,29 +140,32 @@ std::string settings_json(const RehearseOptions& options, const Cluster& cluster
   return out.dump();
 }
 
-/// Sets the environment of the program: that of rank 0 of a launched job, and the folder through
-/// which every Python attaches the rehearsal.
-void prepare_environment(const RehearseOptions& options, const Cluster& cluster,
-                         const fs::path& programs) {
-  const std::uint32_t local = std::min(options.ranks, cluster.shape().gpus_per_node);
+/// Sets the environment of the program: that of a rank of a launched job.
+void prepare_rank(const RehearseOptions& options, const Cluster& cluster, std::uint32_t rank) {
+  const std::uint32_t each = cluster.shape().gpus_per_node;
   set_variable("ORRERY_REHEARSE", settings_json(options, cluster));
-  for (const char* zero : {"RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK"}) {
-    set_variable(zero, "0");
-  }
+  for (const char* name : {"RANK", "ROLE_RANK"}) set_variable(name, std::to_string(rank));
+  set_variable("LOCAL_RANK", std::to_string(rank % each));
+  set_variable("GROUP_RANK", std::to_string(rank / each));
   set_variable("WORLD_SIZE", std::to_string(options.ranks));
-  set_variable("LOCAL_WORLD_SIZE", std::to_string(local));
+  set_variable("LOCAL_WORLD_SIZE", std::to_string(std::min(options.ranks, each)));
   set_variable("MASTER_ADDR", "127.0.0.1");
   set_variable("MASTER_PORT", "29500");
-  attach_through_path(programs);
+}
+
+/// Returns "rank 0" or "ranks 0, 8".
+std::string ranks_text(const std::vector<std::uint32_t>& ranks) {
+  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
 }
 
 void announce(const RehearseOptions& options, const Cluster& cluster) {
   fmt::print(stderr,
-             "rehearsing rank 0 of {} on {} nodes of {} ({}): {}\n"
+             "rehearsing {} of {} on {} nodes of {} ({}): {}\n"
              "no GPU is used: device operators and collectives are priced and the clock is "
              "simulated\n",
-             options.ranks, (options.ranks - 1) / cluster.shape().gpus_per_node + 1,
-             options.cluster_name(), cluster.gpu_model().name, fmt::join(options.program, " "));
+             ranks_text(options.roles), options.ranks,
+             (options.ranks - 1) / cluster.shape().gpus_per_node + 1, options.cluster_name(),
+             cluster.gpu_model().name, fmt::join(options.program, " "));
 }
 
 /// Prints the report of a rehearsal, with the simulation of the recorded step if there is one.
@@ -176,12 +184,24 @@ void print_reports(const std::string& rehearsal, const Report* simulation, bool 
   fmt::print("{}\n", both.dump());
 }
 
+/// Says that an option needs ranks that are alike, and returns the exit code.
+int refuse_roles(const RehearseOptions& options, const char* option, const char* expected) {
+  fmt::print(stderr, "error: {}: expected {}, found {} with roles of their own\n", option, expected,
+             ranks_text(options.roles));
+  return static_cast<int>(ErrorKind::environment);
+}
+
 /// Reports a rehearsal that ended well, and simulates its recorded step. Returns the exit code.
 int simulate_step(const RehearseOptions& options, const std::string& rehearsal) {
+  if (options.roles.size() > 1) {
+    print_reports(rehearsal, nullptr, options.json);
+    return refuse_roles(options, "--scenario", "ranks that are alike, whose step becomes a job");
+  }
   if (!is_file(options.trace + ".0.et")) {
     print_reports(rehearsal, nullptr, options.json);
-    fmt::print(stderr, "error: expected an optimizer step, whose recording --scenario simulates, "
-                       "found none\n");
+    fmt::print(stderr,
+               "error: expected an optimizer step, whose recording --scenario simulates, "
+               "found none\n");
     return static_cast<int>(ErrorKind::environment);
   }
   try {
@@ -197,22 +217,24 @@ int simulate_step(const RehearseOptions& options, const std::string& rehearsal) 
 int vary(const RehearseOptions& options) {
   const std::vector<Combination> combinations = combinations_of(variables_in(options.vary));
   with_values(options.program, combinations.front());
-  std::vector<std::string> command{sibling_program("orrery"), "rehearse", "--json", "--ranks",
-                                   std::to_string(options.ranks), "--cluster", options.cluster};
+  std::vector<std::string> command{
+      sibling_program("orrery"),     "rehearse",  "--json",       "--ranks",
+      std::to_string(options.ranks), "--cluster", options.cluster};
   const auto add = [&command](const char* name, const std::string& value) {
     if (!value.empty()) command.insert(command.end(), {name, value});
   };
   add("--gpu", options.gpu);
   add("--prices", options.prices);
   for (const std::string& name : options.allowed) add("--allow-stand-in", name);
+  if (!options.roles.empty()) add("--roles", fmt::format("{}", fmt::join(options.roles, ",")));
   command.push_back("--");
   command.insert(command.end(), options.program.begin(), options.program.end());
   cluster_of(options);  // its errors are no combination's
   const bool shows = isatty(STDERR_FILENO) == 1;
   const auto progress = [&](std::size_t ended, std::size_t failed) {
     if (!shows) return;
-    fmt::print(stderr, "\rrehearsed {} of {} combinations, {} failed{}", ended,
-               combinations.size(), failed, ended == combinations.size() ? "\n" : "");
+    fmt::print(stderr, "\rrehearsed {} of {} combinations, {} failed{}", ended, combinations.size(),
+               failed, ended == combinations.size() ? "\n" : "");
     std::fflush(stderr);
   };
   const std::vector<Trial> trials = run_trials(command, combinations, progress);
@@ -224,8 +246,42 @@ int vary(const RehearseOptions& options) {
   return trials.front().reason.empty() ? 0 : static_cast<int>(ErrorKind::goal_missed);
 }
 
+/// Adds ranks that are rehearsed side by side, in rising order. Throws a usage Error for a rank
+/// that the job lacks, and for too many.
+void add_roles(RehearseOptions& options, const std::vector<std::uint32_t>& added) {
+  std::set<std::uint32_t> all(options.roles.begin(), options.roles.end());
+  all.insert(added.begin(), added.end());
+  if (*all.rbegin() >= options.ranks || all.size() > kMostRoles) {
+    throw Error(ErrorKind::usage,
+                fmt::format("--roles: expected at most {} ranks below {}, found {} up to {}",
+                            kMostRoles, options.ranks, all.size(), *all.rbegin()));
+  }
+  options.roles.assign(all.begin(), all.end());
+}
+
+/// Runs the processes of a rehearsal, again with more of them if the program needs other roles, and
+/// returns the status of the program.
+ExitStatus run_program(RehearseOptions& options, const Cluster& cluster, PriceServer& server,
+                       const std::string& program) {
+  const RehearsedProgram started{program,
+                                 {options.program.begin() + 1, options.program.end()},
+                                 [&](std::uint32_t rank) { prepare_rank(options, cluster, rank); }};
+  for (;;) {
+    announce(options, cluster);
+    const StandardOutputAside aside(options.json);
+    const RolesOutcome outcome = run_roles(started, options.roles, server);
+    if (outcome.needed.empty()) return outcome.status;
+    add_roles(options, outcome.needed);
+    fmt::print(stderr,
+               "found messages between ranks: starting again with a process for each of {} "
+               "(--roles {} begins with them)\n",
+               ranks_text(options.roles), fmt::join(options.roles, ","));
+  }
+}
+
 int rehearse(RehearseOptions options) {
   check_options(options);
+  add_roles(options, {0});
   if (!options.vary.empty()) return vary(options);
   std::optional<TemporaryFolder> folder;
   if (!options.scenario.empty() && options.trace.empty()) {
@@ -239,17 +295,10 @@ int rehearse(RehearseOptions options) {
                options.program.front());
     return kProgramNotFound;
   }
-  prepare_environment(options, cluster, programs);
-  announce(options, cluster);
+  attach_through_path(programs);
   estimates::OperatorPrices prices(cluster, options.ranks);
   PriceServer server(prices);
-  ExitStatus status;
-  {
-    const StandardOutputAside aside(options.json);
-    ChildProcess child(program, {options.program.begin() + 1, options.program.end()});
-    serve_prices(server, child.channel());
-    status = child.wait();
-  }
+  const ExitStatus status = run_program(options, cluster, server, program);
   if (server.report().empty()) {
     fmt::print(stderr,
                "no report: expected a Python program that imports torch, '{}' attached no "
@@ -259,6 +308,10 @@ int rehearse(RehearseOptions options) {
   }
   if (status.code == 0 && !options.scenario.empty()) return simulate_step(options, server.report());
   print_reports(server.report(), nullptr, options.json);
+  const std::size_t roles = options.roles.size();
+  if (status.code == 0 && !options.trace.empty() && roles > 1 && roles < options.ranks) {
+    return refuse_roles(options, "--trace", "ranks that are alike, or a process for each rank");
+  }
   return status.code;
 }
 
@@ -288,6 +341,13 @@ void declare(CLI::App& command, const std::shared_ptr<RehearseOptions>& options)
                   "its cluster unless --cluster is given")
       ->type_name("FILE.yaml");
   add_policy_option(command, options->policies);
+  command
+      .add_option("--roles", options->roles,
+                  "ranks that run side by side because their work differs, such as the stages of a "
+                  "pipeline; found by themselves where ranks exchange messages")
+      ->delimiter(',')
+      ->type_name("RANK,RANK")
+      ->allow_extra_args(false);
   command
       .add_option("--vary", options->vary,
                   "rehearse the program for each combination of values, in parallel, with {NAME} "

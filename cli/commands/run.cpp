@@ -1,13 +1,9 @@
 // orrery run: runs an unchanged PyTorch program whose process groups survive the loss of ranks.
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,119 +16,36 @@
 #include "cli/commands/commands.hpp"
 #include "cli/shared/help.hpp"
 #include "cli/shared/launch_words.hpp"
+#include "cli/shared/program_policies.hpp"
+#include "cli/shared/program_proof.hpp"
+#include "cli/shared/program_start.hpp"
+#include "cli/shared/program_status.hpp"
 #include "cli/shared/usage.hpp"
 #include "cli/shared/user_program.hpp"
+#include "cli/shared/warm_ranks.hpp"
 #include "core/error.hpp"
 #include "core/files/temporary_folder.hpp"
-#include "live/programs/program_run.hpp"
+#include "core/schema/names.hpp"
+#include "live/programs/policies/program_attempts.hpp"
+#include "policies/run/threaded_policy.hpp"
 
 namespace orrery::cli {
 namespace {
 
-namespace fs = std::filesystem;
+constexpr int kTickMilliseconds = 50;
+/// Restarts and replacements that a policy may order, without --restart and --replace.
+constexpr std::uint32_t kDecidedLimit = 3;
+constexpr int kInterrupted = 130;  ///< exit code after a signal before the first rank
 
 struct ProgramOptions {
-  std::optional<std::uint32_t> ranks, restarts;
-  std::uint32_t replacements = 0;
+  std::optional<std::uint32_t> ranks, restarts, replacements;
   double heartbeat_s = 2;
   bool json = false, deals_data = false;
+  std::string warm = "spares";    ///< WarmUse
+  std::uint32_t proof_steps = 0;  ///< --prove; 0: no proof
+  ProgramPolicyOptions policies;
   std::vector<std::string> program;
 };
-
-volatile std::sig_atomic_t signal_seen = 0;
-
-/// Keeps the numbers of SIGINT and SIGTERM, in place of ending this process.
-class SignalWatch {
- public:
-  SignalWatch() {
-    signal_seen = 0;
-    struct sigaction action {};
-    action.sa_handler = [](int number) { signal_seen = number; };
-    sigaction(SIGINT, &action, &interrupt_before_);
-    sigaction(SIGTERM, &action, &terminate_before_);
-  }
-  ~SignalWatch() {
-    sigaction(SIGINT, &interrupt_before_, nullptr);
-    sigaction(SIGTERM, &terminate_before_, nullptr);
-  }
-  SignalWatch(const SignalWatch&) = delete;
-  SignalWatch& operator=(const SignalWatch&) = delete;
-
- private:
-  struct sigaction interrupt_before_ {
-  }, terminate_before_{};
-};
-
-int drain_signal() {
-  const int number = signal_seen;
-  signal_seen = 0;
-  return number;
-}
-
-/// Returns a TCP port that no process uses now. The program needs a port only if the process group
-/// cannot be attached, or if it opens a store of its own.
-int unused_port() {
-  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  const bool bound =
-      bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
-      getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) == 0;
-  close(listener);
-  if (!bound) throw Error(ErrorKind::environment, "expected an unused TCP port, found none");
-  return ntohs(address.sin_port);
-}
-
-/// Returns the executable of the ranks; empty if there is none.
-std::string executable_of(const Launch& launch) {
-  const std::string found = executable_named(launch.command.front());
-  if (!launch.is_torchrun || found.empty()) return found;
-  if (fs::path(launch.command.front()).filename() != "torchrun") return found;
-  for (const char* name : {"python", "python3"}) {
-    const fs::path beside = fs::path(found).parent_path() / name;
-    if (fs::exists(beside)) return beside.string();
-  }
-  return executable_named("python3");
-}
-
-/// Sets the environment that all ranks share.
-void prepare_environment(const Launch& launch) {
-  const std::string ranks = std::to_string(launch.ranks);
-  attach_through_path(programs_folder());
-  for (const char* size : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"}) set_variable(size, ranks);
-  set_variable("GROUP_RANK", "0");
-  set_variable("TORCHELASTIC_MAX_RESTARTS", std::to_string(launch.restarts));
-  set_variable("MASTER_ADDR", "127.0.0.1");
-  // torchrun does the same: ranks of one machine would otherwise use all processors each.
-  if (launch.ranks > 1) setenv("OMP_NUM_THREADS", "1", 0);
-}
-
-/// Sets the environment that differs between the attempts, of which `restart` came before.
-void prepare_attempt(std::size_t restart) {
-  set_variable("TORCHELASTIC_RESTART_COUNT", std::to_string(restart));
-  set_variable("MASTER_PORT", std::to_string(unused_port()));
-}
-
-/// Returns the function that starts a rank. `snapshots`: folder of the snapshots of this run.
-live::RankStarter starter_of(const Launch& launch, const std::string& executable,
-                             const std::string& snapshots, bool deals_data) {
-  const std::string native = native_sources_folder().string();
-  return [launch, executable, native, snapshots, deals_data](const live::RankStart& start) {
-    for (const char* each : {"RANK", "LOCAL_RANK", "ROLE_RANK"}) {
-      set_variable(each, std::to_string(start.rank));
-    }
-    const nlohmann::json settings{{"native", native},
-                                  {"store", start.store_path},
-                                  {"snapshots", snapshots},
-                                  {"replaces", start.is_replacement},
-                                  {"deals_data", deals_data}};
-    set_variable("ORRERY_RUN", settings.dump());
-    return ChildProcess(executable, {launch.command.begin() + 1, launch.command.end()},
-                        ChildGroup::own);
-  };
-}
 
 nlohmann::ordered_json optional_number(const std::optional<double>& value) {
   if (!value) return nullptr;
@@ -175,13 +88,74 @@ nlohmann::ordered_json losses_json(const Attempts& attempts) {
   return out;
 }
 
+nlohmann::ordered_json starts_json(const Attempts& attempts) {
+  nlohmann::ordered_json out = nlohmann::ordered_json::array();
+  for (std::size_t attempt = 0; attempt < attempts.size(); ++attempt) {
+    for (const live::ProgramStart& start : attempts[attempt].book.starts()) {
+      out.push_back({{"rank", start.rank},
+                     {"warm", start.is_warm},
+                     {"start_s", start.took_s},
+                     {"attempt", attempt}});
+    }
+  }
+  return out;
+}
+
+/// Time of all ranks of all attempts in seconds; the parts and `idle` sum up to the total.
+struct RunTime {
+  live::ProgramTime parts;
+  double total = 0;
+
+  double idle() const {
+    const double known = parts.starting + parts.training + parts.input + parts.recovery;
+    return std::max(0.0, total - known);
+  }
+};
+
+RunTime run_time(const Launch& launch, const Attempts& attempts) {
+  RunTime time;
+  for (const live::ProgramOutcome& each : attempts) {
+    const live::ProgramTime& parts = each.book.rank_time();
+    time.parts.starting += parts.starting;
+    time.parts.training += parts.training;
+    time.parts.input += parts.input;
+    time.parts.recovery += parts.recovery;
+    time.total += each.elapsed_s * launch.ranks;
+  }
+  return time;
+}
+
+nlohmann::ordered_json gpu_time_json(const RunTime& time) {
+  return {{"training", time.parts.training},
+          {"input", time.parts.input},
+          {"recovery", time.parts.recovery},
+          {"starting", time.parts.starting},
+          {"idle", time.idle()},
+          {"total", time.total}};
+}
+
 double elapsed_s(const Attempts& attempts) {
   double sum = 0;
   for (const live::ProgramOutcome& each : attempts) sum += each.elapsed_s;
   return sum;
 }
 
-nlohmann::ordered_json report_json(const Launch& launch, const Attempts& attempts) {
+/// Adds the keys about policies; null without them.
+void add_policies(const std::optional<ProgramPolicyReport>& policies, nlohmann::ordered_json& out) {
+  for (const char* key :
+       {"policies", "mode", "decisions", "decisions_applied", "decision_trace_sha256"}) {
+    out[key] = nullptr;
+  }
+  if (!policies) return;
+  out["policies"] = policies->names;
+  out["mode"] = policies->mode;
+  out["decisions"] = policies->decisions;
+  out["decisions_applied"] = policies->applied;
+  if (!policies->trace_sha256.empty()) out["decision_trace_sha256"] = policies->trace_sha256;
+}
+
+nlohmann::ordered_json report_json(const Launch& launch, const Attempts& attempts,
+                                   const std::optional<ProgramPolicyReport>& policies) {
   const live::ProgramOutcome& outcome = attempts.back();
   const live::RunBook& book = outcome.book;
   nlohmann::ordered_json out;
@@ -203,6 +177,9 @@ nlohmann::ordered_json report_json(const Launch& launch, const Attempts& attempt
   if (book.newest_snapshot() > 0) out["newest_snapshot"] = book.newest_snapshot();
   out["step_time_s"] = optional_number(book.median_step_s());
   out["input_share"] = optional_number(book.input_share());
+  out["bytes_on_wire"] = book.sent_bytes();
+  out["gpu_time"] = gpu_time_json(run_time(launch, attempts));
+  out["starts"] = starts_json(attempts);
   out["losses"] = losses_json(attempts);
   out["restarts"] = nlohmann::ordered_json::array();
   for (std::size_t attempt = 0; attempt + 1 < attempts.size(); ++attempt) {
@@ -210,12 +187,44 @@ nlohmann::ordered_json report_json(const Launch& launch, const Attempts& attempt
                                {"steps", attempts[attempt].book.steps()},
                                {"elapsed_s", attempts[attempt].elapsed_s}});
   }
+  add_policies(policies, out);
   out["refused_operation"] = nullptr;
   if (!outcome.refused.empty()) out["refused_operation"] = outcome.refused;
   out["ended_by"] = ended_by(outcome);
   out["elapsed_s"] = elapsed_s(attempts);
   out["exit_code"] = outcome.exit_code;
   return out;
+}
+
+/// Returns the number of starts with their median, for example "4 cold with median 8.1 s".
+std::string starts_text(const Attempts& attempts, bool is_warm) {
+  std::vector<double> took;
+  for (const live::ProgramOutcome& each : attempts) {
+    for (const live::ProgramStart& start : each.book.starts()) {
+      if (start.is_warm == is_warm) took.push_back(start.took_s);
+    }
+  }
+  if (took.empty()) return "";
+  std::sort(took.begin(), took.end());
+  return fmt::format("{} {}, median {:.2f} s", took.size(), is_warm ? "warm" : "cold",
+                     took[took.size() / 2]);
+}
+
+/// Prints where the time of the ranks went, and how long their starts took.
+void print_times(const Launch& launch, const Attempts& attempts) {
+  const RunTime time = run_time(launch, attempts);
+  const auto percent = [&time](double part) {
+    return time.total > 0 ? 100 * part / time.total : 0;
+  };
+  fmt::print(stderr,
+             "time      training {:.1f}%, input {:.1f}%, recovery {:.1f}%, starting {:.1f}%, idle "
+             "{:.1f}% of {:.1f} s of the ranks\n",
+             percent(time.parts.training), percent(time.parts.input), percent(time.parts.recovery),
+             percent(time.parts.starting), percent(time.idle()), time.total);
+  const std::string cold = starts_text(attempts, false), warm = starts_text(attempts, true);
+  if (cold.empty() && warm.empty()) return;
+  fmt::print(stderr, "starts    {}{}{}, up to the first process group\n", cold,
+             cold.empty() || warm.empty() ? "" : "; ", warm);
 }
 
 void print_report(const Launch& launch, const Attempts& attempts) {
@@ -231,6 +240,7 @@ void print_report(const Launch& launch, const Attempts& attempts) {
              launch.ranks, is_attached(outcome) ? "" : "; not attached");
   fmt::print(stderr, "steps     {}{}\n", steps,
              attempts.size() > 1 ? " since the last restart" : "");
+  print_times(launch, attempts);
   if (book.dealt_examples() > 0) {
     fmt::print(stderr, "dealt     {} examples of lost ranks to the others\n",
                book.dealt_examples());
@@ -251,26 +261,19 @@ void print_report(const Launch& launch, const Attempts& attempts) {
   }
 }
 
-/// True if all ranks have to start again: nothing of the program is left, and nobody ended it.
-bool wants_restart(const live::ProgramOutcome& outcome) {
-  const bool completes = outcome.exit_code == 0 || outcome.exit_code == live::kRanksMissing;
-  return outcome.signal == 0 && !completes;
-}
-
 /// Runs the program, again after an attempt that a loss has ended, up to the limit of restarts.
-Attempts run_attempts(const Launch& launch, live::ProgramSettings settings) {
-  Attempts attempts;
-  for (std::size_t restart = 0;; ++restart) {
-    prepare_attempt(restart);
-    attempts.push_back(live::run_program(settings));
-    settings.replacements -= attempts.back().replacements;
-    if (restart == launch.restarts || !wants_restart(attempts.back())) return attempts;
-    settings.print_line(fmt::format("{}; restart {} of {}: all ranks start again",
-                                    reason_of_end(attempts.back()), restart + 1, launch.restarts));
+void run_attempts(const Launch& launch, live::ProgramAttempts& attempts) {
+  while (true) {
+    attempts.start(nullptr);
+    while (attempts.advance_run(kTickMilliseconds)) {}
+    const Attempts& over = attempts.outcomes();
+    if (!attempts.can_restart() || !live::wants_restart(over.back())) return;
+    attempts.print_line(fmt::format("{}; restart {} of {}: all ranks start again",
+                                    reason_of_end(over.back()), over.size(), launch.restarts));
   }
 }
 
-void print_tiers(const Launch& launch, const ProgramOptions& options) {
+void print_tiers(const Launch& launch, std::size_t replacements, const ProgramOptions& options) {
   fmt::print(
       stderr,
       "orrery run: {} rank{}, tier T0 for groups of Gloo (CPU) and NCCL (GPU): survivors of a loss "
@@ -281,7 +284,6 @@ void print_tiers(const Launch& launch, const ProgramOptions& options) {
                "orrery run: the examples of lost ranks go to the others from the next batch on, "
                "where a loader has a DistributedSampler\n");
   }
-  const std::size_t replacements = options.replacements;
   if (replacements > 0) {
     fmt::print(stderr,
                "orrery run: tier T2, at most {} new process{} for lost ranks, once the program "
@@ -296,44 +298,130 @@ void print_tiers(const Launch& launch, const ProgramOptions& options) {
              launch.restarts, launch.restarts == 1 ? "" : "s");
 }
 
-int run(const ProgramOptions& options) {
-  Launch launch = read_launch(options.program, options.ranks);
-  launch.restarts = options.restarts.value_or(launch.restarts);
-  const std::string executable = executable_of(launch);
-  if (executable.empty()) {
-    fmt::print(stderr, "error: {}: expected a program, found none of this name\n",
-               launch.command.front());
-    return kProgramNotFound;
-  }
-  prepare_environment(launch);
-  print_tiers(launch, options);
-  live::ProgramSettings settings;
-  settings.ranks = launch.ranks;
-  settings.heartbeat_limit_s = options.heartbeat_s;
-  settings.replacements = options.replacements;
-  const TemporaryFolder folder("orrery-snapshots");
-  settings.start = starter_of(launch, executable, folder.path_of("snapshots"), options.deals_data);
-  settings.print_line = [](const std::string& line) {
-    fmt::print(stderr, "orrery run: {}\n", line);
-  };
-  settings.signal = drain_signal;
-  const SignalWatch watch;
-  const Attempts attempts = [&] {
-    const StandardOutputAside aside(options.json);
-    return run_attempts(launch, settings);
-  }();
+void print_end(const Launch& launch, const Attempts& attempts, const ProgramOptions& options,
+               const std::optional<ProgramPolicyReport>& policies) {
   if (!attempts.back().refused.empty()) {
     fmt::print(stderr,
                "error: {}: start the program again from its newest checkpoint, or let --restart "
                "do it\n",
                reason_of_end(attempts.back()));
   }
-  if (options.json) {
-    fmt::print("{}\n", report_json(launch, attempts).dump(2));
-  } else {
-    print_report(launch, attempts);
+  if (options.json) return fmt::print("{}\n", report_json(launch, attempts, policies).dump(2));
+  print_report(launch, attempts);
+  if (!policies) return;
+  fmt::print(stderr, "policies  {} ({}): {} decisions, {} applied\n",
+             fmt::join(policies->names, ", "), policies->mode, policies->decisions,
+             policies->applied);
+  if (!policies->failure.empty()) {
+    fmt::print(stderr, "warning: the policies failed and were disabled: {}\n", policies->failure);
   }
-  return attempts.back().exit_code;
+}
+
+/// Settings of one run of a program.
+struct PreparedRun {
+  Launch launch;
+  std::string executable;
+  std::optional<ProgramPolicies> policies;
+  std::uint32_t replacements = 0;
+  bool decides = false;  ///< policies decide about lost ranks
+};
+
+/// Reads the command line, and prepares the environment of the ranks. Without an executable there
+/// is no such program.
+PreparedRun prepare_run(const ProgramOptions& options) {
+  PreparedRun run{.launch = read_launch(options.program, options.ranks),
+                  .executable = {},
+                  .policies = std::nullopt};
+  Launch& launch = run.launch;
+  if (options.policies.has_policies()) {
+    run.policies.emplace(options.policies, name_of(launch), launch.ranks);
+  } else if (options.proof_steps > 0) {
+    throw Error(ErrorKind::usage,
+                "--prove: expected a policy that sets shares (--policy, --scenario), found none");
+  }
+  run.decides = run.policies && run.policies->decide_recovery();
+  if (options.restarts || run.decides) launch.restarts = options.restarts.value_or(kDecidedLimit);
+  run.replacements = options.replacements.value_or(run.decides ? kDecidedLimit : 0);
+  run.executable = executable_of(launch);
+  if (!run.executable.empty()) prepare_environment(launch);
+  return run;
+}
+
+/// Runs the trials of --prove, and lets `attached` follow their result.
+void prove_first(const PreparedRun& run, const ProgramOptions& options, AttachSettings& attached) {
+  if (options.proof_steps == 0) return;
+  const auto print_line = [](const std::string& line) {
+    fmt::print(stderr, "orrery run: {}\n", line);
+  };
+  const StandardOutputAside aside(true);
+  const ShareProof proof =
+      prove_shares(run.launch, run.executable, attached, options.proof_steps, print_line);
+  attached.weighs = proof.weighs;
+  print_line(proof.line);
+}
+
+int run_program(const ProgramOptions& options) {
+  PreparedRun run = prepare_run(options);
+  const Launch& launch = run.launch;
+  std::optional<ProgramPolicies>& policies = run.policies;
+  if (run.executable.empty()) {
+    fmt::print(stderr, "error: {}: expected a program, found none of this name\n",
+               launch.command.front());
+    return kProgramNotFound;
+  }
+  print_tiers(launch, run.replacements, options);
+  if (policies) {
+    fmt::print(stderr, "orrery run: policies {} in mode {}\n", fmt::join(policies->names(), ", "),
+               options.policies.operation.mode);
+  }
+  const TemporaryFolder folder("orrery-snapshots");
+  AttachSettings attached{.snapshots = folder.path_of("snapshots"),
+                          .deals_data = options.deals_data,
+                          .has_policies = options.policies.has_policies()};
+  prove_first(run, options, attached);
+  live::ProgramSettings settings;
+  settings.ranks = launch.ranks;
+  settings.heartbeat_limit_s = options.heartbeat_s;
+  settings.replacements = run.replacements;
+  settings.replaces_by_order = run.decides;
+  ProgramStatus status(name_of(launch), policies ? options.policies.operation.mode : "",
+                       policies ? policies->names() : std::vector<std::string>{});
+  const live::ProgramAttempts* running = nullptr;
+  settings.print_line = [&status](const std::string& line) {
+    fmt::print(stderr, "orrery run: {}\n", line);
+    status.add_line(line);
+  };
+  settings.signal = [&status, &running] {
+    status.publish_status(running->current());
+    return status.drain_stop() ? SIGTERM : drain_signal();
+  };
+  const SignalWatch watch;
+  std::optional<StandardOutputAside> aside(std::in_place, options.json);
+  WarmRanks ranks(launch, run.executable, attached, folder.path_of("."), settings.print_line);
+  settings.start = [&ranks](const live::RankStart& start) { return ranks.start_rank(start); };
+  const WarmUse warm = find_named<WarmUse>(options.warm).value_or(WarmUse::spares);
+  const bool starts_again = launch.restarts > 0 || run.replacements > 0;
+  if (warm == WarmUse::all || (warm == WarmUse::spares && starts_again)) {
+    if (!ranks.start_process(warm)) return kInterrupted;
+  }
+  live::ProgramAttempts attempts(settings, launch.restarts, prepare_attempt);
+  running = &attempts;
+  std::optional<ProgramPolicyReport> decided;
+  if (policies) {
+    decided = policies->run(attempts, status);
+  } else {
+    run_attempts(launch, attempts);
+  }
+  aside.reset();
+  print_end(launch, attempts.outcomes(), options, decided);
+  return attempts.outcomes().back().exit_code;
+}
+
+int run(const ProgramOptions& options) {
+  const int code = run_program(options);
+  if (!ThreadedPolicy::has_abandoned_threads()) return code;
+  std::fflush(nullptr);
+  _exit(code);  // a policy that was given up still uses objects of this process
 }
 
 void declare(CLI::App& command, const std::shared_ptr<ProgramOptions>& options) {
@@ -350,15 +438,25 @@ void declare(CLI::App& command, const std::shared_ptr<ProgramOptions>& options) 
       ->capture_default_str();
   whole_number(*command.add_option("--restart", options->restarts,
                                    "start all ranks again, at most this often, if no rank can go "
-                                   "on; default: 0, or torchrun's --max-restarts"),
+                                   "on; default: 0, torchrun's --max-restarts, or 3 if a policy "
+                                   "decides about lost ranks"),
                0, 1000000)
       .type_name("N");
   whole_number(*command.add_option("--replace", options->replacements,
                                    "start a new process for a lost rank, at most this often, if "
-                                   "the program calls orrery.torch.state()"),
+                                   "the program calls orrery.torch.state(); default: 0, or 3 if a "
+                                   "policy decides about lost ranks"),
                0, 1000000)
-      .type_name("N")
-      ->capture_default_str();
+      .type_name("N");
+  one_of(*command.add_option("--warm", options->warm,
+                             "ranks that are forked from a process that has imported PyTorch: "
+                             "spares (those of --replace and --restart), all, none"),
+         all_names<WarmUse>());
+  whole_number(*command.add_option("--prove", options->proof_steps,
+                                   "first run this many steps with equal and with unequal shares "
+                                   "of the examples, and refuse shares that change the gradients"),
+               1, 1000)
+      .type_name("STEPS");
   command.add_flag("--deal-data", options->deals_data,
                    "give the examples of lost ranks to the others, in larger batches, where a "
                    "loader has a DistributedSampler");
@@ -369,7 +467,10 @@ void declare(CLI::App& command, const std::shared_ptr<ProgramOptions>& options) 
                   "program with its arguments, after --: python train.py ... or torchrun ... "
                   "train.py ...")
       ->required();
+  options->policies.add(command);
   add_examples(command, {"orrery run -n 4 -- python train.py --lr 3e-4",
+                         "orrery run -n 4 --policy recover --policy checkpoint-interval "
+                         "--record run.log -- python train.py",
                          "orrery run -- torchrun --nproc-per-node 4 train.py"});
 }
 

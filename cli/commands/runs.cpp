@@ -32,6 +32,7 @@
 #include "core/process.hpp"
 #include "core/schema/yaml_loader.hpp"
 #include "live/run/files/run_files.hpp"
+#include "policies/handover/hand_over.hpp"
 #include "policies/run/registry.hpp"
 #include "topologies/part.hpp"
 #include "traces/scenario.pb.h"
@@ -166,9 +167,27 @@ void print_removal(const ordered_json& part) {
   fmt::print("  {} {}{}{}\n", part.value("part", "-"), state, back.empty() ? "" : "; back ", back);
 }
 
+void print_ranks(const LiveRun& run) {
+  for (const auto& rank : run.status.value("ranks", ordered_json::array())) {
+    fmt::print("  rank {:<4} {:<8} pid {:<8} step {}, micro-batch {}\n", rank.value("rank", 0u),
+               rank.value("state", "-"), rank.value("pid", 0), rank.value("step", 0u),
+               rank.value("micro_batches", 0u));
+  }
+}
+
+/// Prints the status of a program of `orrery run`, which has no batch and no loss.
+void print_program(const LiveRun& run) {
+  fmt::print("  step {}, {:.1f} s; median step {:.3f} s, ranks lost {}, missing {}, snapshot {}\n",
+             run.number<std::uint64_t>("step"), run.number<double>("elapsed_s"),
+             run.number<double>("step_time_s"), run.number<std::uint64_t>("losses"),
+             run.number<std::uint64_t>("ranks_missing"), saved(run));
+  print_ranks(run);
+}
+
 void print_status(const LiveRun& run) {
   fmt::print("run {}  {}  {}  ({})\n", run.id, run.text("scenario"), run.text("phase"),
              run.text("mode"));
+  if (run.status.is_object() && !run.status.contains("batch")) return print_program(run);
   fmt::print("  step {} of {}, {:.1f} s; newest step {:.3f} s, loss {:.4f}\n",
              run.number<std::uint64_t>("step"), run.number<std::uint64_t>("steps"),
              run.number<double>("elapsed_s"), run.number<double>("step_time_s"),
@@ -188,16 +207,17 @@ void print_status(const LiveRun& run) {
   }
   if (const double waiting = run.number<double>("policy_waiting_s"); waiting >= kLongCallS) {
     fmt::print("  {} has owed an answer for {:.1f} s{}\n", run.text("policy_asked"), waiting,
-               run.text("mode") == "shadow" ? "; the run does not wait for it" : "");
+               find_named<HandOverMode>(run.text("mode")) == HandOverMode::shadow
+                   ? "; the run does not wait for it"
+                   : "");
+  }
+  if (const std::string why = run.text("without_takeover"); why.length() > 1) {
+    fmt::print("  without takeover: {}\n", why);
   }
   for (const auto& part : run.status.value("removals", ordered_json::array())) {
     print_removal(part);
   }
-  for (const auto& rank : run.status.value("ranks", ordered_json::array())) {
-    fmt::print("  rank {:<4} {:<8} pid {:<8} step {}, micro-batch {}\n", rank.value("rank", 0u),
-               rank.value("state", "-"), rank.value("pid", 0), rank.value("step", 0u),
-               rank.value("micro_batches", 0u));
-  }
+  print_ranks(run);
 }
 
 bool still_there(const LiveRun& run) { return is_run(run.folder); }

@@ -1,4 +1,6 @@
 // orrery schema: prints the JSON Schema of a kind of file, for editors.
+#include <array>
+#include <cstdint>
 #include <memory>
 #include <string_view>
 
@@ -8,6 +10,7 @@
 #include "cli/shared/help.hpp"
 #include "cli/shared/usage.hpp"
 #include "core/schema/json.hpp"
+#include "core/schema/names.hpp"
 #include "policies/run/registry.hpp"
 #include "topologies/builder.hpp"
 #include "topologies/catalog.hpp"
@@ -24,10 +27,19 @@ extern const std::string_view schema_descriptors;
 namespace orrery::cli {
 namespace {
 
-const google::protobuf::Descriptor& descriptor_of(const std::string& kind) {
-  if (kind == "topology") return *Topology::descriptor();
-  if (kind == "jobs") return *JobReplay::descriptor();
-  if (kind == "machine") return *MachineProfile::descriptor();
+/// Kinds of files.
+enum class FileKind : std::uint8_t { scenario, topology, machine, jobs };
+constexpr std::array<std::string_view, 4> names_of(FileKind) {
+  return {"scenario", "topology", "machine", "jobs"};
+}
+
+const google::protobuf::Descriptor& descriptor_of(FileKind kind) {
+  switch (kind) {
+    case FileKind::topology: return *Topology::descriptor();
+    case FileKind::machine: return *MachineProfile::descriptor();
+    case FileKind::jobs: return *JobReplay::descriptor();
+    case FileKind::scenario: break;
+  }
   return *Scenario::descriptor();
 }
 
@@ -51,11 +63,11 @@ void add_schema(CLI::App& app, Action& chosen) {
   const auto kind = std::make_shared<std::string>();
   CLI::App* command = app.add_subcommand("schema", "print the JSON Schema of a kind of file");
   one_of(*command->add_option("KIND", *kind, "scenario, topology, machine or jobs")->required(),
-         {"scenario", "topology", "machine", "jobs"});
+         all_names<FileKind>());
   add_examples(*command, {"orrery schema scenario > scenario.schema.json"});
   command->callback([kind, &chosen] {
     chosen = [kind] {
-      fmt::print("{}\n", json_schema(descriptor_of(*kind), notes()).dump(2));
+      fmt::print("{}\n", json_schema(descriptor_of(named<FileKind>(*kind)), notes()).dump(2));
       return 0;
     };
   });

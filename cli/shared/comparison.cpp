@@ -38,10 +38,31 @@ std::vector<std::size_t> order_by(std::size_t count, const Value& value) {
   return order;
 }
 
+/// Returns the seconds from each loss until the remaining ranks work again.
+std::vector<double> lost_seconds(const Report& report) {
+  std::vector<double> seconds;
+  for (const FailureReport& each : report.failures()) {
+    if (each.has_working_s()) seconds.push_back(each.working_s() - each.time_s());
+  }
+  return seconds;
+}
+
+std::string lost_text(const Report& report) {
+  std::string text;
+  for (const double each : lost_seconds(report)) {
+    text += (text.empty() ? "" : ", ") + milliseconds(each);
+  }
+  return text.empty() ? "nothing" : text;
+}
+
 Json world_json(const Report& report) {
   Json out = {{"step_time_s", report.step_time_s()}};
   for (const auto& [name, of] : kPhases) {
     out[std::string(name) + "_s"] = (report.phases().*of)();
+  }
+  if (report.failures_size() > 0) {
+    out["lost_s"] = lost_seconds(report);
+    if (report.has_ranks_at_end()) out["ranks_at_end"] = report.ranks_at_end();
   }
   out["codecs"] = Json::array();
   for (const CodecUse& use : report.codecs()) out["codecs"].push_back(to_json(use));
@@ -50,9 +71,7 @@ Json world_json(const Report& report) {
 
 }  // namespace
 
-double Comparison::error() const {
-  return predicted.step_time_s() / measured.step_time_s() - 1;
-}
+double Comparison::error() const { return predicted.step_time_s() / measured.step_time_s() - 1; }
 
 double Comparison::quantile(double share) const {
   std::vector<double> sorted(measured.step_times_s().begin(), measured.step_times_s().end());
@@ -83,17 +102,23 @@ std::vector<std::pair<std::size_t, std::size_t>> too_close(const std::vector<Com
 
 std::string comparison_text(const Comparison& run, double tolerance) {
   std::string text = fmt::format("{}: {} ranks, {} live steps\n  {:<10}{:>14}{:>14}{:>14}\n",
-                                 run.name, run.measured.ranks(), run.measured.steps_completed(),
-                                 "", "predicted", "measured", "off");
+                                 run.name, run.measured.ranks(), run.measured.steps_completed(), "",
+                                 "predicted", "measured", "off");
   for (const auto& [name, of] : kPhases) {
+    if (!run.measured.has_phases()) break;
     text += line(name, (run.predicted.phases().*of)(), (run.measured.phases().*of)());
   }
   text += line("step", run.predicted.step_time_s(), run.measured.step_time_s());
-  return text + fmt::format("  the median step is predicted {:+.1f}% off ({} {:.0f}%); live "
-                            "steps: p10 {}, p90 {}\n",
-                            100 * run.error(), run.is_within(tolerance) ? "within" : "beyond",
-                            100 * tolerance, milliseconds(run.quantile(0.1)),
-                            milliseconds(run.quantile(0.9)));
+  if (run.measured.failures_size() > 0) {
+    text += fmt::format("  lost in losses of ranks: predicted {}, measured {}\n",
+                        lost_text(run.predicted), lost_text(run.measured));
+  }
+  return text + fmt::format(
+                    "  the median step is predicted {:+.1f}% off ({} {:.0f}%); live "
+                    "steps: p10 {}, p90 {}\n",
+                    100 * run.error(), run.is_within(tolerance) ? "within" : "beyond",
+                    100 * tolerance, milliseconds(run.quantile(0.1)),
+                    milliseconds(run.quantile(0.9)));
 }
 
 std::string order_text(const std::vector<Comparison>& runs) {
@@ -103,8 +128,8 @@ std::string order_text(const std::vector<Comparison>& runs) {
     return text;
   };
   const std::vector<std::size_t> predicted = predicted_order(runs), measured = measured_order(runs);
-  std::string text = fmt::format("order predicted  {}\norder measured   {}\n", names(predicted),
-                                 names(measured));
+  std::string text =
+      fmt::format("order predicted  {}\norder measured   {}\n", names(predicted), names(measured));
   for (const auto& [faster, slower] : too_close(runs)) {
     text += fmt::format("too close to tell: {} (p90 {}) and {} (p10 {})\n", runs[faster].name,
                         milliseconds(runs[faster].quantile(0.9)), runs[slower].name,

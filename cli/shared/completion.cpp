@@ -3,9 +3,9 @@
 #include <memory>
 #include <vector>
 
-#include <CLI/Option.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <CLI/Option.hpp>
 
 #include "cli/shared/help.hpp"
 #include "cli/shared/usage.hpp"
@@ -117,8 +117,8 @@ std::string fish_script(const CLI::App& app) {
     text += fmt::format("complete -c orrery -n '__fish_use_subcommand' -f -a {} -d {}\n", name,
                         fish_quoted(command->get_description()));
     for (const std::string& word : first_words(*command)) {
-      text += fmt::format("complete -c orrery -n '__fish_seen_subcommand_from {}' -a {}\n", name,
-                          word);
+      text +=
+          fmt::format("complete -c orrery -n '__fish_seen_subcommand_from {}' -a {}\n", name, word);
     }
     for (const CLI::Option* option : command->get_options()) text += fish_option(name, *option);
     for (const CLI::App* kind : commands_of(*command)) {
@@ -130,9 +130,9 @@ std::string fish_script(const CLI::App& app) {
 
 }  // namespace
 
-std::string completion_script(const CLI::App& app, const std::string& shell) {
-  if (shell == "fish") return "# orrery completion fish | source\n" + fish_script(app);
-  if (shell == "bash") return "# source <(orrery completion bash)\n" + bash_script(app);
+std::string completion_script(const CLI::App& app, Shell shell) {
+  if (shell == Shell::fish) return "# orrery completion fish | source\n" + fish_script(app);
+  if (shell == Shell::bash) return "# source <(orrery completion bash)\n" + bash_script(app);
   // zsh runs bash's functions.
   return "# source <(orrery completion zsh)\nautoload -U +X compinit && compinit\n"
          "autoload -U +X bashcompinit && bashcompinit\n" +
@@ -142,14 +142,15 @@ std::string completion_script(const CLI::App& app, const std::string& shell) {
 void add_completion(CLI::App& app, std::function<int()>& chosen) {
   const auto shell = std::make_shared<std::string>();
   CLI::App* command = app.add_subcommand(
-      "completion", "print the script with which a shell completes commands, options and their "
-                    "values");
+      "completion",
+      "print the script with which a shell completes commands, options and their "
+      "values");
   one_of(*command->add_option("SHELL", *shell, "bash, zsh or fish")->required(),
-         {"bash", "zsh", "fish"});
+         all_names<Shell>());
   add_examples(*command, {"source <(orrery completion bash)"});
   command->callback([shell, &app, &chosen] {
     chosen = [shell, &app] {
-      fmt::print("{}", completion_script(app, *shell));
+      fmt::print("{}", completion_script(app, named<Shell>(*shell)));
       return 0;
     };
   });

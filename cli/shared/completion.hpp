@@ -2,16 +2,22 @@
 // declared command line, so that the completion is always up to date. Called by main() only.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include <CLI/App.hpp>
 
 namespace orrery::cli {
 
-/// Returns the script that makes a shell complete the command line. `shell`: bash, fish, or any
-/// other text for zsh.
-std::string completion_script(const CLI::App& app, const std::string& shell);
+/// Shells with a script of completions.
+enum class Shell : std::uint8_t { bash, zsh, fish };
+constexpr std::array<std::string_view, 3> names_of(Shell) { return {"bash", "zsh", "fish"}; }
+
+/// Returns the script that makes a shell complete the command line.
+std::string completion_script(const CLI::App& app, Shell shell);
 
 /// Adds the subcommand `completion`. Call after all other add_*() functions.
 void add_completion(CLI::App& app, std::function<int()>& chosen);

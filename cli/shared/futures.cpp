@@ -233,7 +233,7 @@ void FuturesOptions::fill(RunRequest& request, std::optional<Nanos> begun) const
 
 int show_futures(const FuturesOptions& options, const RunRequest& request,
                  const FuturePolicies& policies, const SourceMap& places, bool json) {
-  const FuturesReport all = run_futures("orrery-sim", request, policies, places);
+  const FuturesReport all = run_futures(Worker::sim, request, policies, places);
   bool failed = false;
   for (const FutureEnd& future : all.futures()) {
     if (!future.has_failure()) continue;

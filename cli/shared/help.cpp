@@ -9,9 +9,10 @@
 #include <sstream>
 #include <string_view>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
+#include "cli/shared/man_page.hpp"
 #include "cli/shared/usage.hpp"
 #include "core/error.hpp"
 
@@ -58,21 +59,7 @@ class HelpFormatter : public CLI::Formatter {
   explicit HelpFormatter(std::size_t width) : width_(width) {}
 
   std::string make_option(const CLI::Option* option, bool positional) const override {
-    std::string name;
-    if (positional) {
-      name = option->get_name(true);
-    } else {
-      for (const std::string& letter : option->get_snames()) name += "-" + letter + ", ";
-      for (const std::string& word : option->get_lnames()) name += "--" + word + ", ";
-      name.resize(name.size() - 2);
-      if (option->get_type_size() != 0) name += ' ' + option->get_type_name();
-    }
-    std::string meaning = option->get_description();
-    if (!positional && option->get_required()) meaning += " (required)";
-    if (!option->get_default_str().empty()) {
-      meaning += fmt::format(" (default: {})", option->get_default_str());
-    }
-    return entry(name, meaning, width_);
+    return entry(option_label(*option, positional), option_meaning(*option, positional), width_);
   }
 
   std::string make_subcommand(const CLI::App* command) const override {
@@ -114,11 +101,19 @@ void add_examples(CLI::App& command, std::initializer_list<const char*> lines) {
 }
 
 void add_help(CLI::App& app, std::function<int()>& chosen) {
-  const auto name = std::make_shared<std::string>();
+  const auto name = std::make_shared<std::string>(), folder = std::make_shared<std::string>();
   CLI::App* command = app.add_subcommand("help", "print the help of a command");
   command->add_option("COMMAND", *name, "command (default: all commands)");
-  command->callback([name, &app, &chosen] {
-    chosen = [name, &app] {
+  command
+      ->add_option("--man", *folder,
+                   "write the manual pages of all commands into this folder instead")
+      ->type_name("FOLDER");
+  command->callback([name, folder, &app, &chosen] {
+    chosen = [name, folder, &app] {
+      if (!folder->empty()) {
+        fmt::print("{}: {} pages\n", *folder, write_man_pages(app, *folder));
+        return 0;
+      }
       const CLI::App* about = &app;
       if (!name->empty()) {
         about = find_command(app, *name);

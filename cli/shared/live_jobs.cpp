@@ -21,6 +21,7 @@
 #include "sim/replay/job_replay.hpp"
 #include "traces/jobs/job_log.hpp"
 #include "traces/report/report.hpp"
+#include "traces/scenario/replay_conditions.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -180,9 +181,9 @@ std::shared_ptr<LiveJobsOptions> add_live_jobs(CLI::App& live) {
   one_of(declared(live.add_option("--placement", options->placement, "placement of the jobs")),
          placer_names())
       .capture_default_str();
-  one_of(declared(live.add_option("--estimates", options->estimates, "estimated durations, as "
-                                                                        "in orrery jobs")),
-         {"recorded", "requested", "learned", "disturbed"})
+  one_of(declared(live.add_option("--estimates", options->estimates,
+                                  "estimated durations, as in orrery jobs")),
+         all_names<EstimateKind>())
       .capture_default_str();
   number(declared(live.add_option("--speed", options->speed, "seconds of the log in one real "
                                                              "second")),

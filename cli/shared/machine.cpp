@@ -50,16 +50,15 @@ MachineMeasurements ask_live(const std::vector<std::uint32_t>& ranks, bool quick
 /// Sets the control time of a step and the latency of links from the phases of a live run. The
 /// latency includes the time in which ranks wake up after their pace.
 void take_from_run(RankLinks& links, bool quick) {
-  const std::vector<std::string> overrides{
-      fmt::format("cluster.nodes={}", links.ranks()),
-      fmt::format("job.layout.data={}", links.ranks()),
-      fmt::format("job.global_batch={}", 2 * links.ranks()),
-      fmt::format("run.steps={}", quick ? 30 : 100)};
+  const std::vector<std::string> overrides{fmt::format("cluster.nodes={}", links.ranks()),
+                                           fmt::format("job.layout.data={}", links.ranks()),
+                                           fmt::format("job.global_batch={}", 2 * links.ranks()),
+                                           fmt::format("run.steps={}", quick ? 30 : 100)};
   const LoadedScenario probe = parse_scenario(kProbe, "the probe of orrery calibrate", overrides);
   RunRequest request;
   *request.mutable_scenario() = probe.scenario;
   request.set_fabric("grpc");
-  const Report report = run("orrery-live", request, probe.places);
+  const Report report = run(Worker::live, request, probe.places);
   const double rounds = 2.0 * (links.ranks() - 1);
   const double bytes = sizeof(std::int64_t) * parameter_count(probe.scenario.job().model());
   const double moving = rounds / links.ranks() * bytes / links.bandwidth();
@@ -94,8 +93,9 @@ std::string describe_error(const MeasuredMachine& measured) {
 void use_machine(RunRequest& request, const MachineProfile& machine) {
   Scenario& scenario = *request.mutable_scenario();
   if (!scenario.has_job()) {
-    throw Error(ErrorKind::bad_input, "expected a scenario with a job for a machine's "
-                                      "profile, got none");
+    throw Error(ErrorKind::bad_input,
+                "expected a scenario with a job for a machine's "
+                "profile, got none");
   }
   const Layout& layout = scenario.job().layout();
   const std::uint32_t ranks =

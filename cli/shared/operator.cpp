@@ -21,6 +21,8 @@
 #include "core/process.hpp"
 #include "core/schema/json.hpp"
 #include "core/units.hpp"
+#include "policies/handover/hand_over.hpp"
+#include "policies/record/encoding.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -332,7 +334,7 @@ void OperatorOptions::add(CLI::App& command, const std::string& default_on_polic
   policy_timeout_s = default_policy_timeout_s;
   one_of(*command.add_option("--mode", mode,
                              "mode of the decisions: applied, only observed, or approved"),
-         {"drive", "shadow", "approve"})
+         all_names<HandOverMode>())
       .capture_default_str();
   command
       .add_option("--hook", hook,
@@ -358,7 +360,7 @@ void OperatorOptions::add(CLI::App& command, const std::string& default_on_polic
       ->type_name("FILE");
   one_of(*command.add_option("--on-policy-error", on_policy_error,
                              "static: continue without the policies; stop: end the run"),
-         {"static", "stop"})
+         all_names<OnPolicyError>())
       .capture_default_str();
   command
       .add_option("--policy-timeout", policy_timeout_s,
@@ -370,15 +372,16 @@ void OperatorOptions::add(CLI::App& command, const std::string& default_on_polic
 }
 
 void OperatorOptions::fill(RunRequest& request, bool waits) const {
-  if (!hook.empty() && mode != "approve") {
+  if (!hook.empty() && hand_over_mode(mode) != HandOverMode::approve) {
     throw Error(ErrorKind::usage,
                 "--hook answers questions: add --mode approve, or leave --hook "
                 "out");
   }
-  if (attended && (mode != "approve" || waits)) {
+  if (attended && (hand_over_mode(mode) != HandOverMode::approve || waits)) {
     throw Error(ErrorKind::usage, "--attended needs --mode approve and a live run");
   }
-  if (mode == "approve" && hook.empty() && !attended && isatty(STDIN_FILENO) != 1) {
+  if (hand_over_mode(mode) == HandOverMode::approve && hook.empty() && !attended &&
+      isatty(STDIN_FILENO) != 1) {
     throw Error(ErrorKind::usage,
                 "--mode approve needs a terminal for its questions, or --hook COMMAND, or "
                 "--attended for a live run whose questions `orrery attach` answers");
@@ -387,8 +390,10 @@ void OperatorOptions::fill(RunRequest& request, bool waits) const {
   if (!kill_switch.empty()) check_kill_switch(kill_switch);
   request.set_mode(mode);
   request.set_policy_timeout(static_cast<std::int64_t>(1e9 * policy_timeout_s));
-  const bool falls_back = on_policy_error == "static";
-  if (mode == "drive" && per_hour == 0 && kill_switch.empty() && !falls_back) return;
+  const bool falls_back =
+      find_named<OnPolicyError>(on_policy_error) == OnPolicyError::continue_static;
+  const bool drives = hand_over_mode(mode) == HandOverMode::drive;
+  if (drives && per_hour == 0 && kill_switch.empty() && !falls_back) return;
   HandOverOrder& order = *request.mutable_hand_over();
   order.set_decisions_per_hour(per_hour);
   order.set_kill_switch(kill_switch);
@@ -401,10 +406,28 @@ void OperatorOptions::fill(RunRequest& request, bool waits) const {
 
 std::unique_ptr<Operator> OperatorOptions::make_operator(bool waits) const {
   const double default_timeout_s = waits ? 600 : 60;
-  if (mode != "approve") return std::make_unique<Console>();
+  if (hand_over_mode(mode) != HandOverMode::approve) return std::make_unique<Console>();
   if (attended) return std::make_unique<Attended>();
   if (hook.empty()) return std::make_unique<Terminal>();
   return std::make_unique<Hook>(hook, hook_timeout_s > 0 ? hook_timeout_s : default_timeout_s);
+}
+
+void OperatorApprover::request_approval(const Decision& decision, Nanos now) {
+  ApprovalAsk question;
+  question.set_decision(decision.id);
+  question.set_now(now);
+  question.set_text(trace_line(decision));
+  question.set_why(decision.why);
+  encode(decision, *question.mutable_record());
+  operated_.request_approval(question);
+}
+
+std::vector<Verdict> OperatorApprover::verdicts() {
+  std::vector<Verdict> verdicts;
+  for (const ApprovalVerdict& each : operated_.verdicts()) {
+    verdicts.push_back({each.decision(), each.accepted(), each.reason(), each.unanswered()});
+  }
+  return verdicts;
 }
 
 }  // namespace orrery::cli

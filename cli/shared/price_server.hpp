@@ -34,8 +34,4 @@ class PriceServer {
   std::string report_;
 };
 
-/// Answers the questions that arrive on a socket (read_message()), one after the other, and returns
-/// when the other side closes it. Throws an internal Error for a torn message.
-void serve_prices(PriceServer& server, int descriptor);
-
 }  // namespace orrery::cli

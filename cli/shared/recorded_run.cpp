@@ -10,6 +10,7 @@
 #include "cli/shared/run_options.hpp"
 #include "core/error.hpp"
 #include "traces/scenario/scenario.hpp"
+#include "traces/workload/recorded_step.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -30,6 +31,12 @@ Scenario written(const std::string& file, SourceMap& places) {
                      fmt::format("expected no '{}', or a job with 'program', found another kind of "
                                  "work: the recorded step is the job",
                                  work));
+  }
+  for (const std::string& key : keys_beside_program(scenario.job())) {
+    throw problem_at(places, "job." + key,
+                     fmt::format("expected no '{}', which the program determines: found one that "
+                                 "the rehearsal would contradict; leave the key out",
+                                 key));
   }
   return scenario;
 }
@@ -54,7 +61,7 @@ Report RecordedRun::simulate_recording(const std::string& prefix) const {
   *request.mutable_scenario() = loaded.scenario;
   request.set_folder(std::filesystem::path(file).parent_path().string());
   const std::unique_ptr<Policy> policy = choose_policies(policies, request);
-  return run("orrery-sim", request, loaded.places, nullptr, nullptr, policy.get());
+  return run(Worker::sim, request, loaded.places, nullptr, nullptr, policy.get());
 }
 
 }  // namespace orrery::cli

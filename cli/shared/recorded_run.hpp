@@ -20,8 +20,8 @@ struct RecordedRun {
   std::vector<std::string> policies;  ///< values of --policy
 
   /// Returns the cluster of the scenario, and the places of its keys below "cluster". Throws
-  /// bad_input for a file that is no scenario, or whose job is described; a usage Error for an
-  /// unknown policy.
+  /// bad_input for a file that is no scenario, whose job is described, or whose job has keys that
+  /// the rehearsal determines; a usage Error for an unknown policy.
   Topology cluster(SourceMap& places) const;
 
   /// Simulates the step that was recorded as `prefix` and returns the report. Throws as

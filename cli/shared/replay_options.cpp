@@ -90,6 +90,12 @@ void take_conditions(JobReplay& replay, const ReplayOptions& options, Origin& or
   if (!options.speed.empty()) replay.mutable_conditions()->set_speed(options.speed);
 }
 
+/// Returns the number of the replay's field with this key; 0 if the replay has no such field.
+int field_of_replay(const std::string& key) {
+  const auto* const field = JobReplay::descriptor()->FindFieldByName(key);
+  return field == nullptr ? 0 : field->number();
+}
+
 /// Changes a parameter of a participating policy, or a key of the replay.
 void change(JobReplay& replay, const std::string& text, const ReplayOptions& options) {
   const std::size_t equals = text.find('=');
@@ -99,9 +105,10 @@ void change(JobReplay& replay, const std::string& text, const ReplayOptions& opt
   if (std::find(known.begin(), known.end(), first) != known.end()) {
     const auto& asked = options.policies;
     if (first != replay.policy() && std::find(asked.begin(), asked.end(), first) == asked.end()) {
-      throw usage(fmt::format("'{}': expected a parameter of a replayed policy; add the policy to "
-                              "--policy",
-                              text));
+      throw usage(
+          fmt::format("'{}': expected a parameter of a replayed policy; add the policy to "
+                      "--policy",
+                      text));
     }
     parameter_set(text);  // throws a usage error
     return replay.add_set(text);
@@ -109,26 +116,32 @@ void change(JobReplay& replay, const std::string& text, const ReplayOptions& opt
   if (equals == std::string::npos) {
     throw usage(fmt::format("'{}' is not KEY=VALUE, nor POLICY.PARAMETER=VALUE", text));
   }
-  if (key == "policy" && !options.policies.empty()) {
-    throw usage(fmt::format("'{}': expected another key, because --policy names the policies; give "
-                            "--policy {},{}", text, fmt::join(options.policies, ","),
-                            text.substr(equals + 1)));
+  if (field_of_replay(key) == JobReplay::kPolicyFieldNumber && !options.policies.empty()) {
+    throw usage(
+        fmt::format("'{}': expected another key, because --policy names the policies; give "
+                    "--policy {},{}",
+                    text, fmt::join(options.policies, ","), text.substr(equals + 1)));
   }
   set_field(replay, key, text.substr(equals + 1), "--set");
 }
 
 /// Throws a usage error for a change of --what-if without effect on any replay.
 void refuse_without_effect(const JobReplay& replay, const std::string& text) {
-  const std::string key = text.substr(0, text.find('='));
-  const bool disturbed = replay.estimates() == "disturbed";
-  const bool unread = key == "trace" || key == "strict";
-  const bool undrawn = (key == "seed" && !disturbed && !replay.has_conditions()) ||
-                       (key == "estimate_error" && !disturbed);
+  const int field = field_of_replay(text.substr(0, text.find('=')));
+  const std::optional<EstimateKind> kind = find_named<EstimateKind>(replay.estimates());
+  const bool disturbed = kind == EstimateKind::disturbed;
+  const bool unread =
+      field == JobReplay::kTraceFieldNumber || field == JobReplay::kStrictFieldNumber;
+  const bool undrawn =
+      !disturbed && (field == JobReplay::kEstimateErrorFieldNumber ||
+                     (field == JobReplay::kSeedFieldNumber && !replay.has_conditions()));
   if (!unread && !undrawn) return;
-  throw usage(fmt::format("--what-if '{}': expected a key that changes the replay, found one "
-                          "without effect: {}", text,
-                          unread ? "the log is read once, before all replays"
-                                 : "nothing is drawn; add --estimates disturbed"));
+  throw usage(
+      fmt::format("--what-if '{}': expected a key that changes the replay, found one "
+                  "without effect: {}",
+                  text,
+                  unread ? "the log is read once, before all replays"
+                         : "nothing is drawn; add --estimates disturbed"));
 }
 
 /// Sets the cluster from the operator's list of nodes. All nodes with GPUs must have equally many.
@@ -186,7 +199,7 @@ void declare_estimates(CLI::App& command, const std::shared_ptr<ReplayOptions>& 
                              "estimated durations that policies see: the recorded ones, the "
                              "users' requests, those of similar earlier jobs, the recorded ones "
                              "with an error"),
-         {"recorded", "requested", "learned", "disturbed"});
+         all_names<EstimateKind>());
   number(*command.add_option("--estimate-error", options->estimate_error,
                              "disturbed estimates: standard deviation of the factor's logarithm"),
          0, 5)
@@ -212,11 +225,14 @@ JobReplay asked_for(const ReplayOptions& options, const std::vector<std::string>
     refuse_without_effect(replay, each);
   }
   if (replay.nodes() == 0 || replay.gpus_per_node() == 0) {
-    throw usage("expected a cluster for the trace, got none: give --nodes N --gpus-per-node G, "
-                "or --cluster C.yaml");
+    throw usage(
+        "expected a cluster for the trace, got none: give --nodes N --gpus-per-node G, "
+        "or --cluster C.yaml");
   }
-  if (replay.policy().empty()) throw usage("expected a policy for the trace, got none: give "
-                                           "--policy fifo, or another");
+  if (replay.policy().empty())
+    throw usage(
+        "expected a policy for the trace, got none: give "
+        "--policy fifo, or another");
   if (replay.has_cluster()) {
     if (replay.gpus_per_node() != replay.cluster().node().gpus_per_node()) {
       throw usage("--gpus-per-node differs from that of the cluster's description: leave it out");
@@ -241,10 +257,17 @@ JobLog load_log(const JobReplay& replay, const ReplayOptions& options) {
 void check_estimates(const JobReplay& replay, const std::vector<TraceJob>& jobs) {
   const bool asked = std::any_of(jobs.begin(), jobs.end(),
                                  [](const TraceJob& job) { return job.requested_s > 0; });
-  if (replay.estimates() != "requested" || asked) return;
+  if (find_named<EstimateKind>(replay.estimates()) != EstimateKind::requested || asked) return;
   throw Error(SourcePlace{.file = replay.trace(), .line_text = ""},
               fmt::format("--estimates requested: expected a log with requested times, found none "
-                          "in its {} jobs; choose --estimates learned", jobs.size()));
+                          "in its {} jobs; choose --estimates learned",
+                          jobs.size()));
+}
+
+std::string known_estimates(const std::vector<TraceJob>& jobs) {
+  const bool asked = std::any_of(jobs.begin(), jobs.end(),
+                                 [](const TraceJob& job) { return job.requested_s > 0; });
+  return std::string(name_of(asked ? EstimateKind::requested : EstimateKind::learned));
 }
 
 void declare_replay(CLI::App& command, const std::shared_ptr<ReplayOptions>& options) {
@@ -255,8 +278,9 @@ void declare_replay(CLI::App& command, const std::shared_ptr<ReplayOptions>& opt
       ->required();
   whole_number(*command.add_option("--nodes", options->nodes, "nodes of the cluster"), 1, 131072)
       .type_name("N");
-  whole_number(*command.add_option("--gpus-per-node", options->gpus_per_node, "GPUs of each "
-                                                                                 "node"),
+  whole_number(*command.add_option("--gpus-per-node", options->gpus_per_node,
+                                   "GPUs of each "
+                                   "node"),
                1, 128)
       .type_name("G");
   command
@@ -282,7 +306,7 @@ void declare_replay(CLI::App& command, const std::shared_ptr<ReplayOptions>& opt
                              "duration of jobs: as recorded, or simulated by their steps at "
                              "their places, beside the others (needs --cluster C.yaml and the "
                              "jobs' work: --conditions, or the file)"),
-         {"recorded", "simulated"});
+         all_names<JobSpeed>());
   command
       .add_option("--conditions", options->conditions,
                   "work of the jobs, cost of restarts, node failures (YAML, as the key "

@@ -42,5 +42,8 @@ JobReplay asked_for(const ReplayOptions& options, const std::vector<std::string>
 JobLog load_log(const JobReplay& replay, const ReplayOptions& options);
 /// Throws bad_input if the replay needs requested times and no job has one.
 void check_estimates(const JobReplay& replay, const std::vector<TraceJob>& jobs);
+/// Returns the kind of estimates that a scheduler of this log has: requests, if there are any,
+/// otherwise those of similar earlier jobs.
+std::string known_estimates(const std::vector<TraceJob>& jobs);
 
 }  // namespace orrery::cli

@@ -1,15 +1,16 @@
 #include "cli/shared/replay_tables.hpp"
 
 #include <algorithm>
-#include <limits>
-#include <numeric>
+#include <cmath>
 #include <string_view>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "core/error.hpp"
+#include "traces/jobs/job_formats.hpp"
 #include "traces/report/report.hpp"
+#include "traces/scenario/replay_conditions.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -24,7 +25,7 @@ void print_quality(const TraceQuality& quality) {
   if (quality.passed_over() > 0)
     rows += fmt::format(", {} passed over", grouped(quality.passed_over()));
   if (quality.rejected() > 0) rows += fmt::format(", {} rejected", grouped(quality.rejected()));
-  if (quality.format() != "canonical") {
+  if (quality.format() != name_of(JobLogFormat::canonical)) {
     print_line("log", fmt::format("{}, {}", quality.format(), rows));
   }
   if (quality.duplicate_ids() > 0) {
@@ -94,7 +95,7 @@ void print_table(const JobReplay& replay, const JobsReport& report) {
                                             percent_of(true, report.fragmentation_mean())));
   }
   std::string told = report.estimates();
-  if (told != "recorded") {
+  if (told != name_of(EstimateKind::recorded)) {
     told += fmt::format(", wrong by a factor of {:.2f} (median), {:.2f} (p90)",
                         report.estimate_factor_p50(), report.estimate_factor_p90());
   }
@@ -104,34 +105,6 @@ void print_table(const JobReplay& replay, const JobsReport& report) {
   if (report.by_vc_size() > 1) print_groups("cluster", report.by_vc());
 }
 
-JobsReport recorded_outcome(const JobReplay& replay, const std::vector<TraceJob>& jobs) {
-  std::vector<double> times;
-  double waited = 0, gpu_s = 0, last = 0, first = std::numeric_limits<double>::infinity();
-  for (const TraceJob& job : jobs) {
-    first = std::min(first, static_cast<double>(std::int64_t{job.submit_s}));
-    if (job.recorded_start_s < 0) continue;
-    const auto wait = static_cast<double>(job.recorded_start_s - job.submit_s);
-    const auto ran = static_cast<double>(std::int64_t{job.duration_s});
-    waited += wait;
-    times.push_back(wait + ran);
-    gpu_s += ran * job.gpus;
-    last = std::max(last, static_cast<double>(job.recorded_start_s) + ran);
-  }
-  JobsReport report;
-  report.set_jobs_completed(times.size());
-  if (times.empty()) return report;
-  std::sort(times.begin(), times.end());
-  const auto count = static_cast<double>(times.size());
-  report.set_jct_mean_s(std::accumulate(times.begin(), times.end(), 0.0) / count);
-  report.set_jct_p50_s(times[times.size() / 2]);
-  report.set_jct_p99_s(times[static_cast<std::size_t>(0.99 * count)]);
-  report.set_queue_mean_s(waited / count);
-  report.set_makespan_s(last - first);
-  const double gpus = static_cast<double>(replay.nodes()) * replay.gpus_per_node();
-  if (last > first) report.set_utilization(gpu_s / (gpus * (last - first)));
-  return report;
-}
-
 namespace {
 
 void print_outcome(const std::string& label, std::size_t width, const JobsReport& report) {
@@ -139,6 +112,62 @@ void print_outcome(const std::string& label, std::size_t width, const JobsReport
              report.jct_mean_s(), report.jct_p50_s(), report.jct_p99_s(), report.queue_mean_s(),
              report.makespan_s(), 100 * report.utilization(),
              report.has_preemptions() ? std::to_string(report.preemptions()) : "-");
+}
+
+double hours_waited(const JobsReport& report) {
+  return report.queue_mean_s() * static_cast<double>(report.jobs_completed()) / 3600;
+}
+
+/// Returns a line about the groups of jobs that wait less, and about those that wait longer.
+std::string who_waits(const JobsSavings& saved) {
+  std::vector<std::string> said;
+  for (const bool less : {true, false}) {
+    const JobGroupSaving* most = nullptr;
+    int count = 0;
+    for (const JobGroupSaving& group : saved.groups()) {
+      const double by = less ? group.queue_mean_s() : -group.queue_mean_s();
+      if (by <= 0) continue;
+      ++count;
+      if (most == nullptr || by > std::abs(most->queue_mean_s())) most = &group;
+    }
+    if (most == nullptr) continue;
+    said.push_back(fmt::format("{} of {} groups of jobs wait {}, most {} ({:.2f} h a job)", count,
+                               saved.groups_size(), less ? "less" : "longer", most->key(),
+                               std::abs(most->queue_mean_s()) / 3600));
+  }
+  return said.empty() ? "no group of jobs waits less or longer"
+                      : fmt::format("{}", fmt::join(said, "; "));
+}
+
+/// Prints the waits in hours, and the savings of the reports that have any; nothing if none has.
+void print_savings(const std::vector<std::string>& labels, std::size_t width,
+                   const std::vector<JobsReport>& reports, const JobsReport& recorded) {
+  const auto told = std::find_if(reports.begin(), reports.end(),
+                                 [](const JobsReport& report) { return report.has_savings(); });
+  if (told == reports.end()) return;
+  const std::string& against = told->savings().against();
+  const bool is_priced = told->savings().has_usd();
+  fmt::print("\n{:<{}} {:>12}{:>14}{:>12}{:>14}{:>16}{}   (saved: against {})\n", "policy", width,
+             "waited h", "waited GPU-h", "saved h", "saved GPU-h", "cluster GPU-h",
+             is_priced ? fmt::format("{:>14}", "saved USD") : "", against);
+  const auto row = [&](const std::string& label, const JobsReport& report) {
+    std::string saved;
+    if (report.has_savings()) {
+      const JobsSavings& each = report.savings();
+      saved = fmt::format("{:>12.1f}{:>14.1f}", each.queue_hours(), each.queue_gpu_hours());
+      saved += each.has_cluster_gpu_hours() ? fmt::format("{:>16.1f}", each.cluster_gpu_hours())
+                                            : fmt::format("{:>16}", "-");
+      if (is_priced)
+        saved += each.has_usd() ? fmt::format("{:>14.2f}", each.usd()) : fmt::format("{:>14}", "-");
+    }
+    fmt::print("{:<{}} {:>12.1f}{:>14.1f}{}\n", label, width, hours_waited(report),
+               report.queue_gpu_hours(), saved);
+  };
+  for (std::size_t i = 0; i < reports.size(); ++i) row(labels[i], reports[i]);
+  if (recorded.jobs_completed() > 0) row(std::string(kAsRecorded), recorded);
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    if (reports[i].has_savings()) print_line(labels[i], who_waits(reports[i].savings()));
+  }
 }
 
 }  // namespace
@@ -152,7 +181,6 @@ void print_comparison(const JobReplay& replay, const std::vector<std::string>& l
                          replay.gpus_per_node(), replay.placement(), reports[0].estimates()));
   print_line("jobs",
              fmt::format("{} in, {} rejected", reports[0].jobs_in(), reports[0].jobs_rejected()));
-  constexpr std::string_view kLog = "as recorded";
   std::size_t width = 13;
   for (const std::string& label : labels) width = std::max(width, label.size());
   fmt::print("\n{:<{}} {:>14}{:>14}{:>14}{:>14}{:>14}{:>9}{:>12}\n", "policy", width, "JCT mean s",
@@ -165,20 +193,17 @@ void print_comparison(const JobReplay& replay, const std::vector<std::string>& l
     counts.push_back(fmt::format("{} {}", labels[i], reports[i].jobs_completed()));
   }
   if (recorded.jobs_completed() > 0) {
-    print_outcome(std::string(kLog), width, recorded);
+    print_outcome(std::string(kAsRecorded), width, recorded);
     equal = equal && recorded.jobs_completed() == reports[0].jobs_completed();
-    counts.push_back(fmt::format("{} {}", kLog, recorded.jobs_completed()));
+    counts.push_back(fmt::format("{} {}", kAsRecorded, recorded.jobs_completed()));
   }
   if (!equal) {
     fmt::print("The rows are about different jobs: {}.\n", fmt::join(counts, ", "));
   }
+  print_savings(labels, width, reports, recorded);
 }
 
 void print_backtest(const std::string& policy, const std::vector<sim::BacktestRow>& rows) {
-  if (rows.empty()) {
-    throw Error(ErrorKind::usage,
-                "--backtest: expected a log with starts of jobs (recorded_start_s), got none");
-  }
   fmt::print("\n{:<14}{:>8}{:>14}{:>12}{:>11}{:>13}{:>15}{:>10}{:>10}{:>10}\n", policy, "jobs",
              "log's wait s", "replayed s", "off by s", "within 60 s", "longer in log", "full s",
              "quota s", "room s");
@@ -186,9 +211,9 @@ void print_backtest(const std::string& policy, const std::vector<sim::BacktestRo
     fmt::print(
         "{:<14}{:>8}{:>14.1f}{:>12.1f}{:>11.1f}{:>12.1f}%{:>14.1f}%{:>10.1f}{:>10.1f}"
         "{:>10.1f}\n",
-        fmt::format("{} {}", row.by, row.key), row.jobs, row.recorded_wait_s, row.replayed_wait_s,
-        row.difference_s, 100 * row.within_minute, 100 * row.longer_in_log, row.full_s, row.quota_s,
-        row.room_s);
+        fmt::format("{} {}", name_of(row.by), row.key), row.jobs, row.recorded_wait_s,
+        row.replayed_wait_s, row.difference_s, 100 * row.within_minute, 100 * row.longer_in_log,
+        row.full_s, row.quota_s, row.room_s);
   }
 }
 
@@ -203,8 +228,8 @@ void print_node_health(const NodeHealth& health, std::uint32_t nodes) {
                                grouped(nodes), health.mean_hours(nodes), health.mean_hours(16)));
   }
   for (const NodeHealth::Lemon& lemon : health.lemons) {
-    print_line("", fmt::format("lemon {}: {} failures, {:.1f} expected", lemon.node,
-                               lemon.failures, lemon.expected));
+    print_line("", fmt::format("lemon {}: {} failures, {:.1f} expected", lemon.node, lemon.failures,
+                               lemon.expected));
   }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/replay/backtest.hpp"
@@ -13,21 +14,20 @@
 
 namespace orrery::cli {
 
+/// Label of the log's own outcome.
+inline constexpr std::string_view kAsRecorded = "as recorded";
+
 /// Prints the report of one replay.
 void print_table(const JobReplay& replay, const JobsReport& report);
 
-/// Returns the outcome that the log itself has, of its jobs with a recorded start; without times if
-/// there are none. `replay`: its cluster.
-JobsReport recorded_outcome(const JobReplay& replay, const std::vector<TraceJob>& jobs);
-
 /// Prints one row for each report, with its label, and one for the log's own outcome, if known; a
-/// line below if the rows are about different jobs. `reports` must not be empty. `replay`: the
+/// line below if the rows are about different jobs; then waits and savings in hours, if any report
+/// has savings. `reports` must not be empty. `replay`: the
 /// first replay.
 void print_comparison(const JobReplay& replay, const std::vector<std::string>& labels,
                       const std::vector<JobsReport>& reports, const JobsReport& recorded);
 
-/// Prints replayed waits beside the waits of the log. Throws a usage error if `rows` is empty,
-/// because the log has no start of any job.
+/// Prints replayed waits beside the waits of the log.
 void print_backtest(const std::string& policy, const std::vector<sim::BacktestRow>& rows);
 
 /// Prints the failures of nodes in the log. `nodes`: number of nodes of the replayed cluster.

@@ -15,9 +15,11 @@
 #include <fmt/format.h>
 
 #include "cli/shared/print_report.hpp"
+#include "cli/shared/shipped_examples.hpp"
 #include "cli/shared/usage.hpp"
 #include "core/error.hpp"
 #include "core/process.hpp"
+#include "policies/handover/hand_over.hpp"
 #include "traces/report/report.hpp"
 
 namespace orrery::cli {
@@ -136,7 +138,8 @@ class ProgressLine {
 }  // namespace
 
 void RunOptions::add_file(CLI::App& command) {
-  command.add_option("FILE", file, "scenario (YAML)")->required();
+  or_example(*command.add_option("FILE", file, "scenario (YAML), or the name of a shipped example"))
+      .required();
 }
 
 void RunOptions::add_overrides(CLI::App& command) {
@@ -183,6 +186,9 @@ bool was_interrupted() { return interrupt_seen != 0; }
 
 namespace {
 
+/// Returns the path of the worker's program.
+std::string program_of(Worker worker) { return sibling_program(std::string(name_of(worker))); }
+
 /// Runs `body` with a progress line and handlers for SIGINT, SIGTERM and SIGHUP, and returns its
 /// result. Adds places to errors of bad input.
 template <class Body>
@@ -209,28 +215,29 @@ auto watched(const SourceMap& places, bool shows_progress, Farewell* farewell, c
 
 }  // namespace
 
-Report run(const std::string& worker, const RunRequest& request, const SourceMap& places,
-           Operator* operated, ForkServer* server, Policy* policy) {
-  const bool asks = request.mode() == "approve";  // questions and the line share the terminal
+Report run(Worker worker, const RunRequest& request, const SourceMap& places, Operator* operated,
+           ForkServer* server, Policy* policy) {
+  // Questions and the line share the terminal.
+  const bool asks = hand_over_mode(request.mode()) == HandOverMode::approve;
   Farewell farewell(operated);
-  const bool saves = worker == "orrery-live" && request.scenario().live().has_checkpoints();
+  const bool saves = worker == Worker::live && request.scenario().live().has_checkpoints();
   if (saves) operated = &farewell;
   Farewell* const last = saves ? &farewell : nullptr;
   return watched(places, !asks, last, [&](const auto& note, const auto& interrupted) {
     if (server != nullptr) {
       return run_in_worker(*server, request, policy, note, interrupted, operated);
     }
-    return run_in_worker(sibling_program(worker), request, policy, note, interrupted, operated);
+    return run_in_worker(program_of(worker), request, policy, note, interrupted, operated);
   });
 }
 
-FuturesReport run_futures(const std::string& worker, const RunRequest& request,
-                          const FuturePolicies& policies, const SourceMap& places) {
+FuturesReport run_futures(Worker worker, const RunRequest& request, const FuturePolicies& policies,
+                          const SourceMap& places) {
   return watched(places, true, nullptr, [&](const auto& note, const auto& interrupted) {
     if (policies) {
-      return run_outside_futures(sibling_program(worker), request, policies, note, interrupted);
+      return run_outside_futures(program_of(worker), request, policies, note, interrupted);
     }
-    return orrery::run_futures(sibling_program(worker), request, note, interrupted);
+    return orrery::run_futures(program_of(worker), request, note, interrupted);
   });
 }
 

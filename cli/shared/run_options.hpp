@@ -2,12 +2,15 @@
 // run with a progress line that Ctrl-C ends. One thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <CLI/App.hpp>
 
+#include "core/schema/names.hpp"
 #include "policies/run/worker.hpp"
 #include "traces/report.pb.h"
 #include "traces/run.pb.h"
@@ -41,20 +44,24 @@ struct RunOptions {
   std::vector<std::string> all_overrides() const;
 };
 
-/// Runs `request` in a worker process ("orrery-sim", "orrery-live") and returns its report. Shows a
+/// Programs that run requests: the simulator, and live mode.
+enum class Worker : std::uint8_t { sim, live };
+constexpr std::array<std::string_view, 2> names_of(Worker) { return {"orrery-sim", "orrery-live"}; }
+
+/// Runs `request` in a process of the worker and returns its report. Shows a
 /// progress line on a terminal after about a second. After SIGINT, SIGTERM or SIGHUP, throws
 /// Interrupted; a live run with checkpoints instead writes a checkpoint and returns its report, and
 /// throws Interrupted if no report comes within 25 s or before another signal.
 /// Throws errors of run_in_worker(), bad input with its place in `places`. `operated`: operator of
 /// the run, or null. `server`: fork server that forks the worker, or null: the worker is started.
 /// `policy`: policy of this process that decides instead of the scenario's, or null.
-Report run(const std::string& worker, const RunRequest& request, const SourceMap& places,
+Report run(Worker worker, const RunRequest& request, const SourceMap& places,
            Operator* operated = nullptr, ForkServer* server = nullptr, Policy* policy = nullptr);
 
 /// Runs a `request` with futures in worker processes, like run(), and returns the report of all
 /// futures.
-FuturesReport run_futures(const std::string& worker, const RunRequest& request,
-                          const FuturePolicies& policies, const SourceMap& places);
+FuturesReport run_futures(Worker worker, const RunRequest& request, const FuturePolicies& policies,
+                          const SourceMap& places);
 
 /// Prints a report to standard output, and to standard error the warnings that standard output does
 /// not contain. Returns the exit code: goal_missed if a failure ended the run or the run is

@@ -86,13 +86,14 @@ std::string last_line(const std::string& text) {
 /// Returns the last line of the errors of a rehearsal that the program printed. The rehearsal's own
 /// lines are two at the beginning, and one at the end if there is no report.
 std::string last_line_of_program(const std::string& errors) {
-  const std::string own = "no report: ", rank = "[rank0]: ";
+  const std::string own = "no report: ";
   std::string line = last_line(errors);
   if (line.starts_with(own)) {
     const std::string before = last_line(errors.substr(0, errors.rfind(own)));
     if (!before.starts_with("no GPU is used: ")) line = before;
   }
-  return line.starts_with(rank) ? line.substr(rank.size()) : line;
+  const std::size_t end = line.find("]: ");
+  return line.starts_with("[rank") && end != std::string::npos ? line.substr(end + 3) : line;
 }
 
 /// Reads the report of an ended rehearsal, or the reason why it has no step time: the refusal of

@@ -32,10 +32,10 @@ int lock_folder(const fs::path& path) {
   return -1;
 }
 
-/// Removes the folders whose names begin with `prefix` and whose owners were killed.
-void remove_stale_folders(const std::string& prefix) {
+/// Removes the folders in `parent` whose names begin with `prefix` and whose owners were killed.
+void remove_stale_folders(const std::string& prefix, const fs::path& parent) {
   std::error_code ignored;
-  for (fs::directory_iterator at(fs::temp_directory_path(), ignored), end; !ignored && at != end;
+  for (fs::directory_iterator at(parent, ignored), end; !ignored && at != end;
        at.increment(ignored)) {
     std::error_code unknown;
     const fs::path& path = at->path();
@@ -50,9 +50,9 @@ void remove_stale_folders(const std::string& prefix) {
 
 }  // namespace
 
-TemporaryFolder::TemporaryFolder(const std::string& name) {
-  remove_stale_folders(name + "-");
-  std::string made = (fs::temp_directory_path() / (name + "-XXXXXX")).string();
+TemporaryFolder::TemporaryFolder(const std::string& name, const fs::path& parent) {
+  remove_stale_folders(name + "-", parent);
+  std::string made = (parent / (name + "-XXXXXX")).string();
   const bool exists = mkdtemp(made.data()) != nullptr;
   path_ = made;
   // The marker comes after the lock: no other process removes the folder in between.

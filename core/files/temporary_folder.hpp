@@ -13,11 +13,12 @@ namespace orrery {
 /// single-threaded.
 class TemporaryFolder {
  public:
-  /// Creates the folder, readable by this user alone, and removes folders of `name` that have the
-  /// marker, belong to this user and are not locked. Throws an environment Error if the folder
-  /// cannot be created or marked, and std::filesystem::filesystem_error if TMPDIR names no folder;
-  /// ignores old folders that cannot be removed.
-  explicit TemporaryFolder(const std::string& name);
+  /// Creates the folder in `parent`, readable by this user alone, and removes folders of `name`
+  /// there that have the marker, belong to this user and are not locked. Throws an environment
+  /// Error if the folder cannot be created or marked, and std::filesystem::filesystem_error if
+  /// TMPDIR names no folder; ignores old folders that cannot be removed.
+  explicit TemporaryFolder(const std::string& name, const std::filesystem::path& parent =
+                                                        std::filesystem::temp_directory_path());
   ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;

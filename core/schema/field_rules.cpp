@@ -86,6 +86,20 @@ std::optional<T> parse_whole(std::string_view text) {
   return all ? std::optional(value) : std::nullopt;
 }
 
+/// Returns the digits of a whole number written with an exponent, "2000" for "2e3"; other texts as
+/// they are. At most 18 zeros are added.
+std::string without_exponent(std::string_view text) {
+  const std::size_t at = text.find_first_of("eE");
+  if (at == std::string_view::npos || at == 0) return std::string(text);
+  std::string digits(text.substr(0, at));
+  const auto zeros = parse_whole<std::uint32_t>(text.substr(at + 1));
+  const std::size_t dot = digits.find('.');
+  const std::size_t decimals = dot == std::string::npos ? 0 : digits.size() - dot - 1;
+  if (!zeros || *zeros > 18 || decimals > *zeros) return std::string(text);
+  if (dot != std::string::npos) digits.erase(dot, 1);
+  return digits + std::string(*zeros - decimals, '0');
+}
+
 void store(Message& message, const FieldDescriptor& field, double value) {
   const auto& reflection = *message.GetReflection();
   field.is_repeated() ? reflection.AddDouble(&message, &field, value)
@@ -172,12 +186,13 @@ std::string put_quantity(Message& message, const FieldDescriptor& field, std::st
   return {};
 }
 
-std::string put_whole(Message& message, const FieldDescriptor& field, std::string_view text) {
+std::string put_whole(Message& message, const FieldDescriptor& field, std::string_view given) {
+  const std::string text = without_exponent(given);
   if (!is_whole(text)) {
-    return fmt::format("'{}' must be a whole number, not '{}'", field.name(), shown(text));
+    return fmt::format("'{}' must be a whole number, not '{}'", field.name(), shown(given));
   }
   const auto value = parse_whole<std::int64_t>(text);
-  if (!value || !in_range(field, static_cast<double>(*value))) return range_problem(field, text);
+  if (!value || !in_range(field, static_cast<double>(*value))) return range_problem(field, given);
   store_whole(message, field, *value);
   return {};
 }
@@ -197,8 +212,7 @@ std::string put_bool(Message& message, const FieldDescriptor& field, std::string
     return fmt::format("'{}' must be true or false, not '{}'", field.name(), shown(text));
   }
   if (text == "false" && field.real_containing_oneof() != nullptr) {
-    return fmt::format("'{}' can only be true; leave the key out for another choice",
-                       field.name());
+    return fmt::format("'{}' can only be true; leave the key out for another choice", field.name());
   }
   const auto& reflection = *message.GetReflection();
   field.is_repeated() ? reflection.AddBool(&message, &field, text == "true")
@@ -211,12 +225,12 @@ std::string put_string(Message& message, const FieldDescriptor& field, std::stri
   const bool odd = first_bad_byte(text) != std::string_view::npos;
   if (odd) return fmt::format("'{}' holds a control character", field.name());
   if (rules.required() && text.empty()) return fmt::format("'{}' is empty", field.name());
-  const std::vector<std::string> allowed(rules.one_of().begin(), rules.one_of().end());
+  const std::vector<std::string> allowed = allowed_words(field);
   bool found = allowed.empty();
   for (const std::string& value : allowed) found = found || value == text;
   if (!found) {
-    return fmt::format("'{}' must be one of {}, not '{}'{}", field.name(),
-                       fmt::join(allowed, ", "), shown(text), did_you_mean(text, allowed));
+    return fmt::format("'{}' must be one of {}, not '{}'{}", field.name(), fmt::join(allowed, ", "),
+                       shown(text), did_you_mean(text, allowed));
   }
   const auto& reflection = *message.GetReflection();
   field.is_repeated() ? reflection.AddString(&message, &field, std::string(text))
@@ -237,6 +251,24 @@ double type_limit(const FieldDescriptor& field) {
 
 const FieldRule& rule_of(const FieldDescriptor& field) {
   return field.options().GetExtension(rule);
+}
+
+std::vector<std::string> allowed_words(const FieldDescriptor& field) {
+  const FieldRule& rules = rule_of(field);
+  std::vector<std::string> words(rules.one_of().begin(), rules.one_of().end());
+  if (rules.names_of().empty()) return words;
+  const auto* const names =
+      DescriptorPool::generated_pool()->FindEnumTypeByName("orrery." + rules.names_of());
+  ensure(names != nullptr, "the program contains the enum that a rule names");
+  for (int i = 0; i < names->value_count(); ++i) {
+    std::string word = names->value(i)->name();
+    word.erase(0, word.find('_') + 1);
+    for (char& c : word) {
+      c = c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+    words.push_back(std::move(word));
+  }
+  return words;
 }
 
 bool is_required(const OneofDescriptor& choice_of) {

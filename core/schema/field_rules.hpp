@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
@@ -17,6 +18,10 @@ namespace orrery {
 const FieldRule& rule_of(const google::protobuf::FieldDescriptor& field);
 /// Returns the dimension of a rule's unit.
 Dimension dimension_of(const FieldRule& rules);
+
+/// Returns the allowed values of a string field (FieldRule.one_of or FieldRule.names_of); empty:
+/// any text. Throws an internal Error if the program does not contain the enum.
+std::vector<std::string> allowed_words(const google::protobuf::FieldDescriptor& field);
 
 /// Returns true if one of the keys of a oneof is required.
 bool is_required(const google::protobuf::OneofDescriptor& choice_of);

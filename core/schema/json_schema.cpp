@@ -96,7 +96,7 @@ class Schemas {
     const FieldRule& rules = rule_of(field);
     Json schema = {{"type", "string"}};
     if (rules.required()) schema["minLength"] = 1;
-    for (const std::string& value : rules.one_of()) schema["enum"].push_back(value);
+    for (const std::string& word : allowed_words(field)) schema["enum"].push_back(word);
     const auto known = notes_.known.find(field.full_name());
     if (known != notes_.known.end()) schema["examples"] = known->second;
     return schema;

@@ -2,8 +2,6 @@
 
 #include <cstring>
 
-#include <fmt/format.h>
-
 #include "core/error.hpp"
 #include "live/codec/arithmetic.hpp"
 #include "live/codec/codecs.hpp"
@@ -11,7 +9,7 @@
 namespace orrery::live {
 
 void GradientCodec::encode_values(std::span<const float> values, CodecState& state,
-                           std::span<std::byte> code) const {
+                                  std::span<std::byte> code) const {
   ensure(code.size() == encoded_size(values.size()), "a code has its exact size");
   if (!rule().error_feedback || rule().codec == Codec::none) {
     return write(values, state.basis, code);
@@ -35,13 +33,14 @@ void GradientCodec::write_with_feedback(std::span<const float> values, CodecStat
 void GradientCodec::decode_values(std::span<const std::byte> code, std::span<float> values) const {
   const std::size_t size = encoded_size(values.size());
   if (code.size() != size) {
-    throw Error(ErrorKind::bad_input,
-                fmt::format("a code of {} bytes, where {} of {} values has {}", code.size(),
-                            codec_name(rule().codec), values.size(), size));
+    throw Error(ErrorKind::bad_input, "a code of " + std::to_string(code.size()) +
+                                          " bytes, where " + std::string(codec_name(rule().codec)) +
+                                          " of " + std::to_string(values.size()) + " values has " +
+                                          std::to_string(size));
   }
   if (read(code, values)) return;
   throw Error(ErrorKind::bad_input,
-              fmt::format("bytes that no {} code has", codec_name(rule().codec)));
+              "bytes that no " + std::string(codec_name(rule().codec)) + " code has");
 }
 
 void PlainCodec::write(std::span<const float> values, std::vector<float>&,
@@ -60,18 +59,12 @@ std::unique_ptr<const GradientCodec> make_codec(const CodecRule& rule) {
   }
   switch (rule.codec) {
     case Codec::bf16:
-    case Codec::fp16:
-      return std::make_unique<HalfCodec>(rule);
-    case Codec::int8:
-      return std::make_unique<Int8Codec>(rule);
-    case Codec::int4:
-      return std::make_unique<Int4Codec>(rule);
-    case Codec::top_k:
-      return std::make_unique<TopKCodec>(rule);
-    case Codec::power_sgd:
-      return std::make_unique<PowerSgdCodec>(rule);
-    default:
-      return std::make_unique<PlainCodec>(rule);
+    case Codec::fp16: return std::make_unique<HalfCodec>(rule);
+    case Codec::int8: return std::make_unique<Int8Codec>(rule);
+    case Codec::int4: return std::make_unique<Int4Codec>(rule);
+    case Codec::top_k: return std::make_unique<TopKCodec>(rule);
+    case Codec::power_sgd: return std::make_unique<PowerSgdCodec>(rule);
+    default: return std::make_unique<PlainCodec>(rule);
   }
 }
 

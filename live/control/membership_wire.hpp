@@ -2,7 +2,7 @@
 #pragma once
 
 #include "live/control.pb.h"
-#include "policies/membership/protocol.hpp"
+#include "live/membership/protocol.hpp"
 
 namespace orrery::live {
 

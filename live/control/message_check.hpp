@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "live/control.pb.h"
-#include "policies/membership/protocol.hpp"
+#include "live/membership/protocol.hpp"
 
 namespace orrery::live {
 

@@ -2,31 +2,35 @@
 
 #include <utility>
 
+#include "live/group/messages.hpp"
+
 namespace orrery::live {
 
 void MeetingPoint::handle_message(const Fields& fields) {
-  const std::string& kind = fields.at(0);
+  const std::optional<MessageKind> kind = kind_of(fields);
   std::uint64_t marked = 0;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (kind == "halt") {
+    if (kind == MessageKind::halt) {
       join_ = fields.at(1);
       meeting_step_ = 0;
       marked = marked_;
-    } else if (kind == "meet") {
+    } else if (kind == MessageKind::meet) {
       if (fields.at(1) == join_) meeting_step_ = std::stoull(fields.at(2));
     } else {
       // A rank that is not at the meeting gets no instruction but its end.
       const bool waits = join_.empty() || (meeting_step_ > 0 && marked_ >= meeting_step_);
       if (waits) instructions_.push_back(fields);
-      if (kind == "resume") {
+      if (kind == MessageKind::resume) {
         join_.clear();
         meeting_step_ = 0;
       }
     }
     changed_.notify_all();
   }
-  if (kind == "halt") send_({"count", fields.at(1), std::to_string(marked)});
+  if (kind == MessageKind::halt) {
+    send_(message_of(MessageKind::count, {fields.at(1), std::to_string(marked)}));
+  }
 }
 
 bool MeetingPoint::mark_step(std::uint64_t step) {
@@ -43,7 +47,7 @@ bool MeetingPoint::mark_step(std::uint64_t step) {
 }
 
 void MeetingPoint::announce_arrival(const Fields& counts) {
-  Fields message{"met"};
+  Fields message = message_of(MessageKind::met);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     message.push_back(reached_);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "live/group/messages.hpp"
+
 namespace orrery::live {
 
 JoinPlan::JoinPlan(std::size_t rank, std::uint64_t number, std::string path,
@@ -13,18 +15,20 @@ JoinPlan::JoinPlan(std::size_t rank, std::uint64_t number, std::string path,
       send_(std::move(send)),
       members_(members.begin(), members.end()),
       pending_(members_) {
-  for (const std::size_t member : members_) send_(member, {"halt", number_});
+  for (const std::size_t member : members_) {
+    send_(member, message_of(MessageKind::halt, {number_}));
+  }
 }
 
 void JoinPlan::handle_answer(std::size_t member, const Fields& fields) {
-  const std::string& kind = fields.at(0);
-  if (kind != "count" && kind != "met" && kind != "given") return;
+  const std::optional<MessageKind> kind = kind_of(fields);
+  if (kind != MessageKind::count && kind != MessageKind::met && kind != MessageKind::given) return;
   if (fields.at(1) != number_ || pending_.count(member) == 0) return;
-  if (kind == "count" && stage_ == Stage::counting) {
+  if (kind == MessageKind::count && stage_ == Stage::counting) {
     most_steps_ = std::max<std::uint64_t>(most_steps_, std::stoull(fields.at(2)));
-  } else if (kind == "met" && stage_ == Stage::meeting) {
+  } else if (kind == MessageKind::met && stage_ == Stage::meeting) {
     for (std::size_t at = 2; at + 1 < fields.size(); at += 2) counts_[fields[at]] = fields[at + 1];
-  } else if (kind != "given" || stage_ != Stage::giving) {
+  } else if (kind != MessageKind::given || stage_ != Stage::giving) {
     return;
   }
   pending_.erase(member);
@@ -49,13 +53,13 @@ void JoinPlan::advance_stage() {
       step_ = most_steps_ + 1;
       pending_ = members_;
       for (const std::size_t member : members_) {
-        send_(member, {"meet", number_, std::to_string(step_)});
+        send_(member, message_of(MessageKind::meet, {number_, std::to_string(step_)}));
       }
       return;
     case Stage::meeting: return ask_for_state();
     case Stage::giving: {
       stage_ = Stage::loading;
-      Fields message{"join", path_};
+      Fields message = message_of(MessageKind::join, {path_});
       for (const auto& [group, count] : counts_) {
         message.push_back(group);
         message.push_back(count);
@@ -69,11 +73,13 @@ void JoinPlan::advance_stage() {
 void JoinPlan::ask_for_state() {
   stage_ = Stage::giving;
   pending_ = {*members_.begin()};
-  send_(*members_.begin(), {"give", number_, path_});
+  send_(*members_.begin(), message_of(MessageKind::give, {number_, path_}));
 }
 
 void JoinPlan::resume_members(bool has_joined) {
-  const Fields message = has_joined ? Fields{"resume", "joined"} : Fields{"resume"};
+  const Fields message =
+      message_of(MessageKind::resume,
+                 has_joined ? Fields{std::string(name_of(MessageKind::joined))} : Fields{});
   for (const std::size_t member : members_) send_(member, message);
   if (has_joined) send_(rank_, message);
 }

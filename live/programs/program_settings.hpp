@@ -12,8 +12,9 @@ namespace orrery::live {
 /// Settings of a run. All functions must be set.
 struct ProgramSettings {
   std::size_t ranks = 1;
-  double heartbeat_limit_s = 2;  ///< longest silence of an attached rank, in seconds
-  std::size_t replacements = 0;  ///< most processes that are started for lost ranks
+  double heartbeat_limit_s = 2;    ///< longest silence of an attached rank, in seconds
+  std::size_t replacements = 0;    ///< most processes that are started for lost ranks
+  bool replaces_by_order = false;  ///< ProgramRun::order_replacement() decides, not the loss
   RankStarter start;
   std::function<void(const std::string& line)> print_line;  ///< shows a line to the user
   /// Returns the number of a signal that this process received since the last call; 0: none. The

@@ -5,6 +5,8 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
+#include <csignal>
 #include <cstring>
 #include <exception>
 
@@ -15,13 +17,33 @@
 namespace orrery::live {
 
 RankProcess start_rank(const RankStarter& starter, const RankStart& start) {
-  ChildProcess process = starter(start);
+  const double begin_s = monotonic_s();
+  StartedRank started = starter(start);
+  ChildProcess& process = started.process;
   const auto ended = static_cast<int>(syscall(SYS_pidfd_open, process.pid(), 0));
   if (ended < 0) {
     throw Error(ErrorKind::environment,
                 fmt::format("cannot watch process {}: {}", process.pid(), std::strerror(errno)));
   }
-  return RankProcess{std::move(process), Descriptor(ended), {}, true};
+  return RankProcess{.process = std::move(process),
+                     .ended = Descriptor(ended),
+                     .reader = {},
+                     .is_warm = started.is_warm,
+                     .started_s = begin_s};
+}
+
+void RankProcess::signal(int number) const {
+  if (!is_reaped) kill(-process.pid(), number);
+}
+
+std::optional<ExitStatus> RankProcess::exit_status() {
+  const std::optional<ExitStatus> status = process.exit_status();
+  is_reaped = is_reaped || status.has_value();
+  return status;
+}
+
+double monotonic_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 void add_waiting(std::vector<pollfd>& waiting, const RankProcess& process) {

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,8 +23,14 @@ struct RankStart {
   bool is_replacement = false;  ///< the process joins the others at a step of theirs
 };
 
+/// Process of one rank that was started.
+struct StartedRank {
+  ChildProcess process;
+  bool is_warm = false;  ///< forked from a process that had imported PyTorch
+};
+
 /// Starts the process of one rank, with its socket and a process group of its own.
-using RankStarter = std::function<ChildProcess(const RankStart& start)>;
+using RankStarter = std::function<StartedRank(const RankStart& start)>;
 
 /// Descriptor that is closed with its owner.
 class Descriptor {
@@ -50,8 +57,20 @@ struct RankProcess {
   ChildProcess process;
   Descriptor ended;  ///< readable once the process has ended
   FrameReader reader;
-  bool is_open = true;  ///< the connection can be read
+  bool is_open = true;     ///< the connection can be read
+  bool is_reaped = false;  ///< exit_status() has returned the status
+  bool is_warm = false;    ///< forked from a process that had imported PyTorch
+  double started_s = 0;    ///< instant of the start on the monotonic clock
+
+  /// Sends signal `number` to the processes of the rank's group, without waiting; does nothing once
+  /// the rank is reaped.
+  void signal(int number) const;
+  /// Reaps the process if it has ended and returns its status; nothing while it runs.
+  std::optional<ExitStatus> exit_status();
 };
+
+/// Returns the instant now in seconds of the monotonic clock, which the ranks share.
+double monotonic_s();
 
 /// Starts a process. Throws an environment Error if the process cannot be watched, and the errors
 /// of `starter`; no process is left then.

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "live/group/messages.hpp"
+
 namespace orrery::live {
 
 Replacements::Replacements(const ProgramSettings& settings, RunBook& book, std::string store_path,
@@ -45,19 +47,23 @@ bool Replacements::read_messages(double now_s) {
 
 /// Returns true if the process has loaded the state.
 bool Replacements::handle_message(const Fields& fields) {
-  const std::string& kind = fields.at(0);
-  if (kind == "hello") {
+  const std::optional<MessageKind> kind = kind_of(fields);
+  if (kind == MessageKind::hello) {
     current_->is_attached = true;
+    book_.record_start(current_->rank, current_->process.is_warm,
+                       monotonic_s() - current_->process.started_s);
     const std::string rank = std::to_string(current_->rank);
-    send_fields(current_->rank, {"epoch", std::to_string(book_.epoch()), rank});
-  } else if (kind == "ready") {
+    send_fields(current_->rank,
+                message_of(MessageKind::epoch, {std::to_string(book_.epoch()), rank}));
+  } else if (kind == MessageKind::ready) {
     current_->is_ready = true;
-  } else if (kind == "plain" || kind == "refuse" || kind == "problem") {
+  } else if (kind == MessageKind::plain || kind == MessageKind::refuse ||
+             kind == MessageKind::problem) {
     settings_.print_line(
         fmt::format("the new process of rank {} cannot join: {}", current_->rank, fields.back()));
     kill_process();
   }
-  return kind == "joined" && plan_ && plan_->is_given();
+  return kind == MessageKind::joined && plan_ && plan_->is_given();
 }
 
 void Replacements::send_fields(std::size_t rank, const Fields& fields) {
@@ -88,7 +94,10 @@ void Replacements::watch_process(double now_s, bool ends) {
 }
 
 void Replacements::start_process(double now_s) {
-  const std::vector<std::size_t> missing = book_.missing_ranks();
+  std::vector<std::size_t> missing = book_.missing_ranks();
+  if (settings_.replaces_by_order) {
+    std::erase_if(missing, [this](std::size_t rank) { return ordered_.count(rank) == 0; });
+  }
   if (missing.empty() || started_ == settings_.replacements || !book_.can_replace()) return;
   ++started_;
   const std::size_t rank = missing.front();
@@ -99,11 +108,11 @@ void Replacements::start_process(double now_s) {
 void Replacements::kill_process() {
   if (!current_) return;
   current_->is_killed = true;
-  current_->process.process.signal(SIGKILL);
+  current_->process.signal(SIGKILL);
 }
 
 void Replacements::drop_process() {
-  ChildProcess& process = current_->process.process;
+  RankProcess& process = current_->process;
   process.signal(SIGKILL);  // the processes that it has started
   const std::optional<ExitStatus> status = process.exit_status();
   if (!status) return;
@@ -118,6 +127,7 @@ void Replacements::drop_process() {
 
 RankProcess Replacements::claim_process(double now_s) {
   absent_s_ = book_.record_joined(current_->rank, now_s);
+  ordered_.erase(current_->rank);
   RankProcess process = std::move(current_->process);
   current_.reset();
   return process;

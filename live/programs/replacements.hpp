@@ -5,8 +5,10 @@
 #include <poll.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,11 +43,18 @@ class Replacements {
   /// that is ready, kills one that is silent or cannot join any more, and lets the members continue
   /// once it has ended. `ends`: the run ends its ranks.
   void watch_process(double now_s, bool ends);
+  /// Lets watch_process() start a process for a lost rank; needed if settings.replaces_by_order.
+  void order_process(std::size_t rank) { ordered_.insert(rank); }
   /// Kills the new process, if there is one.
   void kill_process();
 
   /// Returns the lost rank of the new process; no meaning without one.
   std::size_t rank() const { return plan_ ? plan_->rank() : current_->rank; }
+  /// Returns true from the start of a new process to its join or end.
+  bool has_process() const { return current_.has_value(); }
+  /// Returns the step after which the new process joins; no meaning before read_messages() has
+  /// returned true.
+  std::uint64_t step() const { return plan_->step(); }
   /// Returns the new process and records that it has joined. Call after read_messages() returned
   /// true.
   RankProcess claim_process(double now_s);
@@ -75,6 +84,7 @@ class Replacements {
   const JoinPlan::Send send_;
   std::optional<Current> current_;
   std::optional<JoinPlan> plan_;
+  std::set<std::size_t> ordered_;  ///< lost ranks that order_process() has named
   std::size_t started_ = 0;
   double absent_s_ = 0;
 };

@@ -12,7 +12,7 @@ constexpr std::size_t kStepsPerRank = 4096;
 
 RunBook::RunBook(std::size_t ranks, double heartbeat_limit_s, double now_s)
     : ranks_(ranks), heartbeat_limit_s_(heartbeat_limit_s) {
-  for (Rank& rank : ranks_) rank.last_beat_s = now_s;
+  for (Rank& rank : ranks_) rank.last_beat_s = rank.begin_s = now_s;
 }
 
 void RunBook::record_hello(std::size_t rank, double now_s) {
@@ -37,16 +37,18 @@ void RunBook::record_problem(std::uint64_t epoch, double now_s) {
 
 void RunBook::record_step(std::size_t rank, std::uint64_t step, double end_s, double input_s) {
   Rank& own = ranks_[rank];
-  const double begin_s = own.last_step_s;
+  const double begin_s = own.last_step_s, input_before_s = own.input_s;
   own.last_step_s = end_s;
   own.input_s = input_s;
   own.steps = step;
   if (step <= 1) {
     own.first_step_s = end_s;
     own.first_input_s = input_s;
+    time_.starting += end_s - own.begin_s;
     return;
   }
   const double duration_s = end_s - begin_s;
+  const double beyond_s = std::max(0.0, duration_s - median_step_s().value_or(duration_s));
   bool interrupted = false;
   for (ProgramLoss& loss : losses_) {
     if (loss.time_s < begin_s || loss.time_s > end_s) continue;
@@ -54,6 +56,11 @@ void RunBook::record_step(std::size_t rank, std::uint64_t step, double end_s, do
     const double lost_s = std::max(0.0, duration_s - median_step_s().value_or(0));
     loss.lost_s = std::max(loss.lost_s.value_or(0), lost_s);
   }
+  const double own_input_s = std::min(input_s - input_before_s, duration_s);
+  const double lost_s = interrupted ? std::min(beyond_s, duration_s - own_input_s) : 0;
+  time_.input += own_input_s;
+  time_.recovery += lost_s;
+  time_.training += duration_s - own_input_s - lost_s;
   if (interrupted) return;
   durations_.push_back(duration_s);
   if (durations_.size() > kStepsPerRank * ranks_.size()) durations_.pop_front();
@@ -67,6 +74,7 @@ double RunBook::record_joined(std::size_t rank, double now_s) {
     loss.replaced_s = absent_s;
   }
   ranks_[rank] = Rank{};
+  ranks_[rank].begin_s = now_s;
   record_hello(rank, now_s);
   return absent_s;
 }
@@ -110,12 +118,12 @@ bool RunBook::is_cut_due(double now_s) const {
   return problem_s_ && now_s - *problem_s_ >= kProblemGrace_s;
 }
 
-std::vector<std::size_t> RunBook::silent_ranks(double now_s) const {
+std::vector<std::size_t> RunBook::silent_ranks(double now_s, double limit_s) const {
   std::vector<std::size_t> silent;
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     const Rank& own = ranks_[rank];
     if (!own.is_attached || own.has_ended || own.has_left) continue;
-    if (now_s - own.last_beat_s > heartbeat_limit_s_) silent.push_back(rank);
+    if (now_s - own.last_beat_s > limit_s) silent.push_back(rank);
   }
   return silent;
 }
@@ -194,6 +202,12 @@ std::optional<double> RunBook::median_step_s() const {
   const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
   std::nth_element(sorted.begin(), middle, sorted.end());
   return *middle;
+}
+
+double RunBook::sent_bytes() const {
+  double sum = 0;
+  for (const Rank& rank : ranks_) sum += rank.sent_bytes;
+  return sum;
 }
 
 std::optional<double> RunBook::input_share() const {

@@ -29,6 +29,22 @@ struct ProgramLoss {
                                      ///< if the rank is missing
 };
 
+/// Start of a rank's process, up to its first process group.
+struct ProgramStart {
+  std::size_t rank = 0;
+  bool is_warm = false;  ///< forked from a process that had imported PyTorch
+  double took_s = 0;     ///< seconds up to the first process group
+};
+
+/// Time of the ranks of a run in seconds, summed over the ranks. A part that no rank spends in
+/// steps (ends, lost ranks) is in none of them.
+struct ProgramTime {
+  double starting = 0;  ///< up to the end of a process's first step
+  double training = 0;  ///< later steps without their other parts
+  double input = 0;     ///< in data loaders, of later steps
+  double recovery = 0;  ///< interrupted steps beyond the median
+};
+
 /// Reaction of the run to the end or the leave of a rank.
 enum class Reaction : std::uint8_t {
   none,
@@ -47,6 +63,11 @@ class RunBook {
 
   /// Records that the rank is attached, and a heartbeat of the rank at `now_s`.
   void record_hello(std::size_t rank, double now_s);
+  /// Records that a process of the rank has reached its first process group `took_s` after its
+  /// start.
+  void record_start(std::size_t rank, bool is_warm, double took_s) {
+    starts_.push_back({rank, is_warm, took_s});
+  }
   /// Records a heartbeat of the rank at `now_s`.
   void record_beat(std::size_t rank, double now_s);
   /// Records that the rank runs without the fault-tolerant group, because of `reason`, which must
@@ -63,6 +84,8 @@ class RunBook {
   /// input so far. If ranks were lost during the step, updates ProgramLoss::lost_s instead of the
   /// median. Call with ascending steps of each rank.
   void record_step(std::size_t rank, std::uint64_t step, double end_s, double input_s);
+  /// Records the bytes that the rank's process has sent for gradients so far.
+  void record_sent_bytes(std::size_t rank, double bytes) { ranks_[rank].sent_bytes = bytes; }
   /// Records that the rank has left: no other rank needs its results. Returns none if all other
   /// attached members have settled in the current epoch and no failed operation is open; otherwise
   /// new_epoch.
@@ -98,7 +121,11 @@ class RunBook {
   bool is_cut_due(double now_s) const;
   /// Returns the attached members whose last heartbeat is older than the limit, ascending; empty if
   /// there are none.
-  std::vector<std::size_t> silent_ranks(double now_s) const;
+  std::vector<std::size_t> silent_ranks(double now_s) const {
+    return silent_ranks(now_s, heartbeat_limit_s_);
+  }
+  /// Returns the attached members whose last heartbeat is older than `limit_s`, ascending.
+  std::vector<std::size_t> silent_ranks(double now_s, double limit_s) const;
 
   /// Returns the number of the current epoch.
   std::uint64_t epoch() const { return epoch_; }
@@ -111,6 +138,10 @@ class RunBook {
   bool has_ended(std::size_t rank) const { return ranks_[rank].has_ended; }
   /// Returns true if record_left() was called for the rank.
   bool has_left(std::size_t rank) const { return ranks_[rank].has_left; }
+  /// Returns the number of ranks at the start.
+  std::size_t ranks() const { return ranks_.size(); }
+  /// Returns the number of optimizer steps of the rank's process.
+  std::uint64_t steps_of(std::size_t rank) const { return ranks_[rank].steps; }
   /// Returns the number of ranks whose process has not ended.
   std::size_t running() const;
   /// Returns the number of ranks that were attached at any time.
@@ -119,6 +150,10 @@ class RunBook {
   const std::string& plain_reason() const { return plain_reason_; }
   /// Returns the losses, oldest first.
   const std::vector<ProgramLoss>& losses() const { return losses_; }
+  /// Returns the starts of processes, in the order of their first process groups.
+  const std::vector<ProgramStart>& starts() const { return starts_; }
+  /// Returns the time of all ranks, lost and replaced ones included.
+  const ProgramTime& rank_time() const { return time_; }
   /// Returns true if the end of the rank was a loss, and no new process has its place.
   bool is_lost(std::size_t rank) const;
   /// Returns the lost ranks whose place no new process has, ascending.
@@ -145,6 +180,11 @@ class RunBook {
   /// at most 4,096 times the number of ranks, without first and interrupted steps; nothing without
   /// such a step.
   std::optional<double> median_step_s() const;
+  /// Returns the durations of these steps in seconds, in the order of their reports.
+  const std::deque<double>& step_durations_s() const { return durations_; }
+  /// Returns the bytes that all ranks together have sent for gradients; those of a rank that was
+  /// replaced since are not counted.
+  double sent_bytes() const;
   /// Returns the share of the time between first and newest step that the ranks spent on input;
   /// nothing before the second step of a rank.
   std::optional<double> input_share() const;
@@ -157,7 +197,8 @@ class RunBook {
     std::uint64_t settled = 0;
     bool has_settled = false;
     std::uint64_t steps = 0, dealt = 0;
-    double first_step_s = 0, last_step_s = 0, input_s = 0, first_input_s = 0;
+    double begin_s = 0, first_step_s = 0, last_step_s = 0, input_s = 0, first_input_s = 0;
+    double sent_bytes = 0;
   };
 
   Reaction react_to_absence(std::size_t rank) const;
@@ -171,6 +212,8 @@ class RunBook {
   std::optional<double> problem_s_;
   std::string plain_reason_;
   std::vector<ProgramLoss> losses_;
+  std::vector<ProgramStart> starts_;
+  ProgramTime time_;
   std::deque<double> durations_;
 };
 

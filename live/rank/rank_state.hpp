@@ -13,7 +13,7 @@
 
 #include "live/control.pb.h"
 #include "live/fabric/joining_fabric.hpp"
-#include "policies/membership/member.hpp"
+#include "live/membership/member.hpp"
 
 namespace orrery::live {
 

@@ -11,9 +11,11 @@
 #include "live/run/requirements.hpp"
 #include "live/training/model.hpp"
 #include "live/training/text.hpp"
+#include "policies/handover/hand_over.hpp"
 #include "policies/run/registry.hpp"
 #include "policies/seam/fabric_rules.hpp"
 #include "topologies/failure_domain.hpp"
+#include "traces/scenario/live_fabric.hpp"
 #include "traces/scenario/scenario.hpp"
 #include "traces/workload/model.hpp"
 
@@ -57,7 +59,8 @@ std::uint32_t slots_of(const RunRequest& request, const Cluster& cluster) {
   const std::uint32_t ranks = initial_ranks(request);
   if (request.has_rendezvous()) return ranks;
   const std::uint32_t all = std::max(cluster.gpus(), ranks);
-  return request.fabric() == "nccl" ? std::clamp(probe_cuda().devices, ranks, all) : all;
+  return live_fabric(request) == LiveFabric::nccl ? std::clamp(probe_cuda().devices, ranks, all)
+                                                  : all;
 }
 
 JobSpec job_spec(const RunRequest& request, const Needs& needs, std::uint32_t slots) {
@@ -76,7 +79,8 @@ JobSpec job_spec(const RunRequest& request, const Needs& needs, std::uint32_t sl
   spec.steps = scenario.run().steps();
   spec.nominal_micro_batch_time = said.pace().micro_batch();
   spec.can = settable(scenario);
-  spec.settings = {loss_response(scenario, needs, request.mode() != "shadow")};
+  spec.settings = {
+      loss_response(scenario, needs, hand_over_mode(request.mode()) != HandOverMode::shadow)};
   return spec;
 }
 
@@ -116,7 +120,11 @@ LiveBackend::LiveBackend(const RunRequest& request, const Cluster& cluster, Prog
                  [this](const RemovalOrder& order) { return driver_->announce_removal(order); }}) {
   // Decisions of another process and approvals cannot be replayed: no successor could continue from
   // the journal.
-  if (request_.policy_outside() || request_.mode() == "approve") journal_.discard_file();
+  if (request_.policy_outside() || hand_over_mode(request_.mode()) == HandOverMode::approve) {
+    journal_.discard_file();
+    desk_.set_without_takeover(
+        "decisions and approvals from outside the process cannot be repeated");
+  }
   journal_.on_failure([this](const std::string& why) { journal_is_gone(why); });
   const std::uint32_t ranks = initial_ranks(request_);
   if (cluster.gpus() < ranks) {
@@ -171,7 +179,7 @@ Assignment LiveBackend::assignment() const {
     said.set_rack(domain.rack);
     said.set_node(domain.node);
   }
-  if (request_.fabric() == "nccl") assignment.set_gpus(probe_cuda().devices);
+  if (live_fabric(request_) == LiveFabric::nccl) assignment.set_gpus(probe_cuda().devices);
   return assignment;
 }
 

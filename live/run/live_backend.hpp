@@ -10,6 +10,7 @@
 
 #include "live/run/account/run_account.hpp"
 #include "live/run/checkpoints/run_checkpoints.hpp"
+#include "live/run/files/unhurried_log.hpp"
 #include "live/run/observations/journal_replay.hpp"
 #include "live/run/observations/observations.hpp"
 #include "live/run/observations/policy_clock.hpp"
@@ -26,7 +27,7 @@ namespace orrery::live {
 /// the step driver, which drives the ranks. Every state that a successor needs is written to the
 /// journal first: the successor replays the observations to its policies and continues. Called by
 /// the thread that runs drive(). The policy clock starts with the first step.
-class LiveBackend : public RunBackend {
+class LiveBackend : public RunBackend, public PacedRun, public OperatedRun, public SurvivableRun {
  public:
   /// Checks the request and opens the journal; starts no process. `request.scenario` must be
   /// resolved. `cluster` and `supervision` must outlive this object. Throws the errors of
@@ -58,14 +59,13 @@ class LiveBackend : public RunBackend {
   /// finish_run(), bad_input for a record of the journal that cannot be read, and an environment
   /// Error if paced ranks of this machine kept too many of its cores busy.
   std::optional<Observation> next() override;
-  bool has_own_pace() const override { return true; }
-  /// As RunBackend::advance_run(); throws as next(). Call only after begin().
+  /// As PacedRun::advance_run(); throws as next(). Call only after begin().
   bool advance_run() override;
-  /// As RunBackend::attend_operator(). Returns true also if the end was ordered earlier. Call only
+  /// As OperatedRun::attend_operator(). Returns true also if the end was ordered earlier. Call only
   /// after begin().
   bool attend_operator() override;
   void watch_policies(const PolicyMeter& meter) override { policy_meter_ = &meter; }
-  /// As RunBackend::given_up(); empty after the replay.
+  /// As SurvivableRun::given_up(); empty after the replay.
   std::string given_up() override;
   /// Carries out the decisions through the step driver, and stores whether the policies need no
   /// ticks. During the replay only stores the decisions and schedules the wake-ups: an earlier
@@ -142,7 +142,7 @@ class LiveBackend : public RunBackend {
   OperatorDesk desk_;
   Stage stage_ = Stage::idle;
   Needs needs_;
-  bool halted_ = false;  ///< Newest answer of halted().
+  std::shared_ptr<const LogProgress> log_progress_;  ///< Null without a log.
   const PolicyMeter* policy_meter_ = nullptr;
   Memory memory_;
   std::unique_ptr<StepDriver> driver_;  ///< Step driver; null before begin().

@@ -10,13 +10,14 @@
 
 #include "core/error.hpp"
 #include "live/run/files/kept_world.hpp"
-#include "live/run/files/unhurried_log.hpp"
 #include "live/run/live_backend.hpp"
 
 namespace orrery::live {
 
 std::unique_ptr<LogFile> LiveBackend::log_file(std::unique_ptr<LogFile> plain) {
-  return std::make_unique<UnhurriedLog>(std::move(plain), UnhurriedLog::Patience{});
+  auto log = std::make_unique<UnhurriedLog>(std::move(plain), UnhurriedLog::Patience{});
+  log_progress_ = log->progress();
+  return log;
 }
 
 bool LiveBackend::can_continue_without_log(const std::string& why) {
@@ -29,27 +30,28 @@ bool LiveBackend::can_continue_without_log(const std::string& why) {
 void LiveBackend::journal_is_gone(const std::string& why) {
   const std::string what = fmt::format("the journal could not be written: {}", why);
   supervision_.forbid_restart(what);
+  desk_.set_without_takeover(what);
   desk_.add_warning(
       clock_.now(),
-      fmt::format("the run continues, but the death of its controller would end it: {}", what));
+      fmt::format(
+          "the run continues without takeover: the death of its controller would end it: {}",
+          what));
 }
 
 void LiveBackend::begin_journal_anew() {
-  if (!journal_.is_due() || !memory_.save) return;
+  if (!memory_.save || !journal_.is_due()) return;
   if (!is_training() || observations_.has_pending() || !driver_->is_quiet()) return;
   JournalSnapshot now;
+  save_state(journal_.state(), now);
   if (!keep(replay_.world(), *now.mutable_world())) return;
   std::optional<std::string> memory = memory_.save();
   if (!memory) return;
   now.set_memory(std::move(*memory));
   driver_->save_to(now);
-  now.set_started(clock_.started());
-  for (const JournalLoss& loss : failures_.all()) *now.add_losses() = loss;
-  now.set_halted(halted_);
   account_.save_to(now);
   checkpoints_.save_to(now);
-  now.set_sequence(observations_.sequence());
-  journal_.begin_anew(now);
+  if (!log_progress_) return journal_.begin_anew(std::move(now));
+  journal_.begin_anew(std::move(now), LogProgress::flush_query(log_progress_));
 }
 
 void LiveBackend::restore_state() {
@@ -57,11 +59,10 @@ void LiveBackend::restore_state() {
   account_.restore_from(past);
   failures_.restore_from(past.losses);
   if (past.started) clock_.restore_start(*past.started);
+  observations_.continue_from(past.sequence);
   if (!past.snapshot) return;
   const JournalSnapshot& then = *past.snapshot;
-  observations_.continue_from(then.sequence());
   orrery::live::restore(then.world(), replay_.world());
-  halted_ = then.halted();
   ensure(memory_.load != nullptr,
          "expected a backend that can restore policies for the journal's snapshot");
   memory_.load(then.memory(), replay_.world());
@@ -69,7 +70,6 @@ void LiveBackend::restore_state() {
 
 Observation LiveBackend::replay() {
   const Observation seen = replay_.next();
-  observations_.continue_from(seen.sequence + 1);
   for (const Event& event : seen.events) {
     driver_->apply_reported(event, seen.now);
     if (!std::holds_alternative<JobDone>(event)) continue;
@@ -99,13 +99,13 @@ std::string LiveBackend::given_up() {
 }
 
 bool LiveBackend::is_halted(bool now) {
-  if (replay_.is_replaying()) return halted_ = replay_.is_halted();
-  if (halted_ != now) {
+  if (replay_.is_replaying()) return replay_.is_halted();
+  if (journal_.state().is_halted != now) {
     JournalRecord record;
     record.set_halted(now);
     journal_.append_record(record);
   }
-  return halted_ = now;
+  return now;
 }
 
 }  // namespace orrery::live

@@ -25,15 +25,15 @@ void OpenStep::begin(Nanos now) {
   began_at_ = now;
 }
 
-bool OpenStep::add_report(std::uint32_t rank, std::uint32_t life, const StepReport& report,
-                          std::uint64_t epoch) {
+ReportedWork OpenStep::add_report(std::uint32_t rank, std::uint32_t life, const StepReport& report,
+                                  std::uint64_t epoch) {
   const auto which = std::tuple(life, report.epoch(), report.step());
   const auto [known, first] = heard_.emplace(rank, which);
-  if (!first && known->second == which) return false;
+  if (!first && known->second == which) return ReportedWork::none;
   known->second = which;
-  const bool counts = report.epoch() == epoch && report.step() == number_;
-  if (!report.abandoned() && counts) reports_[rank] = report;
-  return true;
+  if (report.step() != number_) return ReportedWork::none;
+  if (!report.abandoned() && report.epoch() == epoch) reports_[rank] = report;
+  return report.epoch() < formed_ ? ReportedWork::discarded : ReportedWork::open;
 }
 
 void OpenStep::mark_interrupted() {
@@ -43,11 +43,14 @@ void OpenStep::mark_interrupted() {
 
 void OpenStep::roll_back_to(Step next) {
   mark_interrupted();
-  discard_reports();
+  reports_.assign(reports_.size(), std::nullopt);
   number_ = next;
 }
 
-void OpenStep::discard_reports() { reports_.assign(reports_.size(), std::nullopt); }
+void OpenStep::discard_reports(std::uint64_t formed) {
+  reports_.assign(reports_.size(), std::nullopt);
+  formed_ = formed;
+}
 
 std::vector<StepReport> OpenStep::commit_step(Nanos now, Nanos before) {
   std::vector<StepReport> reports;

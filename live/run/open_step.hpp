@@ -13,6 +13,13 @@
 
 namespace orrery::live {
 
+/// Use of a report's work for the open step.
+enum class ReportedWork {
+  none,       ///< work of another step, or reported before
+  open,       ///< part of the step, unless a new epoch discards it
+  discarded,  ///< work of an epoch that a new one has replaced
+};
+
 /// Step that is in flight or next: its start, the reports of its ranks, and the duration of the
 /// previous step. Reported work counts once the step is committed; a new epoch discards it. Used by
 /// the step driver; single-threaded. Instants are times of the policy clock.
@@ -55,19 +62,21 @@ class OpenStep {
   /// reports.
   void begin(Nanos now);
   /// Stores the report of a rank's process `life` if the report belongs to this step and to
-  /// `epoch`, the current membership epoch, and was not abandoned. Returns false, without effect,
-  /// if the newest report of the rank had the same incarnation, epoch and step; true otherwise,
-  /// even if the report is not stored. `rank` must be below the number of ranks.
-  bool add_report(std::uint32_t rank, std::uint32_t life, const StepReport& report,
-                  std::uint64_t epoch);
+  /// `epoch`, the current membership epoch, and was not abandoned. Returns the use of its work. A
+  /// repeated report is `none`, without effect: ranks repeat their newest one to a new controller,
+  /// also if its step is committed already, which a checkpoint may bring back as a step to come.
+  /// `rank` must be below the number of ranks.
+  ReportedWork add_report(std::uint32_t rank, std::uint32_t life, const StepReport& report,
+                          std::uint64_t epoch);
   /// Marks the step as interrupted, because the membership is revoked: not in flight, but
   /// disturbed. Keeps the reports.
   void mark_interrupted();
   /// Replaces the step by step `next`, which is disturbed and not in flight; discards all reports.
   void roll_back_to(Step next);
-  /// Discards all stored reports. A repeated report of the same incarnation, epoch and step still
-  /// counts as known to add_report().
-  void discard_reports();
+  /// Discards all stored reports, because epoch `formed` begins without them, and the work of
+  /// earlier epochs that is reported later: by ranks that stood still meanwhile. A repeated report
+  /// of the same incarnation, epoch and step still counts as known to add_report().
+  void discard_reports(std::uint64_t formed);
   /// Commits the step at `now` and opens the next one, which is neither in flight nor disturbed and
   /// has no reports. `before`: instant of the previous commit, 0 before the first. Returns the
   /// reports by rank; the report of a rank that sent none is empty. Call only while is_current()
@@ -82,6 +91,7 @@ class OpenStep {
   Nanos took_ = 0;
   std::optional<std::pair<Step, Nanos>> delayed_;   ///< Newest delayed step, end of its delay.
   std::vector<std::optional<StepReport>> reports_;  ///< Reports by rank.
+  std::uint64_t formed_ = 0;                        ///< Newest epoch of discard_reports().
   /// Incarnation, epoch and step of the newest report, by rank.
   std::map<std::uint32_t, std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>> heard_;
 };

@@ -13,8 +13,12 @@
 #include "live/machine/cuda_module.hpp"
 #include "live/training/plan_codecs.hpp"
 #include "policies/compression/fixed_codec.hpp"
+#include "policies/handover/hand_over.hpp"
 #include "traces/scenario/failure_model.hpp"
 #include "traces/scenario/fault_script.hpp"
+#include "traces/scenario/live_fabric.hpp"
+#include "traces/workload/job_choices.hpp"
+#include "traces/workload/sharding.hpp"
 
 namespace orrery::live {
 namespace {
@@ -32,7 +36,7 @@ bool on_links(const Fault& fault) {
   return fault.has_link_slow() || fault.has_link_down() || part_kind(fault) == PartKind::nic;
 }
 
-void check_fault(const Fault& fault, const std::string& place, const std::string& fabric) {
+void check_fault(const Fault& fault, const std::string& place, LiveFabric fabric) {
   const auto refuse = [&](int number, const std::string& why) {
     throw Error(ErrorKind::bad_input,
                 fmt::format("{}.{}: {}", place,
@@ -44,7 +48,7 @@ void check_fault(const Fault& fault, const std::string& place, const std::string
                                             "NICs; it has no {} of its own",
                                             name_of(*part)));
   }
-  if (on_links(fault) && fabric == "nccl") {
+  if (on_links(fault) && fabric == LiveFabric::nccl) {
     refuse(fault.kind_case(),
            "expected no fault of links with NCCL, whose traffic cannot be slowed or cut; use "
            "--fabric grpc");
@@ -82,10 +86,10 @@ void check_faults(const RunRequest& request) {
           "faults: expected no kill or stop with --rendezvous, whose ranks are other engines' "
           "processes; kill them there");
   for (int i = 0; i < faults.size(); ++i) {
-    check_fault(faults[i], fmt::format("faults[{}]", i), request.fabric());
+    check_fault(faults[i], fmt::format("faults[{}]", i), live_fabric(request));
   }
   for (const Fault& fault : drawn) {
-    check_fault(fault, fmt::format("failures: '{}'", fault.cause()), request.fabric());
+    check_fault(fault, fmt::format("failures: '{}'", fault.cause()), live_fabric(request));
   }
 }
 
@@ -94,7 +98,8 @@ void check_faults(const RunRequest& request) {
 /// allowed.
 void check_codes(const RunRequest& request) {
   const Scenario& scenario = request.scenario();
-  if (!scenario.live().reproducible() || request.mode() == "shadow") return;
+  const bool shadow = hand_over_mode(request.mode()) == HandOverMode::shadow;
+  if (!scenario.live().reproducible() || shadow) return;
   for (int i = 0; i < scenario.policies_size(); ++i) {
     FixedCodecParameters given;
     const bool fixed = scenario.policies(i).name() == "fixed-codec" &&
@@ -128,21 +133,21 @@ void check_request(const RunRequest& request) {
   require(job.has_pace(), "job.pace: live mode needs the declared cost of a micro-batch");
   require(job.layout().tensor() <= 1 && job.layout().pipeline() <= 1,
           "job.layout: live mode is data-parallel only (tensor: 1, pipeline: 1)");
-  const std::string& shard = job.layout().shard();
-  require(shard.empty() || shard == "nothing" || shard == "optimizer",
+  const Sharding sharding = sharding_of(job.layout());
+  require(sharding <= Sharding::optimizer,
           "job.layout.shard: live mode shards the optimizer's state alone (shard: optimizer)");
   require(job.layout().shard_group() == 0,
           "job.layout.shard_group: live mode shards among all ranks (shard_group: 0)");
   check_faults(request);
   check_codes(request);
-  if (request.fabric() == "nccl") {
-    require(shard != "optimizer",
+  if (live_fabric(request) == LiveFabric::nccl) {
+    require(sharding == Sharding::nothing,
             "job.layout.shard: with --fabric nccl every rank holds all state (shard: nothing)");
     std::string reason;
     if (!find_nccl(cuda_module_path(), reason)) {
       throw Error(ErrorKind::environment, fmt::format("--fabric nccl: {}", reason));
     }
-    require(job.model().builtin() == "transformer",
+    require(builtin_kind(job.model()) == BuiltinKind::transformer,
             "job.model.builtin: with --fabric nccl the model is transformer; others train on CPUs");
   }
 }

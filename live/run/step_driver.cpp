@@ -13,19 +13,14 @@
 #include "policies/record/encoding.hpp"
 #include "policies/record/wire.hpp"
 #include "policies/seam/fabric_rules.hpp"
+#include "traces/workload/sharding.hpp"
 
 namespace orrery::live {
 namespace {
 
-constexpr const char* kWholeState = "the training state";
 // Heartbeat timeouts to wait for silent ranks that hold the training state alone, if there is a
 // checkpoint.
 constexpr Nanos kTimeoutsOfHolders = 10;
-
-template <class... Each>
-struct Hearing : Each... {
-  using Each::operator()...;
-};
 
 /// Returns the time to wait for silent ranks that hold the training state alone. `saved`: a
 /// complete checkpoint exists, which makes their state less precious than the time of the others.
@@ -69,7 +64,8 @@ StepDriver::StepDriver(const Run& run, AgentProcesses& processes, const Controll
           [this](std::uint32_t replicas) {
             return replicas_objection(scenario_.job(), replicas).empty();
           },
-          scenario_.job().layout().shard() == "optimizer" ? &run.world.cluster() : nullptr,
+          sharding_of(scenario_.job().layout()) == Sharding::optimizer ? &run.world.cluster()
+                                                                       : nullptr,
           [this](std::uint32_t seat) { return run_.checkpoints.waits_for_rank(seat); }),
       ranks_(scenario_.job().layout().data()),
       proposals_(gate_, run.clock,
@@ -96,14 +92,14 @@ StepDriver::StepDriver(const Run& run, AgentProcesses& processes, const Controll
 
 void StepDriver::restore_from(const Past& past) {
   if (past.snapshot) {
-    step_.restore_number(past.snapshot->step());
     for (const Nanos at : past.snapshot->wakes()) gate_.wake(at);
     recovery_.restore_from(*past.snapshot);
     ranks_.restore_from(*past.snapshot);
-    detector_.restore_from(*past.snapshot);
   }
-  if (!past.commits.empty()) step_.restore_number(past.commits.back().step() + 1);
-  if (past.rolled_back) step_.restore_number(past.rolled_back->step());
+  if (!past.commits.empty() || past.snapshot || past.rolled_back) {
+    step_.restore_number(past.core.committed);
+  }
+  detector_.restore_from(past);
   proposals_.continue_after(past.core.decided);
 }
 
@@ -113,8 +109,6 @@ void StepDriver::apply_reported(const Event& event, Nanos at) {
   const JobInfo& job = run_.placement.job();
   if (std::holds_alternative<Decided>(event) && job.next) ranks_.set_wanted(job.next->gpus.size());
   if (job.is_placed()) ranks_.record_end(run_.placement.counted(), job.next.has_value(), at);
-  if (const auto* suspected = std::get_if<RanksSuspected>(&event))
-    detector_.record_reported(*suspected);
 }
 
 void StepDriver::resume_work(const std::vector<StepsDone>& unseen,
@@ -133,63 +127,6 @@ void StepDriver::resume_work(const std::vector<StepsDone>& unseen,
 }
 
 // ---- events ----
-
-void StepDriver::emit_event(Event event) {
-  run_.desk.add_event(event, run_.clock.now());
-  run_.observations.add_event(std::move(event));
-}
-
-void StepDriver::await_events(Clock::time_point deadline) {
-  for (const RankEvent& event : crew_.wait(deadline)) handle_event(event);
-  for (const SaveDone& done : saves_.drain_events(run_.clock.now())) {
-    // A checkpoint of a step that was rolled back is of no use to the policies.
-    if (done.step <= run_.placement.job().step) emit_event(done);
-  }
-}
-
-void StepDriver::handle_event(const RankEvent& event) {
-  std::visit(
-      Hearing{[this](const Incoming& incoming) { handle_message(incoming); },
-              [this](const RankDied& died) { handle_loss(died); },
-              [this](const membership::Revoked&) {
-                step_.mark_interrupted();
-                gate_.expire_settings(kLiveJob);
-              },
-              [this](const membership::Agreed&) {
-                run_.failures.mark_known(run_.clock.now());
-                if (!over_) recovery_.emit_losses();
-              },
-              [this](const membership::Formed& formed) { handle_new_epoch(formed); },
-              [this](const membership::Committed& committed) { commit_step(committed); },
-              [this](const membership::Decided& lot) { proposals_.apply_agreed(lot.number); },
-              [this](const membership::Aborted& lot) { proposals_.drop_batches(lot.number); },
-              [this](const membership::Stuck&) { abandon_run(kWholeState); },
-              [this](const GivenUp& given_up) { omit_rank(given_up); },
-              [this](const StateGone& gone) { abandon_run(gone.what); }},
-      event);
-}
-
-void StepDriver::handle_message(const Incoming& incoming) {
-  const std::uint32_t rank = incoming.rank;
-  if (incoming.message->has_hello()) {
-    run_.account.hello(rank, incoming.life);
-  } else if (incoming.message->has_heartbeat()) {
-    const Heartbeat& beat = incoming.message->heartbeat();
-    run_.account.record_progress(rank, incoming.life, beat.progress());
-    detector_.record_heartbeat(rank, incoming.life, beat, run_.clock.now());
-    run_.observations.telemetry().record_progress(rank, beat.progress(),
-                                                  run_.clock.at(incoming.at));
-  } else if (incoming.message->has_step_report()) {
-    const StepReport& report = incoming.message->step_report();
-    run_.account.record_sent_bytes(rank, incoming.life, report.bytes_sent());
-    if (step_.add_report(rank, incoming.life, report, crew_.epoch()))
-      run_.account.record_executions(report);
-    if (report.epoch() == crew_.epoch()) replicas_.record_report(rank, report, crew_.members());
-  } else if (incoming.message->has_shard()) {
-    run_.checkpoints.record_shard(incoming.message->shard());
-    if (!over_) recovery_.activate_when_ready(step_.is_current(), step_.number());
-  }
-}
 
 void StepDriver::commit_step(const membership::Committed& committed) {
   const Step done = step_.number();
@@ -236,7 +173,7 @@ void StepDriver::handle_loss(const RankDied& died) {
 
 void StepDriver::handle_new_epoch(const membership::Formed& formed) {
   run_.account.record_discard(step_.number());
-  step_.discard_reports();
+  step_.discard_reports(formed.epoch);
   if (over_) return;
   std::vector<std::uint32_t> there;
   for (const membership::Seat& member : formed.members) there.push_back(member.rank);
@@ -244,7 +181,7 @@ void StepDriver::handle_new_epoch(const membership::Formed& formed) {
     handle_loss({.death = {.rank = seat, .cause = "did not connect to the new controller"},
                  .was_member = true});
   }
-  recovery_.emit_losses();
+  if (recovery_.has_unreported()) recovery_.emit_losses();
   recovery_.end_strays(there);
   recovery_.activate_assignment(there, step_.number());
 }
@@ -490,7 +427,7 @@ bool StepDriver::is_complete() {
     }
   }
   // The ranks still exchange the result of a sharded update, which a loss could interrupt.
-  return scenario_.job().layout().shard() != "optimizer" || crew_.is_settled();
+  return sharding_of(scenario_.job().layout()) != Sharding::optimizer || crew_.is_settled();
 }
 
 void StepDriver::end_if_complete() {
@@ -585,13 +522,9 @@ bool StepDriver::is_quiet() const {
 }
 
 void StepDriver::save_to(JournalSnapshot& now) const {
-  crew_.save_to(now);
-  now.set_step(step_.number());
-  faults_.save_to(now);
   now.mutable_wakes()->Add(gate_.wake_times().begin(), gate_.wake_times().end());
   recovery_.save_to(now);
   ranks_.save_to(now);
-  detector_.save_to(now);
 }
 
 }  // namespace orrery::live

@@ -59,7 +59,7 @@ class StepDriver : public Carrier {
              const Assignment& assignment, const Capabilities& offered, const Needs& needs);
 
   /// Applies an event that an earlier controller reported at `at` to the driver's state: hold,
-  /// suspected ranks, number of wanted ranks and of ranks at the end. Call during the replay only,
+  /// number of wanted ranks and of ranks at the end. Call during the replay only,
   /// after the world has applied the event. Emits no event and starts no process.
   void apply_reported(const Event& event, Nanos at);
   /// Completes the work that an earlier controller left: reports the steps whose end no policy saw
@@ -156,8 +156,8 @@ class StepDriver : public Carrier {
   /// agreement of the ranks, so that a snapshot would hold all pending work. A step may be in
   /// flight: a successor repeats it, as after any loss.
   bool is_quiet() const;
-  /// Writes the driver's state into an empty snapshot of the journal: membership, step, faults,
-  /// wake-up times, hold, wanted and suspected ranks. Call only while is_quiet() holds.
+  /// Writes the driver's state that is not in RunState into a snapshot of the journal: wake-up
+  /// times, hold and wanted ranks. Call only while is_quiet() holds.
   void save_to(JournalSnapshot& now) const;
 
   // Interface to the decision gate (Carrier).
@@ -175,6 +175,8 @@ class StepDriver : public Carrier {
   void carry_out(const Decision& decision) override;
 
  private:
+  /// Name of the whole training state, for abandon_run().
+  static constexpr const char* kWholeState = "the training state";
   /// Restores the state in the journal of an earlier controller.
   void restore_from(const Past& past);
   /// Handles one event of the ranks.

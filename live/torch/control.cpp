@@ -14,6 +14,8 @@
 #include <sstream>
 #include <thread>
 
+#include "live/group/messages.hpp"
+
 namespace orrery::live {
 namespace {
 
@@ -63,7 +65,7 @@ ProgramControl::ProgramControl(int descriptor, std::size_t rank,
       heard_(std::move(heard)),
       others_(std::move(others)),
       done_counts_(std::move(done_counts)) {
-  send_fields({"hello", std::to_string(rank), std::to_string(getpid())});
+  send_fields(message_of(MessageKind::hello, {std::to_string(rank), std::to_string(getpid())}));
   std::thread([this] { run_connection(); }).detach();
 }
 
@@ -99,11 +101,13 @@ void ProgramControl::confirm_leavers() {
       at = reached ? leavers_.erase(at) : std::next(at);
     }
   }
-  for (const std::string& leaver : confirmed) send_fields({"confirmed", leaver});
+  for (const std::string& leaver : confirmed) {
+    send_fields(message_of(MessageKind::confirmed, {leaver}));
+  }
 }
 
 void ProgramControl::leave_run() {
-  Fields message{"leave"};
+  Fields message = message_of(MessageKind::leave);
   for (const auto& [group, count] : done_counts_()) {
     message.push_back(group);
     message.push_back(std::to_string(count));
@@ -120,7 +124,7 @@ void ProgramControl::run_connection() {
   while (true) {
     const auto now = std::chrono::steady_clock::now();
     if (now >= next_beat) {
-      send_fields({"beat"});
+      send_fields(message_of(MessageKind::beat));
       if (sweeps_left_ > 0) shut_old_sockets();
       next_beat = now + std::chrono::milliseconds(kBeatMilliseconds);
     }
@@ -132,14 +136,15 @@ void ProgramControl::run_connection() {
     reader.add_bytes(buffer.data(), static_cast<std::size_t>(got));
     while (const auto fields = reader.next_frame()) handle_frame(*fields);
   }
+  others_({});
   const std::lock_guard<std::mutex> lock(mutex_);
   is_gone_ = true;
   changed_.notify_all();
 }
 
 void ProgramControl::handle_frame(const Fields& fields) {
-  const std::string& kind = fields.at(0);
-  if (kind == "epoch") {
+  const std::optional<MessageKind> kind = kind_of(fields);
+  if (kind == MessageKind::epoch) {
     ProgramEpoch next{std::stoull(fields.at(1)), {}};
     std::istringstream members(fields.at(2));
     for (std::string each; std::getline(members, each, ',');) {
@@ -154,7 +159,7 @@ void ProgramControl::handle_frame(const Fields& fields) {
     heard_(next);
     sweeps_left_ = kSweeps;
     shut_old_sockets();
-  } else if (kind == "confirm") {
+  } else if (kind == MessageKind::confirm) {
     DoneCounts counts;
     for (std::size_t at = 2; at + 1 < fields.size(); at += 2) {
       counts[fields[at]] = std::stoull(fields[at + 1]);
@@ -164,7 +169,7 @@ void ProgramControl::handle_frame(const Fields& fields) {
       leavers_[fields.at(1)] = counts;
     }
     confirm_leavers();
-  } else if (kind == "left") {
+  } else if (kind == MessageKind::left) {
     const std::lock_guard<std::mutex> lock(mutex_);
     has_left_ = true;
     changed_.notify_all();

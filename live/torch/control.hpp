@@ -30,9 +30,10 @@ using DoneCounts = std::map<std::string, std::uint64_t>;
 class ProgramControl {
  public:
   /// Sends the hello of `rank` over the socket `descriptor` and starts the thread. `heard` receives
-  /// every announced epoch and `others` all messages about joins (live/group/meeting_point.hpp), on
-  /// that thread; `done_counts` returns the counts of this rank's groups, and is called on that
-  /// thread and by confirm_leavers() and leave_run().
+  /// every announced epoch and `others` all messages about joins and plans
+  /// (live/group/meeting_point.hpp, live/group/step_plans.hpp), at the end of the connection one
+  /// without fields, on that thread; `done_counts` returns the counts of this rank's groups, and is
+  /// called on that thread and by confirm_leavers() and leave_run().
   ProgramControl(int descriptor, std::size_t rank, std::function<void(const ProgramEpoch&)> heard,
                  std::function<void(const Fields&)> others,
                  std::function<DoneCounts()> done_counts);

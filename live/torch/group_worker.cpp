@@ -7,6 +7,7 @@
 #include <ATen/ATen.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include "live/group/messages.hpp"
 #include "live/group/virtual_ranks.hpp"
 
 namespace orrery::live {
@@ -71,6 +72,7 @@ void GroupWorker::announce_epoch(const ProgramEpoch& epoch) {
 }
 
 void GroupWorker::add_operation(std::unique_ptr<Operation> operation) {
+  last_added_s_ = clock_s();
   const std::lock_guard<std::mutex> lock(mutex_);
   queue_.push_back(std::move(operation));
   changed_.notify_all();
@@ -135,7 +137,7 @@ void GroupWorker::run_steps() {
     }
     lock.unlock();
     if (step == GroupStep::refuse) {
-      control_.send_fields({"refuse", member_.refused_operation()});
+      control_.send_fields(message_of(MessageKind::refuse, {member_.refused_operation()}));
       return;
     }
     try {
@@ -259,7 +261,11 @@ void GroupWorker::exchange_progress(std::uint64_t epoch) {
     member_.accept_progress(progress, epoch);
     changed_.notify_all();  // wakes wait_until_settled()
   }
-  if (is_settled()) control_.send_fields({"settled", std::to_string(epoch), place_.key});
+  if (is_settled()) announce_settled(epoch);
+}
+
+void GroupWorker::announce_settled(std::uint64_t epoch) {
+  control_.send_fields(message_of(MessageKind::settled, {std::to_string(epoch), place_.key}));
 }
 
 void GroupWorker::deliver_result(std::uint64_t epoch) {
@@ -284,35 +290,46 @@ void GroupWorker::deliver_result(std::uint64_t epoch) {
     }
   }
   finish_step(GroupStep::deliver, epoch);
-  control_.send_fields({"settled", std::to_string(epoch), place_.key});
+  announce_settled(epoch);
   control_.confirm_leavers();
 }
 
 void GroupWorker::perform_operation(std::uint64_t epoch) {
   Operation& operation = *current_;
+  if (operation.times != nullptr) operation.times->begun_s = clock_s();
   enter_stream_of(operation);
+  const auto begin = [this](Operation& self, const EpochView& view) {
+    self.buffers.clear();
+    if (self.prepare) self.prepare(self, pool_);
+    return self.perform(self, view);
+  };
+  if (!perform_part(begin, epoch)) return;
+  if (operation.perform_rest && !perform_part(operation.perform_rest, epoch)) return;
+  if (operation.adjust) operation.adjust(operation, view_);
+  finish_step(GroupStep::perform, epoch);
+}
+
+bool GroupWorker::perform_part(
+    const std::function<c10::intrusive_ptr<c10d::Work>(Operation&, const EpochView&)>& part,
+    std::uint64_t epoch) {
+  Operation& operation = *current_;
   c10::intrusive_ptr<c10d::Work> work;
   try {
-    operation.buffers.clear();
     operation.other_works.clear();
-    if (operation.prepare) operation.prepare(operation, pool_);
-    work = operation.perform(operation, view_);
+    work = part(operation, view_);
   } catch (const std::exception&) {  // refused by the inner group: a mistake of the program
-    if (!is_newest(epoch)) return;
+    if (!is_newest(epoch)) return false;
     mistake_ = std::current_exception();
-    return finish_step(GroupStep::perform, epoch);
+    finish_step(GroupStep::perform, epoch);
+    return false;
   }
   bool succeeded = true;
   operation.other_works.push_back(work);
   for (const auto& each : operation.other_works)
     succeeded = succeeded && wait_for_work(each, epoch);
   operation.other_works.clear();
-  if (!succeeded) {
-    if (mistake_ != nullptr) finish_step(GroupStep::perform, epoch);
-    return;
-  }
-  if (operation.adjust) operation.adjust(operation, view_);
-  finish_step(GroupStep::perform, epoch);
+  if (!succeeded && mistake_ != nullptr) finish_step(GroupStep::perform, epoch);
+  return succeeded;
 }
 
 void GroupWorker::release_operation() {
@@ -325,8 +342,10 @@ void GroupWorker::release_operation() {
   }
   operation->prepare = nullptr;  // drops the program's tensors
   operation->perform = nullptr;
+  operation->perform_rest = nullptr;
   operation->adjust = nullptr;
   operation->publish = nullptr;
+  if (operation->times != nullptr) operation->times->ended_s = clock_s();
   operation->work->complete_work(operation->result, std::exchange(mistake_, nullptr));
   operation->work = nullptr;
   operation->result.clear();
@@ -405,7 +424,8 @@ void GroupWorker::report_failure(std::uint64_t epoch, const std::string& problem
     }
     member_.fail_step(epoch);
   }
-  control_.send_fields({"problem", std::to_string(epoch), problem.substr(0, 2000)});
+  control_.send_fields(
+      message_of(MessageKind::problem, {std::to_string(epoch), problem.substr(0, 2000)}));
 }
 
 }  // namespace orrery::live

@@ -3,6 +3,7 @@
 // Compiled into the user's program.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -14,12 +15,20 @@
 #include <string>
 #include <vector>
 
+#include "live/codec/gradient_codes.hpp"
 #include "live/group/member.hpp"
+#include "live/group/operation_log.hpp"
 #include "live/torch/control.hpp"
 #include "live/torch/operation.hpp"
 #include "live/torch/program_store.hpp"
 
 namespace orrery::live {
+
+/// State of a process that all of its groups share.
+struct GroupRecords {
+  OperationLog log;     ///< times of the operations
+  GradientCodes codes;  ///< codes of the gradient buckets
+};
 
 /// Name, size and connections of a group.
 struct GroupPlace {
@@ -48,11 +57,13 @@ using InnerBuilder = std::function<InnerGroups(
 /// group.
 class GroupWorker : public std::enable_shared_from_this<GroupWorker> {
  public:
-  /// Constructs a group without a thread and without an epoch; `control` must outlive it.
-  GroupWorker(GroupPlace place, InnerBuilder build, ProgramControl& control)
+  /// Constructs a group without a thread and without an epoch; `control` and `records` must outlive
+  /// it.
+  GroupWorker(GroupPlace place, InnerBuilder build, ProgramControl& control, GroupRecords& records)
       : place_(std::move(place)),
         build_(std::move(build)),
         control_(control),
+        records_(records),
         member_(place_.ranks.size()) {}
 
   /// Starts the thread. Call once.
@@ -63,6 +74,9 @@ class GroupWorker : public std::enable_shared_from_this<GroupWorker> {
   /// Adds an operation behind those that wait; its work is never completed if the run ends because
   /// of an operation. `work` and `perform` must be set. Any thread.
   void add_operation(std::unique_ptr<Operation> operation);
+  /// Returns the instant of the newest add_operation(), in seconds of the monotonic clock; 0 before
+  /// the first. Any thread.
+  double last_added_s() const { return last_added_s_; }
   /// Returns the inner group for an operation `name` that bypasses the numbering, which cannot be
   /// carried through a loss: a later loss ends the run, and so does this call if a member is lost.
   /// Blocks until is_settled(); throws nothing: if the run ends meanwhile, blocks until `orrery
@@ -84,6 +98,8 @@ class GroupWorker : public std::enable_shared_from_this<GroupWorker> {
 
   /// Returns the place of the constructor.
   const GroupPlace& group_place() const { return place_; }
+  /// Returns the records of this process.
+  GroupRecords& group_records() { return records_; }
   /// Returns the number of operations whose result this member has; 0 before the first. Any thread.
   std::uint64_t done_count();
   /// Returns true if the members are connected in the announced epoch, agree on their progress, and
@@ -99,6 +115,10 @@ class GroupWorker : public std::enable_shared_from_this<GroupWorker> {
   void exchange_progress(std::uint64_t epoch);
   void deliver_result(std::uint64_t epoch);
   void perform_operation(std::uint64_t epoch);
+  /// Performs one part of the current operation. Returns true if the part succeeded.
+  bool perform_part(
+      const std::function<c10::intrusive_ptr<c10d::Work>(Operation&, const EpochView&)>& part,
+      std::uint64_t epoch);
   void release_operation();
   void enter_stream_of(const Operation& operation);
   void finish_step(GroupStep step, std::uint64_t epoch);
@@ -108,12 +128,14 @@ class GroupWorker : public std::enable_shared_from_this<GroupWorker> {
   /// Does the same for work on a device, whose future is complete as soon as the work is queued:
   /// asks for its end, and lets the current stream wait for it.
   bool poll_work(const c10::intrusive_ptr<c10d::Work>& work, std::uint64_t epoch);
+  void announce_settled(std::uint64_t epoch);
   void report_failure(std::uint64_t epoch, const std::string& problem);
   bool is_newest(std::uint64_t epoch);
 
   const GroupPlace place_;
   const InnerBuilder build_;
   ProgramControl& control_;
+  GroupRecords& records_;
   std::mutex mutex_;
   std::condition_variable changed_;
   GroupMember member_;                            // guarded by mutex_
@@ -125,6 +147,7 @@ class GroupWorker : public std::enable_shared_from_this<GroupWorker> {
   std::vector<InnerGroups> old_groups_;  // alive while sockets may be in use
   std::exception_ptr mistake_;
   int failures_ = 0;
+  std::atomic<double> last_added_s_ = 0;
 };
 
 }  // namespace orrery::live

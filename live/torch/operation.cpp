@@ -51,11 +51,18 @@ void BufferPool::return_buffer(const at::Tensor& buffer) {
   if (free_.size() > kMaxFreeBuffers) free_.erase(free_.begin());
 }
 
-OperationWork::OperationWork(int rank, c10d::OpType type, const char* title, c10::Device device)
+OperationWork::OperationWork(int rank, c10d::OpType type, const char* title, c10::Device device,
+                             std::shared_ptr<OperationTimes> times)
     : Work(rank, type, title),
       device_(device),
+      times_(std::move(times)),
       future_(c10::make_intrusive<c10::ivalue::Future>(
           c10::ListType::create(c10::TensorType::get()), devices_of(device))) {}
+
+bool OperationWork::wait(std::chrono::milliseconds timeout) {
+  if (times_ != nullptr && times_->awaited_s == 0) times_->awaited_s = clock_s();
+  return Work::wait(timeout);
+}
 
 void OperationWork::synchronize() {
   if (done_ == nullptr) return;

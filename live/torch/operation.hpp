@@ -7,6 +7,7 @@
 // current stream of their thread.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <exception>
 #include <functional>
@@ -21,6 +22,7 @@
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include "live/group/member.hpp"
+#include "live/group/operation_log.hpp"
 
 namespace orrery::live {
 
@@ -57,8 +59,12 @@ class BufferPool {
 /// Work that the program waits for. Completed by the thread of the group.
 class OperationWork final : public c10d::Work {
  public:
-  /// `device`: that of the tensors.
-  OperationWork(int rank, c10d::OpType type, const char* title, c10::Device device);
+  /// `device`: that of the tensors. `times`: those of the operation, or null.
+  OperationWork(int rank, c10d::OpType type, const char* title, c10::Device device,
+                std::shared_ptr<OperationTimes> times);
+
+  /// Blocks until the work is complete; notes the instant of the first call.
+  bool wait(std::chrono::milliseconds timeout) override;
 
   /// Returns the future of the result, a list of tensors.
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
@@ -75,6 +81,7 @@ class OperationWork final : public c10d::Work {
 
  private:
   const c10::Device device_;
+  const std::shared_ptr<OperationTimes> times_;
   std::unique_ptr<c10::Event> done_;  ///< null on the CPU, and before complete_work()
   c10::intrusive_ptr<c10::ivalue::Future> future_;
   std::vector<at::Tensor> result_;
@@ -89,10 +96,11 @@ struct Operation {
   OperationKind kind = OperationKind::symmetric;
   std::string name;
   c10::intrusive_ptr<OperationWork> work;
-  std::vector<at::Tensor> result;   ///< tensors of the program, for the work's future
-  std::vector<at::Tensor> buffers;  ///< result that is kept and delivered
-  bool is_reusable = true;          ///< false: `buffers` must not serve later operations
-  c10::Device device{c10::kCPU};    ///< device of the tensors
+  std::shared_ptr<OperationTimes> times;  ///< null if no log is kept
+  std::vector<at::Tensor> result;         ///< tensors of the program, for the work's future
+  std::vector<at::Tensor> buffers;        ///< result that is kept and delivered
+  bool is_reusable = true;                ///< false: `buffers` must not serve later operations
+  c10::Device device{c10::kCPU};          ///< device of the tensors
   /// Event that is done once the program's stream has done what it had queued when the operation
   /// began; null on the CPU.
   std::unique_ptr<c10::Event> begun;
@@ -102,6 +110,9 @@ struct Operation {
   std::vector<c10::intrusive_ptr<c10d::Work>> other_works;
   /// Starts the operation of the inner group. An exception is handed to the program.
   std::function<c10::intrusive_ptr<c10d::Work>(Operation&, const EpochView&)> perform;
+  /// Starts the second part of the operation, once the first one is done, as `perform`. May be
+  /// null.
+  std::function<c10::intrusive_ptr<c10d::Work>(Operation&, const EpochView&)> perform_rest;
   /// Turns the inner group's result into that of a group of full size. May be null.
   std::function<void(Operation&, const EpochView&)> adjust;
   /// Copies `buffers` to the program's tensors. May be null.

@@ -1,8 +1,11 @@
 #include "live/torch/program_runtime.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
+
+#include "live/group/messages.hpp"
 
 namespace orrery::live {
 namespace {
@@ -21,8 +24,7 @@ ProgramRuntime::ProgramRuntime(int descriptor, std::size_t rank, std::string sto
     : rank_(rank), store_path_(std::move(store_path)), build_(std::move(build)) {
   control_ = std::make_unique<ProgramControl>(
       descriptor, rank, [this](const ProgramEpoch& epoch) { announce_epoch(epoch); },
-      [this](const Fields& fields) { meeting_.handle_message(fields); },
-      [this] { return done_counts(); });
+      [this](const Fields& fields) { handle_message(fields); }, [this] { return done_counts(); });
 }
 
 std::shared_ptr<GroupWorker> ProgramRuntime::add_group(GroupPlace place) {
@@ -32,7 +34,7 @@ std::shared_ptr<GroupWorker> ProgramRuntime::add_group(GroupPlace place) {
     const std::lock_guard<std::mutex> lock(mutex_);
     place.key += "#" + std::to_string(created_[place.key]++);
     place.store_path = store_path_;
-    group = std::make_shared<GroupWorker>(std::move(place), build_, *control_);
+    group = std::make_shared<GroupWorker>(std::move(place), build_, *control_, records_);
     groups_.push_back(group);
   }
   group->announce_epoch(epoch);
@@ -64,10 +66,20 @@ void ProgramRuntime::wait_until_settled() {
 }
 
 void ProgramRuntime::report_step(std::uint64_t step, double input_s) {
-  const double now =
-      std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-  control_->send_fields(
-      {"step", std::to_string(step), std::to_string(now), std::to_string(input_s)});
+  control_->send_fields(message_of(
+      MessageKind::step, {std::to_string(step), std::to_string(clock_s()), std::to_string(input_s),
+                          std::to_string(records_.codes.sent_bytes())}));
+}
+
+void ProgramRuntime::handle_message(const Fields& fields) {
+  if (fields.empty()) return plans_.end_connection();
+  if (!plans_.handle_message(fields)) meeting_.handle_message(fields);
+}
+
+double ProgramRuntime::last_operation_s() {
+  double newest = 0;
+  for (const auto& group : all_groups()) newest = std::max(newest, group->last_added_s());
+  return newest;
 }
 
 std::vector<std::shared_ptr<GroupWorker>> ProgramRuntime::all_groups() {

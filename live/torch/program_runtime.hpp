@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "live/group/meeting_point.hpp"
+#include "live/group/step_plans.hpp"
 #include "live/torch/control.hpp"
 #include "live/torch/group_worker.hpp"
 
@@ -35,7 +36,7 @@ class ProgramRuntime {
   /// does not tell which. Called before a fork.
   void wait_until_settled();
   /// Reports the end of optimizer step `step`, counted from 1, and the seconds spent in data
-  /// loaders so far. Does nothing if `orrery run` is gone.
+  /// loaders and the bytes sent for gradients so far. Does nothing if `orrery run` is gone.
   void report_step(std::uint64_t step, double input_s);
   /// Sends a message to `orrery run`. Does nothing if `orrery run` is gone.
   void send_fields(const Fields& fields) { control_->send_fields(fields); }
@@ -44,6 +45,13 @@ class ProgramRuntime {
   std::vector<std::size_t> living_ranks() { return control_->epoch().members; }
   /// Returns the meeting point of this rank.
   MeetingPoint& meeting() { return meeting_; }
+  /// Returns the plans of this rank.
+  StepPlans& plans() { return plans_; }
+  /// Returns the records of all groups.
+  GroupRecords& group_records() { return records_; }
+  /// Returns the instant at which the program added its newest operation to any group, in seconds
+  /// of the monotonic clock; 0 without an operation.
+  double last_operation_s();
   /// Blocks until no group has an operation, then tells `orrery run` that this rank waits at the
   /// meeting, with the number of operations of every group.
   void announce_arrival();
@@ -58,16 +66,19 @@ class ProgramRuntime {
 
  private:
   void announce_epoch(const ProgramEpoch& epoch);
+  void handle_message(const Fields& fields);
   DoneCounts done_counts();
   std::vector<std::shared_ptr<GroupWorker>> all_groups();
 
   const std::size_t rank_;
   const std::string store_path_;
   const InnerBuilder build_;
+  GroupRecords records_;
   std::mutex mutex_;
   std::map<std::string, int> created_;
   std::vector<std::shared_ptr<GroupWorker>> groups_;
   MeetingPoint meeting_{[this](const Fields& fields) { send_fields(fields); }};
+  StepPlans plans_{[this](const Fields& fields) { send_fields(fields); }};
   std::unique_ptr<ProgramControl> control_;
 };
 

@@ -1,5 +1,8 @@
 #include "live/torch/surviving_backend.hpp"
 
+#include <algorithm>
+#include <cstring>
+#include <span>
 #include <utility>
 
 #include <ATen/ATen.h>
@@ -32,6 +35,32 @@ std::function<void(Operation&)> copies_to(const Tensors& tensors) {
       copy_tensor(tensors[at], operation.buffers[at]);
     }
   };
+}
+
+/// Returns the bytes of a dense tensor's values; 0 for a sparse one.
+std::size_t bytes_of(const at::Tensor& tensor) {
+  return tensor.layout() == at::kStrided ? tensor.nbytes() : 0;
+}
+
+std::span<float> values_of(const at::Tensor& tensor) {
+  return {tensor.mutable_data_ptr<float>(), static_cast<std::size_t>(tensor.numel())};
+}
+
+std::span<const std::byte> bytes_of_tensor(const at::Tensor& tensor) {
+  return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
+}
+
+/// Returns a tensor with a copy of the bytes.
+at::Tensor bytes_tensor(const std::vector<std::byte>& bytes) {
+  at::Tensor tensor = at::empty({static_cast<int64_t>(bytes.size())}, at::kByte);
+  std::memcpy(tensor.mutable_data_ptr(), bytes.data(), bytes.size());
+  return tensor;
+}
+
+/// Returns the bytes that one of `ranks` ranks sends to others in an all-reduce by a ring.
+double ring_bytes(std::size_t bytes, std::size_t ranks) {
+  const auto count = static_cast<double>(ranks);
+  return 2 * (count - 1) / count * static_cast<double>(bytes);
 }
 
 /// Name of an all-gather that no loss may interrupt, for the message about it.
@@ -73,14 +102,16 @@ std::unique_ptr<Operation> SurvivingBackend::new_operation(OperationKind kind, O
   operation->kind = kind;
   operation->name = name;
   if (place.device_type != c10::kCPU) {
-    operation->device = tensors.empty()
-                            ? c10::impl::VirtualGuardImpl(place.device_type).getDevice()
-                            : tensors.front().device();
+    operation->device = tensors.empty() ? c10::impl::VirtualGuardImpl(place.device_type).getDevice()
+                                        : tensors.front().device();
     operation->begun = mark_queue(operation->device);
   }
+  double bytes = 0;
+  for (const at::Tensor& each : tensors) bytes += static_cast<double>(bytes_of(each));
+  operation->times = worker_->group_records().log.add_operation(operation->name, place.key, bytes);
   const std::string title = place.backend + ":" + operation->name;
-  operation->work =
-      c10::make_intrusive<OperationWork>(getRank(), type, title.c_str(), operation->device);
+  operation->work = c10::make_intrusive<OperationWork>(getRank(), type, title.c_str(),
+                                                       operation->device, operation->times);
   return operation;
 }
 
@@ -99,8 +130,53 @@ WorkPtr SurvivingBackend::begin_sharded(OpType type, const char* name, Tensors r
   return begin_operation(std::move(operation));
 }
 
-// ---- carried through a loss
-// ----------------------------------------------------------------------
+// ---- carried through a loss ---------------------------------------------------------------------
+
+std::shared_ptr<CodedBucket> SurvivingBackend::claim_bucket(const Tensors& tensors,
+                                                            c10d::ReduceOp op) {
+  const bool is_gradient = tensors.size() == 1 && tensors[0].scalar_type() == at::kFloat &&
+                           tensors[0].device().is_cpu() && op == c10d::ReduceOp::SUM;
+  if (!is_gradient) return nullptr;
+  return worker_->group_records().codes.claim_bucket(worker_->group_place().key,
+                                                     static_cast<std::size_t>(tensors[0].numel()));
+}
+
+WorkPtr SurvivingBackend::begin_coded(const Tensors& tensors,
+                                      const std::shared_ptr<CodedBucket>& bucket) {
+  auto operation =
+      new_operation(OperationKind::symmetric, OpType::ALLREDUCE, "all_reduce", tensors);
+  operation->prepare = copies_of(tensors);
+  const auto codes = std::make_shared<Tensors>();
+  const auto own = static_cast<std::size_t>(getRank());
+  operation->perform = [bucket, codes, own](Operation& self, const EpochView& view) -> WorkPtr {
+    if (view.alive.size() == 1) return view.inner->allreduce(self.buffers, {});
+    const auto position = std::lower_bound(view.alive.begin(), view.alive.end(), own);
+    const at::Tensor sent =
+        bytes_tensor(bucket->encode_parts(values_of(self.buffers[0]), view.alive,
+                                          static_cast<std::size_t>(position - view.alive.begin())));
+    *codes = {at::empty_like(sent), sent};
+    std::vector<int64_t> equal;
+    return view.inner->alltoall_base(codes->at(0), codes->at(1), equal, equal, {});
+  };
+  operation->perform_rest = [bucket, codes](Operation& self, const EpochView& view) -> WorkPtr {
+    if (view.alive.size() == 1) return view.inner->allreduce(self.buffers, {});
+    codes->push_back(bytes_tensor(bucket->encode_sum(bytes_of_tensor(codes->at(0)))));
+    return view.inner->_allgather_base(codes->at(0), codes->at(2), {});
+  };
+  operation->adjust = [bucket, codes](Operation& self, const EpochView& view) {
+    if (view.alive.size() > 1) {
+      bucket->decode_sums(bytes_of_tensor(codes->at(0)), values_of(self.buffers[0]));
+    }
+    if (view.is_short()) scale_sum(self.buffers[0], view);
+  };
+  operation->publish = [tensors, bucket, worker = worker_](Operation& self) {
+    copy_tensor(tensors[0], self.buffers[0]);
+    bucket->commit_exchange();
+    worker->group_records().codes.add_sent_bytes(bucket->sent_bytes());
+  };
+  operation->result = tensors;
+  return begin_operation(std::move(operation));
+}
 
 WorkPtr SurvivingBackend::begin_all_reduce(OpType type, Tensors tensors, c10d::ReduceOp op,
                                            bool coalesced) {
@@ -116,7 +192,12 @@ WorkPtr SurvivingBackend::begin_all_reduce(OpType type, Tensors tensors, c10d::R
     options.reduceOp = op;
     return view.inner->allreduce(self.buffers, options);
   };
-  operation->adjust = [op](Operation& self, const EpochView& view) {
+  GradientCodes& codes = worker_->group_records().codes;
+  const bool is_gradient = codes.is_in_backward();
+  operation->adjust = [op, is_gradient, &codes](Operation& self, const EpochView& view) {
+    for (const at::Tensor& each : self.buffers) {
+      if (is_gradient) codes.add_sent_bytes(ring_bytes(each.nbytes(), view.alive.size()));
+    }
     if (!view.is_short() || !(op == c10d::ReduceOp::SUM)) return;
     for (const at::Tensor& sum : self.buffers) scale_sum(sum, view);
   };
@@ -127,6 +208,9 @@ WorkPtr SurvivingBackend::begin_all_reduce(OpType type, Tensors tensors, c10d::R
 
 WorkPtr SurvivingBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
   if (is_carried(tensors)) {
+    if (const auto bucket = claim_bucket(tensors, options.reduceOp)) {
+      return begin_coded(tensors, bucket);
+    }
     return begin_all_reduce(OpType::ALLREDUCE, tensors, options.reduceOp, false);
   }
   return begin_sharded(OpType::ALLREDUCE, "all_reduce of sparse or device tensors", tensors,
@@ -300,8 +384,7 @@ void SurvivingBackend::monitoredBarrier(const c10d::BarrierOptions& options, boo
   barrier(options)->wait();
 }
 
-// ---- repeated, but not delivered
-// -----------------------------------------------------------------
+// ---- repeated, but not delivered ----------------------------------------------------------------
 
 WorkPtr SurvivingBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
   auto operation = new_operation(OperationKind::partial, OpType::REDUCE, "reduce", tensors);
@@ -344,8 +427,7 @@ WorkPtr SurvivingBackend::scatter(Tensors& outputs, std::vector<Tensors>& inputs
   return begin_operation(std::move(operation));
 }
 
-// ---- not carried through a loss
-// ------------------------------------------------------------------
+// ---- not carried through a loss -----------------------------------------------------------------
 
 WorkPtr SurvivingBackend::allreduce_sparse(Tensors& tensors,
                                            const c10d::AllreduceOptions& options) {

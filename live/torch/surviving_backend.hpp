@@ -49,7 +49,8 @@ class SurvivingBackend final : public c10d::Backend {
   // comment says so: with wrong ones outputs are written past their end, or the work never ends.
   // ----
 
-  /// Sums or otherwise reduces the tensors in place. Sparse tensors and those of a device are not
+  /// Sums or otherwise reduces the tensors in place; gradient buckets in codes if a rule is set
+  /// (GradientCodes). Sparse tensors and those of a device are not
   /// carried through a loss.
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
   /// Reduces dense tensors on the CPU only; memory of a device is read as the CPU's, not checked.
@@ -139,6 +140,10 @@ class SurvivingBackend final : public c10d::Backend {
   /// Begins an all-gather of equal tensors; `publish` reads buffer `i` as [size, ...] of input i.
   WorkPtr begin_gather(c10d::OpType type, const char* name, Tensors inputs, Tensors result,
                        std::function<void(Operation&)> publish);
+  /// Returns the bucket of an all-reduce that travels in codes; null for others.
+  std::shared_ptr<CodedBucket> claim_bucket(const Tensors& tensors, c10d::ReduceOp op);
+  /// Begins the sum of a gradient bucket in codes.
+  WorkPtr begin_coded(const Tensors& tensors, const std::shared_ptr<CodedBucket>& bucket);
   WorkPtr begin_all_reduce(c10d::OpType type, Tensors tensors, c10d::ReduceOp op, bool coalesced);
 
   std::shared_ptr<GroupWorker> worker_;

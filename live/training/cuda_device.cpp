@@ -11,6 +11,7 @@
 #include "live/machine/cuda_module.hpp"
 #include "live/training/model.hpp"
 #include "live/training/token_gather.hpp"
+#include "traces/workload/job_choices.hpp"
 #include "traces/workload/model.hpp"
 
 namespace orrery::live {
@@ -163,7 +164,7 @@ std::unique_ptr<Device> make_cuda_device(const OrreryCudaTable& module, int devi
 std::unique_ptr<Device> make_cuda_device(const std::string& module_path, int device,
                                          std::uint64_t seed, double learning_rate,
                                          const std::string& builtin, std::string& reason) {
-  if (builtin != "transformer") {
+  if (find_named<BuiltinKind>(builtin) != BuiltinKind::transformer) {
     throw Error(
         ErrorKind::bad_input,
         fmt::format("job.model.builtin: {} is trained by CPUs only; use transformer", builtin));

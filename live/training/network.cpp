@@ -5,6 +5,7 @@
 #include "core/error.hpp"
 #include "live/training/model.hpp"
 #include "live/training/transformer.hpp"
+#include "traces/workload/job_choices.hpp"
 
 namespace orrery::live {
 
@@ -27,8 +28,11 @@ template double softmax_loss(Matrix<float>&, std::span<const std::uint8_t>);
 template double softmax_loss(Matrix<double>&, std::span<const std::uint8_t>);
 
 std::unique_ptr<Network<float>> make_network(const std::string& builtin, Rng rng) {
-  if (builtin == "language-model") return std::make_unique<LanguageModel<float>>(std::move(rng));
-  if (builtin == "transformer") return std::make_unique<Transformer<float>>(std::move(rng));
+  const std::optional<BuiltinKind> kind = find_named<BuiltinKind>(builtin);
+  if (kind == BuiltinKind::language_model) {
+    return std::make_unique<LanguageModel<float>>(std::move(rng));
+  }
+  if (kind == BuiltinKind::transformer) return std::make_unique<Transformer<float>>(std::move(rng));
   throw Error(ErrorKind::bad_input, "there is no built-in model '" + builtin + "'");
 }
 

@@ -14,6 +14,7 @@
 #include "live/training/model.hpp"
 #include "live/training/plan_codecs.hpp"
 #include "live/training/state_hashes.hpp"
+#include "traces/workload/sharding.hpp"
 
 namespace orrery::live {
 namespace {
@@ -60,7 +61,7 @@ Trainer::Trainer(const Scenario& scenario, const Text& text, Device& device)
       pace_(scenario.job().pace().micro_batch()),
       progress_(traffic_of(scenario.job())) {
   if (scenario.live().reproducible()) sum_.emplace(device_.gradient().size());
-  if (scenario.job().layout().shard() == "optimizer") {
+  if (sharding_of(scenario.job().layout()) == Sharding::optimizer) {
     shards_.emplace(device_.parameters(), scenario.live().learning_rate());
   }
 }

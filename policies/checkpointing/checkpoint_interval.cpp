@@ -40,6 +40,7 @@ void CheckpointInterval::start(Context&, const Cluster&,
          "a policy is started with parameters of its own type");
   if (given != nullptr) parameters_ = *given;
   fill_defaults(parameters_);
+  method_ = named<IntervalMethod>(parameters_.method());
 }
 
 void CheckpointInterval::observe(Context&, const Observation& seen, DecisionList& decisions) {
@@ -72,22 +73,22 @@ void CheckpointInterval::observe(Context&, const Observation& seen, DecisionList
 
 double CheckpointInterval::mtbf_s(const Watched& of, Nanos now) const {
   const double believed = to_seconds(parameters_.mtbf());
-  if (parameters_.method() != "adaptive") return believed;
+  if (method_ != IntervalMethod::adaptive) return believed;
   return (to_seconds(now - of.since) + believed) / static_cast<double>(of.failures + 1);
 }
 
 double CheckpointInterval::interval_s(const Watched& of, Nanos now) const {
-  if (parameters_.method() == "fixed") return to_seconds(parameters_.interval());
+  if (method_ == IntervalMethod::fixed) return to_seconds(parameters_.interval());
   const double cost = std::max(kLeastCost, of.cost_s.value_or(to_seconds(parameters_.cost())));
   const double mtbf = mtbf_s(of, now);
-  return parameters_.method() == "young" ? young_interval(cost, mtbf) : daly_interval(cost, mtbf);
+  return method_ == IntervalMethod::young ? young_interval(cost, mtbf) : daly_interval(cost, mtbf);
 }
 
 /// The mean time between failures grows while no rank is lost: the interval changes without an
 /// event.
 void CheckpointInterval::wake_for_change(const Observation& seen, Watched& of,
                                          DecisionList& decisions) const {
-  if (parameters_.method() != "adaptive" || of.asked == 0) return;
+  if (method_ != IntervalMethod::adaptive || of.asked == 0) return;
   const auto changes_at = [&](Nanos at) { return differs(of.asked, steps_of(of, at)); };
   Nanos least = seen.now, most = seen.now;
   for (Nanos span = kNanosPerSecond; !changes_at(most); span *= 2) {
@@ -113,6 +114,7 @@ void CheckpointInterval::plan(const Observation& seen, JobId id, DecisionList& d
   const JobInfo* job = seen.jobs.find(id);
   Watched& of = jobs_[id];
   if (job == nullptr || !job->is_placed() || of.step_s <= 0) return;
+  if (!job->spec.can.has<CheckpointPlan>()) return;  // every decision would be refused
   const std::uint64_t steps = steps_of(of, seen.now);
   if (of.asked == 0 || differs(of.asked, steps)) {
     of.asked = steps;

@@ -3,15 +3,24 @@
 // recent step duration. Called by drive(); one thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 
+#include "core/schema/names.hpp"
 #include "policies/parameters.pb.h"
 #include "policies/seam/policy.hpp"
 
 namespace orrery {
+
+/// Formula of the interval (CheckpointIntervalParameters.method).
+enum class IntervalMethod : std::uint8_t { fixed, young, daly, adaptive };
+constexpr std::array<std::string_view, 4> names_of(IntervalMethod) {
+  return {"fixed", "young", "daly", "adaptive"};
+}
 
 /// Policy that sets the checkpoint interval of each job. For example, a cost of 60 s and one
 /// failure a day give Young's interval of 3,220 s, which is 322 steps of 10 s.
@@ -55,6 +64,7 @@ class CheckpointInterval : public Policy {
   void wake_for_change(const Observation& seen, Watched& of, DecisionList& decisions) const;
 
   CheckpointIntervalParameters parameters_;
+  IntervalMethod method_ = IntervalMethod::adaptive;
   std::map<JobId, Watched> jobs_;
 };
 

@@ -1,39 +1,26 @@
 #include "policies/collectives/collective_table.hpp"
 
 #include <algorithm>
-#include <array>
-#include <string_view>
 
 #include "core/error.hpp"
+#include "core/schema/names.hpp"
 #include "policies/parameters.pb.h"
 #include "policies/seam/byte_archive.hpp"
 
 namespace orrery {
 namespace {
 
-/// Names of the schema in the order of the enums CollectiveKind and CollectiveAlgorithm.
-constexpr std::array<std::string_view, 5> kKinds{"all-reduce", "reduce-scatter", "all-gather",
-                                                 "all-to-all", "broadcast"};
-constexpr std::array<std::string_view, 7> kAlgorithms{
-    "automatic", "ring", "tree", "hierarchical", "direct", "nvls", "halving-doubling"};
-
-template <class Enum, std::size_t kCount>
-Enum named(const std::array<std::string_view, kCount>& names, const std::string& name) {
-  const auto found = std::find(names.begin(), names.end(), name);
-  ensure(found != names.end(), "a name that the schema lets through");
-  return static_cast<Enum>(found - names.begin());
-}
-
 CollectiveTable table_of(const CollectiveTableParameters& parameters) {
   CollectiveTable table;
   for (const CollectiveTableParameters::Rule& line : parameters.rules()) {
-    table.push_back({named<CollectiveKind>(kKinds, line.kind()), line.from_bytes(),
-                     line.from_ranks(), named<CollectiveAlgorithm>(kAlgorithms, line.algorithm()),
-                     line.from_nodes()});
+    table.push_back({named<CollectiveKind>(line.kind()), line.from_bytes(), line.from_ranks(),
+                     named<CollectiveAlgorithm>(line.algorithm()), line.from_nodes()});
   }
   if (!table.empty()) return table;
-  for (std::size_t kind = 0; kind < kKinds.size(); ++kind) {
-    table.push_back({.kind = static_cast<CollectiveKind>(kind)});
+  using enum CollectiveKind;
+  for (const CollectiveKind kind :
+       {all_reduce, reduce_scatter, all_gather, all_to_all, broadcast}) {
+    table.push_back({.kind = kind});
   }
   return table;
 }

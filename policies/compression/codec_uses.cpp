@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "policies/compression/bucket_class.hpp"
+#include "traces/workload/job_choices.hpp"
 #include "traces/workload/model.hpp"
 
 namespace orrery {
@@ -57,8 +58,9 @@ CodecRule rule_of(const GradientPart& part, std::span<const CodecRule> rules) {
 }  // namespace
 
 std::vector<GradientPart> gradient_parts(const Model& model) {
-  if (model.builtin() == "language-model") return language_model();
-  if (model.builtin() == "transformer") return transformer();
+  if (const std::optional<BuiltinKind> builtin = builtin_kind(model)) {
+    return *builtin == BuiltinKind::transformer ? transformer() : language_model();
+  }
   const GradientClasses classes = gradient_classes(model);
   std::vector<GradientPart> parts;
   const auto add = [&](double values, BucketClass of) {

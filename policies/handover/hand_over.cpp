@@ -11,14 +11,12 @@ namespace {
 
 constexpr Nanos kHour = 3600 * kNanosPerSecond;
 constexpr const char* kOver = "the run is over";
-constexpr const char* kModeNames[] = {"drive", "shadow", "approve"};
 
 }  // namespace
 
-HandOverMode hand_over_mode(const std::string& name) {
-  if (name.empty() || name == "drive") return HandOverMode::drive;
-  if (name == "shadow") return HandOverMode::shadow;
-  if (name == "approve") return HandOverMode::approve;
+HandOverMode hand_over_mode(std::string_view name) {
+  if (name.empty()) return HandOverMode::drive;
+  if (const auto mode = find_named<HandOverMode>(name)) return *mode;
   throw Error(ErrorKind::usage,
               fmt::format("--mode: expected drive, shadow or approve, found '{}'", name));
 }
@@ -169,7 +167,7 @@ void HandOver::load(std::string_view saved) {
 }
 
 void HandOver::fill(HandOverReport& report) const {
-  report.set_mode(kModeNames[static_cast<std::size_t>(rules_.mode)]);
+  report.set_mode(std::string(name_of(rules_.mode)));
   report.set_passed_on(passed_on_);
   report.set_only_watched(watched_);
   report.set_refused(refused_count_);

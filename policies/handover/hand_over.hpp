@@ -6,6 +6,7 @@
 // decorator, so a log contains the outcomes that the policies saw. One thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -15,18 +16,22 @@
 #include <string_view>
 #include <vector>
 
-#include "policies/seam/backend.hpp"
+#include "core/schema/names.hpp"
 #include "policies/handover/shadow_score.hpp"
+#include "policies/seam/backend.hpp"
 #include "traces/report.pb.h"
 
 namespace orrery {
 
 /// Handling of decisions: apply, observe only, or apply after an approval.
 enum class HandOverMode : std::uint8_t { drive, shadow, approve };
+constexpr std::array<std::string_view, 3> names_of(HandOverMode) {
+  return {"drive", "shadow", "approve"};
+}
 
 /// Returns the mode named "drive", "shadow" or "approve"; `drive` for an empty name. Throws a usage
 /// Error for any other name.
-HandOverMode hand_over_mode(const std::string& name);
+HandOverMode hand_over_mode(std::string_view name);
 
 /// Answer to a request for approval.
 struct Verdict {

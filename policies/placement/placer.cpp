@@ -9,6 +9,7 @@
 #include "core/error.hpp"
 #include "policies/placement/consolidated.hpp"
 #include "policies/placement/count.hpp"
+#include "policies/placement/per_node.hpp"
 #include "policies/placement/topology.hpp"
 
 namespace orrery {
@@ -123,12 +124,17 @@ void FreeGpus::return_gpus(const GpuRuns& gpus) {
   }
 }
 
-std::vector<std::string> placer_names() { return {"count", "consolidated", "topology"}; }
+std::vector<std::string> placer_names() { return all_names<PlacementRule>(); }
 
 std::unique_ptr<Placer> make_placer(std::string_view name) {
-  if (name == "count") return std::make_unique<CountPlacer>();
-  if (name == "consolidated") return std::make_unique<ConsolidatedPlacer>();
-  if (name == "topology") return std::make_unique<TopologyPlacer>();
+  if (const std::optional<PlacementRule> placement = find_named<PlacementRule>(name)) {
+    switch (*placement) {
+      case PlacementRule::count: return std::make_unique<CountPlacer>();
+      case PlacementRule::consolidated: return std::make_unique<ConsolidatedPlacer>();
+      case PlacementRule::topology: return std::make_unique<TopologyPlacer>();
+      case PlacementRule::per_node: return std::make_unique<PerNodePlacer>();
+    }
+  }
   throw Error(ErrorKind::bad_input, fmt::format("there is no placement '{}'{}", name,
                                                 did_you_mean(name, placer_names())));
 }

@@ -2,6 +2,7 @@
 // job by job within one pass, over a working copy of the free GPUs. One thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -9,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/schema/names.hpp"
 #include "policies/seam/world.hpp"
 
 namespace orrery {
@@ -76,6 +78,12 @@ class FreeGpus {
   std::uint64_t followed_ = 0;  ///< number of the state's changes that have been followed
   std::vector<std::uint32_t> ours_;                ///< nodes that the pass has changed
 };
+
+/// Rules by which jobs get free GPUs, as policies' parameters name them.
+enum class PlacementRule : std::uint8_t { count, consolidated, topology, per_node };
+constexpr std::array<std::string_view, 4> names_of(PlacementRule) {
+  return {"count", "consolidated", "topology", "per-node"};
+}
 
 /// Rule by which a job gets free GPUs.
 class Placer {

@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
+
+#include "policies/rebalancing/rank_loops.hpp"
 
 namespace orrery {
 namespace {
 
 /// Limits of a plausible micro-batch time, absolute and relative to the known one.
 constexpr double kLeastTime = 1e-9, kMostTime = 1e6;
-constexpr double kMostRatio = 2000;
+const double kMostLogRatio = std::log(2000.0);
 constexpr double kMostMicroBatches = 1e9;
 /// Standard deviations, and log time, by which a rank is late beyond noise.
 constexpr double kSurprising = 4, kLeastSurprise = 0.01;
@@ -23,14 +26,6 @@ constexpr std::array<std::pair<double, double>, kSignals> kSignalBounds{
 /// Returns true for a value between the bounds; false for a missing one, which is not a number.
 bool usable(double value, double least, double most) { return value >= least && value <= most; }
 
-/// The lower median; `values` is reordered. 0 without values.
-double median(std::vector<double>& values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 }  // namespace
 
 JobWatch::JobWatch(const JobInfo& job)
@@ -43,64 +38,69 @@ JobWatch::JobWatch(const JobInfo& job)
       step_(job.step),
       noise_(job.layout.data * ranks_per_replica_),
       ranks_(job.layout.data * ranks_per_replica_) {
-  clear_means(before_);
-  clear_means(current_);
-  index_gpus();
-  forget_forecasts();
+  before_.clear(ranks_.size());
+  current_.clear(ranks_.size());
+  index_ranks();
 }
 
-void JobWatch::forget_forecasts() {
-  filter_versions_.assign(ranks_.size(), 0);
-  forecasts_ = {};
-  trends_ = {};
-}
-
-void JobWatch::index_gpus() {
+void JobWatch::index_ranks() {
+  const std::size_t count = ranks_.size();
+  glances_ = {.seen_steps = std::vector<Step>(count, kNoStep),
+              .next_done = std::vector<double>(count, 0),
+              .zero_hint_at = std::vector<Step>(count, kNoStep),
+              .marks = std::vector<std::uint8_t>(count),
+              .marked = {}};
   index_ = {};
+  index_.replicas.assign(count, 0);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (shares_.empty() || replica_stride_ == 0) break;  // damaged state
+    index_.replicas[i] = static_cast<std::uint32_t>(i / replica_stride_ % shares_.size());
+    update_glance(i);
+  }
+  estimates_ = {.log_times = std::vector<double>(count, kMissing),
+                .slopes = std::vector<double>(count, 0),
+                .variances = std::vector<double>(count, 0),
+                .steps = std::vector<Step>(count, 0),
+                .exceptions = std::vector<std::uint8_t>(count, 0),
+                .measured = std::vector<std::uint64_t>(count, 0),
+                .ahead = std::vector<double>(count),
+                .exceptional = {},
+                .changed = {}};
   for (const GpuId gpu : gpus_) index_.placed.push_back(gpu);
-  for (std::size_t i = 0; i < std::min(gpus_.size(), ranks_.size()); ++i) {
+  for (std::size_t i = 0; i < std::min(gpus_.size(), count); ++i) {
     index_.ranks.emplace_back(gpus_[i], static_cast<std::uint32_t>(i));
   }
   std::sort(index_.ranks.begin(), index_.ranks.end());
 }
 
 bool JobWatch::fits_job(const JobInfo& job) const {
-  return job.gpus == index_.placed &&
-         job.shares().size() == shares_.size() &&
-         job.layout.pipeline == pipeline_ &&
-         job.layout.ranks_per_replica() == ranks_per_replica_ &&
+  return job.gpus == index_.placed && job.shares().size() == shares_.size() &&
+         job.layout.pipeline == pipeline_ && job.layout.ranks_per_replica() == ranks_per_replica_ &&
          job.layout.replica_stride() == replica_stride_;
 }
 
 void JobWatch::follow_job(const JobInfo& job, Nanos now) {
   const bool moved = job.shares() != shares_;
   if (job.step != step_) {
-    const std::vector<SignalVector> ended = signal_changes();
-    for (std::size_t i = 0; i < ranks_.size(); ++i) ranks_[i].change = ended[i];
+    compute_changes();
+    for (std::size_t i = 0; i < ranks_.size(); ++i) ranks_[i].change = change_of(i);
     std::swap(before_, current_);
-    clear_means(current_);
+    current_.clear(ranks_.size());
     changed_step_ = step_;
     step_ = job.step;
     step_began_ = now;
   }
   if (!moved) return;
   // Other shares change load and waiting times, but not how fast a rank is.
-  clear_means(before_);
+  before_.clear(ranks_.size());
   shares_ = job.shares();
 }
 
 // ---- device and link signals ----------------------------------------------------------------
 
-void JobWatch::clear_means(StepSignals& means) const {
-  for (SignalMeans& each : means) {
-    each.sum.assign(ranks_.size(), 0);
-    each.count.assign(ranks_.size(), 0);
-  }
-}
-
-const std::vector<std::uint32_t>& JobWatch::ranks_of_rows(const std::vector<std::uint32_t>& gpus,
-                                                          RowRanks& known) const {
-  if (known.gpus == gpus) return known.ranks;
+const JobWatch::RowRanks& JobWatch::ranks_of_rows(const std::vector<std::uint32_t>& gpus,
+                                                  RowRanks& known) const {
+  if (known.gpus == gpus) return known;
   known.gpus = gpus;
   known.ranks.clear();
   for (const std::uint32_t gpu : gpus) {
@@ -109,26 +109,31 @@ const std::vector<std::uint32_t>& JobWatch::ranks_of_rows(const std::vector<std:
     const bool there = found != index_.ranks.end() && found->first == GpuId{gpu};
     known.ranks.push_back(there ? found->second : kNoRank);
   }
-  return known.ranks;
+  known.in_order = known.ranks.size() == ranks_.size() && counts_up(known.ranks);
+  return known;
 }
 
-void JobWatch::add_signal(std::size_t signal, const std::vector<std::uint32_t>& ranks,
-                          const SampleColumn& column, Nanos now) {
-  SignalMeans& means = current_[signal];
+void JobWatch::add_signal(std::size_t signal, const RowRanks& rows, const SampleColumn& column,
+                          Nanos now) {
   const auto [least, most] = kSignalBounds[signal];
-  for (std::size_t row = 0; row < ranks.size(); ++row) {
+  // A sample that is older than the step tells of the step before.
+  if (rows.in_order && column.ages.size() == 1 && signal != kLatency) {
+    const bool is_new = now - column.ages[0] >= step_began_;
+    if (is_new) current_.add_values(signal, column.values, least, most);
+    return;
+  }
+  for (std::size_t row = 0; row < rows.ranks.size(); ++row) {
     const double value = column.values[row];
-    const std::uint32_t rank = ranks[row];
+    const std::uint32_t rank = rows.ranks[row];
     if (rank == kNoRank || !usable(value, least, most)) continue;
-    if (now - column.age(row) < step_began_) continue;  // tells of the step before
-    means.sum[rank] += signal == kLatency ? std::log(value) : value;
-    means.count[rank] += 1;
+    if (now - column.age(row) < step_began_) continue;
+    current_.add(signal, rank, signal == kLatency ? std::log(value) : value);
   }
 }
 
 void JobWatch::add_devices(const SampleRows& rows, const SampleColumn& utilization,
                            const SampleColumn& memory_bandwidth, Nanos now) {
-  const std::vector<std::uint32_t>& ranks = ranks_of_rows(rows.ids, index_.device_rows);
+  const RowRanks& ranks = ranks_of_rows(rows.ids, index_.device_rows);
   add_signal(kLoad, ranks, utilization, now);
   add_signal(kMemoryBandwidth, ranks, memory_bandwidth, now);
 }
@@ -137,62 +142,76 @@ void JobWatch::add_links(const SampleRows& rows, const SampleColumn& latency, Na
   add_signal(kLatency, ranks_of_rows(rows.ids, index_.link_rows), latency, now);
 }
 
-/// Returns the changes of each rank's signals since the previous step, minus those of the median
-/// rank: when one rank is late, all others wait, and their signals say nothing about them.
-std::vector<SignalVector> JobWatch::signal_changes() const {
-  std::vector<SignalVector> out(ranks_.size(), SignalVector::Zero());
-  std::vector<double> known;
+void JobWatch::compute_changes() {
   for (std::size_t signal = 0; signal < kSignals; ++signal) {
-    const auto index = static_cast<Eigen::Index>(signal);
-    const SignalMeans &before = before_[signal], &current = current_[signal];
-    known.clear();
-    for (std::size_t i = 0; i < ranks_.size(); ++i) {
-      if (!before.has(i) || !current.has(i)) continue;
-      out[i](index) = current.mean(i) - before.mean(i);
-      known.push_back(out[i](index));
-    }
-    if (known.empty()) continue;
-    const double common = median(known);
-    for (std::size_t i = 0; i < ranks_.size(); ++i) {
-      if (!before.has(i) || !current.has(i)) continue;
-      out[i](index) = std::clamp(out[i](index) - common, -1.0, 1.0);
-    }
+    StepSignals::compute_changes(before_, current_, signal, changes_[signal]);
   }
-  return out;
 }
 
 void JobWatch::learn_from_samples() {
-  if (noise_.update_noise()) ++noise_version_;
+  if (noise_.update_noise()) estimates_.all_changed = true;
   signals_.update_weights();
-  const std::vector<SignalVector> now = signal_changes();
-  for (std::size_t i = 0; i < ranks_.size(); ++i) {
-    const SignalModel::Hint hint = signals_.hint(now[i]);
-    if (ranks_[i].filter.hint(step_, hint.mean, hint.variance)) mark_changed(ranks_[i]);
-  }
+  compute_changes();
+  const SignalVector limits = signals_.noise_limits();
+  mark_changes({.changes = {changes_[0].data(), changes_[1].data(), changes_[2].data()},
+                .limits = {limits(0), limits(1), limits(2)}},
+               glances_.zero_hint_at.data(), step_, glances_.marks);
+  find_marked(glances_.marks, glances_.marked);
+  for (const std::uint32_t rank : glances_.marked) update_hint(rank, limits);
+}
+
+void JobWatch::update_hint(std::size_t rank, const SignalVector& limits) {
+  const SignalVector change = change_of(rank);
+  const bool told = (change.cwiseAbs2().array() > limits.array()).any();
+  glances_.zero_hint_at[rank] = told ? kNoStep : step_;
+  const SignalModel::Hint hint = told ? signals_.hint(change) : SignalModel::Hint{};
+  if (ranks_[rank].filter.hint(step_, hint.mean, hint.variance)) mark_changed(ranks_[rank]);
 }
 
 // ---- progress -------------------------------------------------------------------------------
 
+void JobWatch::update_glance(std::size_t rank) {
+  if (!ranks_[rank].seen) return;
+  glances_.seen_steps[rank] = ranks_[rank].seen_step;
+  glances_.next_done[rank] = ranks_[rank].seen_done + 1;
+}
+
 void JobWatch::add_ranks(const SampleRows& rows, const SampleColumn& done,
                          const SampleColumn& times, Nanos now) {
-  for (std::size_t row = 0; row < rows.size(); ++row) {
-    const std::uint32_t number = rows.ids[row];
-    const Step step = rows.steps[row];
-    if (number >= ranks_.size() || step > step_ + 1) continue;
-    Rank& rank = ranks_[number];
-    const double limit = shares_[replica_of(number)];
-    const double time = times.values[row];
-    if (is_news(rank, step, done.values[row], limit) && usable(time, kLeastTime, kMostTime)) {
-      const bool of_last_step = rank.seen_done == 0 && step > 0;
-      add_measurement(rank, of_last_step ? step - 1 : step, time);
-    }
-    if (pipeline_ == 1) note_progress(rank, step, done.sample(row), now, limit);
+  // Without a pipeline, progress within a micro-batch counts, too.
+  const bool in_order = rows.size() == ranks_.size() && counts_up(rows.ids);
+  if (pipeline_ == 1 || !in_order) {
+    for (std::size_t row = 0; row < rows.size(); ++row) add_rank(row, rows, done, times, now);
+    return;
   }
+  mark_news({.steps = rows.steps,
+             .done = done.values,
+             .seen_steps = glances_.seen_steps.data(),
+             .next_done = glances_.next_done.data()},
+            kRounding, glances_.marks);
+  find_marked(glances_.marks, glances_.marked);
+  for (const std::uint32_t row : glances_.marked) add_rank(row, rows, done, times, now);
+}
+
+void JobWatch::add_rank(std::size_t row, const SampleRows& rows, const SampleColumn& done,
+                        const SampleColumn& times, Nanos now) {
+  const std::uint32_t number = rows.ids[row];
+  const Step step = rows.steps[row];
+  if (number >= ranks_.size() || step > step_ + 1) return;
+  Rank& rank = ranks_[number];
+  const double limit = shares_[index_.replicas[number]];
+  const double time = times.values[row];
+  if (is_news(number, step, done.values[row], limit) && usable(time, kLeastTime, kMostTime)) {
+    const bool of_last_step = rank.seen_done == 0 && step > 0;
+    add_measurement(rank, of_last_step ? step - 1 : step, time);
+  }
+  if (pipeline_ == 1) note_progress(rank, step, done.sample(row), now, limit);
 }
 
 /// True if a micro-batch was finished since the last look, so that its time is new. `count`:
 /// micro-batches done, with fraction.
-bool JobWatch::is_news(Rank& rank, Step step, double count, double limit) {
+bool JobWatch::is_news(std::size_t number, Step step, double count, double limit) {
+  Rank& rank = ranks_[number];
   const bool counted = usable(count, 0, kMostMicroBatches);
   const double done = counted ? std::floor(count + kRounding) : 0;
   if (rank.seen && std::pair(step, done) <= std::pair(rank.seen_step, rank.seen_done)) {
@@ -205,15 +224,21 @@ bool JobWatch::is_news(Rank& rank, Step step, double count, double limit) {
   rank.seen = true;
   rank.seen_step = step;
   rank.seen_done = done;
+  update_glance(number);
   return !known_already && !first_look;
 }
 
 void JobWatch::add_measurement(Rank& rank, Step step, double seconds) {
   SpeedFilter& filter = rank.filter;
+  const double log_time = std::log(seconds);
   if (filter.is_known()) {
     if (step < filter.step()) return;
-    const double known = filter.predict_step(step, noise_).log_time;
-    if (std::abs(std::log(seconds) - known) > std::log(kMostRatio)) return;
+    if (step == filter.step()) {
+      if (filter.add_plausible(log_time, kMostLogRatio, noise_)) mark_changed(rank);
+      return;
+    }
+    const double known = filter.predict_log_time(step, noise_);
+    if (std::abs(log_time - known) > kMostLogRatio) return;
   }
   const auto surprise = filter.advance_to(step, noise_);
   if (surprise && surprise->step == changed_step_) {
@@ -259,68 +284,123 @@ bool JobWatch::is_surprised_by(const RankSummary& summary) const {
 
 // ---- what comes of it -----------------------------------------------------------------------
 
-template <class Result, class Compute>
-void JobWatch::refresh_results(Results<Result>& known, Step target, const Compute& compute) const {
-  const bool all = known.target != target || known.noise_version != noise_version_;
-  if (all) {
-    known.target = target;
-    known.noise_version = noise_version_;
-    known.versions.assign(ranks_.size(), 0);
-    known.values.assign(ranks_.size(), {});
+void JobWatch::refresh_estimate(std::size_t rank) const {
+  const SpeedFilter& filter = ranks_[rank].filter;
+  if (!filter.is_known()) return;
+  const SpeedFilter::Estimate now = filter.estimate(noise_);
+  estimates_.log_times[rank] = now.log_time;
+  estimates_.slopes[rank] = now.slope;
+  estimates_.variances[rank] = now.slope_variance;
+  estimates_.steps[rank] = now.step;
+  estimates_.exceptions[rank] = now.decides_alone ? 0 : 1;
+  estimates_.measured[rank] = filter.is_doubtful() ? 0 : filter.steps_measured() + 1;
+}
+
+void JobWatch::refresh_estimates() const {
+  if (estimates_.all_changed) {
+    for (std::size_t i = 0; i < ranks_.size(); ++i) refresh_estimate(i);
+  } else {
+    for (const std::uint32_t rank : estimates_.changed) refresh_estimate(rank);
   }
-  for (std::size_t i = 0; i < ranks_.size(); ++i) {
-    if (!all && known.versions[i] == filter_versions_[i]) continue;
-    known.versions[i] = filter_versions_[i];
-    if (ranks_[i].filter.is_known()) known.values[i] = compute(ranks_[i].filter);
+  estimates_.changed.clear();
+  estimates_.all_changed = false;
+}
+
+namespace {
+
+/// Number of steps up to `target`, with the sum of slopes over them.
+class StepsAhead {
+ public:
+  explicit StepsAhead(Step target) : target_(target) {}
+  /// Returns the multiple of the slope by which a log time of `step` changes up to the target.
+  double slopes_from(Step step) {
+    const Step own = target_ - std::min(target_, step);
+    if (own != ahead_) {
+      ahead_ = own;
+      slopes_ = SpeedFilter::slopes_over(ahead_);
+    }
+    return slopes_;
+  }
+
+ private:
+  Step target_, ahead_ = 0;
+  double slopes_ = SpeedFilter::slopes_over(0);
+};
+
+}  // namespace
+
+void JobWatch::forecast_ranks(Step target) const {
+  StepsAhead steps(target);
+  std::vector<double>& ahead = estimates_.ahead;
+  if (are_equal(estimates_.steps) && !ahead.empty()) {
+    extrapolate(estimates_.log_times, estimates_.slopes.data(),
+                steps.slopes_from(estimates_.steps[0]), ahead);
+  } else {
+    for (std::size_t i = 0; i < ahead.size(); ++i) {
+      ahead[i] =
+          estimates_.log_times[i] + steps.slopes_from(estimates_.steps[i]) * estimates_.slopes[i];
+    }
+  }
+  find_marked(estimates_.exceptions, estimates_.exceptional);
+  for (const std::uint32_t rank : estimates_.exceptional) {
+    ahead[rank] = ranks_[rank].filter.predict_log_time(target, noise_);
   }
 }
 
 std::vector<ReplicaForecast> JobWatch::forecast(Step target) const {
-  if (forecasts_[0].target != target) std::swap(forecasts_[0], forecasts_[1]);
-  refresh_results(forecasts_[0], target, [&](const SpeedFilter& filter) {
-    return filter.predict_step(target, noise_);
-  });
+  refresh_estimates();
+  forecast_ranks(target);
   std::vector<ReplicaForecast> out(shares_.size());
-  for (std::size_t i = 0; i < ranks_.size(); ++i) {
-    if (!ranks_[i].filter.is_known()) continue;
-    const SpeedFilter::Prediction& due = forecasts_[0].values[i];
-    ReplicaForecast& replica = out[replica_of(i)];
-    if (replica.known && due.log_time <= replica.log_time) continue;
-    replica = {due.log_time, due.deviation, static_cast<std::uint32_t>(i), true};
+  const std::size_t count = out.empty() ? 0 : ranks_.size();
+  const std::size_t stride = std::max<std::size_t>(replica_stride_, 1);
+  for (std::size_t begin = 0; begin < count; begin += stride) {
+    ReplicaForecast& slowest = out[index_.replicas[begin]];
+    const std::size_t end = std::min(begin + stride, count);
+    for (std::size_t i = begin; i < end; ++i) {
+      const double log_time = estimates_.ahead[i];
+      const bool is_slower = slowest.known ? log_time > slowest.log_time : !std::isnan(log_time);
+      if (is_slower) slowest = {log_time, 0, static_cast<std::uint32_t>(i), true};
+    }
   }
   return out;
+}
+
+void JobWatch::add_deviations(Step target, std::vector<ReplicaForecast>& replicas) const {
+  for (ReplicaForecast& replica : replicas) {
+    if (!replica.known) continue;
+    replica.deviation = ranks_[replica.rank].filter.predict_step(target, noise_).deviation;
+  }
 }
 
 bool JobWatch::knows_more_soon(std::uint32_t rank) const {
   if (!ranks_[rank].filter.is_bounded()) return false;
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     // The last micro-batch does not count: noise may hide that it is done.
-    const bool through = ranks_[i].seen_step == step_ &&
-                         ranks_[i].seen_done + 1 >= shares_[replica_of(i)];
-    if (replica_of(i) != replica_of(rank) && !through) return true;
+    const bool through =
+        ranks_[i].seen_step == step_ && ranks_[i].seen_done + 1 >= shares_[index_.replicas[i]];
+    if (index_.replicas[i] != index_.replicas[rank] && !through) return true;
   }
   return false;
 }
 
 bool JobWatch::has_measured(std::uint64_t steps) const {
+  refresh_estimates();
   bool any = false;
-  for (const Rank& rank : ranks_) {
-    if (!rank.filter.is_known()) continue;
-    if (rank.filter.steps_measured() < steps || rank.filter.is_doubtful()) return false;
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    if (std::isnan(estimates_.log_times[i])) continue;
+    if (estimates_.measured[i] <= steps) return false;
     any = true;
   }
   return any;
 }
 
 bool JobWatch::is_drifting(Step target, double change, double confidence) const {
-  refresh_results(trends_, 0, [&](const SpeedFilter& filter) { return filter.trend(noise_); });
+  refresh_estimates();
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
-    const SpeedFilter& filter = ranks_[i].filter;
-    if (!filter.is_known()) continue;
-    const SpeedFilter::Trend& trend = trends_.values[i];
-    const double slope = std::abs(trend.slope);
-    const auto ahead = static_cast<double>(target - std::min(target, filter.step()));
-    if (slope > confidence * trend.deviation && slope * ahead > change) return true;
+    const double slope = std::abs(estimates_.slopes[i]);
+    const auto ahead = static_cast<double>(target - std::min(target, estimates_.steps[i]));
+    if (slope * ahead <= change || std::isnan(estimates_.log_times[i])) continue;
+    if (slope > confidence * std::sqrt(std::max(estimates_.variances[i], 0.0))) return true;
   }
   return false;
 }

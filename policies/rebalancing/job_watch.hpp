@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "policies/rebalancing/signal_means.hpp"
 #include "policies/rebalancing/signal_model.hpp"
 #include "policies/rebalancing/speed_filter.hpp"
 #include "policies/seam/policy.hpp"
@@ -18,7 +19,7 @@ namespace orrery {
 /// Forecast of one replica, which is as slow as its slowest rank.
 struct ReplicaForecast {
   double log_time = 0;   ///< natural logarithm of the seconds per micro-batch
-  double deviation = 0;  ///< standard deviation of log_time
+  double deviation = 0;  ///< standard deviation of log_time; set by JobWatch::add_deviations()
   std::uint32_t rank = 0;
   bool known = false;  ///< false: none of its ranks was ever measured
 };
@@ -63,8 +64,10 @@ class JobWatch {
   Step step() const { return step_; }
   /// Returns the forecast of each replica for step `target`, by replica: that of its slowest
   /// measured rank; `known` is false without a measurement. A `target` before a rank's current step
-  /// counts as that step.
+  /// counts as that step. The deviations are 0.
   std::vector<ReplicaForecast> forecast(Step target) const;
+  /// Sets the deviations of known replicas in the result of forecast(target).
+  void add_deviations(Step target, std::vector<ReplicaForecast>& replicas) const;
   /// Returns true if only a lower bound of this rank's time is known (SpeedFilter::is_bounded) and
   /// a rank of another replica still has more than one micro-batch of the current step to do, or
   /// has shown no progress in the step, so that the time may become known in this step. `rank` must
@@ -90,8 +93,8 @@ class JobWatch {
     SignalModel::fields(self.signals_, archive);
     for (std::size_t rank = 0; rank < self.ranks_.size(); ++rank) {
       Rank::fields(self.ranks_[rank], archive);
-      SignalMeans::fields(self.before_, rank, archive);
-      SignalMeans::fields(self.current_, rank, archive);
+      StepSignals::fields(self.before_, rank, archive);
+      StepSignals::fields(self.current_, rank, archive);
       auto& change = self.ranks_[rank].change;
       for (Eigen::Index i = 0; i < change.size(); ++i) archive(change(i));
     }
@@ -101,36 +104,22 @@ class JobWatch {
   template <class Archive>
   void restore_from(Archive& archive, std::size_t ranks) {
     ranks_.assign(ranks, {});
-    clear_means(before_);
-    clear_means(current_);
+    before_.clear(ranks);
+    current_.clear(ranks);
     fields(*this, archive);
-    index_gpus();
-    forget_forecasts();
+    index_ranks();
   }
   std::size_t ranks() const { return ranks_.size(); }
 
  private:
-  /// Means of one signal over the samples of one step, by rank.
-  struct SignalMeans {
-    std::vector<double> sum, count;
-    bool has(std::size_t rank) const { return count[rank] > 0; }
-    double mean(std::size_t rank) const { return sum[rank] / count[rank]; }
-
-    template <class StepSignals, class Archive>
-    static void fields(StepSignals& signals, std::size_t rank, Archive& archive) {
-      for (auto& each : signals) archive(each.sum[rank]);
-      for (auto& each : signals) archive(each.count[rank]);
-    }
-  };
-  using StepSignals = std::array<SignalMeans, kSignals>;
   struct Rank {
     SpeedFilter filter;
     bool seen = false;
-    Step seen_step = 0;           ///< step of the newest progress
-    double seen_done = 0;         ///< whole micro-batches
-    Step started_step = 0;        ///< step in which the rank was first seen working
-    Nanos started_at = kNever;    ///< instant of that observation; kNever: none
-    double started_done = 0;      ///< micro-batches done at that instant
+    Step seen_step = 0;                          ///< step of the newest progress
+    double seen_done = 0;                        ///< whole micro-batches
+    Step started_step = 0;                       ///< step in which the rank was first seen working
+    Nanos started_at = kNever;                   ///< instant of that observation; kNever: none
+    double started_done = 0;                     ///< micro-batches done at that instant
     SignalVector change = SignalVector::Zero();  ///< change at the end of the previous step
 
     template <class Self, class Archive>
@@ -144,41 +133,61 @@ class JobWatch {
   struct RowRanks {
     std::vector<std::uint32_t> gpus;   ///< GPUs of the rows
     std::vector<std::uint32_t> ranks;  ///< kNoRank: no rank is on that GPU
+    bool in_order = false;             ///< true if the rows are those of rank 0, 1 and so on
   };
   static constexpr std::uint32_t kNoRank = ~0u;
-  /// GPUs of the ranks, for searches.
+  static constexpr Step kNoStep = ~Step{0};
+  /// GPUs and replicas of the ranks, for searches.
   struct GpuIndex {
     GpuRuns placed;
     std::vector<std::pair<GpuId, std::uint32_t>> ranks;  ///< ordered by GPU
+    std::vector<std::uint32_t> replicas;                 ///< replica of each rank
     RowRanks device_rows, link_rows;
   };
-  /// Results of the filters of all ranks. A result is valid while neither the filter of its rank
-  /// nor the noise of the job has changed.
-  template <class Result>
-  struct Results {
-    Step target = 0;                      ///< step that the results are about
-    std::uint64_t noise_version = 0;      ///< 0: none of them is valid
-    std::vector<std::uint64_t> versions;  ///< versions of the filters
-    std::vector<Result> values;
+  /// Values that follow from the state of the ranks and are read at each look, by rank.
+  struct Glances {
+    std::vector<Step> seen_steps;       ///< Rank::seen_step; kNoStep: never seen
+    std::vector<double> next_done;      ///< micro-batches done with which the rank has news
+    std::vector<Step> zero_hint_at;     ///< step for which the filter has a hint of 0
+    std::vector<std::uint8_t> marks;    ///< buffer for the ranks of `marked`
+    std::vector<std::uint32_t> marked;  ///< buffer for ranks that need more than a glance
   };
-  void index_gpus();
-  void forget_forecasts();
-  /// Begins means of all ranks without values.
-  void clear_means(StepSignals& means) const;
-  const std::vector<std::uint32_t>& ranks_of_rows(const std::vector<std::uint32_t>& gpus,
-                                                  RowRanks& known) const;
-  /// Computes the results for `target` that are not valid by `compute(filter)`; only those of
-  /// measured ranks have a meaning.
-  template <class Result, class Compute>
-  void refresh_results(Results<Result>& known, Step target, const Compute& compute) const;
-  void mark_changed(const Rank& rank) { ++filter_versions_[&rank - ranks_.data()]; }
-  std::size_t replica_of(std::size_t rank) const {
-    return rank / replica_stride_ % shares_.size();
+  /// Estimates of the filters, by rank.
+  struct Estimates {
+    std::vector<double> log_times;          ///< NaN: never measured
+    std::vector<double> slopes, variances;  ///< 0: never measured; variances of slopes
+    std::vector<Step> steps;
+    std::vector<std::uint8_t> exceptions;    ///< 1: the estimate does not decide alone
+    std::vector<std::uint64_t> measured;     ///< steps + 1; 0: in doubt
+    std::vector<double> ahead;               ///< buffer of forecast()
+    std::vector<std::uint32_t> exceptional;  ///< buffer for the ranks of `exceptions`
+    std::vector<std::uint32_t> changed;      ///< ranks whose estimate is not valid
+    bool all_changed = true;                 ///< no estimate is valid
+  };
+  void index_ranks();
+  /// Computes the estimates anew that are not valid any more.
+  void refresh_estimates() const;
+  void refresh_estimate(std::size_t rank) const;
+  /// Fills Estimates::ahead with the log times at `target`.
+  void forecast_ranks(Step target) const;
+  const RowRanks& ranks_of_rows(const std::vector<std::uint32_t>& gpus, RowRanks& known) const;
+  void mark_changed(const Rank& rank) {
+    if (estimates_.all_changed) return;
+    estimates_.changed.push_back(static_cast<std::uint32_t>(&rank - ranks_.data()));
+    estimates_.all_changed = estimates_.changed.size() > ranks_.size();
   }
-  std::vector<SignalVector> signal_changes() const;
-  void add_signal(std::size_t signal, const std::vector<std::uint32_t>& ranks,
-                  const SampleColumn& column, Nanos now);
-  bool is_news(Rank& rank, Step step, double count, double limit);
+  /// Fills `changes_` with the changes of the signals since the previous step.
+  void compute_changes();
+  SignalVector change_of(std::size_t rank) const {
+    return {changes_[0][rank], changes_[1][rank], changes_[2][rank]};
+  }
+  void add_signal(std::size_t signal, const RowRanks& rows, const SampleColumn& column, Nanos now);
+  /// Adds the progress of the rank in a row of add_ranks().
+  void add_rank(std::size_t row, const SampleRows& rows, const SampleColumn& done,
+                const SampleColumn& times, Nanos now);
+  void update_glance(std::size_t rank);
+  void update_hint(std::size_t rank, const SignalVector& limits);
+  bool is_news(std::size_t rank, Step step, double count, double limit);
   void add_measurement(Rank& rank, Step step, double seconds);
   void note_progress(Rank& rank, Step step, const Sample<double>& progress, Nanos now,
                      double limit);
@@ -196,11 +205,9 @@ class JobWatch {
   StepSignals before_, current_;  ///< previous step and current step
   // The following members follow from those above.
   GpuIndex index_;
-  std::vector<std::uint64_t> filter_versions_;  ///< number of changes of each rank's filter
-  std::uint64_t noise_version_ = 1;             ///< number of changes of `noise_`
-  /// of the two steps that were asked for last
-  mutable std::array<Results<SpeedFilter::Prediction>, 2> forecasts_;
-  mutable Results<SpeedFilter::Trend> trends_;
+  Glances glances_;
+  std::array<std::vector<double>, kSignals> changes_;  ///< changes by signal and rank
+  mutable Estimates estimates_;
 };
 
 }  // namespace orrery

@@ -177,22 +177,20 @@ PredictiveRebalance::Outlook PredictiveRebalance::look_ahead(const JobInfo& job,
   std::vector<ReplicaForecast> replicas = plan.watch.forecast(target);
   for (ReplicaForecast& replica : replicas) {
     replica.log_time = without_rounding(replica.log_time);
-    replica.deviation = without_rounding(replica.deviation);
   }
   const double typical = median_log_time(replicas);
   if (std::isnan(typical)) return outlook;
   outlook.complete = true;
   std::vector<double> times;
+  times.reserve(replicas.size());
   for (ReplicaForecast& replica : replicas) {
-    if (!replica.known) replica = {typical, kUnknownDeviation, 0, false};
+    if (!replica.known) replica = {typical, 0, 0, false};
     times.push_back(std::exp(replica.log_time));
   }
   const double fill = job.layout.pipeline - 1.0;
   const std::size_t latest = latest_replica(job.shares(), times, fill);
   outlook.latest_rank = replicas[latest].rank;
-  outlook.latest_deviation = replicas[latest].deviation;
   outlook.slowness = std::exp(replicas[latest].log_time - typical);
-  outlook.deviation = lateness_deviation(replicas, times, latest);
   outlook.makespan_now = makespan(job.shares(), times, fill);
   const double bound = balanced_time(job.micro_batches(), times, fill);
   outlook.lateness = std::log(outlook.makespan_now / bound);
@@ -201,6 +199,13 @@ PredictiveRebalance::Outlook PredictiveRebalance::look_ahead(const JobInfo& job,
   if (1 - bound / outlook.makespan_now < parameters_.gain_threshold()) return outlook;
   outlook.best = best_shares(job.shares(), times, fill, job.spec.max_micro_batches);
   outlook.makespan_best = makespan(outlook.best, times, fill);
+  if (!is_worthwhile(job, outlook)) return outlook;
+  plan.watch.add_deviations(target, replicas);
+  for (ReplicaForecast& replica : replicas) {
+    replica.deviation = replica.known ? without_rounding(replica.deviation) : kUnknownDeviation;
+  }
+  outlook.latest_deviation = replicas[latest].deviation;
+  outlook.deviation = lateness_deviation(replicas, times, latest);
   return outlook;
 }
 

@@ -61,7 +61,7 @@ class PredictiveRebalance : public Policy {
     bool shifted = false;
     bool looked = false;  ///< true if samples were read at this call
   };
-  /// Prediction for one step of a job.
+  /// Prediction for one step of a job. The deviations are 0 unless a shift is worthwhile.
   struct Outlook {
     bool complete = false;  ///< true if some replica is known
     Step target = 0;

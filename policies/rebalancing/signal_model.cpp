@@ -37,11 +37,14 @@ SignalModel::SignalModel()
   scale_.setConstant(kFirstScale * kFirstScale);
 }
 
+SignalVector SignalModel::noise_limits() const { return kTelling * kTelling * scale_; }
+
 /// Returns `change` without the parts within the noise of its signals.
 SignalVector SignalModel::informative_part(const SignalVector& change) const {
   SignalVector out = change;
+  const SignalVector limits = noise_limits();
   for (Eigen::Index i = 0; i < out.size(); ++i) {
-    if (out(i) * out(i) <= kTelling * kTelling * scale_(i)) out(i) = 0;
+    if (out(i) * out(i) <= limits(i)) out(i) = 0;
   }
   return out;
 }

@@ -34,6 +34,9 @@ class SignalModel {
   /// median of all ranks. Parts of the change within the noise of their signal have no effect: mean
   /// and variance are 0 if all parts are.
   Hint hint(const SignalVector& change) const;
+  /// Returns the squares of the largest changes within the noise of the signals: hint() of a change
+  /// within all of them is zero.
+  SignalVector noise_limits() const;
   /// Adds an observation: a change of signals came with a surprise of `error` where a variance of
   /// `variance` was expected. Takes effect at the next update_weights(), so the order of the ranks
   /// does not matter.

@@ -112,11 +112,9 @@ SpeedFilter::Belief SpeedFilter::now(const JobNoise& noise, bool hinted) const {
   if (count_ == 0) return belief;
   const double variance = noise.step + noise.sample / count_;
   const double surprise = sum_ / count_ - belief.state(0);
-  const double excess =
-      surprise * surprise / (belief.covariance(0, 0) + variance) / kAlarm;
+  const double excess = surprise * surprise / (belief.covariance(0, 0) + variance) / kAlarm;
   if (excess > 1) belief.covariance *= std::min(excess, kMostAlarm);
-  const Eigen::Vector2d gain =
-      belief.covariance.col(0) / (belief.covariance(0, 0) + variance);
+  const Eigen::Vector2d gain = belief.covariance.col(0) / (belief.covariance(0, 0) + variance);
   belief.state += gain * surprise;
   const Eigen::RowVector2d row = belief.covariance.row(0);
   belief.covariance -= gain * row;
@@ -186,18 +184,29 @@ void SpeedFilter::jump_to(double log_time, double distance, const JobNoise& nois
   accept_measurement(log_time);
 }
 
-void SpeedFilter::add_measurement(double seconds, JobNoise& noise) {
-  const double log_time = std::log(seconds);
-  if (!known_) return start_at(log_time, noise);
-  const Belief belief = now(noise, true);
-  const double gate =
-      kGate * std::sqrt(belief.covariance(0, 0) + noise.step + noise.sample);
+void SpeedFilter::add_to(const Belief& belief, double log_time, const JobNoise& noise) {
+  const double gate = kGate * std::sqrt(belief.covariance(0, 0) + noise.step + noise.sample);
   const double distance = log_time - belief.state(0);
   if (std::abs(distance) <= gate) return accept_measurement(log_time);
   const bool confirmed = held_count_ > 0 && (held_ > belief.state(0)) == (distance > 0);
   if (confirmed) return jump_to(log_time, distance, noise);
   held_ = log_time;
   held_count_ = 1;
+}
+
+void SpeedFilter::add_measurement(double seconds, JobNoise& noise) {
+  const double log_time = std::log(seconds);
+  if (!known_) return start_at(log_time, noise);
+  add_to(now(noise, true), log_time, noise);
+}
+
+bool SpeedFilter::add_plausible(double log_time, double most, const JobNoise& noise) {
+  const Belief belief = now(noise, true);
+  const bool is_bound = bound_ != 0 && bound_step_ <= step_;
+  const double due = is_bound ? std::max(belief.state(0), std::log(bound_)) : belief.state(0);
+  if (std::abs(log_time - due) > most) return false;
+  add_to(belief, log_time, noise);
+  return true;
 }
 
 bool SpeedFilter::at_least(Step step, double seconds, const JobNoise& noise) {
@@ -220,16 +229,23 @@ bool SpeedFilter::hint(Step step, double mean, double variance) {
 
 // ---- forecasts ------------------------------------------------------------------------------
 
-SpeedFilter::Prediction SpeedFilter::forecast(Step target, const JobNoise& noise,
-                                              bool hinted) const {
+SpeedFilter::Belief SpeedFilter::belief_for(Step target, const JobNoise& noise, bool hinted) const {
   Belief belief = now(noise, hinted);
   if (hinted && next_hint_.step > step_ && next_hint_.step <= target) {
     belief.state(0) += next_hint_.mean;
     belief.covariance(0, 0) += next_hint_.variance;
   }
-  const Step ahead = target > step_ ? target - step_ : 0;
-  const double slopes = kDamping * (1 - damping_over(ahead)) / (1 - kDamping);
-  const Eigen::RowVector2d reach(1, slopes);
+  return belief;
+}
+
+Eigen::RowVector2d SpeedFilter::reach_of(Step target) const {
+  return {1, slopes_over(target > step_ ? target - step_ : 0)};
+}
+
+SpeedFilter::Prediction SpeedFilter::forecast(Step target, const JobNoise& noise,
+                                              bool hinted) const {
+  const Belief belief = belief_for(target, noise, hinted);
+  const Eigen::RowVector2d reach = reach_of(target);
   const double variance = (reach * belief.covariance * reach.transpose()).value();
   return {(reach * belief.state).value(), std::sqrt(std::max(variance, 0.0))};
 }
@@ -242,9 +258,24 @@ SpeedFilter::Prediction SpeedFilter::predict_step(Step target, const JobNoise& n
   return due;
 }
 
-SpeedFilter::Trend SpeedFilter::trend(const JobNoise& noise) const {
+double SpeedFilter::predict_log_time(Step target, const JobNoise& noise) const {
+  const double due = (reach_of(target) * belief_for(target, noise, true).state).value();
+  return bound_ == 0 || bound_step_ > target ? due : std::max(due, std::log(bound_));
+}
+
+SpeedFilter::Estimate SpeedFilter::estimate(const JobNoise& noise) const {
   const Belief belief = now(noise, true);
-  return {belief.state(1), std::sqrt(std::max(belief.covariance(1, 1), 0.0))};
+  const bool hinted_later = next_hint_.step > step_ && next_hint_.mean != 0;
+  return {.log_time = belief.state(0),
+          .slope = belief.state(1),
+          .slope_variance = belief.covariance(1, 1),
+          .step = step_,
+          .known = known_,
+          .decides_alone = bound_ == 0 && !hinted_later};
+}
+
+double SpeedFilter::slopes_over(Step steps) {
+  return kDamping * (1 - damping_over(steps)) / (1 - kDamping);
 }
 
 }  // namespace orrery

@@ -55,10 +55,16 @@ class SpeedFilter {
     double log_time = 0;
     double deviation = 0;
   };
-  /// Change of the log time per step.
-  struct Trend {
-    double slope = 0;
-    double deviation = 0;
+  /// Log time at the current step and its trend, with all measurements and the hint for this step.
+  struct Estimate {
+    double log_time = 0;
+    double slope = 0;  ///< change of the log time per step
+    double slope_variance = 0;
+    Step step = 0;       ///< current step
+    bool known = false;  ///< false before the first measurement
+    /// true: the log time of predict_step(step + n) is log_time + slopes_over(n) * slope; false: a
+    /// late micro-batch or a hint for a later step changes it
+    bool decides_alone = true;
   };
   /// Difference between a finished step and its prediction without hints.
   struct Surprise {
@@ -77,6 +83,10 @@ class SpeedFilter {
   /// then both are a jump, which replaces the measurements of the step. A measurement that counts
   /// ends the doubt of at_least(). `noise` is only read.
   void add_measurement(double seconds, JobNoise& noise);
+  /// Adds a measurement as add_measurement() does, given as log time, unless it differs from the
+  /// log time of predict_step(step()) by more than `most`. Returns true if it did not.
+  /// Precondition: is_known().
+  bool add_plausible(double log_time, double most, const JobNoise& noise);
   /// Records that a micro-batch of `step` takes at least `seconds` > 0, because it has not ended
   /// yet. No effect before the first measurement, for an earlier step, or unless it contradicts the
   /// prediction; the next measurement that counts replaces it. Returns true if it had an effect.
@@ -101,8 +111,14 @@ class SpeedFilter {
   /// for a `target` before the current step, the prediction for the current step. A late
   /// micro-batch of a step up to `target` is a lower bound. Precondition: is_known().
   Prediction predict_step(Step target, const JobNoise& noise) const;
-  /// Returns the trend; zeros before the first measurement.
-  Trend trend(const JobNoise& noise) const;
+  /// Returns the log time of predict_step() without its deviation, which costs more than half of a
+  /// prediction. Precondition: is_known().
+  double predict_log_time(Step target, const JobNoise& noise) const;
+  /// Returns the estimate, which is valid until the filter or the noise changes.
+  Estimate estimate(const JobNoise& noise) const;
+
+  /// Returns the change of the log time over the next `steps` steps, as a multiple of the slope.
+  static double slopes_over(Step steps);
 
   /// Writes every field, in a fixed order, to a ByteWriter, or reads it from a ByteReader.
   template <class Self, class Archive>
@@ -126,9 +142,15 @@ class SpeedFilter {
   };
   /// Returns the belief about the current step, with all measurements and, if `hinted`, the hint.
   Belief now(const JobNoise& noise, bool hinted) const;
+  /// Returns the belief about the current step, with the hint for a later step up to `target`.
+  Belief belief_for(Step target, const JobNoise& noise, bool hinted) const;
+  /// Returns the factors of level and slope in the log time at `target`.
+  Eigen::RowVector2d reach_of(Step target) const;
   Prediction forecast(Step target, const JobNoise& noise, bool hinted) const;
   static void carry_trend(Belief& belief, Step steps, const JobNoise& noise);
   void start_at(double log_time, const JobNoise& noise);
+  /// Adds a measurement of a known filter whose belief, with the hint, is `belief`.
+  void add_to(const Belief& belief, double log_time, const JobNoise& noise);
   void jump_to(double log_time, double distance, const JobNoise& noise);
   std::optional<Surprise> finish_step(JobNoise& noise);
   void accept_measurement(double log_time);
@@ -144,7 +166,7 @@ class SpeedFilter {
   std::uint64_t held_count_ = 0;
   double bound_ = 0;  ///< seconds; 0: none
   Step bound_step_ = 0;
-  Hint hint_, next_hint_;  ///< for the current step, and for a later one
+  Hint hint_, next_hint_;                        ///< for the current step, and for a later one
   double expected_ = 0, expected_variance_ = 0;  ///< prior of the current step, without a hint
 };
 

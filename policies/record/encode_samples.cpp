@@ -125,15 +125,11 @@ void check_rows(std::uint64_t rows) {
 /// Appends neighbouring ids as one entry each.
 template <class Runs>
 void encode_neighbours(const std::vector<std::uint32_t>& ids, Runs* out) {
-  GpuRunRecord* last = nullptr;
-  for (const std::uint32_t id : ids) {
-    if (last != nullptr && std::uint64_t{last->first()} + last->count() == id) {
-      last->set_count(last->count() + 1);
-      continue;
-    }
-    last = out->Add();
-    last->set_first(id);
-    last->set_count(1);
+  for (std::size_t begin = 0, end = 0; begin < ids.size(); begin = end) {
+    for (end = begin + 1; end < ids.size() && ids[end - 1] + std::uint64_t{1} == ids[end];) ++end;
+    GpuRunRecord& run = *out->Add();
+    run.set_first(ids[begin]);
+    run.set_count(static_cast<std::uint32_t>(end - begin));
   }
 }
 
@@ -217,22 +213,9 @@ void encode(const SampleColumn& column, ColumnRecord& out) {
 }
 
 SampleColumn decode(const ColumnRecord& record) {
-  SampleColumn column;
-  column.values = decode_runs_of<double>(record.values(), record.counts());
-  if (column.values.empty()) return column;
+  SampleColumn column = decode_exactly(record);
   for (double& value : column.values) {
     if (std::isnan(value)) value = kMissing;
-  }
-  column.ages.assign(record.ages().begin(), record.ages().end());
-  column.origins.clear();
-  for (const char origin : record.origins()) {
-    if (origin < 0 || origin > 1) refuse(fmt::format("sample origin {} is unknown", int{origin}));
-    column.origins.push_back(static_cast<Origin>(origin));
-  }
-  const auto fits = [&](std::size_t count) { return count == 1 || count == column.size(); };
-  if (!fits(column.ages.size()) || !fits(column.origins.size())) {
-    refuse(fmt::format("expected 1 or {} ages and origins of a column, found {} and {}",
-                       column.size(), column.ages.size(), column.origins.size()));
   }
   return column;
 }
@@ -298,6 +281,24 @@ void add_columns(SampleTable table, const std::vector<Row>& rows, const SamplesR
 
 }  // namespace
 
+SampleColumn decode_exactly(const ColumnRecord& record) {
+  SampleColumn column;
+  column.values = decode_runs_of<double>(record.values(), record.counts());
+  if (column.values.empty()) return column;
+  column.ages.assign(record.ages().begin(), record.ages().end());
+  column.origins.clear();
+  for (const char origin : record.origins()) {
+    if (origin < 0 || origin > 1) refuse(fmt::format("sample origin {} is unknown", int{origin}));
+    column.origins.push_back(static_cast<Origin>(origin));
+  }
+  const auto fits = [&](std::size_t count) { return count == 1 || count == column.size(); };
+  if (!fits(column.ages.size()) || !fits(column.origins.size())) {
+    refuse(fmt::format("expected 1 or {} ages and origins of a column, found {} and {}",
+                       column.size(), column.ages.size(), column.origins.size()));
+  }
+  return column;
+}
+
 std::vector<SamplesRead> columns_of_rows(const SamplesRead& read) {
   std::vector<SamplesRead> out;
   if (read.what() == SamplesRead::RANKS) {
@@ -340,7 +341,10 @@ void read_samples(Samples& samples, const SamplesRead& wish, SamplesRead& read) 
   if (const std::optional<SampleTable> table = table_of_read(wish)) {
     if (wish.column() == 0) return encode(*samples.rows(*table, job), *table, job, read);
     const SampleField field = field_of_read(wish, *table);
-    return encode(*samples.column(field, job), field, job, read);
+    const auto rows = wish.has_rows() ? samples.rows(*table, job) : nullptr;
+    encode(*samples.column(field, job), field, job, read);
+    if (rows != nullptr) encode(*rows, *read.mutable_rows());
+    return;
   }
   read.set_what(wish.what());
   read.set_job(wish.job());
@@ -357,9 +361,10 @@ void read_samples(Samples& samples, const SamplesRead& wish, SamplesRead& read) 
 void SamplesBook::add(const SamplesRead& read) {
   const JobId job{read.job()};
   if (const std::optional<SampleTable> table = table_of_read(read)) {
-    if (read.column() == 0) {
+    if (read.column() == 0 || read.has_rows()) {
       store(*table, job, std::make_shared<SampleRows>(decode(read.rows(), *table)));
-    } else {
+    }
+    if (read.column() > 0) {
       store(field_of_read(read, *table), job,
             std::make_shared<SampleColumn>(decode(read.values())));
     }

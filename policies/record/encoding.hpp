@@ -97,7 +97,8 @@ class SamplesBook : public ColumnSamples {
 };
 
 /// Returns the telemetry that `wish` describes (kind, job, and the column or the number of slowest
-/// ranks), read from `samples` with exactly one call. Throws bad_input for a column that the table
+/// ranks), read from `samples` with exactly one call. A wish for a column that has `rows` gets the
+/// rows of the table, too, which are read first. Throws bad_input for a column that the table
 /// lacks.
 SamplesRead read_samples(Samples& samples, const SamplesRead& wish);
 /// Writes the telemetry that `wish` describes into the empty message `read`.
@@ -105,6 +106,9 @@ void read_samples(Samples& samples, const SamplesRead& wish, SamplesRead& read);
 /// Writes the rows or a column of a job as a read; replaces the content of `read`.
 void encode(const SampleRows& rows, SampleTable table, JobId job, SamplesRead& read);
 void encode(const SampleColumn& column, SampleField field, JobId job, SamplesRead& read);
+/// Returns the column with the bits of each value as recorded, whichever NaN a missing value is.
+/// Throws bad_input for impossible counts, ages or origins.
+SampleColumn decode_exactly(const ColumnRecord& record);
 /// Returns the reads of the rows and of every column of the table that `read`, a read of a log of
 /// format 3 or before, holds by row; `read` itself for collectives and summaries. Throws bad_input
 /// for an unknown origin.

@@ -35,7 +35,7 @@ void convert_record(LogRecord& record, std::uint32_t format) {
   if (format == kLogFormat) return;
   if (record.has_header()) record.mutable_header()->set_format(kLogFormat);
   if (!record.has_call()) return;
-  convert_samples(*record.mutable_call());
+  if (format < 4) convert_samples(*record.mutable_call());
   if (!has_comparable_digests(format)) record.mutable_call()->clear_state_digest();
 }
 

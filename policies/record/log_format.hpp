@@ -8,6 +8,7 @@
 //   3        2026-11-26   the digests of policies' states cover their names and state versions
 //   4        2026-11-26   samples by column, as they were read; large states are not digested after
 //                         every call
+//   5        2026-11-26   the hash of the log covers columns by their digests
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@
 namespace orrery {
 
 /// Version of the log format that this program writes.
-inline constexpr std::uint32_t kLogFormat = 4;
+inline constexpr std::uint32_t kLogFormat = 5;
 /// Oldest version that convert_record() converts.
 inline constexpr std::uint32_t kOldestLogFormat = 2;
 
@@ -37,5 +38,9 @@ void convert_record(LogRecord& record, std::uint32_t format);
 /// Returns true if logs of the version have digests of the policies' states that can be compared
 /// with present digests.
 inline bool has_comparable_digests(std::uint32_t format) { return format >= 3; }
+
+/// Returns true if the hash in the footer of logs of the version is that of LogHash, false if it is
+/// the SHA-256 of all bytes before the footer.
+inline bool has_column_digests(std::uint32_t format) { return format >= 5; }
 
 }  // namespace orrery

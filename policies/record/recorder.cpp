@@ -86,6 +86,7 @@ struct PlainFile : LogFile {
     if (!closed) fail();
     if (partial != path && std::rename(partial.c_str(), path.c_str()) != 0) fail();
   }
+  bool is_in_place() const override { return partial == path; }
   [[noreturn]] void fail() const {
     throw Error(ErrorKind::environment,
                 fmt::format("cannot write the log {}: {}", path, std::strerror(errno)));
@@ -201,23 +202,66 @@ void Recorder::begin(const Needs& needs) {
   write(record);
 }
 
+namespace {
+
+/// Fields of CallRecord and LogRecord that are messages, as they begin in the bytes of a record.
+constexpr char kObservationTag = 1 << 3 | 2, kReadTag = 2 << 3 | 2, kCallTag = 2 << 3 | 2;
+static_assert(CallRecord::kObservationFieldNumber == 1 && CallRecord::kReadFieldNumber == 2);
+static_assert(LogRecord::kCallFieldNumber == 2);
+
+/// Appends a field that is a message.
+void append_field(char tag, const google::protobuf::MessageLite& message, std::string& out) {
+  out += tag;
+  out += varint(message.ByteSizeLong());
+  message.AppendToString(&out);
+}
+
+}  // namespace
+
 void Recorder::ReadSamples::fetch_samples(const SamplesRead& wish) {
-  SamplesRead& read = *call_->add_read();
+  SamplesRead read;
   read_samples(*source_, wish, read);
+  append_field(kReadTag, read, bytes_);
   add(read);
 }
 
 std::shared_ptr<const SampleRows> Recorder::ReadSamples::make_rows(SampleTable table, JobId job) {
   auto read = source_->rows(table, job);
-  encode(*read, table, job, *call_->add_read());
+  KnownRows& known = known_rows_[{table, job}];
+  if (known.rows != read) {
+    SamplesRead record;
+    encode(*read, table, job, record);
+    known.bytes.clear();
+    append_field(kReadTag, record, known.bytes);
+    known.rows = read;
+  }
+  bytes_ += known.bytes;
   return read;
 }
 
 std::shared_ptr<const SampleColumn> Recorder::ReadSamples::make_column(SampleField field,
                                                                        JobId job) {
   auto read = source_->column(field, job);
-  encode(*read, field, job, *call_->add_read());
+  SamplesRead without;
+  encode(SampleColumn{}, field, job, without);
+  const std::size_t begin = bytes_.size();
+  append_field(kReadTag, without, bytes_);
+  hash_.add_column(*read);
+  columns_.push_back({begin, bytes_.size(), field, job, read});
   return read;
+}
+
+std::string Recorder::ReadSamples::stored_bytes() const {
+  std::string out;
+  std::size_t copied = 0;
+  for (const Column& each : columns_) {
+    out.append(bytes_, copied, each.begin - copied);
+    SamplesRead read;
+    encode(*each.values, each.field, each.job, read);
+    append_field(kReadTag, read, out);
+    copied = each.end;
+  }
+  return out.append(bytes_, copied, std::string::npos);
 }
 
 std::optional<Observation> Recorder::next() {
@@ -226,11 +270,11 @@ std::optional<Observation> Recorder::next() {
   events_ += seen->events.size();
   if (!active_) return seen;
   arena_.Reset();
-  call_ = google::protobuf::Arena::CreateMessage<LogRecord>(&arena_);
-  CallRecord& call = *call_->mutable_call();
-  encode(*seen, *call.mutable_observation());
+  call_.shown = google::protobuf::Arena::CreateMessage<CallRecord>(&arena_);
+  call_.rest = google::protobuf::Arena::CreateMessage<CallRecord>(&arena_);
+  encode(*seen, *call_.shown->mutable_observation());
   trace_.add_observation(*seen);
-  samples_.follow_source(seen->samples, call);
+  samples_.follow_source(seen->samples);
   seen_.emplace(Observation{.now = seen->now,
                             .sequence = seen->sequence,
                             .events = seen->events,
@@ -246,7 +290,7 @@ void Recorder::apply(const DecisionList& decisions) {
   ++calls_;
   notes_ += decisions.notes().size();
   if (active_) {
-    CallRecord& call = *call_->mutable_call();
+    CallRecord& call = *call_.rest;
     for (const Decision& decision : decisions.items()) {
       encode(decision, *call.add_decisions());
       trace_.add_decision(decision, *seen_);
@@ -256,7 +300,7 @@ void Recorder::apply(const DecisionList& decisions) {
     call.set_state_digest(digest(!decisions.items().empty()));
     call.set_at_rest(decisions.is_resting());
     call.set_given_up(decisions.given_up());
-    write(*call_);
+    write_call();
   }
   inner_.apply(decisions);
 }
@@ -264,24 +308,52 @@ void Recorder::apply(const DecisionList& decisions) {
 std::uint64_t Recorder::digest(bool decided) {
   state_.behind = state_.behind || calls_ == 1 || policy_.has_changed();
   if (!state_.behind) return state_.digest;
-  const bool large = state_.digested.size() > kLargeState;
-  if (large && !decided && calls_ % kDigestEvery != 0) return 0;
+  if (state_.is_large && !decided && calls_ % kDigestEvery != 0) return 0;
   state_.behind = false;
   state_.newest.clear();
   policy_.save(state_.newest);
-  if (calls_ == 1 || state_.newest != state_.digested) {
-    state_.digested.swap(state_.newest);
-    state_.digest = state_digest(state_.digested);
+  const bool first = calls_ == 1;
+  if (first || state_.is_large || state_.newest != state_.digested) {
+    state_.digest = state_digest(state_.newest);
+    state_.is_large = state_.newest.size() > kLargeState;
+    state_.digested.clear();
+    if (!state_.is_large) state_.digested.swap(state_.newest);
   }
   return state_.digest;
+}
+
+void Recorder::append_to_file(std::initializer_list<std::string_view> parts) {
+  std::size_t size = 0;
+  for (const std::string_view part : parts) size += part.size();
+  std::string bytes = varint(size);
+  bytes.reserve(bytes.size() + size);
+  for (const std::string_view part : parts) bytes += part;
+  with_file([&bytes](LogFile& file) { file.append_bytes(bytes); });
+  written_ += bytes.size();
 }
 
 void Recorder::write(const LogRecord& record) {
   if (!active_) return;
   const std::string bytes = record.SerializeAsString();
-  log_hash_.update(bytes);
-  with_file([&bytes](LogFile& file) { file.append_bytes(varint(bytes.size()) + bytes); });
-  written_ += varint(bytes.size()).size() + bytes.size();
+  log_hash_.add_record(bytes);
+  if (file_ != nullptr) append_to_file({bytes});
+}
+
+/// The reads stand between the observation and the other fields, by the numbers of the fields.
+void Recorder::write_call() {
+  std::string shown;
+  append_field(kObservationTag, call_.shown->observation(), shown);
+  const std::string rest = call_.rest->SerializeAsString();
+  const auto head_of = [&](const std::string& reads) {
+    return kCallTag + varint(shown.size() + reads.size() + rest.size());
+  };
+  log_hash_.add_record(head_of(samples_.bytes()));
+  log_hash_.add_record(shown);
+  log_hash_.add_record(samples_.bytes());
+  log_hash_.add_record(rest);
+  if (file_ == nullptr) return;
+  const std::string reads = samples_.stored_bytes();
+  append_to_file({head_of(reads), shown, reads, rest});
 }
 
 template <class Act>
@@ -332,6 +404,7 @@ void Recorder::load(std::string_view saved) {
   state_.digested.clear();
   policy_.save(state_.digested);
   state_.digest = state_digest(state_.digested);
+  state_.is_large = state_.digested.size() > kLargeState;
   if (!had_file) file_.reset();  // the run had continued without it
   written_ = written;
   with_file([written](LogFile& file) { file.begin_at(written); });

@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <google/protobuf/arena.h>
@@ -16,6 +18,7 @@
 #include "core/sha256.hpp"
 #include "policies/record/encoding.hpp"
 #include "policies/record/log_format.hpp"
+#include "policies/record/log_hash.hpp"
 #include "policies/seam/backend.hpp"
 #include "policies/seam/byte_archive.hpp"
 #include "traces/trace.pb.h"
@@ -87,6 +90,9 @@ class LogFile {
   /// Flushes, closes and renames the complete file to its final name. No calls may follow. A
   /// failure may leave the temporary file.
   virtual void rename_into_place() = 0;
+  /// Returns true if the file is no regular file, such as a pipe, and is written in place: no
+  /// process can continue it at a byte.
+  virtual bool is_in_place() const { return false; }
 };
 
 /// Opens the file for the log at `path`, without truncating it: call begin_at(). An existing file
@@ -159,21 +165,48 @@ class Recorder : public Backend {
   /// Telemetry of the inner backend that adds each first read to the record of the call.
   class ReadSamples : public SamplesBook {
    public:
-    /// Forgets earlier reads; later reads come from `source` and go into the record `call`.
-    void follow_source(Samples& source, CallRecord& call) {
+    explicit ReadSamples(LogHash& hash) : hash_(hash) {}
+    /// Forgets earlier reads; later reads come from `source`.
+    void follow_source(Samples& source) {
       clear();
+      columns_.clear();
+      bytes_.clear();
       source_ = &source;
-      call_ = &call;
     }
+    /// Returns the reads as they are hashed, in the bytes of fields of CallRecord: columns without
+    /// their values.
+    const std::string& bytes() const { return bytes_; }
+    /// Returns the reads as they are stored, with the values of columns.
+    std::string stored_bytes() const;
 
    private:
     void fetch_samples(const SamplesRead& wish) override;
     std::shared_ptr<const SampleRows> make_rows(SampleTable table, JobId job) override;
     std::shared_ptr<const SampleColumn> make_column(SampleField field, JobId job) override;
-    CallRecord* call_ = nullptr;
+    LogHash& hash_;
     Samples* source_ = nullptr;
+    std::string bytes_;
+    /// Column that was read, with the place of its read in `bytes_`.
+    struct Column {
+      std::size_t begin = 0, end = 0;
+      SampleField field{};
+      JobId job;
+      std::shared_ptr<const SampleColumn> values;
+    };
+    std::vector<Column> columns_;
+    /// Rows that were read last, with the bytes of their read: most calls read the rows of the call
+    /// before.
+    struct KnownRows {
+      std::shared_ptr<const SampleRows> rows;
+      std::string bytes;
+    };
+    std::map<std::pair<SampleTable, JobId>, KnownRows> known_rows_;
   };
+  /// Appends a record that is no call to hash and file.
   void write(const LogRecord& record);
+  /// Appends the record of the current call to hash and file.
+  void write_call();
+  void append_to_file(std::initializer_list<std::string_view> parts);
   /// Calls `act` with the file, if the recorder has a file. After a failure the file is closed if
   /// the options let the run continue without a log; otherwise the error is thrown.
   template <class Act>
@@ -192,16 +225,20 @@ class Recorder : public Backend {
   std::uint64_t written_ = 0;  ///< bytes written to the file in total
   /// Memory of the current call: the records of many ranks' samples are freed at once.
   google::protobuf::Arena arena_;
-  LogRecord* call_ = nullptr;  ///< record of the current call, in `arena_`
-  ReadSamples samples_;
+  struct {
+    CallRecord* shown = nullptr;  ///< the observation alone
+    CallRecord* rest = nullptr;   ///< all other fields but the reads
+  } call_;                        ///< parts of the record of the current call, in `arena_`
+  LogHash log_hash_;
+  ReadSamples samples_{log_hash_};
   std::optional<Observation> seen_;
   struct State {
-    Archive digested, newest;
+    Archive digested, newest;  ///< `digested` is empty if the state is large
+    bool is_large = false;
     std::uint64_t digest = 0;
     bool behind = false;  ///< true if the state has changed since it was digested
   };
   State state_;  ///< state of the policy
-  Sha256 log_hash_;
   DecisionTrace trace_;
   std::string log_sha256_, trace_sha256_;
   std::uint64_t calls_ = 0, events_ = 0, notes_ = 0;

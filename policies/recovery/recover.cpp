@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
+#include "core/schema/names.hpp"
 #include "policies/recovery/ways.hpp"
 #include "policies/seam/byte_archive.hpp"
 
@@ -21,8 +22,7 @@ void RecoverPolicy::start(Context& context, const Cluster&,
   const auto* given = dynamic_cast<const RecoverParameters*>(parameters);
   ensure(parameters == nullptr || given != nullptr,
          "a policy is started with parameters of its own type");
-  if (given != nullptr && given->how() == "shrink") how_ = How::shrink;
-  if (given != nullptr && given->how() == "restart") how_ = How::restart;
+  if (given != nullptr) how_ = named(given->how(), std::optional(How::replace));
   saves_ = offers_save(context.backend);
   planned_.set_rules({.moves = how_ != How::shrink, .saves = saves_});
 }

@@ -6,6 +6,7 @@
 
 #include <set>
 
+#include "core/schema/names.hpp"
 #include "policies/parameters.pb.h"
 #include "policies/recovery/planned_moves.hpp"
 #include "policies/seam/policy.hpp"
@@ -35,6 +36,9 @@ class RecoverPolicy : public Policy {
 
  private:
   enum class How { replace, shrink, restart };
+  friend constexpr std::array<std::string_view, 3> names_of(How) {
+    return {"replace", "shrink", "restart"};
+  }
   bool decide_recovery(const Observation& seen, const JobInfo& job, DecisionList& decisions) const;
 
   How how_ = How::replace;

@@ -56,12 +56,22 @@ class StayingGpus {
   std::map<std::uint32_t, std::vector<GpuId>> by_node_;
 };
 
-/// Live runs require an order; the ranks of a job that is not model-parallel are alike.
-GpuRuns in_order(std::vector<GpuId> gpus, const ParallelLayout& layout) {
-  if (layout.ranks_per_replica() == 1) std::sort(gpus.begin(), gpus.end());
-  GpuRuns runs;
-  for (const GpuId gpu : gpus) runs.push_back(gpu);
-  return runs;
+/// Returns the GPUs in ascending order, as live runs require, unless the job is model-parallel:
+/// the ranks of other jobs are alike.
+GpuRuns in_order(std::vector<GpuRuns::Run> runs, const ParallelLayout& layout) {
+  if (layout.ranks_per_replica() == 1) {
+    std::sort(runs.begin(), runs.end(),
+              [](GpuRuns::Run a, GpuRuns::Run b) { return a.first < b.first; });
+  }
+  GpuRuns gpus;
+  for (const GpuRuns::Run& run : runs) gpus.append_run(run);
+  return gpus;
+}
+
+GpuRuns in_order(const std::vector<GpuId>& gpus, const ParallelLayout& layout) {
+  std::vector<GpuRuns::Run> runs;
+  for (const GpuId gpu : gpus) runs.push_back({gpu.value, 1});
+  return in_order(std::move(runs), layout);
 }
 
 /// The first node from `from` on all of whose GPUs are free; the number of nodes if there is none.
@@ -118,13 +128,13 @@ std::optional<Standing> whole_again(const Observation& seen, const JobInfo& job)
   });
   if (moved.empty()) return Standing{job.gpus, job.layout};
   if (next > seen.cluster.nodes()) return {};
-  GpuRuns gpus;
+  std::vector<GpuRuns::Run> runs;
   by_node(job.gpus, size, [&](std::uint32_t node, GpuRuns::Run run) {
     const auto to = moved.find(node);
     const std::uint32_t there = to == moved.end() ? node : to->second;
-    gpus.append_run({there * size + run.first % size, run.count});
+    runs.push_back({there * size + run.first % size, run.count});
   });
-  return Standing{std::move(gpus), job.layout};
+  return Standing{in_order(std::move(runs), job.layout), job.layout};
 }
 
 std::optional<Standing> smaller(const JobInfo& job) {
@@ -164,7 +174,7 @@ std::optional<Standing> moved_away(const Observation& seen, const JobInfo& job) 
     if (to.empty()) return {};
     for (std::size_t i = 0; i < to.size(); ++i) gpus[ranks[i]] = to[i];
   }
-  return Standing{in_order(std::move(gpus), job.layout), job.layout};
+  return Standing{in_order(gpus, job.layout), job.layout};
 }
 
 std::optional<Standing> smaller_away(const Observation& seen, const JobInfo& job) {
@@ -185,7 +195,7 @@ Standing grown(const Observation& seen, const JobInfo& job, std::size_t gpus) {
     all.insert(all.end(), added.begin(), added.end());
   }
   where.layout.data = static_cast<std::uint32_t>(all.size() / replica);
-  where.gpus = in_order(std::move(all), where.layout);
+  where.gpus = in_order(all, where.layout);
   return where;
 }
 

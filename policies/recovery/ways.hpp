@@ -11,8 +11,9 @@ namespace orrery {
 
 /// Returns the placement with all ranks: lost ranks stay on their GPUs if these are healthy;
 /// otherwise all ranks of their nodes move to nodes whose GPUs are all free, so that ranks that
-/// shared a node still share one. Nothing if too few such nodes exist. A GPU that is lost counts
-/// even if its rank is not lost yet.
+/// shared a node still share one. The GPUs of a job that is not model-parallel are in ascending
+/// order, as live runs require. Nothing if too few such nodes exist. A GPU that is lost counts even
+/// if its rank is not lost yet.
 std::optional<Standing> whole_again(const Observation& seen, const JobInfo& job);
 /// Returns the placement without the lost replicas, if the job may run with that many GPUs; nothing
 /// if no replica is left, if the GPUs are fewer than JobSpec::least(), or if the others have no

@@ -10,8 +10,8 @@ constexpr std::chrono::seconds kMostBehind{1};
 
 }  // namespace
 
-DetachedBackend::DetachedBackend(RunBackend& inner, std::function<bool()> halted)
-    : inner_(inner), read_switch_(std::move(halted)), reader_(inner.cluster()) {}
+DetachedBackend::DetachedBackend(Backend& inner, PacedRun& paced, std::function<bool()> halted)
+    : inner_(inner), paced_(paced), read_switch_(std::move(halted)), reader_(inner.cluster()) {}
 
 std::optional<Observation> DetachedBackend::next() {
   while (queue_.empty() && !again_) {
@@ -70,7 +70,7 @@ bool DetachedBackend::advance_run() {
     if (is_resting_) nothing.rest();
     inner_.apply(nothing);
   }
-  if (!inner_.advance_run()) return false;
+  if (!paced_.advance_run()) return false;
   const std::optional<Observation> seen = inner_.next();
   if (!seen) return ended_ = true;
   Unseen& unseen = queue_.emplace_back();

@@ -10,7 +10,7 @@
 
 #include "policies/record/encoding.hpp"
 #include "policies/run/detached_samples.hpp"
-#include "policies/run/worker.hpp"
+#include "policies/run/run_backend.hpp"
 #include "policies/seam/backend.hpp"
 
 namespace orrery {
@@ -24,9 +24,9 @@ namespace orrery {
 /// wake-up that is due at once is an observation of the queue.
 class DetachedBackend : public Backend {
  public:
-  /// `inner` must outlive the decorator. `halted`: the kill switch, read once for each observation
-  /// of `inner`; absent: off.
-  DetachedBackend(RunBackend& inner, std::function<bool()> halted);
+  /// `inner` and `paced`, which are one object, must outlive the decorator. `halted`: the kill
+  /// switch, read once for each observation of `inner`; absent: off.
+  DetachedBackend(Backend& inner, PacedRun& paced, std::function<bool()> halted);
 
   Capabilities capabilities() const override { return inner_.capabilities(); }
   const Cluster& cluster() const override { return inner_.cluster(); }
@@ -61,7 +61,8 @@ class DetachedBackend : public Backend {
   /// Removes the next observation from the queue, or several as one.
   Unseen pop();
 
-  RunBackend& inner_;
+  Backend& inner_;
+  PacedRun& paced_;
   const std::function<bool()> read_switch_;
   ObservationReader reader_;
   DetachedSamples samples_;

@@ -28,8 +28,8 @@ std::vector<KnownName> models() {
     std::string about = fmt::format("{:.4g} billion parameters, {} layers, hidden {}",
                                     parameter_count(model) / 1e9, model.layers(), model.hidden());
     if (model.has_experts()) {
-      about += fmt::format(", {} experts, {} a token", model.experts().count(),
-                           model.experts().top_k());
+      about +=
+          fmt::format(", {} experts, {} a token", model.experts().count(), model.experts().top_k());
     }
     out.push_back({name, about});
   }
@@ -41,10 +41,9 @@ std::vector<KnownName> clusters() {
   for (const TopologyPreset& preset : preset_catalog().presets()) {
     const NodeSpec& node = preset.node();
     const FabricSpec& fabric = preset.fabric();
-    std::string about = fmt::format(
-        "{} {} a node, {} NICs of {:g} Gbps, {}", node.gpus_per_node(), node.gpu(),
-        node.nics_per_node(), node.nic_bandwidth() / 1.25e8,
-        fabric.has_kind() ? fabric.kind() : std::string("fat-tree"));
+    std::string about = fmt::format("{} {} a node, {} NICs of {:g} Gbps, {}", node.gpus_per_node(),
+                                    node.gpu(), node.nics_per_node(), node.nic_bandwidth() / 1.25e8,
+                                    fabric.has_kind() ? fabric.kind() : std::string("fat-tree"));
     if (fabric.nodes_per_unit() > 0) {
       about += fmt::format(" of {} nodes a unit", fabric.nodes_per_unit());
     }
@@ -72,7 +71,7 @@ std::vector<KnownName> stacks() {
   for (const SoftwareStack& stack : stack_catalog().stacks()) {
     std::string about = "fitted to published runs";
     if (!stack.kin().empty()) about = "with the factors of " + stack.kin();
-    if (stack.name() == "generic") about = "kernels as fast as when measured alone";
+    if (is_generic(stack)) about = "kernels as fast as when measured alone";
     std::vector<std::string> on;
     for (const StackOnGpu& each : stack.on()) {
       on.insert(on.end(), each.gpus().begin(), each.gpus().end());
@@ -120,9 +119,9 @@ std::vector<KnownName> known_names(std::string_view kind) {
     if (each.name == kind) return each.names();
   }
   const std::vector<std::string> kinds = kinds_of_names();
-  throw Error(ErrorKind::usage, fmt::format("there is nothing to list named '{}'{}: expected {}",
-                                            kind, did_you_mean(kind, kinds),
-                                            fmt::join(kinds, ", ")));
+  throw Error(ErrorKind::usage,
+              fmt::format("there is nothing to list named '{}'{}: expected {}", kind,
+                          did_you_mean(kind, kinds), fmt::join(kinds, ", ")));
 }
 
 }  // namespace orrery

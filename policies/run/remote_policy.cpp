@@ -30,7 +30,14 @@ class FetchedSamples : public SamplesBook {
       : fetch_(fetch) {}
 
  private:
-  void fetch_samples(const SamplesRead& wish) override { add(fetch_(wish)); }
+  /// Requests the rows of a table together with the first column: one message each way.
+  void fetch_samples(const SamplesRead& wish) override {
+    SamplesRead whole = wish;
+    const bool lacks_rows = wish.column() > 0 && known_rows(static_cast<SampleTable>(wish.what()),
+                                                            {wish.job()}) == nullptr;
+    if (lacks_rows) whole.mutable_rows();
+    add(fetch_(whole));
+  }
   const std::function<SamplesRead(const SamplesRead&)>& fetch_;
 };
 

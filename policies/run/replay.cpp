@@ -65,7 +65,7 @@ class LogBackend : public Backend {
  public:
   LogBackend(LogReader& log, const LogHeader& header, const Policy& policy, const Cluster& cluster)
       : log_(log), policy_(policy), header_(header), cluster_(cluster), reader_(cluster) {
-    log_hash_.update(log.bytes());
+    log_hash_.add_record(log.bytes());
     const Needs offered = decode(header.offered());
     offered_ = {offered.actions, offered.settings};
   }
@@ -88,9 +88,13 @@ class LogBackend : public Backend {
       return {};
     }
     if (!record_.has_call()) log_.refuse_last("is neither a call nor a footer");
-    log_hash_.update(log_.bytes());
     policy_decides_ = true;
     try {
+      if (has_column_digests(log_.format())) {
+        log_hash_.add_stored(record_);
+      } else {
+        log_hash_.add_record(log_.bytes());
+      }
       recorded_.clear();
       for (const DecisionRecord& decision : record_.call().decisions()) {
         recorded_.push_back(decode(decision));
@@ -203,7 +207,7 @@ class LogBackend : public Backend {
   SamplesBook samples_;
   std::optional<Observation> seen_;
   std::vector<Decision> recorded_;
-  Sha256 log_hash_;
+  LogHash log_hash_;
   DecisionTrace trace_;
   std::string trace_sha256_;
   std::uint64_t calls_ = 0, decisions_ = 0;

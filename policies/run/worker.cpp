@@ -13,7 +13,6 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "core/process.hpp"
 #include "policies/handover/fallback.hpp"
@@ -21,11 +20,11 @@
 #include "policies/record/encoding.hpp"
 #include "policies/record/recorder.hpp"
 #include "policies/run/client_policy.hpp"
-#include "policies/run/detached_backend.hpp"
 #include "policies/run/futures.hpp"
 #include "policies/run/outside_policies.hpp"
 #include "policies/run/registry.hpp"
 #include "policies/run/remote_policy.hpp"
+#include "policies/run/run_policies.hpp"
 #include "policies/run/threaded_policy.hpp"
 #include "policies/seam/byte_archive.hpp"
 #include "policies/seam/drive.hpp"
@@ -40,12 +39,13 @@ namespace {
 using HostClock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kProgressInterval{200};
 
-/// Approver that asks the client of the run and the operators that the backend knows.
+/// Approver that asks the client of the run and the other operators of the run, if it has any.
 class ClientApprover : public Approver {
  public:
-  /// `waits`: request_approval() blocks until the answer, so that no policy time passes.
-  ClientApprover(bool waits, ClientInbox& inbox, RunBackend& backend)
-      : waits_(waits), inbox_(inbox), backend_(backend) {}
+  /// `waits`: request_approval() blocks until the answer, so that no policy time passes. `others`
+  /// may be null.
+  ClientApprover(bool waits, ClientInbox& inbox, OperatedRun* others)
+      : waits_(waits), inbox_(inbox), others_(others) {}
 
   void request_approval(const Decision& decision, Nanos now) override {
     WorkerMessage message;
@@ -56,21 +56,22 @@ class ClientApprover : public Approver {
     question.set_why(decision.why);
     encode(decision, *question.mutable_record());
     send_to_client(message);
-    backend_.on_approval_request(decision);
+    if (others_ != nullptr) others_->on_approval_request(decision);
     while (waits_ && !inbox_.has_verdict_on(decision.id)) inbox_.read_answer();
   }
 
   /// An answer that arrives here is that of a policy that was given up.
   std::vector<Verdict> verdicts() override {
     while (!waits_ && ClientInbox::has_message(0)) inbox_.read_answer();
-    for (Verdict& verdict : backend_.verdicts()) inbox_.add_verdict(std::move(verdict));
+    if (others_ == nullptr) return inbox_.drain_verdicts();
+    for (Verdict& verdict : others_->verdicts()) inbox_.add_verdict(std::move(verdict));
     return inbox_.drain_verdicts();
   }
 
  private:
   const bool waits_;
   ClientInbox& inbox_;
-  RunBackend& backend_;
+  OperatedRun* const others_;
 };
 
 volatile std::sig_atomic_t halt_seen = 0;
@@ -95,12 +96,6 @@ HandOverRules rules_of(const RunRequest& request, Approver& approver,
                       .stopped = std::move(stopped)};
   if (order.patience() > 0) rules.patience = order.patience();
   return rules;
-}
-
-std::unique_ptr<PolicyStack> remote_stack(std::unique_ptr<ClientPolicy> policy) {
-  std::vector<PolicyStack::Member> members;
-  members.push_back({.name = "outside", .policy = std::move(policy), .parameters = nullptr});
-  return std::make_unique<PolicyStack>(std::move(members));
 }
 
 /// Returns the request with the recorded failures as faults. Only the backend gets these faults:
@@ -149,7 +144,8 @@ void fill_hand_over(const HandOver& handed_over, const FallbackPolicy& policy,
 void check_futures(const RunRequest& request) {
   const FuturesOrder& order = request.futures();
   const bool forks = order.count() > 0 && !order.has_only_future();
-  const bool asks = (request.policy_outside() && forks) || request.mode() == "approve";
+  const bool asks = (request.policy_outside() && forks) ||
+                    hand_over_mode(request.mode()) == HandOverMode::approve;
   if (asks || !request.timeline().empty()) {
     throw Error(ErrorKind::usage,
                 asks ? "futures: expected decisions without approval, found mode approve; choose "
@@ -198,18 +194,9 @@ std::unique_ptr<Past> past_of(const RunRequest& request, const Cluster& cluster)
   return past;
 }
 
-/// Returns the policies of the first call: those of the log if the run continues from a log, but
-/// `static` if the log's policies decided in another process.
-std::unique_ptr<PolicyStack> first_stack(const RunRequest& request, const Past* past) {
-  if (past == nullptr) return make_stack(request.scenario(), SourceMap{});
-  Scenario then = past->header().scenario();
-  if (past->header().policy_outside()) then.clear_policies();
-  return make_stack(then, SourceMap{});
-}
-
 /// Prepares the process of a future at the instant of the fork.
-RunBackend::Continuation go_on(const Future& future, const Scenario& scenario, Succession& policy,
-                               Recorder& recorder) {
+BranchingRun::Continuation prepare_future(const Future& future, const Scenario& scenario,
+                                          Succession& policy, Recorder& recorder) {
   if (!future.is_unforked()) recorder.release_log();
   if (future.has_difference()) {
     std::vector<Decision> given;
@@ -226,161 +213,36 @@ RunBackend::Continuation go_on(const Future& future, const Scenario& scenario, S
   return {.seed = future.seed(scenario.run().seed()), .ask = future.has_difference()};
 }
 
-/// Policies of a run, from the inside out: the stack, its thread if the run has its own pace, the
-/// decorator that replaces policies that fail, the decorator of futures, the meter.
-class RunPolicies {
- public:
-  /// `inbox` must outlive this object.
-  RunPolicies(const RunRequest& request, const Past* past, ClientInbox& inbox) {
-    if (request.policy_outside()) {
-      auto client = std::make_unique<ClientPolicy>(request.policy_outside_needs(), inbox, meter_);
-      client_ = client.get();
-      stack_ = remote_stack(std::move(client));
-    } else {
-      stack_ = first_stack(request, past);
-    }
-  }
-
-  /// Connects the policies with the backend of their run; call once.
-  void connect(const RunRequest& request, RunBackend& backend,
-               const std::shared_ptr<const Cluster>& cluster) {
-    if (backend.has_own_pace() && !request.policy_outside()) {
-      threaded_.emplace(stack_, cluster, meter_);
-    }
-    guarded_.emplace(threaded_ ? static_cast<Policy&>(*threaded_) : *stack_,
-                     request.hand_over().fall_back());
-    succession_.emplace(*guarded_, *stack_);
-    succession_->on_needs([&backend](const Needs& needs) { backend.begin(needs); });
-    if (client_ != nullptr) succession_->set_outside(*client_);
-    metered_.emplace(*succession_, meter_);
-    const bool shadow = hand_over_mode(request.mode()) == HandOverMode::shadow;
-    if (backend.has_own_pace() && shadow) {
-      detached_.emplace(backend, kill_switch_of(request, backend));
-    } else {
-      guarded_->on_replay([&backend] { return backend.given_up(); });
-    }
-    meter_.set_rules(meter_rules(request, backend));
-    backend.watch_policies(meter_);
-  }
-
-  /// Returns the backend that the policies see, beside their authority.
-  Backend& world(RunBackend& backend) {
-    return detached_ ? static_cast<Backend&>(*detached_) : backend;
-  }
-  /// Returns the kill switch for the decisions.
-  std::function<bool()> kill_switch_of(const RunRequest& request, RunBackend& backend) {
-    if (detached_) return [this] { return detached_->is_halted(); };
-    return [&backend, on = kill_switch(request.hand_over().kill_switch())] {
-      return backend.is_halted(on());
-    };
-  }
-  /// Returns true if no policy decides and no policy owes an answer.
-  bool is_idle() const { return !detached_ || detached_->is_idle(); }
-  /// Restores the saved state of the policies.
-  void load(const Archive& state, Nanos failed_at, const World& world) {
-    succession_->load(state);
-    guarded_->set_failed_at(failed_at);
-    if (threaded_) threaded_->set_world(world);
-    if (detached_) detached_->set_world(world);
-  }
-
-  /// Returns the policy in the client's process; null if the policies are in this process.
-  ClientPolicy* client() { return client_; }
-  MeteredPolicy& decider() { return *metered_; }
-  Succession& succession() { return *succession_; }
-  const FallbackPolicy& guarded() const { return *guarded_; }
-  const PolicyMeter& meter() const { return meter_; }
-
- private:
-  PolicyMeter::Rules meter_rules(const RunRequest& request, RunBackend& backend) {
-    PolicyMeter::Rules rules{.timeout = request.policy_timeout(), .name = name_of(request)};
-    if (detached_) {
-      rules.attend = [this] { return detached_->advance_run(); };
-      rules.pause_ms = 1;
-    } else if (backend.has_own_pace()) {
-      rules.attend = [&backend] { return backend.attend_operator(); };
-    }
-    return rules;
-  }
-  /// Returns a function that names the policy that was called last.
-  std::function<std::string()> name_of(const RunRequest& request) const {
-    if (!request.policy_outside()) {
-      return [stack = stack_] { return "the policy '" + stack->last_called() + "'"; };
-    }
-    std::vector<std::string> names(request.policy_outside_names().begin(),
-                                   request.policy_outside_names().end());
-    const std::string one = names.size() == 1 ? "the policy" : "the policies";
-    if (names.empty()) return [] { return std::string("the policy outside the run"); };
-    return [text = fmt::format("{} '{}'", one, fmt::join(names, "', '"))] { return text; };
-  }
-
-  PolicyMeter meter_;
-  ClientPolicy* client_ = nullptr;  ///< member of `stack_`
-  std::shared_ptr<PolicyStack> stack_;
-  std::optional<ThreadedPolicy> threaded_;
-  std::optional<FallbackPolicy> guarded_;
-  std::optional<Succession> succession_;
-  std::optional<MeteredPolicy> metered_;
-  std::optional<DetachedBackend> detached_;
-};
-
-/// Makes the run continue from the log. The policies of the run replace those of the log at its
-/// end, if they differ.
-void go_on_from(const RunRequest& request, std::unique_ptr<Past> past, RunPolicies& policies,
-                RunBackend& backend) {
-  const bool others = !same_policies(request, past->header());
-  if (others && !request.record().empty()) {
-    throw Error(ErrorKind::usage,
-                "a run that continues from a log with other policies than the log's cannot be "
-                "recorded: a replay knows only one list of policies");
-  }
-  if (ClientPolicy* const client = policies.client()) {
-    past->on_unknown_decision([client](const Decision& made) { client->announce_decision(made); });
-  }
-  Succession& policy = policies.succession();
-  backend.continue_from(std::move(past), [others, &request, &policy] {
-    if (others && request.policy_outside()) {
-      policy.replace_outside({});
-    } else if (others) {
-      policy.replace_policies(make_stack(request.scenario(), SourceMap{}), {});
-    }
-    return others;
-  });
-}
-
-/// Gives the backend access to the state, unless a part of the state is in another process (that of
-/// an external policy or of a question to an operator) or the run forks.
-void remember(const RunRequest& request, RunPolicies& policies, HandOver& handed_over,
-              Recorder& recorder, RunBackend& backend) {
-  if (request.policy_outside() || request.mode() == "approve" || request.has_futures()) return;
-  backend.remember_by({.save = [&]() -> std::optional<std::string> {
-                         if (!policies.is_idle()) return std::nullopt;
-                         const std::optional<std::string> rules = handed_over.save();
-                         if (!rules) return std::nullopt;
-                         Archive state;
-                         policies.decider().save(state);
-                         std::string saved;
-                         ByteWriter write(saved);
-                         write(state);
-                         write(policies.guarded().failed_at());
-                         write(*rules);
-                         write(recorder.save());
-                         return saved;
-                       },
-                       .load =
-                           [&](const std::string& saved, const World& world) {
-                             ByteReader read(saved);
-                             Archive state;
-                             Nanos failed_at = 0;
-                             std::string rules, log;
-                             read(state);
-                             read(failed_at);
-                             read(rules);
-                             read(log);
-                             policies.load(state, failed_at, world);
-                             handed_over.load(rules);
-                             recorder.load(log);
-                           }});
+/// Returns the functions that save and restore the state of a run's policies, authority and log.
+SurvivableRun::Memory memory_of(RunPolicies& policies, HandOver& handed_over, Recorder& recorder) {
+  return {.save = [&]() -> std::optional<std::string> {
+            if (!policies.is_idle()) return std::nullopt;
+            const std::optional<std::string> rules = handed_over.save();
+            if (!rules) return std::nullopt;
+            Archive state;
+            policies.decider().save(state);
+            std::string saved;
+            ByteWriter write(saved);
+            write(state);
+            write(policies.fallback().failed_at());
+            write(*rules);
+            write(recorder.save());
+            return saved;
+          },
+          .load =
+              [&](const std::string& saved, const World& world) {
+                ByteReader read(saved);
+                Archive state;
+                Nanos failed_at = 0;
+                std::string rules, log;
+                read(state);
+                read(failed_at);
+                read(rules);
+                read(log);
+                policies.load(state, failed_at, world);
+                handed_over.load(rules);
+                recorder.load(log);
+              }};
 }
 
 void send_report(Report&& report) {
@@ -389,11 +251,19 @@ void send_report(Report&& report) {
   send_to_client(message);
 }
 
-Recorder::Options recorder_options(const RunRequest& request, RunBackend& backend) {
-  return {.path = request.record(),
-          .without =
-              [&backend](const std::string& why) { return backend.can_continue_without_log(why); },
-          .open = [&backend](const std::string& path) { return backend.log_file(open_log(path)); }};
+Recorder::Options recorder_options(const RunRequest& request, SurvivableRun* run) {
+  Recorder::Options options{.path = request.record()};
+  if (run == nullptr) return options;
+  options.without = [run](const std::string& why) { return run->can_continue_without_log(why); };
+  options.open = [run](const std::string& path) { return run->log_file(open_log(path)); };
+  return options;
+}
+
+/// Returns the interface of a run that can fork, continue from a log and end early. Throws
+/// bad_input with the message `otherwise` if the run cannot.
+BranchingRun& branching(const RunWorld& world, const char* otherwise) {
+  if (world.branching == nullptr) throw Error(ErrorKind::bad_input, otherwise);
+  return *world.branching;
 }
 
 /// Writes the parts of the report that do not come from the backend.
@@ -410,66 +280,152 @@ void fill_report(const std::string& mode, const RunRequest& request, const Recor
   report.set_decision_trace_sha256(recorder.trace_sha256());
 }
 
+/// Run of one request, assembled from its parts: the world, the policies, their authority, the
+/// recorder. Call the methods in their order.
+class WorkerRun {
+ public:
+  /// `mode`: as serve_run(). `forked`: this process shares its memory with other processes.
+  WorkerRun(const std::string& mode, const RunRequest& request, const BackendMaker& make_backend,
+            bool forked)
+      : request_(request),
+        cluster_(std::make_shared<const Cluster>(
+            build_cluster(request.scenario().cluster(), SourceMap{}))),
+        past_(past_of(request, *cluster_)),
+        rng_(policy_rng(past_ ? past_->header().seed() : request.scenario().run().seed())),
+        policies_(request, past_.get(), inbox_),
+        world_(make_backend(with_recorded_failures(request), *cluster_, progress_sender())),
+        approver_(request.hand_over().wait_for_verdicts(), inbox_, world_.operated),
+        handed_over_(policies_.connect_world(request, world_, cluster_,
+                                             kill_switch(request.hand_over().kill_switch())),
+                     rules_of(request, approver_, [this] { return policies_.is_halted(); })),
+        recorder_(handed_over_, policies_.decider(), header_of(mode, request),
+                  recorder_options(request, world_.survivable)),
+        forked_(forked) {}
+
+  /// Gives the run access to the state of its policies, unless a part of the state is in another
+  /// process (that of an external policy or of a question to an operator) or the run forks.
+  void share_memory();
+  /// Makes the run continue from the log of the request, if it names one. The policies of the run
+  /// replace those of the log at its end, if they differ.
+  void continue_past();
+  /// Lets the run end at the instant that the request names.
+  void plan_end();
+  /// Lets the run fork into the futures of the request.
+  void plan_futures();
+  /// Runs until the end. Returns the metrics of the policies and of the world.
+  Report drive_policies();
+  /// Returns true if the process must exit without freeing its memory, which it shares.
+  bool is_forked() const { return forked_; }
+  /// Writes the parts of the report that do not come from the world.
+  void complete(const std::string& mode, Report& report) const;
+
+ private:
+  const RunRequest& request_;
+  const std::shared_ptr<const Cluster> cluster_;
+  std::unique_ptr<Past> past_;
+  Rng rng_;
+  ClientInbox inbox_;
+  RunPolicies policies_;
+  RunWorld world_;
+  ClientApprover approver_;
+  HandOver handed_over_;
+  Recorder recorder_;
+  bool forked_;
+  bool branched_ = false;
+};
+
+void WorkerRun::share_memory() {
+  const bool asks = hand_over_mode(request_.mode()) == HandOverMode::approve;
+  if (world_.survivable == nullptr || request_.policy_outside() || asks || request_.has_futures()) {
+    return;
+  }
+  world_.survivable->remember_by(memory_of(policies_, handed_over_, recorder_));
+}
+
+void WorkerRun::continue_past() {
+  if (!past_) return;
+  const bool others = !same_policies(request_, past_->header());
+  if (others && !request_.record().empty()) {
+    throw Error(ErrorKind::usage,
+                "a run that continues from a log with other policies than the log's cannot be "
+                "recorded: a replay knows only one list of policies");
+  }
+  if (ClientPolicy* const client = policies_.client()) {
+    past_->on_unknown_decision([client](const Decision& made) { client->announce_decision(made); });
+  }
+  branching(world_, "only a simulated scenario with a job can continue from a log")
+      .continue_from(std::move(past_), [others, this] {
+        Succession& policy = policies_.succession();
+        if (others && request_.policy_outside()) {
+          policy.replace_outside({});
+        } else if (others) {
+          policy.replace_policies(make_stack(request_.scenario(), SourceMap{}), {});
+        }
+        return others;
+      });
+}
+
+void WorkerRun::plan_end() {
+  if (request_.until() == 0) return;
+  branching(world_, "only a simulated scenario with a job can end at an instant")
+      .end_at(request_.until());
+}
+
+void WorkerRun::plan_futures() {
+  if (!request_.has_futures()) return;
+  check_futures(request_);
+  branching(world_, "futures: expected a simulated scenario with a job")
+      .branch_at(request_.futures().at(), [this] {
+        branched_ = true;
+        recorder_.flush();
+        forked_ = !request_.futures().has_only_future();
+        const Future future = forked_ ? begin_futures(request_.futures(), send_to_client)
+                                      : only_future(request_.futures());
+        return prepare_future(future, request_.scenario(), policies_.succession(), recorder_);
+      });
+}
+
+Report WorkerRun::drive_policies() {
+  Report report;
+  Context context{rng_, {}};
+  try {
+    report.set_decisions(drive(policies_.decider(), recorder_, context));
+    recorder_.finish_log();
+  } catch (const FuturesEnded&) {
+    recorder_.release_log();
+    forked_ = false;
+  }
+  if (!request_.has_futures() || branched_) return report;
+  world_.backend->fill(report);
+  throw Error(ErrorKind::bad_input,
+              fmt::format("the run is over after {} s: no futures begin at {} s",
+                          report.elapsed_s(), to_seconds(request_.futures().at())));
+}
+
+void WorkerRun::complete(const std::string& mode, Report& report) const {
+  fill_report(mode, request_, recorder_, report);
+  world_.backend->fill(report);
+  report.set_failure_events(count_failure_events(report));
+  if (request_.has_hand_over() || !policies_.fallback().failure().empty()) {
+    fill_hand_over(handed_over_, policies_.fallback(), *report.mutable_hand_over());
+  }
+  policies_.meter().fill(*report.mutable_host());
+}
+
 /// Runs a request. A forked process sends its report and exits here, because freeing its memory
 /// would copy the pages that it shares with other processes.
 Report run(const std::string& mode, const RunRequest& request, const BackendMaker& make_backend,
            bool forked) {
   const HostMeter meter;
-  const Scenario& scenario = request.scenario();
-  const auto cluster =
-      std::make_shared<const Cluster>(build_cluster(scenario.cluster(), SourceMap{}));
-  std::unique_ptr<Past> past = past_of(request, *cluster);
-  ClientInbox inbox;
-  RunPolicies policies(request, past.get(), inbox);
-  const auto backend = make_backend(with_recorded_failures(request), *cluster, progress_sender());
-  policies.connect(request, *backend, cluster);
-  ClientApprover approver(request.hand_over().wait_for_verdicts(), inbox, *backend);
-  HandOver handed_over(policies.world(*backend),
-                       rules_of(request, approver, policies.kill_switch_of(request, *backend)));
-  Recorder recorder(handed_over, policies.decider(), header_of(mode, request),
-                    recorder_options(request, *backend));
-  remember(request, policies, handed_over, recorder, *backend);
-  Rng rng = policy_rng(past ? past->header().seed() : scenario.run().seed());
-  Context context{rng, {}};
-
-  if (past) go_on_from(request, std::move(past), policies, *backend);
-  if (request.until() > 0) backend->end_at(request.until());
-  bool branched = false;
-  if (request.has_futures()) {
-    check_futures(request);
-    backend->branch_at(request.futures().at(), [&] {
-      branched = true;
-      recorder.flush();
-      forked = !request.futures().has_only_future();
-      const Future future = forked ? begin_futures(request.futures(), send_to_client)
-                                   : only_future(request.futures());
-      return go_on(future, scenario, policies.succession(), recorder);
-    });
-  }
-
-  Report report;
-  try {
-    report.set_decisions(drive(policies.decider(), recorder, context));
-    recorder.finish_log();
-  } catch (const FuturesEnded&) {
-    recorder.release_log();
-    forked = false;
-  }
-  if (request.has_futures() && !branched) {
-    backend->fill(report);
-    throw Error(ErrorKind::bad_input,
-                fmt::format("the run is over after {} s: no futures begin at {} s",
-                            report.elapsed_s(), to_seconds(request.futures().at())));
-  }
-  fill_report(mode, request, recorder, report);
-  backend->fill(report);
-  report.set_failure_events(count_failure_events(report));
-  if (request.has_hand_over() || !policies.guarded().failure().empty()) {
-    fill_hand_over(handed_over, policies.guarded(), *report.mutable_hand_over());
-  }
+  WorkerRun parts(mode, request, make_backend, forked);
+  parts.share_memory();
+  parts.continue_past();
+  parts.plan_end();
+  parts.plan_futures();
+  Report report = parts.drive_policies();
+  parts.complete(mode, report);
   meter.fill(*report.mutable_host());
-  policies.meter().fill(*report.mutable_host());
-  if (!forked) return report;
+  if (!parts.is_forked()) return report;
   send_report(std::move(report));
   _exit(0);
 }
@@ -489,18 +445,6 @@ int fail(const Error& error) {
 }
 
 }  // namespace
-
-void RunBackend::branch_at(Nanos, std::function<Continuation()>) {
-  throw Error(ErrorKind::bad_input, "futures: expected a simulated scenario with a job");
-}
-
-void RunBackend::continue_from(std::unique_ptr<Past>, std::function<bool()>) {
-  throw Error(ErrorKind::bad_input, "only a simulated scenario with a job can continue from a log");
-}
-
-void RunBackend::end_at(Nanos) {
-  throw Error(ErrorKind::bad_input, "only a simulated scenario with a job can end at an instant");
-}
 
 void HostMeter::fill(HostUse& host) const {
   rusage use{};

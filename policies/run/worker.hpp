@@ -14,93 +14,11 @@
 
 #include "core/error.hpp"
 #include "core/process.hpp"
-#include "policies/handover/hand_over.hpp"
-#include "policies/record/past.hpp"
-#include "policies/record/recorder.hpp"
-#include "policies/run/policy_meter.hpp"
-#include "policies/seam/backend.hpp"
+#include "policies/run/run_backend.hpp"
 #include "traces/report.pb.h"
 #include "traces/run.pb.h"
 
 namespace orrery {
-
-/// Backend of a run in a worker process: a Backend that also fills the report of the run. Its other
-/// methods are optional features; the defaults leave a feature out or refuse it.
-class RunBackend : public Backend {
- public:
-  /// Returns true if the run advances in real time by itself. Its policies then decide in a thread
-  /// of their own, and in mode shadow the run does not wait for them.
-  virtual bool has_own_pace() const { return false; }
-  /// Advances the run until next() would return without waiting, for at most about 50 ms. Returns
-  /// true if it would. Called after begin(), and between apply() and next(), repeatedly until the
-  /// result is true; only if the run has_own_pace().
-  virtual bool advance_run() { return true; }
-  /// Attends to the operator while the run waits for its policies: obeys an order to end the run,
-  /// and publishes the state of the run. Returns true if the run is to end. Called about twenty
-  /// times a second.
-  virtual bool attend_operator() { return false; }
-  /// Gives the backend access to the meter of the policies' calls, which outlives the backend.
-  /// Called before begin().
-  virtual void watch_policies(const PolicyMeter& /*meter*/) {}
-  /// Returns the reason for which an earlier process of this run gave up the policies in the call
-  /// on the newest observation; empty: it did not.
-  virtual std::string given_up() { return {}; }
-  /// Writes the metrics that only this backend knows into the report. Called once, after the last
-  /// next(), or after the run has forked.
-  virtual void fill(Report& report) = 0;
-  /// Returns true if the kill switch counts as on. Called at every observation. `now`: true if the
-  /// kill switch is on now. A backend that repeats the observations of an earlier process returns
-  /// the answer of that process.
-  virtual bool is_halted(bool now) { return now; }
-  /// Publishes a decision that needs approval (mode approve) to operators other than the client
-  /// that started the run.
-  virtual void on_approval_request(const Decision& /*decision*/) {}
-  /// Returns the answers of those operators since the last call, without blocking; empty if none
-  /// arrived.
-  virtual std::vector<Verdict> verdicts() { return {}; }
-  /// Returns the file for the log, a decorator of `plain` or `plain` itself. A live run must not
-  /// wait for a disk, so its file writes in the background.
-  virtual std::unique_ptr<LogFile> log_file(std::unique_ptr<LogFile> plain) { return plain; }
-  /// Decides about a run whose log cannot be written any more because of the error `why`. Returns
-  /// true if the run continues without a log; otherwise the run ends with the error.
-  virtual bool can_continue_without_log(const std::string& /*why*/) { return false; }
-
-  /// Functions that save and restore the state of everything between the backend and the policies,
-  /// policies included, as bytes.
-  struct Memory {
-    /// Returns the state between two calls of the policies; nothing if the state cannot be saved at
-    /// this instant.
-    std::function<std::optional<std::string>()> save;
-    /// Restores a saved state, so that the run continues where save() was called. Call within
-    /// begin() only.
-    /// `world`: the restored world of the run, which the policies see too.
-    std::function<void(const std::string&, const World& world)> load;
-  };
-  /// Passes these functions to the backend. Called before begin(), and only if the state of this
-  /// run can be saved.
-  virtual void remember_by(Memory /*memory*/) {}
-
-  /// Conditions under which a process continues after an instant at which a run may fork
-  /// (futures.hpp): result of the function that branch_at() receives.
-  struct Continuation {
-    std::optional<std::uint64_t> seed = {};  ///< seed of later randomness; nothing: unchanged
-    bool ask = false;                        ///< true: the policies are called at the instant
-  };
-  /// Sets the instant `at` at which the run may fork. The backend calls `branch` once, before
-  /// anything that happens at `at` or later, and continues as its result says; not if all work is
-  /// over before, but also if the run is to end before `at` by end_at() or because nothing follows.
-  /// An exception of `branch` leaves next(). Call before begin(). Throws bad_input if the run
-  /// cannot fork.
-  virtual void branch_at(Nanos at, std::function<Continuation()> branch);
-  /// Makes the backend show the recorded observations of `past` first and then continue the
-  /// recorded run. Called before the first next(). The backend calls `hand_over` once, at the end
-  /// of the recorded observations, and calls the policies at that instant if the result is true.
-  /// Throws bad_input if the run cannot continue from a log.
-  virtual void continue_from(std::unique_ptr<Past> past, std::function<bool()> hand_over);
-  /// Ends the run at the instant `until`, even if its work is not done. Throws bad_input if the
-  /// run cannot end early.
-  virtual void end_at(Nanos until);
-};
 
 /// Error that run_in_worker() throws after `interrupted` returned true.
 class Interrupted : public Error {

@@ -2,12 +2,15 @@
 // and the policies' view of the world follow these rules. Plain values; one thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <vector>
 
 #include "core/ids.hpp"
+#include "core/schema/names.hpp"
 #include "core/units.hpp"
 
 namespace orrery {
@@ -20,6 +23,9 @@ struct CheckpointPlan;
 /// `local_disk`: the folder of the run's checkpoints. `storage`: a second folder, on
 /// shared storage.
 enum class Tier : std::uint8_t { memory, peer, local_disk, storage };
+constexpr std::array<std::string_view, 4> names_of(Tier) {
+  return {"memory", "peer", "local-disk", "storage"};
+}
 
 /// Returns true if the copies of the tier are in the memory of nodes, so that they survive the
 /// death of processes and are lost with the nodes.

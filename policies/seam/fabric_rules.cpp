@@ -8,16 +8,17 @@
 #include <fmt/format.h>
 
 #include "core/schema/yaml_loader.hpp"
+#include "traces/scenario/live_fabric.hpp"
 #include "traces/workload/layout_check.hpp"
+#include "traces/workload/sharding.hpp"
 
 namespace orrery {
 namespace {
 
-enum class Fabric { simulated, grpc, nccl };
-
-Fabric fabric_of(const Scenario& scenario) {
-  if (scenario.job().model().builtin().empty()) return Fabric::simulated;
-  return scenario.live().fabric() == "nccl" ? Fabric::nccl : Fabric::grpc;
+/// Returns the fabric of the live run; nothing for a model that is only simulated.
+std::optional<LiveFabric> fabric_of(const Scenario& scenario) {
+  if (scenario.job().model().builtin().empty()) return {};
+  return live_fabric(scenario.live());
 }
 
 constexpr std::uint32_t kMostTerms = 1024;             // room of a FixedPointSum
@@ -30,22 +31,52 @@ std::string first_problem(Job job) {
 }
 
 bool shards_gradients(const Scenario& scenario) {
-  const std::string& shard = scenario.job().layout().shard();
-  return !shard.empty() && shard != "nothing";
+  return sharding_of(scenario.job().layout()) != Sharding::nothing;
 }
 
 std::string objection(const Scenario& scenario, const CodecRules& rules) {
   if (shards_gradients(scenario)) return "sharded gradients cannot be compressed";
-  if (fabric_of(scenario) == Fabric::nccl) return "NCCL cannot sum compressed gradients";
+  if (fabric_of(scenario) == LiveFabric::nccl) return "NCCL cannot sum compressed gradients";
   const bool coded = std::any_of(rules.begin(), rules.end(),
                                  [](const CodecRule& each) { return each.codec != Codec::none; });
   if (!coded || !reproducible_sums(scenario)) return {};
   return "live.reproducible: gradients of reproducible sums cannot be compressed";
 }
 
+/// Returns true if the scenario may call collectives of the kind in a step. A recorded program, or
+/// a trace, may call any.
+bool may_call(const Scenario& scenario, CollectiveKind kind) {
+  const Layout& layout = scenario.job().layout();
+  if (!scenario.has_job() || scenario.job().has_program()) return true;
+  switch (kind) {
+    case CollectiveKind::all_reduce: return true;
+    case CollectiveKind::reduce_scatter:
+    case CollectiveKind::all_gather:
+      return sharding_of(layout) != Sharding::nothing || layout.tensor() > 1 ||
+             layout.context() > 1;
+    case CollectiveKind::all_to_all: return layout.expert() > 1 || layout.context() > 1;
+    case CollectiveKind::send_receive: return layout.pipeline() > 1;
+    case CollectiveKind::broadcast: return false;
+  }
+  return true;
+}
+
+/// Returns the reason why a rule has no collective to hold for. A rule that leaves the choice to
+/// the fabric changes nothing and may stay in a table.
+std::string unused_rule(const Scenario& scenario, const CollectiveTable& table) {
+  for (const CollectiveRule& rule : table) {
+    const bool chooses = rule.algorithm != CollectiveAlgorithm::automatic;
+    if (!chooses || may_call(scenario, rule.kind)) continue;
+    return fmt::format("job.layout: the job calls no {}, for which the table has the algorithm {}",
+                       name_of(rule.kind), name_of(rule.algorithm));
+  }
+  return {};
+}
+
 std::string objection(const Scenario& scenario, const CollectiveTable& table) {
   using enum CollectiveAlgorithm;
-  if (fabric_of(scenario) != Fabric::grpc) return {};
+  if (std::string why = unused_rule(scenario, table); !why.empty()) return why;
+  if (fabric_of(scenario) != LiveFabric::grpc) return {};
   const bool fine = std::all_of(table.begin(), table.end(), [](const CollectiveRule& rule) {
     return rule.kind != CollectiveKind::all_reduce || rule.algorithm == automatic ||
            rule.algorithm == ring || rule.algorithm == tree || rule.algorithm == halving_doubling;
@@ -102,7 +133,7 @@ struct Refusal {
       std::string why = replicas_objection(scenario.job(), assign.layout.data);
       if (!why.empty()) return why;
     }
-    if (fabric_of(scenario) == Fabric::simulated) return {};
+    if (!fabric_of(scenario)) return {};
     if (assign.is_release()) return {};
     // A new beginning would lose the training without a word.
     if (is_placed && assign.state == StateFrom::none) {
@@ -162,10 +193,8 @@ std::uint32_t max_micro_batches(const Scenario& scenario, std::uint32_t micro_ba
 }
 
 OnLoss loss_response(const Scenario& scenario, const Needs& needs, bool applied) {
-  const std::string& said = scenario.survival().on_loss();
-  if (said == "replace") return {LossResponse::replace};
-  if (said == "go-on") return {LossResponse::go_on};
-  if (said == "hold") return {LossResponse::hold};
+  const auto said = find_named<LossResponse>(scenario.survival().on_loss());
+  if (said) return {*said};
   const bool decided = applied && needs.actions.has<Assign>();
   return {decided ? LossResponse::go_on : LossResponse::replace};
 }

@@ -4,17 +4,20 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <iterator>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "core/ids.hpp"
+#include "core/schema/names.hpp"
 #include "core/units.hpp"
 #include "policies/seam/checkpoint_copies.hpp"
 #include "policies/seam/gpu_runs.hpp"
@@ -71,6 +74,9 @@ struct CheckpointPlan {
 /// and share the work. `hold`: all ranks stop. `replace`: the remaining ranks continue, and new
 /// processes replace the lost ranks on the same GPUs.
 enum class LossResponse : std::uint8_t { go_on, hold, replace };
+constexpr std::array<std::string_view, 3> names_of(LossResponse) {
+  return {"go-on", "hold", "replace"};
+}
 /// Setting: reaction of the job to lost ranks.
 struct OnLoss {
   LossResponse response = LossResponse::go_on;

@@ -11,11 +11,17 @@
 
 namespace orrery {
 
+/// Memory of a summary, which keeps its size from one summary to the next.
+struct SummaryBuffer {
+  std::vector<RankSample> slowest;  ///< slowest ranks of the newest summary
+  std::vector<double> known, distances;
+};
+
 /// Returns the summary of a job's ranks as summarize() of samples.hpp does, from the rows and the
 /// micro-batch times of all ranks. `fill_rank(row, sample)` fills the values of a sample; it is
-/// called for the slowest ranks only.
+/// called for the slowest ranks only. The summary refers to `buffer`, which must outlive it.
 RankSummary summarize(const SampleRows& rows, const SampleColumn& times, JobId job,
-                      std::uint32_t latest, std::vector<RankSample>& slowest,
+                      std::uint32_t latest, SummaryBuffer& buffer,
                       const std::function<void(std::size_t, RankSample&)>& fill_rank);
 
 }  // namespace orrery

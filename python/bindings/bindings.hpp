@@ -16,6 +16,7 @@ void bind_run(pybind11::module_& module);
 void bind_tools(pybind11::module_& module);  ///< replay, jobs, check
 void bind_log(pybind11::module_& module);      ///< records of a log
 void bind_testing(pybind11::module_& module);  ///< observations without a run
+void bind_plan(pybind11::module_& module);      ///< plans of long trainings
 void bind_planning(pybind11::module_& module);  ///< predictions, layouts, names
 
 }  // namespace orrery::python

@@ -14,15 +14,10 @@ namespace py = pybind11;
 namespace orrery::python {
 namespace {
 
-const char* fabric_name(const Cluster& cluster) {
-  constexpr std::array kNames{"fat-tree", "flat", "ring"};
-  return kNames[static_cast<std::size_t>(cluster.shape().fabric)];
-}
+std::string_view fabric_name(const Cluster& cluster) { return name_of(cluster.shape().fabric); }
 
 PartKind kind_of(const std::string& name) {
-  for (int kind = 0; kind < kPartKinds; ++kind) {
-    if (name_of(static_cast<PartKind>(kind)) == name) return static_cast<PartKind>(kind);
-  }
+  if (const std::optional<PartKind> kind = find_named<PartKind>(name)) return *kind;
   throw py::value_error("there is no kind of part '" + name + "'");
 }
 

@@ -12,5 +12,6 @@ PYBIND11_MODULE(_core, module) {
   orrery::python::bind_tools(module);
   orrery::python::bind_log(module);
   orrery::python::bind_testing(module);
+  orrery::python::bind_plan(module);
   orrery::python::bind_planning(module);
 }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <variant>
@@ -12,6 +13,7 @@
 #include <pybind11/stl.h>
 
 #include "core/error.hpp"
+#include "core/schema/names.hpp"
 #include "policies/record/encoding.hpp"
 #include "python/bindings/records.hpp"
 #include "python/bindings/sample_arrays.hpp"
@@ -90,6 +92,24 @@ void bind_job(py::module_& module) {
       .def("settings", [](const JobInfo& job) {
         return settings_of(job.now, static_cast<const Setting*>(nullptr));
       });
+}
+
+/// Returns the table of samples with this name. Throws ValueError for any other name.
+SampleTable table_named(const std::string& name) {
+  static constexpr std::array<std::pair<std::string_view, SampleTable>, 3> kTables{
+      {{"ranks", SampleTable::ranks},
+       {"devices", SampleTable::devices},
+       {"links", SampleTable::links}}};
+  for (const auto& [known, table] : kTables) {
+    if (name == known) return table;
+  }
+  throw py::value_error("no table of samples is named " + name);
+}
+
+/// Samples that a look returns as rows: the collectives of a job, and the summary of its ranks.
+enum class SampleSummary : std::uint8_t { collectives, summary };
+constexpr std::array<std::string_view, 2> names_of(SampleSummary) {
+  return {"collectives", "summary"};
 }
 
 py::tuple collectives_of(Samples& samples, std::uint32_t job) {
@@ -247,9 +267,7 @@ py::list Observed::parts() const {
 
 std::shared_ptr<SampleRows> Observed::sample_rows(const std::string& table,
                                                   std::uint32_t job) const {
-  const SampleTable which = table == "ranks"     ? SampleTable::ranks
-                            : table == "devices" ? SampleTable::devices
-                                                 : SampleTable::links;
+  const SampleTable which = table_named(table);
   Samples& samples = open().samples;
   const py::gil_scoped_release asking;  // the answer may come from another process
   return std::const_pointer_cast<SampleRows>(samples.rows(which, {job}));
@@ -267,7 +285,10 @@ std::shared_ptr<SampleColumn> Observed::sample_column(const std::string& field,
 py::tuple Observed::samples(const std::string& what, std::uint32_t job,
                             std::uint32_t latest) const {
   Samples& samples = open().samples;
-  if (what == "collectives") return collectives_of(samples, job);
+  switch (named<SampleSummary>(what)) {
+    case SampleSummary::collectives: return collectives_of(samples, job);
+    case SampleSummary::summary: break;
+  }
   return summary_of(samples, job, latest);
 }
 

@@ -25,8 +25,9 @@ std::string ranked(const AskedScenario& asked, std::size_t top) {
   const Scenario& scenario = asked.loaded.scenario;
   const Job& job = scenario.job();
   if (!scenario.has_job() || job.has_program() || !job.model().builtin().empty()) {
-    throw Error(ErrorKind::bad_input, "expected a key 'job' with a transformer, by preset or by "
-                                      "its dimensions: other work has no layouts");
+    throw Error(ErrorKind::bad_input,
+                "expected a key 'job' with a transformer, by preset or by "
+                "its dimensions: other work has no layouts");
   }
   const Cluster cluster = build_cluster(scenario.cluster(), asked.loaded.places, "cluster");
   const estimates::LayoutSearch search = estimates::search_layouts(
@@ -37,12 +38,16 @@ std::string ranked(const AskedScenario& asked, std::size_t top) {
 std::string layouts_asked(const Cells& said, std::uint32_t gpus, std::uint32_t sequence_length,
                           std::uint32_t global_batch, double tokens_per_batch,
                           const std::vector<std::string>& overrides, std::size_t top) {
+  static constexpr std::array<std::pair<std::string_view, std::string LayoutQuestion::*>, 4> kTexts{
+      {{"model", &LayoutQuestion::model},
+       {"cluster", &LayoutQuestion::cluster},
+       {"stack", &LayoutQuestion::stack},
+       {"precision", &LayoutQuestion::precision}}};
   LayoutQuestion asked;
   for (const auto& [key, text] : said) {
-    if (key == "model") asked.model = text;
-    if (key == "cluster") asked.cluster = text;
-    if (key == "stack") asked.stack = text;
-    if (key == "precision") asked.precision = text;
+    for (const auto& [name, member] : kTexts) {
+      if (key == name) asked.*member = text;
+    }
   }
   asked.gpus = gpus;
   asked.sequence_length = sequence_length;
@@ -65,6 +70,7 @@ py::dict prediction_of(const estimates::Prediction& prediction) {
   put("memory_bytes", prediction.memory_bytes);
   out["status"] = estimates::status_of(prediction);
   out["reason"] = prediction.reason;
+  out["state"] = std::string(name_of(prediction.state));
   return out;
 }
 

@@ -37,9 +37,12 @@ py::handle class_of(const Descriptor& type) {
 
 bool seconds(const FieldDescriptor& field) { return field.name().ends_with("_ns"); }
 
+/// Name of a field that is a reserved word of Python.
+constexpr std::string_view kReservedWord = "from";
+
 std::string python_name(const FieldDescriptor& field) {
   if (seconds(field)) return field.name().substr(0, field.name().size() - 3);
-  return field.name() == "from" ? "from_" : field.name();
+  return field.name() == kReservedWord ? field.name() + "_" : field.name();
 }
 
 /// "HEALTH_LOST" is "lost", "TIER_LOCAL_DISK" is "local-disk".
@@ -67,7 +70,10 @@ bool is_gpu_runs(const FieldDescriptor& field) {
 }
 
 /// Bits of the settings, in the order of the schema.
-bool is_kinds(const FieldDescriptor& field) { return field.full_name() == "orrery.JobRecord.can"; }
+bool is_kinds(const FieldDescriptor& field) {
+  return field.containing_type() == JobRecord::descriptor() &&
+         field.number() == JobRecord::kCanFieldNumber;
+}
 
 // ---- to Python ------------------------------------------------------------------------------
 
@@ -244,8 +250,8 @@ void set_kinds(py::handle value, Message& message, const FieldDescriptor& field,
     const std::string given = utf8(item, where);
     const auto found = std::find(names.begin(), names.end(), given);
     if (found == names.end()) {
-      refuse<py::value_error>(
-          where, fmt::format("names of settings{}", did_you_mean(given, names)), item);
+      refuse<py::value_error>(where, fmt::format("names of settings{}", did_you_mean(given, names)),
+                              item);
     }
     bits |= 1u << (found - names.begin());
   }
@@ -432,18 +438,17 @@ bool choose_in_python(py::handle object, const char* oneof, Message& message) {
 
 py::tuple decision_in_python(const DecisionRecord& decision) {
   const auto& oneof = *DecisionRecord::descriptor()->FindOneofByName("what");
-  const FieldDescriptor* what =
-      decision.GetReflection()->GetOneofFieldDescriptor(decision, &oneof);
+  const FieldDescriptor* what = decision.GetReflection()->GetOneofFieldDescriptor(decision, &oneof);
   const auto known = [](bool has, auto value) {
     return has ? py::object(py::cast(value)) : py::object(py::none());
   };
-  return py::make_tuple(
-      decision.id(),
-      what == nullptr ? py::object(py::none())
-                      : to_python(decision.GetReflection()->GetMessage(decision, what)),
-      decision.at_step(), known(decision.has_if_epoch(), decision.if_epoch()),
-      known(decision.expires() != kNever, to_seconds(decision.expires())), decision.group(),
-      text_of_bytes(decision.why()));
+  return py::make_tuple(decision.id(),
+                        what == nullptr
+                            ? py::object(py::none())
+                            : to_python(decision.GetReflection()->GetMessage(decision, what)),
+                        decision.at_step(), known(decision.has_if_epoch(), decision.if_epoch()),
+                        known(decision.expires() != kNever, to_seconds(decision.expires())),
+                        decision.group(), text_of_bytes(decision.why()));
 }
 
 void row_from_python(py::handle row, Message& message) {

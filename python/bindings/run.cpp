@@ -9,6 +9,7 @@
 #include <pybind11/stl.h>
 
 #include "core/process.hpp"
+#include "policies/handover/hand_over.hpp"
 #include "policies/run/outside_policies.hpp"
 #include "policies/run/registry.hpp"
 #include "policies/run/worker.hpp"
@@ -17,6 +18,7 @@
 #include "python/bindings/records.hpp"
 #include "python/bindings/scenario.hpp"
 #include "traces/report/report.hpp"
+#include "traces/scenario/detail.hpp"
 #include "traces/scenario/scenario.hpp"
 
 namespace py = pybind11;
@@ -56,7 +58,7 @@ RunRequest request_of(const LoadedScenario& loaded, const RunSettings& settings)
   RunRequest request;
   *request.mutable_scenario() = loaded.scenario;
   request.set_folder(std::filesystem::path(loaded.places.file()).parent_path().string());
-  request.set_full_detail(settings.detail == "full");
+  request.set_full_detail(named<Detail>(settings.detail) == Detail::full);
   request.set_record(settings.record);
   request.set_timeline(settings.timeline);
   request.set_mode(settings.mode);
@@ -67,7 +69,7 @@ RunRequest request_of(const LoadedScenario& loaded, const RunSettings& settings)
   }
   if (!settings.from.empty()) request.mutable_from()->set_path(settings.from);
   if (settings.from_until_s) request.mutable_from()->set_until(to_nanos(*settings.from_until_s));
-  const bool handed_over = !settings.mode.empty() && settings.mode != "drive";
+  const bool handed_over = hand_over_mode(settings.mode) != HandOverMode::drive;
   if (handed_over || settings.limit > 0 || !settings.kill_switch.empty() || settings.falls_back) {
     request.mutable_hand_over()->set_fall_back(settings.falls_back);
     request.mutable_hand_over()->set_decisions_per_hour(settings.limit);

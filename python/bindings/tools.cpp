@@ -84,7 +84,7 @@ JobsResult run_jobs(const JobReplay& replay, Policy* policy, const std::string& 
   JobLog log = load_job_log(replay.trace(), {.strict = replay.strict()});
   sim::JobTables tables;
   JobsReport report;
-  if (replay.conditions().speed() == "simulated") {
+  if (speed_of(replay.conditions()) == JobSpeed::simulated) {
     report = sim::replay_report(
         replay,
         run_in_worker(sibling_program("orrery-sim"), sim::replay_request(replay, record), policy),

@@ -5,11 +5,11 @@ for the rows of measured.csv against the measurements.
     python3 python/calibration/accuracy.py --check    # fail if the page says something else
 """
 
-import argparse
 import collections
 import sys
 
 import distances
+import fit_hardware
 import fit_stacks
 import fit_sweeps
 import numpy as np
@@ -130,10 +130,11 @@ def left_out_table(fit, keys, residual):
     return table(("left out", "rows", "mean", "max", "bias", "rank", "yardstick"), lines)
 
 
-def coverage_table(fit, within, between, sweeps):
+def coverage_table(fit, within, between, sweeps, hardware):
     lines = []
-    for name, of in distances.classes(distances.residuals(fit, within, between, sweeps)).items():
-        c = distances.coverage(of)
+    for name, of in distances.classes(distances.residuals(
+            fit, within, between, sweeps, hardware)).items():
+        c = distances.coverage(of, name)
         lines.append([name, len(of), c.families, f"{c.plain80:.0%}", f"{c.held80:.0%}",
                       f"{c.plain95:.0%}", f"{c.held95:.0%}", percent(c.width80)])
     return table(("rests on", "rows", "families", "80%: quantiles", "widened", "95%: quantiles",
@@ -221,22 +222,11 @@ def make_text():
         sources=source_table(judged, predicted[whole], fitted),
         stacks=left_out_table(fit, [stack.name for stack in fit.stacks], between),
         whole_sources=left_out_table(fit, sources, fit.left_out(sources)),
-        coverage=coverage_table(fit, within, between, fit_sweeps.fit_nanotron()),
+        coverage=coverage_table(fit, within, between, fit_sweeps.fit_nanotron(),
+                                fit_hardware.HardwareFit(fit_hardware.plain_stacks()).run()),
         regret=regret_text(judged, predicted[whole]),
         partial=partial_table([rows[i] for i in partial], [predictions[i] for i in partial]))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="compare with the page only")
-    check = parser.parse_args().check
-    text = make_text()
-    print(text)
-    if check:
-        return 0 if page.read_part(PART) == text else 1
-    page.write_part(PART, text)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(page.run_script(PART, make_text, __doc__))

@@ -2,6 +2,9 @@
 class, in rows that no fit had seen. Called by fit_stacks.py, which writes them into stacks.yaml,
 and by accuracy.py, which prints their coverage.
 
+Rows on newer GPUs are predicted without their family (fit_hardware.py); beside their exact classes
+all rows of a kernel profile make one ("on TPU").
+
 A class is four words that the program says of every prediction ("rests on"): is the stack fitted,
 another's (kin) or unknown; is the run's configuration complete or partly assumed; dense or with
 experts; is the GPU measured under that stack or scaled. A class of fewer than FEWEST rows takes the
@@ -17,7 +20,7 @@ import collections
 import numpy as np
 import runs
 
-FEWEST = 30
+FEWEST, FEWEST_ON_GPU = 30, 8
 # Residual: the class, the family left out together, log(measured / predicted).
 Residual = collections.namedtuple("Residual", "words family value")
 
@@ -47,15 +50,30 @@ def replaced(words, first):
     return " ".join([first, *words.split()[1:]])
 
 
-def residuals(fit, within, between, sweeps):
+def on_hardware(hardware):
+    """Rows on newer GPUs, each by a fit without its family. A class of such GPUs ends with their
+    kernel profile (gpu_word() in sim/estimates/predict/interval.cpp)."""
     found = []
+    families = [row["family"] for row in hardware.rows]
+    for row, h, p, value in zip(hardware.rows, hardware.hardware,
+                                runs.predict(hardware.rows, hardware.stacks),
+                                hardware.left_out(families)):
+        words = words_of(p).split()[:-1] + [h.profile or "TPU"]
+        found.append(Residual(" ".join(words), family_of(row), value))
+    return found
+
+
+def residuals(fit, within, between, sweeps, hardware):
+    found = on_hardware(hardware)
+    known = {row["id"] for row in hardware.rows}
     for row, p, w, b in zip(fit.rows, runs.predict(fit.rows), within, between):
         found.append(Residual(words_of(p), family_of(row), w))
         found.append(Residual(replaced(words_of(p), "kin"), family_of(row), b))
     out = sweeps.measured - sweeps.left_out([row["model"] for row in sweeps.rows])
     for row, p, value in zip(sweeps.rows, runs.predict(sweeps.rows), out):
         found.append(Residual(replaced(words_of(p), "fitted"), row["family"], value))
-    open_rows = [row for row in runs.open_rows() if row["measured"] and not row["duplicate_of"]]
+    open_rows = [row for row in runs.open_rows() if row["measured"] and not row["duplicate_of"] and
+                 row["id"] not in known]
     for row, p in zip(open_rows, runs.predict(open_rows)):
         if p["iter_time_s"]:
             value = np.log(row["measured"] / float(p["iter_time_s"]))
@@ -73,13 +91,37 @@ def prefixes(words):
     return [" ".join(split[:n]) for n in range(len(split), 0, -1)]
 
 
+def is_on_hardware(name):
+    """Whether the residuals of a class are of newer GPUs, each already without its family."""
+    return name.split()[-1] not in ("measured", "scaled", *("fitted kin unknown complete assumed "
+                                                            "dense experts").split())
+
+
+def held_bounds(of):
+    """Both sides of the intervals of held-out residuals, the same below and above: families are too
+    few for sides of their own. A family counts once."""
+    count = collections.Counter(each.family for each in of)
+    size = np.abs([each.value for each in of])
+    order = np.argsort(size, kind="stable")
+    reached = np.cumsum([1 / count[of[i].family] for i in order]) / len(count)
+    sides = [max(0.01, float(size[order][min(np.searchsorted(reached, share - 1e-9), len(of) - 1)]))
+             for share in (0.8, 0.95)]
+    sides[1] = max(sides[1], 1.1 * sides[0])
+    return np.array([sides[0], sides[0], sides[1], sides[1]])
+
+
 def classes(all_residuals):
     """Residuals by class and by every beginning of its words, those with enough rows."""
     groups = collections.defaultdict(list)
     for each in all_residuals:
-        for name in prefixes(each.words):
+        last = each.words.split()[-1] if each.words else ""
+        # A newer GPU's rows say nothing of A100 and H100: they have classes of their own.
+        names = (prefixes(each.words) if last in ("measured", "scaled", "") else
+                 [each.words, "on " + last])
+        for name in names:
             groups[name].append(each)
-    return {name: of for name, of in sorted(groups.items()) if len(of) >= FEWEST}
+    return {name: of for name, of in sorted(groups.items())
+            if len(of) >= (FEWEST_ON_GPU if name.startswith("on ") else FEWEST)}
 
 
 def bounds(values):
@@ -121,7 +163,7 @@ def widened_bounds(of):
 def catalogue(all_residuals):
     text = "distances:\n"
     for name, of in classes(all_residuals).items():
-        b80, a80, b95, a95 = widened_bounds(of)
+        b80, a80, b95, a95 = held_bounds(of) if is_on_hardware(name) else widened_bounds(of)
         text += (f"  - name: {name}\n    below_80: {b80:.4g}\n    above_80: {a80:.4g}\n"
                  f"    below_95: {b95:.4g}\n    above_95: {a95:.4g}\n")
     return text
@@ -130,9 +172,15 @@ def catalogue(all_residuals):
 Coverage = collections.namedtuple("Coverage", "families plain80 plain95 held80 held95 width80")
 
 
-def coverage(of):
+def coverage(of, name=""):
     """Shares of a class's rows inside intervals made without their family, as the quantiles are and
     widened, and the width of the widened 80% interval."""
+    if name and is_on_hardware(name):
+        size = np.abs([each.value for each in of])
+        _, a80, _, a95 = held_bounds(of)
+        inside80, inside95 = (size <= a80).mean(), (size <= a95).mean()
+        return Coverage(len(by_family(of)), inside80, inside95, inside80, inside95,
+                        np.exp(a80) - np.exp(-a80))
     groups = by_family(of)
     narrow80, narrow95 = times_too_narrow(groups)
     plain = bounds(np.concatenate(groups))

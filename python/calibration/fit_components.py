@@ -43,6 +43,13 @@ FAMILIES = (
 )
 # Fitted to the newer tables alone (kernel_tables.py): each row has its GPU's own rates.
 BLACKWELL = Family("B200", ["B200", "B300", "GB200", "GB300"], [], 0, 0, 0, 900e9, 148)
+# Products measured, the rest a relative's; the tiles of AMD's and Google's libraries are searched
+# among those of NVIDIA's, with the chip's number of processors.
+MI355X = Family("MI355X", ["MI355X"], ["MI350X"], 0, 0, 0, 537.6e9, 256)
+TPU = Family("TPU", ["TPU-v6e", "TPU-7x"], ["TPU-v5e", "TPU-v5p"], 0, 0, 0, 448e9, 4)
+# Nothing measured but, of MI300X, collectives.
+MI300X = Family("MI300X", ["MI300X"], ["MI325X"], 0, 0, 0, 448e9, 304)
+V100 = Family("V100", ["V100-16GB", "V100-32GB"], [], 0, 0, 0, 150e9, 80)
 
 # Range of each coefficient, and the start of the search.
 BOUNDS = {
@@ -422,6 +429,50 @@ def backward_share(gpus):
     return float(rates[0] / rates[1])
 
 
+def transferred_profiles(found):
+    """Families of which a part was measured; the rest is the nearest relative's, of 16-bit kernels
+    of its year: A100's for V100, H100's for the others."""
+    found["V100"] = dict(found["A100"], gemm_processors=V100.processors)
+    for family, keys in ((MI355X, ("primus_hipblaslt", "aiter")), (TPU, ("tpu_recipes",))):
+        found[family.name] = dict(found["H100"], gemm_processors=family.processors)
+        mine = found[family.name]
+        rows = kernel_tables.best_products(family.name, keys, ["bfloat16", "bf16"])
+        mine.update(fit(GEMM, modern_time, family, rows))
+        mine["gemm_low_peak"] = mine["gemm_fp4_peak"] = mine["gemm_peak"]
+    fixed = {name: found["MI355X"][name] for name in GEMM}
+    for name, model, dtype in (("gemm_low_peak", modern_low, "fp8"),
+                               ("gemm_fp4_peak", modern_fp4, "mxfp4")):
+        rows = kernel_tables.best_products("MI355X", ("primus_hipblaslt", "aiter"), [dtype])
+        found["MI355X"].update(fit([name], model, MI355X, rows, fixed))
+    found["MI300X"] = dict(found["MI355X"], gemm_processors=MI300X.processors)
+
+
+def product_lines(found, lines):
+    """Held out: the rows of a library (MI355X) or, of TPUs, none, since a shape stands alone."""
+    for family, kind, names, model, keys, dtypes in (
+            (MI355X, "products in bf16", GEMM, modern_time, ("primus_hipblaslt", "aiter"),
+             ["bfloat16"]),
+            (MI355X, "products in FP8", ["gemm_low_peak"], modern_low,
+             ("primus_hipblaslt", "aiter"), ["fp8"]),
+            (TPU, "products in bf16", GEMM, modern_time, ("tpu_recipes",), ["bf16"])):
+        mine = found[family.name]
+        rows = kernel_tables.best_products(family.name, keys, dtypes)
+        fixed = None if names is GEMM else {name: mine[name] for name in GEMM}
+        shipped = model(family, mine, rows) / rows["time"] - 1
+        alone = len(set(rows["group"])) < 2
+        error = shipped if alone else held_out(names, model, family, rows, fixed)
+        work = rows["m"] * rows["n"] * rows["k"]
+        base = constant_rate(work, dict(rows, group=rows["m"]))
+        lines.append(Line("kernels", family, kind, error, shipped, base))
+
+
+def all_collectives():
+    """Rows of both tables of collectives that state a time or a rate."""
+    rows = read("collectives.csv") + kernel_tables.read("collectives-2026")
+    return [row for row in rows
+            if float(row["time_us"] or 0) > 0 or float(row["busbw_GBs"] or 0) > 0]
+
+
 def fit_all():
     found = {family.name: {} for family in FAMILIES}
     lines = []
@@ -430,9 +481,6 @@ def fit_all():
         low_lines(family, found[family.name], lines)
         memory_lines(family, found[family.name], lines)
         collective_lines(family, found[family.name], lines)
-    collectives = collective_fit.fit_collectives(read("collectives.csv"), found)
-    for family in FAMILIES:
-        found[family.name].update(collective_fit.profile_values(collectives.found, family.name))
     for family in reversed(FAMILIES):
         attention_lines(family, found[family.name], lines, found["H100"])
     hopper_attention(FAMILIES[1], found["H100"], lines)
@@ -444,6 +492,15 @@ def fit_all():
     found["B200"]["attention_flash_1"] = FLASH_1 * found["B200"]["attention_flash_2"]
     for family in FAMILIES:
         found[family.name]["gemm_fp4_peak"] = found[family.name]["gemm_low_peak"]
+    transferred_profiles(found)
+    product_lines(found, lines)
+    collectives = collective_fit.fit_collectives(all_collectives(), found)
+    for name in collective_fit.FAMILIES:
+        found[name].update(collective_fit.profile_values(collectives.found, name))
+    for name, like in (("MI355X", "MI300X"), ("TPU", "MI300X"), ("V100", "A100")):
+        found[name].update(collective_fit.profile_values(collectives.found, like))
+    for name in TRANSFERRED:  # no switch adds up
+        found[name]["nvlink"] = found[name]["nvlink_all_reduce"] = found[name]["collective_ring"]
     return found, sorted(lines, key=lambda line: line.key[:2]), collectives
 
 
@@ -474,6 +531,26 @@ SOURCES["B200"] = [
     "Ring in a node: ai-dynamo/aiconfigurator, NCCL 2.29 on 8 B200 (Apache-2.0)",
     "Activation, rotary, residual, embedding, starts, protocols: scaled from H100, not measured",
 ]
+SOURCES["MI355X"] = [
+    "Products in bf16, FP8, MXFP4: ROCm/aiter, AMD-AIG-AIMA/Primus with hipBLASLt (MIT)",
+    "Attention, memory-bound operators: H100's; collectives: MI300X's",
+]
+SOURCES["MI300X"] = [
+    "All-reduce in a node: rccl-tests on 8 MI300X (quoted)",
+    "Products: MI355X's; attention, memory-bound operators: H100's",
+]
+SOURCES["TPU"] = [
+    "Products in bf16: AI-Hypercomputer/tpu-recipes, v6e and TPU7x (Apache-2.0)",
+    "Attention, memory-bound operators: H100's; collectives: MI300X's",
+]
+SOURCES["V100"] = [
+    "Everything: A100's shares of V100's rates (DGX-1, which was measured, has no switch)",
+]
+TRANSFERRED = {
+    "MI355X": ["attention", "memory", "collectives"],
+    "MI300X": ["products", "attention", "memory"], "TPU": ["attention", "memory", "collectives"],
+    "V100": ["products", "attention", "memory", "collectives"],
+}
 SOURCES["H100"][4] = "Attention, backward over forward: NVIDIA/cudnn-frontend on H200 (MIT)"
 ORDER = ["gemm_peak", "gemm_low_peak", "gemm_fp4_peak", "gemm_processors", "gemm_tile_loss",
          "gemm_half_k",
@@ -483,16 +560,29 @@ ORDER = ["gemm_peak", "gemm_low_peak", "gemm_fp4_peak", "gemm_processors", "gemm
          "embedding", "memory_start", "nvlink", "nvlink_all_reduce", "nvlink_pair_loss",
          "nvlink_start", "nvlink_fill", "network", "collective_start", "collective_ll",
          "collective_ll128", "collective_hop", "collective_fill", "collective_pair_loss", "nvls",
-         "network_hop", "network_fill", "send", "send_start"]
-TIMES = ("_start", "nvlink_fill", "collective_fill")
+         "network_hop", "network_fill", "send", "send_start", "collective_round",
+         "collective_nvls_fill", "collective_ring", "collective_direct", "collective_half_loss",
+         "network_pair_loss", "collective_start_low", "collective_start_high"]
+TIMES = ("_start", "_start_low", "_start_high", "nvlink_fill", "collective_fill", "nvls_fill")
 
 
-def catalogue(found):
+def interval_text(collectives):
+    """The intervals of single collectives (CollectiveSpread in topologies/topology.proto)."""
+    text = ""
+    for name, sides in collectives.spreads.items():
+        text += f"{name}:\n"
+        text += "".join(f"  {side}: {value:.4f}\n" for side, value in zip(
+            ("below_80", "above_80", "below_95", "above_95"), sides))
+    return text + (f"start_below_95: {collectives.found['widen_low']:.3f}\n"
+                   f"start_above_95: {collectives.found['widen_high']:.3f}\n")
+
+
+def catalogue(found, collectives):
     text = ("# Shares of a data sheet's rates that kernels and links reach, per GPU family. "
             "Written by\n# python/calibration/fit_components.py from published measurements; "
             "docs/accuracy.md says how\n# good the fit is. `stands_in_for`: GPUs without enough "
             "measurements of their own.\nfallback: H100\nprofiles:\n")
-    for family in (*FAMILIES, BLACKWELL):
+    for family in (*FAMILIES, BLACKWELL, MI300X, MI355X, TPU, V100):
         text += f"  - name: {family.name}\n    gpus: [{', '.join(family.models)}]\n"
         if family.stands_in_for:
             text += f"    stands_in_for: [{', '.join(family.stands_in_for)}]\n"
@@ -500,9 +590,11 @@ def catalogue(found):
             value = found[family.name][name]
             number_text = f"{value * 1e6:.3f} us" if name.endswith(TIMES) else f"{value:.4f}"
             text += f"    {name}: {number_text}\n"
+        if family.name in TRANSFERRED:
+            text += f"    transferred: [{', '.join(TRANSFERRED[family.name])}]\n"
         text += "    source:\n"
         text += "".join(f'      - "{line}"\n' for line in SOURCES[family.name])
-    return text
+    return text + interval_text(collectives)
 
 
 def validation(found):
@@ -551,13 +643,19 @@ by nature and stand in the second table only.
 
 {collectives}
 
-Left out, because the model has no input for them: V100 (no GPU of the catalogue), machines whose
-NIC speed, size or number of nodes is not stated, four GPUs that are linked in pairs, rows below
-1 KiB, a pathological case, and rows that repeat another machine's. Between nodes two kinds of
-fabric were measured at all sizes, both EFA: their latency from NIC to NIC ({efa}) is fitted as a
-property of the fabric, and differs between its generations by more than a factor of two, which is
-why small messages between nodes are far off when one of the two is held out. No all-to-all between
-nodes was measured, and of all-gather and reduce-scatter one size each.
+`80%` and `95%`: the share of a machine's times inside the intervals of a fit that has not seen the
+machine's source. A source that times a call without its launch is far below all others for small
+messages, and no interval that the others make contains it; the interval that ships spans the starts
+of all fitted sources.
+
+Left out, because the model has no input for them: V100 (DGX-1 links its GPUs without a switch),
+machines whose NIC speed, size or number of nodes is not stated, four GPUs that are linked in pairs,
+rows below 1 KiB, a pathological case, and rows that repeat another machine's.
+Of NVIDIA's racks, 20 at once
+are slower than anything that one or two of them show, and are not fitted. Between nodes two
+generations of EFA were measured at all sizes: their latency from NIC to NIC ({efa}) is fitted as a
+property of the fabric. No all-to-all between nodes is fitted, and of all-gather and reduce-scatter
+between nodes one source with one GPU a node.
 
 ### What is weak
 
@@ -572,11 +670,13 @@ nodes was measured, and of all-gather and reduce-scatter one size each.
   the activation are faster. Rows below 1024 tokens are not fitted: the data sit in the cache
   and the times are a few ticks of a 1 us timer.
 - Loss and optimizer take the share of the residual addition: no row measures them.
-- All-reduce below 1 MiB is left out. All-gather and reduce-scatter take the all-reduce's start-up
-  and, on H100, one published ring asymptote; no curve was found.
+- Inside a training step, collectives have an older price of their own, fitted to all-reduces of
+  1 MiB and more; single collectives and execution traces have the one above.
 - H800 and H200 have H100's shares of their own data-sheet rates (measured products on H200 agree);
   B200, B300, GB200 and GB300 are one family, though GB300 reaches a tenth more of its rate and B200
-  a tenth less. AMD's GPUs and TPUs are absent.
+  a tenth less. Of MI355X and TPUs products alone were measured, of MI300X all-reduces
+  alone, of V100 nothing; everything else of theirs is a relative's, which training runs correct
+  ([accuracy of hardware](#hardware-with-the-family-left-out)).
 """
 
 
@@ -595,9 +695,10 @@ def main():
     part = PAGE.format(head=head, table="\n".join(line.text() for line in lines),
                        validation=validation(found),
                        collectives=collective_fit.report(collectives),
-                       efa=f"{1e6 * collectives.found['efa']:.0f} us")
+                       efa=f"p4d {1e6 * collectives.found['efa_p4']:.0f} us, p5 "
+                           f"{1e6 * collectives.found['efa_p5']:.0f} us")
     print(part)
-    yaml, text = ROOT / "topologies/catalog/kernels.yaml", catalogue(found)
+    yaml, text = ROOT / "topologies/catalog/kernels.yaml", catalogue(found, collectives)
     if check:
         return 1 if yaml.read_text() != text or page.read_part("components") != part else 0
     yaml.write_text(text)

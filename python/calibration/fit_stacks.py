@@ -15,6 +15,7 @@ import collections
 import sys
 
 import distances
+import fit_hardware
 import fit_sweeps
 import numpy as np
 import runs
@@ -64,10 +65,10 @@ GPUS = {
     "A100": ["A100-40GB", "A100-80GB", "A800"],
     "H100": ["H100", "H800", "H200", "H100-96GB-HBM2e-500W"],
 }
-STAND_IN = {"Blackwell": (["B200", "B300", "GB200", "GB300"], "H100")}
-# Name of a family in kernels.yaml, which identifies GPUs independently of their own names.
-PROFILE = {"A100": "A100", "H100": "H100", "Blackwell": "B200"}
-GPU_FAMILIES = {**{gpu: (models, gpu) for gpu, models in GPUS.items()}, **STAND_IN}
+# Name of a family in kernels.yaml, which identifies GPUs independently of their own names. Newer
+# GPUs have entries of their own (fit_hardware.py).
+PROFILE = {"A100": "A100", "H100": "H100"}
+GPU_FAMILIES = {gpu: (models, gpu) for gpu, models in GPUS.items()}
 
 
 def effects():
@@ -169,13 +170,25 @@ def value_text(factor, value):
     return f"{np.exp(value):.4g}"
 
 
-def stack_text(x, stack, moved="", spread=None, source=("a fit",)):
+def measured_classes(fit, stack, gpu):
+    """Classes of a stack's fitted rows on a GPU family, as StackOnGpu.measured names them."""
+    return sorted({fit_hardware.class_of(row) for row, s, g in zip(fit.rows, fit.stacks, fit.gpus)
+                   if s.name == stack.name and g == gpu})
+
+
+# Memory beyond that of fused kernels, counted in Megatron-Core's modules: rotated queries and keys
+# beside the projection's result, which the values keep alive.
+MEMORY = {"megatron-core": ["    kept_queries: 1.1"]}
+
+
+def stack_text(x, stack, moved="", spread=None, source=("a fit",), fit=None):
     """A stack as stacks.yaml has it. spread(stack, gpu or None): its standard deviations."""
     shift = {moved: DELTA}
     lines = [f"  - name: {stack.name}"]
     for factor in FACTORS:
         value = factor_of(x, stack, factor.name) + shift.get(factor.name, 0)
         lines.append(f"    {factor.name}: {value_text(factor.name, value)}")
+    lines += MEMORY.get(stack.name, [])
     if spread:
         lines.append(f"    spread: {spread(stack, None):.3g}")
         lines += [f"    kin: {stack.kin or stack.family}"] if not stack.framework else []
@@ -186,6 +199,8 @@ def stack_text(x, stack, moved="", spread=None, source=("a fit",)):
                   f"        compute: {np.exp(compute):.4g}"]
         if spread:
             lines.append(f"        spread: {spread(stack, family):.3g}")
+        if fit and measured_classes(fit, stack, family):
+            lines.append(f"        measured: [{', '.join(measured_classes(fit, stack, family))}]")
     lines += ["    source:"] + [f'      - "{each}"' for each in source]
     return "\n".join(lines) + "\n"
 
@@ -209,7 +224,7 @@ class Spread:
     def __call__(self, stack, gpu):
         if not stack.framework:
             kin = next((s for s in STACKS if s.name == stack.kin), None)
-            if kin is None or gpu in STAND_IN:
+            if kin is None:
                 return self.between
             return float(np.hypot(self(kin, gpu), self.between / 2))
         mine = np.array([s.name == stack.name and g == gpu
@@ -248,14 +263,17 @@ def source_of(fit, stack):
 def catalogue(fit, within, between):
     spread = Spread(fit, within, between)
     text = HEAD.format(spread=np.hypot(spread.between, GPU_SD))
-    return text + "".join(stack_text(fit.x, stack, "", spread, source_of(fit, stack))
+    return text + "".join(stack_text(fit.x, stack, "", spread, source_of(fit, stack), fit)
                           for stack in STACKS)
 
 
 def whole_catalogue(fit, within, between, sweeps):
-    """Adds the stacks of the sweeps and, from all rows that no fit had seen, the intervals."""
-    return (catalogue(fit, within, between) + fit_sweeps.catalogue(sweeps) +
-            distances.catalogue(distances.residuals(fit, within, between, sweeps)))
+    """Adds the stacks of the sweeps, the entries of newer GPUs and, from all rows that no fit had
+    seen, the intervals."""
+    stacks = catalogue(fit, within, between) + fit_sweeps.catalogue(sweeps)
+    hardware = fit_hardware.HardwareFit(stacks).run()
+    return (fit_hardware.catalogue(hardware) +
+            distances.catalogue(distances.residuals(fit, within, between, sweeps, hardware)))
 
 
 def report(fit, within, between):

@@ -49,7 +49,7 @@ MEMORY = {"kept_queries": 1.8, "kept_inner": 2, "kept_gathered": 11400, "logit_b
           "parameter_bytes": 2.1}  # fmt: skip
 
 
-def stack_text(name, factors, x, source="a fit"):
+def stack_text(name, factors, x, source="a fit", measured=False):
     lines = [f"  - name: {name}"]
     for factor, value in zip(factors, x):
         if factor.name == "compute":
@@ -60,8 +60,9 @@ def stack_text(name, factors, x, source="a fit"):
     found = [f.start * np.exp(value) for f, value in zip(factors, x) if f.name == "compute"]
     lines += ["    spread: 0.104", "    on:",
               "      - gpus: [H100, H800, H200, H100-96GB-HBM2e-500W]", "        family: H100",
-              f"        compute: {found[0]:.4g}", "        spread: 0.08", "    source:",
-              f'      - "{source}"']  # fmt: skip
+              f"        compute: {found[0]:.4g}", "        spread: 0.08"]  # fmt: skip
+    lines += ["        measured: [dense 16]"] if measured else []
+    lines += ["    source:", f'      - "{source}"']
     return "\n".join(lines) + "\n"
 
 
@@ -159,7 +160,7 @@ def fit_nanotron():
 
 def catalogue(fit):
     text = stack_text(fit.name, fit.factors, fit.x,
-                      f"{len(fit.rows)} clean rows of nanotron_ultrascale (layout sweeps)")
+                      f"{len(fit.rows)} clean rows of nanotron_ultrascale (layout sweeps)", True)
     # Launched from Python as well; no rows of its own. It does not poll (docs/accuracy.md).
     known = [factor.name != "transfer_stall" for factor in fit.factors]
     other = stack_text("pytorch-eager", [f for f, keep in zip(fit.factors, known) if keep],

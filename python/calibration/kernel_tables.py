@@ -25,9 +25,13 @@ RATES = {
     "B300": (2250e12, 4500e12, 13500e12, 8000e9, 900e9),
     "GB200": (2500e12, 5000e12, 10000e12, 8000e9, 900e9),
     "GB300": (2500e12, 5000e12, 15000e12, 8000e9, 900e9),
+    "MI355X": (2516.6e12, 5033e12, 10066e12, 8000e9, 537.6e9),
+    "TPU": (918e12, 0, 0, 1640e9, 448e9),
 }
-FORMATS = {"bfloat16": 0, "fp8": 1, "fp8_block": 1, "nvfp4": 2}
-ELEMENT = {"bfloat16": 2, "fp8": 1, "fp8_block": 1, "nvfp4": 0.5625}
+# Rows of one core, half a chip, of TPU7x.
+TPU_CORE = (1153.5e12, 3690e9)
+FORMATS = {"bfloat16": 0, "bf16": 0, "fp8": 1, "fp8_block": 1, "nvfp4": 2, "mxfp4": 2}
+ELEMENT = {"bfloat16": 2, "bf16": 2, "fp8": 1, "fp8_block": 1, "nvfp4": 0.5625, "mxfp4": 0.53125}
 
 
 def read(name):
@@ -57,6 +61,31 @@ def products(gpus, dtypes):
                  element=lambda r: ELEMENT[r["dtype"]], gpu=lambda r: short(r["gpu"]),
                  dtype=lambda r: r["dtype"],
                  group=lambda r: f'{short(r["gpu"])} {r["framework"]}')
+
+
+def best_products(gpu, source_keys, dtypes):
+    """Forward products of 1024 rows and more, the fastest kernel of each shape: the libraries of
+    AMD and of Google choose among several, which their tables list."""
+    best = {}
+    for row in read("gemm-lowprec"):
+        rows = float(row["m"]) if row["m"] else 0
+        if (not row["gpu"].startswith(gpu) or row["source_key"] not in source_keys or
+                row["dtype"] not in dtypes or rows < 1024 or not row["time_us"]):
+            continue
+        key = tuple(row[name] for name in ("gpu", "m", "n", "k", "dtype"))
+        if key not in best or float(row["time_us"]) < float(best[key]["time_us"]):
+            best[key] = row
+
+    def rate(row, which):
+        if row["gpu"].startswith("TPU7x"):
+            return TPU_CORE[0 if which < 3 else 1]
+        return RATES[short(row["gpu"])][which]
+    return table([best[key] for key in sorted(best)], m=lambda r: float(r["m"]),
+                 n=lambda r: float(r["n"]), k=lambda r: float(r["k"]),
+                 time=lambda r: float(r["time_us"]) * 1e-6,
+                 peak=lambda r: rate(r, FORMATS[r["dtype"]]), memory=lambda r: rate(r, 3),
+                 element=lambda r: ELEMENT[r["dtype"]], gpu=lambda r: short(r["gpu"]) or "TPU",
+                 dtype=lambda r: r["dtype"], group=lambda r: r["source_key"])
 
 
 def attention(gpus, backward):

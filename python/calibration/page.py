@@ -1,6 +1,7 @@
 """docs/accuracy.md: one page of generated parts, each between two markers and each written by its
 own script."""
 
+import argparse
 import pathlib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -37,3 +38,17 @@ def write_part(part, text):
     else:
         page += begin + text + end
     PAGE.write_text(page)
+
+
+def run_script(part, make_text, doc):
+    """The program of the script that writes a part: prints the text and writes it to the page, or
+    compares both with --check. Returns the exit code."""
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="compare with the page only")
+    check = parser.parse_args().check
+    text = make_text()
+    print(text)
+    if check:
+        return 0 if read_part(part) == text else 1
+    write_part(part, text)
+    return 0

@@ -56,10 +56,11 @@ def measured_rows():
     return rows
 
 
-def predict(rows, stacks=None):
+def predict(rows, stacks=None, options=()):
     """Returns the program's predictions for the rows, without their outcomes: one dict a row.
 
     stacks: text of a stacks.yaml whose stacks replace the shipped ones of the same name.
+    options: further options of the command.
     """
     names = [name for name in rows[0] if name not in OUTCOMES and name != "measured"]
     with tempfile.TemporaryDirectory() as folder:
@@ -68,7 +69,7 @@ def predict(rows, stacks=None):
             writer = csv.DictWriter(file, names, extrasaction="ignore", lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)
-        command = [PROGRAM, "predict", cases, "-o", out]
+        command = [PROGRAM, "predict", cases, "-o", out, *options]
         if stacks is not None:
             own = pathlib.Path(folder, "stacks.yaml")
             own.write_text(stacks)

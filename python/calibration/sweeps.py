@@ -8,7 +8,6 @@ Every figure of a sweep comes from a fit that has not seen its family: its model
 of GPUs, is left out.
 """
 
-import argparse
 import collections
 import re
 import sys
@@ -164,10 +163,12 @@ def floor_text(rows):
 
 
 def needed(prediction):
-    """GiB of tensors: of the fullest GPU, and of one of the first stage, whose peak is logged."""
+    """GiB of tensors: of the fullest GPU, of one of the first stage, and of one of the last."""
     fullest = float(prediction["memory_bytes"]) / GIB
     first = re.search(r"the first one needs ([0-9.]+) GiB", prediction["reason"])
-    return fullest, float(first.group(1)) if first else fullest
+    last = re.search(r"the last stage needs ([0-9.]+) GiB", prediction["reason"])
+    return (fullest, float(first.group(1)) if first else fullest,
+            float(last.group(1)) if last else fullest)
 
 
 def memory_line(name, error):
@@ -201,6 +202,36 @@ def memory_part(all_rows):
         f"{(said_ok + said_bad) / 2:.2f}.")
 
 
+def fused_loss():
+    """The stack of Megatron-Core with a fused loss, whose gradient overwrites the logits: they are
+    kept in 16 bits only."""
+    text = (runs.ROOT / "traces" / "catalog" / "stacks.yaml").read_text()
+    name = "  - name: megatron-core\n"
+    begin = text.index(name)
+    block = text[begin : text.index("  - name: ", begin + len(name))]
+    return "stacks:\n" + block.replace(name, name + "    logit_bytes: 2\n")
+
+
+def fused_memory_line():
+    """Peaks of one node of 8 B200, whose runs fuse the loss (their notes), of the worst rank."""
+    rows = [row for row in runs.open_rows() if row["source_key"] == "simumax_b200"]
+    predictions = runs.predict(rows, fused_loss())
+    error = np.array([needed(prediction)[0] / float(row["peak_mem_gb"]) - 1
+                      for row, prediction in zip(rows, predictions)])
+    return ["simumax_b200", "allocated", *memory_line("", error)[1:]]
+
+
+# Kinds of the sources' peaks.
+KINDS = {"mcore_golden": "allocated, last rank", "mbridge_skill": "allocated",
+         "torchao_e2e": "reserved", "internevo_mem": "device"}  # fmt: skip
+
+
+def attention_of(row):
+    """Megatron-Core's tests without Transformer Engine in their name compute unfused attention."""
+    local = row["source_key"] == "mcore_golden" and "_te_" not in row["model"]
+    return "unfused" if local and row["model"].startswith("gpt3_mcore") else row["attention"]
+
+
 def other_memory():
     """Peaks of other frameworks, which nothing was fitted to, of the fullest GPU."""
     names = ("source_key", "model", "n_params_b", "layers", "hidden", "heads", "kv_heads", "ffn",
@@ -209,15 +240,18 @@ def other_memory():
              "recompute", "attention", "framework")  # fmt: skip
     rows = [row for row in runs.read("memory-open.csv.gz")
             if row["peak_mem_gb"] and row["source_key"] != "nanotron_ultrascale"]
-    asked = [{"id": str(i), **{name: row[name] for name in names}} for i, row in enumerate(rows)]
+    asked = [{"id": str(i), **{name: row[name] for name in names}, "attention": attention_of(row)}
+             for i, row in enumerate(rows)]
     predictions = runs.predict(asked)
     lines = []
     for source, at in accuracy.by([row["source_key"] for row in rows]).items():
-        error = np.array([needed(predictions[i])[0] / float(rows[i]["peak_mem_gb"]) - 1
+        rank = 2 if source == "mcore_golden" else 0  # its tests log the last rank
+        error = np.array([needed(predictions[i])[rank] / float(rows[i]["peak_mem_gb"]) - 1
                           for i in at if predictions[i]["status"] != "unsupported"])
         if len(error):
-            lines.append(memory_line(source, error))
-    return accuracy.table(HEAD_MEMORY, lines)
+            lines.append([source, KINDS.get(source, "not said"), *memory_line(source, error)[1:]])
+    lines.append(fused_memory_line())
+    return accuracy.table(("peak memory", "kind", *HEAD_MEMORY[1:]), lines)
 
 
 TEXT = """\
@@ -263,7 +297,7 @@ the loss of large micro-batches. Some runs hold less than others of the same lay
 {failures}
 
 Other frameworks, nothing fitted to them, beside the fullest GPU (Megatron-Core's tests are toys, of
-0.8 to 56 GiB, and log the last rank; InternEvo's figures are the device's, not the tensors'):
+0.8 to 56 GiB; figures of the device or of the allocator's reserve are not those of the tensors):
 
 {others}
 """
@@ -280,17 +314,5 @@ def make_text():
                        memory=memory, failures=failures, others=other_memory())
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="compare with the page only")
-    check = parser.parse_args().check
-    text = make_text()
-    print(text)
-    if check:
-        return 0 if page.read_part(PART) == text else 1
-    page.write_part(PART, text)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(page.run_script(PART, make_text, __doc__))

@@ -24,6 +24,7 @@ from orrery._errors import (
 from orrery._examples import example
 from orrery._futures import futures
 from orrery._log import Log, read_log
+from orrery._plan import Plan, plan
 from orrery._planning import layouts, names, predict
 from orrery._policy import Capabilities, Needs, Policy
 from orrery._report import Report
@@ -67,6 +68,7 @@ __all__ = [
     "Needs",
     "Observation",
     "PartState",
+    "Plan",
     "Policy",
     "RankSummary",
     "Replay",
@@ -92,6 +94,7 @@ __all__ = [
     "live",
     "load",
     "names",
+    "plan",
     "policy_names",
     "predict",
     "read_log",

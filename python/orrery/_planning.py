@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import pandas as pd
@@ -13,6 +14,8 @@ from orrery._scenario import ScenarioLike, _override_list, _scalar, load
 
 #: A run, by its columns; or the name of a model of the catalogue.
 RunLike = Union[str, Mapping[str, Any]]
+#: A name of the catalogue, or the path of a file.
+NameOrFile = Union[str, "os.PathLike[str]"]
 
 
 def predict(runs: "Union[RunLike, Sequence[RunLike], pd.DataFrame]") -> pd.DataFrame:
@@ -30,8 +33,9 @@ def predict(runs: "Union[RunLike, Sequence[RunLike], pd.DataFrame]") -> pd.DataF
     pandas.DataFrame
         With the index of `runs`: ``id``; ``iter_time_s``, its 80% interval ``p10_s``, ``p90_s``
         and its 95% interval ``p2_5_s``, ``p97_5_s`` (s); ``memory_bytes`` of the fullest GPU;
-        ``status``: ``"ok"``, ``"out-of-memory"`` or ``"unsupported"``; ``reason``. No row stops
-        the others.
+        ``status``: ``"ok"``, ``"out-of-memory"`` or ``"unsupported"``; ``reason``; ``state`` of
+        the combination of stack and GPU: ``"measured"``, ``"between"`` measured ones or
+        ``"transferred"``. No row stops the others.
 
     Raises
     ------
@@ -50,7 +54,7 @@ def predict(runs: "Union[RunLike, Sequence[RunLike], pd.DataFrame]") -> pd.DataF
             kind = type(row).__name__
             raise TypeError(f"a run is a mapping or the name of a model, not a {kind}")
     found = _core.predict([_cells(row) for row in rows])
-    columns = ["id", *_NUMBERS, "status", "reason"]
+    columns = ["id", *_NUMBERS, "status", "reason", "state"]
     table = pd.DataFrame(found, columns=columns, index=index)
     return table.astype({name: float for name in _NUMBERS})
 
@@ -71,8 +75,8 @@ def _cells(row: Mapping[Any, Any]) -> List[Tuple[str, str]]:
 def layouts(
     scenario: Optional[ScenarioLike] = None,
     *,
-    model: Optional[str] = None,
-    cluster: Optional[str] = None,
+    model: Optional[NameOrFile] = None,
+    cluster: Optional[NameOrFile] = None,
     gpus: Optional[int] = None,
     sequence_length: Optional[int] = None,
     global_batch: Optional[int] = None,
@@ -89,8 +93,8 @@ def layouts(
     ----------
     scenario : path, str, mapping or Scenario, optional
         As for `orrery.load`. Without it `model`, `cluster` and `gpus` describe the job.
-    model, cluster : str, optional
-        Names of presets: ``orrery.names("models")``, ``orrery.names("clusters")``.
+    model, cluster : path or str, optional
+        Presets (`orrery.names`), or files: ``config.json`` and others; a cluster (YAML).
     gpus : int, optional
         GPUs of the job: whole nodes of the cluster.
     sequence_length, global_batch : int, optional
@@ -125,7 +129,7 @@ def layouts(
         text = _core.layouts(load(scenario, overrides, **changes)._core, top)
     else:
         text = _core.layouts_asked(
-            [(key, value) for key, value in texts.items() if value is not None],
+            [(key, os.fspath(value)) for key, value in texts.items() if value is not None],
             gpus or 0,
             sequence_length or 0,
             global_batch or 0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, Dict, Iterator, List, Optional, Tuple, Union
 
 import numpy as np
@@ -51,19 +52,26 @@ class SampleTable:
     ``table["micro_batch_time"]`` is a NumPy array that shares the memory of the telemetry and
     cannot be written. A column is read on the first access, and only then computed and recorded in
     the log; a column that was read may be kept after ``observe()``, others can no longer be read
-    then. Any other index, an iteration and ``numpy.asarray(table)`` read all columns and give rows
-    of a structured array.
+    then, nor the length of a table without such a column. Any other index, an iteration and
+    ``numpy.asarray(table)`` read all columns and give rows of a structured array.
     """
 
     def __init__(self, observed: _core.Observed, kind: str, job: int) -> None:
         self._observed = observed
         self._kind = kind
         self._job = job
-        self._keys = observed.sample_rows(kind, job)
-        self._length = len(self._keys)
+        self._call = observed.sequence  # raises RuntimeError after the call
         self._read: Dict[str, npt.NDArray[Any]] = {}
         self._columns: Dict[str, _core.SampleColumn] = {}
         self._rows: Optional[npt.NDArray[np.void]] = None
+
+    @cached_property
+    def _keys(self) -> _core.SampleRows:
+        return self._observed.sample_rows(self._kind, self._job)
+
+    @cached_property
+    def _length(self) -> int:
+        return len(self._keys)
 
     @property
     def dtype(self) -> "np.dtype[Any]":
@@ -118,6 +126,8 @@ class SampleTable:
             raise ValueError(f"no field of name {name}; known: {', '.join(self.dtype.names or ())}")
         if field not in self._columns:
             self._columns[field] = self._observed.sample_column(field, self._job)
+            # The rows came with the first column: one message to the process of the run, not two.
+            self._keys
         return values_of(self._columns[field], is_age)
 
     def rows(self) -> npt.NDArray[np.void]:

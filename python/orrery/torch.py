@@ -58,5 +58,13 @@ def state(
     """
     attached = "orrery_programs" in sys.modules
     package = "orrery_programs" if attached else "orrery.programs"
-    training = importlib.import_module(f"{package}.training")
+    try:
+        training = importlib.import_module(f"{package}.training")
+    except ModuleNotFoundError as missing:
+        if missing.name != "torch":
+            raise
+        raise ModuleNotFoundError(
+            "orrery.torch: expected PyTorch in this Python, found none; install it with "
+            "pip install 'orrery[torch]'", name="torch"
+        ) from None  # fmt: skip
     return training.begin_training(parts, every, folder, keep)

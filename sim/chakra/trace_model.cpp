@@ -6,15 +6,17 @@
 #include <memory>
 #include <numeric>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "core/error.hpp"
+#include "core/schema/names.hpp"
 #include "sim/estimates/engine/free_engine.hpp"
 #include "sim/estimates/plan/trace_plan.hpp"
 #include "traces/chakra/chakra_reader.hpp"
+#include "traces/report/report.hpp"
+#include "traces/workload/collective.hpp"
 
 namespace orrery::sim {
 namespace {
@@ -39,49 +41,29 @@ ChakraTrace trace_of(const RunRequest& request, const Cluster& cluster) {
                       .ranks = trace.ranks()});
 }
 
-CollectiveAlgorithm algorithm_named(std::string_view name) {
-  using enum CollectiveAlgorithm;
-  constexpr std::pair<std::string_view, CollectiveAlgorithm> kNames[] = {
-      {"automatic", automatic}, {"ring", ring}, {"tree", tree}, {"hierarchical", hierarchical},
-      {"direct", direct},       {"nvls", nvls}, {"halving-doubling", halving_doubling}};
-  for (const auto& [known, algorithm] : kNames) {
-    if (known == name) return algorithm;
+ChakraCollective chakra_kind(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::all_reduce: return ChakraCollective::all_reduce;
+    case CollectiveKind::reduce_scatter: return ChakraCollective::reduce_scatter;
+    case CollectiveKind::all_gather: return ChakraCollective::all_gather;
+    case CollectiveKind::all_to_all: return ChakraCollective::all_to_all;
+    default: return ChakraCollective::broadcast;
   }
-  throw Error(ErrorKind::internal, fmt::format("no algorithm '{}'", name));
-}
-
-Precision peak_named(std::string_view name) {
-  using enum Precision;
-  constexpr std::pair<std::string_view, Precision> kNames[] = {
-      {"fp32", fp32}, {"tf32", tf32}, {"bf16", bf16}, {"fp8", fp8}, {"fp4", fp4}};
-  for (const auto& [known, precision] : kNames) {
-    if (known == name) return precision;
-  }
-  return bf16;  // a collective computes nothing
 }
 
 }  // namespace
 
 ChakraTrace collective_trace(const Collective& collective, std::uint32_t ranks) {
-  constexpr std::pair<std::string_view, ChakraCollective> kKinds[] = {
-      {"all-reduce", ChakraCollective::all_reduce},
-      {"reduce-scatter", ChakraCollective::reduce_scatter},
-      {"all-gather", ChakraCollective::all_gather},
-      {"all-to-all", ChakraCollective::all_to_all},
-      {"broadcast", ChakraCollective::broadcast}};
-  const auto* const found =
-      std::find_if(std::begin(kKinds), std::end(kKinds),
-                   [&](const auto& kind) { return kind.first == collective.kind(); });
-  ensure(found != std::end(kKinds), "a kind that the schema allows");
-  TraceOp op{.kind = TraceOpKind::collective, .collective = found->second};
+  TraceOp op{.kind = TraceOpKind::collective,
+             .collective = chakra_kind(named<CollectiveKind>(collective.kind()))};
   // Chakra counts the contribution of one rank.
   const bool gathers = op.collective == ChakraCollective::all_gather;
   op.bytes = static_cast<std::uint64_t>(std::llround(collective.size() / (gathers ? ranks : 1)));
   ChakraTrace trace;
   trace.name = "collective";
   trace.programs.push_back({.ops = {op}, .after = {}});
-  trace.ranks.assign(ranks, TraceRank{.program = 0, .first_id = 0, .groups = {0}, .peers = {},
-                                      .tags = {}});
+  trace.ranks.assign(
+      ranks, TraceRank{.program = 0, .first_id = 0, .groups = {0}, .peers = {}, .tags = {}});
   trace.groups.emplace_back(ranks);
   std::iota(trace.groups[0].begin(), trace.groups[0].end(), 0u);
   trace.nodes = ranks;
@@ -127,13 +109,14 @@ void TraceModel::execute_trace() {
   const GpuModel& gpu = cluster.gpu_model();
   const estimates::TracePlan plan = estimates::plan_trace(
       trace_, folded_, cluster, estimates::over_links(estimates::cost_profile(gpu), cluster),
-      algorithm_named(algorithm));
+      named(algorithm, std::optional(CollectiveAlgorithm::automatic)));
   // Where there is only one communication, there is nobody to share links with.
   const bool alone = folded_.collectives.size() + folded_.sends.size() <= 1;
   const auto slots = static_cast<std::uint32_t>(plan.links.links.size());
   const std::shared_ptr<estimates::Engine> engine =
       alone ? estimates::free_engine(1, slots) : engine_(1, slots);
-  const FlopPerSecond peak = gpu.peak(peak_named(scenario.trace().precision()));
+  const FlopPerSecond peak =
+      gpu.peak(named(scenario.trace().precision(), std::optional(Precision::bf16)));
   const std::uint64_t before = engine->events();
   result_ = estimates::run_trace(*engine, trace_, folded_, plan, gpu, peak);
   bounds_ = estimates::bounds(trace_, folded_, plan, gpu, peak);
@@ -201,7 +184,7 @@ void TraceModel::fill(Report& report, Nanos) {
 void TraceModel::add_outcomes(Report& report) const {
   JobOutcome& outcome = *report.add_jobs();
   outcome.set_name(request_.scenario().name());
-  outcome.set_kind("trace");
+  outcome.set_kind(std::string(name_of(OutcomeKind::trace)));
   outcome.set_gpus(static_cast<std::uint32_t>(trace_.ranks.size()));
   outcome.set_submitted_s(0);
   if (ends_ == kNever) return;

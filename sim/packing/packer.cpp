@@ -145,14 +145,18 @@ std::vector<std::uint32_t> tightest_gpus(const Pod& pod, const SharedCluster::No
   return gpus;
 }
 
-std::vector<std::string> packer_names() { return {"random", "dot-product", "best-fit", "fgd"}; }
+std::vector<std::string> packer_names() { return all_names<Packing>(); }
 
 std::unique_ptr<Packer> make_packer(std::string_view name, const std::vector<Pod>& workload,
                                     Rng rng) {
-  if (name == "random") return std::make_unique<RandomPacker>(rng);
-  if (name == "dot-product") return std::make_unique<DotProductPacker>();
-  if (name == "best-fit") return std::make_unique<BestFitPacker>();
-  if (name == "fgd") return std::make_unique<FgdPacker>(workload);
+  if (const std::optional<Packing> packing = find_named<Packing>(name)) {
+    switch (*packing) {
+      case Packing::random: return std::make_unique<RandomPacker>(rng);
+      case Packing::dot_product: return std::make_unique<DotProductPacker>();
+      case Packing::best_fit: return std::make_unique<BestFitPacker>();
+      case Packing::fgd: return std::make_unique<FgdPacker>(workload);
+    }
+  }
   throw Error(ErrorKind::bad_input, fmt::format("there is no packing '{}'{}", name,
                                                 did_you_mean(name, packer_names())));
 }

@@ -7,6 +7,7 @@
 // USENIX ATC 2023) were made in this way.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -15,9 +16,16 @@
 #include <vector>
 
 #include "core/random.hpp"
+#include "core/schema/names.hpp"
 #include "traces/jobs/pod_list.hpp"
 
 namespace orrery::sim {
+
+/// Packings, as `orrery pack` names them; see make_packer().
+enum class Packing : std::uint8_t { random, dot_product, best_fit, fgd };
+constexpr std::array<std::string_view, 4> names_of(Packing) {
+  return {"random", "dot-product", "best-fit", "fgd"};
+}
 
 /// Cluster with shared GPUs and its free resources.
 class SharedCluster {

@@ -12,9 +12,9 @@ namespace {
 constexpr double kNear_s = 60;
 constexpr std::int64_t kHour_s = 3600;
 
-std::string key_of(const std::string& by, std::uint32_t number) {
-  if (by == "size") return size_class(number);
-  return by == "hour" ? fmt::format("{:02}", number) : "";
+std::string key_of(BacktestGroup by, std::uint32_t number) {
+  if (by == BacktestGroup::size) return size_class(number);
+  return by == BacktestGroup::hour ? fmt::format("{:02}", number) : "";
 }
 
 }  // namespace
@@ -26,9 +26,9 @@ void Backtest::add(const JobRow& row) {
   const RecordedUse::Reasons why =
       use_.reasons(*row.job, row.start / kNanosPerSecond, row.job->recorded_start_s);
   const auto hour = static_cast<std::uint32_t>(row.job->submit_s / kHour_s % 24);
-  for (const auto& key : {std::pair<std::string, std::uint32_t>{"all", 0},
-                          {"size", std::bit_ceil(row.job->gpus)},
-                          {"hour", hour}}) {
+  for (const auto& key : {std::pair{BacktestGroup::all, 0u},
+                          {BacktestGroup::size, std::bit_ceil(row.job->gpus)},
+                          {BacktestGroup::hour, hour}}) {
     Sum& sum = sums_[key];
     ++sum.jobs;
     sum.recorded += recorded;
@@ -60,9 +60,10 @@ std::string backtest_csv(const std::vector<BacktestRow>& rows) {
       "longer_in_log,full_s,quota_s,room_s\n";
   for (const BacktestRow& row : rows) {
     fmt::format_to(std::back_inserter(text),
-                   "{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g}\n", row.by,
-                   row.key, row.jobs, row.recorded_wait_s, row.replayed_wait_s, row.difference_s,
-                   row.within_minute, row.longer_in_log, row.full_s, row.quota_s, row.room_s);
+                   "{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g}\n",
+                   name_of(row.by), row.key, row.jobs, row.recorded_wait_s, row.replayed_wait_s,
+                   row.difference_s, row.within_minute, row.longer_in_log, row.full_s, row.quota_s,
+                   row.room_s);
   }
   return text;
 }

@@ -3,22 +3,32 @@
 // recorded starts. Called by sim/replay/job_replay. One thread; seconds of the log.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "core/schema/names.hpp"
 #include "sim/replay/job_results.hpp"
 #include "sim/replay/recorded_use.hpp"
 
 namespace orrery::sim {
 
+/// Kinds of groups of jobs, in the order of their rows: all jobs, the hour of the log's day in
+/// which a job was submitted, and the size class of a job.
+enum class BacktestGroup : std::uint8_t { all, hour, size };
+constexpr std::array<std::string_view, 3> names_of(BacktestGroup) {
+  return {"all", "hour", "size"};
+}
+
 /// Waits of one group of jobs: of the jobs that started both in the log and in the replay. Times
 /// are seconds, means over the jobs of the group.
 struct BacktestRow {
-  /// kind of the group ("all", "size", "hour") and its name: "", a size class such as "5-8", or
-  /// the hour of the log's day, "00" to "23"
-  std::string by, key;
+  BacktestGroup by{};
+  std::string key;  ///< name of the group: "", the hour "00" to "23", or a class such as "5-8"
   std::uint64_t jobs = 0;
   double recorded_wait_s = 0, replayed_wait_s = 0;
   double difference_s = 0;   ///< absolute difference of replayed and recorded wait
@@ -53,7 +63,7 @@ class Backtest {
   };
   const RecordedUse& use_;
   /// sums by group, in the order of rows(); a group is its kind and the most GPUs or the hour
-  std::map<std::pair<std::string, std::uint32_t>, Sum> sums_;
+  std::map<std::pair<BacktestGroup, std::uint32_t>, Sum> sums_;
 };
 
 /// Returns the rows as a CSV table with a header line.

@@ -14,8 +14,6 @@ namespace {
 constexpr Nanos kFirstGuess = 3600 * kNanosPerSecond;
 constexpr double kLongest_s = 100.0 * 365 * 24 * 3600;  // limit of durations in job logs
 
-const std::vector<std::string> kKinds{"recorded", "requested", "learned", "disturbed"};
-
 /// Returns the name without digits: users number the repetitions of a job.
 std::string without_digits(const std::string& name) {
   std::string out;
@@ -26,15 +24,18 @@ std::string without_digits(const std::string& name) {
 
 }  // namespace
 
-JobEstimates::JobEstimates(EstimateChoice choice)
-    : choice_(std::move(choice)),
-      learns_(choice_.kind == "learned" || choice_.kind == "requested"),
-      rng_(Rng(choice_.seed).split_stream("estimates")) {
-  if (std::find(kKinds.begin(), kKinds.end(), choice_.kind) != kKinds.end()) return;
+EstimateKind estimate_kind(const std::string& name) {
+  if (const std::optional<EstimateKind> kind = find_named<EstimateKind>(name)) return *kind;
   throw Error(ErrorKind::bad_input,
               fmt::format("estimates: expected recorded, requested, learned or disturbed, found "
-                          "'{}'{}", choice_.kind, did_you_mean(choice_.kind, kKinds)));
+                          "'{}'{}",
+                          name, did_you_mean(name, all_names<EstimateKind>())));
 }
+
+JobEstimates::JobEstimates(EstimateChoice choice)
+    : choice_(choice),
+      learns_(choice_.kind == EstimateKind::learned || choice_.kind == EstimateKind::requested),
+      rng_(Rng(choice_.seed).split_stream("estimates")) {}
 
 /// The first letter separates the kinds, whose texts could be equal otherwise.
 std::vector<std::string> JobEstimates::kinds_of(const TraceJob& job) {
@@ -61,9 +62,9 @@ Nanos JobEstimates::disturbed(const TraceJob& job) const {
 }
 
 Nanos JobEstimates::at_submission(const TraceJob& job) const {
-  if (choice_.kind == "disturbed") return disturbed(job);
+  if (choice_.kind == EstimateKind::disturbed) return disturbed(job);
   if (are_recorded_durations()) return job.duration_s * kNanosPerSecond;
-  const bool asked = choice_.kind == "requested" && job.requested_s > 0;
+  const bool asked = choice_.kind == EstimateKind::requested && job.requested_s > 0;
   return asked ? job.requested_s * kNanosPerSecond : learned_estimate(job);
 }
 

@@ -20,22 +20,27 @@
 #include "core/ids.hpp"
 #include "core/random.hpp"
 #include "traces/jobs/job_trace.hpp"
+#include "traces/scenario/replay_conditions.hpp"
 
 namespace orrery::sim {
 
 /// Kind and parameters of the estimates of a run.
 struct EstimateChoice {
-  std::string kind = "recorded";  ///< "recorded", "requested", "learned" or "disturbed"
+  EstimateKind kind = EstimateKind::recorded;
   double error = 0.5;  ///< disturbed: standard deviation of the factor's natural logarithm
   std::uint64_t seed = 1;
 };
 
+/// Returns the kind with this name. Throws bad_input with the nearest name for an unknown name.
+EstimateKind estimate_kind(const std::string& name);
+
 /// Returns the choice that a message of the schema (JobReplay, RecordedLog) makes, with the
-/// defaults of EstimateChoice for absent fields. `seed`: seed of disturbed estimates.
+/// defaults of EstimateChoice for absent fields. `seed`: seed of disturbed estimates. Throws as
+/// estimate_kind().
 template <class Message>
 EstimateChoice estimate_choice(const Message& asked, std::uint64_t seed) {
   EstimateChoice choice{.seed = seed};
-  if (!asked.estimates().empty()) choice.kind = asked.estimates();
+  if (!asked.estimates().empty()) choice.kind = estimate_kind(asked.estimates());
   if (asked.has_estimate_error()) choice.error = asked.estimate_error();
   return choice;
 }
@@ -44,11 +49,10 @@ EstimateChoice estimate_choice(const Message& asked, std::uint64_t seed) {
 /// h and 3 h, `learned` estimates the next one at 2 h.
 class JobEstimates {
  public:
-  /// Constructs an estimator. Throws bad_input if the kind is unknown.
   explicit JobEstimates(EstimateChoice choice);
 
   /// Returns true if all estimates are the recorded durations.
-  bool are_recorded_durations() const { return choice_.kind == "recorded"; }
+  bool are_recorded_durations() const { return choice_.kind == EstimateKind::recorded; }
   /// Returns the estimated duration of a job at its submission, in nanoseconds; learned estimates
   /// follow from the ends recorded so far. Records nothing.
   Nanos at_submission(const TraceJob& job) const;

@@ -26,7 +26,7 @@ void describe(const JobReplay& replay, JobsReport& report) {
   report.set_placement(replay.placement());
   report.set_nodes(replay.nodes());
   report.set_gpus_per_node(replay.gpus_per_node());
-  report.set_estimates(estimates_of(replay).kind);
+  report.set_estimates(std::string(name_of(estimates_of(replay).kind)));
 }
 
 /// Fills all tables; reads the row of each job once for the table of jobs and the backtest.

@@ -86,6 +86,15 @@ double JobResults::gpu_seconds(const Members& members) const {
   return sum;
 }
 
+double JobResults::queue_gpu_hours() const {
+  double sum = 0;
+  for (const std::uint32_t member : completed_) {
+    const JobRow row = row_(member);
+    sum += to_seconds(row.waited()) * row.job->gpus;
+  }
+  return sum / 3600;
+}
+
 double JobResults::fill(JobGroup& into, const std::string& key, const Members& members) const {
   std::vector<Nanos> times;
   times.reserve(members.size());
@@ -184,6 +193,7 @@ void JobResults::fill(JobsReport& report) const {
   report.set_jct_p50_s(all.jct_p50_s());
   report.set_jct_p99_s(all.jct_p99_s());
   report.set_queue_mean_s(all.queue_mean_s());
+  report.set_queue_gpu_hours(queue_gpu_hours());
   report.set_makespan_s(makespan);
   if (makespan > 0) report.set_utilization(gpu_s / (gpus_ * makespan));
   fill_factors(report);
@@ -206,8 +216,8 @@ void write_row(const JobRow& row, std::string& jobs) {
                  "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_field(job.id),
                  csv_field(job.user.str()), csv_field(job.pool.str()), csv_field(job.name.str()),
                  job.gpus, std::int64_t{job.submit_s}, known(row.start >= 0, row.start),
-                 known(ended, row.end), known(ended, row.waited()),
-                 known(ended, row.completion()), std::int64_t{job.duration_s},
+                 known(ended, row.end), known(ended, row.waited()), known(ended, row.completion()),
+                 std::int64_t{job.duration_s},
                  known(row.state != JobRow::State::rejected, row.estimate), row.preemptions,
                  row.nodes, state_name(row.state), csv_field(row.reason.str()), job.line,
                  known(ended, row.ran), known(ended, row.lost));

@@ -23,13 +23,13 @@ struct JobRow {
 
   const TraceJob* job = nullptr;
   State state = State::unfinished;
-  Nanos start = -1, end = -1;  ///< first start, and end; -1: never
-  Nanos ran = 0;               ///< time with GPUs; only of a completed job
-  Nanos lost = 0;              ///< part of `ran` spent on restarts and on work that was lost
-  Nanos estimate = 0;          ///< estimated duration that policies saw
+  Nanos start = -1, end = -1;     ///< first start, and end; -1: never
+  Nanos ran = 0;                  ///< time with GPUs; only of a completed job
+  Nanos lost = 0;                 ///< part of `ran` spent on restarts and on work that was lost
+  Nanos estimate = 0;             ///< estimated duration that policies saw
   std::uint32_t preemptions = 0;  ///< number of times that the job left its GPUs before its end
-  std::uint32_t nodes = 0;  ///< number of nodes of the newest placement
-  Label reason = {};        ///< reason of the rejection
+  std::uint32_t nodes = 0;        ///< number of nodes of the newest placement
+  Label reason = {};              ///< reason of the rejection
 
   /// Returns the instant of the submission.
   Nanos submit_time() const { return job->submit_s * kNanosPerSecond; }
@@ -63,6 +63,8 @@ class JobResults {
 
   /// Returns the recorded GPU-seconds of a group.
   double gpu_seconds(const Members& members) const;
+  /// Returns the time that the completed jobs spent in the queue, times the GPUs of each.
+  double queue_gpu_hours() const;
   /// Writes the metrics of a group, whose name is `key`, and returns its recorded GPU-seconds.
   double fill(JobGroup& into, const std::string& key, const Members& members) const;
   /// Writes the counts, and the reasons of the first 100 rejected jobs.

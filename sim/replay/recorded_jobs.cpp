@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "policies/seam/recorded_job.hpp"
+#include "traces/report/report.hpp"
+#include "traces/scenario/replay_conditions.hpp"
 
 namespace orrery::sim {
 namespace {
@@ -194,7 +196,8 @@ void RecordedJobs::fill_conditions(JobsReport& report) const {
   report.set_lost_gpu_hours(lost_s / 3600);
   report.set_outages(conditions_.outages.outages());
   report.set_jobs_struck(struck_);
-  report.set_speed(conditions_.paces == nullptr ? "recorded" : "simulated");
+  report.set_speed(std::string(
+      name_of(conditions_.paces == nullptr ? JobSpeed::recorded : JobSpeed::simulated)));
   if (ended == 0) return;
   report.set_slowdown_mean(sum / static_cast<double>(ended));
   report.set_slowdown_max(most);
@@ -215,7 +218,7 @@ void RecordedJobs::add_outcomes(Report& report) const {
     const JobRow at = row(i);
     JobOutcome& outcome = *report.add_jobs();
     outcome.set_name(at.job->id.str());
-    outcome.set_kind("recorded");
+    outcome.set_kind(std::string(name_of(OutcomeKind::recorded)));
     outcome.set_gpus(at.job->gpus);
     outcome.set_submitted_s(static_cast<double>(at.job->submit_s));
     if (at.start >= 0) outcome.set_started_s(to_seconds(at.start));

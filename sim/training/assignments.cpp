@@ -74,7 +74,9 @@ Nanos ready_time(const Survival& survival, const TrainingState& state, const Job
                  const Assign& assign) {
   const Nanos now = state.now;
   const bool anew = assign.state == StateFrom::none && job.is_placed();
-  if (anew || assign.state == StateFrom::checkpoint) return now + survival.restart();
+  if (anew || assign.state == StateFrom::checkpoint) {
+    return now + state.losses.restart_time(survival.restart());
+  }
   if (!job.is_placed() || !takes_others(assign, state.fit().where().gpus)) return now;
   const std::vector<GpuId> starts = orders_of(job, assign).start;
   const bool warm = std::all_of(starts.begin(), starts.end(), [&state](GpuId gpu) {

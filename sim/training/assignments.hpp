@@ -14,8 +14,9 @@ namespace orrery::sim {
 /// emits JobHeld. Between two steps, books the wait as recovery once the job has started. Call with
 /// an accepted decision that is no release, and with no stretch in progress.
 void assign_gpus(const JobInWorld& here, TrainingState& state, const Assign& assign);
-/// Returns the instant at which an assignment that is decided now is ready: after the scenario's
-/// restart time (state from a checkpoint, or none for a placed job); for a placed job that takes
+/// Returns the instant at which an assignment that is decided now is ready: after the
+/// restart time of the newest losses, else of the scenario (state from a checkpoint, or none for a
+/// placed job); for a placed job that takes
 /// other GPUs after the warm-join time, if a warm spare waits on each new GPU, or else the
 /// replacement time, less the detection time once any loss is recorded; at once in all other cases.
 Nanos ready_time(const Survival& survival, const TrainingState& state, const JobInfo& job,

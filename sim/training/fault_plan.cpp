@@ -14,7 +14,7 @@ FaultPlan::FaultPlan(const Scenario& scenario, const Cluster& cluster,
     : cluster_(&cluster), script_(scenario, cluster) {
   move_ranks(std::move(placement));
   for (const FailureKind& kind : failure_kinds(scenario.failures())) {
-    if (kind.part() != "storage" || scenario.live().has_checkpoints()) continue;
+    if (part_kind(kind) != PartKind::storage || scenario.live().has_checkpoints()) continue;
     throw Error(ErrorKind::bad_input,
                 fmt::format("failures: expected a run that writes checkpoints for '{}' of the "
                             "storage, found none: give live.checkpoints or remove the kind",
@@ -170,8 +170,14 @@ std::vector<FatalFault> FaultPlan::struck_ranks(const FaultScript::Strike& strik
           script_.kind(fault) == Fault::kStop || (part && part->kind == PartKind::node);
       for (const RankId rank : ranks_of(target)) {
         if (spent_.contains({fault, rank.value})) continue;
-        lost.push_back({.rank = rank, .cause = script_.cause(fault, target), .killed = true,
-                        .silent = silent, .at = strike.at, .fault = fault});
+        lost.push_back({.rank = rank,
+                        .cause = script_.cause(fault, target),
+                        .killed = true,
+                        .silent = silent,
+                        .at = strike.at,
+                        .fault = fault,
+                        .detection = script_.own_detection(fault),
+                        .restart = script_.own_restart(fault)});
       }
     }
   }

@@ -31,6 +31,8 @@ struct FatalFault {
   /// Instant of the loss, nanoseconds of the policy clock.
   Nanos at = 0;
   std::size_t fault = 0;  ///< index of the fault in the scenario
+  /// Own times of the fault, instead of those of `survival`.
+  std::optional<Nanos> detection = {}, restart = {};
 };
 
 /// Returns the last instant up to which a job without a new step since `since` waits for failures

@@ -42,9 +42,9 @@ std::vector<FatalFault> next_losses(const JobInfo& job, TrainingState& state,
   }
 }
 
-std::optional<bool> drain_starting_losses(const Cluster& cluster, TrainingState& state,
-                                          const GpuRuns& gpus) {
-  std::optional<bool> silent;
+std::vector<FatalFault> drain_starting_losses(const Cluster& cluster, TrainingState& state,
+                                              const GpuRuns& gpus) {
+  std::vector<FatalFault> struck;
   FaultPlan& plan = state.faults.plan;
   const std::set<Part> lost = plan.lost_parts(state.step, state.now);
   for (const FatalFault& each : plan.losses({}, state.now, state.now + 1)) {
@@ -54,9 +54,9 @@ std::optional<bool> drain_starting_losses(const Cluster& cluster, TrainingState&
         lost.contains({PartKind::gpu, gpu.value}) || lost.contains({PartKind::node, node.value});
     if (broken || !gpus.contains(gpu)) continue;
     plan.mark_spent(each);
-    silent = silent.value_or(false) || each.silent;
+    struck.push_back(each);
   }
-  return silent;
+  return struck;
 }
 
 /// If traffic is spread over several cables, packets in flight over a lost cable or port are sent

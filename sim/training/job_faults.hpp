@@ -38,10 +38,9 @@ std::optional<RankId> rank_at_work(const JobInfo& job, const TrainingState& stat
 std::vector<FatalFault> next_losses(const JobInfo& job, TrainingState& state,
                                     std::optional<Step> step, Nanos from, Nanos until);
 /// Marks the losses of this instant that strike processes which start on `gpus` and whose hardware
-/// works in the current step as spent. Returns nothing if there are none, else true if one of them
-/// is silent.
-std::optional<bool> drain_starting_losses(const Cluster& cluster, TrainingState& state,
-                                          const GpuRuns& gpus);
+/// works in the current step as spent, and returns them.
+std::vector<FatalFault> drain_starting_losses(const Cluster& cluster, TrainingState& state,
+                                              const GpuRuns& gpus);
 /// Returns the duration for which packets lost by a fault at exactly `instant` stall the job; 0 if
 /// the cluster detects no losses. A lost port of any NIC of the cluster stalls the job, whether or
 /// not the job uses it; a lost part between switches only if a flow of the job crosses it. Not for

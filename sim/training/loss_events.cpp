@@ -12,6 +12,11 @@
 namespace orrery::sim {
 namespace {
 
+/// Time from a loss until the remaining ranks know of it.
+Nanos detection_of(const Survival& survival, const FatalFault& loss) {
+  return loss.detection.value_or(loss.silent ? survival.heartbeat_timeout() : survival.detection());
+}
+
 /// Records the deaths of these ranks; the remaining ranks detect silent ranks later than dead ones.
 void lose_ranks(const JobInWorld& here, TrainingState& state,
                 const std::vector<FatalFault>& lost) {
@@ -30,10 +35,11 @@ void lose_ranks(const JobInWorld& here, TrainingState& state,
       const std::optional<RankId> rank =
           rank_at_work(here.job(state.id), state, each.rank.value);
       if (!rank) continue;  // already lost by another fault of this instant
-      const Nanos noticed = now + (silent ? survival.heartbeat_timeout() : survival.detection());
+      const Nanos noticed = now + detection_of(survival, each);
       // Live mode suspects a rank that is silent for half of the timeout.
-      const Nanos suspected = silent ? now + survival.heartbeat_timeout() / 2 : kNever;
-      state.losses.record_death(*rank, each.cause, now, noticed, suspected);
+      const Nanos half = now + survival.heartbeat_timeout() / 2;
+      const Nanos suspected = silent && half < noticed ? half : kNever;
+      state.losses.record_death(*rank, each.cause, now, noticed, suspected, each.restart);
       if (here.timeline() != nullptr) here.timeline()->instant(now, each.cause);
       state.resume_at = std::max(state.resume_at, noticed + survival.regroup());
     }
@@ -47,11 +53,13 @@ void lose_ranks(const JobInWorld& here, TrainingState& state,
 void delay_restart(const JobInWorld& here, TrainingState& state) {
   if (!state.pending) return;
   const auto struck = drain_starting_losses(here.cluster(), state, state.pending->where.gpus);
-  if (!struck) return;
+  if (struck.empty()) return;
   const Survival& survival = here.survival();
-  const Nanos noticed = *struck ? survival.heartbeat_timeout() : survival.detection();
   Nanos& ready = state.pending->ready;
-  ready = std::max(ready, state.now + noticed + survival.restart());
+  for (const FatalFault& each : struck) {
+    const Nanos restart = each.restart.value_or(survival.restart());
+    ready = std::max(ready, state.now + detection_of(survival, each) + restart);
+  }
   state.metrics.time().stall_until(ready, GpuUse::recovery);
 }
 
@@ -112,6 +120,12 @@ void notice_losses(const JobInWorld& here, TrainingState& state) {
     state.pending = PendingAssignment{
         *job.next, StateFrom::peer,
         std::max(state.now, noticed.first + here.survival().replacement())};
+  }
+  // Without a whole replica nobody has the state: the new ranks load the newest checkpoint.
+  if (left == 0 && state.pending && state.pending->state == StateFrom::peer) {
+    const Nanos restart = state.losses.restart_time(here.survival().restart());
+    state.pending->state = StateFrom::checkpoint;
+    state.pending->ready = std::max(state.pending->ready, noticed.first + restart);
   }
   if (after.held) return here.emit_event(JobHeld{state.id});
   refit_job(here, state);

@@ -14,10 +14,11 @@ Losses::Loss& Losses::add(const std::string& cause, Nanos now) {
 }
 
 void Losses::record_death(RankId rank, const std::string& cause, Nanos now, Nanos noticed,
-                          Nanos suspected) {
+                          Nanos suspected, std::optional<Nanos> restart) {
   Loss& loss = add(cause, now);
   loss.rank = rank;
   loss.suspected = suspected;
+  loss.restart = restart;
   unnoticed_.emplace_back(noticed, losses_.size() - 1);
 }
 
@@ -26,6 +27,15 @@ void Losses::record_job_loss(const std::string& cause, Nanos now) { add(cause, n
 bool Losses::is_undetected(RankId rank) const {
   return std::any_of(unnoticed_.begin(), unnoticed_.end(),
                      [&](const auto& each) { return losses_[each.second].rank == rank; });
+}
+
+Nanos Losses::restart_time(Nanos usual) const {
+  std::optional<Nanos> longest;
+  for (auto loss = losses_.rbegin(); loss != losses_.rend(); ++loss) {
+    if (loss->report.has_resumed_s()) break;
+    longest = std::max(longest.value_or(0), loss->restart.value_or(usual));
+  }
+  return longest.value_or(usual);
 }
 
 Nanos Losses::next_suspected() const {

@@ -21,9 +21,10 @@ class Losses {
  public:
   /// Records that `rank` died of `cause` at `now`, and that the death will be detected at
   /// `noticed`. `suspected`: instant from which the rank is suspected until then; kNever: never.
-  /// Call once for each loss of a rank.
+  /// `restart`: duration of a restart after this loss, if it has its own. Call once for each loss
+  /// of a rank.
   void record_death(RankId rank, const std::string& cause, Nanos now, Nanos noticed,
-                    Nanos suspected = kNever);
+                    Nanos suspected = kNever, std::optional<Nanos> restart = {});
   /// Records the loss of the whole job at `now`, for example by a link that never comes up again,
   /// as the newest loss. No rank detects this loss; earlier undetected losses stay undetected.
   void record_job_loss(const std::string& cause, Nanos now);
@@ -34,6 +35,10 @@ class Losses {
   bool is_undetected(RankId rank) const;
   /// Returns true if any loss is undetected.
   bool has_unnoticed() const { return !unnoticed_.empty(); }
+  /// Returns the duration of a restart from a checkpoint: the longest of the losses without a step
+  /// after them, of which those without a duration of their own count as `usual`; `usual` if there
+  /// is no such loss.
+  Nanos restart_time(Nanos usual) const;
   /// Returns the first instant at which an undetected loss is detected, perhaps a past one; kNever
   /// if no loss is undetected.
   Nanos next_noticed() const;
@@ -81,11 +86,12 @@ class Losses {
     std::optional<RankId> rank;
     Nanos at = 0;
     Nanos suspected = kNever;
+    std::optional<Nanos> restart;  ///< duration of a restart, if the loss has its own
     FailureReport report;
     /// Passes all members to a StateWriter or StateReader.
     template <class Archive>
     friend void fields(Archive& archive, Loss& of) {
-      archive(of.rank, of.at, of.suspected, of.report);
+      archive(of.rank, of.at, of.suspected, of.restart, of.report);
     }
   };
   Loss& add(const std::string& cause, Nanos now);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "policies/seam/job_lifecycle.hpp"
+#include "traces/workload/job_choices.hpp"
 #include "traces/workload/model.hpp"
 
 namespace orrery::sim {
@@ -19,7 +20,7 @@ Standing expected_placement(const TrainingSetup& setup) {
                      .context = said.context(),
                      .pipeline = said.pipeline(),
                      .data = said.data(),
-                     .pipeline_last = said.order() == "pipeline-last"}};
+                     .pipeline_last = rank_order_of(said) == RankOrder::pipeline_last}};
 }
 
 }  // namespace

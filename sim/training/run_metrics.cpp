@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "sim/estimates/prices/cost_model.hpp"
+#include "traces/workload/precision.hpp"
 
 namespace orrery::sim {
 namespace {
@@ -230,7 +231,7 @@ void RunMetrics::fill(Report& report, Nanos elapsed_ns, double fault_free) const
   if (graph_->data() > 1) report.set_bytes_on_wire(wire_bytes_);
   report.set_tokens_per_s(graph_->tokens() * steps / elapsed);
   const FlopPerSecond peak =
-      cluster_->gpu_model().peak(estimates::precision_named(graph_->job().precision()));
+      cluster_->gpu_model().peak(estimates::product_precision(precision_of(graph_->job())));
   report.set_mfu(graph_->model_flop().value * steps / (peak.value * gpus * elapsed));
   report.set_fault_free_step_time_s(fault_free);
   report.set_goodput(std::min(1.0, fault_free * steps / elapsed));

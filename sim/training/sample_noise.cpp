@@ -1,11 +1,14 @@
 #include "sim/training/sample_noise.hpp"
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstddef>
 #include <numbers>
 
 #include "core/random.hpp"
+#include "policies/seam/vector_clones.hpp"
 
 // Compiled with -O3 -ffp-contract=off -fno-math-errno: the loop over a column becomes instructions
 // on whole vectors, and every variant computes the same bits. The polynomials are those of fdlibm
@@ -36,7 +39,8 @@ inline double log_of(double x) {
 
 /// Cosine of 2 pi u, 0 <= u < 1.
 inline double cos_of_turn(double u) {
-  const double quarter = (4 * u + 0x1.8p52) - 0x1.8p52;  // nearest whole number, 0 to 4
+  const double shifted = 4 * u + 0x1.8p52;  // its lowest bits are the nearest whole number, 0 to 4
+  const double quarter = shifted - 0x1.8p52;
   const double x = 2 * std::numbers::pi * (u - quarter / 4), z = x * x;
   const double sine =
       x + x * z *
@@ -54,9 +58,12 @@ inline double cos_of_turn(double u) {
                  z * (2.48015872894767294178e-05 +
                       z * (-2.75573143513906633035e-07 +
                            z * (2.08757232129817482790e-09 + z * -1.13596475577881948265e-11))))));
-  const bool is_odd = quarter == 1 || quarter == 3;
-  const double size = is_odd ? sine : cosine;
-  return quarter == 1 || quarter == 2 ? -size : size;
+  // Selects and negates by masks: with branches, the loop would not become vectors.
+  const std::uint64_t turns = std::bit_cast<std::uint64_t>(shifted);
+  const std::uint64_t is_odd = 0 - (turns & 1), sign = ((turns + 1) & 2) << 62;
+  const std::uint64_t size = (std::bit_cast<std::uint64_t>(sine) & is_odd) |
+                             (std::bit_cast<std::uint64_t>(cosine) & ~is_odd);
+  return std::bit_cast<double>(size ^ sign);
 }
 
 /// Returns the output of SplitMix64 for a state.
@@ -75,21 +82,54 @@ inline double fraction(std::uint64_t bits) {
   return (high + (std::bit_cast<double>((top & 0xFFFFFFFFull) | kLow) - 0x1p52)) * 0x1.0p-53;
 }
 
+constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15ull;  // step of SplitMix64's state
+constexpr std::uint64_t kPlaces = 0xD1B54A32D192ED03ull;  // factor that spreads places
+
+std::uint64_t outer_of(std::uint64_t seed, std::uint64_t a) {
+  return Rng(seed ^ (a * kGolden)).next();
+}
+
+constexpr std::size_t kBlock = 128;
+
+/// Computes the numbers of at most kBlock places, the first of which is `place` / kPlaces, in the
+/// stream that begins with `outer`. In three short loops, since the processor overlaps the
+/// iterations of a short loop only.
+inline __attribute__((always_inline)) void fill_block(std::uint64_t outer, std::uint64_t place,
+                                                      std::uint64_t stride, std::size_t count,
+                                                      double* __restrict out) {
+  std::array<std::uint64_t, kBlock> radii, turns;
+  for (std::size_t i = 0; i < count; ++i, place += stride) {
+    const std::uint64_t state = outer ^ place;
+    radii[i] = mix(state + kGolden);
+    turns[i] = mix(state + 2 * kGolden);
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    out[i] = std::sqrt(-2.0 * log_of(1.0 - fraction(radii[i])));
+  }
+  for (std::size_t i = 0; i < count; ++i) out[i] *= cos_of_turn(fraction(turns[i]));
+}
+
 }  // namespace
 
-#if defined(__x86_64__)
-__attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#endif
-void fill_normals(std::uint64_t seed, std::uint64_t a, std::uint64_t first, std::uint64_t stride,
-                  std::span<double> out) {
-  constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15ull;  // step of SplitMix64's state
-  const std::uint64_t outer = Rng(seed ^ (a * kGolden)).next();
-  double* const to = out.data();
-  const std::size_t count = out.size();
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::uint64_t state = outer ^ ((first + i * stride) * 0xD1B54A32D192ED03ull);
-    const double radius = std::sqrt(-2.0 * log_of(1.0 - fraction(mix(state + kGolden))));
-    to[i] = radius * cos_of_turn(fraction(mix(state + 2 * kGolden)));
+ORRERY_VECTORS void fill_normals(std::uint64_t seed, std::uint64_t a, std::uint64_t first,
+                                 std::uint64_t stride, std::span<double> out) {
+  const std::uint64_t outer = outer_of(seed, a);
+  for (std::size_t begin = 0; begin < out.size(); begin += kBlock) {
+    const std::size_t count = std::min(kBlock, out.size() - begin);
+    fill_block(outer, (first + begin * stride) * kPlaces, stride * kPlaces, count,
+               out.data() + begin);
+  }
+}
+
+ORRERY_VECTORS void add_errors(std::uint64_t seed, std::uint64_t a, std::uint64_t first,
+                               std::uint64_t stride, double deviation, std::span<double> values) {
+  const std::uint64_t outer = outer_of(seed, a);
+  std::array<double, kBlock> normals;
+  for (std::size_t begin = 0; begin < values.size(); begin += kBlock) {
+    const std::size_t count = std::min(kBlock, values.size() - begin);
+    fill_block(outer, (first + begin * stride) * kPlaces, stride * kPlaces, count, normals.data());
+    double* const to = values.data() + begin;
+    for (std::size_t i = 0; i < count; ++i) to[i] *= 1 + deviation * normals[i];
   }
 }
 

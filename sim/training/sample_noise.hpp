@@ -13,4 +13,9 @@ namespace orrery::sim {
 void fill_normals(std::uint64_t seed, std::uint64_t a, std::uint64_t first, std::uint64_t stride,
                   std::span<double> out);
 
+/// Multiplies each value by 1 plus `deviation` times its number of fill_normals(); missing values
+/// (NaN) stay missing. All processors compute the same bits.
+void add_errors(std::uint64_t seed, std::uint64_t a, std::uint64_t first, std::uint64_t stride,
+                double deviation, std::span<double> values);
+
 }  // namespace orrery::sim

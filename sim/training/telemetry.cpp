@@ -14,17 +14,21 @@ namespace orrery::sim {
 namespace {
 
 /// Fields with an error, in the order of their random numbers.
-constexpr std::array kWithError{SampleField::micro_batches_done, SampleField::micro_batch_time,
-                                SampleField::wait_time,          SampleField::utilization,
-                                SampleField::memory_bandwidth,   SampleField::memory_used,
-                                SampleField::power,              SampleField::latency,
+constexpr std::array kWithError{SampleField::micro_batches_done,
+                                SampleField::micro_batch_time,
+                                SampleField::wait_time,
+                                SampleField::utilization,
+                                SampleField::memory_bandwidth,
+                                SampleField::memory_used,
+                                SampleField::power,
+                                SampleField::latency,
                                 SampleField::bandwidth};
 constexpr std::uint64_t kErrors = kWithError.size();
 
 /// Returns the place of a field's error among those of its row.
 std::uint64_t error_place(SampleField field) {
-  return static_cast<std::uint64_t>(
-      std::find(kWithError.begin(), kWithError.end(), field) - kWithError.begin());
+  return static_cast<std::uint64_t>(std::find(kWithError.begin(), kWithError.end(), field) -
+                                    kWithError.begin());
 }
 
 }  // namespace
@@ -60,6 +64,7 @@ void Telemetry::reseed_noise(Nanos from, std::uint64_t seed) {
 }
 
 void Telemetry::begin_step(estimates::PlayedStep played) {
+  done_.at = kNever;
   steps_.push_back(std::move(played));
   // From now on nothing older is looked at than this, and the step before it.
   const Nanos oldest = steps_.back().start() - staleness_;
@@ -72,6 +77,29 @@ Telemetry::Look Telemetry::look_at(Nanos now) const {
     return {&*step, step + 1 == steps_.rend() ? nullptr : &*(step + 1)};
   }
   return {};
+}
+
+const std::vector<double>& Telemetry::done_at(const estimates::PlayedStep& step, Nanos now) {
+  if (done_.at == now) return done_.values;
+  done_.at = now;
+  done_.values.resize(groups());
+  // Without noise of the compute times, the replicas of one class are at one place.
+  const std::uint32_t stages = graph_.pipeline();
+  const std::vector<std::uint32_t>& class_of = step.what().plan.class_of;
+  std::vector<std::uint32_t> first_of_class(step.what().plan.classes.size(), graph_.data());
+  for (std::uint32_t replica = 0; replica < graph_.data(); ++replica) {
+    std::uint32_t& first = first_of_class[class_of[replica]];
+    double* const own = done_.values.data() + std::size_t{replica} * stages;
+    if (first < replica && step.stretch().empty()) {
+      std::copy_n(done_.values.data() + std::size_t{first} * stages, stages, own);
+      continue;
+    }
+    first = replica;
+    for (std::uint32_t stage = 0; stage < stages; ++stage) {
+      own[stage] = step.done(replica, stage, now - staleness_);
+    }
+  }
+  return done_.values;
 }
 
 void Telemetry::index_groups() {
@@ -107,9 +135,8 @@ void Telemetry::fill_groups(Range ranks, const ValueOf& value_of, std::vector<do
 void Telemetry::add_errors(Nanos now, std::uint64_t first_place,
                            std::vector<double>& values) const {
   if (sample_cv_ == 0) return;
-  std::vector<double> errors(values.size());
-  fill_normals(source(now).sample, static_cast<std::uint64_t>(now), first_place, kErrors, errors);
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] *= 1 + sample_cv_ * errors[i];
+  sim::add_errors(source(now).sample, static_cast<std::uint64_t>(now), first_place, kErrors,
+                  sample_cv_, values);
 }
 
 void Telemetry::fill_rows(SampleTable table, Nanos now, SampleRows& out) const {
@@ -153,10 +180,13 @@ void Telemetry::fill_range(SampleField field, Nanos now, Range ranks, SampleColu
   fill_exact(field, look, now, ranks, out.values);
   add_errors(now, ranks.first * kErrors + error_place(field), out.values);
   if (field == SampleField::micro_batches_done) {
+    std::vector<double> counts;
+    const auto count_of = [&](std::uint32_t replica, std::uint32_t) {
+      return static_cast<double>(look.step->micro_batches(replica));
+    };
+    fill_groups(ranks, count_of, counts);
     for (std::uint32_t i = 0; i < ranks.count; ++i) {
-      const std::uint32_t replica = group_of_rank_[ranks.first + i] / graph_.pipeline();
-      const double count = look.step->micro_batches(replica);
-      out.values[i] = std::clamp(out.values[i], 0.0, count);
+      out.values[i] = std::clamp(out.values[i], 0.0, counts[i]);
     }
   }
   if (field != SampleField::utilization) return;
@@ -168,10 +198,13 @@ void Telemetry::fill_exact(SampleField field, const Look& look, Nanos now, Range
                            std::vector<double>& out) {
   if (field == SampleField::micro_batch_time) return fill_times(look, now, ranks, out);
   if (field == SampleField::micro_batches_done) {
-    const auto done = [&](std::uint32_t replica, std::uint32_t stage) {
-      return look.step->done(replica, stage, now - staleness_);
-    };
-    return fill_groups(ranks, done, out);
+    const std::vector<double>& done = done_at(*look.step, now);
+    return fill_groups(
+        ranks,
+        [&](std::uint32_t replica, std::uint32_t stage) {
+          return done[replica * graph_.pipeline() + stage];
+        },
+        out);
   }
   if (field != SampleField::wait_time) return fill_device(field, *look.step, ranks, out);
   if (look.before == nullptr) return out.assign(ranks.count, kMissing);
@@ -221,8 +254,9 @@ const std::vector<double>& Telemetry::stretches_of(const estimates::PlayedStep& 
 void Telemetry::fill_times(const Look& look, Nanos now, Range ranks, std::vector<double>& out) {
   std::vector<std::uint8_t> is_older(groups());
   bool any_newer = false, any_older = false;
+  const std::vector<double>& done = done_at(*look.step, now);
   const auto time_of = [&](std::uint32_t replica, std::uint32_t stage) {
-    const bool older = look.step->done(replica, stage, now - staleness_) < 1;
+    const bool older = done[replica * graph_.pipeline() + stage] < 1;
     const estimates::PlayedStep* const timed = older ? look.before : look.step;
     if (timed == nullptr || timed->micro_batches(replica) == 0) return kMissing;
     is_older[replica * graph_.pipeline() + stage] = older;
@@ -244,8 +278,8 @@ void Telemetry::fill_times(const Look& look, Nanos now, Range ranks, std::vector
 }
 
 /// A gradient of b sequences has the expected square |G|^2 (1 + N / b); N is the noise scale.
-double Telemetry::gradient_variance_of(const estimates::PlayedStep& newest,
-                                       std::uint32_t replica, double all) const {
+double Telemetry::gradient_variance_of(const estimates::PlayedStep& newest, std::uint32_t replica,
+                                       double all) const {
   const double noise = declared_.noise_scale(newest.step()).value_or(0);
   const double own = newest.micro_batches(replica), each = graph_.job().micro_batch();
   if (own == 0 || graph_.data() < 2) return kMissing;
@@ -267,7 +301,8 @@ void Telemetry::fill_gradients(SampleField field, const Look& look, Range ranks,
       for (std::uint32_t each = 0; each < graph_.data(); ++each) {
         of_replica[each] = gradient_variance_of(newest, each, all);
       }
-      fill_groups(ranks, [&](auto replica, auto) { return of_replica[replica]; }, out.values);
+      fill_groups(
+          ranks, [&](auto replica, auto) { return of_replica[replica]; }, out.values);
     }
     return;
   }

@@ -30,7 +30,10 @@ class Telemetry {
   /// samples may still show, and drops older ones.
   void begin_step(estimates::PlayedStep played);
   /// Forgets the steps, because they ran on other GPUs.
-  void forget_steps() { steps_.clear(); }
+  void forget_steps() {
+    steps_.clear();
+    done_.at = kNever;
+  }
   /// Returns the newest step, valid until the next begin_step() or forget_steps(); null without
   /// steps.
   const estimates::PlayedStep* current() const { return steps_.empty() ? nullptr : &steps_.back(); }
@@ -83,6 +86,8 @@ class Telemetry {
     const estimates::PlayedStep *step = nullptr, *before = nullptr;
   };
   Look look_at(Nanos now) const;
+  /// Returns the micro-batches of `step`, that of look_at(now), which the groups have done.
+  const std::vector<double>& done_at(const estimates::PlayedStep& step, Nanos now);
   /// Factors of the ranks' compute times in a step, as fractions of their replica's.
   struct Stretches {
     Step step = 0;
@@ -122,6 +127,10 @@ class Telemetry {
   estimates::HardwareState edges_state_;
   std::vector<std::uint32_t> group_of_rank_;  ///< replica x stages + stage; empty: not yet needed
   std::vector<double> of_group_;              ///< buffer of fill_groups()
+  struct {
+    Nanos at = kNever;
+    std::vector<double> values;  ///< micro-batches by group
+  } done_;                       ///< result of the newest done_at()
   Stretches newer_, older_;                   ///< factors of the steps that were read last
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "policies/handover/hand_over.hpp"
 #include "policies/seam/fabric_rules.hpp"
 #include "sim/training/assignments.hpp"
 #include "sim/training/job_faults.hpp"
@@ -10,6 +11,8 @@
 #include "sim/training/next_step.hpp"
 #include "sim/training/placement.hpp"
 #include "sim/training/step_commits.hpp"
+#include "traces/report/report.hpp"
+#include "traces/workload/job_choices.hpp"
 
 namespace orrery::sim {
 namespace {
@@ -30,7 +33,8 @@ estimates::MachineCosts costs_of(const RunRequest& request) {
 /// Null: none is wanted. Of a job that does not fit there is none: throws bad_input.
 std::unique_ptr<SimTimeline> timeline_of(const RunRequest& request, const StepGraph& graph,
                                          const Cluster& cluster) {
-  if (request.scenario().run().memory() != "warn") check_memory(graph, cluster);
+  const MemoryShortage shortage = memory_shortage_of(request.scenario().run());
+  if (shortage == MemoryShortage::refuse) check_memory(graph, cluster);
   if (request.timeline().empty()) return nullptr;
   return std::make_unique<SimTimeline>(request.timeline());
 }
@@ -76,10 +80,10 @@ JobSpec TrainingRun::spec() const {
   spec.micro_batches = graph.micro_batches();
   spec.max_micro_batches = max_micro_batches(scenario, graph.micro_batches(), graph.data());
   spec.steps = scenario.run().steps();
-  spec.nominal_micro_batch_time =
-      to_nanos(state_.fits.first->stepper().nominal_micro_batch_time());
+  spec.nominal_micro_batch_time = to_nanos(state_.fits.first->stepper().nominal_micro_batch_time());
   spec.can = settable(scenario);
-  spec.settings = {loss_response(scenario, needs_, setup_.request.mode() != "shadow")};
+  spec.settings = {loss_response(scenario, needs_,
+                                 hand_over_mode(setup_.request.mode()) != HandOverMode::shadow)};
   if (scenario.live().has_checkpoints()) {
     spec.settings.push_back(
         CheckpointPlan{scenario.live().checkpoints().every(), Tier::local_disk});
@@ -189,7 +193,7 @@ void TrainingRun::fill_rows(SampleTable table, Nanos now, SampleRows& out) const
   if (telemetry == nullptr) return;
   telemetry->fill_rows(table, now, out);
   if (table != SampleTable::ranks) return;
-  for (std::uint32_t& rank : out.ids) rank = state_.fit().rank_of_job(rank).value;
+  out.ids = state_.fit().ranks();
 }
 void TrainingRun::fill_column(SampleField field, Nanos now, SampleColumn& out) const {
   Telemetry* const telemetry = telemetry_for(table_of(field), state_);
@@ -220,7 +224,7 @@ void TrainingRun::fill(Report& report, Nanos now) {
 void TrainingRun::add_outcomes(Report& report) const {
   JobOutcome& outcome = *report.add_jobs();
   outcome.set_name(setup_.scenario().name());
-  outcome.set_kind("training");
+  outcome.set_kind(std::string(name_of(OutcomeKind::training)));
   outcome.set_gpus(state_.fits.first->graph().ranks());
   outcome.set_submitted_s(to_seconds(setup_.arrival.at));
   state_.metrics.fill(*state_.fits.first, state_.step < setup_.scenario().run().steps(),

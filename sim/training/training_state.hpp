@@ -17,7 +17,7 @@
 #include "policies/seam/decision.hpp"
 #include "policies/seam/event.hpp"
 #include "sim/estimates/step/played_step.hpp"
-#include "sim/training/checkpoint_writer.hpp"
+#include "sim/training/save_timing.hpp"
 #include "sim/training/exchange_meter.hpp"
 #include "sim/training/fault_plan.hpp"
 #include "sim/training/fit_cache.hpp"
@@ -99,7 +99,7 @@ struct TrainingState {
   std::optional<PendingAssignment> pending = {};
   std::map<GpuId, Nanos> warm = {};  ///< GPUs with a warm spare, and the begins of their waits
   Losses losses = {};
-  CheckpointWriter saving = {};
+  SaveTiming saving = {};
   JobFaults faults;
 
   /// Returns true if neither a single step nor a stretch is in progress.

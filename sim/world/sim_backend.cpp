@@ -284,7 +284,6 @@ void SimBackend::fill(Report& report) {
 void SimBackend::Instruments::forget_samples() {
   clear_tables();
   collectives_.clear();
-  slowest_.clear();
 }
 
 const SampledJob* SimBackend::Instruments::sampled_job(JobId job) {
@@ -294,15 +293,41 @@ const SampledJob* SimBackend::Instruments::sampled_job(JobId job) {
 }
 
 std::shared_ptr<const SampleRows> SimBackend::Instruments::make_rows(SampleTable table, JobId job) {
-  auto rows = std::make_shared<SampleRows>();
   const SampledJob* const sampled = sampled_job(job);
-  if (sampled != nullptr) sampled->fill_rows(table, of_.now_, *rows);
-  return rows;
+  if (sampled == nullptr) return std::make_shared<SampleRows>();
+  Rows& known = rows_[{table, job}];
+  if (known.spare == nullptr || known.spare.use_count() > 1) {
+    known.spare = std::make_shared<SampleRows>();
+  }
+  known.spare->ids.clear();
+  known.spare->to.clear();
+  known.spare->steps.clear();
+  sampled->fill_rows(table, of_.now_, *known.spare);
+  if (known.newest == nullptr || *known.newest != *known.spare) {
+    std::swap(known.newest, known.spare);
+  }
+  return known.newest;
+}
+
+std::shared_ptr<SampleColumn> SimBackend::Instruments::empty_column() {
+  constexpr std::size_t kMostColumns = 2 * kSampleFields;
+  const auto unused = std::find_if(columns_.begin(), columns_.end(),
+                                   [](const auto& column) { return column.use_count() == 1; });
+  if (unused == columns_.end()) {
+    auto column = std::make_shared<SampleColumn>();
+    if (columns_.size() < kMostColumns) columns_.push_back(column);
+    return column;
+  }
+  SampleColumn& column = **unused;
+  column.values.clear();
+  column.ages.assign(1, 0);
+  column.origins.assign(1, Origin::measured);
+  return *unused;
 }
 
 std::shared_ptr<const SampleColumn> SimBackend::Instruments::make_column(SampleField field,
                                                                          JobId job) {
-  auto column = std::make_shared<SampleColumn>();
+  const std::shared_ptr<SampleColumn> column = empty_column();
   const SampledJob* const sampled = sampled_job(job);
   if (sampled != nullptr) sampled->fill_column(field, of_.now_, *column);
   return column;
@@ -321,7 +346,7 @@ RankSummary SimBackend::Instruments::summary(JobId job, std::uint32_t latest) {
     sampled_job(job)->fill_rank(row, of_.now_, out);
   };
   return summarize(*rows(SampleTable::ranks, job), *column(SampleField::micro_batch_time, job), job,
-                   latest, slowest_[job], fill_rank);
+                   latest, summaries_[job], fill_rank);
 }
 
 }  // namespace orrery::sim

@@ -11,14 +11,15 @@
 #include <optional>
 #include <vector>
 
-#include "policies/run/worker.hpp"
+#include "policies/run/run_backend.hpp"
 #include "policies/seam/gate.hpp"
+#include "policies/seam/rank_summary.hpp"
 #include "sim/world/job_model.hpp"
 
 namespace orrery::sim {
 
 /// Backend of simulated worlds.
-class SimBackend : public RunBackend, private Carrier {
+class SimBackend : public RunBackend, public BranchingRun, private Carrier {
  public:
   /// Constructs an empty world. `offered`: features that any of its models supports.
   SimBackend(const Cluster& cluster, Capabilities offered);
@@ -81,6 +82,8 @@ class SimBackend : public RunBackend, private Carrier {
    private:
     std::shared_ptr<const SampleRows> make_rows(SampleTable table, JobId job) override;
     std::shared_ptr<const SampleColumn> make_column(SampleField field, JobId job) override;
+    /// Returns a column without values, in the memory of an unused one if there is one.
+    std::shared_ptr<SampleColumn> empty_column();
     /// Marks telemetry as read. Returns the interface of the job; null for a job without telemetry
     /// or never submitted.
     const SampledJob* sampled_job(JobId job);
@@ -88,7 +91,15 @@ class SimBackend : public RunBackend, private Carrier {
     SimBackend& of_;
     bool read_ = false;  ///< true if a policy has ever read telemetry
     std::map<JobId, std::vector<CollectiveSample>> collectives_;
-    std::map<JobId, std::vector<RankSample>> slowest_;
+    std::map<JobId, SummaryBuffer> summaries_;
+    /// Rows of a table of a job. Observations with equal rows share one object.
+    struct Rows {
+      std::shared_ptr<SampleRows> newest, spare;  ///< `spare`: memory for the next rows
+    };
+    std::map<std::pair<SampleTable, JobId>, Rows> rows_;
+    /// Columns of earlier observations: the memory of a column to which nobody refers any more
+    /// becomes that of the next one.
+    std::vector<std::shared_ptr<SampleColumn>> columns_;
   };
 
   // Carrier
@@ -123,7 +134,7 @@ class SimBackend : public RunBackend, private Carrier {
   DecisionGate gate_;
   Instruments instruments_{*this};
   std::vector<Member> members_;
-  std::vector<Nanos> stops_;             ///< indexed by member: its next event time
+  std::vector<Nanos> stops_;  ///< indexed by member: its next event time
   /// First job of a model; the model owns the jobs from this one up to the next entry's.
   struct Run {
     std::uint32_t job;
@@ -131,8 +142,8 @@ class SimBackend : public RunBackend, private Carrier {
   };
   std::vector<Run> runs_;
   Needs needs_;
-  bool at_rest_ = false;  ///< newest promise of the policies
-  bool resting_ = false;  ///< true if the promise still holds at the next observation
+  bool at_rest_ = false;             ///< newest promise of the policies
+  bool resting_ = false;             ///< true if the promise still holds at the next observation
   std::unique_ptr<Past> past_;       ///< recorded observations, until all have been shown
   std::function<bool()> hand_over_;  ///< called after the last recorded observation
   Milestones milestones_;

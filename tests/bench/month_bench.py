@@ -3,7 +3,6 @@ assumptions; and the interruptions of a job of 16,384 GPUs in 54 days by the fai
 clusters. Run by `./dev bench month`; asserts nothing."""
 
 import math
-import os
 import pathlib
 import sys
 
@@ -13,7 +12,6 @@ import orrery
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "month-10k-h100.yaml"
 LARGE = ROOT / "examples" / "month-131k-multiplane.yaml"
-BUILD = pathlib.Path(os.environ.get("ORRERY_BUILD", ROOT / "build"))
 DAY_S = 86_400
 SEEDS, FEW = 100, 5
 STEPS = 700_000  # more than 54 days
@@ -146,8 +144,8 @@ def plotted():
     axes.set_xlabel("days until Llama 3 405B is done on 10,000 H100")
     axes.set_ylabel("share of seeds")
     axes.legend(loc="lower right", fontsize="small")
-    figure.savefig(BUILD / "month.svg")
-    print(f"\nplotted: {(BUILD / 'month.svg').relative_to(ROOT)}")
+    figure.savefig(ROOT / "docs" / "month.svg", metadata={"Date": None})
+    print("\nplotted: docs/month.svg")
 
 
 MEASURED = {"run": one_run, "band": band, "plot": plotted, "assumptions": assumptions,

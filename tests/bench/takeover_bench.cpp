@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <string>
 
@@ -17,6 +18,7 @@ namespace {
 constexpr std::uint32_t kRanks = 64;
 constexpr Step kSteps = 30 * 24 * 3600;  // one a second
 constexpr std::uint32_t kLosses = 10'000;
+constexpr std::uint64_t kSamples = 256;  // sequences of a step
 
 JournalCommit commit(Step step) {
   JournalCommit commit;
@@ -45,7 +47,8 @@ JournalSnapshot after_a_month(RunStatistics& statistics) {
   const JournalCommit one = commit(0);
   const std::vector<StepReport> reports(one.reports().begin(), one.reports().end());
   for (Step step = 0; step < kSteps; ++step) {
-    statistics.record_commit({reports.data(), 1}, static_cast<Nanos>(step + 1) * kNanosPerSecond);
+    statistics.record_commit({reports.data(), 1}, kSamples,
+                             static_cast<Nanos>(step + 1) * kNanosPerSecond);
   }
   JournalSnapshot state;
   state.set_step(kSteps);
@@ -72,6 +75,7 @@ void takeover_of_a_month(benchmark::State& state) {
     RunStatistics statistics(scenario);
     Journal journal(path, "hash");
     journal.begin_anew(after_a_month(statistics));
+    journal.wait_for_rewrite(std::chrono::seconds(10));
     JournalRecord record;
     for (Step step = kSteps; !journal.is_due(); ++step) {
       *record.mutable_commit() = commit(step);
@@ -87,7 +91,7 @@ void takeover_of_a_month(benchmark::State& state) {
     statistics.restore_from(journal.past().snapshot->statistics());
     for (const JournalCommit& each : journal.past().commits) {
       const std::vector<StepReport> reports(each.reports().begin(), each.reports().end());
-      statistics.record_commit(reports, each.at());
+      statistics.record_commit(reports, kSamples, each.at());
     }
     benchmark::DoNotOptimize(statistics.steps());
   }

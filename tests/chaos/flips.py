@@ -19,6 +19,7 @@ newest complete checkpoint and end with the undisturbed bits.
 import argparse
 import array
 import collections
+import concurrent.futures
 import contextlib
 import json
 import operator
@@ -38,9 +39,11 @@ import places
 STEPS, EVERY, MOST = 400, 5, 5
 BYTES = 64  # length of a pattern
 LAST = 320  # newest step at which a bit is flipped
+SIDE = 2  # runs side by side, which mostly wait
 PATIENCE = 3  # seconds beyond the steps in which a flip must be found, on a busy machine
 STEP = 0.1  # seconds a step at most, on a busy machine
-UNHURRIED = "survival.heartbeat_timeout=10 s"  # a stopped rank is not lost
+# A stopped rank is not lost; steps of 48 ms.
+UNHURRIED = ["survival.heartbeat_timeout=30 s", "job.pace.micro_batch=24 ms"]
 HEAD, HASH = 116, 64  # bytes before the values of a shard, and after them (docs/checkpoints.md)
 
 
@@ -218,7 +221,7 @@ class Attack:
 def strike(seed, sharded, every, sha):
     """Returns the attack, the ranks reported and the faults of one run."""
     dice = random.Random(seed)
-    settings = [f"survival.verify_every={every}", UNHURRIED]
+    settings = [f"survival.verify_every={every}", *UNHURRIED]
     settings += ["job.layout.shard=optimizer"] * sharded
     with tempfile.TemporaryDirectory(prefix="orrery-flips-") as folder:
         run = Target(f"flips {os.getpid()} {seed}", folder, settings)
@@ -243,7 +246,7 @@ def strike(seed, sharded, every, sha):
 def strike_forged(seed, ranks, sha):
     """Returns the faults of a run in which one rank gets another state without its own notice."""
     dice = random.Random(seed)
-    settings = [f"job.layout.data={ranks}", UNHURRIED]
+    settings = [f"job.layout.data={ranks}", *UNHURRIED]
     with tempfile.TemporaryDirectory(prefix="orrery-flips-") as folder:
         run = Target(f"flips forged {os.getpid()} {seed}", folder, settings)
         rank = None
@@ -277,13 +280,46 @@ def strike_forged(seed, ranks, sha):
 
 def run_forged(count, seed):
     sha, bad = places.undisturbed_bits(STEPS, EVERY), 0
-    for number in range(count):
-        ranks = 4 if number % 2 == 0 else 2
-        wrong = strike_forged(seed + number, ranks, sha)
-        bad += bool(wrong)
-        print(f"seed {seed + number}, {ranks} ranks: {'; '.join(wrong) or 'found'}", flush=True)
+    ranks = [4 if number % 2 == 0 else 2 for number in range(count)]
+    # Processes: a rank stands still while Python computes the checksums of its memory.
+    with concurrent.futures.ProcessPoolExecutor(SIDE) as pool:
+        verdicts = pool.map(strike_forged, range(seed, seed + count), ranks, [sha] * count)
+        for number, wrong in enumerate(verdicts):
+            bad += bool(wrong)
+            print(f"seed {seed + number}, {ranks[number]} ranks: {'; '.join(wrong) or 'found'}",
+                  flush=True)
     print(f"{count} ranks with another state, {count - bad} found by comparison")
     return 1 if bad else 0
+
+
+def run_flips(least, first, every):
+    sha = places.undisturbed_bits(STEPS, EVERY)
+    parameters = moments = named = bad = runs = 0
+    waits = []
+    with concurrent.futures.ThreadPoolExecutor(SIDE) as pool:
+        while parameters + moments < least and runs < 2 + least:
+            seeds = range(first + runs, first + runs + SIDE)
+            strikes = pool.map(lambda seed: strike(seed, seed % 2 == 0, every, sha), seeds)
+            for seed, (attack, reported, wrong) in zip(seeds, strikes, strict=True):
+                parameters += attack.parameters.total()
+                moments += attack.moments.total()
+                named += reported.total()
+                waits += attack.waits
+                runs, bad = runs + 1, bad + bool(wrong)
+                print(
+                    f"seed {seed}, {'sharded' if seed % 2 == 0 else 'replicated'}: flips of "
+                    f"parameters {attack.parameters.total()}, of moments "
+                    f"{attack.moments.total()}, reported {reported.total()}: "
+                    f"{'; '.join(wrong) or 'whole'}",
+                    flush=True,
+                )
+    print(
+        f"{parameters + moments} flipped bits in {runs} runs, verify_every {every}: "
+        f"{parameters} of parameters, {moments} of moments; {named} reported, {bad} runs not "
+        f"whole; from the flip to the end of the rank: median "
+        f"{statistics.median(waits or [0]):.2f} s, longest {max(waits, default=0):.2f} s"
+    )
+    return 1 if bad or parameters + moments < least else 0
 
 
 def main():
@@ -295,30 +331,7 @@ def main():
     asked = parser.parse_args()
     if asked.forge:
         return run_forged(asked.count, asked.seed)
-    sha = places.undisturbed_bits(STEPS, EVERY)
-    parameters = moments = named = bad = runs = 0
-    waits = []
-    while parameters + moments < asked.count and runs < 2 + asked.count:
-        seed = asked.seed + runs
-        attack, reported, wrong = strike(seed, seed % 2 == 0, asked.verify_every, sha)
-        parameters += attack.parameters.total()
-        moments += attack.moments.total()
-        named += reported.total()
-        waits += attack.waits
-        runs, bad = runs + 1, bad + bool(wrong)
-        print(
-            f"seed {seed}, {'sharded' if seed % 2 == 0 else 'replicated'}: flips of parameters "
-            f"{attack.parameters.total()}, of moments {attack.moments.total()}, reported "
-            f"{reported.total()}: {'; '.join(wrong) or 'whole'}",
-            flush=True,
-        )
-    print(
-        f"{parameters + moments} flipped bits in {runs} runs, verify_every {asked.verify_every}: "
-        f"{parameters} of parameters, {moments} of moments; {named} reported, {bad} runs not "
-        f"whole; from the flip to the end of the rank: median "
-        f"{statistics.median(waits or [0]):.2f} s, longest {max(waits, default=0):.2f} s"
-    )
-    return 1 if bad or parameters + moments < asked.count else 0
+    return run_flips(asked.count, asked.seed, asked.verify_every)
 
 
 if __name__ == "__main__":

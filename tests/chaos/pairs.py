@@ -3,7 +3,7 @@
 build/venv/bin/python tests/chaos/pairs.py [--from SEED] [--count N] [--side N] [--minutes N]
     [--record FILE] [--place one|several]
 
-Each seed is one case: a run of four ranks with a checkpoint every three steps, on one machine or as
+Each seed is one case: a run of four ranks with a checkpoint every two steps, on one machine or as
 four processes of a launcher that starts dead ones again, and two faults. A case is whole if the
 parameters have the bits of an undisturbed run, no micro-batch is lost or repeated, the checkpoint
 of the last step is there, a run that ended early continues from its newest checkpoint, no run ended
@@ -31,7 +31,7 @@ import attacks
 import places
 import target
 
-STEPS, EVERY = 60, 3
+STEPS, EVERY = 30, 2  # 3 s, as long as the two faults may take
 MOST_SILENCE = 15  # seconds without a step and without a new line in the status
 PATIENCE = 60  # seconds after which a case counts as a run without an end
 

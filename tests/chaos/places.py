@@ -14,13 +14,15 @@ import time
 import attacks
 import target
 
+LOOK = 0.2  # seconds between two looks at a run's processes; one reads hundreds of files
+
 SETTINGS = {
     "faults": "[]",
     "policies": "[{name: recover, parameters: {how: replace}}]",
     "job.global_batch": 8,
-    # Steps of 48 ms that compute little: the runs mostly wait, so that many fit on a machine.
+    # Steps of 96 ms that compute little: the runs mostly wait, so that many fit on a machine.
     "job.sequence_length": 8,
-    "job.pace.micro_batch": "24 ms",
+    "job.pace.micro_batch": "48 ms",
 }
 
 
@@ -32,9 +34,11 @@ def command(name, steps, every, folder):
 
 
 def undisturbed_bits(steps, every):
+    """Parameters of a run without faults, in steps as short as two slow cores allow."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
-            command("pairs undisturbed", steps, every, pathlib.Path(folder) / "kept"),
+            [*command("pairs undisturbed", steps, every, pathlib.Path(folder) / "kept"),
+             "--set", "job.pace.micro_batch=20 ms"],
             capture_output=True, text=True, timeout=300,
         )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -148,7 +152,7 @@ class OneMachine:
                 return None
             self.below()
             self.tend()
-            time.sleep(0.05)
+            time.sleep(LOOK)
         text = []
         for file in self.files[:2]:
             file.seek(0)

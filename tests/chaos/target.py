@@ -2,6 +2,7 @@
 run's status file (docs/operating.md)."""
 
 import atexit
+import contextlib
 import dataclasses
 import json
 import os
@@ -54,11 +55,10 @@ def command(steps, name, more=()):
 def children(pid):
     """Returns the children of all its threads, whichever thread started them."""
     found = []
-    for listing in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            found += map(int, listing.read_text().split())
-        except OSError:
-            pass
+    with contextlib.suppress(OSError):  # the process may end meanwhile
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/children") as file:
+                found += map(int, file.read().split())
     return found
 
 

@@ -150,8 +150,8 @@ def test_the_build_folder_is_a_package_too(project, tmp_path):
 
 OUTSIDE = ROOT / "tests" / "cli" / "outside"
 IN_PYTHON = ROOT / "tests" / "python" / "outside_policies.py"
-SPARES = ["run.steps=30", "job.global_batch=8", "job.pace.micro_batch=20 ms", "cluster.nodes=2",
-          "survival.replacement=300 ms",
+SPARES = ["run.steps=30", "job.global_batch=8", "job.pace.micro_batch=20 ms",
+          "job.sequence_length=8", "cluster.nodes=2", "survival.replacement=300 ms",
           "faults=[{at_step: 16, gpu: 1, down: true}]"]  # fmt: skip
 SLOW_GPU = [*SPARES[:-1], "job.global_batch=16", "run.steps=24",
             "faults=[{at_step: 6, gpu: 2, rate: 0.33}]"]  # fmt: skip

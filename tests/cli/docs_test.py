@@ -6,63 +6,75 @@ import subprocess
 import pytest
 from conftest import ROOT, orrery
 from main_test import COMMANDS
+from page_commands import OPTION, PAGES, commands_in
 
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/*.md")])
-OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
-
-
-def without_wrapping(text):
-    return text.replace("\\\n", " ").replace("\\|", "|")
+NAMES = {page: page.relative_to(ROOT).as_posix() for page in PAGES}
 
 
-def commands_in(text):
-    """(command, rest of the line or of the code span) of every command line in a page."""
-    code = re.findall(r"```\w*\n(.*?)```", text, re.DOTALL)
-    lines = [line for block in code for line in without_wrapping(block).splitlines()]
-    lines += re.findall(r"`([^`\n]*orrery [^`\n]*)`", without_wrapping(text))
-    for line in lines:
-        for found in re.finditer(r"(?:^|[ /(])orrery ((?:[a-z|\\-]+))([^#]*)", line):
-            for command in found[1].replace("\\", "").split("|"):
-                yield command, found[2]
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=NAMES.get)
 def test_commands_and_options_exist(page):
     known = {}
     for command, rest in commands_in(page.read_text()):
         if command not in known:
             known[command] = orrery("help", command).stdout
             assert known[command], f"{page.name}: orrery {command} {rest}"
-            for kind in ("chakra", "jobs", "policy"):
+            for kind in ("chakra", "cluster-file", "jobs", "model", "policy", "slurm"):
                 if re.search(rf"^  {kind} ", known[command], re.MULTILINE):
                     known[command] += orrery(command, kind, "--help").stdout
         for option in OPTION.findall(rest):
             assert option in known[command], f"{page.name}: orrery {command} has no {option}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page):
-    text = page.read_text()
-    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
-        if "://" not in target:
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
+def anchors_of(page):
+    """The anchors of the headings of a page, as GitHub and the site make them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
-    anchors = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
-    for target in re.findall(r"\]\(#([^)\s]+)\)", text):
-        assert target in anchors, f"{page.name}: #{target}"
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def broken_links(page):
+    """Yields the links of a page to no file, or to no heading of a page."""
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", page.read_text()):
+        if "://" in target:
+            continue
+        file = (page.parent / target).resolve() if target else page
+        if not file.exists() or (anchor and anchor not in anchors_of(file)):
+            yield f"{target}#{anchor}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES.get)
+def test_links_lead_somewhere(page):
+    assert list(broken_links(page)) == []
+
+
+def test_a_link_to_no_file_and_to_no_heading_is_found(tmp_path):
+    page = tmp_path / "a.md"
+    page.write_text("# A b\n[1](#a-b) [2](a.md#a-b) [3](a.md) [4](b.md) [5](#c) [6](a.md#d)\n")
+    assert list(broken_links(page)) == ["b.md#", "#c", "a.md#d"]
+
+
+def test_the_site_has_every_page_in_a_group():
+    nav = (ROOT / "mkdocs.yml").read_text().partition("\nnav:")[2]
+    listed = set(re.findall(r"(\S+\.md)$", nav, re.MULTILINE))
+    pages = {name.removeprefix("docs/") for name in NAMES.values() if name.startswith("docs/")}
+    records = {page for page in pages if re.match(r"decisions/\d", page)}
+    added = {"index.md", "cpp/index.md", "CONTRIBUTING.md", "CHANGELOG.md"}
+    assert listed == (pages - records) | added
 
 
 def test_the_scripts_commands_exist():
     listed = subprocess.check_output([ROOT / "dev", "help"], text=True)
     known = set(re.findall(r"^\./dev ([a-z]+)(?: \| ([a-z]+))?", listed, re.MULTILINE))
     known = {word for pair in known for word in pair} | {"help"}
-    for page in PAGES:
+    hosted = [*ROOT.glob(".github/**/*.yml"), *ROOT.glob(".github/*.md")]
+    assert len(hosted) >= 4
+    for page in PAGES + hosted:
         for word in re.findall(r"\./dev ([a-z]+)", page.read_text()):
             assert word in known, f"{page.name}: ./dev {word}"
 
 
-def test_the_readme_names_every_command():
-    named = {command for command, _ in commands_in((ROOT / "README.md").read_text())}
+def test_the_page_of_tasks_names_every_command():
+    named = {command for command, _ in commands_in((ROOT / "docs" / "commands.md").read_text())}
     assert set(COMMANDS) - named == set()
 
 
@@ -71,13 +83,23 @@ def test_the_page_of_columns_has_those_that_are_read(tmp_path):
     table.write_text("none\n")
     said = orrery("predict", table).stderr
     needed, optional = re.search(r"none named (.*); those may be left out: (.*)", said).groups()
-    rows = re.findall(r"^\| (\**)`(\w+)`", (ROOT / "docs" / "predict.md").read_text(), re.MULTILINE)
+    columns = (ROOT / "docs" / "predict.md").read_text().split("\n## ")[0]
+    rows = re.findall(r"^\| (\**)`(\w+)`", columns, re.MULTILINE)
     assert [name for bold, name in rows if bold] == needed.split(", ")
     assert [name for bold, name in rows if not bold] == optional.split(", ")
 
 
-def test_the_summary_in_the_readme_is_what_the_program_prints():
-    (shown,) = re.findall(r"^(simulation .*?)^this machine", (ROOT / "README.md").read_text(),
+def test_the_readme_fits_on_a_screen_and_has_a_command_and_a_tutorial_for_each_user():
+    text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) <= 65
+    for user in ("planner", "operator", "engineer", "pytorch"):
+        assert f"](docs/tutorials/{user}.md)" in text
+    assert len(re.findall(r"^```\norrery ", text, re.MULTILINE)) == 3
+
+
+def test_the_summary_in_the_first_steps_is_what_the_program_prints():
+    (shown,) = re.findall(r"^(simulation .*?)^this machine",
+                          (ROOT / "docs" / "first-steps.md").read_text(),
                           re.DOTALL | re.MULTILINE)  # fmt: skip
     printed = orrery("simulate", ROOT / "examples" / "llama3-70b-512-h100.yaml").stdout
     assert printed.startswith(shown)

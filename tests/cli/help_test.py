@@ -9,7 +9,7 @@ import pytest
 from conftest import PROGRAM, orrery
 from main_test import COMMANDS
 
-RUNS = [name for name in COMMANDS if name not in ("doctor", "help", "import", "export")]
+RUNS = [name for name in COMMANDS if name not in ("doctor", "help", "import", "export", "fit")]
 
 
 def help_of(*words, columns="80"):
@@ -58,6 +58,17 @@ def test_examples_name_options_that_exist(command):
         known = help_of(words[1])
         for option in (word for word in words[2:] if word.startswith("-")):
             assert option in known, line
+
+
+def test_the_help_of_describe_has_the_formats_of_the_importers():
+    def flat(*words):
+        return re.sub(r"\s+", " ", help_of(*words))
+
+    for kind in ("model", "cluster-file", "jobs"):
+        (listed,) = re.findall(r"found by content: (.*?) (?:\(required\)|Options:)",
+                               flat("import", kind))  # fmt: skip
+        assert len(listed.split(", ")) >= 3
+        assert listed in flat("describe"), kind
 
 
 def test_the_help_command_says_the_same_as_the_option():

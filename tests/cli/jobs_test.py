@@ -152,7 +152,7 @@ def test_policies_side_by_side(tmp_path):
     where = ("jobs", SAMPLE, "--nodes", 3, "--gpus-per-node", 8, "--placement", "consolidated")
     result = orrery(*where, "--policy", "fifo,sjf,easy,srtf")
     assert result.returncode == 0, result.stderr
-    rows = {line.split()[0]: line.split() for line in result.stdout.splitlines() if line}
+    rows = {key: row.split() for key, row in rows_of(result).items()}
     assert rows["fifo"][1] == "8200.3"
     assert rows["sjf"][1] == "3607.4"
     reports = json.loads(orrery(*where, "--policy", "fifo,sjf", "--json").stdout)
@@ -169,6 +169,35 @@ def test_the_logs_own_outcome_stands_below_those_of_the_policies(tmp_path):
     assert found == ["375.0", "600.0", "600.0", "275.0", "600", "33.33", "-"]
     assert "different jobs: fifo 3, sjf 3, as recorded 2." in result.stdout
     assert "as recorded" not in orrery("jobs", SAMPLE, *where[2:]).stdout
+
+
+def test_savings_are_told_in_hours_and_money(tmp_path):
+    trace = tmp_path / "trace.csv"
+    rows = "a,0,2,36000,vision,0\nb,0,2,3600,speech,36000\n"
+    trace.write_text("job_id,submit_s,num_gpus,duration_s,vc,recorded_start_s\n" + rows)
+    where = ("jobs", trace, "--nodes", 1, "--gpus-per-node", 2, "--policy", "fifo,sjf")
+    result = orrery(*where, "--usd-per-gpu-hour", 3)
+    lines = result.stdout.splitlines()
+    table = lines[next(i for i, line in enumerate(lines) if "waited GPU-h" in line) :]
+    assert table[0].endswith("saved USD   (saved: against as recorded)")
+    assert table[1].split() == ["fifo", "10.0", "20.0", "0.0", "0.0", "0.0", "0.00"]
+    assert table[2].split() == ["sjf", "1.0", "2.0", "9.0", "18.0", "0.0", "0.00"]
+    assert table[3].split() == ["as", "recorded", "10.0", "20.0"]
+    assert table[4].split(maxsplit=1) == ["fifo", "no group of jobs waits less or longer"]
+    assert "1 of 2 groups of jobs wait less, most speech (10.00 h a job)" in table[5]
+    assert "wait longer, most vision (1.00 h a job)" in table[5]
+    report = json.loads(orrery(*where, "--json").stdout)[1]
+    assert report["savings"]["queue_hours"] == pytest.approx(9)
+    assert report["savings"]["against"] == "as recorded"
+    assert report["savings"].get("usd") is None
+
+
+def test_savings_are_against_the_first_policy_of_a_log_without_starts():
+    where = ("jobs", SAMPLE, "--nodes", 3, "--gpus-per-node", 8, "--policy", "fifo,sjf")
+    first, second = json.loads(orrery(*where, "--json").stdout)
+    assert first.get("savings") is None and second["savings"]["against"] == "fifo"
+    saved = (first["queue_mean_s"] - second["queue_mean_s"]) * first["jobs_completed"] / 3600
+    assert second["savings"]["queue_hours"] == pytest.approx(saved)
 
 
 def test_requested_times_must_be_in_the_log(tmp_path):
@@ -303,7 +332,8 @@ def test_waits_beside_those_of_the_log(tmp_path):
     assert list(table.by) == ["all", "hour", "size"]
     assert table.difference_s[0] == 200
     refused = orrery("jobs", SAMPLE, *where[2:], "--backtest")
-    assert refused.returncode == 2 and "recorded_start_s" in refused.stderr
+    assert refused.returncode == 3 and not refused.stdout
+    assert "expected a log with starts of jobs (recorded_start_s)" in refused.stderr
 
 
 def test_the_cluster_as_its_operator_has_it(tmp_path):
@@ -325,9 +355,10 @@ def test_the_cluster_as_its_operator_has_it(tmp_path):
 
 
 def rows_of(result):
-    """Lines of a comparison by their label."""
+    """Lines of a comparison by their label; of the first table with it."""
     assert result.returncode == 0, result.stderr
-    return {line[: line.index("  ")]: line for line in result.stdout.splitlines() if "  " in line}
+    lines = [line for line in result.stdout.splitlines() if "  " in line]
+    return {line[: line.index("  ")]: line for line in reversed(lines)}
 
 
 def test_what_if_there_were_more_gpus_or_other_quotas(tmp_path):

@@ -12,6 +12,7 @@ from conftest import orrery
         ("gpus", "H100"),
         ("stacks", "nemo"),
         ("policies", "predictive-rebalance"),
+        ("examples", "compare/plain"),
     ],
 )
 def test_each_kind_has_a_line_for_each_name(kind, name):

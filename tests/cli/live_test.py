@@ -9,16 +9,17 @@ import stat
 import subprocess
 
 import pytest
-from conftest import EXAMPLES, PROGRAM, STRAGGLER, alive, children_of, orrery, parts_of, wait_until
+from conftest import (
+    BRISK, EXAMPLES, PROGRAM, STRAGGLER, alive, children_of, orrery, parts_of, wait_until,
+)  # fmt: skip
 
-LONG = ["--set", "run.steps=100000", "--set", "job.pace.micro_batch=20 ms"]
+LONG = ["--set", "run.steps=100000", *BRISK]
 
 
 def test_a_short_run_really_trains(tmp_path):
     log = tmp_path / "log"
     result = orrery(
-        "live", STRAGGLER, "--json", "--set", "run.steps=4", "--set", "job.pace.micro_batch=20 ms",
-        "--record", log,
+        "live", STRAGGLER, "--json", "--set", "run.steps=4", *BRISK, "--record", log,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     report = json.loads(result.stdout)
@@ -49,7 +50,7 @@ def test_a_simulation_goes_on_from_what_a_live_run_recorded(tmp_path):
 
 def test_a_run_goes_on_from_a_checkpoint(tmp_path):
     folder, log = tmp_path / "checkpoints", tmp_path / "log"
-    short = ["--json", "--set", "job.pace.micro_batch=20 ms"]
+    short = ["--json", *BRISK]
     checkpoints = ["--set", f"live.checkpoints={{folder: {folder}, every: 2}}"]
     first = orrery(
         "live", STRAGGLER, *short, *checkpoints, "--set", "run.steps=4", "--record", log
@@ -199,7 +200,7 @@ def test_secrets_are_read_from_nowhere_but_a_private_folder_and_go_with_the_run(
             text = pathlib.Path(f"/proc/{pid}/{name}").read_bytes()
             assert not any(secret in text for secret in shown)
     process.send_signal(signal.SIGINT)
-    process.wait(30)
+    process.wait(60)
     wait_until(lambda: not any(map(alive, below)))
     assert not folder.exists()
 
@@ -216,7 +217,7 @@ def test_what_a_killed_run_leaves_goes_with_the_next(training):
 def test_a_stranger_who_knocks_during_a_run_is_listed_and_changes_nothing():
     process = subprocess.Popen(
         [PROGRAM, "live", STRAGGLER, "--json", "--set", "live.listen=127.0.0.1",
-         "--set", "run.steps=16", "--set", "job.pace.micro_batch=20 ms"],
+         "--set", "run.steps=16", *BRISK],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     worker = wait_until(lambda: children_of(process.pid))[0]

@@ -6,23 +6,33 @@ import pytest
 from conftest import STRAGGLER, orrery
 
 COMMANDS = (
-    "simulate", "live", "runs", "status", "attach", "set", "drain", "stop", "compare-policies",
-    "compare", "calibrate", "rehearse", "run", "replay", "jobs", "explain", "pack", "predict",
-    "layouts", "list", "check", "new", "import", "export", "schema", "doctor", "help",
-    "completion",
+    "plan", "layouts", "predict", "rehearse", "simulate", "compare-policies", "compare",
+    "calibrate", "live", "run", "cluster", "runs", "status", "attach", "set", "drain", "stop",
+    "jobs", "twin", "explain", "pack", "fit", "replay", "list", "describe", "check", "new",
+    "import", "export", "schema", "doctor", "help", "completion",
 )  # fmt: skip
 PLACE = re.compile(r"^[^\n:]+:\d+:\d+: error: ", re.MULTILINE)
 
 
 def test_version_and_help():
-    assert re.fullmatch(r"orrery \d+\.\d+\.\d+\n", orrery("--version").stdout)
+    assert re.fullmatch(
+        r"orrery \d+\.\d+\.\d+( \([0-9a-f]{7,}, \d{4}-\d\d-\d\d\))?\n", orrery("--version").stdout
+    )
     text = orrery("--help")
     assert text.returncode == 0
     for command in COMMANDS:
         assert re.search(rf"^ +{command} ", text.stdout, re.MULTILINE), command
         assert orrery(command, "--help").returncode == 0
-    listed = re.findall(r"^  ([a-z]\S*) ", text.stdout.split("Subcommands:")[1], re.MULTILINE)
-    assert listed == list(COMMANDS)
+    groups = text.stdout.partition("Plan:\n")[2]
+    assert re.findall(r"^  ([a-z]\S*) ", groups, re.MULTILINE) == list(COMMANDS)
+
+
+def test_the_program_alone_prints_its_commands_in_groups():
+    said = orrery()
+    assert (said.returncode, said.stdout) == (2, orrery("--help").stdout)
+    assert "a command is missing" in said.stderr
+    groups = re.findall(r"^([A-Z][a-z ]+):\n  [a-z]", said.stdout, re.MULTILINE)
+    assert groups == ["Plan", "Simulate", "Run", "Watch", "Logs", "Files", "This program"]
 
 
 @pytest.mark.parametrize("command", ["simulate", "live", "check", "compare-policies", "compare"])

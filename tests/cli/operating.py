@@ -18,12 +18,13 @@ SCENARIO = ROOT / "examples" / "straggler-4-ranks.yaml"
 
 
 def settings(folder, name, steps):
-    """A calm run of four ranks with steps of about 80 ms."""
+    """A calm run of four ranks with steps of about 80 ms, which compute little."""
     checkpoints = f"{{folder: {folder}/checkpoints, every: 100000, keep: 2}}"
     pairs = {
         "name": name,
         "faults": "[]",
         "job.global_batch": 8,
+        "job.sequence_length": 8,
         "run.steps": steps,
         "live.checkpoints": checkpoints,
     }
@@ -59,7 +60,7 @@ def say(*words):
 
 def has_worked(name):
     """Whether the run of that name has done a few steps."""
-    text = subprocess.run([BINARY, "runs"], capture_output=True, text=True, timeout=20).stdout
+    text = subprocess.run([BINARY, "runs"], capture_output=True, text=True, timeout=60).stdout
     found = re.search(rf"^\w+  {name} +training +step (\d+) ", text, re.MULTILINE)
     return found is not None and int(found[1]) > 5
 

@@ -10,6 +10,7 @@ import time
 
 import pytest
 from conftest import (
+    BRISK,
     EXAMPLES,
     PROGRAM,
     STRAGGLER,
@@ -22,7 +23,7 @@ from conftest import (
 
 WORLDS = {
     "simulate": ("simulate", STRAGGLER),
-    "live": ("live", STRAGGLER, "--set", "run.steps=16", "--set", "job.pace.micro_batch=20 ms"),
+    "live": ("live", STRAGGLER, "--set", "run.steps=16", *BRISK),
 }
 
 

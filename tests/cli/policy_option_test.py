@@ -6,7 +6,9 @@ import signal
 import subprocess
 
 import pytest
-from conftest import EXAMPLES, PROGRAM, STRAGGLER, alive, children_of, orrery, wait_until
+from conftest import (
+    BRISK, EXAMPLES, PROGRAM, STRAGGLER, alive, children_of, orrery, wait_until,
+)  # fmt: skip
 
 SHIFT = """
 import orrery
@@ -169,8 +171,7 @@ def test_futures_take_the_policy_of_a_file_and_changes_refuse_it(policy, tmp_pat
 def test_a_live_run_has_the_policy_of_a_file(policy, tmp_path):
     log = tmp_path / "log"
     result = orrery("live", STRAGGLER, "--policy", policy(SHIFT), "--record", log, "--json",
-                    "--set", "run.steps=8", "--set", "job.global_batch=20",
-                    "--set", "job.pace.micro_batch=10 ms")  # fmt: skip
+                    "--set", "run.steps=8", "--set", "job.global_batch=20", *BRISK)  # fmt: skip
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout)["decisions"] == 1
     assert orrery("replay", log, "--policy", tmp_path / "mine.py").returncode == 0
@@ -219,7 +220,7 @@ def test_a_file_is_taken_wherever_a_policy_has_a_name(policy, text, command, suf
     if trace in words:
         words += ["--nodes", 1, "--gpus-per-node", 3]
     else:
-        words += ["--set", "run.steps=8", "--set", "job.pace.micro_batch=10 ms"]
+        words += ["--set", "run.steps=8", *BRISK]
     result = orrery(*words)
     assert result.returncode == 0, result.stdout + result.stderr
     nowhere = [str(word).replace(str(file), "nowhere.py") for word in words]
@@ -242,7 +243,7 @@ def test_an_interrupt_ends_a_policy_that_does_not_answer(policy):
     try:
         children = wait_until(lambda: len(found := children_of(process.pid)) == 2 and found)
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 130
+        assert process.wait(timeout=60) == 130
         wait_until(lambda: not any(alive(child) for child in children))
     finally:
         process.kill()

@@ -33,7 +33,9 @@ class HangLater(orrery.Policy):
         if seen.now > 0.5:
             time.sleep(1000)
 """
-SHORT = ("--set", "run.steps=10", "--set", "job.pace.micro_batch=10 ms")
+# Short steps that compute little: slow machines keep their pace, too.
+SHORT = ("--set", "run.steps=10", "--set", "job.pace.micro_batch=10 ms",
+         "--set", "job.sequence_length=16")  # fmt: skip
 NONE = r"expected an answer of the policy '\S+:Hang\w*' within 0.5 s, found none"
 
 
@@ -81,7 +83,7 @@ def test_a_shadow_is_never_on_the_path_of_a_step(file, tmp_path):
         assert replay.returncode == 0 and replay.stdout.startswith("identical"), replay.stdout
     alone, slow, hanging = elapsed.values()
     # Ten steps of 0.3 s; twelve calls of half a second, or an endless one.
-    assert slow < alone + 1.5 and hanging < alone + 1.5, elapsed
+    assert slow < alone + 3 and hanging < alone + 3, elapsed
 
 
 @pytest.mark.parametrize("mode", ["shadow", "drive"])
@@ -104,7 +106,7 @@ def test_status_names_who_owes_an_answer_and_stop_ends_the_run(file, mode):
         assert (status["step"] > 0) == (mode == "shadow")
         assert orrery("stop", name).returncode == 0
         children = children_of(process.pid)
-        output, errors = process.communicate(timeout=30)
+        output, errors = process.communicate(timeout=60)
         assert process.returncode == 1, errors
         report = json.loads(output)
         assert "stopped by the operator" in report["unfinished"]

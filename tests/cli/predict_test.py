@@ -13,6 +13,7 @@ from conftest import ROOT, data_file, orrery
 SAMPLE = pathlib.Path(__file__).parent / "samples" / "runs.csv"
 COLUMNS = [
     "id", "iter_time_s", "p10_s", "p90_s", "p2_5_s", "p97_5_s", "memory_bytes", "status", "reason",
+    "state",
 ]  # fmt: skip
 HEADER = (
     "id,model,n_params_b,layers,hidden,heads,kv_heads,ffn,gated_mlp,vocab,seq_len,gpu,n_gpus,"
@@ -257,3 +258,26 @@ def test_open_runs_agree_with_simulate(tmp_path):
         assert simulated.returncode == 0, simulated.stderr
         more = json.loads(simulated.stdout)["step_time_s"] / float(row["iter_time_s"]) - 1
         assert -0.001 < more < (0.05 if row["id"] in piped else 0.02), (row["id"], more)
+
+
+def test_measured_only_refuses_what_is_transferred(tmp_path):
+    known = HEADER + ROW.format(time="")
+    cases, out = tmp_path / "cases.csv", tmp_path / "out.csv"
+    cases.write_text(known + ROW.format(time="").replace("Composer+FSDP", "my own"))
+    assert orrery("predict", cases, "--measured-only", "-o", out).returncode == 0
+    measured, mine = rows_of(out.read_text())
+    assert (measured["status"], measured["state"]) == ("ok", "measured")
+    assert (mine["status"], mine["state"]) == ("unsupported", "transferred")
+    assert mine["reason"].startswith("--measured-only: expected ")
+    for command in ("layouts", "simulate"):
+        scenario = tmp_path / f"{command}.yaml"
+        scenario.write_text(
+            "name: t\ncluster: {preset: dgx-h100, nodes: 1}\n"
+            "job: {model: {preset: llama3-8b}, sequence_length: 4096, global_batch: 16,\n"
+            "  layout: {tensor: 1, data: 8, shard: optimizer}, stack: nemo}\n"
+            "run: {steps: 1, memory: warn}\n"
+        )
+        assert orrery(command, scenario, "--measured-only").returncode == 0
+        refused = orrery(command, scenario, "--measured-only", "--set", "job.stack=generic")
+        assert refused.returncode == 4, refused.stderr
+        assert "transferred" in refused.stderr

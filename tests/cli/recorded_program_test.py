@@ -7,8 +7,9 @@ import pytest
 from conftest import EXAMPLES, orrery
 
 RECORDINGS = EXAMPLES / "recordings"
-#: Largest difference of a derived step from the replay of its execution trace (docs/rehearse.md).
-TOLERANCE = 0.03
+#: Largest difference of a derived step from the replay of its execution trace: the exchanges of a
+#: job lack the starts and rounds of NCCL's protocols, which a trace's have (docs/rehearse.md).
+TOLERANCE = 0.05
 
 
 def scenario(folder, recording, *lines, data=None):

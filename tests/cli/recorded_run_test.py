@@ -116,6 +116,9 @@ def test_mistakes_come_before_the_rehearsal(scenario, tmp_path):
     shutil.copy(EXAMPLES / "llama3-70b-512-h100.yaml", described)
     told = refusal("--scenario", described)
     assert f"{described}:" in told and "expected no 'job', or a job with 'program'" in told
+    scenario.write_text(SCENARIO + "job: {program: {trace: old}, micro_batch: 2}\n")
+    told = refusal("--scenario", scenario)
+    assert f"{scenario}:6:43: error: expected no 'micro_batch', which the program" in told
     scenario.write_text(SCENARIO.replace("nodes: 8", "nodes: 1"))
     assert "expected a GPU for each of 64 ranks, found 8 GPUs" in refusal("--scenario", scenario)
     scenario.write_text(SCENARIO.replace("elastic", "elastik"))

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 from conftest import PROGRAM, children_of, orrery
@@ -158,3 +159,127 @@ def test_a_signal_to_the_run_ends_all_ranks():
     assert report["ranks_missing"] == []
     assert process.returncode == report["exit_code"] == 143
     assert not any(os.path.exists(f"/proc/{rank}") for rank in ranks)
+
+
+def test_a_program_is_seen_and_stopped_from_another_terminal():
+    with tempfile.TemporaryDirectory(dir="/tmp") as runs:
+        environment = {**os.environ, "ORRERY_RUNS": runs}
+        process = subprocess.Popen(
+            [PROGRAM, "run", "-n", "2", "--json", "--", sys.executable, "-S", "-c",
+             "import time; time.sleep(600)"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+        )  # fmt: skip
+
+        def look(*words):
+            return subprocess.run(
+                [PROGRAM, *words], capture_output=True, text=True, check=False, env=environment
+            )
+
+        ranks = []
+        while not ranks:
+            listed = json.loads(look("runs", "--json").stdout)
+            ranks = listed[0].get("ranks", []) if listed else []
+            time.sleep(0.05)
+        assert {rank["pid"] for rank in ranks} == set(children_of(process.pid))
+        assert {rank["state"] for rank in ranks} == {"working"}
+        shown = look("status").stdout
+        assert "training" in shown
+        assert "rank 1    working" in shown
+        result = look("stop", listed[0]["run"], "--checkpoint")
+        assert result.returncode == 2
+        assert look("stop", listed[0]["run"]).returncode == 0
+        report = json.loads(process.communicate(timeout=60)[0])
+        assert report["ended_by"] == "orrery"
+        assert process.returncode == 143
+        assert look("runs").stdout == "no live run of this user\n"
+        assert os.listdir(runs) == []
+
+
+#: A module torch in place of PyTorch's, whose import is recorded in the file IMPORTS.
+FAKE_TORCH = """
+import os
+os.write(os.open(os.environ["IMPORTS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT), b"import\\n")
+class cuda:
+    @staticmethod
+    def is_initialized():
+        return "CUDA" in os.environ
+"""
+
+
+def run_with_torch(tmp_path, code, ranks=2, options=("--warm", "all"), **more):
+    """A run of a script that imports a fake torch: result, and the number of imports."""
+    (tmp_path / "modules" / "torch").mkdir(parents=True)
+    (tmp_path / "modules" / "torch" / "__init__.py").write_text(FAKE_TORCH)
+    script = tmp_path / "train.py"
+    script.write_text(f"import os, signal, sys, time\nimport torch\n{code}\n")
+    imports = tmp_path / "imports"
+    result = subprocess.run(
+        [PROGRAM, "run", "-n", str(ranks), "--json", *options, "--", "/usr/bin/python3", script,
+         "a word"],
+        capture_output=True, text=True, timeout=120, check=False,
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "modules"), "IMPORTS": str(imports),
+             **more},
+    )  # fmt: skip
+    return result, imports.read_text().count("import")
+
+
+def test_warm_ranks_import_torch_once_and_are_children_of_the_run(tmp_path):
+    code = (
+        "line = [os.environ['RANK'], os.getpid() == os.getpgid(0), sys.argv[1:], sys.path[0],\n"
+        "        os.readlink(f'/proc/{os.getppid()}/exe').rsplit('/', 1)[1], __name__]\n"
+        "os.write(2, (repr(line) + '\\n').encode())\n"
+        "sys.exit(5 if os.environ['RANK'] == '1' else 0)"
+    )
+    result, imports = run_with_torch(tmp_path, code)
+    assert imports == 1, result.stderr
+    assert result.returncode == 5
+    for rank in range(2):
+        line = [str(rank), True, ["a word"], str(tmp_path), "orrery", "__main__"]
+        assert repr(line) in result.stderr.splitlines()
+
+
+def test_a_killed_warm_rank_is_lost_with_the_processes_that_it_has_started(tmp_path):
+    code = (
+        "if os.environ['RANK'] == '1':\n"
+        "    if os.fork() == 0:\n"
+        "        os.write(2, f'child {os.getpid()} \\n'.encode()); time.sleep(600)\n"
+        "    time.sleep(0.5)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "time.sleep(1)"
+    )
+    result, imports = run_with_torch(tmp_path, code)
+    assert imports == 1
+    assert result.returncode == 137, result.stderr  # the fake torch has no process groups
+    report = json.loads(result.stdout)
+    assert [loss["cause"] for loss in report["losses"]] == ["killed by signal 9 (Killed)"]
+    child = int(result.stderr.split("child ")[1].split()[0])
+    for _ in range(100):
+        if not os.path.exists(f"/proc/{child}"):
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"process {child} is left")
+
+
+def test_all_ranks_start_again_from_the_warm_process(tmp_path):
+    code = "time.sleep(2)\nsys.exit(3 if os.environ['TORCHELASTIC_RESTART_COUNT'] != '2' else 0)"
+    result, imports = run_with_torch(tmp_path, code, options=("--restart", "2"))
+    assert result.returncode == 0, result.stderr
+    assert imports == 3  # one by the warm process, two by the first ranks
+
+
+def test_a_process_with_threads_or_cuda_forks_no_ranks(tmp_path):
+    result, imports = run_with_torch(tmp_path, "", CUDA="yes")
+    assert result.returncode == 0, result.stderr
+    assert imports == 3
+    assert result.stderr.count("new ranks import PyTorch anew: expected imports that leave") == 1
+
+
+def test_only_a_program_of_python_has_a_warm_process(tmp_path):
+    script = tmp_path / "train.sh"
+    script.write_text("#!/bin/sh\nexit 0\n")
+    script.chmod(0o755)
+    result = run(script, options=("--warm", "all"))
+    assert result.returncode == 0
+    assert "new ranks import PyTorch anew: a warm process needs a program of python" in (
+        result.stderr
+    )

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import EXAMPLES, STRAGGLER, orrery
+from conftest import BRISK, EXAMPLES, STRAGGLER, orrery
 from operating import BINARY, ROOT, begin, settings, wait_until
 
 
@@ -54,7 +54,7 @@ def test_a_run_is_listed_looked_at_and_stopped_with_a_checkpoint(training, tmp_p
     out, err = run.communicate(timeout=60)
     assert run.returncode == 1
     assert "stopped by the operator" in err
-    events, _ = followed.communicate(timeout=20)
+    events, _ = followed.communicate(timeout=60)
     assert "the run is to end: stopped by the operator" in events
     assert events.endswith("has ended\n")
     advice = r"^  to continue from its newest complete checkpoint: orrery (.*)$"
@@ -107,7 +107,8 @@ def test_a_run_that_is_not_there_is_named():
 
 def test_metrics_are_where_the_collector_looks(tmp_path):
     file = tmp_path / "run.prom"
-    result = orrery("live", STRAGGLER, "--set", "run.steps=40", "--set", f"live.metrics={file}")
+    steps = ["--set", "run.steps=4", *BRISK]
+    result = orrery("live", STRAGGLER, *steps, "--set", f"live.metrics={file}")
     assert result.returncode == 0, result.stderr
     text = file.read_text()
     assert re.search(r"^orrery_steps_total\{scenario=\"[^\"]+\"\} \d+$", text, re.MULTILINE)
@@ -139,7 +140,7 @@ def test_the_transcript_in_the_documentation_is_what_a_run_prints():
     told = re.search(r"```\n(\$ orrery live .*?)```", page, re.DOTALL)[1]
     printed = subprocess.run(
         [sys.executable, ROOT / "tests" / "cli" / "operating.py"],
-        capture_output=True, text=True, timeout=200,
+        capture_output=True, text=True, timeout=600,
     )  # fmt: skip
     assert printed.returncode == 0, printed.stderr
     expected, shown = blocks_of(told), blocks_of(printed.stdout)
@@ -173,7 +174,6 @@ def test_a_node_that_an_operator_removes_is_left_before_and_tested_after(tmp_pat
     name, log = f"drained {tmp_path.name}", tmp_path / "run.log"
     slots = ["--set", "cluster.nodes=2", "--set", "elastic=true", *RECOVER]
     calm = begin(tmp_path / "calm", f"calm {tmp_path.name}", 200, *slots, "--json")
-    expected = json.loads(calm.communicate(timeout=120)[0])["parameters_sha256"]
     run = begin(tmp_path, name, 200, *slots, "--record", str(log), "--json")
     wait_until(lambda: run_id(name) and steps_of(name) > 5)
     refused = {
@@ -199,7 +199,8 @@ def test_a_node_that_an_operator_removes_is_left_before_and_tested_after(tmp_pat
     out, err = run.communicate(timeout=120)
     assert run.returncode == 0, err
     report = json.loads(out)
-    assert report["parameters_sha256"] == expected
+    undisturbed = json.loads(calm.communicate(timeout=120)[0])
+    assert report["parameters_sha256"] == undisturbed["parameters_sha256"]
     assert (report["failures"], report["ranks_missing"], report["decisions"]) == ([], 0, 1)
     replayed = orrery("replay", log, "--json")
     assert replayed.returncode == 0, replayed.stderr
@@ -234,7 +235,7 @@ def test_events_are_given_to_a_command(training, tmp_path):
     followed = subprocess.Popen(words, stdin=subprocess.DEVNULL)
     wait_until(lambda: heard.exists() and heard.read_text())
     orrery("stop", name, "--checkpoint")  # slow enough for the last event to be seen
-    assert followed.wait(timeout=30) == 0
+    assert followed.wait(timeout=60) == 0
     events = [json.loads(line) for line in heard.read_text().splitlines()]
     assert {event["scenario"] for event in events} == {name}
     assert any("is to end" in event["what"] for event in events)
@@ -279,9 +280,9 @@ def kill_ranks(name, ranks=range(4)):
 
 def test_a_run_that_has_lost_its_state_goes_on_by_itself_from_its_checkpoint(tmp_path):
     calm = begin(tmp_path / "calm", f"calm {tmp_path.name}", 80, "--json")
-    expected = json.loads(calm.communicate(timeout=90)[0])["parameters_sha256"]
     every_rank = (range(4), RECOVER)
     both_that_hold_a_part = ((0, 2), ["--set", "job.layout.shard=optimizer"])
+    reports = []
     for number, (ranks, options) in enumerate((every_rank, both_that_hold_a_part)):
         name = f"again {number} {tmp_path.name}"
         often = f"live.checkpoints={{folder: {tmp_path}/{number}, every: 10, keep: 2}}"
@@ -293,7 +294,9 @@ def test_a_run_that_has_lost_its_state_goes_on_by_itself_from_its_checkpoint(tmp
         # The policy restarts the ranks if all are lost; without a part of the state the run ends.
         continues = "it continues by itself from the newest complete checkpoint" in err
         assert continues == (number == 1)
-        assert json.loads(out)["parameters_sha256"] == expected
+        reports.append(json.loads(out))
+    reports.append(json.loads(calm.communicate(timeout=90)[0]))
+    assert len({report["parameters_sha256"] for report in reports}) == 1
 
 
 def test_a_run_without_checkpoints_that_has_lost_all_ranks_ends_and_says_so(tmp_path):
@@ -312,7 +315,6 @@ def test_a_run_without_checkpoints_that_has_lost_all_ranks_ends_and_says_so(tmp_
 
 
 KILL = EXAMPLES / "kill-one-rank.yaml"
-BRISK = ["--set", "run.steps=24", "--set", "job.pace.micro_batch=20 ms"]
 
 
 def test_a_run_short_of_ranks_says_so_at_once_and_at_its_end(tmp_path):
@@ -332,7 +334,8 @@ def test_a_run_short_of_ranks_says_so_at_once_and_at_its_end(tmp_path):
 
 def test_a_run_that_a_policy_has_made_smaller_is_not_short():
     shrunk = orrery(
-        "live", KILL, *BRISK, "--json", "--set", "policies[0].parameters.how=shrink",
+        "live", KILL, *BRISK, "--json", "--set", "run.steps=24",
+        "--set", "policies[0].parameters.how=shrink",
     )  # fmt: skip
     assert shrunk.returncode == 0, shrunk.stderr
     report = json.loads(shrunk.stdout)

@@ -11,6 +11,7 @@ import textwrap
 import time
 
 import pytest
+from real_slurm import free_ports
 
 
 def require(*programs):
@@ -20,12 +21,6 @@ def require(*programs):
     for program in programs:
         if shutil.which(program) is None:
             pytest.skip(f"needs the program {program}")
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Namespaces:
@@ -123,7 +118,7 @@ class Slurm:
 
     def start_slurm(self):
         host = socket.gethostname().split(".")[0]
-        controller, *ports = [free_port() for _ in range(5)]
+        controller = free_ports(5)  # then one port a node
         lines = f"""\
             ClusterName=orrery
             SlurmctldHost={host}(127.0.0.1)
@@ -149,7 +144,7 @@ class Slurm:
             """
         nodes = [
             f"NodeName=n{i} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=1\n"
-            for i, port in enumerate(ports)
+            for i, port in enumerate(range(controller + 1, controller + 5))
         ]
         text = textwrap.dedent(lines).replace("PartitionName", "".join(nodes) + "PartitionName")
         (self.folder / "slurm.conf").write_text(text)

@@ -1,5 +1,6 @@
 """One run on several machines: under a real Slurm, and between network namespaces."""
 
+import functools
 import json
 import os
 import pathlib
@@ -10,12 +11,12 @@ import time
 
 import pytest
 from conftest import (
-    EXAMPLES, PROGRAM, ROOT, STRAGGLER, children_of, orrery, parts_of, wait_until,
+    BRISK, EXAMPLES, PROGRAM, ROOT, STRAGGLER, children_of, orrery, parts_of, wait_until,
 )  # fmt: skip
 from several_machines import Namespaces, Slurm
 
 KILL = EXAMPLES / "kill-one-rank.yaml"
-SHORT = ["--json", "--set", "run.steps=6", "--set", "job.pace.micro_batch=20 ms"]
+SHORT = ["--json", "--set", "run.steps=6", *BRISK]
 
 
 @pytest.fixture
@@ -60,6 +61,7 @@ def causes(report):
     return [failure["cause"] for failure in report["failures"]]
 
 
+@functools.cache
 def bits_here():
     result = orrery("live", STRAGGLER, *SHORT, "--set", "live.tls=false")
     return json.loads(result.stdout)["parameters_sha256"]
@@ -142,6 +144,7 @@ KILL_LONG = [
 ]  # fmt: skip
 
 
+@functools.cache
 def calm_bits():
     return json.loads(orrery("live", *KILL_LONG).stdout)["parameters_sha256"]
 
@@ -167,7 +170,7 @@ def test_a_rank_that_stood_still_is_told_that_the_others_went_on(tmp_path):
     os.kill(still, signal.SIGSTOP)
     time.sleep(3)  # survival.heartbeat_timeout is one second
     os.kill(still, signal.SIGCONT)
-    assert processes[2].wait(20) == 4
+    assert processes[2].wait(60) == 4
     assert processes[0].poll() is None
     report = end(processes, codes=[0, 0, 4, 0])
     assert causes(report) == ["rank 2 sent no heartbeat for 1.0 s"]
@@ -196,7 +199,7 @@ def test_ranks_of_other_machines_join_the_run_that_continues_from_a_checkpoint(t
     for agent in [*parts_of(supervisor, "agent"), *agents.values()]:
         os.kill(agent, signal.SIGKILL)
     for rank in (1, 2, 3):  # a launcher starts them again, while the old run still ends
-        processes[rank].communicate(timeout=20)
+        processes[rank].communicate(timeout=60)
         processes[rank] = launch(rank, tmp_path / "meet", *KILL_LONG, *saving)
     report = end(processes)
     assert report["parameters_sha256"] == calm_bits()
@@ -206,7 +209,7 @@ def test_a_task_that_is_started_again_is_taken_in(tmp_path):
     arguments = [tmp_path / "meet", *KILL_LONG, "--set", "policies[0].parameters.how=replace"]
     processes = launch_all(*arguments)
     os.kill(training(tmp_path)[2], signal.SIGKILL)
-    assert processes[2].wait(20) == 128 + signal.SIGKILL
+    assert processes[2].wait(60) == 128 + signal.SIGKILL
     processes[2] = launch(2, *arguments)
     report = end(processes)
     assert len(causes(report)) == 1

@@ -7,7 +7,6 @@ from conftest import STRAGGLER, orrery
 @pytest.mark.parametrize(
     "arguments, said",
     [
-        ((), "a command is missing"),
         (("simulat", STRAGGLER), "unknown command 'simulat'; did you mean 'simulate'?"),
         (("simulate", STRAGGLER, "--jsno"), "unknown option '--jsno'; did you mean '--json'?"),
         (("simulate",), "FILE is required"),
@@ -27,7 +26,7 @@ from conftest import STRAGGLER, orrery
         (("compare-policies", STRAGGLER, "--policies", "statik"), "did you mean 'static'?"),
         (("compare-policies", STRAGGLER, "--within", "-1"), "from 1e-06 to 1000000, got '-1'"),
         (("compare-policies", STRAGGLER, "--within", "nan"), "got 'nan'"),
-        (("train",), "the commands are simulate, live, runs, status"),
+        (("train",), "the commands are plan, layouts, predict"),
         (("help", "liv"), "unknown command 'liv'; did you mean 'live'?"),
         (("completion", "csh"), "expected bash or zsh or fish, got 'csh'"),
         (("--jsno",), "unknown option '--jsno'"),

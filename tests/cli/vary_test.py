@@ -13,7 +13,7 @@ import json, os, socket, struct, sys
 tp, mbs, tokens = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "tokens"
 print("output of the program")
 if tp == 3:
-    print("Traceback\\nValueError: tp = 3 divides nothing\\n", file=sys.stderr)
+    print("Traceback\\n[rank12]: ValueError: tp = 3 divides nothing\\n", file=sys.stderr)
     raise SystemExit(1)
 step = None if mbs == 9 else 8 / tp + mbs
 report = {"step_time_s": step, "memory_bytes": mbs << 30, "reserved_bytes": mbs << 31,

@@ -68,5 +68,11 @@ TEST_F(TemporaryFolderTest, TheDestructorRemovesAllFiles) {
   EXPECT_FALSE(fs::exists(path));
 }
 
+TEST_F(TemporaryFolderTest, TheFolderIsInTheParentThatIsNamed) {
+  const TemporaryFolder outer(name_);
+  const TemporaryFolder inner(name_, outer.path_of(""));
+  EXPECT_TRUE(inner.path_of("file").starts_with(outer.path_of("")));
+}
+
 }  // namespace
 }  // namespace orrery

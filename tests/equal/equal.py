@@ -2,16 +2,17 @@
 """Shows that two builds simulate the same: logs, reports and decision traces, byte for byte.
 
     tests/equal/equal.py BEFORE AFTER [--scenarios N] [--seed S] [--jobs N] [--changed KEY]...
-                         [--no-logs]
+                         [--no-logs] [--limit SECONDS]
 
 BEFORE and AFTER are folders with the programs (build/bin). Both builds simulate all examples and N
 random scenarios (default 1,000). The texts of `why`, `reason` and `cause` are blanked before the
 comparison, and so is `host`, which the machine decides. --changed names a key of the report or the
 log whose value differs on purpose (`scenario_hash` and the keys that scenarios have got since).
 --no-logs compares reports, which contain the hash of the decision trace, and no logs: for a change
-of the log's format. For a scenario that a build refuses, the exit codes are compared. Prints one
-line for each difference or internal error and exits 1 if there is one; the scenario stays in a
-temporary folder. Plain Python; needs protoc for logs that differ in bytes."""
+of the log's format. --limit is the time of one simulation (default 300 s); a scenario that reaches
+it is not compared and counts as a difference. For a scenario that a build refuses, the exit codes
+are compared. Prints one line for each difference or internal error and exits 1 if there is one; the
+scenario stays in a temporary folder. Plain Python; needs protoc for logs that differ in bytes."""
 import argparse
 import collections
 import concurrent.futures
@@ -33,6 +34,7 @@ TEXTS = ('why', 'reason', 'cause')
 FROM_TEXTS = ('decision_log_sha256',)  # a digest with the texts; the log itself is compared
 FROM_HOST = ('host', *FROM_TEXTS)
 LIMIT_S = 300
+TIMED_OUT = 124  # exit code of run()
 INTERNAL_ERROR = 5  # exit code
 
 Outcome = collections.namedtuple('Outcome', 'code report table log')
@@ -48,13 +50,13 @@ def blanked(value):
     return value
 
 
-def run(arguments, folder):
-    """Returns (exit code, standard output) of a program; 124 if the time limit was reached."""
+def run(arguments, folder, limit_s):
+    """Returns (exit code, standard output) of a program; TIMED_OUT if it takes over `limit_s`."""
     try:
-        result = subprocess.run(arguments, cwd=folder, capture_output=True, timeout=LIMIT_S,
+        result = subprocess.run(arguments, cwd=folder, capture_output=True, timeout=limit_s,
                                 check=False)
     except subprocess.TimeoutExpired:
-        return 124, b''
+        return TIMED_OUT, b''
     return result.returncode, result.stdout
 
 
@@ -93,20 +95,22 @@ def are_equal(before, after, changed):
                for one, other in pairs)
 
 
-def simulate(programs, scenario, options, folder, logs):
-    """Returns the Outcome of one build for one scenario; its log is empty without `logs`."""
+def simulate(programs, scenario, options, folder, chosen):
+    """Returns the Outcome of one build for one scenario; its log is empty with --no-logs."""
     log = pathlib.Path(folder, 'run.log')
     log.unlink(missing_ok=True)
     command = [str(programs / 'orrery'), 'simulate', str(scenario), *options, '--json']
-    code, out = run([*command, *(['--record', str(log)] if logs else [])], folder)
+    code, out = run([*command, *([] if chosen.no_logs else ['--record', str(log)])],
+                    folder, chosen.limit)
     if code not in (0, 1) or not out:
         return Outcome(code, None, None, None)
     return Outcome(code, blanked(json.loads(out)), None, log.read_bytes() if log.exists() else b'')
 
 
-def replay_jobs(programs, replay, folder):
+def replay_jobs(programs, replay, folder, chosen):
     """Returns the Outcome of one build for one replay of a job trace."""
-    code, out = run([str(programs / 'orrery'), 'jobs', str(replay), '--json'], folder)
+    code, out = run([str(programs / 'orrery'), 'jobs', str(replay), '--json'], folder,
+                    chosen.limit)
     return Outcome(code, blanked(json.loads(out)) if out else None, None, b'')
 
 
@@ -115,8 +119,8 @@ def difference(before, after, changed):
     keys in `changed`."""
     if before.code != after.code:
         return f'exit code {before.code}, then {after.code}'
-    if before.code == INTERNAL_ERROR:
-        return 'internal error'
+    if before.code in (INTERNAL_ERROR, TIMED_OUT):
+        return 'internal error' if before.code == INTERNAL_ERROR else 'not compared: time limit'
     reports = [{key: value for key, value in (outcome.report or {}).items() if key not in changed}
                for outcome in (before, after)]
     if reports[0] != reports[1]:
@@ -127,14 +131,15 @@ def difference(before, after, changed):
     return None
 
 
-def compare(before, after, scenario, options, changed, logs):
+def compare(scenario, options, chosen):
     """Returns (exit code, difference or None) of one scenario under two builds."""
+    builds = chosen.before.resolve(), chosen.after.resolve()
     with tempfile.TemporaryDirectory() as folder:
         if 'replay-' in scenario.name:
-            pair = [replay_jobs(build, scenario, folder) for build in (before, after)]
+            pair = [replay_jobs(build, scenario, folder, chosen) for build in builds]
         else:
-            pair = [simulate(build, scenario, options, folder, logs) for build in (before, after)]
-    return pair[0].code, difference(*pair, changed)
+            pair = [simulate(build, scenario, options, folder, chosen) for build in builds]
+    return pair[0].code, difference(*pair, chosen.changed)
 
 
 def tasks(folder, count, seed):
@@ -160,14 +165,13 @@ def main():
     parser.add_argument('--jobs', type=int, default=os.cpu_count())
     parser.add_argument('--changed', action='append', default=[], metavar='KEY')
     parser.add_argument('--no-logs', action='store_true')
+    parser.add_argument('--limit', type=float, default=LIMIT_S, metavar='SECONDS')
     chosen = parser.parse_args()
     folder = tempfile.mkdtemp(prefix='orrery-equal-')
-    before, after = chosen.before.resolve(), chosen.after.resolve()
     todo = list(tasks(folder, chosen.scenarios, chosen.seed))
     codes, differing = collections.Counter(), 0
     with concurrent.futures.ThreadPoolExecutor(chosen.jobs) as pool:
-        results = pool.map(
-            lambda task: compare(before, after, *task, chosen.changed, not chosen.no_logs), todo)
+        results = pool.map(lambda task: compare(*task, chosen), todo)
         for (path, options), (code, found) in zip(todo, results):
             codes[code] += 1
             if found:

@@ -13,8 +13,8 @@
 #include "live/control/membership_wire.hpp"
 #include "live/control/message_check.hpp"
 #include "live/data.pb.h"
-#include "policies/membership/coordinator.hpp"
-#include "policies/membership/member.hpp"
+#include "live/membership/coordinator.hpp"
+#include "live/membership/member.hpp"
 
 namespace {
 
@@ -47,7 +47,9 @@ class FourRanks {
 
   /// Real behaviour in between: all members send their status, and follow their directives.
   void go_on() {
-    for (membership::Member& member : members_) coordinator_.on_status(member.status(), ++now_);
+    for (live::membership::Member& member : members_) {
+      coordinator_.on_status(member.status(), ++now_);
+    }
     coordinator_.check_heartbeats(++now_);
     coordinator_.drain_happenings();
     if (coordinator_.is_ready()) coordinator_.start_step();
@@ -69,21 +71,21 @@ class FourRanks {
   }
 
  private:
-  static membership::Seat seat(std::uint32_t rank) { return {rank, 0}; }
+  static live::membership::Seat seat(std::uint32_t rank) { return {rank, 0}; }
 
-  static void obey(membership::Member& member) {
-    const membership::Task task = member.task();
+  static void obey(live::membership::Member& member) {
+    const live::membership::Task task = member.task();
     switch (task.kind) {
-      case membership::Task::Kind::none: break;
-      case membership::Task::Kind::apply: member.mark_applied(); break;
-      case membership::Task::Kind::enter: member.mark_listening(task.epoch); break;
-      case membership::Task::Kind::link: member.mark_linked(task.epoch); break;
-      case membership::Task::Kind::work: member.mark_reduced(task.epoch, task.step); break;
+      case live::membership::Task::Kind::none: break;
+      case live::membership::Task::Kind::apply: member.mark_applied(); break;
+      case live::membership::Task::Kind::enter: member.mark_listening(task.epoch); break;
+      case live::membership::Task::Kind::link: member.mark_linked(task.epoch); break;
+      case live::membership::Task::Kind::work: member.mark_reduced(task.epoch, task.step); break;
     }
   }
 
-  std::vector<membership::Member> members_;
-  membership::Coordinator coordinator_{{.ranks = kRanks}};
+  std::vector<live::membership::Member> members_;
+  live::membership::Coordinator coordinator_{{.ranks = kRanks}};
   Nanos now_ = 0;
 };
 

@@ -14,8 +14,10 @@
 #include "core/schema/yaml_tree.hpp"
 #include "tests/fuzz/mutate.hpp"
 #include "topologies/builder.hpp"
+#include "traces/clusters/cluster_file.hpp"
 #include "traces/jobs/cluster_log.hpp"
 #include "traces/jobs/job_log.hpp"
+#include "traces/models/model_file.hpp"
 #include "traces/scenario/scenario.hpp"
 
 namespace orrery {
@@ -157,6 +159,31 @@ TEST(Mutation, EveryMutatedClusterIsReadOrRefusedWithItsPlace) {
 "labels": {"nvidia.com/gpu.product": "H100"}}, "status": {"capacity": {"cpu": "192",
 "nvidia.com/gpu": "8"}}}, {"kind": "Node", "metadata": {"name": "c"}}]})",
                   cluster);
+}
+
+TEST(Mutation, EveryMutatedModelFileIsReadOrRefusedWithItsPlace) {
+  const auto model = [](const std::string& text, bool) { parse_model_file(text, "mutated"); };
+  const fs::path configs = ORRERY_SOURCE_DIR "/tests/traces/models/configs";
+  for (const char* name : {"deepseek-v3-671b", "gemma-3-4b"}) {
+    mutate_importer(name, read_text(configs / (std::string(name) + ".json")), model);
+  }
+  mutate_importer("megatron",
+                  "SEQ=4096\nA=(--num-layers 32 --hidden-size 4096 --num-attention-heads 32 "
+                  "--seq-length $SEQ --vocab-size 50257 --num-experts 8 --moe-router-topk 2 "
+                  "--group-query-attention --num-query-groups 8 --swiglu)\n",
+                  model);
+  mutate_importer("torchtitan",
+                  "[model]\nname = \"llama3\" # name\nflavor = '8B'\n[training]\nseq_len = 8192\n"
+                  "steps = [1,\n2]\n",
+                  model);
+}
+
+TEST(Mutation, EveryMutatedClusterFileIsReadOrRefusedWithItsPlace) {
+  const auto cluster = [](const std::string& text, bool) { parse_cluster_file(text, "mutated"); };
+  for (const auto& entry :
+       fs::directory_iterator(ORRERY_SOURCE_DIR "/tests/traces/clusters/samples")) {
+    mutate_importer(entry.path().filename().string(), read_text(entry.path()), cluster);
+  }
 }
 
 /// Exit code of `orrery check` on a file whose standard error goes to another; -1: it hung.

@@ -261,9 +261,9 @@ std::vector<Scenario> slot_scenarios() {
   };
 }
 
-/// Steps of half the length: a process needs more than one step to start.
+/// Steps of half the length, with little to compute: a process needs more than one step to start.
 const std::vector<std::string> kShortSlots{kSlots[0], kSlots[1], kSlots[2],
-                                           "job.pace.micro_batch=10 ms"};
+                                           "job.pace.micro_batch=10 ms", "job.sequence_length=16"};
 
 /// Four GPUs without spares, and a checkpoint after each fourth step.
 const std::vector<std::string> kSavedWithoutSpares{kSaved[2], kSaved[4]};

@@ -89,9 +89,9 @@ inline std::vector<pid_t> processes(const std::string& role) {
 inline std::vector<pid_t> agents() { return processes("agent"); }
 inline std::vector<pid_t> controllers() { return processes("controller"); }
 
-/// Waits until `done`, at most ten seconds; returns its last result.
+/// Waits until `done`, at most a minute; returns its last result.
 inline bool eventually(const std::function<bool()>& done) {
-  for (int i = 0; i < 1000 && !done(); ++i) {
+  for (int i = 0; i < 6000 && !done(); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   return done();

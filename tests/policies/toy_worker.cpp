@@ -25,7 +25,7 @@ void misbehave(const std::string& how) {
   }
 }
 
-class Misbehaving : public toy::ToyBackend {
+class Misbehaving : public toy::ToyBackend, public BranchingRun {
  public:
   Misbehaving(const RunRequest& request, const Cluster& cluster, ProgressSink progress)
       : ToyBackend(cluster, request.scenario().run().steps()),
@@ -36,6 +36,11 @@ class Misbehaving : public toy::ToyBackend {
     branch_at_ = at;
     branch_ = std::move(branch);
   }
+
+  void continue_from(std::unique_ptr<Past>, std::function<bool()>) override {
+    throw Error(ErrorKind::bad_input, "the toy has no past");
+  }
+  void end_at(Nanos) override { throw Error(ErrorKind::bad_input, "the toy ends by itself"); }
 
   std::optional<Observation> next() override {
     if (branch_ && now_ >= branch_at_) {

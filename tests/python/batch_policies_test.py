@@ -28,7 +28,7 @@ class Goodput(orrery.Policy):
     A micro-batch is one sequence. ``overhead``: seconds of a step beside its micro-batches.
     """
 
-    def __init__(self, from_step, overhead=0.02):
+    def __init__(self, from_step, overhead=0.04):
         self.from_step, self.overhead = from_step, overhead
         self.noise, self.done = 0.0, False
 

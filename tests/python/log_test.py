@@ -130,7 +130,7 @@ def test_logs_of_jobs_have_tables_too(tmp_path):
 
 def test_logs_of_live_runs_have_tables_too(tmp_path):
     log = tmp_path / "live.log"
-    short = {"run.steps": 3, "job.global_batch": 8, "job.pace.micro_batch": "20 ms"}
+    short = {"run.steps": 3, "job.global_batch": 8, "job.pace.micro_batch": "40 ms"}
     orrery.live(STRAGGLER, policy="static", record=log, overrides=short)
     read = orrery.read_log(log)
     assert read.mode == "live" and read.policies == ["static"]

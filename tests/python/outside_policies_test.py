@@ -68,6 +68,7 @@ def test_a_slow_gpu_is_left_or_relieved(tmp_path, nodes, where):
         "run.steps": 24,
         "job.global_batch": 16,
         "job.pace.micro_batch": "20 ms",
+        "job.sequence_length": 8,
         "cluster.nodes": nodes,
         "faults": [slow],
         "survival.replacement": "300 ms",

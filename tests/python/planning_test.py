@@ -69,6 +69,36 @@ def test_layouts_of_a_scenario_are_those_of_its_cluster():
         orrery.layouts()
 
 
+def test_a_plan_is_a_table_with_reasons_and_scenarios():
+    plan = orrery.plan("llama3-8b", "dgx-h100", gpus=64, tokens=1e11, deadline="30 d",
+                       budget=1e6, seeds=30, global_batch=256)  # fmt: skip
+    assert list(plan.table["rank"]) == list(range(1, len(plan.table) + 1))
+    assert plan.best is not None and plan.best["finish_s"]["p50"] == plan.table["finish_s.p50"][0]
+    assert plan.summary()["days P50"].iloc[0] == plan.best["finish_s"]["p50"] / 86400
+    assert plan.changes["saved_s"].is_monotonic_decreasing
+    assert plan.why in repr(plan) and "<svg" in plan._repr_html_()
+    report = orrery.simulate(plan.scenario(1))
+    assert report.steps_completed == plan.best["steps"]
+    with pytest.raises(IndexError, match="a row from 1 to"):
+        plan.scenario(99)
+    with pytest.raises(orrery.UsageError, match="--tokens: expected a number above 0"):
+        orrery.plan("llama3-8b", "dgx-h100", gpus=64, tokens="many")
+    with pytest.raises(orrery.InputError, match="llama3-8b"):
+        orrery.plan("llama3-9b", "dgx-h100", gpus=[64], tokens="1T")
+
+
+def test_models_and_clusters_may_be_files(tmp_path):
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text("preset: dgx-h100\nnodes: 8\nprice: {gpu_hour: 2 USD/h}\n")
+    plan = orrery.plan("llama3-8b", cluster, gpus=64, tokens=1e10, seeds=10, global_batch=256)
+    assert plan.best is not None and plan.best["cluster"] == str(cluster)
+    both = orrery.plan("llama3-8b", [cluster, "dgx-a100"], gpus=64, tokens=1e10, seeds=10,
+                       global_batch=256)  # fmt: skip
+    assert set(both.table["cluster"]) == {str(cluster), "dgx-a100"}
+    table = orrery.layouts(model="llama3-8b", cluster=cluster, gpus=64, global_batch=256, top=1)
+    assert table["iter_time_s"][0] > 0
+
+
 def test_names_are_listed():
     table = orrery.names()
     assert set(table["kind"]) == {"models", "clusters", "gpus", "stacks", "policies"}

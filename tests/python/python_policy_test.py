@@ -360,7 +360,7 @@ def test_a_run_may_go_on_without_a_policy_that_fails(tmp_path):
 
 
 def test_a_live_run_may_go_on_without_a_policy_that_fails():
-    short = {"run.steps": 4, "job.global_batch": 8, "job.pace.micro_batch": "20 ms"}
+    short = {"run.steps": 4, "job.global_batch": 8, "job.pace.micro_batch": "40 ms"}
     with pytest.warns(RuntimeWarning, match="ZeroDivisionError"):
         report = orrery.live(
             STRAGGLER, policy=Broken(), on_policy_error="static", overrides=short
@@ -389,7 +389,7 @@ def test_a_call_may_take_no_longer_than_its_limit(tmp_path):
     with pytest.warns(RuntimeWarning, match="expected an answer of the policy"):
         live = orrery.live(
             STRAGGLER, policy=Dozes(), policy_timeout=0.3, on_policy_error="static",
-            overrides={**short, "job.pace.micro_batch": "20 ms"},
+            overrides={**short, "job.pace.micro_batch": "40 ms"},
         )  # fmt: skip
     assert live.steps_completed == 4 and "within 0.3 s" in live.hand_over["policy_failure"]
     for wrong in (0, -1.0):

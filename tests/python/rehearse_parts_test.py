@@ -12,6 +12,7 @@ from orrery.programs.chakra import TraceWriter
 from orrery.programs.clock import Clock
 from orrery.programs.record import Collective, Kernel, Mark, Record, Step
 from orrery.programs.registered import PriceFileError, read_prices
+from orrery.programs.roles import Roles
 from orrery.programs.settings import Settings
 from orrery.programs.stand_ins import Ledger, make_stand_in
 from orrery.programs.state import State, state_of, sum_of
@@ -172,6 +173,18 @@ def test_trace_has_the_dependencies_of_streams():
     assert writer.groups == {"tp": [0, 2]}
 
 
+def test_messages_of_a_trace_are_numbered_between_two_ranks():
+    writer = TraceWriter(8)
+    sent = Collective("send", 16, "pg", (0, 4), 1.0, 0, 0.0, 5, False)
+    for row in (sent, sent._replace(kind="receive", members=(4, 0)), sent):
+        writer.add(row)
+    tags = [node[node.index(b"comm_tag"):] for node in writer.nodes]
+    # int64_val, field 9: the first message each way, and the second from rank 0 to rank 4.
+    assert tags == [b"comm_tag\x48\x01", b"comm_tag\x48\x01", b"comm_tag\x48\x02"]
+    assert [node[node.index(b"\x18") + 1] for node in writer.nodes] == [5, 6, 5]
+    assert writer.groups == {}
+
+
 def sequence(rows):
     """The operations of rows, and the number of micro-batches."""
     nodes, micro_batches = nodes_of(Step([*rows], 0.0, 1.0, len(rows), 0.0))
@@ -290,6 +303,35 @@ def test_state_counts_whole_models_and_bytes_of_a_rank():
     state = state_of(Optimizer, {(100, 8): {1}})
     assert state == State(64 * 8 + 800 + 40, 8, 800, 4 * (800 + 128 + 8 + 10) + 2 * 800, 512, 512)
     assert sum_of([state, state]).embeddings == 1600
+
+
+def roles_of(running, ranks=16, own=0):
+    session = SimpleNamespace(
+        settings=SimpleNamespace(rank=own, roles=running, ranks=ranks),
+        restart_with=lambda needed: needs.append(needed),
+    )
+    needs = []
+    return Roles(session), needs
+
+
+def test_ranks_are_alike_running_ones():
+    roles, _ = roles_of((0, 4, 8, 12))
+    assert [roles.like(rank) for rank in (0, 3, 4, 9, 15)] == [0, 0, 4, 8, 12]
+    # Rank 0 differs from all others.
+    assert [roles_of((0, 1))[0].like(rank) for rank in range(5)] == [0, 1, 1, 1, 1]
+    assert [roles_of((0, 2, 3))[0].like(rank) for rank in (1, 2, 9)] == [0, 2, 3]
+    assert roles.among([0, 1, 4]) == (0, 4) and roles_of((0,))[0].among([0, 1]) == ()
+
+
+def test_a_partner_that_does_not_run_is_needed_with_its_group():
+    roles, needs = roles_of((0,))
+    roles.require(4, [0, 4, 8, 12])
+    roles.require(2, range(16))  # the group of all ranks: those at this distance
+    assert needs == [[0, 4, 8, 12], [0, 2, 4, 6, 8, 10, 12, 14]]
+    roles.require(0, [0, 4])
+    many, needs = roles_of((0,), ranks=1024)
+    many.require(1, range(1024))
+    assert needs == [[0, 1]]
 
 
 def test_capability_follows_the_family():

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 
 import pytest
@@ -27,7 +28,8 @@ def environment():
 
 def rehearse(*words, ranks=4, cluster="dgx-h100", options=()):
     return subprocess.run(
-        [PROGRAM, "rehearse", "--ranks", str(ranks), "--cluster", cluster, *options, "--", *words],
+        [PROGRAM, "rehearse", "--ranks", str(ranks), "--cluster", cluster, *options, "--",
+         *map(str, words)],
         capture_output=True, text=True, env=environment(), timeout=240,
     )  # fmt: skip
 
@@ -142,22 +144,41 @@ def test_peaks_equal_counts_by_hand():
 DECODER = (PROGRAMS / "decoder.py", "--layers", "2", "--sequence", "1024")
 
 
+#: A policy of a Python file beside a built-in one: a step begins ten seconds late.
+PAUSE = """
+import orrery
+from orrery import settings
+
+
+class Pause(orrery.Policy):
+    def needs(self):
+        return orrery.Needs(settings=[settings.Delay])
+
+    def observe(self, seen, decisions):
+        if any(isinstance(event, orrery.events.JobStarted) for event in seen.events):
+            decisions.configure(0, settings.Delay(10))
+"""
+
+
 def test_recorded_step_is_simulated_under_a_scenario(tmp_path):
     scenario = tmp_path / "faults.yaml"
     scenario.write_text(
         "name: faults\ncluster: {preset: dgx-h100, nodes: 2}\nelastic: true\n"
         "faults: [{at_step: 5, rank: 3, kill: true}]\nrun: {steps: 20}\n"
     )
+    policy = tmp_path / "pause.py"
+    policy.write_text(PAUSE)
     result = subprocess.run(
         [PROGRAM, "rehearse", "--ranks", "16", "--scenario", scenario, "--policy", "recover",
-         "--json", "--", "python", *DECODER, "--kind", "ddp"],
+         "--policy", policy, "--json", "--", "python", *DECODER, "--kind", "ddp"],
         capture_output=True, text=True, env=environment(), timeout=240,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     report = json.loads(result.stdout)
     simulation = report["simulation"]
     assert simulation["steps_completed"] == 20 and len(simulation["failures"]) == 1
-    assert simulation["decisions"] > 0
+    assert simulation["decisions"] > 1
+    assert simulation["elapsed_s"] > 10
     # The simulation has no host time, which is most of a step this small.
     assert 0.2 < simulation["fault_free_step_time_s"] / report["step_time_s"] < 1.1
     assert report["tokens_per_s"] * report["step_time_s"] == pytest.approx(16 * 1024)
@@ -187,6 +208,47 @@ def test_branch_on_an_unknown_value_is_refused_with_its_line():
     assert "--allow-stand-in mean" in result.stderr
 
 
+#: What the message of each program of refusals.py names: the operator, and what to do.
+FIXED, KERNEL, CALL = "a fixed capacity", "register its shapes", "make the call an operator"
+SHAPES = {
+    "nonzero": "nonzero", "boolean_mask": "index", "masked_select": "masked_select",
+    "where_of_a_mask": "nonzero", "unique": "_unique2", "argwhere": "nonzero",
+    "unique_consecutive": "unique_consecutive", "repeats": "repeat_interleave",
+    "counts": "bincount", "tokens_of_experts": "index", "allclose": "allclose",
+    "packed_sequences": "_pack_padded_sequence",
+}  # fmt: skip
+KERNELS = {
+    "operator_without_a_fake_kernel": "swish", "operator_with_a_cuda_kernel_only": "gelu",
+    "custom_op_without_a_fake_kernel": "norm", "operator_in_a_backward_pass": "backward_part",
+    "operator_of_several_results": "route", "operator_of_a_list": "pack",
+}  # fmt: skip
+CALLS = {
+    "array_interface": "__cuda_array_interface__", "dlpack": "to_dlpack",
+    "dlpack_of_the_protocol": "__dlpack__", "storage_of_bytes": "whose bytes are read",
+    "shared_memory_between_processes": "_share_cuda_", "source_compiled_at_run_time": "'f'",
+}  # fmt: skip
+
+
+def test_programs_that_need_what_does_not_exist_are_refused():
+    result = rehearse("python", PROGRAMS / "refusals.py")
+    assert result.returncode == 0, result.stderr
+    ends = json.loads(result.stdout[result.stdout.index("{"):])
+    assert len(ends) >= 50
+    decided = set(ends)
+    for words, advice in ((SHAPES, FIXED), (KERNELS, KERNEL), (CALLS, CALL)):
+        decided -= set(words)
+        for name, word in words.items():
+            assert word in ends[name][1] and advice in ends[name][1], (name, ends[name])
+    assert len(decided) >= 25
+    for name in decided:
+        assert re.search(r"a result of '(\w+)'.*--allow-stand-in \1 ", ends[name][1]), ends[name]
+    for name, (code, text, first, last) in ends.items():
+        place = re.search(r"^error: cannot rehearse this program: refusals.py:(\d+): ", text, re.M)
+        assert code == 4 and place, (name, code, text)
+        # Helpers that make the unknown value are no part of the program.
+        assert first <= int(place[1]) <= last, (name, text)
+
+
 def test_allowed_stand_in_is_listed():
     report, said = report_of(
         "python", PROGRAMS / "branch.py", options=("--allow-stand-in", "mean")
@@ -197,10 +259,11 @@ def test_allowed_stand_in_is_listed():
     assert report["step_time_s"] is None
 
 
-def test_messages_between_ranks_are_refused():
-    result = rehearse("python", PROGRAMS / "branch.py", "--send")
+def test_messages_that_nobody_receives_are_refused():
+    result = rehearse("python", PROGRAMS / "branch.py", "--send", ranks=2)
     assert result.returncode == 4
-    assert "found a message between two ranks (send): pipeline stages" in result.stderr
+    assert "branch.py:10: expected messages and collectives that meet" in result.stderr
+    assert "rank 0 waits for number 1 of 0>1 in group 0 (0 to 1)" in result.stderr
 
 
 def test_prices_of_unknown_operators(tmp_path):

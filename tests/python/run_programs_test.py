@@ -9,6 +9,7 @@ import pathlib
 import random
 import re
 import signal
+import statistics
 import subprocess
 import threading
 import time
@@ -42,16 +43,24 @@ def ends_in(text):
 
 
 def processes_of(run):
-    """The process ids of the ranks: {rank: id}."""
+    """The process ids of the ranks that were started anew: {rank: id}.
+
+    A rank that was forked from the warm process shows no RANK.
+    """
     found = {}
     for child in pathlib.Path(f"/proc/{run}/task/{run}/children").read_text().split():
         rank = re.search(r"\0RANK=(\d+)\0", pathlib.Path(f"/proc/{child}/environ").read_text())
-        found[int(rank.group(1))] = int(child)
+        if rank:
+            found[int(rank.group(1))] = int(child)
     return found
 
 
 class Run:
-    """A run of `orrery run --json`, whose output is read as it comes."""
+    """A run of `orrery run --json`, whose output is read as it comes.
+
+    A run that ends, is not attached, or makes no progress fails the test that waits for it, and is
+    killed.
+    """
 
     def __init__(self, script, ranks, steps=40, options=(), **more):
         self.ranks = ranks
@@ -62,25 +71,36 @@ class Run:
             env={**environment(steps), **more},
         )  # fmt: skip
         self.lines = []
+        self._problem = ""
         self._awaited = "at step 10 "
         self._trains = threading.Event()
-        self._reader = threading.Thread(target=self._read)
+        self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def _read(self):
         for line in self.process.stderr:
             self.lines.append(line)
-            if self._awaited in line:
+            if "not attached: " in line:
+                self._problem = "the program is not attached"
+            if self._awaited in line or self._problem:
                 self._trains.set()
+        self._problem = self._problem or "the run has ended"
+        self._trains.set()
 
     def wait_for(self, text):
         """Waits for a line with `text`, which must not have come yet."""
         self._awaited = text
         self._trains.clear()
+        if self._problem:
+            self._trains.set()
         self.wait_for_training()
 
     def wait_for_training(self):
-        assert self._trains.wait(PATIENCE), self.text
+        if not self._trains.wait(PATIENCE):
+            self._problem = f"no line with '{self._awaited}' within {PATIENCE} s"
+        if self._problem and not any(self._awaited in line for line in self.lines):
+            self.process.kill()
+            pytest.fail(f"{self._problem}:\n{self.text}")
         self.processes = processes_of(self.process.pid)
 
     def kill(self, rank, number=signal.SIGKILL):
@@ -92,8 +112,11 @@ class Run:
 
     def end(self):
         """The report, the last lines of the ranks and the exit code."""
+        limit = threading.Timer(2 * PATIENCE, self.process.kill)
+        limit.start()
         out = self.process.stdout.read()
         code = self.process.wait(PATIENCE)
+        limit.cancel()
         self._reader.join()
         assert out, self.text
         return json.loads(out), ends_in(self.text), code
@@ -216,7 +239,7 @@ def test_a_sharded_loop_with_two_lines_repeats_the_steps_since_its_snapshot():
     for kills in (False, True):
         run = Run("snapshot.py", 2, 40, ["--restart", "2"], WRAP="fsdp", EVERY="8")
         if kills:
-            run.wait_for("at step 30 ")  # in the second of two passes
+            run.wait_for("at step 30 ")  # pass 2 of 2
             run.kill(1)
         report, ends[kills], code = run.end()
         assert code == 0, run.text
@@ -245,6 +268,51 @@ def test_lost_ranks_are_replaced_between_two_steps(tmp_path):
     assert all(loss["replaced_s"] > 0 for loss in report["losses"])
     assert sorted(ends) == [0, 1, 2]
     assert len(set(ends.values())) == 1  # parameters and steps of all, bit for bit
+    starts = {warm: [start["start_s"] for start in report["starts"] if start["warm"] is warm]
+              for warm in (False, True)}  # fmt: skip
+    assert len(starts[False]) + len(starts[True]) == 5
+    assert starts[True], run.text  # the second new process is forked from the warm one
+    assert max(starts[True]) < 0.5 * statistics.median(starts[False][:3])
+    time = report["gpu_time"]
+    parts = ("training", "input", "recovery", "starting", "idle")
+    assert sum(time[part] for part in parts) == pytest.approx(time["total"])
+    assert min(time[part] for part in parts) >= 0 < time["training"]
+
+
+def test_a_run_that_is_not_attached_fails_a_test_at_once(tmp_path):
+    run = Run("snapshot.py", 2, 100000, PATH=str(TORCH.parent), XDG_CACHE_HOME=str(tmp_path))
+    with pytest.raises(pytest.fail.Exception, match="the program is not attached"):
+        run.wait_for("a line that never comes")
+    assert run.process.wait(PATIENCE) != 0
+
+
+def test_the_time_in_data_loaders_is_input(tmp_path):
+    script = tmp_path / "late.py"
+    script.write_text(
+        "import time, torch, torch.distributed as dist\n"
+        "from torch.utils.data import DataLoader, Dataset\n"
+        "class Late(Dataset):\n"
+        "    def __len__(self): return 12\n"
+        "    def __getitem__(self, at): time.sleep(0.2); return torch.ones(1)\n"
+        "dist.init_process_group()\n"
+        "weight = torch.nn.Parameter(torch.ones(1))\n"
+        "optimizer = torch.optim.SGD([weight], 0.1)\n"
+        "for batch in DataLoader(Late()):\n"
+        "    (weight * batch).sum().backward()\n"
+        "    dist.all_reduce(weight.grad)\n"
+        "    optimizer.step()\n"
+    )
+    result = subprocess.run(
+        [PROGRAM, "run", "-n", "2", "--json", "--", TORCH, script],
+        capture_output=True, text=True, timeout=PATIENCE, env=environment(1),
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    time = report["gpu_time"]
+    assert time["input"] > 2 * 11 * 0.19  # two ranks; the first step belongs to the start
+    assert report["input_share"] == pytest.approx(
+        time["input"] / (time["input"] + time["training"] + time["recovery"])
+    )
 
 
 def test_without_a_state_a_lost_rank_stays_lost():

@@ -94,8 +94,8 @@ def interrupted(process):
     for _ in range(2):
         process.send_signal(signal.SIGINT)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            return process.communicate(timeout=15)
-    return process.communicate(timeout=15)
+            return process.communicate(timeout=30)
+    return process.communicate(timeout=30)
 
 
 @pytest.mark.parametrize("call", ["simulate(S, **E)", "sweep(S, G, workers=2, detail='full')"])
@@ -192,7 +192,7 @@ def test_a_hook_answers_a_policy_in_python(tmp_path):
         return True if len(asked) == 2 else "not on a Sunday"
 
     log, policy = tmp_path / "log", Relieves()
-    short = {"run.steps": 12, "job.pace.micro_batch": "10 ms"}
+    short = {"run.steps": 12, "job.pace.micro_batch": "40 ms"}
     report = orrery.live(
         STRAGGLER, policy=policy, mode="approve", hook=hook, record=log, overrides=short
     )

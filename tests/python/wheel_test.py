@@ -78,6 +78,9 @@ def test_the_wheel_has_programs_examples_and_the_notebook(wheel):
     notebooks = ROOT / "python" / "notebooks"
     expected |= {f"orrery/examples/{path.name}" for path in notebooks.glob("*.ipynb")}
     expected |= {"orrery/py.typed"}
+    shared = "orrery-0.1.0.data/data/share"
+    expected |= {f"{shared}/man/man1/{page}.1" for page in ("orrery", "orrery-simulate")}
+    expected |= {f"{shared}/bash-completion/completions/orrery"}
     assert expected <= inside, sorted(expected - inside)
 
 
@@ -89,8 +92,8 @@ def test_warnings_do_not_stop_an_installation(tmp_path):
     assert "-Werror" not in commands
 
 
-def test_the_readme_works_in_an_empty_folder(python, tmp_path):
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_the_first_steps_work_in_an_empty_folder(python, tmp_path):
+    text = (ROOT / "docs" / "first-steps.md").read_text(encoding="utf-8")
     (lines,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     where = run([python, "-c", lines + "\nprint(orrery.__file__, len(table))"], tmp_path).split()
     assert where[0].startswith(os.path.dirname(os.path.dirname(python)))

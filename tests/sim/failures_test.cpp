@@ -150,6 +150,58 @@ TEST(Failures, TheyHappenUntilTheEndOfTheRun) {
   expect_closed(report);
 }
 
+TEST(Failures, AKindsOwnTimesReplaceThoseOfSurvival) {
+  const Report report = long_run(20, "1 d",
+                                 ", {cause: people, part: job, mtbf: 1 d, kill: true, "
+                                 "detection: {fixed: 300 s}, restart: {values: [1 h, 9 h]}}");
+  std::map<double, int> own;
+  int usual = 0;
+  double before = 0;
+  for (const FailureReport& each : report.failures()) {
+    const bool alone = each.time_s() > before;
+    before = each.resumed_s();
+    if (!alone) continue;
+    const double detection = each.detected_s() - each.time_s();
+    const double restart = each.resumed_s() - each.detected_s();
+    if (each.cause().starts_with("people")) {
+      EXPECT_NEAR(detection, 300, 1e-6);
+      if (restart < 0.99 * 3600) ADD_FAILURE() << restart;
+      ++own[restart < 9 * 3600 ? 1 : 9];
+    } else {
+      EXPECT_NEAR(detection, 10, 1e-6);
+      if (restart < 100) ++usual;
+    }
+  }
+  EXPECT_GT(own[1], 2);
+  EXPECT_GT(own[9], 2);
+  EXPECT_GT(usual, 5);
+  expect_closed(report);
+}
+
+/// Elapsed time of a run in which a rank is killed at 100 s, with 60 s until the detection and a
+/// restart of 600 s, and a rank of the restarting job is killed at `again` seconds.
+double killed_again(double again, int rank) {
+  static const double step = simulate(small_scenario(1, 1, 8)).step_time_s();
+  const Report report = simulate(small_scenario(
+      1, 1, 8, {},
+      {fmt::format("faults=[{{at_time: 100 s, rank: 0, kill: true}}, "
+                   "{{at_time: {} s, rank: {}, kill: true}}]",
+                   again, rank),
+       fmt::format("run.steps={:.0f}", 200 / step), "live.checkpoints={folder: here, every: 10}",
+       "survival={on_loss: hold, detection: 60 s, restart: 600 s, regroup: 1 s}",
+       "policies=[{name: recover, parameters: {how: restart}}]"}));
+  expect_closed(report);
+  EXPECT_EQ(report.failures_size(), 1) << "the second kill costs time, but no further rank";
+  return report.elapsed_s();
+}
+
+TEST(Failures, AKillOfARestartingRankDelaysTheRestartAsThatOfAnyOther) {
+  for (const double again : {161.0, 300.0, 700.0}) {
+    EXPECT_NEAR(killed_again(again, 0), killed_again(again, 3), 1e-6) << again;
+    EXPECT_NEAR(killed_again(again, 0) - killed_again(161, 0), again - 161, 1e-6) << again;
+  }
+}
+
 TEST(Failures, AJobThatNeverGetsFurtherIsGivenUp) {
   const Report report = long_run(100, "5 min", "", 1'000'000);
   ASSERT_FALSE(report.failures().empty());

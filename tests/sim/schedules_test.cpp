@@ -24,9 +24,8 @@ double by_layers(const Op& op, const Block& block) {
   if (op.phase != Phase::backward) return 0;
   double flop_passes = 0;  // 1 of gradients of inputs, 1 of weights
   for (const Kernel& kernel : block.kernels) {
-    const std::string name = kernel.name;
-    if (name == "mlp_up_dgrad") flop_passes += kernel.repeat;
-    if (name == "mlp_up_wgrad") flop_passes += kernel.repeat;
+    if (kernel.name == KernelName::mlp_up_dgrad) flop_passes += kernel.repeat;
+    if (kernel.name == KernelName::mlp_up_wgrad) flop_passes += kernel.repeat;
   }
   return flop_passes * kInput;
 }
@@ -110,8 +109,7 @@ TEST(Schedules, FsdpShowsItsEndsWhereComputingIsLong) {
   Fsdp job({}, 0.05, 0.1);
   ASSERT_EQ(job.gather.size(), 8u);
   EXPECT_NEAR(job.duration(),
-              8 * (0.05 + 0.1) + job.gather.front() + job.gather.back() + job.reduce.front(),
-              1e-9);
+              8 * (0.05 + 0.1) + job.gather.front() + job.gather.back() + job.reduce.front(), 1e-9);
 }
 
 /// Computing takes nothing: every collective shows.
@@ -153,9 +151,9 @@ TEST(Schedules, UpdatedParametersAreGatheredBesideTheFirstForwardPass) {
 
 TEST(Schedules, StepIsAsLongAsReadingWhereThatIsSlow) {
   const auto duration = [](const char* read, const char* prefetch) {
-    PricedByHand bench(small_scenario(1, 1, 1, {},
-                                      {std::string("job.input.read=") + read,
-                                       std::string("job.input.prefetch=") + prefetch}));
+    PricedByHand bench(small_scenario(
+        1, 1, 1, {},
+        {std::string("job.input.read=") + read, std::string("job.input.prefetch=") + prefetch}));
     bench.price_ops([](const Op& op, const Block&) {
       return op.phase == Phase::forward ? 0.01 : op.phase == Phase::backward ? 0.02 : 0.005;
     });
@@ -169,8 +167,8 @@ TEST(Schedules, StepIsAsLongAsReadingWhereThatIsSlow) {
 
 TEST(Schedules, SendsThatBlockAreWaitedFor) {
   const auto duration = [](const char* overlap) {
-    PricedByHand bench(small_scenario(1, 2, 1, {},
-                                      {std::string("job.overlaps.pipeline=") + overlap}));
+    PricedByHand bench(
+        small_scenario(1, 2, 1, {}, {std::string("job.overlaps.pipeline=") + overlap}));
     bench.price_ops(by_layers);
     return bench.run(bench.plan()).duration;
   };
@@ -190,7 +188,7 @@ RC_GTEST_PROP(Schedules, EveryLayoutComesToItsEnd, ()) {
   if (interleaved) overrides.push_back("job.layout.chunks=2");
   if (!interleaved) maybe("job.layout.schedule=zero-bubble");
   overrides.push_back("job.layout.shard=" + *rc::gen::element<std::string>(
-      "nothing", "optimizer", "gradients", "parameters"));
+                                                "nothing", "optimizer", "gradients", "parameters"));
   if (data == 4) maybe("job.layout.shard_group=2");
   maybe("job.layout.context=2");
   maybe("job.layout.order=pipeline-last");
@@ -199,8 +197,7 @@ RC_GTEST_PROP(Schedules, EveryLayoutComesToItsEnd, ()) {
   maybe("job.overlaps.pipeline=false");
   maybe("job.input.read=1 ms");
   overrides.push_back("cluster.nodes=8");
-  PricedByHand bench(
-      small_scenario(*rc::gen::element(1, 2), pipeline, data, {}, overrides));
+  PricedByHand bench(small_scenario(*rc::gen::element(1, 2), pipeline, data, {}, overrides));
   bench.price_ops(by_layers);
   if (*rc::gen::arbitrary<bool>()) {  // shares are unequal after a loss
     for (std::uint32_t& share : bench.shares) share = *rc::gen::inRange(1u, 13u);

@@ -23,13 +23,15 @@ ROOMS = {
 # room are above them all, so that none of them may include such a file. An inner room may have
 # inner ones in turn: a file keeps to the order of each room that contains it.
 INNER_ROOMS = {
-    'traces': ['files', 'chakra', 'report', 'workload', 'scenario', 'published', 'jobs'],
-    'policies': ['seam', 'placement', 'collectives', 'compression', 'membership',
-                 'checkpointing', 'recovery', 'queues', 'rebalancing', 'record', 'handover', 'run'],
+    'traces': ['files', 'chakra', 'report', 'workload', 'models', 'scenario',
+               'published', 'jobs', 'clusters'],
+    'policies': ['seam', 'placement', 'collectives', 'compression', 'checkpointing', 'recovery',
+                 'queues', 'rebalancing', 'record', 'handover', 'run'],
     'sim/estimates': ['engine', 'prices', 'collectives', 'plan', 'step', 'predict'],
-    'sim': ['engine', 'world', 'contention', 'training', 'chakra', 'packing', 'replay'],
-    'live': ['group', 'torch', 'programs', 'jobs', 'codec', 'cuda', 'nccl', 'checkpoint',
-             'machine', 'transport', 'fabric', 'training', 'control', 'run', 'rank'],
+    'sim': ['engine', 'world', 'contention', 'training', 'chakra', 'packing', 'replay',
+            'forecast', 'planning'],
+    'live': ['membership', 'group', 'codec', 'torch', 'jobs', 'slurm', 'cuda', 'nccl', 'checkpoint',
+             'machine', 'transport', 'fabric', 'training', 'control', 'run', 'programs', 'rank'],
     'live/run': ['files', 'processes', 'observations', 'account', 'checkpoints', 'losses',
                  'operator'],
     'cli': ['shared', 'commands'],
@@ -98,6 +100,9 @@ BANNED_PYTHON = [
 UNFINISHED = re.compile(r'\b(?:' + '|'.join(['FIX' + 'ME', 'TO' + 'DO', 'XX' + 'X']) + r')\b')
 MACHINE_PATH = re.compile(r'(?<![\w.$}~-])/(?:' + '|'.join(['wo' + 'rk', 'ho' + 'me',
                                                             'Us' + 'ers']) + r')/')
+
+# Comparison of a text with a word; tests/tidy/compared_words.txt lists the files that may have one.
+WORD_COMPARISON = re.compile(r'(?:==|!=)\s*"[A-Za-z]|"[A-Za-z][^"\n]*"\s*(?:==|!=)(?!=)')
 
 MAX_COLUMNS = 100
 MAX_FUNCTION_LINES = 70

@@ -23,18 +23,25 @@ COLUMNS = ('files', 'lines', 'levels', 'classes > 7', 'references', 'virtual', '
 
 def levels(includes):
     """Returns the length of the longest chain of names that include each other; a circle counts
-    as one level for each of its names."""
+    as one level for each of its names. The result does not depend on the order of the names."""
+    reached = {}
+    for name in includes:  # all names that a name includes, directly or not
+        found, open_names = set(), [name]
+        while open_names:
+            for other in includes[open_names.pop()] - found:
+                found.add(other)
+                open_names.append(other)
+        reached[name] = found
     known = {}
 
-    def level(name, above):
-        if name in above:
-            return 0
+    def level(name):
         if name not in known:
-            known[name] = 1 + max((level(other, above | {name}) for other in includes[name]),
-                                  default=0)
+            circle = {other for other in reached[name] if name in reached[other]} | {name}
+            below = set().union(*(includes[each] for each in circle)) - circle
+            known.update(dict.fromkeys(circle, len(circle) + max(map(level, below), default=0)))
         return known[name]
 
-    return max((level(name, frozenset()) for name in includes), default=0)
+    return max(map(level, includes), default=0)
 
 
 def includes_of(texts):

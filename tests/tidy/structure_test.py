@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """Holds the counting of structure.py on texts of a few lines."""
+import itertools
 import pathlib
 import sys
 import unittest
@@ -43,6 +44,11 @@ class StructureTest(unittest.TestCase):
 
     def test_a_circle_has_an_end(self):
         self.assertEqual(structure.levels({'a': {'b'}, 'b': {'a'}}), 2)
+
+    def test_the_order_of_files_does_not_matter(self):
+        includes = {'a': {'b'}, 'b': {'c'}, 'c': {'a', 'd'}, 'd': set(), 'e': {'b'}}
+        for names in itertools.permutations(includes):
+            self.assertEqual(structure.levels({name: includes[name] for name in names}), 5)
 
 
 if __name__ == '__main__':

@@ -20,6 +20,7 @@ import words
 
 CXX = {'.cpp', '.hpp', '.cu', '.cuh', '.h'}
 COVERED_BY = 'tests/tidy/covered_by.txt'
+COMPARED_WORDS = 'tests/tidy/compared_words.txt'
 
 
 class File:
@@ -224,22 +225,22 @@ def check_core_size(files):
         yield core[-1].path, 1, f'core/ has {len(core)} files, at most {rules.MAX_CORE_FILES}'
 
 
-def exemptions(files):
-    """Returns path -> (line, test) of covered_by.txt, whose lines are `path  tests/a_test.cpp`."""
+def listed_files(files, table):
+    """Returns path -> (line, text) of a table whose lines are `path  text  # remark`."""
     listed = {}
     for file in files:
-        if file.path == COVERED_BY:
+        if file.path == table:
             for number, line in enumerate(file.lines, 1):
-                path, _, test = line.partition('#')[0].strip().partition(' ')
+                path, _, text = line.partition('#')[0].strip().partition(' ')
                 if path:
-                    listed[path] = (number, test.strip())
+                    listed[path] = (number, text.strip())
     return listed
 
 
 def check_counterparts(files):
     """Yields source files without a test: a/b.cpp needs tests/a/b_test.cpp or .py (cli, python)."""
     paths = {f.path for f in files}
-    exempt = exemptions(files)
+    exempt = listed_files(files, COVERED_BY)
     for file in files:
         if file.room is None or not file.path.endswith('.cpp'):
             continue
@@ -254,6 +255,29 @@ def check_counterparts(files):
             yield COVERED_BY, number, f'{path} does not exist any more'
         elif test not in paths or not test.startswith('tests/'):
             yield COVERED_BY, number, f'{path}: name the test that covers it, not "{test}"'
+
+
+def check_compared_words(files):
+    """Yields comparisons of a text with a word in C++ files that are not listed, and listed files
+    without one. Comments do not count, and tests are exempt: their words are test data."""
+    listed = listed_files(files, COMPARED_WORDS)
+    unused = dict(listed)
+    for file in files:
+        if not file.is_cxx or file.path.startswith('tests/'):
+            continue
+        for number, line in enumerate(file.lines, 1):
+            match = rules.WORD_COMPARISON.search(line.partition('//')[0])
+            if match and file.path in listed:
+                unused.pop(file.path, None)
+            elif match:
+                yield file.path, number, (
+                    'compares a text with a word: make the word a value of an enum '
+                    f'(core/schema/names.hpp), or list the file in {COMPARED_WORDS}')
+    for path, (number, reason) in unused.items():
+        yield COMPARED_WORDS, number, f'{path} compares no text with a word any more'
+    for path, (number, reason) in listed.items():
+        if not reason:
+            yield COMPARED_WORDS, number, f'{path}: write the reason'
 
 
 def check_claims(files):
@@ -274,7 +298,8 @@ def check_claims(files):
 
 PER_FILE = [check_arrows, check_namespaces, check_bans, check_text, check_headers,
             check_functions, check_classes, words.check_words]
-PER_PROJECT = [check_file_lengths, check_core_size, check_counterparts, check_claims,
+PER_PROJECT = [check_file_lengths, check_core_size, check_counterparts,
+               check_compared_words, check_claims,
                words.check_language]
 
 

@@ -286,6 +286,18 @@ void g() { fabric.assert (1); }
             self.assert_breach({listed: f'core/a.cpp  {test}\n', 'core/a.cpp': ''}, listed, 1,
                                'name the test')
 
+    def test_texts_are_compared_with_words_in_listed_files_only(self):
+        code = {'sim/x.hpp': header('inline bool f(S s) { return s == "ring"; }\n')}
+        self.assert_breach(code, 'sim/x.hpp', 3, 'names.hpp')
+        self.assert_breach({'sim/x.hpp': header('bool b = "Ring" != s;\n')}, 'sim/x.hpp', 3, 'enum')
+        self.assert_clean({'sim/x.hpp': header('bool b = s == "" || s == "-x";  // == "ring"\n')})
+        self.assert_clean({'tests/sim/x.hpp': code['sim/x.hpp']})
+        listed = {**code, tidy.COMPARED_WORDS: '# reasons\nsim/x.hpp  a foreign format\n'}
+        self.assert_clean(listed)
+        self.assert_breach({**listed, 'sim/x.hpp': header()}, tidy.COMPARED_WORDS, 2, 'any more')
+        self.assert_breach({**code, tidy.COMPARED_WORDS: 'sim/x.hpp\n'}, tidy.COMPARED_WORDS, 1,
+                           'reason')
+
     def test_scenarios_do_not_know_what_is_claimed(self):
         claims = '[{"row": "7", "figures": [42], "pair": "a"}]'
         folder = 'examples/claims/'

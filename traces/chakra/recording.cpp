@@ -1,6 +1,7 @@
 #include "traces/chakra/recording.hpp"
 
 #include <algorithm>
+#include <fstream>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 #include "core/schema/yaml_loader.hpp"
 #include "traces/chakra/chakra_files.hpp"
 #include "traces/chakra/chakra_node.hpp"
+#include "traces/chakra/recorded_op.hpp"
 #include "traces/chakra/wire_cursor.hpp"
 
 namespace orrery {
@@ -65,7 +67,7 @@ std::string problem_of(const RecordedStep& step, int number) {
   for (const std::uint32_t before : op.after()) {
     if (before >= static_cast<std::uint32_t>(number)) return "waits for a later operation";
   }
-  if (op.phase() != "update" && op.micro_batch() >= step.micro_batches()) {
+  if (phase_of(op) != RecordedPhase::update && op.micro_batch() >= step.micro_batches()) {
     return "belongs to an unknown micro-batch";
   }
   if (!op.collective().empty() && (op.size() < 2 || op.stride() < 1)) {
@@ -100,7 +102,39 @@ RecordedStep step_of(const ChakraFile& file) {
   return step;
 }
 
+/// Appends a number in base 128.
+void append_number(std::string& out, std::uint64_t value) {
+  for (; value > 127; value >>= 7) out += static_cast<char>((value & 127) | 128);
+  out += static_cast<char>(value);
+}
+
+/// Returns a field that contains these bytes.
+std::string block_of(std::uint32_t field, std::string_view bytes) {
+  std::string out;
+  append_number(out, field << 3 | kBlock);
+  append_number(out, bytes.size());
+  return out.append(bytes);
+}
+
 }  // namespace
+
+void write_recording(const RecordedStep& step, const std::string& prefix) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  std::string json;
+  const auto status = google::protobuf::util::MessageToJsonString(step, &json, options);
+  ensure(status.ok(), "a step has a JSON form");
+  const std::string metadata =
+      block_of(1, "0.0.4") + block_of(2, block_of(1, kRecordedStepAttribute) + block_of(29, json));
+  std::string bytes;
+  append_number(bytes, metadata.size());
+  bytes += metadata;
+  const std::string path = prefix + ".0.et";
+  std::ofstream file(path, std::ios::binary);
+  file << bytes;
+  file.close();
+  if (!file) throw Error(ErrorKind::environment, "cannot write " + path);
+}
 
 RecordedStep read_recording(const std::string& prefix) {
   RecordedStep step;

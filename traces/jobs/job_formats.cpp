@@ -229,12 +229,11 @@ std::uint32_t gpus_of_gres(std::string_view list, std::string_view column) {
 
 /// sacct without -P cuts long values off and ends them with '+'.
 void refuse_cut_off(const LogRow& row) {
-  for (const std::string_view column : {"AllocTRES", "ReqTRES", "AllocGRES", "ReqGRES", "Submit",
-                                        "Start", "End"}) {
+  for (const std::string_view column :
+       {"AllocTRES", "ReqTRES", "AllocGRES", "ReqGRES", "Submit", "Start", "End"}) {
     if (!row.text(column).ends_with('+')) continue;
-    throw RowProblem{std::string(column),
-                     fmt::format("{} is cut off: '{}'; use sacct -P", column,
-                                 shown(row.text(column)))};
+    throw RowProblem{std::string(column), fmt::format("{} is cut off: '{}'; use sacct -P", column,
+                                                      shown(row.text(column)))};
   }
 }
 
@@ -289,42 +288,45 @@ constexpr std::string_view kSacctNote =
     "are part of their job.";
 
 constexpr std::array kFormats{
-    JobFormat{"slurm-sacct", Separator::bar, "JobID Submit Start End", true, sacct, kSacctNote},
-    JobFormat{"slurm-sacct", Separator::comma, "JobID Submit Start End", true, sacct, kSacctNote},
-    JobFormat{"philly-csv", Separator::comma, "timestamp duration num_gpus cluster", true, philly,
+    JobFormat{JobLogFormat::slurm_sacct, Separator::bar, "JobID Submit Start End", true, sacct,
+              kSacctNote},
+    JobFormat{JobLogFormat::slurm_sacct, Separator::comma, "JobID Submit Start End", true, sacct,
+              kSacctNote},
+    JobFormat{JobLogFormat::philly_csv, Separator::comma, "timestamp duration num_gpus cluster",
+              true, philly,
               "Durations are cut off to seconds; jobs have no ids and are numbered by submission."},
-    JobFormat{"acme", Separator::comma,
+    JobFormat{JobLogFormat::acme, Separator::comma,
               "job_id user gpu_num type state submit_time start_time duration", true, helios,
               "The type of a job is taken as its name; jobs without GPUs are passed over."},
-    JobFormat{"helios", Separator::comma,
+    JobFormat{JobLogFormat::helios, Separator::comma,
               "job_id user vc gpu_num state submit_time start_time duration", true, helios,
               "Jobs without GPUs are passed over."},
-    JobFormat{"openb", Separator::comma,
+    JobFormat{JobLogFormat::openb, Separator::comma,
               "name num_gpu gpu_milli creation_time deletion_time scheduled_time", true, openb,
               "A pod that requests a part of a GPU counts with a whole GPU."},
-    JobFormat{"gfs", Separator::comma,
+    JobFormat{JobLogFormat::gfs, Separator::comma,
               "job_name organization gpu_request worker_num submit_time duration job_type", true,
               gfs,
               "A job has the GPUs of all its workers, parts of a GPU rounded up; its type is "
               "taken as its name, its organization as its virtual cluster."},
-    JobFormat{"muri", Separator::comma,
+    JobFormat{JobLogFormat::muri, Separator::comma,
               "job_id num_gpu submit_time iterations duration iteration_time", true, muri,
               "Times are in milliseconds, cut off to seconds."},
-    JobFormat{"tiresias", Separator::comma, "job_id num_gpu submit_time iterations duration", true,
-              tiresias},
-    JobFormat{"gavel", Separator::tab,
+    JobFormat{JobLogFormat::tiresias, Separator::comma,
+              "job_id num_gpu submit_time iterations duration", true, tiresias},
+    JobFormat{JobLogFormat::gavel, Separator::tab,
               "job_type command working_directory num_steps_arg needs_data_dir total_steps "
               "scale_factor priority_weight slo arrival_time",
               false, gavel, "Seconds are steps over the throughput of a GPU alone."},
-    JobFormat{"gavel", Separator::tab,
+    JobFormat{JobLogFormat::gavel, Separator::tab,
               "job_type command num_steps_arg needs_data_dir total_steps arrival_time "
               "scale_factor",
               false, gavel, "Seconds are steps over the throughput of a GPU alone."},
-    JobFormat{"shockwave", Separator::tab,
+    JobFormat{JobLogFormat::shockwave, Separator::tab,
               "job_type command working_directory num_steps_arg needs_data_dir total_steps "
               "scale_factor mode priority_weight slo duration arrival_time",
               false, shockwave, "A job runs for its duration with a batch size of its own."},
-    JobFormat{"swf", Separator::blanks,
+    JobFormat{JobLogFormat::swf, Separator::blanks,
               "job submit wait run_time processors cpu_time memory requested_processors "
               "requested_time requested_memory status user group executable queue partition "
               "preceding_job think_time",
@@ -355,7 +357,7 @@ std::optional<double> LogRow::number(std::string_view column, double most) const
       error == std::errc::result_out_of_range || (error == std::errc{} && !(value <= most));
   if (huge) {
     reader_.fail_at_field(*index_of(column),
-                 fmt::format("{} is {}, more than {:g}", column, shown(field), most));
+                          fmt::format("{} is {}, more than {:g}", column, shown(field), most));
   }
   if (error != std::errc{} || stop != end) {
     throw RowProblem{std::string(column),

@@ -3,6 +3,7 @@
 // traces/jobs/job_log. One thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -10,10 +11,35 @@
 #include <string_view>
 #include <vector>
 
+#include "core/schema/names.hpp"
 #include "traces/files/csv.hpp"
 #include "traces/jobs/job_trace.hpp"
 
 namespace orrery {
+
+/// Formats of job logs, as TraceQuality.format names them: Orrery's own columns (canonical), the
+/// formats in JSON, and the tables, in the order of job_formats().
+enum class JobLogFormat : std::uint8_t {
+  canonical,
+  philly_json,
+  kubernetes,
+  slurm_sacct,
+  philly_csv,
+  acme,
+  helios,
+  openb,
+  gfs,
+  muri,
+  tiresias,
+  gavel,
+  shockwave,
+  swf
+};
+constexpr std::array<std::string_view, 14> names_of(JobLogFormat) {
+  return {"canonical", "philly-json", "kubernetes", "slurm-sacct", "philly-csv",
+          "acme",      "helios",      "openb",      "gfs",         "muri",
+          "tiresias",  "gavel",       "shockwave",  "swf"};
+}
 
 /// Exception of the readers of rows: a row contains an impossible value.
 struct RowProblem {
@@ -68,7 +94,7 @@ class LogRow {
 
 /// Format of a job log.
 struct JobFormat {
-  std::string_view name;
+  JobLogFormat name{};
   Separator mark = Separator::comma;
   /// Columns that identify the format, separated by blanks; for a format without a header, all
   /// columns in their order.

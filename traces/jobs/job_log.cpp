@@ -23,20 +23,20 @@ namespace orrery {
 namespace {
 
 constexpr int kMostShown = 100;
-constexpr std::string_view kCanonical = "canonical";
 
 /// Format of a log in JSON.
 struct JsonFormat {
-  std::string_view name, note;
+  JobLogFormat name{};
+  std::string_view note;
   void (*read)(const std::string& path, std::string_view text,
                const std::function<void(const JobEntry&)>& each);
 };
-constexpr JsonFormat kPhilly{
-    "philly-json", "A job's attempts count as one run, as long as all of them together.",
-    read_philly_json};
+constexpr JsonFormat kPhilly{JobLogFormat::philly_json,
+                             "A job's attempts count as one run, as long as all of them together.",
+                             read_philly_json};
 constexpr JsonFormat kKubernetes{
-    "kubernetes", "If a workload was admitted several times, only the last time is known.",
-    read_kubernetes_json};
+    JobLogFormat::kubernetes,
+    "If a workload was admitted several times, only the last time is known.", read_kubernetes_json};
 
 /// Collector of the jobs and problems of rows.
 class LogReader {
@@ -127,7 +127,7 @@ void count_duplicates(JobLog& log) {
 
 void LogReader::read_table(const JobFormat& format) {
   refuse_bad_text();
-  log_.quality.set_format(std::string(format.name));
+  log_.quality.set_format(std::string(name_of(format.name)));
   if (!format.note.empty()) log_.quality.add_notes(std::string(format.note));
   CsvReader reader(path_, text_, format.mark);
   std::vector<std::string_view> fields;
@@ -143,15 +143,18 @@ void LogReader::read_table(const JobFormat& format) {
       names.remove_prefix(std::min(end + 1, names.size()));
     }
   }
-  const bool slurm = format.name == "slurm-sacct";
+  const bool slurm = format.name == JobLogFormat::slurm_sacct;
   const std::uint32_t node_gpus = slurm && !names_gpus(text_) ? options_.gpus_per_node : 0;
   if (node_gpus > 0) {
-    log_.quality.add_notes(fmt::format("The log names no GPUs (gres/gpu): a job has all {} GPUs of "
-                                       "its nodes (NNodes).", node_gpus));
+    log_.quality.add_notes(
+        fmt::format("The log names no GPUs (gres/gpu): a job has all {} GPUs of "
+                    "its nodes (NNodes).",
+                    node_gpus));
   }
   std::uint64_t rows = 0;
   while (reader.next_row(fields)) {
-    const bool remark = format.name == "swf" && !fields.empty() && fields[0].starts_with(';');
+    const bool remark =
+        format.name == JobLogFormat::swf && !fields.empty() && fields[0].starts_with(';');
     if (reader.is_blank() || remark || (fields.size() == 1 && fields[0].empty())) continue;
     ++rows;
     if (slurm && format.mark == Separator::comma) join_resources(fields, columns.size());
@@ -174,7 +177,7 @@ void LogReader::read_table(const JobFormat& format) {
 
 void LogReader::read_json(const JsonFormat& format) {
   refuse_bad_text();
-  log_.quality.set_format(std::string(format.name));
+  log_.quality.set_format(std::string(name_of(format.name)));
   log_.quality.add_notes(std::string(format.note));
   std::uint64_t rows = 0;
   format.read(path_, text_, [&](const JobEntry& entry) {
@@ -204,15 +207,17 @@ JobLog LogReader::finish(bool numbered) {
   if (!numbered) count_duplicates(log_);
   if (!jobs.empty()) return std::move(log_);
   const TraceQuality& quality = log_.quality;
-  std::string message =
-      fmt::format("expected jobs with GPUs that have ended, got none ({} rows passed over, {} "
-                  "rejected)", quality.passed_over(), quality.rejected());
+  std::string message = fmt::format(
+      "expected jobs with GPUs that have ended, got none ({} rows passed over, {} "
+      "rejected)",
+      quality.passed_over(), quality.rejected());
   if (quality.first_rejected_size() > 0) {
     const RejectedRow& row = quality.first_rejected(0);
     message += fmt::format("; line {}: {}", row.line(), row.reason());
-  } else if (quality.format() == "slurm-sacct" && !names_gpus(text_)) {
-    message += "; no job names GPUs (gres/gpu in AllocTRES): if jobs have whole nodes (NNodes), "
-               "give --gpus-per-node";
+  } else if (quality.format() == name_of(JobLogFormat::slurm_sacct) && !names_gpus(text_)) {
+    message +=
+        "; no job names GPUs (gres/gpu in AllocTRES): if jobs have whole nodes (NNodes), "
+        "give --gpus-per-node";
   }
   throw Error(SourcePlace{.file = path_, .line_text = ""}, message);
 }
@@ -250,8 +255,8 @@ bool is_json(std::string_view text) {
 bool is_kubernetes(std::string_view text) {
   constexpr std::size_t kBeginning = 4096;
   const std::size_t first = text.find_first_not_of(" \t\r\n");
-  return text[first] == '{' && text.substr(0, kBeginning).find("\"apiVersion\"") !=
-                                   std::string_view::npos;
+  return text[first] == '{' &&
+         text.substr(0, kBeginning).find("\"apiVersion\"") != std::string_view::npos;
 }
 
 constexpr std::string_view kSacct =
@@ -265,8 +270,8 @@ std::optional<std::string> with_bars(std::string_view text) {
   if (first == std::string_view::npos) return {};
   const std::string_view second =
       text.substr(first + 1, text.find_first_of("\r\n", first + 1) - first - 1);
-  const bool dashes = second.starts_with("---") &&
-                      second.find_first_not_of("- ") == std::string_view::npos;
+  const bool dashes =
+      second.starts_with("---") && second.find_first_not_of("- ") == std::string_view::npos;
   if (!dashes || text.substr(0, first).find("JobID") == std::string_view::npos) return {};
   std::string table;
   for (std::size_t begin = 0; begin < text.size();) {
@@ -292,7 +297,8 @@ void refuse_sacct(const std::string& path, std::string_view text) {
   const auto refuse = [&](const std::string& found) {
     throw Error(place_in(text, path, 1, 1),
                 fmt::format("expected the output of Slurm's sacct with the columns JobID, Submit, "
-                            "Start and End, {}; write the log with: {}", found, kSacct));
+                            "Start and End, {}; write the log with: {}",
+                            found, kSacct));
   };
   for (const Separator mark : {Separator::bar, Separator::comma, Separator::blanks}) {
     const std::vector<std::string> fields = first_fields(path, text, mark);
@@ -384,7 +390,7 @@ void take_throughputs(const std::string& path, const JobLogOptions& options, Job
 JobLog canonical(std::vector<TraceJob> jobs) {
   JobLog log;
   log.jobs = std::move(jobs);
-  log.quality.set_format(std::string(kCanonical));
+  log.quality.set_format(std::string(name_of(JobLogFormat::canonical)));
   log.quality.set_rows(log.jobs.size());
   log.quality.set_jobs(log.jobs.size());
   count_duplicates(log);
@@ -419,10 +425,11 @@ JobLog parse_job_log(const std::string& path, std::string_view text, const JobLo
   if (format == nullptr) refuse_format(path, text);
   LogReader reader(path, text, options);
   reader.read_table(*format);
-  const bool has_ids = format->name != "philly-csv" && format->name != "gavel" &&
-                       format->name != "shockwave";
+  const bool has_ids = format->name != JobLogFormat::philly_csv &&
+                       format->name != JobLogFormat::gavel &&
+                       format->name != JobLogFormat::shockwave;
   JobLog log = reader.finish(!has_ids);
-  if (format->name == "gavel") take_throughputs(path, options, log);
+  if (format->name == JobLogFormat::gavel) take_throughputs(path, options, log);
   return log;
 }
 
@@ -437,14 +444,7 @@ JobLog load_job_log(const std::string& path, const JobLogOptions& options) {
   return parse_job_log(path, text, options);
 }
 
-std::vector<std::string> job_log_formats() {
-  std::vector<std::string> names{std::string(kCanonical), std::string(kPhilly.name),
-                                 std::string(kKubernetes.name)};
-  for (const JobFormat& format : job_formats()) {
-    if (names.back() != format.name) names.emplace_back(format.name);
-  }
-  return names;
-}
+std::vector<std::string> job_log_formats() { return all_names<JobLogFormat>(); }
 
 void anonymize(std::vector<TraceJob>& jobs) {
   std::map<Label, Label> users, pools, names;

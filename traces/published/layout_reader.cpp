@@ -7,6 +7,7 @@
 #include "traces/published/published_options.hpp"
 #include "traces/workload/model.hpp"
 #include "traces/workload/rank_shape.hpp"
+#include "traces/workload/sharding.hpp"
 
 namespace orrery {
 
@@ -57,18 +58,18 @@ void LayoutReader::read_layout() {
 
 void LayoutReader::read_mode(const std::string& text) {
   if (text.empty()) {
-    layout().set_shard(std::string(draft_.habits().shard));
-    if (layout().data() > 1) draft_.add_assumption("shard {}", draft_.habits().shard);
+    set_sharding(layout(), draft_.habits().shard);
+    if (layout().data() > 1) draft_.add_assumption("shard {}", layout().shard());
   } else if (mentions(text, "zero-2") || mentions(text, "zero2") || mentions(text, "grad/opt")) {
-    layout().set_shard("gradients");
+    set_sharding(layout(), Sharding::gradients);
   } else if (mentions(text, "fsdp") || mentions(text, "hsdp") || mentions(text, "zero-3") ||
              mentions(text, "zero3")) {
-    layout().set_shard(draft_.splits_batch() ? "gradients" : "parameters");
+    set_sharding(layout(), draft_.splits_batch() ? Sharding::gradients : Sharding::parameters);
   } else if (text == "none" || text == "ddp" || text == "zero-0" || text == "zero0") {
-    layout().set_shard("nothing");
+    set_sharding(layout(), Sharding::nothing);
   } else if (mentions(text, "zero-1") || mentions(text, "zero1") ||
              mentions(text, "distributed optimizer")) {
-    layout().set_shard("optimizer");
+    set_sharding(layout(), Sharding::optimizer);
   } else {
     throw Refusal{fmt::format("dp_shard '{}' is not known", shown(row().dp_shard))};
   }

@@ -31,23 +31,25 @@ struct NamedGpu {
 };
 constexpr std::array kGpus = {
     NamedGpu{"a100", "40gb", "A100-40GB"}, NamedGpu{"a100", "", "A100-80GB"},
-    NamedGpu{"a800", "", "A800"},
-    NamedGpu{"h100", "96gb", "H100-96GB-HBM2e-500W"}, NamedGpu{"h100", "", "H100"},
-    NamedGpu{"h800", "", "H800"}, NamedGpu{"h200", "", "H200"},
-    NamedGpu{"gb200", "", "GB200"}, NamedGpu{"gb300", "", "GB300"},
-    NamedGpu{"b200", "", "B200"}, NamedGpu{"b300", "", "B300"},
+    NamedGpu{"a800", "", "A800"},          NamedGpu{"h100", "96gb", "H100-96GB-HBM2e-500W"},
+    NamedGpu{"h100", "", "H100"},          NamedGpu{"h800", "", "H800"},
+    NamedGpu{"h200", "", "H200"},          NamedGpu{"gb200", "", "GB200"},
+    NamedGpu{"gb300", "", "GB300"},        NamedGpu{"b200", "", "B200"},
+    NamedGpu{"b300", "", "B300"},          NamedGpu{"mi300x", "", "MI300X"},
+    NamedGpu{"mi325x", "", "MI325X"},      NamedGpu{"mi350x", "", "MI350X"},
+    NamedGpu{"mi355x", "", "MI355X"},      NamedGpu{"v100", "16gb", "V100-16GB"},
+    NamedGpu{"v100", "", "V100-32GB"},     NamedGpu{"tpu", "v5e", "TPU-v5e"},
+    NamedGpu{"tpu", "v5p", "TPU-v5p"},     NamedGpu{"tpu", "v6e", "TPU-v6e"},
+    NamedGpu{"tpu", "7x", "TPU-7x"},
 };
+/// Chips of one TPU slice, whose interconnect is its NVLink domain; the schema allows 1,024 nodes.
+constexpr std::uint32_t kSmallSlice = 256, kLargeSlice = 4096;
 
 std::string catalogue_name(const TableRow& row) {
-  const std::string lower = lower_case(row.gpu);
-  for (const NamedGpu& each : kGpus) {
-    if (lower.starts_with(each.begins) && lower.find(each.contains) != std::string::npos) {
-      return std::string(each.name);
-    }
-  }
-  throw Refusal{row.gpu.empty() ? "'gpu' is missing"
-                                : fmt::format("no GPU of the catalogue is named like '{}'",
-                                              shown(row.gpu))};
+  if (const std::optional<std::string> name = catalogue_gpu(row.gpu)) return *name;
+  throw Refusal{row.gpu.empty()
+                    ? "'gpu' is missing"
+                    : fmt::format("no GPU of the catalogue is named like '{}'", shown(row.gpu))};
 }
 
 /// Returns the number at the beginning of a text; nothing if the text begins with another
@@ -124,11 +126,20 @@ std::optional<double> nic_rate(const std::string& text) {
                   shown(text), kLeastGbps, kMostGbps)};
 }
 
+/// Returns the Gbit/s of one NIC of a vendor's reference node, one NIC for each GPU; of TPUs the
+/// data-center network's share of a chip.
+double usual_nic_rate(const std::string& gpu) {
+  if (gpu.starts_with("TPU")) return 25;
+  if (gpu.starts_with("V100")) return 100;
+  if (gpu.starts_with("A100")) return 200;
+  return gpu == "B300" || gpu == "GB300" ? 800 : 400;
+}
+
 /// Reads the NICs and their rate; missing values are those of the vendor's reference node.
 void take_nics(const TableRow& row, const std::string& gpu, NodeSpec& node,
                std::vector<std::string>& assumed) {
   const std::optional<double> stated = nic_rate(row.nic_gbps);
-  const double usual = gpu.starts_with("A100") ? 200 : gpu == "B300" || gpu == "GB300" ? 800 : 400;
+  const double usual = usual_nic_rate(gpu);
   double gbps = stated.value_or(usual);
   std::uint32_t nics = row.nics_per_node.value_or(node.gpus_per_node());
   if (!stated) {
@@ -171,23 +182,43 @@ bool has_domain(const TableRow& row) {
   return lower_case(row.nvlink).find("nvl72") != std::string::npos;
 }
 
+/// Sets the nodes that share an NVLink domain: a rack of Grace GPUs, a slice of TPUs.
+void take_domain(const TableRow& row, const std::string& gpu, Topology& cluster) {
+  NodeSpec& node = *cluster.mutable_node();
+  if (gpu.starts_with("TPU")) {
+    const bool small = gpu == "TPU-v5e" || gpu == "TPU-v6e";
+    const std::uint32_t most = (small ? kSmallSlice : kLargeSlice) / node.gpus_per_node();
+    node.set_nvlink_domain(std::clamp(cluster.nodes(), 1u, std::max(1u, most)));
+  } else if (gpu.starts_with("GB") || has_domain(row)) {
+    node.set_nvlink_domain(cluster.nodes() <= kNvl72Nodes ? kNvl72Nodes : kNvl72UsedNodes);
+  }
+}
+
 }  // namespace
+
+std::optional<std::string> catalogue_gpu(std::string_view named) {
+  const std::string lower = lower_case(std::string(named));
+  for (const NamedGpu& each : kGpus) {
+    if (lower.starts_with(each.begins) && lower.find(each.contains) != std::string::npos) {
+      return std::string(each.name);
+    }
+  }
+  return std::nullopt;
+}
 
 Topology published_cluster(const TableRow& row, std::vector<std::string>& assumed) {
   Topology cluster;
   const std::string gpu = catalogue_name(row);
-  const bool grace = gpu.starts_with("GB");
+  const bool four = gpu.starts_with("GB") || gpu.starts_with("TPU");
   NodeSpec& node = *cluster.mutable_node();
   if (!row.n_gpus) throw Refusal{"'n_gpus' is missing"};
-  if (!row.gpus_per_node) assumed.push_back(fmt::format("{} GPUs a node", grace ? 4 : 8));
-  node.set_gpus_per_node(row.gpus_per_node.value_or(grace ? 4 : 8));
+  if (!row.gpus_per_node) assumed.push_back(fmt::format("{} GPUs a node", four ? 4 : 8));
+  node.set_gpus_per_node(row.gpus_per_node.value_or(four ? 4 : 8));
   cluster.set_nodes((*row.n_gpus + node.gpus_per_node() - 1) / node.gpus_per_node());
   take_gpu(row, gpu, cluster, assumed);
   take_nics(row, gpu, node, assumed);
   take_fabric(row, gpu, cluster, assumed);
-  if (grace || has_domain(row)) {
-    node.set_nvlink_domain(cluster.nodes() <= kNvl72Nodes ? kNvl72Nodes : kNvl72UsedNodes);
-  }
+  take_domain(row, gpu, cluster);
   try {
     resolve(cluster, {}, "cluster");
   } catch (const Error& error) {

@@ -21,13 +21,20 @@ struct KnownModel {
   std::string_view named;  ///< beginning of its name in a table
   std::uint32_t head_size = 0;
   std::uint32_t expert_feed_forward = 0, shared_experts = 0, dense_layers = 0;
+  /// size of the dense layers where a table's `ffn` is that of an expert; 0: not known
+  std::uint32_t dense_feed_forward = 0;
   bool tied = false;
 };
 constexpr std::array kKnownModels = {
     // arXiv:2412.19437, table of section 4.2
-    KnownModel{.named = "deepseek-v3", .expert_feed_forward = 2048, .shared_experts = 1,
+    KnownModel{.named = "deepseek-v3",
+               .expert_feed_forward = 2048,
+               .shared_experts = 1,
                .dense_layers = 3},
-    KnownModel{.named = "qwen3", .head_size = 128},  // arXiv:2505.09388
+    // arXiv:2405.04434, section 3.1.2
+    KnownModel{.named = "deepseekv2", .expert_feed_forward = 1536, .shared_experts = 2,
+               .dense_layers = 1, .dense_feed_forward = 12288},
+    KnownModel{.named = "qwen3", .head_size = 128},   // arXiv:2505.09388
     KnownModel{.named = "gpt-oss", .head_size = 64},  // arXiv:2508.10925
     KnownModel{.named = "gpt", .tied = true},
     KnownModel{.named = "megatron", .tied = true},
@@ -80,8 +87,8 @@ void take_attention(const TableRow& row, Model& model, std::vector<std::string>&
   }
   const std::optional<std::uint32_t> kv_heads = whole_number(row.kv_heads);
   if (!kv_heads || *kv_heads == 0 || *kv_heads > 10000) {
-    throw Refusal{fmt::format("kv_heads is '{}', no whole number and not MLA",
-                              shown(row.kv_heads))};
+    throw Refusal{
+        fmt::format("kv_heads is '{}', no whole number and not MLA", shown(row.kv_heads))};
   }
   model.set_kv_heads(*kv_heads);
 }
@@ -93,6 +100,9 @@ void take_experts(const TableRow& row, const KnownModel& known, Model& model,
   experts.set_count(*row.moe_experts);
   experts.set_top_k(needed(row.moe_topk, "moe_topk"));
   if (known.expert_feed_forward > 0) experts.set_feed_forward(known.expert_feed_forward);
+  if (known.dense_feed_forward > 0 && model.feed_forward() == known.expert_feed_forward) {
+    model.set_feed_forward(known.dense_feed_forward);
+  }
   experts.set_shared(known.shared_experts);
   experts.set_dense_layers(std::min(known.dense_layers, model.layers()));
   assumed.push_back("routing balanced, nothing dropped");
@@ -132,8 +142,8 @@ Model published_model(const TableRow& row, std::vector<std::string>& assumed) {
   if (known.head_size > 0) {
     model.set_head_size(known.head_size);
   } else if (model.hidden() % model.heads() != 0) {
-    throw Refusal{fmt::format("heads = {} does not divide hidden = {}", model.heads(),
-                              model.hidden())};
+    throw Refusal{
+        fmt::format("heads = {} does not divide hidden = {}", model.heads(), model.hidden())};
   }
   take_attention(row, model, assumed);
   take_experts(row, known, model, assumed);

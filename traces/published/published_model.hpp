@@ -2,7 +2,9 @@
 // scenario schema. Used by published_run.cpp only. Thread-safe: pure functions.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "topologies/topology.pb.h"
@@ -18,6 +20,9 @@ struct Refusal {
 
 /// Returns the resolved model of a row; appends assumptions to `assumed`. Throws Refusal.
 Model published_model(const TableRow& row, std::vector<std::string>& assumed);
+/// Returns the catalogue's name of a GPU as tables write it ("B200-SXM" is "B200"); nothing if the
+/// catalogue has no such GPU.
+std::optional<std::string> catalogue_gpu(std::string_view named);
 /// Returns the resolved cluster of a row; appends assumptions to `assumed`. Throws Refusal.
 Topology published_cluster(const TableRow& row, std::vector<std::string>& assumed);
 

@@ -119,7 +119,8 @@ OverlapOption overlap_option(std::string_view written) {
   const std::string text = lower_case(written);
   OverlapOption option;
   if (text.empty() || text == "all") return option;
-  if (text == "none" || text == "no" || text.starts_with("no overlap")) {
+  if (text == "none" || text == "no" || text.starts_with("no overlap") ||
+      text.starts_with("none (")) {
     option.gradients = option.parameters = option.pipeline = false;
     option.tensor = option.expert = 0.0;
     return option;
@@ -161,9 +162,9 @@ std::optional<double> optimizer_bytes(std::string_view name) {
     double bytes;
   };
   constexpr std::array kKnown = {
-      Known{"adam 8", 6},  Known{"8-bit", 6},     Known{"adam bf16", 4}, Known{"adafactor", 4.1},
-      Known{"adam", 12},   Known{"lion", 8},      Known{"muon", 8},      Known{"momentum", 8},
-      Known{"sgd", 4},     Known{"none", 0}};
+      Known{"adam 8", 6}, Known{"8-bit", 6}, Known{"adam bf16", 4}, Known{"adafactor", 4.1},
+      Known{"adam", 12},  Known{"lion", 8},  Known{"muon", 8},      Known{"momentum", 8},
+      Known{"sgd", 4},    Known{"none", 0}};
   const std::string text = lower_case(name);
   for (const Known& known : kKnown) {
     if (has(text, known.name)) return known.bytes;

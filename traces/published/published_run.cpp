@@ -20,6 +20,8 @@
 #include "traces/workload/framework.hpp"
 #include "traces/workload/layout_check.hpp"
 #include "traces/workload/model.hpp"
+#include "traces/workload/precision.hpp"
+#include "traces/workload/sharding.hpp"
 #include "traces/workload/step_graph.hpp"
 
 namespace orrery {
@@ -88,7 +90,7 @@ void RunReader::take_framework() {
   const FrameworkHabits* known = framework_habits(row_.framework);
   if (known == nullptr) {
     draft_.add_assumption("the generic software stack for '{}'", shown(row_.framework));
-    draft_.behaves_as({.named = "", .stack = "generic", .shard = "optimizer"});
+    draft_.behaves_as({.named = "", .stack = "generic", .shard = Sharding::optimizer});
   } else {
     draft_.behaves_as(*known);
   }
@@ -106,7 +108,7 @@ void RunReader::take_batch() {
 
 void RunReader::take_precision() {
   const std::string text = lower_case(row_.precision);
-  if (mentions(text, "nvfp4")) {
+  if (mentions(text, "fp4")) {
     job().set_precision("nvfp4");
   } else if (text.starts_with("mxfp8") || text.starts_with("fp8-mx")) {
     job().set_precision("mxfp8");
@@ -126,13 +128,13 @@ void RunReader::take_precision() {
   if (mentions(text, "fp32 grad")) gradient = 4;
   // Composer's amp_* keeps fp32 gradients (its FSDP mode DEFAULT), bf16 does not (PURE).
   if (text.starts_with("amp_")) gradient = 4;
-  if (job().precision() == "fp32") gradient = 4;
+  if (precision_of(job()) == JobPrecision::fp32) gradient = 4;
   job().set_gradient_bytes(gradient);
 }
 
 void RunReader::take_habits() {
   apply_habits(draft_.habits(), job());
-  const bool late = draft_.habits().late_exchange && layout().shard() != "nothing";
+  const bool late = draft_.habits().late_exchange && sharding_of(layout()) != Sharding::nothing;
   take_overlap(layout().tensor() > 1 && layout().sequence_parallel(), late);
   std::optional<std::string> attention = attention_option(row_.attention);
   if (mentions(lower_case(row_.attention), "except 126m")) {

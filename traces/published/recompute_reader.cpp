@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "traces/published/published_options.hpp"
+#include "traces/workload/job_choices.hpp"
 #include "traces/workload/layout_check.hpp"
 #include "traces/workload/step_graph.hpp"
 
@@ -19,9 +20,9 @@ void RecomputeReader::apply_recompute() {
     draft_.run().recompute_open = !option.assumed.empty();
     return;
   }
-  if (!draft_.habits().recompute.empty()) {
-    draft_.job().set_recompute(std::string(draft_.habits().recompute));
-    draft_.add_assumption("recompute {}", draft_.habits().recompute);
+  if (draft_.habits().recompute) {
+    draft_.job().set_recompute(std::string(name_of(*draft_.habits().recompute)));
+    draft_.add_assumption("recompute {}", draft_.job().recompute());
     return;
   }
   if (draft_.habits().recomputes_to_fit && !fits("none") && !fits("selective")) {

@@ -242,7 +242,8 @@ std::vector<std::pair<std::string, std::string>> outcomes(const Report& r) {
   int left_out = 0;
   for (const bool training : {true, false}) {
     for (const JobOutcome& job : r.jobs()) {
-      if ((job.kind() == "training") != training) continue;
+      const bool trains = find_named<OutcomeKind>(job.kind()) == OutcomeKind::training;
+      if (trains != training) continue;
       if (training || static_cast<int>(lines.size()) < kJobsListed) {
         lines.emplace_back("job " + job.name(), outcome(job));
       } else {
@@ -265,7 +266,7 @@ std::string report_json(const JobsReport& report, bool with_host) {
 }
 
 std::string report_summary(const Report& r) {
-  const bool live = r.mode() == "live";
+  const bool live = find_named<ReportWorld>(r.mode()) == ReportWorld::live;
   const char* const origin = live ? "measured" : "modelled";
   std::vector<std::pair<const char*, std::string>> lines{
       {live ? "live run" : "simulation",

@@ -2,12 +2,26 @@
 // bytes, joules, dollars; an unknown value is null in JSON and "not known" in text.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
+#include "core/schema/names.hpp"
 #include "traces/report.pb.h"
 
 namespace orrery {
+
+/// Worlds of a run (Report.mode).
+enum class ReportWorld : std::uint8_t { sim, live };
+constexpr std::array<std::string_view, 2> names_of(ReportWorld) { return {"sim", "live"}; }
+
+/// Kinds of jobs of a run (JobOutcome.kind): a training job, a job of a recorded log, a recorded
+/// program.
+enum class OutcomeKind : std::uint8_t { training, recorded, trace };
+constexpr std::array<std::string_view, 3> names_of(OutcomeKind) {
+  return {"training", "recorded", "trace"};
+}
 
 /// Returns the stable JSON object, without the tables of a replay; `with_host` = false gives the
 /// bytes that equal runs share.

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -15,6 +16,7 @@
 #include "core/error.hpp"
 #include "topologies/part.hpp"
 #include "traces/files/csv.hpp"
+#include "traces/scenario/duration.hpp"
 
 namespace orrery {
 
@@ -22,20 +24,19 @@ namespace embedded {
 extern const std::string_view failures_yaml;
 }
 
-bool is_of_job(const FailureKind& kind) { return kind.part() == "job"; }
+bool is_of_job(const FailureKind& kind) { return failing_part(kind) == FailingPart::job; }
 bool is_of_nodes(const FailureKind& kind) {
-  return kind.part() == "rack" || kind.part() == "row";
+  const FailingPart part = failing_part(kind);
+  return part == FailingPart::rack || part == FailingPart::row;
 }
 
-std::optional<PartKind> part_named(std::string_view name) {
-  for (int i = 0; i < kPartKinds; ++i) {
-    if (name_of(static_cast<PartKind>(i)) == name) return static_cast<PartKind>(i);
-  }
-  return {};
+std::optional<PartKind> part_kind(const FailureKind& kind) {
+  return find_named<PartKind>(kind.part());
 }
 
 std::uint32_t nodes_of_part(const FailureKind& kind, const Failures& failures) {
-  return failures.nodes_per_rack() * (kind.part() == "row" ? failures.racks_per_row() : 1);
+  return failures.nodes_per_rack() *
+         (failing_part(kind) == FailingPart::row ? failures.racks_per_row() : 1);
 }
 
 void set_target(Fault& fault, PartKind kind, std::uint32_t index) {
@@ -48,22 +49,26 @@ Fault fault_of_kind(const FailureKind& kind, std::uint32_t target) {
   fault.set_cause(kind.cause());
   if (is_of_job(kind)) {
     fault.set_rank(target);
-    if (kind.has_stop()) fault.set_stop(true);
-    else if (kind.has_slow()) fault.set_slow(kind.slow());
-    else fault.set_kill(true);
+    if (kind.has_stop())
+      fault.set_stop(true);
+    else if (kind.has_slow())
+      fault.set_slow(kind.slow());
+    else
+      fault.set_kill(true);
     return fault;
   }
   kind.has_rate() ? fault.set_rate(kind.rate()) : fault.set_down(true);
-  set_target(fault, part_named(kind.part()).value_or(PartKind::node), target);
+  set_target(fault, part_kind(kind).value_or(PartKind::node), target);
   return fault;
 }
 
-Failures without_job_kinds(const Failures& failures) {
+Failures only_kinds(const Failures& failures,
+                    const std::function<bool(const FailureKind&)>& kept) {
   Failures result = failures;
   result.clear_profile();
   result.clear_kinds();
   for (FailureKind& kind : failure_kinds(failures)) {
-    if (is_of_job(kind)) {
+    if (!kept(kind)) {
       kind.mutable_counted()->set_count(0);
       kind.mutable_counted()->set_parts(1);
       kind.mutable_counted()->set_time(1);
@@ -73,23 +78,34 @@ Failures without_job_kinds(const Failures& failures) {
   return result;
 }
 
+Failures without_job_kinds(const Failures& failures) {
+  return only_kinds(failures, [](const FailureKind& kind) { return !is_of_job(kind); });
+}
+
 Nanos fault_time(double seconds) {
   return std::max<Nanos>(1, static_cast<Nanos>(std::llround(std::min(seconds, 9e9) * 1e9)));
 }
 
 namespace {
 
-std::vector<std::string_view> part_names() {
-  std::vector<std::string_view> names;
-  for (int i = 0; i < kPartKinds; ++i) names.push_back(name_of(static_cast<PartKind>(i)));
-  return names;
-}
-
 // ---- a trace ------------------------------------------------------------------------------
 
-enum Column { kTime, kCause, kPart, kIndex, kEffect, kRate, kLasts, kColumns };
-constexpr std::string_view kNames[kColumns] = {"time_s", "cause", "part",   "index",
-                                               "effect", "rate",  "lasts_s"};
+enum Column {
+  kTime,
+  kCause,
+  kPart,
+  kIndex,
+  kEffect,
+  kRate,
+  kLasts,
+  kDetection,
+  kRestart,
+  kColumns
+};
+constexpr std::string_view kNames[kColumns] = {
+    "time_s", "cause", "part", "index", "effect", "rate", "lasts_s", "detection_s", "restart_s"};
+/// Number of the columns that a trace must have.
+constexpr std::size_t kNeeded = kDetection;
 
 class FailureTrace {
  public:
@@ -102,9 +118,8 @@ class FailureTrace {
     while (rows_.next_row(fields_)) {
       if (!rows_.is_blank()) faults.push_back(fault());
     }
-    std::stable_sort(faults.begin(), faults.end(), [](const Fault& a, const Fault& b) {
-      return a.at_time() < b.at_time();
-    });
+    std::stable_sort(faults.begin(), faults.end(),
+                     [](const Fault& a, const Fault& b) { return a.at_time() < b.at_time(); });
     return faults;
   }
 
@@ -112,11 +127,11 @@ class FailureTrace {
   void read_header() {
     for (std::size_t i = 0; i < kColumns; ++i) {
       const auto found = std::find(fields_.begin(), fields_.end(), kNames[i]);
-      if (found == fields_.end()) {
+      if (found == fields_.end() && i < kNeeded) {
         rows_.fail_row(fmt::format("there is no column '{}'; expected {}", kNames[i],
-                                   fmt::join(kNames, ",")));
+                                   fmt::join(std::span(kNames).first<kNeeded>(), ",")));
       }
-      at_[i] = static_cast<std::size_t>(found - fields_.begin());
+      at_[i] = static_cast<std::size_t>(found - fields_.begin());  // the end: no such column
     }
   }
 
@@ -130,7 +145,7 @@ class FailureTrace {
     const bool whole = error == std::errc() && end == given.data() + given.size();
     if (!whole || !(value >= least && value <= most)) {
       rows_.fail_at_field(at_[column], fmt::format("{}: expected a number from {} to {}, got '{}'",
-                                          kNames[column], least, most, given));
+                                                   kNames[column], least, most, given));
     }
     return value;
   }
@@ -140,29 +155,36 @@ class FailureTrace {
     fault.set_at_time(fault_time(number(kTime, 0, 9e9)));
     fault.set_cause(std::string(text(kCause)));
     const auto index = static_cast<std::uint32_t>(number(kIndex, 0, 4e9));
-    const bool job = text(kPart) == "job" || text(kPart) == "rank";
-    const std::optional<PartKind> part = part_named(text(kPart));
-    if (!job && !part) {
-      rows_.fail_at_field(at_[kPart], fmt::format("part: expected rank or one of {}, got '{}'",
-                                         fmt::join(part_names(), ", "), text(kPart)));
+    const std::optional<FailingPart> part = recorded_part(text(kPart));
+    if (!part) {
+      rows_.fail_at_field(at_[kPart],
+                          fmt::format("part: expected rank or one of {}, got '{}'",
+                                      fmt::join(names_of(PartKind{}), ", "), text(kPart)));
     }
-    job ? fault.set_rank(index) : set_target(fault, *part, index);
+    const bool job = part == FailingPart::job;
+    job ? fault.set_rank(index) : set_target(fault, named<PartKind>(text(kPart)), index);
     set_effect(fault, job);
     if (!text(kLasts).empty() && !job) {
       fault.set_for_(fault_time(number(kLasts, 0, 9e9)));
     }
+    if (!text(kDetection).empty()) fault.set_detection(to_nanos(number(kDetection, 0, 9e9)));
+    if (!text(kRestart).empty()) fault.set_restart(to_nanos(number(kRestart, 0, 9e9)));
     return fault;
   }
 
   void set_effect(Fault& fault, bool job) const {
-    const std::string_view effect = text(kEffect);
-    if (job && effect == "kill") return fault.set_kill(true);
-    if (job && effect == "stop") return fault.set_stop(true);
-    if (!job && effect == "down") return fault.set_down(true);
-    if (!job && effect == "rate") return fault.set_rate(number(kRate, 0.001, 1));
-    rows_.fail_at_field(at_[kEffect], fmt::format("effect: expected {} for a {}, got '{}'",
-                                         job ? "kill or stop" : "down or rate", text(kPart),
-                                         effect));
+    const std::optional<FailureEffect> effect = recorded_effect(text(kEffect), job);
+    if (!effect) {
+      rows_.fail_at_field(at_[kEffect], fmt::format("effect: expected {} for a {}, got '{}'",
+                                                    job ? "kill or stop" : "down or rate",
+                                                    text(kPart), text(kEffect)));
+    }
+    switch (*effect) {
+      case FailureEffect::kill: return fault.set_kill(true);
+      case FailureEffect::stop: return fault.set_stop(true);
+      case FailureEffect::down: return fault.set_down(true);
+      case FailureEffect::rate: return fault.set_rate(number(kRate, 0.001, 1));
+    }
   }
 
   CsvReader rows_;
@@ -218,7 +240,7 @@ double part_mtbf(const FailureKind& kind) {
 std::uint32_t parts_of_kind(const FailureKind& kind, const Failures& failures,
                             const Cluster& cluster) {
   if (is_of_job(kind)) return 1;
-  if (!is_of_nodes(kind)) return count_of(cluster, *part_named(kind.part()));
+  if (!is_of_nodes(kind)) return count_of(cluster, *part_kind(kind));
   const std::uint32_t each = nodes_of_part(kind, failures);
   return (cluster.nodes() + each - 1) / each;
 }
@@ -229,11 +251,40 @@ double interruption_rate(const std::vector<FailureKind>& kinds, double nodes,
   for (const FailureKind& kind : kinds) {
     if (kind.has_rate() || kind.has_slow()) continue;
     if (is_of_job(kind)) rate += 1 / part_mtbf(kind);
-    if (kind.part() == "node") rate += nodes / part_mtbf(kind);
-    if (kind.part() == "gpu") rate += nodes * gpus_per_node / part_mtbf(kind);
+    if (part_kind(kind) == PartKind::node) rate += nodes / part_mtbf(kind);
+    if (part_kind(kind) == PartKind::gpu) rate += nodes * gpus_per_node / part_mtbf(kind);
   }
   return rate;
 }
+
+namespace {
+
+/// Appends the problems of a kind's distributions. `path` is the kind's.
+void add_duration_problems(const FailureKind& kind, const std::string& path,
+                           std::vector<FailureProblem>& problems) {
+  const auto check = [&](const char* key, bool present, const DurationDistribution& of,
+                         bool belongs, const char* owners) {
+    if (!present) return;
+    const std::string at = fmt::format("{}.{}", path, key);
+    if (!belongs) return problems.push_back({at, fmt::format("expected '{}' of {}", key, owners)});
+    if (std::string problem = duration_problem(of); !problem.empty()) {
+      problems.push_back({at, std::move(problem)});
+    }
+  };
+  const FailingPart part = failing_part(kind);
+  const bool holds_ranks =
+      part == FailingPart::gpu || part == FailingPart::node || is_of_nodes(kind);
+  const bool ends_ranks = kind.has_kill() || kind.has_stop() || (kind.has_down() && holds_ranks);
+  constexpr const char* kRanks =
+      "a kind that ends ranks: kill or stop of a job, or down of a gpu, "
+      "node, rack or row";
+  check("detection", kind.has_detection(), kind.detection(), ends_ranks, kRanks);
+  check("restart", kind.has_restart(), kind.restart(), ends_ranks, kRanks);
+  check("repair", kind.has_repair(), kind.repair(), !is_of_job(kind) && !kind.has_lasts(),
+        "hardware, and without 'lasts' beside it");
+}
+
+}  // namespace
 
 std::vector<FailureProblem> failure_problems(const Failures& failures, const Cluster& cluster) {
   std::vector<FailureProblem> problems;
@@ -248,10 +299,10 @@ std::vector<FailureProblem> failure_problems(const Failures& failures, const Clu
     const std::string path = fmt::format("kinds[{}]", i);
     const bool of_job = kind.has_kill() || kind.has_stop() || kind.has_slow();
     if (is_of_job(kind) != of_job) {
-      problems.push_back({path + ".part",
-                          fmt::format("expected {} of a {}", is_of_job(kind) ? "kill, stop or slow"
-                                                                          : "down or rate",
-                                      kind.part())});
+      problems.push_back(
+          {path + ".part",
+           fmt::format("expected {} of a {}",
+                       is_of_job(kind) ? "kill, stop or slow" : "down or rate", kind.part())});
     } else if (parts_of_kind(kind, failures, cluster) == 0) {
       problems.push_back({path + ".part", fmt::format("this cluster has no {}", kind.part())});
     }
@@ -260,6 +311,7 @@ std::vector<FailureProblem> failure_problems(const Failures& failures, const Clu
     } else if (kind.has_lasts_up_to() && !kind.has_lasts()) {
       problems.push_back({path + ".lasts_up_to", "lasts_up_to needs a lasts before it"});
     }
+    add_duration_problems(kind, path, problems);
   }
   return problems;
 }
@@ -272,8 +324,7 @@ std::vector<Fault> read_failure_trace(const std::string& path, std::string_view 
 
 Scenario with_recorded_faults(Scenario scenario, const std::string& folder) {
   if (scenario.failures().trace().empty()) return scenario;
-  const std::string path =
-      (std::filesystem::path(folder) / scenario.failures().trace()).string();
+  const std::string path = (std::filesystem::path(folder) / scenario.failures().trace()).string();
   const std::string text = read_packed_text(path);
   const Layout& layout = scenario.job().layout();
   const std::uint64_t ranks =

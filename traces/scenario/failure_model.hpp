@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,8 +16,12 @@
 #include "topologies/cluster.hpp"
 #include "topologies/part.hpp"
 #include "traces/scenario.pb.h"
+#include "traces/scenario/failing_part.hpp"
 
 namespace orrery {
+
+/// Returns the failing part of a kind. Throws as named().
+inline FailingPart failing_part(const FailureKind& kind) { return named<FailingPart>(kind.part()); }
 
 /// Returns the shipped profiles.
 const FailureCatalog& failure_catalog();
@@ -26,8 +31,10 @@ std::vector<std::string> failure_profile_names();
 /// Returns the profile's kinds and the additional ones. Throws bad_input for an unknown profile.
 std::vector<FailureKind> failure_kinds(const Failures& failures);
 
-/// Returns the failures with the same kinds in the same order, those of the job with a rate of 0:
-/// the others are drawn as before. Throws as failure_kinds().
+/// Returns the failures with the same kinds in the same order, those that are not `kept` with a
+/// rate of 0: the others are drawn as before. Throws as failure_kinds().
+Failures only_kinds(const Failures& failures, const std::function<bool(const FailureKind&)>& kept);
+/// Returns only_kinds() without the failures of the job.
 Failures without_job_kinds(const Failures& failures);
 /// Returns a fault with the kind's cause and effect and without times, on this part, rank of the
 /// job, or, for racks and rows, node.
@@ -37,8 +44,8 @@ Fault fault_of_kind(const FailureKind& kind, std::uint32_t target);
 bool is_of_job(const FailureKind& kind);
 /// Returns true if the kind's failures hit all nodes of a rack or row at once.
 bool is_of_nodes(const FailureKind& kind);
-/// Returns the kind of part of this name; nothing for job, rack, row and unknown names.
-std::optional<PartKind> part_named(std::string_view name);
+/// Returns the kind of part that fails; nothing for job, rack and row.
+std::optional<PartKind> part_kind(const FailureKind& kind);
 /// Returns the number of nodes in a rack or row; call if is_of_nodes(kind).
 std::uint32_t nodes_of_part(const FailureKind& kind, const Failures& failures);
 /// Sets the target of a fault to a part of the cluster.
@@ -72,8 +79,9 @@ std::vector<FailureProblem> failure_problems(const Failures& failures, const Clu
 Scenario with_recorded_faults(Scenario scenario, const std::string& folder);
 
 /// Returns the faults of a trace of failures (Failures.trace in scenario.proto), by time. `path` is
-/// for messages. Faults of ranks have no end: their lasts_s is ignored. Throws bad_input with the
-/// place of an invalid field, for a missing column and for an empty text.
+/// for messages. Faults of ranks have no end: their lasts_s is ignored. The columns detection_s and
+/// restart_s may be absent. Throws bad_input with the place of an invalid field, for a missing
+/// column and for an empty text.
 std::vector<Fault> read_failure_trace(const std::string& path, std::string_view text);
 
 }  // namespace orrery

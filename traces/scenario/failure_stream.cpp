@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
+#include "traces/scenario/duration.hpp"
 #include "traces/scenario/failure_model.hpp"
 #include "traces/scenario/fault_script.hpp"
 
@@ -43,12 +44,16 @@ void FailureStream::add_source(const FailureKind& kind, std::size_t number, cons
   if (!std::isfinite(mtbf) || parts == 0) return;
   const bool lemons = knows_lemons(kind) && !lemons_.empty();
   const auto lemon_parts = static_cast<std::uint32_t>(lemons_.size()) * parts_per_node(kind);
+  const Rng own = rng.split_stream(fmt::format("failures {} {}", number, kind.cause()));
   Source source{.kind = kind,
                 .mtbf_s = mtbf,
                 .parts = parts,
                 .lemons = lemons ? lemon_parts : 0,
                 .times = lemons ? failures_.lemons().times() : 1,
-                .rng = rng.split_stream(fmt::format("failures {} {}", number, kind.cause()))};
+                .rng = own,
+                .repair_rng = own.split_stream("repair"),
+                .detection_rng = own.split_stream("detection"),
+                .restart_rng = own.split_stream("restart")};
   if (source.has_memory()) {
     const double window = failures_.has_until() ? end_s_ : kWindow_s;
     source.window_s = std::min(window, kMostDrawn * mtbf / source.weight());
@@ -85,6 +90,8 @@ std::vector<Fault> FailureStream::pop_failure() {
     Fault& fault = faults.emplace_back(fault_of_kind(source.kind, target));
     fault.set_at_time(failure.at);
     if (failure.lasts > 0) fault.set_for_(failure.lasts);
+    if (failure.detection) fault.set_detection(*failure.detection);
+    if (failure.restart) fault.set_restart(*failure.restart);
   }
   return faults;
 }
@@ -172,16 +179,23 @@ FailureStream::Failure FailureStream::draw_failure(Source& source, double at_s,
   if (is_of_job(kind)) {
     failure.target =
         static_cast<std::uint32_t>(source.rng.below(std::max<std::uint64_t>(1, ranks_)));
-    if (kind.has_slow() && kind.has_lasts()) failure.lasts = draw_duration(source);
+    if (kind.has_slow() && kind.has_lasts()) failure.lasts = draw_outage(source);
   } else {
-    failure.lasts = draw_duration(source);
+    failure.lasts = draw_outage(source);
   }
+  if (kind.has_detection()) {
+    failure.detection = draw_duration(kind.detection(), source.detection_rng);
+  }
+  if (kind.has_restart()) failure.restart = draw_duration(kind.restart(), source.restart_rng);
   return failure;
 }
 
 /// 0: for ever.
-Nanos FailureStream::draw_duration(Source& source) const {
+Nanos FailureStream::draw_outage(Source& source) const {
   const FailureKind& kind = source.kind;
+  if (kind.has_repair()) {
+    return std::max<Nanos>(1, draw_duration(kind.repair(), source.repair_rng));
+  }
   if (!kind.has_lasts()) return kind.has_rate() ? 0 : failures_.repair();
   if (!kind.has_lasts_up_to()) return kind.lasts();
   const double least = std::log(static_cast<double>(kind.lasts()));
@@ -192,12 +206,14 @@ Nanos FailureStream::draw_duration(Source& source) const {
 // ---- lemons -------------------------------------------------------------------------------
 
 bool FailureStream::knows_lemons(const FailureKind& kind) const {
-  return kind.part() == "node" || kind.part() == "gpu" || kind.part() == "nic";
+  const std::optional<PartKind> part = part_kind(kind);
+  return part && *part <= PartKind::nic;
 }
 
 std::uint32_t FailureStream::parts_per_node(const FailureKind& kind) const {
-  if (kind.part() == "gpu") return cluster_.shape().gpus_per_node;
-  return kind.part() == "nic" ? cluster_.rails() : 1;
+  const std::optional<PartKind> part = part_kind(kind);
+  if (part == PartKind::gpu) return cluster_.shape().gpus_per_node;
+  return part == PartKind::nic ? cluster_.rails() : 1;
 }
 
 bool FailureStream::is_lemon(std::uint32_t node) const {

@@ -43,6 +43,7 @@ class FailureStream {
     Nanos at = 0;
     std::uint32_t target = 0;  ///< part, or rank of the job
     Nanos lasts = 0;           ///< 0: for ever, or without a duration
+    std::optional<Nanos> detection = {}, restart = {};  ///< own times, if the kind has them
   };
   /// One kind of failures and the state of its random numbers.
   struct Source {
@@ -52,6 +53,9 @@ class FailureStream {
     std::uint32_t lemons;  ///< number of such parts
     double times;          ///< factor on their failure rate
     Rng rng;
+    /// Each duration has its own numbers, so that a further one changes neither instants nor the
+    /// other durations.
+    Rng repair_rng, detection_rng, restart_rng;
     double next_s = 0;                 ///< instant of the next failure (without memory)
     std::vector<double> due_s = {};    ///< instant of the next failure of each part (memory)
     double window_s = 0, drawn_s = 0;  ///< length of a window, end of the last one (memory)
@@ -76,7 +80,7 @@ class FailureStream {
   bool draw_window(Source& source) const;
   void renew_part(Source& source, std::uint32_t part, double end_s) const;
   Failure draw_failure(Source& source, double at_s, std::uint32_t part) const;
-  Nanos draw_duration(Source& source) const;
+  Nanos draw_outage(Source& source) const;
 
   const Failures failures_;
   const Cluster& cluster_;

@@ -127,6 +127,8 @@ void FaultScript::add(const Fault& fault) const {
     ramp_begins_.push_back(entry.begin.at);
     ramp_tops_.push_back(end && end->at_step ? std::min(top, end->at) : top);
   }
+  if (fault.has_detection()) entry.detection = fault.detection();
+  if (fault.has_restart()) entry.restart = fault.restart();
   add_targets(fault, entry);
   entry.cause = number_of(fault.cause());
   if (index < own_) own_entries_.push_back(entry);

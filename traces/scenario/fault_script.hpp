@@ -152,6 +152,10 @@ class FaultScript {
   /// after the scenario's cause, if any. Call for kills, stops, link_down and down only: every
   /// other fault is described as a loss too.
   std::string cause(std::uint32_t fault, const FaultTarget& target) const;
+  /// Returns the fault's own time until its loss of ranks is detected; nothing if it has none.
+  std::optional<Nanos> own_detection(std::uint32_t fault) const { return entry(fault).detection; }
+  /// Returns the fault's own duration of a restart from a checkpoint; nothing if it has none.
+  std::optional<Nanos> own_restart(std::uint32_t fault) const { return entry(fault).restart; }
   /// Returns the cause in the scenario; empty if none is given. The reference is valid until the
   /// next query about a moment, a step or an instant, which may draw failures; the methods about
   /// one fault keep it valid.
@@ -172,6 +176,7 @@ class FaultScript {
     bool announced = false;            ///< true for a planned removal, also once it has begun
     double size = 1;                   ///< value of slow, link_slow and rate; top of a ramp
     std::uint64_t ramp_steps = 0;
+    std::optional<Nanos> detection, restart;  ///< own times, instead of those of `survival`
     FaultTarget target;                ///< the only target, unless the fault hits a share
     bool share = false;
     std::uint32_t first_target = 0, targets = 0;  ///< range in targets_ of a share

@@ -2,16 +2,21 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
+#include "core/schema/yaml_loader.hpp"
+#include "core/schema/yaml_writer.hpp"
 #include "topologies/builder.hpp"
+#include "traces/models/model_file.hpp"
 #include "traces/workload/framework.hpp"
 #include "traces/workload/layout_check.hpp"
 #include "traces/workload/model.hpp"
+#include "traces/workload/own_stack.hpp"
 
 namespace orrery {
 namespace {
@@ -38,6 +43,7 @@ class Asked {
 
  private:
   void check() const;
+  void read_files();
   std::uint32_t nodes() const;
   nlohmann::ordered_json job();
   void assume_habits(const FrameworkHabits& habits, const Model& model);
@@ -48,7 +54,33 @@ class Asked {
   }
 
   const LayoutQuestion& in_;
+  Model model_;       ///< model of the preset or of the file
+  NamedBatch batch_;  ///< batch of the file
+  Topology cluster_;  ///< cluster of the preset or of the file, not resolved
 };
+
+bool is_in(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// Returns true if a name is that of a file and of no shipped entry.
+bool names_file(const std::string& name, const std::vector<std::string>& shipped) {
+  std::error_code problem;
+  return !is_in(shipped, name) && std::filesystem::is_regular_file(name, problem);
+}
+
+/// Presets by their names, and files.
+void Asked::read_files() {
+  if (names_file(in_.model, model_names())) {
+    const ModelFile file = read_model_file(in_.model);
+    model_ = file.decoder.model;
+    batch_ = file.batch;
+    assumed = file.decoder.assumed;
+  } else {
+    model_.set_preset(in_.model);
+  }
+  cluster_ = asked_cluster(in_.cluster);
+}
 
 void Asked::check() const {
   std::vector<std::string> missing;
@@ -66,29 +98,35 @@ void Asked::check() const {
 
 /// Returns the number of nodes of the cluster's preset that hold the GPUs.
 std::uint32_t Asked::nodes() const {
-  Topology one;
-  one.set_preset(in_.cluster);
+  Topology one = cluster_;
   one.set_nodes(1);
   resolve(one, {}, "");
   const std::uint32_t each = one.node().gpus_per_node();
   if (in_.gpus % each != 0) {
-    throw Error(ErrorKind::bad_input,
-                fmt::format("layouts: {} GPUs are no whole nodes of {}: {} has {} GPUs a node",
-                            in_.gpus, in_.cluster, in_.cluster, each));
+    const std::uint32_t below = in_.gpus / each * each;
+    throw Error(
+        ErrorKind::bad_input,
+        fmt::format("layouts: {} GPUs are no whole nodes of {}, of {} GPUs each; nearest: {}{}",
+                    in_.gpus, in_.cluster, each, below > 0 ? fmt::format("{} or ", below) : "",
+                    below + each));
   }
   return in_.gpus / each;
 }
 
 void Asked::batch(nlohmann::ordered_json& job) {
-  if (in_.sequence_length == 0) assumed.push_back(fmt::format("sequences of {} tokens", kSequence));
-  const std::uint32_t length = in_.sequence_length > 0 ? in_.sequence_length : kSequence;
+  std::uint32_t length = in_.sequence_length > 0 ? in_.sequence_length : batch_.sequence_length;
+  if (length == 0) {
+    length = kSequence;
+    assumed.push_back(fmt::format("sequences of {} tokens", kSequence));
+  }
   job["sequence_length"] = length;
   if (in_.global_batch > 0 && in_.tokens_per_batch > 0) {
     throw Error(ErrorKind::bad_input,
                 "layouts: the batch is given twice, in sequences and in tokens: leave one out");
   }
-  if (in_.global_batch > 0) {
-    job["global_batch"] = in_.global_batch;
+  const std::uint32_t named = in_.tokens_per_batch > 0 ? 0 : batch_.global_batch;
+  if (in_.global_batch > 0 || named > 0) {
+    job["global_batch"] = in_.global_batch > 0 ? in_.global_batch : named;
     return;
   }
   const double tokens = in_.tokens_per_batch > 0 ? in_.tokens_per_batch : kTokens;
@@ -109,13 +147,17 @@ void Asked::assume_habits(const FrameworkHabits& habits, const Model& model) {
 }
 
 nlohmann::ordered_json Asked::job() {
-  Model model;
-  model.set_preset(in_.model);
-  resolve(model, {}, "model");
   nlohmann::ordered_json job;
-  job["model"]["preset"] = in_.model;
+  job["model"] = to_yaml_json(model_);
+  Model model = model_;
+  resolve(model, {}, "model");
   batch(job);
-  const std::string stack = or_assumed(in_.stack, "nemo", "stack");
+  std::string stack = or_assumed(in_.stack, "nemo", "stack");
+  if (names_own_stack(stack)) {
+    const SoftwareStack own = load_own_stack(stack);
+    stack = own.kin();
+    job["software"] = to_yaml_json(own);
+  }
   job["stack"] = stack;
   job["precision"] = or_assumed(in_.precision, "bf16", "precision");
   job["layout"] = {{"data", 1}, {"order", "pipeline-last"}};
@@ -138,15 +180,36 @@ nlohmann::ordered_json Asked::job() {
 
 nlohmann::ordered_json Asked::scenario() {
   check();
+  read_files();
   nlohmann::ordered_json out;
   out["name"] = "layouts";
-  out["cluster"] = {{"preset", in_.cluster}, {"nodes", nodes()}};
+  out["cluster"] = to_yaml_json(cluster_);
+  out["cluster"]["nodes"] = nodes();
   out["job"] = job();
   out["run"]["steps"] = 1;
   return out;
 }
 
 }  // namespace
+
+Model asked_model(const std::string& name) {
+  if (names_file(name, model_names())) return read_model_file(name).decoder.model;
+  Model model;
+  model.set_preset(name);
+  return model;
+}
+
+Topology asked_cluster(const std::string& name) {
+  Topology cluster;
+  if (!names_file(name, preset_names())) {
+    cluster.set_preset(name);
+    return cluster;
+  }
+  const SourceMap places = load_yaml_file(name, cluster);
+  Topology checked = cluster;
+  resolve(checked, places);
+  return cluster;
+}
 
 AskedScenario scenario_of(const LayoutQuestion& question,
                           const std::vector<std::string>& overrides) {

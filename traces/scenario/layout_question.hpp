@@ -14,7 +14,7 @@ namespace orrery {
 
 /// Question of a user.
 struct LayoutQuestion {
-  std::string model, cluster;      ///< presets
+  std::string model, cluster;  ///< presets, or files: a model of another tool, a cluster (YAML)
   std::uint32_t gpus = 0;
   std::uint32_t sequence_length = 0;  ///< 0 or empty: assumed, as all below
   std::uint32_t global_batch = 0;     ///< sequences
@@ -30,6 +30,14 @@ struct AskedScenario {
   /// sets a value that the framework would choose.
   const FrameworkHabits* habits = nullptr;
 };
+
+/// Returns the model of a preset (not resolved), or of a file of another tool (with all sizes).
+/// Throws bad_input as read_model_file().
+Model asked_model(const std::string& name);
+
+/// Returns the cluster of a preset or of a cluster file (YAML), not resolved: a caller sets the
+/// number of nodes. Throws bad_input as resolve() for a file.
+Topology asked_cluster(const std::string& name);
 
 /// Returns the scenario, checked as by parse_scenario(), whose errors pass through. Throws
 /// bad_input with all missing values at once, the nearest name of a preset, for GPUs that fill no

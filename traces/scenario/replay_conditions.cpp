@@ -53,7 +53,7 @@ void complete(ReplayConditions& conditions, const SourceMap& places, const std::
       throw problem_at(places, fmt::format("{}.job.{}", kind, problem.path), problem.message);
     }
   }
-  if (conditions.speed() == "simulated" && conditions.kinds().empty()) {
+  if (speed_of(conditions) == JobSpeed::simulated && conditions.kinds().empty()) {
     throw problem_at(places, prefix + "speed",
                      "simulated speed needs 'kinds': what jobs compute is in no log");
   }

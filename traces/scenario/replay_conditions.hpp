@@ -3,16 +3,32 @@
 // line. Thread-safe.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "core/schema/names.hpp"
 #include "core/schema/yaml_loader.hpp"
 #include "traces/scenario.pb.h"
 
 namespace orrery {
+
+/// Speed of recorded jobs (ReplayConditions.speed).
+enum class JobSpeed : std::uint8_t { recorded, simulated };
+constexpr std::array<std::string_view, 2> names_of(JobSpeed) { return {"recorded", "simulated"}; }
+/// Returns the speed of recorded jobs; recorded if the conditions name none. Throws as named().
+inline JobSpeed speed_of(const ReplayConditions& conditions) {
+  return named(conditions.speed(), std::optional(JobSpeed::recorded));
+}
+
+/// Estimates of job durations that policies see (JobReplay.estimates, RecordedLog.estimates).
+enum class EstimateKind : std::uint8_t { recorded, requested, learned, disturbed };
+constexpr std::array<std::string_view, 4> names_of(EstimateKind) {
+  return {"recorded", "requested", "learned", "disturbed"};
+}
 
 /// Returns true if the file is YAML that names a log, `trace: log.csv`; the trace of a scenario is
 /// a map. Unknown keys and values do not matter. Returns false for a file that is unreadable, too

@@ -142,6 +142,7 @@ class CrossCheck {
     }
     if (fault.end_case() != Fault::END_NOT_SET) check_end(fault, path);
     check_plan(fault, path);
+    check_times(fault, path);
   }
 
   /// Checks the announcement of a removal, and the test after it.
@@ -165,6 +166,20 @@ class CrossCheck {
     if (fault.has_test() && fault.end_case() == Fault::END_NOT_SET) {
       add(path + ".test", "expected a part that returns, found no end of the fault: write "
                           "until_step, until_time or 'for'");
+    }
+  }
+
+  /// Checks that a fault with times of its own ends ranks.
+  void check_times(const Fault& fault, const std::string& path) {
+    const std::optional<PartKind> part = part_kind(fault);
+    const bool hardware = fault.has_down() && (part == PartKind::gpu || part == PartKind::node);
+    if (fault.has_kill() || fault.has_stop() || hardware) return;
+    for (const char* const key : {"detection", "restart"}) {
+      const bool has = key[0] == 'd' ? fault.has_detection() : fault.has_restart();
+      if (!has) continue;
+      add(path + "." + key, fmt::format("expected '{}' of a fault that ends ranks: kill, stop, or "
+                                        "down of a gpu or node",
+                                        key));
     }
   }
 

@@ -3,20 +3,30 @@
 // only.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <string_view>
 #include <tuple>
 #include <vector>
+
+#include "core/schema/names.hpp"
 
 namespace orrery {
 
 enum class CollectiveKind : std::uint8_t {
   all_reduce, reduce_scatter, all_gather, all_to_all, broadcast, send_receive
 };
+constexpr std::array<std::string_view, 6> names_of(CollectiveKind) {
+  return {"all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast", "send-receive"};
+}
 
 /// Algorithms. automatic: the cheapest by its closed form. nvls: the switches reduce and multicast.
 enum class CollectiveAlgorithm : std::uint8_t {
   automatic, ring, tree, hierarchical, direct, nvls, halving_doubling
 };
+constexpr std::array<std::string_view, 7> names_of(CollectiveAlgorithm) {
+  return {"automatic", "ring", "tree", "hierarchical", "direct", "nvls", "halving-doubling"};
+}
 
 /// Rule of a table: the algorithm for calls of a kind with at least so many bytes, ranks and nodes
 /// (NVLink domains).

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 
+#include "traces/workload/job_choices.hpp"
 #include "traces/workload/layout_check.hpp"
 #include "traces/workload/model.hpp"
+#include "traces/workload/precision.hpp"
 
 namespace orrery {
 namespace {
@@ -18,53 +20,103 @@ constexpr double kOtherMicroBatch = 0.8;
 constexpr std::array kFrameworks = {
     // Recipes of 2025 are those of NeMo 2024 with newer kernels; experts exchange tokens beside
     // another micro-batch's computation (overlap_moe_expert_parallel_comm).
-    FrameworkHabits{.named = "automodel", .stack = "pytorch-fsdp", .shard = "parameters"},
-    FrameworkHabits{.named = "megatron-bridge", .stack = "megatron-bridge", .shard = "optimizer",
-                    .tensor = kUserBuffers, .expert = kOtherMicroBatch},
+    FrameworkHabits{.named = "automodel", .stack = "pytorch-fsdp", .shard = Sharding::parameters},
+    FrameworkHabits{.named = "megatron-bridge",
+                    .stack = "megatron-bridge",
+                    .shard = Sharding::optimizer,
+                    .tensor = kUserBuffers,
+                    .expert = kOtherMicroBatch},
     // The pipeline engine of DeepSpeed exchanges gradients after the last micro-batch.
-    FrameworkHabits{.named = "megatron-deepspeed", .stack = "megatron-deepspeed",
-                    .shard = "optimizer", .overlap = false, .pipeline = false,
+    FrameworkHabits{.named = "megatron-deepspeed",
+                    .stack = "megatron-deepspeed",
+                    .shard = Sharding::optimizer,
+                    .overlap = false,
+                    .pipeline = false,
                     .splits_tokens = false},
-    FrameworkHabits{.named = "nemo megatron", .stack = "nemo-megatron", .shard = "optimizer"},
+    FrameworkHabits{
+        .named = "nemo megatron", .stack = "nemo-megatron", .shard = Sharding::optimizer},
     // Megatron-Core before expert-tensor-parallel sizes: experts are split like everything else.
-    FrameworkHabits{.named = "nemo", .stack = "nemo", .shard = "optimizer",
-                    .tensor = kUserBuffers, .splits_experts = true},
-    FrameworkHabits{.named = "megatron-core", .stack = "megatron-core", .shard = "optimizer",
+    FrameworkHabits{.named = "nemo",
+                    .stack = "nemo",
+                    .shard = Sharding::optimizer,
+                    .tensor = kUserBuffers,
+                    .splits_experts = true},
+    FrameworkHabits{.named = "megatron-core",
+                    .stack = "megatron-core",
+                    .shard = Sharding::optimizer,
                     .gradient_bytes = 4},
     // arXiv:2104.04473 and arXiv:2205.05198: blocking transfers between stages, gradients after
     // the last micro-batch.
-    FrameworkHabits{.named = "megatron-lm 2021", .stack = "megatron-lm-2021", .shard = "nothing",
-                    .overlap = false, .pipeline = false, .splits_tokens = false},
-    FrameworkHabits{.named = "megatron-lm 2022", .stack = "megatron-lm-2022", .shard = "nothing",
-                    .overlap = false, .pipeline = false},
-    FrameworkHabits{.named = "megatron-lm", .stack = "megatron-core", .shard = "optimizer",
+    FrameworkHabits{.named = "megatron-lm 2021",
+                    .stack = "megatron-lm-2021",
+                    .shard = Sharding::nothing,
+                    .overlap = false,
+                    .pipeline = false,
+                    .splits_tokens = false},
+    FrameworkHabits{.named = "megatron-lm 2022",
+                    .stack = "megatron-lm-2022",
+                    .shard = Sharding::nothing,
+                    .overlap = false,
+                    .pipeline = false},
+    FrameworkHabits{.named = "megatron-lm",
+                    .stack = "megatron-core",
+                    .shard = Sharding::optimizer,
                     .gradient_bytes = 4},
-    FrameworkHabits{.named = "megascale", .stack = "megatron-core", .shard = "gradients",
+    FrameworkHabits{.named = "megascale",
+                    .stack = "megatron-core",
+                    .shard = Sharding::gradients,
                     .tensor = kUserBuffers},
-    FrameworkHabits{.named = "composer", .stack = "composer-fsdp", .shard = "parameters"},
+    FrameworkHabits{.named = "composer", .stack = "composer-fsdp", .shard = Sharding::parameters},
     // A pipeline's micro-batches are of one sequence, and FSDP keeps the parameters between them.
-    FrameworkHabits{.named = "torchtitan", .stack = "torchtitan", .shard = "parameters",
-                    .gradient_bytes = 4, .splits_batch = true},
-    FrameworkHabits{.named = "pytorch fsdp", .stack = "pytorch-fsdp", .shard = "parameters"},
+    FrameworkHabits{.named = "torchtitan",
+                    .stack = "torchtitan",
+                    .shard = Sharding::parameters,
+                    .gradient_bytes = 4,
+                    .splits_batch = true},
+    FrameworkHabits{
+        .named = "pytorch fsdp", .stack = "pytorch-fsdp", .shard = Sharding::parameters},
     // Rematerialises whole layers unless a recipe says otherwise.
-    FrameworkHabits{.named = "maxtext", .stack = "maxtext", .shard = "parameters",
-                    .compiled = true, .recompute = "full"},
-    FrameworkHabits{.named = "paxml", .stack = "paxml", .shard = "parameters", .compiled = true,
+    FrameworkHabits{.named = "maxtext",
+                    .stack = "maxtext",
+                    .shard = Sharding::parameters,
+                    .compiled = true,
+                    .recompute = Recompute::full},
+    FrameworkHabits{.named = "levanter",
+                    .stack = "maxtext",
+                    .shard = Sharding::parameters,
+                    .compiled = true,
+                    .recompute = Recompute::full},
+    FrameworkHabits{.named = "prime-rl", .stack = "pytorch-fsdp", .shard = Sharding::parameters},
+    FrameworkHabits{.named = "paxml",
+                    .stack = "paxml",
+                    .shard = Sharding::parameters,
+                    .compiled = true,
                     .recomputes_to_fit = true},
-    FrameworkHabits{.named = "hf transformers", .stack = "pytorch-eager", .shard = "nothing"},
+    FrameworkHabits{
+        .named = "hf transformers", .stack = "pytorch-eager", .shard = Sharding::nothing},
     // Its own gradient accumulator in fp32: with ZeRO-1 gradients are scattered after the last
     // micro-batch and parameters gathered after the update; without, PyTorch's DDP overlaps them.
-    FrameworkHabits{.named = "nanotron", .stack = "nanotron", .shard = "optimizer",
-                    .gradient_bytes = 4, .pipeline = false, .by_cost = true,
+    FrameworkHabits{.named = "nanotron",
+                    .stack = "nanotron",
+                    .shard = Sharding::optimizer,
+                    .gradient_bytes = 4,
+                    .pipeline = false,
+                    .by_cost = true,
                     .late_exchange = true},
-    FrameworkHabits{.named = "internevo", .stack = "internevo", .shard = "optimizer"},
-    FrameworkHabits{.named = "meta internal", .stack = "pytorch-fsdp", .shard = "gradients",
+    FrameworkHabits{.named = "internevo", .stack = "internevo", .shard = Sharding::optimizer},
+    FrameworkHabits{.named = "meta internal",
+                    .stack = "pytorch-fsdp",
+                    .shard = Sharding::gradients,
                     .gradient_bytes = 4},
-    FrameworkHabits{.named = "hai-llm", .stack = "megatron-core", .shard = "optimizer",
+    FrameworkHabits{.named = "hai-llm",
+                    .stack = "megatron-core",
+                    .shard = Sharding::optimizer,
                     .expert = kOtherMicroBatch},
     // NVIDIA's and its partners' submissions to MLPerf run NeMo, independently of the log's title.
-    FrameworkHabits{.named = "mlperf", .stack = "nemo", .shard = "optimizer"},
-    FrameworkHabits{.named = "metaseq", .stack = "megatron-lm-2022", .shard = "parameters",
+    FrameworkHabits{.named = "mlperf", .stack = "nemo", .shard = Sharding::optimizer},
+    FrameworkHabits{.named = "metaseq",
+                    .stack = "megatron-lm-2022",
+                    .shard = Sharding::parameters,
                     .splits_tokens = false},
 };
 
@@ -74,10 +126,9 @@ double usual_bucket(const Job& job) {
   const Layout& layout = job.layout();
   const double tensor = std::max(1u, layout.tensor());
   const double parameters = parameter_count(job.model());
-  if (layout.shard() == "parameters") {
-    const double gradient = job.has_gradient_bytes()    ? job.gradient_bytes()
-                            : job.precision() == "fp32" ? 4
-                                                        : 2;
+  if (sharding_of(layout) == Sharding::parameters) {
+    const double stored = precision_of(job) == JobPrecision::fp32 ? 4 : 2;
+    const double gradient = job.has_gradient_bytes() ? job.gradient_bytes() : stored;
     return std::max(1.0, gradient * parameters / job.model().layers() / tensor);
   }
   const double ranks = tensor * std::max(1u, layout.pipeline());
@@ -88,7 +139,7 @@ double usual_bucket(const Job& job) {
 
 void apply_habits(const FrameworkHabits& habits, Job& job) {
   Layout& layout = *job.mutable_layout();
-  const bool late = habits.late_exchange && layout.shard() != "nothing";
+  const bool late = habits.late_exchange && sharding_of(layout) != Sharding::nothing;
   job.set_overlap(habits.overlap && !late);
   Overlap& overlaps = *job.mutable_overlaps();
   overlaps.set_parameters(habits.overlap && !late);
@@ -96,7 +147,7 @@ void apply_habits(const FrameworkHabits& habits, Job& job) {
   const bool splits = layout.tensor() > 1 && layout.sequence_parallel();
   overlaps.set_tensor(splits ? habits.tensor : 0);
   overlaps.set_expert(job.model().has_experts() ? habits.expert : 0);
-  if (habits.by_cost) layout.set_balance("cost");
+  if (habits.by_cost) layout.set_balance(std::string(name_of(LayerBalance::cost)));
   job.set_bucket(usual_bucket(job));
   const bool inside = layout.expert() <= layout.data() * std::max(1u, layout.context());
   if (job.model().has_experts() && habits.splits_experts && inside && !layout.has_expert_tensor()) {

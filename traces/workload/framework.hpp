@@ -3,18 +3,20 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
-namespace orrery {
+#include "traces/workload/job_choices.hpp"
+#include "traces/workload/sharding.hpp"
 
-class Job;
+namespace orrery {
 
 /// Habits of one framework.
 struct FrameworkHabits {
   std::string_view named;  ///< part of its name in tables, in lower case
   std::string_view stack;  ///< name in traces/catalog/stacks.yaml
-  std::string_view shard;  ///< Layout.shard
+  Sharding shard{};        ///< Layout.shard
   std::uint32_t gradient_bytes = 2;  ///< bytes of a gradient on the wire
   bool overlap = true;     ///< Job.overlap, and Overlap.parameters
   bool pipeline = true;    ///< Overlap.pipeline
@@ -30,7 +32,8 @@ struct FrameworkHabits {
   bool late_exchange = false;
   /// true: with a pipeline, batches are split into micro-batches of one sequence
   bool splits_batch = false;
-  std::string_view recompute = {};  ///< default if a row omits it; empty: none, or selective to fit
+  /// default if a row omits it; nothing: none, or selective to fit
+  std::optional<Recompute> recompute = {};
 };
 
 /// Returns the habits of a framework by its name in tables: the first whose `named` is a part of

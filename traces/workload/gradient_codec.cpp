@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-
-#include <fmt/format.h>
+#include <sstream>
 
 #include "core/error.hpp"
 
@@ -39,6 +38,13 @@ std::uint64_t blocks_of(const CodecRule& rule, std::uint64_t count) {
   return divide_up(count, static_cast<std::uint64_t>(parameter_of(rule)));
 }
 
+/// Returns a number with at most six significant digits.
+std::string text_of(double value) {
+  std::ostringstream text;
+  text << value;
+  return text.str();
+}
+
 }  // namespace
 
 CodecRule rule_for(std::span<const CodecRule> rules, std::uint32_t bucket_class) {
@@ -69,7 +75,7 @@ Codec codec_of_name(std::string_view name) {
     known.emplace_back(kFacts[i].name);
   }
   throw Error(ErrorKind::usage,
-              fmt::format("there is no codec '{}'{}", name, did_you_mean(name, known)));
+              "there is no codec '" + std::string(name) + "'" + did_you_mean(name, known));
 }
 
 double parameter_of(const CodecRule& rule) {
@@ -79,21 +85,21 @@ double parameter_of(const CodecRule& rule) {
 std::string objection_to(const CodecRule& rule) {
   if (rule.codec > Codec::power_sgd) return "there is no such codec";
   const double value = parameter_of(rule);
-  const std::string_view name = codec_name(rule.codec);
+  const std::string name(codec_name(rule.codec));
   switch (rule.codec) {
     case Codec::int8:
     case Codec::int4:
       if (value >= 8 && value <= 65536 && std::fmod(value, 2) == 0) return {};
-      return fmt::format("{}: a block of {} values (an even number from 8 to 65536)", name, value);
+      return name + ": a block of " + text_of(value) + " values (an even number from 8 to 65536)";
     case Codec::top_k:
       if (value > 0 && value <= 1) return {};
-      return fmt::format("{}: a share of {} (above 0, at most 1)", name, value);
+      return name + ": a share of " + text_of(value) + " (above 0, at most 1)";
     case Codec::power_sgd:
       if (value >= 1 && value <= 64 && std::fmod(value, 1) == 0) return {};
-      return fmt::format("{}: rank {} (a whole number from 1 to 64)", name, value);
+      return name + ": rank " + text_of(value) + " (a whole number from 1 to 64)";
     default:
       if (rule.parameter == 0) return {};
-      return fmt::format("{} has no parameter, not {}", name, value);
+      return name + " has no parameter, not " + text_of(value);
   }
 }
 
@@ -122,19 +128,13 @@ std::uint64_t kept_values(const CodecRule& rule, std::uint64_t count) {
 
 std::uint64_t codec_bytes(const CodecRule& rule, std::uint64_t count) {
   switch (rule.codec) {
-    case Codec::none:
-      return 4 * count;
+    case Codec::none: return 4 * count;
     case Codec::bf16:
-    case Codec::fp16:
-      return 2 * count;
-    case Codec::int8:
-      return count + 4 * blocks_of(rule, count);
-    case Codec::int4:
-      return divide_up(count, 2) + 2 * blocks_of(rule, count);
-    case Codec::top_k:
-      return 8 * kept_values(rule, count);
-    case Codec::power_sgd:
-      return factor_bytes(rule, matrix_shape(count));
+    case Codec::fp16: return 2 * count;
+    case Codec::int8: return count + 4 * blocks_of(rule, count);
+    case Codec::int4: return divide_up(count, 2) + 2 * blocks_of(rule, count);
+    case Codec::top_k: return 8 * kept_values(rule, count);
+    case Codec::power_sgd: return factor_bytes(rule, matrix_shape(count));
   }
   return 4 * count;
 }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
+#include "traces/workload/job_choices.hpp"
 #include "traces/workload/model.hpp"
 #include "traces/workload/rank_shape.hpp"
 #include "traces/workload/recorded_step.hpp"
@@ -69,7 +70,7 @@ void must_divide(const char* path, double part, const char* name, double whole,
 void check_context(const Job& job, std::vector<Problem>& out) {
   const double context = std::max(1u, job.layout().context());
   must_divide("layout.context", context, "context", job.sequence_length(), "sequence_length", out);
-  if (context > 1 && job.attention() == "unfused") {
+  if (context > 1 && attention_of(job) == Attention::unfused) {
     out.push_back({"layout.context", "keys and values go round in flash attention only: with "
                                      "attention: unfused, context must be 1"});
   }
@@ -113,7 +114,7 @@ void check_schedule(const Job& job, std::vector<Problem>& out) {
     out.push_back({"layout.chunks", "chunks interleave pipeline stages: with pipeline = 1 there "
                                     "is nothing to interleave"});
   }
-  if (layout.schedule() == "zero-bubble") {
+  if (schedule_of(layout) == PipelineSchedule::zero_bubble) {
     out.push_back({"layout.chunks", "the zero-bubble schedule has one chunk a stage"});
   }
   if (parts > most_parts(job.model())) {

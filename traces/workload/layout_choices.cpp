@@ -1,7 +1,7 @@
 #include "traces/workload/layout_choices.hpp"
 
 #include <algorithm>
-#include <string_view>
+#include <array>
 
 #include <fmt/format.h>
 
@@ -29,18 +29,20 @@ Counts divisors(std::uint32_t number) {
 }
 
 /// Returns the states that frameworks of the job's stack share among replicas.
-std::vector<const char*> shards_of(const Job& job) {
+std::vector<Sharding> shards_of(const Job& job) {
+  using enum Sharding;
   const FrameworkHabits* const habits = habits_of_stack(job.stack());
-  if (habits == nullptr) return {"nothing", "optimizer", "gradients", "parameters"};
-  if (habits->shard == "nothing" || habits->shard == "optimizer") return {"nothing", "optimizer"};
-  return {"gradients", "parameters"};
+  if (habits == nullptr) return {nothing, optimizer, gradients, parameters};
+  if (habits->shard <= optimizer) return {nothing, optimizer};
+  return {gradients, parameters};
 }
 
 class Choices {
  public:
   Choices(const Job& job, const LayoutBounds& bounds)
       : job_(job), bounds_(bounds), shards_(shards_of(job)) {
-    if (job.attention() == "unfused") recomputes_.insert(recomputes_.begin() + 1, "selective");
+    if (attention_of(job) != Attention::unfused) return;
+    recomputes_.insert(recomputes_.begin() + 1, Recompute::selective);
   }
   std::vector<LayoutChoice> all();
 
@@ -52,11 +54,11 @@ class Choices {
   bool is_possible(LayoutChoice& choice) const;
   /// Fused kernels already avoid the recomputation of unfused attention, so nothing lies in
   /// between.
-  std::vector<const char*> recomputes_ = {"none", "full"};
+  std::vector<Recompute> recomputes_ = {Recompute::none, Recompute::full};
 
   const Job& job_;
   const LayoutBounds& bounds_;
-  const std::vector<const char*> shards_;
+  const std::vector<Sharding> shards_;
   std::vector<LayoutChoice> out_;
 };
 
@@ -114,16 +116,16 @@ void Choices::with_chunks(LayoutChoice choice) {
   // Interleaving frameworks want equal chunks, and micro-batches in whole rounds of the stages.
   const bool interleaves = choice.pipeline > 1 && layers % choice.pipeline == 0 &&
                            micro_batches % choice.pipeline == 0 &&
-                           job_.layout().schedule() != "zero-bubble";
+                           schedule_of(job_.layout()) != PipelineSchedule::zero_bubble;
   const bool alone = choice.data * choice.context == 1;
   for (const std::uint32_t chunks : divisors(layers / std::max(1u, choice.pipeline))) {
     if (chunks > (interleaves ? kMostChunks : 1)) break;
     choice.chunks = chunks;
-    for (const char* shard : shards_) {
+    for (const Sharding shard : shards_) {
       // FSDP with a pipeline would gather all parameters again for each micro-batch.
-      if (std::string_view(shard) == "parameters" && choice.pipeline > 1) continue;
-      choice.shard = alone ? "nothing" : shard;
-      for (const char* recompute : recomputes_) {
+      if (shard == Sharding::parameters && choice.pipeline > 1) continue;
+      choice.shard = alone ? Sharding::nothing : shard;
+      for (const Recompute recompute : recomputes_) {
         choice.recompute = recompute;
         out_.push_back(choice);
       }
@@ -146,11 +148,11 @@ Job laid_out(Job job, const LayoutChoice& choice, const FrameworkHabits* habits)
   layout.set_data(choice.data);
   layout.set_chunks(choice.chunks);
   layout.set_expert(choice.expert);
-  layout.set_shard(choice.shard);
+  set_sharding(layout, choice.shard);
   layout.set_shard_group(0);
   layout.clear_expert_tensor();
   job.set_micro_batch(choice.micro_batch);
-  job.set_recompute(choice.recompute);
+  job.set_recompute(std::string(name_of(choice.recompute)));
   job.clear_recompute_share();
   if (habits != nullptr) apply_habits(*habits, job);
   return job;
@@ -174,12 +176,10 @@ std::string words_of(const LayoutChoice& choice) {
   if (choice.expert > 1) text += fmt::format(", expert {}", choice.expert);
   text += fmt::format(", micro-batch {}", choice.micro_batch);
   if (choice.chunks > 1) text += fmt::format(", chunks {}", choice.chunks);
-  const std::string_view shard = choice.shard, recompute = choice.recompute;
-  if (shard == "optimizer") text += ", ZeRO-1";
-  if (shard == "gradients") text += ", ZeRO-2";
-  if (shard == "parameters") text += ", FSDP";
-  if (recompute != "none") text += fmt::format(", recompute {}", recompute);
-  return text;
+  constexpr std::array<const char*, 4> kShardings{"", ", ZeRO-1", ", ZeRO-2", ", FSDP"};
+  text += kShardings.at(static_cast<std::size_t>(choice.shard));
+  if (choice.recompute == Recompute::none) return text;
+  return text + fmt::format(", recompute {}", name_of(choice.recompute));
 }
 
 }  // namespace orrery

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "traces/scenario.pb.h"
+#include "traces/workload/job_choices.hpp"
+#include "traces/workload/sharding.hpp"
 
 namespace orrery {
 
@@ -19,8 +21,8 @@ struct FrameworkHabits;
 struct LayoutChoice {
   std::uint32_t tensor = 1, context = 1, pipeline = 1, data = 1, chunks = 1, expert = 1;
   std::uint32_t micro_batch = 1;
-  const char* shard = "nothing";
-  const char* recompute = "none";
+  Sharding shard = Sharding::nothing;
+  Recompute recompute = Recompute::none;
   std::string objection;  ///< reason why the job cannot be laid out so; may be empty
 };
 

@@ -4,6 +4,8 @@
 #include <string_view>
 
 #include "core/error.hpp"
+#include "traces/workload/job_choices.hpp"
+#include "traces/workload/layer_weights.hpp"
 
 namespace orrery {
 
@@ -49,6 +51,19 @@ void check_whole(const Model& model, const SourceMap& places, const std::string&
   need(model.vocabulary() > 0, "vocabulary");
 }
 
+double mlp_weights(const Model& model, double inner) {
+  return (model.gated() ? 3.0 : 2.0) * model.hidden() * inner;
+}
+
+/// Router, shared experts and `routed` of the others.
+double sparse_weights(const Model& model, double routed) {
+  const Experts& experts = model.experts();
+  return double{1} * model.hidden() * experts.count() +
+         (experts.shared() + routed) * mlp_weights(model, expert_feed_forward(model));
+}
+
+}  // namespace
+
 double attention_weights(const Model& model) {
   const double hidden = model.hidden(), heads = model.heads();
   if (!model.has_latent_attention()) {
@@ -63,23 +78,10 @@ double attention_weights(const Model& model) {
          heads * latent.value() * hidden;
 }
 
-double mlp_weights(const Model& model, double inner) {
-  return (model.gated() ? 3.0 : 2.0) * model.hidden() * inner;
-}
-
-/// Router, shared experts and `routed` of the others.
-double sparse_weights(const Model& model, double routed) {
-  const Experts& experts = model.experts();
-  return double{1} * model.hidden() * experts.count() +
-         (experts.shared() + routed) * mlp_weights(model, expert_feed_forward(model));
-}
-
 double sparse_layers(const Model& model) {
   if (!model.has_experts()) return 0;
   return model.layers() - std::min(model.layers(), model.experts().dense_layers());
 }
-
-}  // namespace
 
 void resolve(Model& model, const SourceMap& places, const std::string& path) {
   if (model.has_recorded()) return;
@@ -145,11 +147,11 @@ GradientClasses gradient_classes(const Model& model) {
     const RecordedParameters& all = model.recorded();
     return {.matrices = all.matrices(), .vectors = all.vectors(), .embeddings = all.embeddings()};
   }
-  if (model.builtin() == "language-model") {
+  if (builtin_kind(model) == BuiltinKind::language_model) {
     using M = BuiltinModel;
     out.embeddings = double{M::vocabulary} * M::embedding;
     out.vectors = double{M::hidden} + M::vocabulary;
-  } else if (model.builtin() == "transformer") {
+  } else if (builtin_kind(model) == BuiltinKind::transformer) {
     using M = BuiltinTransformer;
     out.embeddings = double{M::vocabulary} * M::hidden;
     out.vectors = (2.0 * M::layers + 1) * M::hidden;
@@ -162,7 +164,8 @@ GradientClasses gradient_classes(const Model& model) {
 }
 
 BuiltinCost builtin_cost(const std::string& name, std::uint32_t sequence_length) {
-  if (name == "language-model") {
+  const std::optional<BuiltinKind> kind = find_named<BuiltinKind>(name);
+  if (kind == BuiltinKind::language_model) {
     using M = BuiltinModel;
     const double table = double{M::vocabulary} * M::embedding;
     return {.parameters = builtin_parameter_count(),
@@ -170,7 +173,7 @@ BuiltinCost builtin_cost(const std::string& name, std::uint32_t sequence_length)
             .activations = M::context * M::embedding + 2.0 * M::hidden + 2.0 * M::vocabulary,
             .context = M::context};
   }
-  if (name != "transformer") fail({}, "job.model.builtin", "no built-in model is named so");
+  if (!kind) fail({}, "job.model.builtin", "no built-in model is named so");
   using M = BuiltinTransformer;
   const double hidden = M::hidden, layers = M::layers;
   const double matrices =

@@ -4,22 +4,20 @@
 #include <vector>
 
 #include "traces/workload/model.hpp"
+#include "traces/workload/precision.hpp"
 
 namespace orrery {
 namespace {
 
-Recompute recompute_named(const std::string& name) {
-  if (name == "full") return Recompute::full;
-  return name == "selective" ? Recompute::selective : Recompute::none;
-}
-
 /// Bytes of an operand: micro-scaled formats carry a scale of a byte for each 32 (OCP MX) or 16
 /// (NVFP4) numbers.
-double operand_bytes(const std::string& precision, double element) {
-  if (precision == "fp8") return 1;
-  if (precision == "mxfp8") return 1 + 1.0 / 32;
-  if (precision == "nvfp4") return 0.5 + 1.0 / 16;
-  return element;
+double operand_bytes(JobPrecision precision, double element) {
+  switch (precision) {
+    case JobPrecision::fp8: return 1;
+    case JobPrecision::mxfp8: return 1 + 1.0 / 32;
+    case JobPrecision::nvfp4: return 0.5 + 1.0 / 16;
+    default: return element;
+  }
 }
 
 /// Returns the busiest rank's load over the mean; experts drop the load above their capacity.
@@ -110,7 +108,7 @@ std::uint32_t expert_tensor(const Layout& layout) {
 
 /// Behind the output only its conversion and the loss are left to go to a stage of their own.
 std::uint32_t stages_left_empty(const Job& job) {
-  if (job.layout().balance() != "cost") return 0;
+  if (balance_of(job.layout()) != LayerBalance::cost) return 0;
   const std::uint32_t used = stages_by_cost(job).back() + 3;
   return job.layout().pipeline() - std::min(used, job.layout().pipeline());
 }
@@ -120,7 +118,7 @@ std::uint32_t most_parts(const Model& model) { return model.layers() + 2; }
 /// With more parts than layers, the last part has no layer beside output and loss, and with one
 /// more the first part has none beside the embedding.
 StageShape stage_shape(const Job& job, std::uint32_t stage, std::uint32_t chunk) {
-  if (job.layout().balance() == "cost" && job.layout().pipeline() > 1) {
+  if (job.layout().pipeline() > 1 && balance_of(job.layout()) == LayerBalance::cost) {
     return stage_by_cost(job, stage);
   }
   const std::uint32_t parts = job.layout().pipeline() * std::max(1u, job.layout().chunks());
@@ -166,15 +164,16 @@ RankShape::RankShape(const Job& job) {
   mlp_up = feed_forward * (gated ? 2 : 1);
   vocabulary = model.vocabulary() / tensor;
   if (model.has_experts()) expert = expert_shape(job, tokens);
-  element = job.precision() == "fp32" ? 4 : 2;
-  low_element = operand_bytes(job.precision(), element);
+  const JobPrecision precision = precision_of(job);
+  element = precision == JobPrecision::fp32 ? 4 : 2;
+  low_element = operand_bytes(precision, element);
   gradient = job.has_gradient_bytes() ? job.gradient_bytes() : element;
   hidden_share = job.overlaps().tensor();
   hidden_exchange = job.overlaps().expert();
-  recompute = recompute_named(job.recompute());
+  recompute = recompute_of(job);
   again = recompute == Recompute::none ? 0 : job.has_recompute_share() ? job.recompute_share() : 1;
   adapter = job.adapter_rank();
-  flash = job.attention() != "unfused";
+  flash = attention_of(job) != Attention::unfused;
   causal = !job.has_causal() || job.causal();
   split_tokens = tensor > 1 && layout.sequence_parallel();
 }

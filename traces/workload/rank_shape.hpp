@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "traces/scenario.pb.h"
+#include "traces/workload/job_choices.hpp"
 
 namespace orrery {
 
@@ -48,8 +49,6 @@ struct ExpertShape {
   double feed_forward = 0, up = 0;  ///< share of one expert on this rank; up includes the gate
   double shared_feed_forward = 0, shared_up = 0;  ///< share of all shared experts on this rank
 };
-
-enum class Recompute : std::uint8_t { none, selective, full };
 
 /// Dimensions of a job on one rank.
 struct RankShape {

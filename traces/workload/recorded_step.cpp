@@ -10,6 +10,8 @@
 
 #include "core/schema/json.hpp"
 #include "core/schema/yaml_loader.hpp"
+#include "traces/chakra/recorded_op.hpp"
+#include "traces/workload/sharding.hpp"
 
 namespace orrery {
 namespace {
@@ -33,7 +35,9 @@ void check_groups(const Job& job, std::vector<Problem>& out) {
   for (const RecordedOp& op : job.program().step().ops()) {
     if (op.collective().empty()) continue;
     const std::optional<Communicator> which = recorded_communicator(job, op);
-    if (which && (which == Communicator::tensor || op.collective() != "all_to_all")) continue;
+    if (which &&
+        (which == Communicator::tensor || collective_of(op) != RecordedCollective::all_to_all))
+      continue;
     if (!told.emplace(op.size(), op.stride()).second) continue;
     const std::string group = fmt::format("0, {}, ... ({} ranks)", op.stride(), op.size());
     out.push_back(
@@ -48,13 +52,6 @@ void check_groups(const Job& job, std::vector<Problem>& out) {
 }
 
 }  // namespace
-
-const char* kernel_entry(const std::string& name) {
-  static constexpr std::array<const char*, 6> kEntries{
-      "norm", "activation", "rotary", "embedding", "attention", "attention_backward"};
-  const auto* const found = std::find(kEntries.begin(), kEntries.end(), name);
-  return found == kEntries.end() ? "" : *found;
-}
 
 std::vector<std::string> keys_beside_program(const Job& job) {
   Job plain, whole = job;
@@ -78,7 +75,7 @@ void complete_program(Job& job) {
   Layout& layout = *job.mutable_layout();
   const std::uint32_t tensor = std::max(1u, layout.tensor());
   if (layout.data() == 0) layout.set_data(std::max(1u, step.ranks() / tensor));
-  if (step.sharded() && !layout.has_shard()) layout.set_shard("parameters");
+  if (step.sharded() && !layout.has_shard()) set_sharding(layout, Sharding::parameters);
   if (job.sequence_length() == 0) job.set_sequence_length(std::max(1u, step.tokens()));
   if (job.global_batch() == 0) job.set_global_batch(step.micro_batches() * layout.data());
   if (!job.has_gradient_bytes() && step.gradient_value_bytes() > 0) {
@@ -102,7 +99,8 @@ std::optional<Communicator> recorded_communicator(const Job& job, const Recorded
     return op.size() == size && op.stride() == stride;
   };
   if (tensor > 1 && is(tensor, 1)) return Communicator::tensor;
-  const bool sharded = job.program().step().sharded() && op.collective() != "all_reduce";
+  const bool sharded =
+      job.program().step().sharded() && collective_of(op) != RecordedCollective::all_reduce;
   if (is(data, tensor)) {
     return sharded && shard == data ? Communicator::shard : Communicator::gradient;
   }
@@ -133,7 +131,7 @@ void check_program(const Job& job, std::vector<Problem>& out) {
                                                 tensor, step.ranks())});
     return;
   }
-  if (step.sharded() != (layout.shard() != "nothing")) {
+  if (step.sharded() != (sharding_of(layout) != Sharding::nothing)) {
     out.push_back(
         {"layout.shard", fmt::format("expected {}, as recorded, found '{}': leave the key out",
                                      step.sharded() ? "a shard" : "'nothing'", layout.shard())});

@@ -13,10 +13,6 @@
 
 namespace orrery {
 
-/// Returns the entry of the kernel tables with this name (Kernel::name), as a text of static
-/// storage; "" (a plain stream) for an unknown name.
-const char* kernel_entry(const std::string& name);
-
 /// Returns the keys of a job that its recording determines and that have other values than the
 /// defaults. An empty model is a default.
 std::vector<std::string> keys_beside_program(const Job& job);

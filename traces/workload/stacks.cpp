@@ -39,10 +39,17 @@ const SoftwareStack& stack_of(const Job& job) {
   return software_stack(job.stack().empty() ? kGeneric : job.stack());
 }
 
+bool is_generic(const SoftwareStack& stack) { return stack.name() == kGeneric; }
+
 const StackOnGpu* stack_on_gpu(const SoftwareStack& stack, const std::string& gpu,
                                const std::string& family) {
   for (const StackOnGpu& on : stack.on()) {
     if (std::find(on.gpus().begin(), on.gpus().end(), gpu) != on.gpus().end()) return &on;
+  }
+  // A table's GPU with other memory or other links is named after the catalogue's.
+  for (const StackOnGpu& on : stack.on()) {
+    const auto is_variant = [&](const std::string& of) { return gpu.starts_with(of + "-"); };
+    if (std::any_of(on.gpus().begin(), on.gpus().end(), is_variant)) return &on;
   }
   for (const StackOnGpu& on : stack.on()) {
     if (!family.empty() && on.family() == family) return &on;

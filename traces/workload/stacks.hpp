@@ -25,6 +25,9 @@ const SoftwareStack& stack_of(const Job& job);
 const StackOnGpu* stack_on_gpu(const SoftwareStack& stack, const std::string& gpu,
                                const std::string& family = {});
 
+/// Returns true for the stack without factors: kernels as fast as when measured alone.
+bool is_generic(const SoftwareStack& stack);
+
 /// Returns the names of all stacks.
 std::vector<std::string> stack_names();
 

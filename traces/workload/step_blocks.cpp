@@ -6,9 +6,11 @@
 namespace orrery {
 namespace {
 
+using Name = KernelName;
+
 /// A product of activations with weights, and its two gradients.
 struct Product {
-  const char *forward, *data_gradient, *weight_gradient;
+  Name forward, data_gradient, weight_gradient;
   double m, n, k;
   double batch = 1;  ///< products of one grouped kernel, one per local expert
   bool low = true;   ///< runs in the job's precision
@@ -37,7 +39,7 @@ class Writer {
   void backward(const Passes& layers);
   void weights(const Passes& layers);
   void attention_again(double layers) { attention_core(layers); }
-  void product(const char* name, double m, double n, double k, const Product& of, double repeat,
+  void product(Name name, double m, double n, double k, const Product& of, double repeat,
                double out = 0);
   void data_gradient(const Product& p, double repeat) {
     product(p.data_gradient, p.m, p.k, p.n, p, repeat);
@@ -47,7 +49,7 @@ class Writer {
     if (r_.adapter > 0) return;
     product(p.weight_gradient, p.k, p.n, p.m, p, repeat, 2 * r_.gradient);
   }
-  void moved(const char* name, double bytes, double repeat) {
+  void moved(Name name, double bytes, double repeat) {
     if (bytes <= 0 || repeat <= 0) return;
     Kernel kernel{.kind = Kernel::Kind::memory_bound, .bytes = Bytes{bytes}};
     kernel.repeat = repeat;
@@ -62,13 +64,13 @@ class Writer {
   void attention_products(std::vector<std::pair<Product, double>>& out, double layers) const;
   void attention_core(double layers);
   void attention_core_backward(double layers);
-  void batched(const char* name, double m, double n, double k, double repeat);
+  void batched(Name name, double m, double n, double k, double repeat);
   void fused_attention(bool backward, double layers);
   void elementwise(const Passes& layers, double scale);
   void permutations(double layers);
   void casts(const Passes& layers, bool backward);
   void adapters(double layers, double times);
-  void ring(const char* beside, double times, double layers);
+  void ring(Name beside, double times, double layers);
   void layer_collectives(const Passes& layers);
   void around(double width, double layers);
   void exchange(double layers);
@@ -82,8 +84,8 @@ class Writer {
 
 // ---- products -----------------------------------------------------------------------------
 
-void Writer::product(const char* name, double m, double n, double k, const Product& of,
-                     double repeat, double out) {
+void Writer::product(Name name, double m, double n, double k, const Product& of, double repeat,
+                     double out) {
   if (repeat <= 0 || m <= 0 || n <= 0 || k <= 0) return;
   const double operand = of.low ? r_.low_element : r_.element;
   Kernel kernel{.kind = Kernel::Kind::gemm, .m = m, .n = n, .k = k, .batch = of.batch};
@@ -96,27 +98,28 @@ void Writer::product(const char* name, double m, double n, double k, const Produ
   block_.kernels.push_back(kernel);
 }
 
-void Writer::attention_products(std::vector<std::pair<Product, double>>& out,
-                                double layers) const {
+void Writer::attention_products(std::vector<std::pair<Product, double>>& out, double layers) const {
   const auto add = [&](Product p) { out.emplace_back(p, layers); };
   const double query = r_.heads * r_.head;
   if (r_.is_latent()) {
     const double down = r_.own_tokens();  // latents are small: every tensor rank has them whole
     if (r_.query_rank > 0) {
-      add({"query_down", "query_down_dgrad", "query_down_wgrad", down, r_.query_rank, r_.hidden});
-      add({"query_up", "query_up_dgrad", "query_up_wgrad", r_.tokens, query, r_.query_rank});
+      add({Name::query_down, Name::query_down_dgrad, Name::query_down_wgrad, down, r_.query_rank,
+           r_.hidden});
+      add({Name::query_up, Name::query_up_dgrad, Name::query_up_wgrad, r_.tokens, query,
+           r_.query_rank});
     } else {
-      add({"query", "query_dgrad", "query_wgrad", r_.tokens, query, r_.hidden});
+      add({Name::query, Name::query_dgrad, Name::query_wgrad, r_.tokens, query, r_.hidden});
     }
-    add({"key_value_down", "key_value_down_dgrad", "key_value_down_wgrad", down,
+    add({Name::key_value_down, Name::key_value_down_dgrad, Name::key_value_down_wgrad, down,
          r_.key_value_rank + r_.rotary, r_.hidden});
-    add({"key_value_up", "key_value_up_dgrad", "key_value_up_wgrad", r_.tokens,
+    add({Name::key_value_up, Name::key_value_up_dgrad, Name::key_value_up_wgrad, r_.tokens,
          r_.heads * (r_.head - r_.rotary + r_.value), r_.key_value_rank});
   } else {
-    add({"qkv", "qkv_dgrad", "qkv_wgrad", r_.tokens, query + r_.kv_heads * (r_.head + r_.value),
-         r_.hidden});
+    add({Name::qkv, Name::qkv_dgrad, Name::qkv_wgrad, r_.tokens,
+         query + r_.kv_heads * (r_.head + r_.value), r_.hidden});
   }
-  add({"projection", "projection_dgrad", "projection_wgrad", r_.tokens, r_.hidden,
+  add({Name::projection, Name::projection_dgrad, Name::projection_wgrad, r_.tokens, r_.hidden,
        r_.heads * r_.value});
 }
 
@@ -126,21 +129,22 @@ std::vector<std::pair<Product, double>> Writer::products(const Passes& layers) c
   const auto add = [&](double repeat, Product p) {
     if (repeat > 0) out.emplace_back(p, repeat);
   };
-  add(layers.dense, {"mlp_up", "mlp_up_dgrad", "mlp_up_wgrad", r_.tokens, r_.mlp_up, r_.hidden});
-  add(layers.dense, {"mlp_down", "mlp_down_dgrad", "mlp_down_wgrad", r_.tokens, r_.hidden,
-                     r_.feed_forward});
+  add(layers.dense,
+      {Name::mlp_up, Name::mlp_up_dgrad, Name::mlp_up_wgrad, r_.tokens, r_.mlp_up, r_.hidden});
+  add(layers.dense, {Name::mlp_down, Name::mlp_down_dgrad, Name::mlp_down_wgrad, r_.tokens,
+                     r_.hidden, r_.feed_forward});
   const ExpertShape& e = r_.expert;
-  add(layers.sparse, {"router", "router_dgrad", "router_wgrad", r_.tokens / r_.tensor, e.count,
-                      r_.hidden, 1, false});
-  add(layers.sparse, {"expert_up", "expert_up_dgrad", "expert_up_wgrad", e.rows, e.up, r_.hidden,
-                      e.local});
-  add(layers.sparse, {"expert_down", "expert_down_dgrad", "expert_down_wgrad", e.rows, r_.hidden,
-                      e.feed_forward, e.local});
+  add(layers.sparse, {Name::router, Name::router_dgrad, Name::router_wgrad, r_.tokens / r_.tensor,
+                      e.count, r_.hidden, 1, false});
+  add(layers.sparse, {Name::expert_up, Name::expert_up_dgrad, Name::expert_up_wgrad, e.rows, e.up,
+                      r_.hidden, e.local});
+  add(layers.sparse, {Name::expert_down, Name::expert_down_dgrad, Name::expert_down_wgrad, e.rows,
+                      r_.hidden, e.feed_forward, e.local});
   if (e.shared_up > 0) {
-    add(layers.sparse, {"shared_up", "shared_up_dgrad", "shared_up_wgrad", r_.tokens, e.shared_up,
-                        r_.hidden});
-    add(layers.sparse, {"shared_down", "shared_down_dgrad", "shared_down_wgrad", r_.tokens,
-                        r_.hidden, e.shared_feed_forward});
+    add(layers.sparse, {Name::shared_up, Name::shared_up_dgrad, Name::shared_up_wgrad, r_.tokens,
+                        e.shared_up, r_.hidden});
+    add(layers.sparse, {Name::shared_down, Name::shared_down_dgrad, Name::shared_down_wgrad,
+                        r_.tokens, r_.hidden, e.shared_feed_forward});
   }
   return out;
 }
@@ -150,7 +154,9 @@ std::vector<std::pair<Product, double>> Writer::products(const Passes& layers) c
 /// Scores and values of all heads of a rank; the backward pass is twice the forward pass.
 void Writer::fused_attention(bool backward, double layers) {
   Kernel kernel{.kind = Kernel::Kind::attention,
-                .m = r_.reach / r_.context, .n = r_.reach, .k = r_.head,
+                .m = r_.reach / r_.context,
+                .n = r_.reach,
+                .k = r_.head,
                 .batch = r_.heads * r_.batch};
   const double forward = 2 * r_.heads * r_.scored() * (r_.head + r_.value);
   const double query = r_.tokens * r_.heads * r_.head, output = r_.tokens * r_.heads * r_.value;
@@ -160,46 +166,46 @@ void Writer::fused_attention(bool backward, double layers) {
   const double once = query + output + key_value;
   kernel.bytes = Bytes{(backward ? 2 : 1) * once * r_.element};
   kernel.repeat = layers;
-  kernel.name = backward ? "attention_backward" : "attention";
+  kernel.name = backward ? Name::attention_backward : Name::attention;
   block_.kernels.push_back(kernel);
 }
 
 /// One product a head and sequence, in 16 bits.
-void Writer::batched(const char* name, double m, double n, double k, double repeat) {
+void Writer::batched(Name name, double m, double n, double k, double repeat) {
   const Product of{name, name, name, m, n, k, r_.heads * r_.batch, false};
   product(name, m, n, k, of, repeat);
 }
 
 void Writer::attention_core(double layers) {
-  ring(r_.flash ? "attention" : "attention_scores", 1, layers);
+  ring(r_.flash ? Name::attention : Name::attention_scores, 1, layers);
   if (r_.flash) return fused_attention(false, layers);
   const double queries = r_.sequence / r_.context, keys = r_.sequence;
-  batched("attention_scores", queries, keys, r_.head, layers);
-  moved("softmax", score_count() * 2 * r_.element, layers);
-  moved("dropout", score_count() * (2 * r_.element + 1), layers);  // including the mask
-  batched("attention_values", queries, r_.value, keys, layers);
+  batched(Name::attention_scores, queries, keys, r_.head, layers);
+  moved(Name::softmax, score_count() * 2 * r_.element, layers);
+  moved(Name::dropout, score_count() * (2 * r_.element + 1), layers);  // including the mask
+  batched(Name::attention_values, queries, r_.value, keys, layers);
 }
 
 void Writer::attention_core_backward(double layers) {
   // Keys and values go round again, their gradients with them.
-  ring(r_.flash ? "attention_backward" : "attention_values_dgrad", 2, layers);
+  ring(r_.flash ? Name::attention_backward : Name::attention_values_dgrad, 2, layers);
   if (r_.flash) return fused_attention(true, layers);
   const double queries = r_.sequence / r_.context, keys = r_.sequence;
-  batched("attention_values_dgrad", queries, keys, r_.value, layers);
-  batched("attention_values_wgrad", keys, r_.value, queries, layers);
-  moved("dropout", score_count() * (2 * r_.element + 1), layers);
-  moved("softmax", score_count() * 3 * r_.element, layers);
-  batched("attention_scores_dgrad", queries, r_.head, keys, layers);
-  batched("attention_scores_wgrad", keys, r_.head, queries, layers);
+  batched(Name::attention_values_dgrad, queries, keys, r_.value, layers);
+  batched(Name::attention_values_wgrad, keys, r_.value, queries, layers);
+  moved(Name::dropout, score_count() * (2 * r_.element + 1), layers);
+  moved(Name::softmax, score_count() * 3 * r_.element, layers);
+  batched(Name::attention_scores_dgrad, queries, r_.head, keys, layers);
+  batched(Name::attention_scores_wgrad, keys, r_.head, queries, layers);
 }
 
 /// Keys and values of the whole sequence pass each context rank, `times` over.
-void Writer::ring(const char* beside, double times, double layers) {
+void Writer::ring(Name beside, double times, double layers) {
   if (r_.context <= 1 || layers <= 0) return;
   const double bytes =
       times * r_.batch * r_.sequence * r_.kv_heads * (r_.head + r_.value) * r_.element;
-  block_.collectives.push_back({BlockCollective::Kind::ring_pass, Bytes{bytes}, layers,
-                                Communicator::context, beside});
+  block_.collectives.push_back(
+      {BlockCollective::Kind::ring_pass, Bytes{bytes}, layers, Communicator::context, beside});
 }
 
 // ---- everything through memory --------------------------------------------------------------
@@ -208,18 +214,19 @@ void Writer::ring(const char* beside, double times, double layers) {
 void Writer::elementwise(const Passes& layers, double scale) {
   const double row = r_.own_tokens() * r_.hidden * r_.element;
   const double mask = r_.flash ? 0 : r_.own_tokens() * r_.hidden;  // dropout, with the residual
-  moved("norm", scale * 2 * row, 2 * layers.all);
-  moved("residual", 3 * row + mask, 2 * layers.all);
+  moved(Name::norm, scale * 2 * row, 2 * layers.all);
+  moved(Name::residual, 3 * row + mask, 2 * layers.all);
   if (r_.is_latent()) {
     const double latents = r_.own_tokens() * (r_.query_rank + r_.key_value_rank);
-    moved("norm", scale * 2 * latents * r_.element, layers.all);
+    moved(Name::norm, scale * 2 * latents * r_.element, layers.all);
     // Queries and keys are put together from their plain and their rotated part.
-    moved("rotary", 2 * r_.tokens * 2 * r_.heads * r_.head * r_.element, layers.all);
+    moved(Name::rotary, 2 * r_.tokens * 2 * r_.heads * r_.head * r_.element, layers.all);
   } else {
-    moved("rotary", 2 * r_.tokens * (r_.heads + r_.kv_heads) * r_.head * r_.element, layers.all);
+    moved(Name::rotary, 2 * r_.tokens * (r_.heads + r_.kv_heads) * r_.head * r_.element,
+          layers.all);
   }
   const auto activation = [&](double rows, double width, double repeat) {
-    moved("activation", scale * rows * width * r_.element, repeat);
+    moved(Name::activation, scale * rows * width * r_.element, repeat);
   };
   const ExpertShape& e = r_.expert;
   activation(r_.tokens, r_.mlp_up + r_.feed_forward, layers.dense);
@@ -235,8 +242,8 @@ void Writer::permutations(double layers) {
   const ExpertShape& e = r_.expert;
   const double tokens = r_.tokens / r_.tensor;
   const double at_home = tokens * (1 + e.top_k) * 2, at_expert = 4 * e.rows * e.local;
-  moved("permute", (at_home + at_expert) * r_.hidden * r_.element, layers);
-  moved("routing", 4 * tokens * e.count * 4.0, layers);
+  moved(Name::permute, (at_home + at_expert) * r_.hidden * r_.element, layers);
+  moved(Name::routing, 4 * tokens * e.count * 4.0, layers);
 }
 
 /// Below 16 bits every operand that is an activation or its gradient is converted on its way, as
@@ -246,7 +253,7 @@ void Writer::casts(const Passes& layers, bool backward) {
   for (const auto& [p, repeat] : products(layers)) {
     if (!p.low) continue;
     const double numbers = p.m * (backward ? p.n : p.k) * p.batch;
-    moved("cast", numbers * (r_.element + 2 * r_.low_element), repeat);
+    moved(Name::cast, numbers * (r_.element + 2 * r_.low_element), repeat);
   }
 }
 
@@ -258,8 +265,8 @@ void Writer::adapters(double layers, double times) {
   attention_products(adapted, layers);
   for (auto& [p, repeat] : adapted) {
     p.low = false;
-    product("adapter", p.m, r_.adapter, p.k, p, times * repeat);
-    product("adapter", p.m, p.n, r_.adapter, p, times * repeat);
+    product(Name::adapter, p.m, r_.adapter, p.k, p, times * repeat);
+    product(Name::adapter, p.m, p.n, r_.adapter, p, times * repeat);
   }
 }
 
@@ -269,8 +276,8 @@ void Writer::adapters(double layers, double times) {
 /// sequence parallelism the gathered data exist already, and results are summed everywhere.
 void Writer::gather_or_scatter(bool gather, double width, double repeat) {
   if (r_.tensor <= 1 || repeat <= 0 || (gather && !r_.split_tokens)) return;
-  const auto split = gather ? BlockCollective::Kind::all_gather
-                            : BlockCollective::Kind::reduce_scatter;
+  const auto split =
+      gather ? BlockCollective::Kind::all_gather : BlockCollective::Kind::reduce_scatter;
   BlockCollective made{r_.split_tokens ? split : BlockCollective::Kind::all_reduce,
                        Bytes{r_.tokens * width * r_.element}, repeat};
   made.hidden = r_.hidden_share;
@@ -339,8 +346,14 @@ void Writer::weights(const Passes& layers) {
 }
 
 Product output_projection(const RankShape& r) {
-  return {"vocabulary", "vocabulary_dgrad", "vocabulary_wgrad", r.tokens, r.vocabulary, r.hidden,
-          1, false};
+  return {Name::vocabulary,
+          Name::vocabulary_dgrad,
+          Name::vocabulary_wgrad,
+          r.tokens,
+          r.vocabulary,
+          r.hidden,
+          1,
+          false};
 }
 
 /// Cross-entropy as frameworks without a fused kernel do it, each line a pass over fp32 logits:
@@ -354,8 +367,9 @@ double loss_backward_bytes(const RankShape& r) {
 }
 
 void Writer::loss(bool backward) {
-  if (backward) return moved("loss_backward", loss_backward_bytes(r_), 1);
-  moved("loss", loss_bytes(r_), 1);
+  moved(backward ? Name::loss_backward : Name::loss,
+        backward ? loss_backward_bytes(r_) : loss_bytes(r_), 1);
+  block_.kernels.back().m = r_.tokens * r_.vocabulary;  // logits
 }
 
 }  // namespace
@@ -364,7 +378,7 @@ Block forward_block(const RankShape& r, const StageShape& stage) {
   Block block;
   Writer writer(block, r);
   if (stage.first) {
-    writer.moved("embedding", 2 * r.tokens * r.hidden * r.element, 1);
+    writer.moved(Name::embedding, 2 * r.tokens * r.hidden * r.element, 1);
     writer.gather_or_scatter(false, r.hidden, 1);
   }
   writer.forward(passes_of(stage, 1));
@@ -397,7 +411,7 @@ Block backward_block(const RankShape& r, const StageShape& stage, double share, 
     if (head) writer.weight_gradient(output_projection(r), 1);
     writer.weights(layers);
     if (table) {
-      writer.moved("embedding_backward", 3 * r.tokens * r.hidden * r.element, 1);
+      writer.moved(Name::embedding_backward, 3 * r.tokens * r.hidden * r.element, 1);
       writer.gather_or_scatter(true, r.hidden, 1);
     }
   }
@@ -411,7 +425,7 @@ Block optimizer_block(double parameters, double element, double gradient) {
   const double per_parameter =
       (gradient > 0 ? gradient : element) + 16 + 8 + (element < 4 ? element : 0);
   Kernel kernel{.kind = Kernel::Kind::memory_bound, .bytes = Bytes{parameters * per_parameter}};
-  kernel.name = "adam";
+  kernel.name = Name::adam;
   kernel.m = parameters;
   block.kernels.push_back(kernel);
   return block;

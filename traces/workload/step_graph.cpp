@@ -5,13 +5,14 @@
 
 #include "core/error.hpp"
 #include "core/schema/yaml_loader.hpp"
+#include "traces/workload/job_choices.hpp"
 #include "traces/workload/layout_check.hpp"
 #include "traces/workload/rank_shape.hpp"
 
 namespace orrery {
 StepGraph::StepGraph(const Job& job, bool even_shares) : job_(job) {
   fill_defaults(job_);
-  pipeline_last_ = job_.layout().order() == "pipeline-last";
+  pipeline_last_ = rank_order_of(job_.layout()) == RankOrder::pipeline_last;
   const std::vector<Problem> problems = job_problems(job_, even_shares);
   if (!problems.empty()) {
     const Problem& first = problems.front();

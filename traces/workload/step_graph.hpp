@@ -14,6 +14,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -22,6 +23,7 @@
 #include "core/units.hpp"
 #include "topologies/cluster.hpp"
 #include "traces/scenario.pb.h"
+#include "traces/workload/kernel_name.hpp"
 
 namespace orrery {
 
@@ -30,11 +32,15 @@ namespace orrery {
 /// every GPU.
 struct Kernel {
   enum class Kind : std::uint8_t { gemm, attention, memory_bound, timed } kind{};
+  /// Returns the names of the kinds in recorded steps (RecordedKernel.kind).
+  friend constexpr std::array<std::string_view, 4> names_of(Kind) {
+    return {"gemm", "attention", "memory", "time"};
+  }
   double m = 0, n = 0, k = 0, batch = 1;
   Flop flop{};
   Bytes bytes{};
   double repeat = 1;  ///< repetitions in the block, for example once per layer
-  const char* name = "";  ///< "qkv", "attention", "mlp_up", ...; static storage
+  KernelName name{};
   /// true: runs in the job's precision; else in 16 bits (fp32: in fp32)
   bool low_precision = false;
   /// Precision of a recorded kernel, which the job's precision does not affect.
@@ -45,26 +51,30 @@ struct Kernel {
 /// Groups of ranks in collectives. The first three belong to a block (they repeat in every layer
 /// and are priced in closed form); the others are operations of a program.
 enum class Communicator : std::uint8_t {
-  tensor,     ///< the tensor-parallel ranks
-  context,    ///< the ranks that share a sequence
-  expert,     ///< the ranks that share the experts of a layer
-  gradient,   ///< all replicas and context ranks of a stage and tensor rank
-  shard,      ///< part of `gradient` that holds one copy of the sharded values
-  replicate,  ///< ranks of different copies with the same share
+  tensor,           ///< the tensor-parallel ranks
+  context,          ///< the ranks that share a sequence
+  expert,           ///< the ranks that share the experts of a layer
+  gradient,         ///< all replicas and context ranks of a stage and tensor rank
+  shard,            ///< part of `gradient` that holds one copy of the sharded values
+  replicate,        ///< ranks of different copies with the same share
   expert_gradient,  ///< the ranks of `gradient` (or of a shard group) with the same experts
 };
 
 /// Collective inside a block. `beside`: runs next to the block's kernels of that name, so only the
-/// uncovered time counts; "" is exposed. A ring pass sends `bytes` round by round to the next rank
-/// (keys and values of ring attention).
+/// uncovered time counts; `plain` is exposed. A ring pass sends `bytes` round by round to the next
+/// rank (keys and values of ring attention).
 struct BlockCollective {
   enum class Kind : std::uint8_t {
-    all_reduce, all_gather, reduce_scatter, all_to_all, ring_pass
+    all_reduce,
+    all_gather,
+    reduce_scatter,
+    all_to_all,
+    ring_pass
   } kind{};
   Bytes bytes;  ///< full (gathered) size; all-to-all: bytes sent by one rank in total
   double repeat = 1;
   Communicator communicator = Communicator::tensor;
-  const char* beside = "";
+  KernelName beside{};
   double hidden = 0;  ///< fraction of its time that products hide (Job.overlaps.tensor)
 };
 
@@ -118,14 +128,14 @@ struct Op {
   OpKind kind{};
   Phase phase{};
   std::uint32_t micro_batch = 0;
-  std::uint32_t chunk = 0;        ///< model chunk of the stage (interleaving)
-  std::uint32_t block = 0;        ///< compute: index into StepGraph::blocks()
-  std::uint32_t bucket = 0;       ///< collective: index of the gradient bucket
-  std::int32_t peer_stage = -1;   ///< send, receive
+  std::uint32_t chunk = 0;       ///< model chunk of the stage (interleaving)
+  std::uint32_t block = 0;       ///< compute: index into StepGraph::blocks()
+  std::uint32_t bucket = 0;      ///< collective: index of the gradient bucket
+  std::int32_t peer_stage = -1;  ///< send, receive
   OpCollective collective{};
   Communicator communicator = Communicator::gradient;  ///< collective: its group
-  Bytes bytes{};                  ///< send, receive: payload; collective: full size
-  FewOps after = {};              ///< operations of this program that must end first
+  Bytes bytes{};      ///< send, receive: payload; collective: full size
+  FewOps after = {};  ///< operations of this program that must end first
 };
 
 /// Operations of a rank. Compute operations run one at a time in the given order; communication

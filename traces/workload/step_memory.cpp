@@ -2,9 +2,11 @@
 #include <algorithm>
 
 #include "core/error.hpp"
+#include "traces/chakra/recorded_op.hpp"
 #include "traces/workload/model.hpp"
 #include "traces/workload/rank_shape.hpp"
 #include "traces/workload/recorded_step.hpp"
+#include "traces/workload/sharding.hpp"
 #include "traces/workload/stacks.hpp"
 #include "traces/workload/step_graph.hpp"
 
@@ -62,10 +64,11 @@ double attention_bytes(const RankShape& r) {
   return (kept + 2 * latents) * r.element + r.tokens * r.heads * r.value * output;
 }
 
-/// The inputs of the experts' products and of their weighted sum.
+/// The inputs of the experts' products. Results are weighted where they are activated, so that
+/// their sum keeps none.
 double sparse_bytes(const RankShape& r) {
   const ExpertShape& e = r.expert;
-  const double routed = e.rows * e.local * (2 * r.hidden + e.up + e.feed_forward);
+  const double routed = e.rows * e.local * (r.hidden + e.up + e.feed_forward);
   const double shared = r.tokens * (e.shared_up + e.shared_feed_forward);
   return (routed + shared) * r.element + 2 * r.tokens / r.tensor * e.count * 4;
 }
@@ -133,7 +136,8 @@ double activations(const Job& job, const RankShape& r, std::uint32_t stage, doub
   const double held = all + (left - all) * r.again;
   // Offloaded values stay on the GPU for the two current layers.
   const double layers = std::max(1u, shape.layers);
-  const double here = job.offload() == "activations" ? std::min(1.0, 2 / (flying * layers)) : 1;
+  const double here =
+      offload_of(job) == Offload::activations ? std::min(1.0, 2 / (flying * layers)) : 1;
   return flying * held * here + at_once;
 }
 
@@ -166,6 +170,21 @@ double work_buffers(const Job& job, const RankShape& r) {
   return (r.tensor > 1 ? whole : 0) + boundary + (r.context > 1 ? 2 * keys : 0) + exchanged;
 }
 
+/// Returns the gradients of weights in the format of their products, where an fp32 sum adds them
+/// up: one for each matrix of a layer and for the output, which libraries keep for all layers
+/// (Transformer Engine's get_dummy_wgrad). Of a rank's experts, one is in use.
+double weight_gradients(const Job& job, const RankShape& r, const StageShape& stage) {
+  const bool apart = r.gradient > r.element && r.adapter == 0;
+  const bool gathered = sharding_of(job.layout()) == Sharding::parameters;
+  // Stacks that keep such a gradient of every parameter count it there.
+  if (!apart || gathered || stack_of(job).parameter_bytes() > 0) return 0;
+  const StageShape one{.layers = 1, .sparse_layers = stage.sparse_layers > 0 ? 1u : 0u};
+  const double experts = r.expert_parameters(one);
+  double parameters = r.parameters(one) - experts + experts / std::max(1.0, r.expert.local);
+  if (stage.last) parameters += r.vocabulary * r.hidden;
+  return parameters * r.element;
+}
+
 }  // namespace
 
 MemoryUse StepGraph::memory(std::uint32_t stage, std::uint32_t micro_batches) const {
@@ -187,27 +206,26 @@ MemoryUse StepGraph::memory(std::uint32_t stage, std::uint32_t micro_batches) co
   const auto held = [&](bool sharded) {
     return sharded ? dense / copies.dense + experts / copies.expert : dense + experts;
   };
-  const std::string& shard = job_.layout().shard();
-  const bool all = shard == "parameters";
+  const Sharding shard = sharding_of(job_.layout());
+  const bool all = shard == Sharding::parameters;
   const SoftwareStack& stack = stack_of(job_);
   const double trained = held(true) > 0 ? r.trained(shape) / r.parameters(shape) : 1;
   const double sum = job_.accumulation_bytes() > 0 ? job_.accumulation_bytes() : r.gradient;
   const double weight = r.adapter > 0 ? std::min(r.low_element, r.element) : r.element;
   use.parameters = Bytes{held(all) * (weight + trained * stack.parameter_bytes())};
-  use.gradients = Bytes{held(all || shard == "gradients") * trained * sum};
+  use.gradients = Bytes{held(shard >= Sharding::gradients) * trained * sum};
   // Adam's moments, and fp32 weights beside those of 16 bits.
-  const double state = job_.has_optimizer_bytes() ? job_.optimizer_bytes()
-                                                  : (r.element < 4 ? 12 : 8);
-  if (job_.offload() != "optimizer") {
-    use.optimizer = Bytes{held(all || shard == "gradients" || shard == "optimizer") * trained *
-                          state};
+  const double state =
+      job_.has_optimizer_bytes() ? job_.optimizer_bytes() : (r.element < 4 ? 12 : 8);
+  if (offload_of(job_) != Offload::optimizer) {
+    use.optimizer = Bytes{held(shard != Sharding::nothing) * trained * state};
   }
   use.activations = Bytes{activations(job_, r, stage, micro_batches)};
   // Logits of the single micro-batch that the last stage holds.
   const double logit = stack.has_logit_bytes() ? stack.logit_bytes() : 4 + r.element;
   if (shape.last) use.logits = Bytes{r.tokens * r.vocabulary * logit};
   if (all) use.gathered = Bytes{gathered_units(r, shape)};
-  use.buffers = Bytes{work_buffers(job_, r)};
+  use.buffers = Bytes{work_buffers(job_, r) + weight_gradients(job_, r, shape)};
   double communicators = 1;
   for (const Communicator which : {Communicator::tensor, Communicator::context,
                                    Communicator::expert, Communicator::gradient}) {
@@ -242,7 +260,7 @@ Flop StepGraph::model_flop() const {
     const RecordedStep& step = job_.program().step();
     double forward = 0;
     for (const RecordedOp& op : step.ops()) {
-      if (op.phase() != "forward") continue;
+      if (phase_of(op) != RecordedPhase::forward) continue;
       for (int i = 0; i < op.kernels_size(); ++i) {
         forward += step.kernels(static_cast<int>(op.kernels(i))).flop() * op.counts(i);
       }

@@ -7,7 +7,10 @@
 #include <string_view>
 #include <utility>
 
+#include "traces/workload/job_choices.hpp"
 #include "traces/workload/model.hpp"
+#include "traces/workload/precision.hpp"
+#include "traces/workload/sharding.hpp"
 #include "traces/workload/step_blocks.hpp"
 #include "traces/workload/step_graph.hpp"
 
@@ -51,9 +54,10 @@ StageShape layers_of(const StageShape& chunk, std::uint32_t first, std::uint32_t
 class StepGraph::Pieces {
  public:
   explicit Pieces(StepGraph& graph)
-      : graph_(graph), job_(graph.job_),
-        apart_(job_.layout().schedule() == "zero-bubble"),
-        units_(job_.layout().shard() == "parameters" &&
+      : graph_(graph),
+        job_(graph.job_),
+        apart_(schedule_of(job_.layout()) == PipelineSchedule::zero_bubble),
+        units_(sharding_of(job_.layout()) == Sharding::parameters &&
                graph.communicator_size(Communicator::shard) > 1) {}
 
   void add_declared();
@@ -99,7 +103,7 @@ std::uint32_t StepGraph::Pieces::buckets(const Share& whole, double gradient) co
   if (graph_.communicator_size(Communicator::gradient) == 1) return 0;
   const double bytes = (whole.dense + whole.expert) * gradient;
   const auto count = std::max(1u, static_cast<std::uint32_t>(std::ceil(bytes / job_.bucket())));
-  return job_.layout().shard() == "gradients" ? std::min(count, most_parts()) : count;
+  return sharding_of(job_.layout()) == Sharding::gradients ? std::min(count, most_parts()) : count;
 }
 
 /// One and the same optimizer block for stages with as many parameters.
@@ -109,7 +113,7 @@ void StepGraph::Pieces::add_optimizer(std::uint32_t stage, double element, doubl
     held.dense += graph_.piece(stage, chunk).whole.dense;
     held.expert += graph_.piece(stage, chunk).whole.expert;
   }
-  if (job_.layout().shard() != "nothing") {
+  if (sharding_of(job_.layout()) != Sharding::nothing) {
     const double all = graph_.communicator_size(Communicator::gradient);
     const double copy = graph_.communicator_size(Communicator::shard);
     const double expert = graph_.communicator_size(Communicator::expert_gradient);
@@ -140,8 +144,7 @@ void StepGraph::Pieces::declared_pass(Nanos time, std::size_t parts,
 /// A micro-batch takes the job's declared time, a third of it forward; every stage and chunk takes
 /// an equal share of it. The built-in model trains in fp32, independently of the job's precision.
 void StepGraph::Pieces::add_declared() {
-  const bool fp32 = !job_.model().builtin().empty() || job_.precision() == "fp32";
-  const double element = fp32 ? 4 : 2;
+  const double element = value_bytes(job_);
   const double gradient = job_.gradient_bytes() > 0 ? job_.gradient_bytes() : element;
   const std::uint32_t parts_of_model = graph_.pipeline() * graph_.chunks();
   const Nanos whole = job_.pace().micro_batch() / parts_of_model;

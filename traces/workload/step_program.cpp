@@ -12,20 +12,14 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "traces/workload/precision.hpp"
 #include "traces/workload/program_writer.hpp"
 #include "traces/workload/rank_shape.hpp"
+#include "traces/workload/sharding.hpp"
 #include "traces/workload/step_graph.hpp"
 #include "traces/workload/step_schedule.hpp"
 
 namespace orrery {
-namespace {
-
-double bytes_of_value(const Job& job) {
-  return !job.model().builtin().empty() || job.precision() == "fp32" ? 4 : 2;
-}
-
-}  // namespace
-
 class StepGraph::Builder {
  public:
   Builder(const StepGraph& graph, std::uint32_t stage, std::uint32_t micro_batches,
@@ -34,7 +28,6 @@ class StepGraph::Builder {
 
  private:
   using Indices = std::vector<ProgramWriter::Index>;
-  enum class Sharded : std::uint8_t { nothing, optimizer, gradients, parameters };
 
   const Piece& piece(std::uint32_t chunk) const { return graph_.piece(stage_, chunk); }
   bool first(std::uint32_t chunk) const { return stage_ == 0 && chunk == 0; }
@@ -57,7 +50,7 @@ class StepGraph::Builder {
   const std::uint32_t stage_, micro_batches_, order_of_;
   const double element_;  ///< bytes of a parameter or an activation
   ProgramWriter ops_;
-  Sharded sharded_ = Sharded::nothing;
+  Sharding sharded_ = Sharding::nothing;
   const bool overlap_, early_, apart_;
   double gradient_ = 2;
   std::vector<Indices> forward_op_;           ///< chunk: by micro-batch
@@ -71,17 +64,14 @@ StepGraph::Builder::Builder(const StepGraph& graph, std::uint32_t stage,
       stage_(stage),
       micro_batches_(micro_batches),
       order_of_(order_of),
-      element_(bytes_of_value(graph.job())),
+      element_(value_bytes(graph.job())),
       ops_(graph, stage, micro_batches, element_),
       overlap_(graph.job().overlap()),
       early_(graph.job().overlaps().parameters()),
       apart_(!piece(0).weights.empty()) {
   const Job& job = graph.job_;
-  const Layout& layout = job.layout();
   if (graph.communicator_size(Communicator::gradient) > 1) {
-    if (layout.shard() == "optimizer") sharded_ = Sharded::optimizer;
-    if (layout.shard() == "gradients") sharded_ = Sharded::gradients;
-    if (layout.shard() == "parameters") sharded_ = Sharded::parameters;
+    sharded_ = sharding_of(job.layout());
   }
   gradient_ = job.gradient_bytes() > 0 ? job.gradient_bytes() : element_;
   forward_op_.assign(graph.chunks(), Indices(micro_batches));
@@ -90,7 +80,7 @@ StepGraph::Builder::Builder(const StepGraph& graph, std::uint32_t stage,
 }
 
 std::unique_ptr<Program> StepGraph::Builder::build() {
-  const bool updates = sharded_ == Sharded::optimizer || sharded_ == Sharded::gradients;
+  const bool updates = sharded_ == Sharding::optimizer || sharded_ == Sharding::gradients;
   if (updates && early_) gather_updated(false);
   const std::vector<Pass> order = pass_order({.stage = stage_,
                                               .stages = graph_.pipeline(),
@@ -119,7 +109,7 @@ void StepGraph::Builder::forward(const Pass& pass) {
   if (!first(pass.chunk)) ops_.add_receive(Phase::forward, pass, false, inputs);
   if (first(pass.chunk)) ops_.read(pass.micro_batch, inputs);
   const Piece& what = piece(pass.chunk);
-  if (sharded_ == Sharded::parameters) {
+  if (sharded_ == Sharding::parameters) {
     run_units(Phase::forward, pass, what.forward_parts, std::move(inputs), false);
   } else if (pass.micro_batch == 0 && !updated_[pass.chunk].empty()) {
     for (std::size_t part = 0; part < what.forward_parts.size(); ++part) {
@@ -136,7 +126,7 @@ void StepGraph::Builder::forward(const Pass& pass) {
 /// Whether a pass is one after which gradients are whole enough to go.
 bool StepGraph::Builder::exchanges(const Pass& pass) const {
   if (piece(pass.chunk).shares.empty()) return false;
-  return sharded_ == Sharded::gradients || pass.micro_batch + 1 == micro_batches_;
+  return sharded_ == Sharding::gradients || pass.micro_batch + 1 == micro_batches_;
 }
 
 /// The pass for the inputs' gradients, with the weights' unless those are apart.
@@ -150,7 +140,7 @@ void StepGraph::Builder::backward(const Pass& pass, bool weights) {
   const Piece& what = piece(pass.chunk);
   const bool completes = weights == apart_;  // gradients are complete with this pass
   const std::vector<std::uint32_t>& parts = weights ? what.weights_parts : what.backward_parts;
-  if (sharded_ == Sharded::parameters) {
+  if (sharded_ == Sharding::parameters) {
     run_units(Phase::backward, pass, parts, std::move(inputs), completes);
   } else if (completes && overlap_ && exchanges(pass)) {
     for (std::uint32_t part = 0; part < parts.size(); ++part) {
@@ -160,7 +150,7 @@ void StepGraph::Builder::backward(const Pass& pass, bool weights) {
   } else {
     ops_.add_compute(Phase::backward, pass, (weights ? what.weights : what.backward).front(),
                  std::move(inputs));
-    if (completes && sharded_ == Sharded::gradients) {
+    if (completes && sharded_ == Sharding::gradients) {
       for (std::uint32_t part = 0; part < what.shares.size(); ++part) reduce(pass, part);
     }
   }
@@ -209,7 +199,7 @@ void StepGraph::Builder::run_units(Phase phase, const Pass& pass,
 void StepGraph::Builder::reduce(const Pass& pass, std::uint32_t part) {
   const std::vector<Share>& shares = piece(pass.chunk).shares;
   const Share& share = shares[shares.size() - 1 - part];
-  const bool each = sharded_ == Sharded::gradients || sharded_ == Sharded::parameters;
+  const bool each = sharded_ == Sharding::gradients || sharded_ == Sharding::parameters;
   const bool final = pass.micro_batch + 1 >= micro_batches_;
   const double dense = share.dense * gradient_, expert = share.expert * gradient_;
   Op op{.phase = Phase::gradient,
@@ -217,7 +207,7 @@ void StepGraph::Builder::reduce(const Pass& pass, std::uint32_t part) {
         .chunk = pass.chunk,
         .bucket = part};
   const FewOps after = ops_.so_far();
-  const bool whole = sharded_ == Sharded::nothing;
+  const bool whole = sharded_ == Sharding::nothing;
   const OpCollective kind = whole ? OpCollective::all_reduce : OpCollective::reduce_scatter;
   const Communicator among = whole ? Communicator::gradient : Communicator::shard;
   FewOps scattered;
@@ -234,7 +224,7 @@ void StepGraph::Builder::reduce(const Pass& pass, std::uint32_t part) {
 /// Exchanges the gradients that no backward pass has exchanged: without overlap all of them, at the
 /// end of the passes.
 void StepGraph::Builder::exchange_rest() {
-  if (sharded_ == Sharded::parameters || sharded_ == Sharded::gradients) return;
+  if (sharded_ == Sharding::parameters || sharded_ == Sharding::gradients) return;
   for (std::uint32_t chunk = graph_.chunks(); chunk-- > 0;) {
     const std::uint32_t last_one = std::max(1u, micro_batches_) - 1;
     while (reduced_[chunk] < piece(chunk).shares.size()) {
@@ -269,8 +259,7 @@ void StepGraph::Builder::optimizer() {
 const Program& StepGraph::program(std::uint32_t stage, std::uint32_t micro_batches,
                                   std::uint32_t most) {
   ensure(stage < pipeline(), "a stage of the pipeline");
-  const std::string& shard = job_.layout().shard();
-  const bool in_each_pass = shard == "parameters" || shard == "gradients";
+  const bool in_each_pass = sharding_of(job_.layout()) >= Sharding::gradients;
   const std::uint32_t order_of = chunks() > 1 && in_each_pass ? std::max(most, micro_batches) : 0;
   std::unique_ptr<Program>& slot = programs_[{stage, micro_batches, order_of}];
   if (!slot) {

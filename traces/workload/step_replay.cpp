@@ -5,14 +5,14 @@
 // data-parallel size may differ from the recording: a collective keeps its size in bytes, and
 // kernels on a rank's share of sharded state work on a smaller or larger share.
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/schema/names.hpp"
+#include "traces/chakra/recorded_op.hpp"
 #include "traces/workload/program_writer.hpp"
 #include "traces/workload/recorded_step.hpp"
 #include "traces/workload/step_graph.hpp"
@@ -27,25 +27,9 @@ constexpr std::uint32_t kUpdateBuckets = 1u << 20;
 /// Largest collective of a gradient phase that carries norms, flags or counts.
 constexpr double kLeastExchange = 64 * 1024;
 
-Kernel::Kind recorded_kind(const std::string& name) {
-  if (name == "gemm") return Kernel::Kind::gemm;
-  if (name == "attention") return Kernel::Kind::attention;
-  return name == "time" ? Kernel::Kind::timed : Kernel::Kind::memory_bound;
-}
-
-Precision recorded_precision(const std::string& name) {
-  using enum Precision;
-  constexpr std::array<std::pair<std::string_view, Precision>, 5> kNames{
-      {{"fp32", fp32}, {"tf32", tf32}, {"bf16", bf16}, {"fp8", fp8}, {"fp4", fp4}}};
-  for (const auto& [known, precision] : kNames) {
-    if (name == known) return precision;
-  }
-  return bf16;
-}
-
 /// Returns `count` executions of a recorded kernel with `ratio` of its work.
 Kernel kernel_of(const RecordedKernel& from, double ratio, double count) {
-  Kernel kernel{.kind = recorded_kind(from.kind())};
+  Kernel kernel{.kind = named(from.kind(), std::optional(Kernel::Kind::memory_bound))};
   kernel.m = from.m() * ratio;
   kernel.n = from.n();
   kernel.k = from.k();
@@ -54,21 +38,27 @@ Kernel kernel_of(const RecordedKernel& from, double ratio, double count) {
   kernel.bytes = Bytes{from.bytes() * ratio};
   kernel.repeat = count;
   kernel.name = kernel_entry(from.entry());
-  kernel.precision = recorded_precision(from.precision());
+  kernel.precision = named(from.precision(), std::optional(Precision::bf16));
   kernel.time = Seconds{from.time() * ratio};
   return kernel;
 }
 
-BlockCollective::Kind block_kind(const std::string& name) {
+BlockCollective::Kind block_kind(RecordedCollective collective) {
   using enum BlockCollective::Kind;
-  if (name == "all_gather") return all_gather;
-  if (name == "reduce_scatter") return reduce_scatter;
-  return name == "all_to_all" ? all_to_all : all_reduce;
+  switch (collective) {
+    case RecordedCollective::all_gather: return all_gather;
+    case RecordedCollective::reduce_scatter: return reduce_scatter;
+    case RecordedCollective::all_to_all: return all_to_all;
+    default: return all_reduce;
+  }
 }
 
-OpCollective op_kind(const std::string& name) {
-  if (name == "all_gather") return OpCollective::all_gather;
-  return name == "reduce_scatter" ? OpCollective::reduce_scatter : OpCollective::all_reduce;
+OpCollective op_kind(RecordedCollective collective) {
+  switch (collective) {
+    case RecordedCollective::all_gather: return OpCollective::all_gather;
+    case RecordedCollective::reduce_scatter: return OpCollective::reduce_scatter;
+    default: return OpCollective::all_reduce;
+  }
 }
 
 }  // namespace
@@ -97,8 +87,8 @@ class StepGraph::Replay {
   void add_collective(int number, const Part& part);
   FewOps before(const RecordedOp& recorded) const;
   bool exchanges(const RecordedOp& op) const {
-    return op.collective() != "all_gather" && op.phase() != "forward" &&
-           op.bytes() > kLeastExchange;
+    return collective_of(op) != RecordedCollective::all_gather &&
+           phase_of(op) != RecordedPhase::forward && op.bytes() > kLeastExchange;
   }
 
   const StepGraph& graph_;
@@ -124,7 +114,8 @@ std::unique_ptr<Program> StepGraph::Replay::build() {
     bucket_ = 0;
     for (int i = 0; i < step_.ops_size(); ++i) {
       const RecordedOp& op = step_.ops(i);
-      const bool final = op.phase() == "backward" && op.micro_batch() + 1 == recorded;
+      const bool final =
+          phase_of(op) == RecordedPhase::backward && op.micro_batch() + 1 == recorded;
       if (final && graph_.recorded_[i] == kNoBlock) add_collective(i, {.pass = {}, .last = true});
     }
   }
@@ -139,16 +130,17 @@ void StepGraph::Replay::add_part(const Part& part, std::uint32_t recorded_pass) 
   bucket_ = part.update ? kUpdateBuckets : 0;
   for (int i = 0; i < step_.ops_size(); ++i) {
     const RecordedOp& op = step_.ops(i);
-    const bool update = op.phase() == "update";
+    const RecordedPhase of = phase_of(op);
+    const bool update = of == RecordedPhase::update;
     if (update != part.update || (!update && op.micro_batch() != recorded_pass)) continue;
     const std::uint32_t block = graph_.recorded_[i];
     if (block == kNoBlock) {
       add_collective(i, part);
       continue;
     }
-    const Phase phase = update                    ? Phase::optimizer
-                        : op.phase() == "forward" ? Phase::forward
-                                                  : Phase::backward;
+    const Phase phase = update                         ? Phase::optimizer
+                        : of == RecordedPhase::forward ? Phase::forward
+                                                       : Phase::backward;
     newest_[i] = ops_.add_compute(phase, part.pass, block, before(op));
   }
 }
@@ -173,11 +165,13 @@ void StepGraph::Replay::add_collective(int number, const Part& part) {
     return;
   }
   Op op{.chunk = 0, .bucket = bucket_++};
-  const Phase pass = recorded.phase() == "forward" ? Phase::forward : Phase::backward;
-  op.phase = gradient                                ? Phase::gradient
-             : !part.update                          ? pass
-             : recorded.collective() == "all_gather" ? Phase::parameters
-                                                     : Phase::optimizer;
+  const RecordedCollective collective = collective_of(recorded);
+  const Phase pass =
+      phase_of(recorded) == RecordedPhase::forward ? Phase::forward : Phase::backward;
+  op.phase = gradient                                       ? Phase::gradient
+             : !part.update                                 ? pass
+             : collective == RecordedCollective::all_gather ? Phase::parameters
+                                                            : Phase::optimizer;
   const bool complete = gradient && part.last && !step_.sharded();
   op.micro_batch = complete || part.update ? 0 : part.pass.micro_batch;
   if (gradient && !complete && !step_.sharded()) ++op.micro_batch;
@@ -187,8 +181,7 @@ void StepGraph::Replay::add_collective(int number, const Part& part) {
   }
   const std::optional<Communicator> which = recorded_communicator(graph_.job_, recorded);
   ensure(which.has_value(), "a checked recording has only groups of the layout");
-  ops_.collective(op, *which, op_kind(recorded.collective()), recorded.bytes(), std::move(after),
-                  &made);
+  ops_.collective(op, *which, op_kind(collective), recorded.bytes(), std::move(after), &made);
   newest_[number].reset();
   if (!made.empty()) newest_[number] = *made.begin();
 }
@@ -209,7 +202,7 @@ void StepGraph::add_recorded_blocks() {
       }
     } else if (recorded_communicator(job_, op) == Communicator::tensor) {
       block.collectives.push_back(
-          {.kind = block_kind(op.collective()), .bytes = Bytes{op.bytes()}});
+          {.kind = block_kind(collective_of(op)), .bytes = Bytes{op.bytes()}});
     } else {
       recorded_.push_back(kNoBlock);
       continue;

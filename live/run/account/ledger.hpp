@@ -25,6 +25,8 @@ class Ledger {
   /// Records that all executions of `step` so far are discarded; they count as recomputed once the
   /// step is committed. No effect without executions.
   void record_discard(Step step);
+  /// Records one execution for `step` that was discarded before it was reported.
+  void record_late_execution(Step step) { ++thrown_away_[step]; }
 
   /// Sets the counters of an earlier controller. Call on a new ledger: executions of the
   /// uncommitted step are not restored.

@@ -25,9 +25,14 @@ void RunAccount::record_progress(std::uint32_t rank, std::uint32_t life,
   wire_.record_sent_bytes(rank, life, sample.bytes_sent());
 }
 
-void RunAccount::record_executions(const StepReport& report) {
+void RunAccount::record_executions(const StepReport& report, bool discarded) {
   for (const OpDone& op : report.ops()) {
-    if (op.phase() == COMPUTE) ledger_.record_execution(report.step(), op.micro_batch());
+    if (op.phase() != COMPUTE) continue;
+    if (discarded) {
+      ledger_.record_late_execution(report.step());
+    } else {
+      ledger_.record_execution(report.step(), op.micro_batch());
+    }
   }
 }
 
@@ -69,10 +74,6 @@ void RunAccount::fill(Report& report) const {
 }
 
 void RunAccount::save_to(JournalSnapshot& now) const {
-  for (const Nanos used : cpu_.so_far()) now.add_cpu(used);
-  now.set_lost(ledger_.lost_count());
-  now.set_twice(ledger_.repeated_count());
-  now.set_recomputed(ledger_.recomputed());
   statistics_.save_to(*now.mutable_statistics());
 }
 
@@ -85,12 +86,9 @@ void RunAccount::save_to(JournalCommit& commit) const {
 }
 
 void RunAccount::restore_from(const Past& past) {
-  if (past.snapshot) {
-    const JournalSnapshot& then = *past.snapshot;
-    statistics_.restore_from(then.statistics());
-    ledger_.restore_counters(then.lost(), then.twice(), then.recomputed());
-    cpu_.restore_totals({then.cpu().begin(), then.cpu().end()});
-  }
+  ledger_.restore_counters(past.work.lost, past.work.twice, past.work.recomputed);
+  cpu_.restore_totals(past.work.cpu);
+  if (past.snapshot) statistics_.restore_from(past.snapshot->statistics());
   Step next = past.snapshot ? past.snapshot->step() : 0;
   const auto roll_back_to = [&](Step kept) {
     if (kept < next) statistics_.roll_back(next - kept);
@@ -102,10 +100,6 @@ void RunAccount::restore_from(const Past& past) {
     next = commit.step() + 1;
   }
   if (past.rolled_back) roll_back_to(past.rolled_back->step());
-  if (past.commits.empty()) return;
-  const JournalCommit& last = past.commits.back();
-  ledger_.restore_counters(last.lost(), last.twice(), last.recomputed());
-  cpu_.restore_totals({last.cpu().begin(), last.cpu().end()});
 }
 
 }  // namespace orrery::live

@@ -43,8 +43,8 @@ class RunAccount {
     wire_.record_sent_bytes(rank, life, bytes);
   }
   /// Records the micro-batches that a rank has executed in a step, committed or not. Call once for
-  /// each report, before the commit.
-  void record_executions(const StepReport& report);
+  /// each report, before the commit. `discarded`: the step is repeated without them already.
+  void record_executions(const StepReport& report, bool discarded = false);
   /// Records the commit of `step` at `now`. `reports`: of all ranks, by rank, with at least one
   /// prediction in all; the report of a rank that sent none is empty. `ranks`: number of ranks
   /// whose gradient was encoded by the rules of `settings`, those of the step. Does not call the
@@ -74,7 +74,8 @@ class RunAccount {
 
   /// Writes the metrics into the report. Call once for each report: lists are appended.
   void fill(Report& report) const;
-  /// Writes the metrics into an empty snapshot of the journal, except the bytes on the wire.
+  /// Writes the statistics of the steps into a snapshot of the journal. RunState holds the
+  /// counters.
   void save_to(JournalSnapshot& now) const;
   /// Writes the counters of CPU time and of micro-batches, and the sequences of the step, into a
   /// commit of the journal. Call after record_commit() of the step.

@@ -1,7 +1,6 @@
 #include "live/run/checkpoints/run_checkpoints.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <string_view>
@@ -16,6 +15,7 @@
 #include "live/checkpoint/archive.hpp"
 #include "live/checkpoint/key.hpp"
 #include "live/checkpoint/spread_store.hpp"
+#include "live/run/files/warning_line.hpp"
 #include "live/training/state_hashes.hpp"
 #include "live/transport/token.hpp"
 #include "traces/workload/model.hpp"
@@ -80,7 +80,6 @@ RunCheckpoints::RunCheckpoints(const RunRequest& request, const Text& text, cons
 }
 
 void RunCheckpoints::save_to(JournalSnapshot& now) const {
-  if (resumed_) *now.mutable_resumed() = resumption();
   history_.save_to(*now.mutable_checkpoints());
 }
 
@@ -313,8 +312,7 @@ bool RunCheckpoints::is_loadable(const CheckpointId& id, Tier tier) {
 void RunCheckpoints::add_warning(const std::string& what) {
   if (warnings_.size() >= kMostWarnings) return;
   warnings_.push_back(what);
-  // Shown at once, not only in the report.
-  fmt::print(stderr, "orrery-live: warning: {}\n", what);
+  print_warning(what);  // Shown at once, not only in the report.
 }
 
 void RunCheckpoints::forget_after(const Resumption& from) {

@@ -143,8 +143,7 @@ class RunCheckpoints {
   /// complete or no attempt has an outcome. drain_outcomes() changes the text.
   const std::string& missing() const { return missing_; }
 
-  /// Writes the checkpoint to resume from, and the attempts that this run has begun and not
-  /// deleted, into a snapshot of the journal.
+  /// Writes the attempts that this run has begun and not deleted into a snapshot of the journal.
   void save_to(JournalSnapshot& now) const;
 
   /// Appends the warnings to the report and, if the run writes checkpoints, writes counts and the

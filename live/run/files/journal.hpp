@@ -1,62 +1,27 @@
 // Write-ahead log of one live run: the state that a successor of the run's controller needs. The
-// controller appends a record before it acts on the record's content. Once the file has grown by
-// the configured tail, the file is replaced atomically by a snapshot of the run, so that neither
-// its size nor the time to read it grows with the run. Each record carries checksums. A record torn
-// by the controller's death is cut off; any other damage is refused. The file survives the death of
-// processes, not of the machine: no write is synced. Single-threaded.
+// controller appends a record before it acts on the record's content, and waits for this append
+// alone, at most for kAppendDeadline. Once the file has grown by the configured tail, a second
+// thread replaces the file atomically by a snapshot of the run, so that neither its size nor the
+// time to read it grows with the run. Each record carries checksums. A record torn by the
+// controller's death is cut off; any other damage is refused. The file survives the death of
+// processes, not of the machine: no write is synced. The methods belong to one thread.
 #pragma once
 
-#include <algorithm>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
+#include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
-#include <vector>
 
+#include "live/run/files/file_writer.hpp"
+#include "live/run/files/journal_files.hpp"
+#include "live/run/files/run_state.hpp"
 #include "live/supervision.pb.h"
-#include "policies/membership/protocol.hpp"
 
 namespace orrery::live {
-
-/// Contents of a journal at the time it was opened.
-struct Past {
-  bool empty = true;  ///< True if the journal holds no record except the opening.
-  /// Snapshot with which the file begins, if the file was rewritten. Its control core state,
-  /// losses, faults and members are in the fields below, too; observations and commits before the
-  /// snapshot are in none.
-  std::optional<JournalSnapshot> snapshot;
-  membership::Journal core;
-  std::set<membership::Seat> joined;  ///< Members of any membership epoch.
-  /// Start of the policy clock, in nanoseconds of the machine's clock; none if the run has not
-  /// started.
-  std::optional<Nanos> started;
-  /// Observations shown to the policies since the start or since the snapshot, oldest first.
-  std::vector<ObservationRecord> seen;
-  /// Telemetry that the policies read, by index in `seen`.
-  std::map<std::size_t, JournalRead> read;
-  /// Checkpoint from which the run resumed; none if the run began with step 0.
-  std::optional<Resumption> resumed;
-  /// State that the next ranks begin with, after a release of the job's GPUs; none once a step has
-  /// been committed in that state. Its step is the next one.
-  std::optional<Resumption> rolled_back;
-  /// Commits of all steps since the start or since the snapshot; repeated steps have several.
-  std::vector<JournalCommit> commits;
-  std::vector<JournalLoss> losses;  ///< Losses of ranks, by index.
-  /// Faults injected so far.
-  std::vector<JournalStrike> strikes;
-  /// Removals that the operator has announced, in the order of the announcements.
-  std::vector<Fault> removals;
-  /// Reason for which the policies were given up, by index in `seen` of the observation of the
-  /// call.
-  std::map<std::size_t, std::string> given_up;
-  /// State of the kill switch, from the given number of shown observations on.
-  std::map<std::size_t, bool> halted;
-  /// Hash of the final parameters; empty before the end.
-  std::string parameters_sha256;
-};
 
 /// Version of the journal's format.
 inline constexpr std::uint32_t kJournalFormat = 4;
@@ -64,7 +29,12 @@ inline constexpr std::uint32_t kJournalFormat = 4;
 /// Returns a record as stored in the file: its length, its checksums, its bytes.
 std::string framed(const std::string& record);
 
-/// Write-ahead log of one live run. Owns the file descriptor.
+/// Longest time for which the controller waits for the append of a record. A disk that takes longer
+/// costs the run its takeover, not its steps.
+inline constexpr std::chrono::milliseconds kAppendDeadline{2000};
+
+/// Write-ahead log of one live run. Owns the file, the thread of the appends and the thread of the
+/// rewrites.
 class Journal {
  public:
   /// Default tail, in bytes, after which the file is rewritten.
@@ -74,18 +44,22 @@ class Journal {
   static constexpr std::size_t kMostBytes = std::size_t{256} << 20;
 
   /// Opens the journal of a run, or creates it; cuts off a torn last record. `tail`: bytes after
-  /// the snapshot after which the next rewrite is due. Throws an environment Error if the file
-  /// cannot be opened, is damaged, has another format (kJournalFormat), or belongs to another run.
-  /// A new journal whose first record cannot be written is abandoned; on_failure() then calls its
-  /// handler at once.
+  /// the snapshot after which the next rewrite is due. `calls`: operations of the disk. Throws an
+  /// environment Error if the file cannot be opened, is damaged, has another format
+  /// (kJournalFormat), or belongs to another run. A new journal whose first record cannot be
+  /// written is abandoned; on_failure() then calls its handler at once.
   Journal(const std::string& path, const std::string& scenario_hash,
-          std::size_t tail = kDefaultTail);
+          std::size_t tail = kDefaultTail, FileCalls calls = {});
+  /// Waits for a rewrite, at most for kAppendDeadline.
   ~Journal();
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
   /// Returns the contents of the journal when it was opened; later records do not change them.
   const Past& past() const { return past_; }
+  /// Returns the state of the run: the state at the opening, changed by apply() with each record of
+  /// append_record(). Records change the state even if the journal is abandoned or discarded.
+  const RunState& state() const { return state_; }
   /// Returns the number of bytes of a torn record that were cut off at the opening; 0 if none was
   /// torn.
   std::size_t cut_off() const { return cut_off_; }
@@ -103,50 +77,59 @@ class Journal {
   }
   /// Appends a record and returns true; does not sync. Returns false if the journal is abandoned or
   /// discarded. Abandons the journal, calls the handler and returns false if the record cannot be
-  /// written or the file would exceed kMostBytes.
+  /// written within kAppendDeadline or the file would exceed kMostBytes.
   bool append_record(const JournalRecord& record);
 
   /// Returns true if the file has grown since its snapshot by the tail and by at least the
-  /// snapshot's own size, so that it should be rewritten; false if the journal is abandoned or
-  /// discarded.
-  bool is_due() const {
-    return file_ >= 0 && whole_ >= snapshot_end_ + std::max(tail_, snapshot_end_);
-  }
-  /// Replaces the file by one that begins with the snapshot `state`. Keeps the current file if the
-  /// new file cannot be written; is_due() is then false until the file has grown by as much again.
-  /// Call only while is_due() holds. past() does not change.
-  void begin_anew(const JournalSnapshot& state);
+  /// snapshot's own size, so that it should be rewritten; false during a rewrite, and if the
+  /// journal is abandoned or discarded.
+  bool is_due();
+  /// Begins to replace the file by one that begins with the snapshot `state`, and returns at once.
+  /// The file is replaced once `may_replace`, which another thread calls, returns true: the log
+  /// must hold what the snapshot expects. Keeps the current file if the new file cannot be written;
+  /// is_due() is then false until the file has grown by as much again. Call only while is_due()
+  /// holds. past() does not change.
+  void begin_anew(
+      JournalSnapshot state, std::function<bool()> may_replace = [] { return true; });
+  /// Blocks until no rewrite is pending. Returns false if `patience` has passed before.
+  bool wait_for_rewrite(std::chrono::milliseconds patience);
   /// Deletes the file: no successor will continue the run. No further record is written,
   /// append_record() returns false, and the handler of an abandoned journal is not called. No
   /// effect on an abandoned or discarded journal.
   void discard_file();
 
  private:
+  /// Opens the file, reads its contents and cuts off a torn last record.
+  std::shared_ptr<OpenFile> open_file();
   /// Reads all records of `bytes` into the contents.
-  void read(const std::string& bytes, const std::string& scenario_hash);
-  /// Adds a record to the contents. `at`: position of the record in the file, in bytes.
-  void add_to_contents(const JournalRecord& record, std::size_t at);
-  /// Adds or replaces a loss in the contents.
-  void add_to_contents(const JournalLoss& loss, std::size_t at);
-  /// Sets the contents to a snapshot.
-  void add_to_contents(const JournalSnapshot& state);
+  void read(const std::string& bytes);
   /// Throws an environment Error about the file at byte `at`.
   [[noreturn]] void refuse_file(const std::string& why, std::size_t at) const;
   /// Returns the first record of every journal: format and hash of the scenario.
   JournalRecord opening() const;
+  /// Appends bytes to the files. Returns the reason why they cannot be written in time; nothing if
+  /// they were written.
+  std::optional<std::string> append_bytes(std::string bytes);
+  /// Applies the outcome of a rewrite that has ended to the sizes.
+  void finish_rewrite();
   /// Closes and deletes the file, and calls the handler.
   void abandon_file(const std::string& why);
 
   const std::string path_, scenario_hash_;
   const std::size_t tail_;
   std::function<void(const std::string&)> decide_;
-  std::string abandoned_;  ///< Reason of an abandoned journal.
-  int file_ = -1;
+  std::string abandoned_;         ///< Reason of an abandoned journal.
   std::size_t whole_ = 0;         ///< Bytes of complete records.
   std::size_t snapshot_end_ = 0;  ///< Bytes before the tail.
+  /// Size of the file before the records since the begin of a rewrite, and its size afterwards.
+  std::size_t rewritten_ = 0, rewritten_to_ = 0;
+  bool is_rewriting_ = false;
   /// Bytes of a torn record.
   std::size_t cut_off_ = 0;
   Past past_;
+  RunState state_;
+  std::shared_ptr<JournalFiles> files_;  ///< Files; null once abandoned or discarded.
+  FileWriter appends_{kAppendDeadline}, rewrites_{kAppendDeadline};
 };
 
 }  // namespace orrery::live

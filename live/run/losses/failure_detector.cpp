@@ -98,13 +98,9 @@ void FailureDetector::end(std::uint32_t rank, Nanos limit) {
   control_.end(rank, cause);
 }
 
-void FailureDetector::save_to(JournalSnapshot& now) const {
-  for (const RankId rank : suspected_) now.add_suspected(rank.value);
-}
-
-void FailureDetector::restore_from(const JournalSnapshot& then) {
+void FailureDetector::restore_from(const RunState& past) {
   suspected_.clear();
-  for (const std::uint32_t rank : then.suspected()) suspected_.push_back({rank});
+  for (const std::uint32_t rank : past.suspected) suspected_.push_back({rank});
 }
 
 }  // namespace orrery::live

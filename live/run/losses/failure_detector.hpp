@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "live/control.pb.h"
+#include "live/run/files/run_state.hpp"
 #include "live/run/losses/fault_injector.hpp"
 #include "live/run/losses/progress_watch.hpp"
 #include "live/run/processes/placement.hpp"
@@ -60,13 +61,9 @@ class FailureDetector {
   /// reported none.
   std::pair<std::uint64_t, std::uint64_t> at(std::uint32_t rank) const { return watch_.at(rank); }
 
-  /// Writes the suspected ranks into a snapshot of the journal.
-  void save_to(JournalSnapshot& now) const;
-  /// Replaces the suspected ranks by those of a snapshot.
-  void restore_from(const JournalSnapshot& then);
-  /// Records the suspected ranks that an earlier controller has reported: new_suspects() returns
-  /// only a set that differs.
-  void record_reported(const RanksSuspected& suspected) { suspected_ = suspected.ranks; }
+  /// Replaces the suspected ranks by those that an earlier controller has reported: new_suspects()
+  /// returns only a set that differs.
+  void restore_from(const RunState& past);
 
  private:
   /// Returns true if a missing progress has a known reason or was not observed.

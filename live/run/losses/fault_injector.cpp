@@ -29,7 +29,6 @@ FaultInjector::FaultInjector(const Scenario& scenario, const Cluster& cluster, s
 }
 
 void FaultInjector::restore_from(const Past& past) {
-  strikes_ = past.strikes;
   for (const Fault& removal : past.removals) {
     FaultSchedule& schedule = add_removal(removal);
     if (!past.seen.empty()) schedule.skip_until(past.seen.back().now());
@@ -47,7 +46,6 @@ void FaultInjector::restore_from(const Past& past) {
 }
 
 FaultSchedule& FaultInjector::add_removal(const Fault& removal) {
-  removals_.push_back(removal);
   Scenario alone;
   *alone.add_faults() = removal;
   removal_schedules_.push_back(std::make_unique<FaultSchedule>(alone, cluster_, slots_));
@@ -87,13 +85,12 @@ void FaultInjector::inject_due(FaultSchedule& schedule, int number, Step step, N
     record.mutable_strike()->set_rank(strike.rank);
     record.mutable_strike()->set_at(now);
     journal_.append_record(record);
-    strikes_.push_back(record.strike());
     control_.signal(strike.rank, strike.stop ? SIGSTOP : SIGKILL);
   }
 }
 
 void FaultInjector::repeat_injections() {
-  for (const JournalStrike& strike : strikes_) {
+  for (const JournalStrike& strike : journal_.state().strikes) {
     const bool unnoticed = schedule_.unnoticed(strike.rank()) ||
                            std::ranges::any_of(removal_schedules_, [&](const auto& schedule) {
                              return schedule->unnoticed(strike.rank());
@@ -135,11 +132,6 @@ std::vector<PartChanged> FaultInjector::part_changes(const ClusterState& known, 
   std::map<Part, Removal> removals = schedule_.removals(step, now);
   for (const auto& schedule : removal_schedules_) removals.merge(schedule->removals(step, now));
   return ::orrery::part_changes(known.parts, reported_parts(lost_parts(step, now), removals));
-}
-
-void FaultInjector::save_to(JournalSnapshot& now) const {
-  now.mutable_strikes()->Add(strikes_.begin(), strikes_.end());
-  now.mutable_removals()->Add(removals_.begin(), removals_.end());
 }
 
 void FaultInjector::fill(Report& report, Step last, Nanos elapsed) const {

@@ -62,9 +62,6 @@ class FaultInjector {
   /// Returns the first instant after `now` at which a fault changes; kNever if none does.
   Nanos next_instant(Nanos now) const;
 
-  /// Appends the injections so far, those of earlier controllers included, to a snapshot of the
-  /// journal.
-  void save_to(JournalSnapshot& now) const;
   /// Writes the number of faults into the report, and the ideal step time in seconds with the
   /// hardware of step `last` at the instant `elapsed`.
   void fill(Report& report, Step last, Nanos elapsed) const;
@@ -87,10 +84,8 @@ class FaultInjector {
   RankControl& control_;
   Journal& journal_;
   FaultSchedule schedule_;
-  /// Removals announced by the operator, one fault and one schedule each.
-  std::vector<Fault> removals_;
+  /// One schedule for each removal in the journal.
   std::vector<std::unique_ptr<FaultSchedule>> removal_schedules_;
-  std::vector<JournalStrike> strikes_;  ///< Injections so far.
 };
 
 }  // namespace orrery::live

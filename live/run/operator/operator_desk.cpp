@@ -2,12 +2,15 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 #include <variant>
 
 #include <fmt/format.h>
 
 #include "live/run/files/run_files.hpp"
+#include "live/run/files/warning_line.hpp"
 #include "policies/record/encoding.hpp"
 
 namespace orrery::live {
@@ -16,14 +19,21 @@ namespace {
 constexpr std::chrono::milliseconds kOrdersLook{200};
 // Seconds after which a question counts as answered with no (HandOverRules).
 constexpr double kAnswerPatience = 60;
+// Longest wait for the removal of applied orders at the end of the run.
+constexpr std::chrono::milliseconds kRemovalPatience{1000};
+
+bool is_absent(const std::string& file) {
+  std::error_code unknown;
+  return std::filesystem::status(file, unknown).type() == std::filesystem::file_type::not_found;
+}
 
 }  // namespace
 
 OperatorDesk::OperatorDesk(const std::string& folder, const std::string& metrics, Run run)
-    : folder_(folder), run_(std::move(run)), board_(folder, metrics) {}
+    : folder_(folder), run_(std::move(run)), board_(folder, metrics), removals_(kRemovalPatience) {}
 
 void OperatorDesk::add_warning(Nanos now, const std::string& what) {
-  fmt::print(stderr, "orrery-live: warning: {}\n", what);
+  print_warning(what);
   warnings_.push_back(what);
   board_.add_line(now, "warning: " + what);
 }
@@ -56,17 +66,30 @@ std::optional<StopRun> OperatorDesk::apply_orders(Nanos now, bool trains, bool s
   const double oldest = to_seconds(now) - kAnswerPatience;
   std::erase_if(questions_, [&](const RunStatus::Question& open) { return open.at_s < oldest; });
   if (!trains) return {};
-  // The files of applied orders are removed once the policies have seen the changes, because the
-  // changes are in the journal then.
-  if (shown) {
-    std::erase_if(done_, [](const std::string& file) {  // an order whose file stays is done too
-      return std::remove(file.c_str()) == 0 || errno == ENOENT;
-    });
-  }
+  // The command line uses the name of a removed file again: the file is then a new order.
+  std::erase_if(done_, [](const auto& each) {
+    return each.second ? *each.second == Removal::removed : is_absent(each.first);
+  });
   for (const Order& order : read_orders(folder_)) {
-    if (done_.insert(order.file).second) carry_out(order, now);
+    const auto [known, is_new] = done_.try_emplace(order.file);
+    if (is_new) {
+      carry_out(order, now);
+    } else if (shown && (!known->second || *known->second == Removal::failed)) {
+      known->second = remove_order(order.file);
+    }
   }
   return find_stop_order();
+}
+
+/// The files of applied orders are removed once the policies have seen the changes, because the
+/// changes are in the journal then.
+std::shared_ptr<OperatorDesk::RemovalState> OperatorDesk::remove_order(const std::string& file) {
+  auto state = std::make_shared<RemovalState>(Removal::pending);
+  removals_.add_job([file, state] {
+    const bool is_removed = std::remove(file.c_str()) == 0 || errno == ENOENT;
+    *state = is_removed ? Removal::removed : Removal::failed;
+  });
+  return state;
 }
 
 std::optional<StopRun> OperatorDesk::find_stop_order() const {
@@ -98,6 +121,7 @@ void OperatorDesk::carry_out(const Order& order, Nanos now) {
 void OperatorDesk::fill(RunStatus& status) const {
   status.questions = questions_;
   status.decisions = outcomes_;
+  status.without_takeover = without_takeover_;
 }
 
 void OperatorDesk::fill(Report& report) const {

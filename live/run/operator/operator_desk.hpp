@@ -1,15 +1,18 @@
 // Interface between a run and its operator.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "live/machine/host_clock.hpp"
+#include "live/run/files/file_writer.hpp"
 #include "live/run/operator/orders.hpp"
 #include "live/run/operator/status_board.hpp"
 #include "live/supervision.pb.h"
@@ -42,6 +45,8 @@ class OperatorDesk {
   /// Prints a warning on standard error at once, and adds the warning to the status board and the
   /// report.
   void add_warning(Nanos now, const std::string& what);
+  /// Shows in the status that no controller could take over, because of `reason`.
+  void set_without_takeover(std::string reason) { without_takeover_ = std::move(reason); }
   /// Adds a line about an event to the status board, if describe() has one. A Decided event also
   /// removes the question about its decision and increases the number of outcomes in the status.
   void add_event(const Event& event, Nanos now);
@@ -56,8 +61,9 @@ class OperatorDesk {
   /// Removes questions that are too old and, while the run trains (`trains`), applies the orders
   /// that have arrived since the last call, each once: emits ParameterSet for a valid parameter,
   /// stores verdicts, removes their questions and emits a Tick for each, announces removals, and
-  /// adds a line for each refused order. `shown`: the policies have seen all events, so that the
-  /// files of orders applied earlier are deleted (a file that cannot be deleted is applied again).
+  /// adds a line for each refused order. `shown`: the policies have seen all events, so that a
+  /// thread deletes the files of orders applied earlier (an order whose file cannot be deleted is
+  /// not applied again).
   /// Returns the order to end the run as long as its file exists, at every call; otherwise nothing.
   /// Does nothing and returns nothing within 0.2 s after the last call that had an effect, and
   /// returns nothing unless `trains`.
@@ -69,19 +75,26 @@ class OperatorDesk {
 
   /// Returns true if the status is due to be published.
   bool is_due() const { return board_.is_due(); }
-  /// Replaces the open questions and the number of outcomes of decisions in the status.
+  /// Replaces the open questions, the number of outcomes of decisions and the reason of
+  /// set_without_takeover() in the status.
   void fill(RunStatus& status) const;
   /// Publishes the status; is_due() is then false until the next status is due. Ignores files that
   /// cannot be written.
   void publish_status(const RunStatus& status) { board_.publish_status(status); }
-  /// Publishes the last status of the run. Blocks for half a second if a viewer is attached.
+  /// Publishes the last status of the run and waits for its file, at most for two seconds. Then
+  /// blocks for half a second if a viewer is attached.
   void show_last(const RunStatus& status) { board_.show_last(status); }
   /// Appends all warnings of add_warning() to the report; a second call appends them again.
   void fill(Report& report) const;
 
  private:
+  /// State of the removal of an applied order's file.
+  enum class Removal : std::uint8_t { pending, removed, failed };
+  using RemovalState = std::atomic<Removal>;
   /// Applies one order, or notes why the order is refused.
   void carry_out(const Order& order, Nanos now);
+  /// Removes the file of an applied order, beside the control loop. Returns the removal's state.
+  std::shared_ptr<RemovalState> remove_order(const std::string& file);
   /// Removes the question about `decision`.
   void forget_question(std::uint64_t decision);
 
@@ -89,11 +102,14 @@ class OperatorDesk {
   const Run run_;
   StatusBoard board_;
   Clock::time_point looked_;
-  std::set<std::string> done_;  ///< Files of applied orders that still exist.
+  /// Files of applied orders that still exist, with the state of their removal; null before it.
+  std::map<std::string, std::shared_ptr<RemovalState>> done_;
   std::vector<RunStatus::Question> questions_;
   std::vector<Verdict> verdicts_;
   std::uint64_t outcomes_ = 0;  ///< Number of decided decisions so far.
   std::vector<std::string> warnings_;
+  std::string without_takeover_;  ///< Reason; empty: a controller could take over.
+  FileWriter removals_;
 };
 
 }  // namespace orrery::live

@@ -21,6 +21,8 @@ namespace {
 constexpr std::size_t kMostNotes = 200;
 constexpr std::string_view kSocketPrefix = "unix:";
 constexpr std::chrono::milliseconds kInterval{1000};
+// Longest wait for a file at the end of the run.
+constexpr std::chrono::milliseconds kEndPatience{2000};
 
 std::string names_of(const std::vector<RankId>& ranks) {
   std::vector<std::uint32_t> numbers;
@@ -79,20 +81,6 @@ struct Line {
     return {};
   }
 };
-
-/// Replaces a file atomically: the new file is written beside the old one and renamed; never
-/// follows a link.
-bool replace_file(const std::string& path, const std::string& text) {
-  const std::string fresh = path + ".new";
-  std::remove(fresh.c_str());
-  // Mode "x": the file must not exist, so that no link is followed.
-  std::FILE* const file = std::fopen(fresh.c_str(), "wxe");
-  if (file == nullptr) return false;
-  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (std::fclose(file) == 0 && written) return std::rename(fresh.c_str(), path.c_str()) == 0;
-  std::remove(fresh.c_str());
-  return false;
-}
 
 /// Returns a label's value, escaped for quotes.
 std::string label(const std::string& text) {
@@ -156,6 +144,7 @@ nlohmann::ordered_json json_of(const RunStatus& status) {
   out["policy_waiting_s"] = nullptr;
   if (status.policy_waiting_s) out["policy_waiting_s"] = *status.policy_waiting_s;
   out["policy_asked"] = status.policy_asked;
+  out["without_takeover"] = status.without_takeover;
   out["questions"] = nlohmann::ordered_json::array();
   for (const RunStatus::Question& open : status.questions) {
     out["questions"].push_back(
@@ -210,6 +199,11 @@ void add_device_metrics(std::string& out, const RunStatus& status) {
       [](const DeviceReading& of) { return of.has_power() ? Known(of.power()) : Known(); });
 }
 
+/// Queues the newest text of a file.
+void write_file(FileWriter& writer, const std::string& path, std::string text) {
+  writer.add_job(path, [path, text = std::move(text)] { replace_file(path, text); });
+}
+
 }  // namespace
 
 std::string describe(const Event& event) { return std::visit(Line{}, event); }
@@ -237,6 +231,8 @@ std::string prometheus_text(const RunStatus& status) {
       status.policy_time_s);
   add("controller_restarts_total", "counter", "Controllers that have died.",
       static_cast<double>(status.controller_restarts));
+  add("takeover_possible", "gauge", "1 if a new controller could take over.",
+      status.without_takeover.empty() ? 1 : 0);
   add("checkpoints_written_total", "counter", "Checkpoints that became durable.",
       static_cast<double>(status.checkpoints_written));
   add("checkpoints_failed_total", "counter", "Checkpoints that failed.",
@@ -253,18 +249,15 @@ std::string prometheus_text(const RunStatus& status) {
 }
 
 StatusBoard::StatusBoard(std::string folder, std::string metrics)
-    : folder_(std::move(folder)), metrics_(std::move(metrics)) {
-  if (metrics_.empty()) return;
-  if (metrics_.starts_with(kSocketPrefix)) {
-    socket_.emplace(metrics_.substr(kSocketPrefix.size()));
-    return;
-  }
-  writer_ = std::jthread([this](const std::stop_token& stop) { write_metrics(stop); });
+    : folder_(std::move(folder)),
+      metrics_(std::move(metrics)),
+      status_writer_(kEndPatience),
+      metrics_writer_(kEndPatience) {
+  if (!metrics_.starts_with(kSocketPrefix)) return;
+  socket_.emplace(metrics_.substr(kSocketPrefix.size()));
 }
 
-StatusBoard::~StatusBoard() {
-  if (writer_.joinable()) writer_.request_stop();
-}
+StatusBoard::~StatusBoard() = default;
 
 void StatusBoard::add_line(Nanos at, std::string what) {
   if (what.empty()) return;
@@ -288,31 +281,20 @@ void StatusBoard::publish_status(const RunStatus& status) {
         {{"number", note.number}, {"at_s", to_seconds(note.at)}, {"what", note.what}});
   }
   const auto replace = nlohmann::ordered_json::error_handler_t::replace;
-  replace_file(folder_ + "/" + kStatusFile, out.dump(-1, ' ', false, replace) + "\n");
+  write_file(status_writer_, folder_ + "/" + kStatusFile, out.dump(-1, ' ', false, replace) + "\n");
   if (metrics_.empty()) return;
   if (socket_) return socket_->set_text(prometheus_text(status));
-  const std::scoped_lock lock(mutex_);
-  text_ = prometheus_text(status);
-  changed_.notify_all();
+  write_file(metrics_writer_, metrics_, prometheus_text(status));
 }
 
 void StatusBoard::show_last(const RunStatus& status) {
   publish_status(status);
+  status_writer_.wait_until_idle(kEndPatience);
   constexpr std::chrono::milliseconds look{kLookMs};
   std::error_code error;
   const auto looked = std::filesystem::last_write_time(folder_ + "/" + kAttachedFile, error);
   if (error || std::filesystem::file_time_type::clock::now() - looked > 4 * look) return;
   std::this_thread::sleep_for(2 * look);
-}
-
-void StatusBoard::write_metrics(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
-  while (changed_.wait(lock, stop, [this] { return text_.has_value(); })) {
-    const std::string text = *std::exchange(text_, std::nullopt);
-    lock.unlock();
-    replace_file(metrics_, text);
-    lock.lock();
-  }
 }
 
 }  // namespace orrery::live

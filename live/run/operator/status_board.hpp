@@ -1,19 +1,17 @@
 // Status of a run for its operator.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "core/ids.hpp"
 #include "live/control.pb.h"
 #include "live/machine/host_clock.hpp"
+#include "live/run/files/file_writer.hpp"
 #include "live/run/operator/metrics_socket.hpp"
 #include "policies/seam/event.hpp"
 
@@ -61,7 +59,8 @@ struct RunStatus {
   double policy_time_s = 0;  ///< Real time of all calls of the policies.
   /// Time since the begin of the current call of the policies; absent: no call.
   std::optional<double> policy_waiting_s;
-  std::string policy_asked;  ///< Policy that owes an answer; empty without a current call.
+  std::string without_takeover;  ///< Reason why no controller could take over; empty: one can.
+  std::string policy_asked;      ///< Policy that owes an answer; empty without a current call.
   std::vector<Question> questions;
 };
 
@@ -77,16 +76,17 @@ std::string prometheus_text(const RunStatus& status);
 
 /// Publisher of a run's status: a JSON file in the run's folder, replaced about once a second, with
 /// the newest events; and the same numbers as Prometheus text, if a file or socket is configured. A
-/// thread of its own writes the Prometheus file, because the file lies on the user's disk: a hung
-/// disk does not delay a step. All methods belong to one thread. Instants are times of the policy
-/// clock.
+/// thread for each of the two files writes them: a slow or hung disk delays no step, and a hung
+/// disk of the user does not delay the status. All methods belong to one thread. Instants are times
+/// of the policy clock.
 class StatusBoard {
  public:
   /// Starts the publisher. `folder`: folder of the run. `metrics`: empty, or the path of the
   /// Prometheus file, or "unix:" and the path of a socket. Throws an environment Error if the
   /// socket cannot listen.
   StatusBoard(std::string folder, std::string metrics);
-  /// Waits until the Prometheus file holds the newest text or its writing has failed.
+  /// Waits until the files hold the newest texts or their writing has failed, at most for two
+  /// seconds each.
   ~StatusBoard();
 
   /// Adds a line about an event at `at`; ignores empty lines. The status holds the newest 200
@@ -96,10 +96,11 @@ class StatusBoard {
   /// a second if a line has been added since; also before the first publish_status().
   bool is_due() const;
   /// Publishes the status with the newest lines; is_due() is then false until the next status is
-  /// due. Ignores files that cannot be written, and does not wait for the Prometheus file.
+  /// due. Does not wait for a file, and ignores files that cannot be written.
   void publish_status(const RunStatus& status);
-  /// Publishes the last status of the run. If a viewer has looked within the last second, blocks
-  /// for half a second to give it the time to read the status.
+  /// Publishes the last status of the run and waits for its file, at most for two seconds. If a
+  /// viewer has looked within the last second, blocks for half a second to give it the time to read
+  /// the status.
   void show_last(const RunStatus& status);
 
  private:
@@ -109,17 +110,11 @@ class StatusBoard {
     Nanos at = 0;
     std::string what;
   };
-  /// Writes the Prometheus file until `stop` is requested.
-  void write_metrics(const std::stop_token& stop);
-
   const std::string folder_, metrics_;
   std::deque<Note> notes_;  ///< Newest lines.
   std::uint64_t noted_ = 0, shown_ = 0;
   Clock::time_point shown_at_;
-  std::mutex mutex_;  // Guards the text, which the thread takes.
-  std::condition_variable_any changed_;
-  std::optional<std::string> text_;
-  std::jthread writer_;
+  FileWriter status_writer_, metrics_writer_;
   std::optional<MetricsSocket> socket_;
 };
 

@@ -13,7 +13,7 @@
 
 #include "core/process.hpp"
 #include "live/supervision.pb.h"
-#include "policies/membership/protocol.hpp"
+#include "live/membership/protocol.hpp"
 
 namespace orrery::live {
 

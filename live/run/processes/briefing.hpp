@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "live/control.pb.h"
-#include "policies/membership/protocol.hpp"
+#include "live/membership/protocol.hpp"
 
 namespace orrery::live {
 

@@ -26,14 +26,15 @@ RankProcesses::RankProcesses(AgentProcesses& processes, const ControllerStart& p
                              const Assignment& assignment, std::uint32_t slots, Journal& journal)
     : timeout_(assignment.scenario().survival().heartbeat_timeout()),
       journal_(journal),
-      remembered_(journal.past().core),
       agents_(processes, place, assignment, slots),
-      coordinator_({.ranks = agents_.initial_ranks(), .timeout = timeout_},
-                   {.epoch = remembered_.epoch,
-                    .committed = std::max<Step>(remembered_.committed, assignment.resume().step()),
-                    .committed_in = remembered_.committed_in,
-                    .decided = remembered_.decided}),
-      were_members_(journal.past().joined) {
+      coordinator_(
+          {.ranks = agents_.initial_ranks(),
+           .timeout = timeout_,
+           .patience_with_all = assignment.scenario().survival().hold_limit()},
+          {.epoch = journal.state().core.epoch,
+           .committed = std::max<Step>(journal.state().core.committed, assignment.resume().step()),
+           .committed_in = journal.state().core.committed_in,
+           .decided = journal.state().core.decided}) {
   if (!journal.past().started) form_epoch();
   formed_ = true;
   agents_.record_training_start();
@@ -64,36 +65,6 @@ void RankProcesses::form_epoch() {
   }
 }
 
-std::vector<RankEvent> RankProcesses::wait(Clock::time_point deadline) {
-  std::vector<RankEvent> events;
-  for (const Incoming& incoming : agents_.receive_messages(deadline)) on_incoming(incoming, events);
-  coordinator_.check_heartbeats(now());
-  note_happenings(events);
-  start_replacements(events);
-  return events;
-}
-
-void RankProcesses::on_incoming(const Incoming& incoming, std::vector<RankEvent>& events) {
-  const std::uint32_t rank = incoming.rank;
-  const Seat from{rank, incoming.life};
-  if (incoming.ended) {
-    const auto ours = sentences_.find(from);
-    causes_[from] = ours == sentences_.end() ? *incoming.ended : ours->second;
-  }
-  if (dead_.contains(from)) return;
-  if (incoming.ended) return note_end(from, events);
-  // The agent may reconnect; otherwise the end of its process or its silence follows.
-  if (!incoming.message) return;
-  if (incoming.message->has_hello()) briefing_.mark_connected(rank);
-  if (incoming.message->has_failed()) {
-    return on_failure(from, incoming.message->failed(), events);
-  }
-  if (incoming.message->has_status()) return on_status(from, incoming.message->status(), events);
-  if (incoming.message->has_heartbeat())
-    on_status(from, incoming.message->heartbeat().status(), events);
-  events.emplace_back(incoming);
-}
-
 /// An error that only this process or its machine has (descriptors, memory, disk space) costs the
 /// run this process. The error becomes the run's error if no step is committed any more.
 void RankProcesses::on_failure(const Seat& seat, const Failed& failed,
@@ -108,20 +79,9 @@ void RankProcesses::on_failure(const Seat& seat, const Failed& failed,
   if (seat.life == agents_.life(seat.rank)) end(seat.rank, failed.reason());
 }
 
-void RankProcesses::on_status(const Seat& from, const MemberStatus& status,
-                              std::vector<RankEvent>& events) {
-  briefing_.record_status(from, status);
-  if (const auto spare = spares_.find(from.rank); spare != spares_.end()) {
-    spare->second = status;
-    return;
-  }
-  coordinator_.on_status(from_wire(status), now());
-  note_happenings(events);
-}
-
 void RankProcesses::note_end(const Seat& seat, std::vector<RankEvent>& events) {
   coordinator_.record_exit(seat);
-  note_happenings(events);
+  pass_happenings(events);
   const bool known = !dead_.insert(seat).second;
   if (const auto spare = spares_.find(seat.rank); spare != spares_.end()) {
     spare->second.reset();
@@ -131,45 +91,7 @@ void RankProcesses::note_end(const Seat& seat, std::vector<RankEvent>& events) {
   if (known) return;
   // The coordinator had received no status of the process.
   events.emplace_back(RankDied{.death = {.rank = seat.rank, .cause = causes_[seat]},
-                               .was_member = were_members_.contains(seat)});
-}
-
-void RankProcesses::note_happenings(std::vector<RankEvent>& events) {
-  for (const membership::Happening& happening : coordinator_.drain_happenings()) {
-    if (std::holds_alternative<membership::Revoked>(happening) && ++futile_ > kMostFutile) {
-      throw Error(ErrorKind::environment,
-                  fmt::format("expected all ranks to be linked, found none linked after {} "
-                              "attempts; check the network between them",
-                              kMostFutile));
-    }
-    if (std::holds_alternative<membership::Committed>(happening)) {
-      futile_ = failures_ = 0;
-      rolled_back_.reset();
-      agents_.record_training_start();
-    }
-    if (const auto* formed = std::get_if<membership::Formed>(&happening)) {
-      for (const Seat& member : formed->members) {
-        replacements_.record_member(member.rank);
-        if (!were_members_.insert(member).second) continue;
-        futile_ = 0;
-        JournalRecord record;
-        record.mutable_joined()->set_rank(member.rank);
-        record.mutable_joined()->set_life(member.life);
-        journal_.append_record(record);
-      }
-    }
-    if (const auto* lost = std::get_if<membership::Lost>(&happening)) {
-      events.emplace_back(note_loss(*lost));
-    } else {
-      std::visit(
-          [&](const auto& each) {
-            if constexpr (!std::is_same_v<std::decay_t<decltype(each)>, membership::Lost>) {
-              events.emplace_back(each);
-            }
-          },
-          happening);
-    }
-  }
+                               .was_member = was_member(seat)});
 }
 
 RankDied RankProcesses::note_loss(const membership::Lost& lost) {
@@ -182,8 +104,33 @@ RankDied RankProcesses::note_loss(const membership::Lost& lost) {
     cause = fmt::format("sent no heartbeat for {:.1f} s", to_seconds(timeout_));
   }
   dead_.insert(lost.seat);
-  return {.death = {.rank = rank, .cause = std::move(cause)},
-          .was_member = were_members_.contains(lost.seat)};
+  return {.death = {.rank = rank, .cause = std::move(cause)}, .was_member = was_member(lost.seat)};
+}
+
+void RankProcesses::count_futile_epoch() {
+  if (++futile_ <= kMostFutile) return;
+  throw Error(ErrorKind::environment,
+              fmt::format("expected all ranks to be linked, found none linked after {} attempts; "
+                          "check the network between them",
+                          kMostFutile));
+}
+
+void RankProcesses::record_members(const std::vector<Seat>& members) {
+  for (const Seat& member : members) {
+    replacements_.record_member(member.rank);
+    if (was_member(member)) continue;
+    futile_ = 0;
+    JournalRecord record;
+    record.mutable_joined()->set_rank(member.rank);
+    record.mutable_joined()->set_life(member.life);
+    journal_.append_record(record);
+  }
+}
+
+void RankProcesses::record_commit() {
+  futile_ = failures_ = 0;
+  rolled_back_.reset();
+  agents_.record_training_start();
 }
 
 std::vector<std::uint32_t> RankProcesses::members() const {
@@ -222,88 +169,9 @@ void RankProcesses::propose_decision(std::uint64_t number) {
   send_directives();
 }
 
-/// The journal is written before any message that follows from the change is sent; the backend
-/// writes the commits.
-void RankProcesses::journal_epoch() {
-  const membership::Journal now = coordinator_.journal();
-  if (now.epoch == remembered_.epoch && now.decided == remembered_.decided) return;
-  remembered_ = now;
-  JournalRecord record;
-  record.mutable_membership()->set_epoch(now.epoch);
-  record.mutable_membership()->set_decided(now.decided);
-  journal_.append_record(record);
-}
-
-void RankProcesses::save_to(JournalSnapshot& now) const {
-  const membership::Journal core = coordinator_.journal();
-  now.mutable_membership()->set_epoch(core.epoch);
-  now.mutable_membership()->set_decided(core.decided);
-  now.set_committed_in(core.committed_in);
-  if (rolled_back_) *now.mutable_rolled_back() = *rolled_back_;
-  for (const Seat& seat : were_members_) {
-    orrery::live::Seat& joined = *now.add_joined();
-    joined.set_rank(seat.rank);
-    joined.set_life(seat.life);
-  }
-}
-
-void RankProcesses::send_directives() {
-  journal_epoch();
-  for (const std::uint32_t rank : coordinator_.peers()) {
-    for (const ControllerMessage& message :
-         briefing_.drain_messages(rank, coordinator_.directive(rank))) {
-      agents_.send_message(rank, message);
-    }
-  }
-}
-
 void RankProcesses::end(std::uint32_t rank, const std::string& cause) {
   sentences_[{rank, agents_.life(rank)}] = cause;
   agents_.signal(rank, SIGKILL);
-}
-
-bool RankProcesses::is_alive(std::uint32_t rank) const {
-  return agents_.is_running(rank) && !dead_.contains({rank, agents_.life(rank)});
-}
-
-bool RankProcesses::has_answering_spare(std::uint32_t rank) const {
-  const auto spare = spares_.find(rank);
-  return spare != spares_.end() && spare->second && is_alive(rank);
-}
-
-void RankProcesses::replace(std::uint32_t rank) {
-  const auto spare = spares_.extract(rank);
-  const bool runs = is_alive(rank);
-  if (spare && runs && rolled_back_) {
-    dead_.insert({rank, agents_.life(rank)});  // it would not begin with the restored state
-    agents_.signal(rank, SIGKILL);
-  } else if (spare && runs) {
-    if (spare.mapped()) coordinator_.on_status(from_wire(*spare.mapped()), now());
-    return;
-  }
-  const bool lives = runs && !(spare && rolled_back_);
-  if (!lives && !replacements_.is_requested(rank)) replacements_.request_restart(rank, now());
-}
-
-void RankProcesses::withdraw_rank(std::uint32_t rank) {
-  if (is_spare(rank)) return;
-  replacements_.cancel_restart(rank);
-  if (agents_.is_running(rank)) agents_.signal(rank, SIGKILL);
-}
-
-void RankProcesses::set_spares(const std::vector<std::uint32_t>& ranks) {
-  std::vector<std::uint32_t> former;
-  for (const auto& [rank, status] : spares_) {
-    if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) former.push_back(rank);
-  }
-  for (const std::uint32_t rank : former) {
-    spares_.erase(rank);
-    withdraw_rank(rank);
-  }
-  for (const std::uint32_t rank : ranks) {
-    if (!spares_.try_emplace(rank).second || is_alive(rank)) continue;
-    if (!replacements_.is_requested(rank)) replacements_.request_restart(rank, now());
-  }
 }
 
 void RankProcesses::end_ranks() {
@@ -324,13 +192,6 @@ void RankProcesses::begin_again(const Resumption& from) {
   agents_.begin_from(from);
   coordinator_.restart_from(from.step());
   coordinator_.drain_happenings();  // The caller knows that the epoch is revoked.
-}
-
-void RankProcesses::start_replacements(std::vector<RankEvent>& events) {
-  const auto start = [this](std::uint32_t rank) { return agents_.restart_rank(rank); };
-  for (const std::uint32_t rank : replacements_.start(now(), start)) {
-    events.emplace_back(GivenUp{rank, causes_[{rank, agents_.life(rank)}]});
-  }
 }
 
 RankProcesses::Parting RankProcesses::finish_run(Step steps) {

@@ -11,12 +11,12 @@
 #include <variant>
 #include <vector>
 
+#include "live/membership/coordinator.hpp"
 #include "live/run/files/journal.hpp"
 #include "live/run/processes/agent_group.hpp"
 #include "live/run/processes/briefing.hpp"
 #include "live/run/processes/rank_control.hpp"
 #include "live/run/processes/replacements.hpp"
-#include "policies/membership/coordinator.hpp"
 
 namespace orrery::live {
 
@@ -68,11 +68,6 @@ class RankProcesses : public RankControl {
   /// Sends the ranks their due messages, each once per stream; may block while a stream is full.
   /// Writes a changed epoch or decision to the journal before sending.
   void send_directives();
-
-  /// Writes epoch, decision, the epoch of the newest commit, all processes that have been members,
-  /// and the state of begin_again() until a step is committed in it, into an empty snapshot of the
-  /// journal.
-  void save_to(JournalSnapshot& now) const;
 
   /// Returns true if the members can start the next step: they are linked, no step is in progress
   /// and no decision is proposed.
@@ -175,8 +170,14 @@ class RankProcesses : public RankControl {
   void on_failure(const Seat& seat, const Failed& failed, std::vector<RankEvent>& events);
   /// Handles an event of an agent.
   void on_incoming(const Incoming& incoming, std::vector<RankEvent>& events);
-  /// Adds the events of the coordinator to `events`.
-  void note_happenings(std::vector<RankEvent>& events);
+  /// Adds the events of the coordinator to `events`, each handled by this object first.
+  void pass_happenings(std::vector<RankEvent>& events);
+  /// Counts an epoch that begins; throws an environment Error after too many in vain.
+  void count_futile_epoch();
+  /// Records the members of a formed epoch, new ones in the journal.
+  void record_members(const std::vector<Seat>& members);
+  /// Records that a step is committed.
+  void record_commit();
   /// Records the loss of a process and returns its event.
   RankDied note_loss(const membership::Lost& lost);
   /// Hands a status to the coordinator.
@@ -189,16 +190,16 @@ class RankProcesses : public RankControl {
   bool is_alive(std::uint32_t rank) const;
   /// Starts the due replacements.
   void start_replacements(std::vector<RankEvent>& events);
+  /// Returns true if the process was a member of any epoch.
+  bool was_member(const Seat& seat) const { return journal_.state().joined.contains(seat); }
   /// Returns the time since the construction in nanoseconds.
   Nanos now() const { return since(born_); }
 
   const Clock::time_point born_ = Clock::now();
   const Nanos timeout_;
   Journal& journal_;
-  membership::Journal remembered_;
   AgentGroup agents_;
   membership::Coordinator coordinator_;
-  std::set<Seat> were_members_;            ///< Members of any epoch.
   std::map<Seat, std::string> causes_;     ///< Causes of ended processes.
   std::map<Seat, std::string> sentences_;  ///< Reasons for which this object killed processes.
   Briefing briefing_;

@@ -55,9 +55,10 @@ def install(session: Session) -> None:
     """Installs the fake device, the fake process groups and the clock into torch."""
     import torch
 
-    from . import device, frameworks, groups, launching, tensors
+    from . import device, exports, frameworks, groups, launching, tensors
     from .kernels import KernelPricer
     from .mode import Parts, RehearsalMode
+    from .roles import Roles
     from .storages import Storages
     from .values import Values
 
@@ -65,7 +66,7 @@ def install(session: Session) -> None:
     settings = session.settings
     storages = Storages(int(settings.memory_bytes), session.clock, settings.gpu)
     values = Values()
-    made_groups = groups.Groups(session, values)
+    made_groups = groups.Groups(session, values, Roles(session))
     pricer = KernelPricer(session.client, session.registered)
     parts = Parts(session, storages, values, made_groups, pricer)
     mode = RehearsalMode(parts)
@@ -74,6 +75,7 @@ def install(session: Session) -> None:
     tensors.install(parts, mode)
     frameworks.install(parts, mode)
     launching.install()
+    exports.install(session)
     session.storages = storages
     torch._C._set_only_lift_cpu_tensors(True)
     torch.autograd.set_multithreading_enabled(False)

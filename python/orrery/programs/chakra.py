@@ -5,6 +5,7 @@ prices them on its own fabric. Host time is left out: the reader runs a kernel a
 kernels and collectives before it have ended.
 """
 
+import collections
 import json
 import os
 from typing import TYPE_CHECKING, Iterable
@@ -16,7 +17,7 @@ from .steps import recorded_step
 if TYPE_CHECKING:
     from .session import Session
 
-_COMPUTE, _COLLECTIVE = 4, 7
+_COMPUTE, _SEND, _RECEIVE, _COLLECTIVE = 4, 5, 6, 7
 #: Numbers of MLCommons' CollectiveCommType.
 _TYPES = {
     "all_reduce": 0,
@@ -64,6 +65,7 @@ class TraceWriter:
         self.nodes: "list[bytes]" = []
         self.groups: "dict[str, list[int]]" = {}
         self._ranks = ranks
+        self._messages: "collections.Counter[tuple[int, ...]]" = collections.Counter()
         self._dependencies = Dependencies()
 
     def add(self, row: "Kernel | Collective | Mark") -> None:
@@ -71,8 +73,19 @@ class TraceWriter:
         before = self._dependencies.add(row)
         if isinstance(row, Kernel):
             self._node(row.operator, _COMPUTE, before or set(), _kernel_attributes(row))
+        elif isinstance(row, Collective) and row.kind in ("send", "receive"):
+            kind = _SEND if row.kind == "send" else _RECEIVE
+            self._node(row.kind, kind, before or set(), self._message(row))
         elif isinstance(row, Collective):
             self._node(row.kind, _COLLECTIVE, before or set(), self._collective(row))
+
+    def _message(self, row: Collective) -> bytes:
+        """Return the attributes of a message; its tag is its number between the two ranks."""
+        source, target = row.members
+        self._messages[row.members] += 1
+        named = {"is_cpu_op": 0, "comm_size": row.size, "comm_src": source, "comm_dst": target}
+        named["comm_tag"] = self._messages[row.members]
+        return b"".join(_attribute(name, value) for name, value in named.items())
 
     def _collective(self, row: Collective) -> bytes:
         own = row.size // len(row.members) if row.kind == "all_gather" else row.size
@@ -104,11 +117,12 @@ def _delimited(messages: "Iterable[bytes]") -> bytes:
     return b"".join(_varint(len(each)) + each for each in messages)
 
 
-def write_trace(session: "Session", step: Step, prefix: str) -> None:
-    """Writes a step as PREFIX.0.et, and PREFIX.json with the groups that lack some ranks.
+def write_trace(session: "Session", step: Step, prefix: str) -> "dict[str, list[int]]":
+    """Writes a step as PREFIX.RANK.et, and returns the groups that lack some ranks.
 
     The metadata contain the step in compact form, for `job: {program: ...}`; without it, and with
-    a note in the report, if groups of the step have no regular pattern.
+    a note in the report, if groups of the step have no regular pattern. The step of one role among
+    several has no compact form.
 
     Raises
     ------
@@ -120,13 +134,26 @@ def write_trace(session: "Session", step: Step, prefix: str) -> None:
         writer.add(row)
     metadata = _block(1, b"0.0.4")
     try:
+        if len(session.settings.roles) > 1:
+            raise ValueError("it has several roles")
         compact = json.dumps(recorded_step(session, step), separators=(",", ":"))
         metadata += _block(2, _block(1, b"orrery_step") + _block(29, compact.encode()))
     except ValueError as error:
         session.note(f"the trace has no step for `program`: {error}")
     os.makedirs(os.path.dirname(os.path.abspath(prefix)), exist_ok=True)
-    with open(f"{prefix}.0.et", "wb") as file:
+    with open(f"{prefix}.{session.settings.rank}.et", "wb") as file:
         file.write(_delimited([metadata, *writer.nodes]))
-    if writer.groups:
+    return writer.groups
+
+
+def write_groups(groups: "dict[str, list[int]]", prefix: str) -> None:
+    """Writes PREFIX.json with the members of groups by name, unless there are none.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+    """
+    if groups:
         with open(f"{prefix}.json", "w", encoding="utf-8") as side:
-            json.dump(writer.groups, side)
+            json.dump(groups, side)

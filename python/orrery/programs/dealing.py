@@ -45,15 +45,31 @@ class Dealer:
 
     def __init__(self, sampler: Any, batch_size: int) -> None:
         self._sampler = copy.copy(sampler)
-        self._batch_size = batch_size
+        self.batch_size = batch_size
+        self.rank: int = sampler.rank
         self._pools: "dict[tuple[int, ...], list[Any]]" = {}
+
+    def with_lost(self, number: int, batch: "list[Any]", attachment: Any) -> "list[Any]":
+        """Return batch `number` of this rank with its part of the lost ranks' examples."""
+        lost = attachment.lost_ranks()
+        part = self.part_of_batch(number, lost) if lost else []
+        attachment.count_dealt(len(part))
+        return [*batch, *part]
+
+    def step_pool(self, number: int) -> "list[Any]":
+        """Return the examples of all ranks' batches `number`, in the order of the ranks."""
+        every = tuple(range(self._sampler.num_replicas))
+        if every not in self._pools:
+            self._pools[every] = self._pool_of(every)
+        count = len(every) * self.batch_size
+        return self._pools[every][number * count : (number + 1) * count]
 
     def part_of_batch(self, number: int, lost: "tuple[int, ...]") -> "list[Any]":
         """Return the examples of lost ranks that batch `number` of this rank gets."""
         if lost not in self._pools:
-            self._pools = {lost: self._pool_of(lost)}
+            self._pools[lost] = self._pool_of(lost)
         living = [rank for rank in range(self._sampler.num_replicas) if rank not in lost]
-        share = len(lost) * self._batch_size
+        share = len(lost) * self.batch_size
         return dealt_part(
             self._pools[lost],
             min(number * share, len(self._pools[lost])),
@@ -69,7 +85,7 @@ class Dealer:
             sampler = copy.copy(self._sampler)
             sampler.rank = rank
             orders.append(list(sampler))
-        size = self._batch_size
+        size = self.batch_size
         return [
             example
             for begin in range(0, len(orders[0]), size)
@@ -78,24 +94,36 @@ class Dealer:
         ]
 
 
+def _is_dealt(sampler: Any) -> bool:
+    """Return True for a DistributedSampler of this rank among all ranks of the program."""
+    world, rank = int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"])
+    return isinstance(sampler, DistributedSampler) and (
+        (sampler.num_replicas, sampler.rank) == (world, rank)
+    )
+
+
 def install(attachment: Any) -> None:
-    """Makes the batches of a DistributedSampler larger while ranks are lost."""
+    """Deals the examples of lost ranks to the others, and all examples by policies' shares."""
     original = BatchSampler.__iter__
 
     def batches(self: Any) -> Iterator[Any]:
-        sampler = self.sampler
-        world, rank = int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"])
-        is_dealt = isinstance(sampler, DistributedSampler) and (
-            (sampler.num_replicas, sampler.rank) == (world, rank)
-        )
-        if not is_dealt:
+        return batches_of(self) if attachment.steering is None else shared_batches_of(self)
+
+    def shared_batches_of(self: Any) -> Iterator[Any]:
+        from .sharing import SharedBatches
+
+        plain: Iterator[Any] = original(self)
+        if not _is_dealt(self.sampler):
+            return plain
+        dealer = Dealer(self.sampler, self.batch_size)
+        return SharedBatches(plain, dealer, attachment)
+
+    def batches_of(self: Any) -> Iterator[Any]:
+        if not _is_dealt(self.sampler):
             yield from original(self)
             return
-        dealer = Dealer(sampler, self.batch_size)
+        dealer = Dealer(self.sampler, self.batch_size)
         for number, batch in enumerate(original(self)):
-            lost = attachment.lost_ranks()
-            part = dealer.part_of_batch(number, lost) if lost else []
-            attachment.count_dealt(len(part))
-            yield [*batch, *part]
+            yield dealer.with_lost(number, batch, attachment)
 
     BatchSampler.__iter__ = batches

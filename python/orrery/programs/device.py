@@ -14,6 +14,19 @@ from .storages import Storages
 EVENT_SECONDS = 1e-6
 
 
+class Current:
+    """Index of the GPU that the program has chosen; all indices mean the one rehearsed GPU."""
+
+    index = 0
+
+
+def set_device(device: Any) -> None:
+    """Chooses a GPU by its number or its device, for new tensors without a number."""
+    index = device if isinstance(device, int) else torch.device(device).index
+    if index is not None and index >= 0:
+        Current.index = index
+
+
 def constant(value: Any) -> Callable[..., Any]:
     """Return a function that returns `value` for any arguments."""
     return lambda *_args, **_kwargs: value
@@ -31,7 +44,7 @@ def _make_event(session: Session, current: Callable[[], Any]) -> Any:
             Event.count += 1
             self.number = Event.count
             self.moment = 0.0
-            self.device = torch.device("cuda", 0)
+            self.device = torch.device("cuda", Current.index)
 
         def record(self, stream: Any = None) -> "Event":
             line = clock.stream if stream is None else stream.stream_id
@@ -75,8 +88,8 @@ def _make_stream(session: Session, event: Any) -> Any:
                 Stream.count += 1
                 stream_id = Stream.count
             self.stream_id = self.cuda_stream = stream_id
-            self.device = torch.device("cuda", 0)
-            self.device_index, self.device_type, self.priority = 0, 1, priority
+            self.device = torch.device("cuda", Current.index)
+            self.device_index, self.device_type, self.priority = Current.index, 1, priority
             self._outer = 0
 
         def wait_event(self, event: Any) -> None:
@@ -254,8 +267,8 @@ def _device_functions(session: Session) -> "dict[str, Any]":
         "_lazy_init": constant(None),
         "init": constant(None),
         "device_count": constant(settings.local_ranks),
-        "current_device": constant(0),
-        "set_device": constant(None),
+        "current_device": lambda: Current.index,
+        "set_device": set_device,
         "get_device_name": constant(properties.name),
         "get_device_capability": constant(settings.capability),
         "get_device_properties": constant(properties),
@@ -290,7 +303,9 @@ def install(session: Session, storages: Storages) -> None:
     torch.version.cuda = torch.version.cuda or "12.8"
     torch.backends.cuda.is_built = constant(True)
     accelerated = {name: functions[name] for name in ("synchronize", "current_stream")}
-    accelerated.update(set_device_index=constant(None), current_device_index=constant(0))
+    accelerated.update(
+        set_device_index=functions["set_device"], current_device_index=functions["current_device"]
+    )
     _assign(torch.accelerator, {**accelerated, **memory}, only_known=True)
     torch.Stream, torch.Event = functions["Stream"], functions["Event"]
 

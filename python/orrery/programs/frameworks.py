@@ -11,6 +11,7 @@ import torch
 import torch.optim.optimizer as optimizers
 
 from .mode import Parts, RehearsalMode, is_on_device
+from .stand_ins import StandIn
 from .state import state_of
 
 
@@ -18,6 +19,7 @@ def install(parts: Parts, mode: RehearsalMode) -> None:
     """Marks steps, leaves compilers out, prices Triton kernels by their bytes, speeds up FSDP."""
     _install_steps(parts)
     _install_embeddings(parts)
+    _install_schedules()
     _install_compilers(parts)
     _install_chunks()
     if importlib.util.find_spec("triton") is not None:
@@ -39,6 +41,7 @@ def _install_steps(parts: Parts) -> None:
         if parts.optimizing == 0:
             moment = max(session.clock.now, session.clock.busy_until())
             session.record.end_step(moment, session.cpu_seconds())
+            session.end_passes()
 
     optimizers.register_optimizer_step_pre_hook(before)
     optimizers.register_optimizer_step_post_hook(after)
@@ -53,6 +56,20 @@ def _install_embeddings(parts: Parts) -> None:
         return original(self, tokens)
 
     torch.nn.Embedding.forward = forward
+
+
+def _install_schedules() -> None:
+    """Makes the schedule that follows a loss decide by it; its float() would lose the mark."""
+    original = torch.optim.lr_scheduler.ReduceLROnPlateau.step
+
+    def step(self: Any, metrics: Any, *args: Any, **kwargs: Any) -> None:
+        if isinstance(metrics, torch.Tensor):
+            metrics = metrics.item()
+        if isinstance(metrics, StandIn):
+            bool(metrics)
+        original(self, metrics, *args, **kwargs)
+
+    torch.optim.lr_scheduler.ReduceLROnPlateau.step = step
 
 
 def _install_compilers(parts: Parts) -> None:

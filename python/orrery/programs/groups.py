@@ -5,7 +5,7 @@ would have if the others had sent the same. Imported after torch.
 """
 
 import os
-from typing import Any, Optional, Sequence
+from typing import Any, NamedTuple, Optional, Sequence
 
 import torch
 import torch.distributed as dist
@@ -13,7 +13,9 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from .device import constant
+from .messages import Messages, combined, install_objects, packed, unpacked
 from .record import Collective, Mark
+from .roles import Meeting, Roles
 from .session import Session
 from .values import LIMIT, Values
 
@@ -77,6 +79,20 @@ def _element(value: Any) -> int:
     return int(tensors[0].element_size()) if tensors else 4
 
 
+class Carried(NamedTuple):
+    """Tensors between which a collective carries values.
+
+    `kind` is that of the price, or 'list' for outputs that each have one member's value. `root` is
+    the position of the sender in its group.
+    """
+
+    kind: str
+    outputs: "list[Any]"
+    inputs: "list[Any]"
+    reduction: str = ""
+    root: int = 0
+
+
 class Groups:
     """Collectives of the rehearsed rank: recorded, priced, and put on the clock.
 
@@ -86,11 +102,14 @@ class Groups:
         The rehearsal.
     values : Values
         Values of small tensors, which collectives carry on.
+    roles : Roles
+        Ranks that run side by side.
     """
 
-    def __init__(self, session: Session, values: Values) -> None:
+    def __init__(self, session: Session, values: Values, roles: Roles) -> None:
         self._session = session
         self._values = values
+        self._roles = roles
         self._members: "dict[str, tuple[int, ...]]" = {}
         self._number = 0
         self._ends: "dict[int, tuple[float, int]]" = {}
@@ -98,18 +117,21 @@ class Groups:
         self.unawaited: "set[tuple[float, int]]" = set()
         self._kept: "list[Any]" = []
         self.work_type = self._make_work()
+        self.messages = Messages(session, values, roles, self)
 
     def run(self, func: Any, args: Sequence[Any], kwargs: "dict[str, Any]") -> Any:
         """Runs an operator of torch.ops.c10d and returns its result with a Work."""
         base = func._schema.name.split("::")[1].rstrip("_")
         group = self._group_of([*args, *kwargs.values()])
         if base in _MESSAGES:
-            self._refuse_message(base)
+            return self.messages.run(base, args, group)
         asynchronous = _is_asynchronous(func, args, kwargs)
         size = max(_size(args[0]), _size(args[1]) if len(args) > 1 else 0)
         size = 8 if "barrier" in base else size
-        end = self._record(base, size, group, not asynchronous, _element(args[0]))
-        self._carry_values(base, args, group, _argument(func, args, kwargs, "reduce_op"))
+        carried = self._carried(func, base, args, kwargs, group)
+        met = self._meet(group, carried.inputs)
+        end = self._record(base, size, group, not asynchronous, _element(args[0]), met)
+        self._share(carried, group, met)
         work = self.work_type(end, list(args[0]) if base == "allreduce" else None)
         if asynchronous:
             self.unawaited.add(end)
@@ -138,12 +160,14 @@ class Groups:
 
         def finish(output: Any) -> None:
             size = max(_size(args[0]), _size(output))
-            end = self._record(base, size, group, False, _element(args[0]))
+            inputs = _tensors(args[0])
+            met = self._meet(group, inputs)
+            end = self._record(base, size, group, False, _element(args[0]), met)
             for each in _tensors(output):
                 self._ends[each.untyped_storage()._cdata] = end
             reduction = names[0].upper() if len(names) > 1 else ""
-            kind = _KINDS.get(base, base)
-            self._share(kind, _tensors(output), _tensors(args[0]), group.size(), reduction)
+            carried = Carried(_KINDS.get(base, base), _tensors(output), inputs, reduction)
+            self._share(carried, group, met)
 
         return finish
 
@@ -164,12 +188,30 @@ class Groups:
         for work in self._kept:
             work.future = None
 
-    def _refuse_message(self, base: str) -> None:
-        self._session.refuse(
-            f"expected ranks that are alike, found a message between two ranks ({base}): pipeline "
-            "stages have different roles, and this version rehearses one role; choose a layout "
-            "without pipeline parallelism"
-        )
+    def line_of(self, group: Any, kind: str) -> str:
+        """Return the name of a line of meetings of a group, equal on all of its members."""
+        members = self.members_of(group)
+        return f"{kind} in group {group.group_name} ({members[0]} to {members[-1]})"
+
+    def next_number(self) -> int:
+        """Return the number of the next collective or message in the record."""
+        self._number += 1
+        return self._number
+
+    def host_seconds(self) -> float:
+        """Return the host time of a collective or a message."""
+        return _HOST_SHARE * self._session.host_seconds
+
+    def _meet(self, group: Any, inputs: "list[Any]") -> Optional[Meeting]:
+        """Waits for the other running ranks of a group; None without any."""
+        members = self.members_of(group)
+        if len(self._roles.among(members)) < 2:
+            return None
+        clock = self._session.clock
+        line = f"collectives of {group.group_name}"
+        moment = max(clock.now + self.host_seconds(), clock.ready[line], clock.ready[clock.stream])
+        content = packed(self._values, inputs)
+        return self._roles.meet(self.line_of(group, "collectives"), members, moment, 0.0, content)
 
     def _group_of(self, arguments: Sequence[Any]) -> Any:
         for each in arguments:
@@ -180,24 +222,27 @@ class Groups:
                     continue
         return dist.group.WORLD
 
-    def _members_of(self, group: Any) -> "tuple[int, ...]":
+    def members_of(self, group: Any) -> "tuple[int, ...]":
+        """Return the ranks of a group, in the order of the group."""
         name = group.group_name
         if name not in self._members:
             self._members[name] = tuple(dist.get_process_group_ranks(group))
         return self._members[name]
 
     def _record(
-        self, base: str, size: int, group: Any, blocking: bool, element: int
+        self, base: str, size: int, group: Any, blocking: bool, element: int,
+        met: Optional[Meeting],
     ) -> "tuple[float, int]":
         session, clock = self._session, self._session.clock
-        kind, members = _KINDS.get(base, ""), self._members_of(group)
+        kind, members = _KINDS.get(base, ""), self.members_of(group)
         if not kind:
             session.refuse(f"expected a collective with a price, found '{base}'")
         seconds = session.client.collective(kind, members, size)
-        clock.spend(_HOST_SHARE * session.host_seconds)
+        clock.spend(self.host_seconds())
         line = f"collectives of {group.group_name}"
-        begin = clock.start(seconds, line, clock.ready[clock.stream])
-        self._number += 1
+        after = clock.ready[clock.stream]
+        begin = clock.start(seconds, line, after if met is None else max(after, met.start))
+        self.next_number()
         if blocking:
             clock.wait_for(begin + seconds, clock.stream)
         if len(members) > 1:
@@ -210,7 +255,12 @@ class Groups:
             )  # fmt: skip
         return begin + seconds, self._number
 
-    def _carry_values(self, base: str, args: Sequence[Any], group: Any, reduction: Any) -> None:
+    def _carried(
+        self, func: Any, base: str, args: Sequence[Any], kwargs: "dict[str, Any]", group: Any
+    ) -> "Carried":
+        """Return the tensors between which a collective of torch.ops.c10d carries values."""
+        reduction = _argument(func, args, kwargs, "reduce_op")
+        root = int(_argument(func, args, kwargs, "root_rank") or 0) if base == "broadcast" else 0
         kind, size = _KINDS.get(base, base), group.size()
         if base == "scatter":
             kind = base  # other values than this rank's own
@@ -219,18 +269,24 @@ class Groups:
         inputs = outputs if kind in ("all_reduce", "broadcast") else _tensors(args[1:2])
         if base in ("allgather", "gather"):
             inputs = [each for each in inputs for _ in range(size)]
-            kind = "broadcast"
-        self._share(kind, outputs, inputs, size, name)
+            kind = "list"
+        return Carried(kind, outputs, inputs, name, root)
 
-    def _share(
-        self, kind: str, outputs: "list[Any]", inputs: "list[Any]", ranks: int, reduction: str
-    ) -> None:
-        """Sets the values of a collective's outputs, as if all ranks had sent the same."""
-        for output, sent in zip(outputs, inputs):
-            value = self._values.of(sent) if sent.numel() <= LIMIT else None
+    def _share(self, carried: "Carried", group: Any, met: Optional[Meeting]) -> None:
+        """Sets the values of a collective's outputs.
+
+        Ranks that do not run have sent the same as the running rank that they are alike.
+        """
+        kind = "broadcast" if carried.kind == "list" else carried.kind
+        contents = {} if met is None else {r: unpacked(c) for r, c in met.contents.items()}
+        for place, (output, sent) in enumerate(zip(carried.outputs, carried.inputs)):
             result = None
-            if value is not None:
-                result = _combined(kind, value, output, ranks, reduction)
+            if contents:
+                result = self._combined_of_roles(carried, place, group, contents)
+            else:
+                value = self._values.of(sent) if sent.numel() <= LIMIT else None
+                if value is not None:
+                    result = _combined(kind, value, output, group.size(), carried.reduction)
             if not isinstance(output, FakeTensor):
                 if result is not None:
                     output.copy_(result)
@@ -238,6 +294,24 @@ class Groups:
             self._values.forget(output, kind)
             if result is not None:
                 self._values.keep(output, result, kind)
+
+    def _combined_of_roles(
+        self, carried: "Carried", place: int, group: Any, contents: "dict[int, list[Any]]"
+    ) -> Any:
+        """Return the value of an output of a collective between several roles."""
+        roles = [self._roles.like(member) for member in self.members_of(group)]
+        kind, output = carried.kind, carried.outputs[place]
+        if kind == "list":
+            sent = [contents[roles[place % len(roles)]][place // len(roles)]]
+            return combined("broadcast", sent, [1], output, "")
+        if kind == "broadcast":
+            return combined(kind, [contents[roles[carried.root]][place]], [1], output, "")
+        if kind == "all_gather":
+            return combined(kind, [contents[role][place] for role in roles], [], output, "")
+        distinct = sorted(set(roles))
+        sent = [contents[role][place] for role in distinct]
+        counts = [roles.count(role) for role in distinct]
+        return combined(kind, sent, counts, output, carried.reduction)
 
     def _make_work(self) -> Any:
         groups = self
@@ -340,34 +414,60 @@ def _install_groups() -> None:
         module.ProcessGroupNCCL = type("ProcessGroupNCCL", (), {"Options": dict})
 
 
-def _install_objects(session: Session) -> None:
+def _position(group: Any, rank: Any, group_rank: Any) -> int:
+    """Return the position of a sender in its group, given as a global rank or a position."""
+    if group_rank is not None:
+        return int(group_rank)
+    return int(dist.get_group_rank(group, rank or 0))
+
+
+def _install_objects(session: Session, messages: Messages) -> None:
     """Replaces the collectives of Python objects, which would read bytes of fake tensors."""
     module = dist.distributed_c10d
     note = "collectives of Python objects: every rank sent the same object"
 
     def all_gather_object(object_list: "list[Any]", obj: Any, group: Any = None) -> None:
-        session.note(note)
-        object_list[:] = [obj] * len(object_list)
+        found = messages.exchange_objects(group or dist.group.WORLD, obj)
+        if found is None:
+            session.note(note)
+        object_list[:] = found or [obj] * len(object_list)
 
     def gather_object(
-        obj: Any, object_gather_list: "Optional[list[Any]]" = None, *_args: Any, **_kwargs: Any
-    ) -> None:
-        session.note(note)
+        obj: Any, object_gather_list: "Optional[list[Any]]" = None, dst: Any = None,
+        group: Any = None, group_dst: Any = None,
+    ) -> None:  # fmt: skip
+        found = messages.exchange_objects(group or dist.group.WORLD, obj)
+        if found is None:
+            session.note(note)
         if object_gather_list is not None:
-            object_gather_list[:] = [obj] * len(object_gather_list)
+            object_gather_list[:] = found or [obj] * len(object_gather_list)
 
     def scatter_object_list(
-        output: "list[Any]", given: "Optional[list[Any]]" = None, *_args: Any, **_kwargs: Any
-    ) -> None:
-        session.note(note)
-        if given:
-            output[0] = given[0]
+        output: "list[Any]", given: "Optional[list[Any]]" = None, src: Any = None,
+        group: Any = None, group_src: Any = None,
+    ) -> None:  # fmt: skip
+        group = group or dist.group.WORLD
+        found = messages.exchange_objects(group, given)
+        if found is None:
+            session.note(note)
+        sent = given if found is None else found[_position(group, src, group_src)]
+        if sent:
+            output[0] = sent[0 if found is None else dist.get_rank(group)]
+
+    def broadcast_object_list(
+        object_list: "list[Any]", src: Any = None, group: Any = None, device: Any = None,
+        group_src: Any = None,
+    ) -> None:  # fmt: skip
+        group = group or dist.group.WORLD
+        found = messages.exchange_objects(group, object_list)
+        if found is not None:
+            object_list[:] = found[_position(group, src, group_src)]
 
     replaced = {
         "all_gather_object": all_gather_object,
         "gather_object": gather_object,
         "scatter_object_list": scatter_object_list,
-        "broadcast_object_list": constant(None),
+        "broadcast_object_list": broadcast_object_list,
     }
     for name, function in replaced.items():
         setattr(module, name, function)
@@ -377,7 +477,8 @@ def _install_objects(session: Session) -> None:
 def install(session: Session, groups: Groups) -> None:
     """Replaces the parts of torch.distributed that need other ranks or a GPU."""
     _install_groups()
-    _install_objects(session)
+    _install_objects(session, groups.messages)
+    install_objects(groups.messages)
     # The reducer's logger measures with CUDA events, and DDP compares shapes by reading them back.
     torch._C._distributed_c10d.Logger.set_runtime_stats_and_log = constant(None)
     dist._verify_params_across_processes = constant(None)

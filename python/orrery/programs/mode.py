@@ -11,6 +11,7 @@ from typing import Any, Optional, Sequence
 import torch
 import torch.utils._pytree as pytree
 from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
     DynamicOutputShapeException,
     FakeTensor,
     FakeTensorMode,
@@ -20,6 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from .groups import FUNCTIONAL, Groups, is_collective
 from .kernels import KernelPricer, Operator, Work, operator_of
+from .places import program_place
 from .record import Kernel
 from .session import VIEW_SHARE, Session
 from .stand_ins import make_stand_in
@@ -231,17 +233,25 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
         try:
             with self._parts.fake_mode:
                 return func(*args, **kwargs)
-        except DynamicOutputShapeException:
+        except (DynamicOutputShapeException, DataDependentOutputException):
             self._session.refuse(
-                "expected shapes that do not depend on values of the device, found one in "
-                f"{name.removeprefix('aten::')}; a fixed capacity would make the program "
-                "rehearsable"
+                f"{program_place()}: expected shapes and branches that do not depend on values of "
+                f"the device, found one in {name.removeprefix('aten::')}; a fixed capacity would "
+                "make the program rehearsable"
             )
         except UnsupportedOperatorException:
-            self._session.refuse(
-                f"expected an operator with a fake kernel (torch.library.register_fake), found "
-                f"{name}"
-            )
+            self._refuse_kernel(name)
+        except RuntimeError as error:
+            if "no fake impl registered" not in str(error):
+                raise
+            self._refuse_kernel(name)
+
+    def _refuse_kernel(self, name: str) -> None:
+        self._session.refuse(
+            f"{program_place()}: expected an operator with a fake kernel, found {name} without "
+            "one; register its shapes with torch.library.register_fake, and its price with a line "
+            f"of --prices: {name} flops=... bytes=..."
+        )
 
     def _account(
         self,

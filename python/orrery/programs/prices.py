@@ -16,6 +16,14 @@ class PriceError(RuntimeError):
     """Question that the command line did not answer."""
 
 
+class LostRank(RuntimeError):
+    """Member of a meeting that has ended before."""
+
+
+class StuckRanks(RuntimeError):
+    """Ranks that all wait for each other."""
+
+
 class PriceClient:
     """Client of the price service. Equal questions are asked once.
 
@@ -69,6 +77,44 @@ class PriceClient:
         if known is not None:
             return known
         return self._remember(key, {"collective": kind, "members": list(members), "bytes": size})
+
+    def post(
+        self, line: str, number: int, members: Sequence[int], time: float, seconds: float,
+        content: str,
+    ) -> None:  # fmt: skip
+        """Posts this rank's arrival at a meeting of running ranks (roles.py)."""
+        self._exchange(
+            {"meet": line, "number": number, "members": list(members), "time": time,
+             "seconds": seconds, "content": content}
+        )  # fmt: skip
+
+    def wait(self, line: str, number: int) -> "tuple[float, dict[str, str]]":
+        """Return the start of a meeting and its contents by rank, once all members have posted.
+
+        Raises
+        ------
+        LostRank, StuckRanks
+            If a member has ended, or if all running ranks wait.
+        """
+        answer = self._exchange({"wait": line, "number": number})
+        if "lost" in answer:
+            raise LostRank(answer["lost"])
+        if "stuck" in answer:
+            raise StuckRanks(answer["stuck"])
+        return float(answer["start"]), answer["contents"]
+
+    def request_ranks(self, ranks: Sequence[int]) -> None:
+        """Requests that the program starts again with a process for each of these ranks."""
+        self._exchange({"needs": list(ranks)})
+
+    def send_summary(self, summary: "dict[str, Any]") -> None:
+        """Hands the summary of a rank beside rank 0 to the command line."""
+        self._exchange({"summary": summary})
+
+    def summaries(self) -> "list[dict[str, Any]]":
+        """Return the summaries of the other ranks, once they have ended."""
+        found: "list[dict[str, Any]]" = self._exchange({"summaries": True}).get("summaries", [])
+        return found
 
     def send_report(self, text: str) -> None:
         """Hands the text of the report to the command line."""

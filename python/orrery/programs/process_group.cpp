@@ -8,6 +8,10 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include <string>
+#include <tuple>
+#include <vector>
+
 #include "live/torch/program_runtime.hpp"
 #include "live/torch/surviving_backend.hpp"
 
@@ -49,6 +53,29 @@ c10::intrusive_ptr<live::SurvivingBackend> create_group(
                           .device_type = c10::Device(device_type).type()}));
 }
 
+/// Sets the code of the gradient buckets. Throws bad_input or a usage Error for a codec that does
+/// not exist.
+void set_codec(const std::string& name, double parameter, bool error_feedback) {
+  const CodecRule rule{
+      .codec = codec_of_name(name), .parameter = parameter, .error_feedback = error_feedback};
+  runtime->group_records().codes.set_rule(rule);
+}
+
+/// Name, group, bytes, and the instants of the call, the begin, the end and the first wait.
+using LoggedOperation =
+    std::tuple<std::string, std::string, double, double, double, double, double>;
+
+/// Returns the operations that have ended, and keeps no further ones.
+std::vector<LoggedOperation> stop_logging() {
+  std::vector<LoggedOperation> logged;
+  for (const auto& each : runtime->group_records().log.stop_logging()) {
+    if (each->ended_s == 0) continue;
+    logged.emplace_back(each->name, each->group, each->bytes, each->issued_s, each->begun_s,
+                        each->ended_s, each->awaited_s);
+  }
+  return logged;
+}
+
 }  // namespace
 }  // namespace orrery::python
 
@@ -81,6 +108,18 @@ PYBIND11_MODULE(orrery_process_group, m) {
       free);
   m.def(
       "wait_until_settled", [] { runtime->wait_until_settled(); }, free);
+  m.def(
+      "last_operation_s", [] { return runtime->last_operation_s(); }, free);
+  m.def(
+      "start_logging", [] { runtime->group_records().log.start_logging(); }, free);
+  m.def("stop_logging", &stop_logging);
+  m.def("set_codec", &set_codec);
+  m.def("begin_backward", [] { runtime->group_records().codes.begin_backward(); });
+  m.def("end_backward", [] { runtime->group_records().codes.end_backward(); });
+  m.def(
+      "wait_until_begun", [] { runtime->plans().wait_until_begun(); }, free);
+  m.def(
+      "begin_step", [](std::uint64_t step) { return runtime->plans().begin_step(step); }, free);
   m.def(
       "leave_run", [] { runtime->leave_run(); }, free);
 }

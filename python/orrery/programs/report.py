@@ -7,6 +7,7 @@ import statistics
 from typing import TYPE_CHECKING, Any, Optional
 
 from .record import Collective, Kernel, Step
+from .roles import pipeline_ranks
 from .steps import nodes_of, ranks_of_a_replica
 
 if TYPE_CHECKING:
@@ -76,12 +77,69 @@ def _tokens_per_s(
     if not duration or not session.tokens:
         return None
     nodes, micro_batches = nodes_of(step)
+    stages = pipeline_ranks(session, step.rows)
+    if stages > 1:  # passes of several micro-batches follow each other
+        micro_batches = session.passes
     replicas = session.settings.ranks / ranks_of_a_replica(nodes)
-    return session.tokens * micro_batches * replicas / duration
+    return session.tokens * micro_batches * replicas / stages / duration
 
 
-def make_report(session: "Session") -> "dict[str, Any]":
+def _stand_ins(session: "Session") -> "list[dict[str, Any]]":
+    return [
+        {"name": name, "use": use, "place": place, "count": count}
+        for (name, use, place), count in session.ledger.reads.items()
+    ]
+
+
+def make_summary(session: "Session") -> "dict[str, Any]":
+    """Return the part of the report that is given for each running rank."""
+    record, storages = session.record, session.storages
+    step = record.last or Step(record.rows, 0.0, 0.0, record.operators, 0.0)
+    kernels, collectives = _kernels(step), _collectives(step)
+    messages = [each for each in collectives if each.kind in ("send", "receive")]
+    return {
+        "rank": session.settings.rank,
+        "step_time_s": statistics.median(record.durations) if record.durations else None,
+        "memory_bytes": storages.peak if storages is not None else None,
+        "reserved_bytes": storages.allocator.peak_reserved if storages is not None else None,
+        "kernels": len(kernels),
+        "kernel_time_s": sum(each.seconds for each in kernels),
+        "collectives": len(collectives) - len(messages),
+        "messages": len(messages),
+        "message_sequence": [[each.kind, each.size] for each in messages],
+        "stand_ins": _stand_ins(session),
+        "notes": dict(session.notes),
+    }
+
+
+def _add_roles(report: "dict[str, Any]", roles: "list[dict[str, Any]]") -> None:
+    """Adds the other running ranks to the report of rank 0.
+
+    Step time and memory become the largest of all roles.
+    """
+    for each in roles[1:]:
+        report["stand_ins"].extend(each.pop("stand_ins"))
+        for text, count in each.pop("notes").items():
+            report["notes"][text] = max(count, report["notes"].get(text, 0))
+    for key in ("stand_ins", "notes"):
+        del roles[0][key]
+    report["roles"] = roles
+    for key in ("step_time_s", "memory_bytes", "reserved_bytes"):
+        known = [each[key] for each in roles]
+        report[key] = None if None in known else max(known)
+    if report["tokens_per_s"] and report["step_time_s"]:
+        report["tokens_per_s"] *= roles[0]["step_time_s"] / report["step_time_s"]
+
+
+def make_report(session: "Session", others: "list[dict[str, Any]]") -> "dict[str, Any]":
     """Return the report of a session.
+
+    Parameters
+    ----------
+    session : Session
+        The rehearsal.
+    others : list of dict
+        Summaries of the other running ranks.
 
     Returns
     -------
@@ -102,7 +160,7 @@ def make_report(session: "Session") -> "dict[str, Any]":
         name: share * sum(each.seconds for each in guessed) / total
         for name, share in _shares(guessed, "operator").items()
     }
-    return {
+    report = {
         "ranks": session.settings.ranks,
         "gpu": session.settings.gpu,
         "steps": len(record.durations) + (record.last is not None),
@@ -120,15 +178,15 @@ def make_report(session: "Session") -> "dict[str, Any]":
         "sources": _shares(kernels, "source"),
         "operators_by_time": _shares(kernels, "operator"),
         "unpriced": unpriced,
-        "stand_ins": [
-            {"name": name, "use": use, "place": place, "count": count}
-            for (name, use, place), count in session.ledger.reads.items()
-        ],
+        "stand_ins": _stand_ins(session),
         "notes": dict(session.notes),
         "assumed": {"host_s_per_operator": session.host_seconds},
         "refused": session.refused,
         "host": _host(session),
     }
+    if others:
+        _add_roles(report, [make_summary(session), *others])
+    return report
 
 
 def as_json(report: "dict[str, Any]") -> str:
@@ -141,9 +199,25 @@ def _percentages(shares: "dict[str, float]") -> str:
     return ", ".join(f"{100 * share:.1f}% {SOURCES.get(name, name)}" for name, share in shown)
 
 
+def _role_lines(roles: "list[dict[str, Any]]") -> "list[str]":
+    """Return a line for each running rank; none for one."""
+    lines: "list[str]" = []
+    for each in roles:
+        step = "unknown" if each["step_time_s"] is None else f"{each['step_time_s']:.4f} s"
+        head = "roles" if not lines else ""
+        lines.append(
+            f"{head:<12} rank {each['rank']}: step {step}, kernels {each['kernel_time_s']:.4f} s, "
+            f"{each['messages']} messages, {(each['memory_bytes'] or 0) / GIB:.2f} GiB allocated, "
+            f"{(each['reserved_bytes'] or 0) / GIB:.2f} GiB reserved"
+        )
+    return lines
+
+
 def as_text(report: "dict[str, Any]") -> str:
     """Return the report as lines for people."""
-    lines = [f"\nrehearsed rank 0 of {report['ranks']} on {report['gpu']}, simulated times"]
+    roles = report.get("roles", [])
+    ranks = f"ranks {', '.join(str(each['rank']) for each in roles)}" if roles else "rank 0"
+    lines = [f"\nrehearsed {ranks} of {report['ranks']} on {report['gpu']}, simulated times"]
     duration = report["step_time_s"]
     if duration is None:
         lines.append(f"step         unknown: expected two optimizer steps, saw {report['steps']}")
@@ -164,6 +238,7 @@ def as_text(report: "dict[str, Any]") -> str:
             f"             {row['count']} x {row['kind']} among {row['ranks']}: "
             f"{row['bytes'] / GIB:.3f} GiB, {row['time_s']:.4f} s"
         )
+    lines.extend(_role_lines(roles))
     lines.append(f"prices       {_percentages(report['sources'])}")
     if report["unpriced"]:
         lines.append(f"guessed      {_percentages(report['unpriced'])}")

@@ -52,6 +52,8 @@ class Attachment:
     def __init__(self, settings: "dict[str, Any]", connection: socket.socket) -> None:
         self._settings = settings
         self._connection = connection
+        self._is_warm = bool(settings["warm_file"])
+        self._early: "list[tuple[str, ...]]" = []
         self._module: Optional[ModuleType] = None
         self._has_tried = False
         self._has_failed = False
@@ -66,10 +68,43 @@ class Attachment:
         self.replaces: bool = settings["replaces"]
         #: True if the examples of lost ranks go to the others (dealing.py).
         self.deals_data: bool = settings["deals_data"]
+        #: Steps of this rank under policies (steering.py); None without policies.
+        self.steering: Any = None
+        self.has_policies: bool = settings["policies"]
+        #: Gradient buckets of this rank (buckets.py).
+        self.buckets: Any = None
+        #: Profile of this rank's steps for a calibration (profiling.py); None without one.
+        self.profiler: Any = None
+        #: Trial of `orrery run --prove` (proving.py): folder, steps, shares, weighs.
+        self.proof: "dict[str, Any]" = settings["proof"]
+        #: False if shares do not weigh the gradients (sharing.py).
+        self.weighs: bool = settings["weighs"]
+        self.profile_folder: str = settings["profile_folder"]
+        self.profile_steps: int = settings["profile_steps"]
+
+    def is_here(self) -> bool:
+        """Return False in a process that this rank has forked, such as a loader's."""
+        return os.getpid() == self._process
+
+    def move_here(self, settings: "dict[str, Any]") -> None:
+        """Makes this process, a fork of the warm one, the rank; the hooks in torch are in place."""
+        self._settings = settings
+        self._process = os.getpid()
+        self._is_warm = False
+        self.snapshot_folder = settings["snapshots"]
+        self.replaces = settings["replaces"]
+        self.proof = settings["proof"]
+        early, self._early = self._early, []
+        for words in early:
+            self.send_fields(*words)
+
+    def close_connection(self) -> None:
+        """Closes the socket to the command line, in a process that this rank has forked."""
+        self._connection.close()
 
     def module(self) -> Optional[ModuleType]:
         """Return the started process group module; None if this process is not attached."""
-        if os.getpid() != self._process:
+        if not self.is_here():
             return None
         if not self._has_tried:
             self._has_tried = True
@@ -77,6 +112,11 @@ class Attachment:
                 self._module = self._start()
             except Exception as error:
                 self.report_plain(f"{type(error).__name__}: {error}")
+        return self._module
+
+    @property
+    def started_module(self) -> Optional[ModuleType]:
+        """The process group module; None before the first group."""
         return self._module
 
     def _start(self) -> ModuleType:
@@ -89,6 +129,8 @@ class Attachment:
         )
         rank = int(os.environ["RANK"])
         module.start_runtime(DESCRIPTOR, rank, self._settings["store"], build_groups)
+        if self.profile_folder:
+            module.start_logging()
         os.register_at_fork(before=self._before_fork)
         atexit.register(self._leave)
         self._excepthook = sys.excepthook
@@ -97,14 +139,14 @@ class Attachment:
 
     def lost_ranks(self) -> "tuple[int, ...]":
         """Return the lost ranks, ascending; none in a process that is to join the others."""
-        if self._module is None or self.replaces or os.getpid() != self._process:
+        if self._module is None or self.replaces or not self.is_here():
             return ()
         living = set(self._module.living_ranks())
         return tuple(rank for rank in range(int(os.environ["WORLD_SIZE"])) if rank not in living)
 
     def _before_fork(self) -> None:
         """Lets a recovery end: a fork in its middle would copy locks that no thread releases."""
-        if self._module is not None and os.getpid() == self._process:
+        if self._module is not None and self.is_here():
             self._module.wait_until_settled()
 
     def report_plain(self, reason: str) -> None:
@@ -112,7 +154,10 @@ class Attachment:
         self.send_fields("plain", reason)
 
     def send_fields(self, *words: str) -> None:
-        """Sends a message to the command line."""
+        """Sends a message to the command line; in the warm process, once it has forked a rank."""
+        if self._is_warm:
+            self._early.append(words)
+            return
         if self._module is not None:
             self._module.send_fields(list(words))
             return
@@ -129,7 +174,7 @@ class Attachment:
 
     def _leave(self) -> None:
         """Waits at the end until no other rank needs a result of this one."""
-        if self._module is not None and os.getpid() == self._process and not self._has_failed:
+        if self._module is not None and self.is_here() and not self._has_failed:
             sys.stdout.flush()
             self._module.leave_run()
 
@@ -139,11 +184,21 @@ class Attachment:
         if count > 0:
             self.send_fields("dealt", str(self._dealt))
 
-    def count_step(self, *_: Any) -> None:
+    def note_input(self, begin_s: float) -> None:
+        """Adds the time since `begin_s`, which the program has spent in a data loader."""
+        self.input_s += time.monotonic() - begin_s
+        if self.profiler is not None:
+            self.profiler.note_part("input", begin_s)
+
+    def count_step(self, optimizer: Any, *_: Any) -> None:
         """Reports the end of an optimizer step."""
         self.steps += 1
-        if self._module is not None and os.getpid() == self._process:
+        if self.profiler is not None:
+            self.profiler.end_update(optimizer)
+        if self._module is not None and self.is_here():
             self._module.report_step(self.steps, self.input_s)
+            if self.steering is not None:
+                self.steering.after_update()
 
 
 def build_groups(
@@ -190,16 +245,24 @@ def attach() -> None:
     if connection is None:
         return
     global attachment
-    made = attachment = Attachment(json.loads(os.environ["ORRERY_RUN"]), connection)
-    os.set_inheritable(DESCRIPTOR, False)
-    os.register_at_fork(after_in_child=connection.close)
+    settings = json.loads(os.environ["ORRERY_RUN"])
+    made = attachment = Attachment(settings, connection)
     sys.path.append(LIGHT_PACKAGE)
     on_import_of_torch(lambda: install(made), made.report_plain)
+    if settings["warm_file"]:
+        from .warming import serve_forks
+
+        serve_forks(connection, settings["warm_file"])
+        made.move_here(json.loads(os.environ["ORRERY_RUN"]))
+    os.set_inheritable(DESCRIPTOR, False)
+    os.register_at_fork(after_in_child=made.close_connection)
 
 
 def install(attachment: Attachment) -> None:
     """Replaces the groups, the rendezvous and the hooks that measure steps and input."""
     import torch.distributed.distributed_c10d as c10d
+
+    from . import buckets
 
     for name, value in NCCL_SETTINGS.items():
         os.environ.setdefault(name, value)
@@ -207,7 +270,20 @@ def install(attachment: Attachment) -> None:
     _replace_rendezvous(attachment)
     _replace_groups(attachment, c10d)
     _measure(attachment)
-    if attachment.deals_data:
+    attachment.buckets = buckets.install(attachment)
+    if attachment.profile_folder:
+        from . import profiling
+
+        attachment.profiler = profiling.install(
+            attachment, attachment.profile_folder, attachment.profile_steps
+        )
+    if attachment.has_policies:
+        from . import proving, sharing, steering
+
+        steers = proving if attachment.proof["folder"] else steering
+        attachment.steering = steers.install(attachment)
+        sharing.install(attachment)
+    if attachment.deals_data or attachment.has_policies:
         from . import dealing
 
         dealing.install(attachment)
@@ -323,6 +399,6 @@ def _measure(attachment: Attachment) -> None:
         try:
             return fetch(self)
         finally:
-            attachment.input_s += time.monotonic() - begin
+            attachment.note_input(begin)
 
     _BaseDataLoaderIter.__next__ = fetch_measured

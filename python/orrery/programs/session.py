@@ -55,6 +55,9 @@ class Session:
         #: Embedding modules by the shape of their table, and the most tokens of one look-up.
         self.tables: "dict[tuple[int, ...], set[int]]" = {}
         self.tokens = 0
+        #: Look-ups by embedding module since the last step, and the most of the last step.
+        self.lookups: "dict[int, int]" = {}
+        self.passes = 0
         #: Memory of the fake device (storages.Storages), once torch has been imported.
         self.storages: Any = None
         self.refused: Optional[str] = None
@@ -70,6 +73,12 @@ class Session:
         """Notes a look-up of tokens in the table of a module."""
         self.tables.setdefault(table, set()).add(module)
         self.tokens = max(self.tokens, tokens)
+        self.lookups[module] = self.lookups.get(module, 0) + 1
+
+    def end_passes(self) -> None:
+        """Counts the forward passes of the step that ends, by its look-ups."""
+        self.passes = max(self.lookups.values(), default=0)
+        self.lookups.clear()
 
     def refuse(self, message: str) -> NoReturn:
         """Ends the process with exit code 4, the message and the report of what ran so far."""
@@ -82,21 +91,61 @@ class Session:
             sys.stderr.flush()
             os._exit(CANNOT_REHEARSE)
 
+    def restart_with(self, ranks: "list[int]") -> NoReturn:
+        """Ends the process, so that the program starts again with a process for each rank."""
+        self.reported = True
+        self.client.request_ranks(ranks)
+        self.client.close()
+        os._exit(CANNOT_REHEARSE)
+
+    def stop(self, reason: str) -> NoReturn:
+        """Ends the process because a rank that it needs has ended and said why."""
+        self.note(reason)
+        sys.stdout.flush()
+        try:
+            self.send_report()
+        finally:
+            sys.stderr.flush()
+            os._exit(CANNOT_REHEARSE)
+
     def send_report(self) -> None:
-        """Sends the report to the command line, once, from the process that was attached."""
+        """Sends the report to the command line, once, from the process that was attached.
+
+        Rank 0 reports, and waits for the summaries of the others.
+        """
         if self.reported or os.getpid() != self.pid:
             return
         self.reported = True
-        from . import report
+        from . import chakra, report
 
-        made = report.make_report(self)
+        groups = self._write_trace()
+        if self.settings.roles[0] != self.settings.rank:
+            self.client.send_summary({**report.make_summary(self), "groups": groups})
+            self.client.close()
+            return
+        others = self.client.summaries() if len(self.settings.roles) > 1 else []
+        for each in others:
+            groups.update(each.pop("groups"))
+        if self.settings.trace:
+            chakra.write_groups(groups, self.settings.trace)
+        made = report.make_report(self, others)
         text = report.as_json(made) if self.settings.as_json else report.as_text(made)
-        if self.settings.trace and self.record.last is not None:
-            from . import chakra
-
-            chakra.write_trace(self, self.record.last, self.settings.trace)
         self.client.send_report(text)
         self.client.close()
+
+    def _write_trace(self) -> "dict[str, list[int]]":
+        """Writes the trace of this rank, and returns its groups.
+
+        Ranks that are alike share a file only if all are: otherwise every rank must run.
+        """
+        from . import chakra
+
+        settings, step = self.settings, self.record.last
+        if not settings.trace or step is None:
+            return {}
+        if len(settings.roles) not in (1, settings.ranks):
+            return {}
+        return chakra.write_trace(self, step, settings.trace)
 
     def cpu_seconds(self) -> float:
         """Return the processor time of this process."""

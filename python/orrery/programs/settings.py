@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 
 #: Compute capability by GPU family. Programs choose kernels by this value.
 CAPABILITIES = {"A100": (8, 0), "A800": (8, 0), "H": (9, 0), "GH": (9, 0), "B": (10, 0)}
@@ -31,6 +32,10 @@ class Settings:
         Folder for the execution trace; empty: no trace.
     prices, prices_file : str
         Text and name of the file with registered prices; empty: none.
+    rank : int
+        Rank of this process.
+    roles : tuple of int
+        Ranks that run side by side, in rising order.
     """
 
     ranks: int
@@ -44,6 +49,8 @@ class Settings:
     trace: str = ""
     prices: str = ""
     prices_file: str = ""
+    rank: int = 0
+    roles: "tuple[int, ...]" = (0,)
 
     @property
     def local_ranks(self) -> int:
@@ -80,4 +87,6 @@ def settings_from(text: str) -> Settings:
         trace=told["trace"],
         prices=told["prices"],
         prices_file=told["prices_file"],
+        rank=int(os.environ.get("RANK", "0")),
+        roles=tuple(told["roles"]),
     )

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import sys
+import time
 from typing import Any, Iterable, Iterator, Optional
 
 from .joining import rebuild_reducers
@@ -28,6 +29,7 @@ class TrainingState:
     ) -> None:
         self.step = 0
         self._attachment = attachment
+        self._steering: Any = None if attachment is None else attachment.steering
         self._module: Any = None if attachment is None else attachment.module()
         self._joins = attachment is not None and attachment.replaces
         self._operations: "list[str]" = []
@@ -82,11 +84,23 @@ class TrainingState:
         if self._attachment is not None and rank_and_size()[0] == 0:
             self._attachment.send_fields("resumed", str(self.step))
 
+    @property
+    def kind(self) -> str:
+        """"whole" if every rank has all of the state, else "sharded"."""
+        return "sharded" if has_shards(self._parts) else "whole"
+
+    @property
+    def every(self) -> int:
+        """Steps between two snapshots: those of a policy, else those that the program says."""
+        planned: Optional[int] = None if self._steering is None else self._steering.every
+        return self._every if planned is None else planned
+
     def report_state(self) -> None:
         """Tells the command line, which may then replace a lost rank, that this object exists."""
         if self._attachment is not None:
-            kind = "sharded" if has_shards(self._parts) else "whole"
-            self._attachment.send_fields("state", kind)
+            self._attachment.send_fields("state", self.kind)
+        if self._steering is not None:
+            self._steering.use_steps_of(self)
 
     def _resume(self, state: "dict[str, Any]") -> None:
         self._resumed = state
@@ -140,12 +154,25 @@ class TrainingState:
     def _end_step(self) -> None:
         self.step += 1
         self._position += 1
-        if self._folder is not None and self.step % self._every == 0:
-            is_complete = self._folder.save(self.step, self._stored())
-            if is_complete and self._attachment is not None:
-                self._attachment.send_fields("snapshot", str(self.step))
+        if self._steering is not None:
+            self._steering.end_step()
+        self._save_if_due()
         if self._module is not None and self._module.mark_step(self.step):
             self._meet_others()
+        if self._steering is not None:
+            self._steering.begin_step()
+
+    def _save_if_due(self) -> None:
+        is_ordered = self._steering is not None and self._steering.drain_save()
+        is_due = self.every > 0 and self.step % self.every == 0
+        if self._folder is None or not (is_due or is_ordered):
+            return
+        begin_s = time.monotonic()
+        is_complete = self._folder.save(self.step, self._stored())
+        if self._steering is not None:
+            self._steering.report_save(is_complete, time.monotonic() - begin_s)
+        elif is_complete and self._attachment is not None:
+            self._attachment.send_fields("snapshot", str(self.step))
 
     def _stored(self) -> "dict[str, Any]":
         return {

@@ -1,7 +1,6 @@
 #include "sim/estimates/collectives/collectives.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -25,8 +24,8 @@ void check_groups(const Cluster& cluster, const std::vector<GpuGroup>& groups) {
       if (gpu.value < cluster.gpus()) continue;
       throw Error(ErrorKind::bad_input,
                   fmt::format("collective: expected GPUs below {1}, found GPU {0}; "
-                              "use GPUs of this cluster", gpu.value,
-                              cluster.gpus()));
+                              "use GPUs of this cluster",
+                              gpu.value, cluster.gpus()));
     }
   }
 }
@@ -60,19 +59,9 @@ CollectiveAlgorithm choose_algorithm(const Cluster& cluster, const CostProfile& 
                                      CollectiveKind kind, const std::vector<GpuGroup>& groups,
                                      Bytes size) {
   using enum CollectiveAlgorithm;
-  CollectiveAlgorithm best = automatic;
-  double least = std::numeric_limits<double>::infinity();
-  for (const CollectiveAlgorithm candidate :
-       {ring, tree, hierarchical, direct, nvls, halving_doubling}) {
-    CollectiveSchedule schedule = collective_schedule(cluster, kind, candidate, groups);
-    if (schedule.algorithm != candidate) continue;
-    const double time =
-        price_protocols(cluster, profile, kind, std::move(schedule), size).alone.value;
-    if (time >= least) continue;
-    best = candidate;
-    least = time;
-  }
-  return best;
+  static constexpr CollectiveAlgorithm kAll[] = {ring,   tree, hierarchical,
+                                                 direct, nvls, halving_doubling};
+  return fastest_alone(cluster, profile, kind, groups, size, kAll).value_or(automatic);
 }
 
 double link_rate(const Cluster& cluster, const CostProfile& profile, LinkId link) {
@@ -86,9 +75,8 @@ double link_rate(const Cluster& cluster, const CostProfile& profile, LinkId link
 std::vector<GpuGroup> ring_channels(const Cluster& cluster, const GpuGroup& members) {
   const std::vector<GpuGroup> domains = by_domain(cluster, members);
   const std::size_t each = domains.front().size();
-  const bool even = std::all_of(domains.begin(), domains.end(), [&](const GpuGroup& domain) {
-    return domain.size() == each;
-  });
+  const bool even = std::all_of(domains.begin(), domains.end(),
+                                [&](const GpuGroup& domain) { return domain.size() == each; });
   std::vector<GpuGroup> channels(even && domains.size() > 1 ? each : 1);
   for (std::size_t channel = 0; channel < channels.size(); ++channel) {
     for (std::size_t d = 0; d < domains.size(); ++d) {

@@ -84,7 +84,7 @@ class Planner {
         chosen_.emplace(std::tuple(team, call.kind, call.bytes), CollectiveAlgorithm::ring);
     if (fresh) {
       entry->second =
-          choose_algorithm(cluster_, profile_, call.kind, gpus_of(team), Bytes{call.bytes});
+          choose_nccl_algorithm(cluster_, profile_, call.kind, gpus_of(team), Bytes{call.bytes});
     }
     return entry->second;
   }

@@ -12,8 +12,9 @@ namespace orrery::estimates {
 namespace {
 
 /// Prices the step in one walk over its programs, with links that a few ranks represent.
-void by_walk(StepGraph& graph, const Cluster& cluster, InOrder& ground, StepEstimate& estimate) {
-  const CostProfile profile = job_profile(graph.job(), cluster);
+void by_walk(StepGraph& graph, const Cluster& cluster, const MachineCosts& machine, InOrder& ground,
+             StepEstimate& estimate) {
+  const CostProfile profile = job_profile(graph.job(), cluster, machine);
   const auto transfer = [&](std::uint32_t of_class, std::uint32_t from, std::uint32_t to) {
     const InOrder::Way way = ground.transfer(profile, of_class, from, to);
     return FreeTime{way.each, way.latency.value};
@@ -21,15 +22,15 @@ void by_walk(StepGraph& graph, const Cluster& cluster, InOrder& ground, StepEsti
   const auto collective = [&](std::uint32_t stage, const Op& op) {
     const InOrder::Rings rings = ground.rings(profile, stage, op.communicator);
     const std::uint32_t among = graph.communicator_size(op.communicator);
-    const RingCost cost = op.collective == OpCollective::all_reduce ? ring_all_reduce(among)
-                                                                    : ring_half(among);
+    const RingCost cost =
+        op.collective == OpCollective::all_reduce ? ring_all_reduce(among) : ring_half(among);
     return FreeTime{cost.share / rings.channels * rings.each, cost.rounds * rings.round};
   };
   const FreeStep step =
       free_step({.graph = graph,
                  .micro_batches = graph.micro_batches() / graph.data(),
                  .classes = ground.classes(),
-                 .prices = block_prices(cluster, graph, ground.block_groups()),
+                 .prices = block_prices(cluster, graph, ground.block_groups(), machine),
                  .transfer = transfer,
                  .collective = collective});
   estimate.step_s = step.duration;
@@ -43,10 +44,11 @@ void by_walk(StepGraph& graph, const Cluster& cluster, InOrder& ground, StepEsti
 }
 
 /// Simulates the step event by event on the contention-free engine, with a plan of all ranks.
-void by_engine(StepGraph& graph, const Cluster& cluster, StepEstimate& estimate) {
+void by_engine(StepGraph& graph, const Cluster& cluster, const MachineCosts& machine,
+               StepEstimate& estimate) {
   std::vector<GpuId> placement(graph.ranks());
   for (std::uint32_t rank = 0; rank < placement.size(); ++rank) placement[rank] = {rank};
-  Stepper stepper(cluster, graph, placement, {}, free_engine);
+  Stepper stepper(cluster, graph, placement, {.machine = machine}, free_engine);
   const std::uint32_t share = graph.micro_batches() / graph.data();
   const auto step = stepper.step({}, std::vector<std::uint32_t>(graph.data(), share));
   estimate.step_s = step->run.duration;
@@ -66,26 +68,28 @@ void estimate_memory(const StepGraph& graph, StepEstimate& estimate) {
   for (std::uint32_t stage = 0; stage < graph.pipeline(); ++stage) {
     const MemoryUse use = graph.memory(stage, share);
     if (stage == 0) estimate.first_stage = use.allocated();
+    estimate.last_stage = use.allocated();
     if (stage > 0 && use.total() <= estimate.memory.total()) continue;
     estimate.memory = use;
     estimate.fullest_stage = stage;
   }
 }
 
-void estimate_times(StepGraph& graph, const Cluster& cluster, StepEstimate& estimate) {
+void estimate_times(StepGraph& graph, const Cluster& cluster, StepEstimate& estimate,
+                    const MachineCosts& machine) {
   InOrder ground(graph, cluster);
   if (ground.all_alike()) {
-    by_walk(graph, cluster, ground, estimate);
+    by_walk(graph, cluster, machine, ground, estimate);
   } else {
-    by_engine(graph, cluster, estimate);
+    by_engine(graph, cluster, machine, estimate);
   }
 }
 
-StepEstimate estimate_step(const Job& job, const Cluster& cluster) {
+StepEstimate estimate_step(const Job& job, const Cluster& cluster, const MachineCosts& machine) {
   StepGraph graph(job);
   StepEstimate estimate;
   estimate_memory(graph, estimate);
-  estimate_times(graph, cluster, estimate);
+  estimate_times(graph, cluster, estimate, machine);
   return estimate;
 }
 

@@ -18,7 +18,7 @@ namespace {
 using Status = PricedLayout::Status;
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
-void take(const Job& job, const Cluster& cluster, bool complete, PricedLayout& made) {
+void take(const Job& job, const Cluster& cluster, const LayoutBasis& basis, PricedLayout& made) {
   StepGraph graph(job);
   estimate_memory(graph, made.estimate);
   const Bytes room = cluster.gpu_model().memory, needed = made.estimate.memory.total();
@@ -27,26 +27,8 @@ void take(const Job& job, const Cluster& cluster, bool complete, PricedLayout& m
     made.reason = fmt::format("needs {:.1f} of {:.1f} GiB", needed.value / kGiB, room.value / kGiB);
     return;
   }
-  estimate_times(graph, cluster, made.estimate);
-  made.interval = interval_of(made.estimate.step_s, job, complete, cluster.gpu_model());
-}
-
-PricedLayout priced(const Job& job, const Cluster& cluster, const LayoutBasis& basis,
-                    LayoutChoice choice) {
-  PricedLayout made;
-  made.choice = std::move(choice);
-  if (!made.choice.objection.empty()) {
-    made.status = Status::impossible;
-    made.reason = made.choice.objection;
-    return made;
-  }
-  try {
-    take(laid_out(job, made.choice, basis.habits), cluster, basis.complete, made);
-  } catch (const Error& error) {
-    made.status = Status::impossible;
-    made.reason = error.message();
-  }
-  return made;
+  estimate_times(graph, cluster, made.estimate, basis.machine);
+  made.interval = interval_of(made.estimate.step_s, job, basis.complete, cluster.gpu_model());
 }
 
 bool is_before(const PricedLayout& a, const PricedLayout& b) {
@@ -66,35 +48,14 @@ constexpr std::array kParts = {
     StepPart{"waiting for gradients and parameters", &StepEstimate::exposed_s},
     StepPart{"waiting for other pipeline stages", &StepEstimate::pipeline_s}};
 
-/// Names the part in which the first layout saves most against the second, and the part in which it
-/// loses most.
-std::string why(const PricedLayout& first, const PricedLayout& second) {
-  const StepEstimate &a = first.estimate, &b = second.estimate;
-  const auto saved = [&](const StepPart& part) { return b.*part.seconds - a.*part.seconds; };
-  const auto [least, most] = std::minmax_element(
-      kParts.begin(), kParts.end(),
-      [&](const StepPart& x, const StepPart& y) { return saved(x) < saved(y); });
-  const double ahead = 100 * (b.step_s / a.step_s - 1);
-  std::string text = fmt::format("{:.2f}% ahead of {}", ahead, words_of(second.choice));
-  const double shown = std::max(5e-5, 1e-4 * a.step_s);
-  if (saved(*most) < shown) return text + "; the two are the same but for rounding";
-  text += fmt::format(": {:.4g} s less {}", saved(*most), most->name);
-  if (-saved(*least) >= shown) {
-    text += fmt::format(", though {:.4g} s more {}", -saved(*least), least->name);
-  }
-  const double memory = (b.memory.total().value - a.memory.total().value) / kGiB;
-  return text + fmt::format("; it needs {:.1f} GiB {} of each GPU", std::abs(memory),
-                            memory >= 0 ? "less" : "more");
-}
-
 /// Compares with the second layout, and with the first one that divides the GPUs otherwise.
 std::string reasons(const LayoutSearch& search) {
   if (search.fitting < 2) return "";
   const PricedLayout& first = search.layouts.front();
-  const std::string nearest = why(first, search.layouts[1]);
+  const std::string nearest = compare_layouts(first, search.layouts[1]);
   for (std::size_t i = 1; i < search.fitting; ++i) {
     if (divides_alike(first.choice, search.layouts[i].choice)) continue;
-    return i == 1 ? nearest : nearest + ". " + why(first, search.layouts[i]);
+    return i == 1 ? nearest : nearest + ". " + compare_layouts(first, search.layouts[i]);
   }
   return nearest;
 }
@@ -105,12 +66,17 @@ nlohmann::ordered_json json_of(const PricedLayout& each, std::size_t rank, doubl
   const LayoutChoice& choice = each.choice;
   const StepEstimate& estimate = each.estimate;
   const Interval& interval = each.interval;
-  nlohmann::ordered_json json = {
-      {"rank", rank},           {"tensor", choice.tensor},   {"context", choice.context},
-      {"pipeline", choice.pipeline}, {"data", choice.data},  {"chunks", choice.chunks},
-      {"expert", choice.expert},     {"micro_batch", choice.micro_batch},
-      {"shard", choice.shard},       {"recompute", choice.recompute},
-      {"status", name_of(each.status)}};
+  nlohmann::ordered_json json = {{"rank", rank},
+                                 {"tensor", choice.tensor},
+                                 {"context", choice.context},
+                                 {"pipeline", choice.pipeline},
+                                 {"data", choice.data},
+                                 {"chunks", choice.chunks},
+                                 {"expert", choice.expert},
+                                 {"micro_batch", choice.micro_batch},
+                                 {"shard", name_of(choice.shard)},
+                                 {"recompute", name_of(choice.recompute)},
+                                 {"status", name_of(each.status)}};
   const bool ok = each.status == Status::ok;
   const auto put = [&](const char* key, bool known, double value) {
     json[key] = known ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
@@ -130,6 +96,8 @@ nlohmann::ordered_json json_of(const PricedLayout& each, std::size_t rank, doubl
     json["memory_bytes"] = static_cast<std::int64_t>(estimate.memory.total().value);
   }
   json["reason"] = each.reason;
+  json["state"] = nullptr;
+  if (ok) json["state"] = orrery::name_of(interval.state);
   return json;
 }
 
@@ -149,12 +117,49 @@ const char* name_of(Status status) {
   return "impossible";
 }
 
+PricedLayout price_layout(const Job& job, const Cluster& cluster, const LayoutBasis& basis,
+                          LayoutChoice choice) {
+  PricedLayout made;
+  made.choice = std::move(choice);
+  if (!made.choice.objection.empty()) {
+    made.status = Status::impossible;
+    made.reason = made.choice.objection;
+    return made;
+  }
+  try {
+    take(laid_out(job, made.choice, basis.habits), cluster, basis, made);
+  } catch (const Error& error) {
+    made.status = Status::impossible;
+    made.reason = error.message();
+  }
+  return made;
+}
+
+std::string compare_layouts(const PricedLayout& first, const PricedLayout& second) {
+  const StepEstimate &a = first.estimate, &b = second.estimate;
+  const auto saved = [&](const StepPart& part) { return b.*part.seconds - a.*part.seconds; };
+  const auto [least, most] = std::minmax_element(
+      kParts.begin(), kParts.end(),
+      [&](const StepPart& x, const StepPart& y) { return saved(x) < saved(y); });
+  const double ahead = 100 * (b.step_s / a.step_s - 1);
+  std::string text = fmt::format("{:.2f}% ahead of {}", ahead, words_of(second.choice));
+  const double shown = std::max(5e-5, 1e-4 * a.step_s);
+  if (saved(*most) < shown) return text + "; the two are the same but for rounding";
+  text += fmt::format(": {:.4g} s less {}", saved(*most), most->name);
+  if (-saved(*least) >= shown) {
+    text += fmt::format(", though {:.4g} s more {}", -saved(*least), least->name);
+  }
+  const double memory = (b.memory.total().value - a.memory.total().value) / kGiB;
+  return text + fmt::format("; it needs {:.1f} GiB {} of each GPU", std::abs(memory),
+                            memory >= 0 ? "less" : "more");
+}
+
 LayoutSearch search_layouts(const Job& job, const Cluster& cluster, const LayoutBasis& basis) {
   LayoutSearch search;
   search.tokens = double{1} * job.global_batch() * job.sequence_length();
   const LayoutBounds bounds{cluster.gpus(), cluster.gpus_per_domain()};
   for (LayoutChoice& choice : layout_choices(job, bounds)) {
-    search.layouts.push_back(priced(job, cluster, basis, std::move(choice)));
+    search.layouts.push_back(price_layout(job, cluster, basis, std::move(choice)));
   }
   std::stable_sort(search.layouts.begin(), search.layouts.end(), is_before);
   for (PricedLayout& each : search.layouts) {
@@ -188,8 +193,9 @@ std::string layouts_csv(const LayoutSearch& search, std::size_t top) {
     std::string header, line;
     for (const auto& [key, value] : row.items()) {
       header += (header.empty() ? "" : ",") + key;
-      std::string text = value.is_null() ? "" : value.is_string() ? value.get<std::string>()
-                                                                  : value.dump();
+      std::string text = value.is_null()     ? ""
+                         : value.is_string() ? value.get<std::string>()
+                                             : value.dump();
       if (value.is_number_float()) text = fmt::format("{:.6g}", value.get<double>());
       line += (line.empty() ? "" : ",") + csv_field(text);
     }

@@ -8,6 +8,7 @@
 
 #include "sim/estimates/predict/estimate.hpp"
 #include "sim/estimates/predict/interval.hpp"
+#include "sim/estimates/prices/machine_costs.hpp"
 #include "topologies/cluster.hpp"
 #include "traces/scenario.pb.h"
 #include "traces/workload/layout_choices.hpp"
@@ -30,8 +31,8 @@ const char* name_of(PricedLayout::Status status);
 struct LayoutSearch {
   /// Fastest first, then layouts without room, then impossible ones.
   std::vector<PricedLayout> layouts;
-  std::size_t fitting = 0;            ///< number of layouts with status ok
-  double tokens = 0;                  ///< tokens of a step
+  std::size_t fitting = 0;  ///< number of layouts with status ok
+  double tokens = 0;        ///< tokens of a step
   /// Comparison of the first layout with the second, and with the first one that divides the GPUs
   /// otherwise; empty if fewer than two layouts fit.
   std::string why;
@@ -41,8 +42,18 @@ struct LayoutSearch {
 struct LayoutBasis {
   /// Framework whose choices each layout takes (apply_habits()); null: the values of the job.
   const FrameworkHabits* habits = nullptr;
-  bool complete = true;  ///< false: values that a time depends on were assumed (interval_of())
+  bool complete = true;       ///< false: values that a time depends on were assumed (interval_of())
+  MachineCosts machine = {};  ///< values that replace the catalogue's prices
 };
+
+/// Returns one layout of `job`, which must be resolved, priced as search_layouts() prices it; the
+/// reason of a layout that does not fit names no remedy.
+PricedLayout price_layout(const Job& job, const Cluster& cluster, const LayoutBasis& basis,
+                          LayoutChoice choice);
+
+/// Returns why the step of `first` is shorter than that of `second`, both with status ok: the part
+/// with the most savings, the part with the most losses, and the memory.
+std::string compare_layouts(const PricedLayout& first, const PricedLayout& second);
 
 /// Returns the ranked layouts of `job`, which must be resolved, on all GPUs of the cluster: by step
 /// time, those without room by the memory that they need. The reason of a layout that does not fit

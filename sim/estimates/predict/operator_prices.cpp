@@ -12,16 +12,6 @@
 namespace orrery::estimates {
 namespace {
 
-/// Algorithms of NCCL, which compete for a collective.
-constexpr CollectiveAlgorithm kAlgorithms[] = {CollectiveAlgorithm::ring, CollectiveAlgorithm::tree,
-                                               CollectiveAlgorithm::nvls};
-constexpr CollectiveAlgorithm kDirect[] = {CollectiveAlgorithm::direct};
-
-std::span<const CollectiveAlgorithm> algorithms_of(CollectiveKind kind) {
-  const bool direct = kind == CollectiveKind::all_to_all || kind == CollectiveKind::send_receive;
-  return direct ? std::span<const CollectiveAlgorithm>(kDirect) : kAlgorithms;
-}
-
 }  // namespace
 
 std::vector<std::vector<std::uint32_t>> sibling_groups(const std::vector<std::uint32_t>& members,
@@ -80,7 +70,7 @@ Seconds OperatorPrices::collective(CollectiveKind kind, const std::vector<std::u
   if (members.size() < 2) return {};
   Seconds best{std::numeric_limits<double>::infinity()};
   std::vector<GpuGroup> groups;
-  for (const CollectiveAlgorithm algorithm : algorithms_of(kind)) {
+  for (const CollectiveAlgorithm algorithm : nccl_algorithms(kind)) {
     const std::pair key(Pattern{kind, members}, algorithm);
     auto found = schedules_.find(key);
     if (found == schedules_.end()) {
@@ -88,7 +78,8 @@ Seconds OperatorPrices::collective(CollectiveKind kind, const std::vector<std::u
       CollectiveSchedule made = collective_schedule(cluster_, kind, algorithm, groups);
       found = schedules_.emplace(key, std::move(made)).first;
     }
-    if (found->second.algorithm != algorithm && algorithm != algorithms_of(kind).front()) continue;
+    const bool is_first = algorithm == nccl_algorithms(kind).front();
+    if (found->second.algorithm != algorithm && !is_first) continue;
     best = std::min(best, price_protocols(cluster_, profile_, kind, found->second, size).alone);
   }
   return best;

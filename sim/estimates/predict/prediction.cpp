@@ -26,9 +26,9 @@ bool is_complete(const PublishedRun& run) {
 }
 
 void spread(const PublishedRun& run, const GpuModel& gpu, Prediction& prediction) {
-  const Interval interval =
-      interval_of(prediction.iter_time_s, run.job, is_complete(run), gpu);
+  const Interval interval = interval_of(prediction.iter_time_s, run.job, is_complete(run), gpu);
   prediction.distance = interval.distance;
+  prediction.state = interval.state;
   prediction.p10_s = interval.p10_s;
   prediction.p90_s = interval.p90_s;
   prediction.p2_5_s = interval.p2_5_s;
@@ -44,42 +44,48 @@ bool fits_recomputing(Job job, const Cluster& cluster) {
 std::string out_of_memory(const PublishedRun& run, const Cluster& cluster,
                           const StepEstimate& estimate) {
   return fmt::format("out of memory: needs {:.1f} of {:.1f} GiB, would fit with {}",
-                     estimate.memory.total().value / kGiB,
-                     cluster.gpu_model().memory.value / kGiB, remedy(run.job, cluster));
+                     estimate.memory.total().value / kGiB, cluster.gpu_model().memory.value / kGiB,
+                     remedy(run.job, cluster));
 }
 
-void explain(const PublishedRun& run, const Cluster& cluster, const StepEstimate& estimate,
-             Prediction& prediction) {
+void explain(const PublishedRun& run, const Cluster& cluster, const MachineCosts& machine,
+             const StepEstimate& estimate, Prediction& prediction) {
   const SoftwareStack& stack = stack_of(run.job);
   std::vector<std::string> words;
   if (!prediction.fits) {
     words.push_back(out_of_memory(run, cluster, estimate));
   } else if (estimate.memory.total() > cluster.gpu_model().memory) {
-    words.push_back(fmt::format("out of memory unless more is recomputed: needs {:.1f} of {:.1f} "
-                                "GiB",
-                                estimate.memory.total().value / kGiB,
-                                cluster.gpu_model().memory.value / kGiB));
+    words.push_back(
+        fmt::format("out of memory unless more is recomputed: needs {:.1f} of {:.1f} "
+                    "GiB",
+                    estimate.memory.total().value / kGiB, cluster.gpu_model().memory.value / kGiB));
   }
   if (estimate.fullest_stage > 0) {
     words.push_back(fmt::format("stage {} is the fullest: the first one needs {:.1f} GiB",
                                 estimate.fullest_stage, estimate.first_stage.value / kGiB));
   }
+  if (run.job.layout().pipeline() > estimate.fullest_stage + 1) {
+    words.push_back(
+        fmt::format("the last stage needs {:.1f} GiB", estimate.last_stage.value / kGiB));
+  }
   words.push_back("rests on: " + prediction.distance);
   std::string used = fmt::format("stack {}", stack.name());
   if (!stack.kin().empty()) used += fmt::format(" with the factors of {}", stack.kin());
   words.push_back(used);
+  if (machine.node) words.push_back("kernels measured on the node (--kernels)");
   if (!run.assumed.empty()) {
     words.push_back(fmt::format("assumed: {}", fmt::join(run.assumed, ", ")));
   }
   prediction.reason = fmt::format("{}", fmt::join(words, "; "));
 }
 
-void price(const PublishedRun& run, Prediction& prediction) {
+void price(const PublishedRun& run, const MachineCosts& machine, Prediction& prediction) {
   const Cluster cluster = build_cluster(run.cluster, {}, "cluster");
-  const StepEstimate estimate = estimate_step(run.job, cluster);
+  const StepEstimate estimate = estimate_step(run.job, cluster, machine);
   if (!std::isfinite(estimate.step_s) || estimate.step_s <= 0) {
-    throw Error(ErrorKind::bad_input, "expected a step time above 0, found none that is finite: "
-                                      "check the numbers of the run");
+    throw Error(ErrorKind::bad_input,
+                "expected a step time above 0, found none that is finite: "
+                "check the numbers of the run");
   }
   prediction.supported = true;
   prediction.iter_time_s = estimate.step_s;
@@ -87,12 +93,13 @@ void price(const PublishedRun& run, Prediction& prediction) {
   prediction.fits = estimate.memory.total() <= cluster.gpu_model().memory ||
                     (run.recompute_open && fits_recomputing(run.job, cluster));
   spread(run, cluster.gpu_model(), prediction);
-  explain(run, cluster, estimate, prediction);
+  explain(run, cluster, machine, estimate, prediction);
 }
 
 }  // namespace
 
-Prediction predict_run(const std::string& id, const PublishedRun& run) {
+Prediction predict_run(const std::string& id, const PublishedRun& run, bool measured_only,
+                       const MachineCosts& machine) {
   Prediction prediction;
   prediction.id = id;
   if (!run.refusal.empty()) {
@@ -100,10 +107,18 @@ Prediction predict_run(const std::string& id, const PublishedRun& run) {
     return prediction;
   }
   try {
-    price(run, prediction);
+    price(run, machine, prediction);
   } catch (const Error& error) {
     prediction.supported = false;
     prediction.reason = error.message();
+  }
+  const std::string refusal =
+      measured_only && prediction.supported
+          ? transfer_refusal(prediction.state, "rests on: " + prediction.distance)
+          : "";
+  if (!refusal.empty()) {
+    prediction.supported = false;
+    prediction.reason = refusal;
   }
   return prediction;
 }
@@ -114,15 +129,17 @@ const char* status_of(const Prediction& prediction) {
 }
 
 std::string prediction_header() {
-  return "id,iter_time_s,p10_s,p90_s,p2_5_s,p97_5_s,memory_bytes,status,reason\n";
+  return "id,iter_time_s,p10_s,p90_s,p2_5_s,p97_5_s,memory_bytes,status,reason,"
+         "state\n";
 }
 
 std::string prediction_row(const Prediction& p) {
   const std::string id = csv_field(p.id), reason = csv_field(p.reason);
-  if (!p.supported) return fmt::format("{},,,,,,,unsupported,{}\n", id, reason);
-  return fmt::format("{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.0f},{},{}\n", id, p.iter_time_s,
-                     p.p10_s, p.p90_s, p.p2_5_s, p.p97_5_s, p.memory_bytes,
-                     status_of(p), reason);
+  if (!p.supported)
+    return fmt::format("{},,,,,,,unsupported,{},{}\n", id, reason, name_of(p.state));
+  return fmt::format("{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.0f},{},{},{}\n", id, p.iter_time_s,
+                     p.p10_s, p.p90_s, p.p2_5_s, p.p97_5_s, p.memory_bytes, status_of(p), reason,
+                     name_of(p.state));
 }
 
 }  // namespace orrery::estimates

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "sim/estimates/predict/interval.hpp"
+#include "sim/estimates/prices/machine_costs.hpp"
 #include "traces/published/published_run.hpp"
 
 namespace orrery::estimates {
@@ -17,15 +19,19 @@ struct Prediction {
   bool fits = true;
   /// Class of the prediction's basis, for example "fitted complete dense measured".
   std::string distance;
+  PredictionState state{};
   double iter_time_s = 0;
   double p10_s = 0, p90_s = 0, p2_5_s = 0, p97_5_s = 0;  ///< quantiles of the measured time
   double memory_bytes = 0;  ///< tensor bytes on the fullest GPU: the peak that an allocator reports
-  std::string reason;  ///< assumptions, or the reason against a prediction; one line
+  std::string reason;       ///< assumptions, or the reason against a prediction; one line
 };
 
 /// Returns the prediction of one run. An Error of the row, or its refusal, does not throw: the
 /// prediction is then not supported, and the message is its reason.
-Prediction predict_run(const std::string& id, const PublishedRun& run);
+/// `measured_only`: a prediction that is transferred is not supported either. Values of `machine`
+/// replace the catalogue's prices; a run on another GPU than its node's is not supported.
+Prediction predict_run(const std::string& id, const PublishedRun& run, bool measured_only = false,
+                       const MachineCosts& machine = {});
 
 /// Returns "ok", "out-of-memory" or "unsupported".
 const char* status_of(const Prediction& prediction);

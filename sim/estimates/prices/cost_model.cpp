@@ -5,8 +5,10 @@
 #include <map>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "core/error.hpp"
+#include "sim/estimates/prices/measured_kernels.hpp"
 #include "topologies/catalog.hpp"
 #include "traces/workload/stacks.hpp"
 
@@ -41,22 +43,30 @@ double tiled_share(const Kernel& kernel, const CostProfile& profile) {
 
 /// Returns the share of the memory bandwidth; kernels without a measurement count as the residual
 /// addition, a plain stream.
-double memory_share(std::string_view name, const CostProfile& profile) {
-  if (name == "norm") return profile.norm;
-  if (name == "activation") return profile.activation;
-  if (name == "rotary") return profile.rotary;
-  if (name.starts_with("embedding")) return profile.embedding;
-  return profile.residual;
+double memory_share(KernelName name, const CostProfile& profile) {
+  switch (name) {
+    case KernelName::norm: return profile.norm;
+    case KernelName::activation: return profile.activation;
+    case KernelName::rotary: return profile.rotary;
+    case KernelName::embedding:
+    case KernelName::embedding_backward: return profile.embedding;
+    default: return profile.residual;
+  }
 }
 
 /// Returns the share of a kernel's bytes that remains after a framework fuses the kernel with its
 /// neighbours.
-double bytes_left(std::string_view name, const CostProfile& profile) {
-  const bool fused =
-      name == "norm" || name == "activation" || name == "rotary" || name == "residual";
-  if (name == "adam") return profile.update_bytes;
-  if (name.starts_with("loss")) return profile.loss_bytes;
-  return fused ? profile.fused_bytes : 1;
+double bytes_left(KernelName name, const CostProfile& profile) {
+  switch (name) {
+    case KernelName::norm:
+    case KernelName::activation:
+    case KernelName::rotary:
+    case KernelName::residual: return profile.fused_bytes;
+    case KernelName::adam: return profile.update_bytes;
+    case KernelName::loss:
+    case KernelName::loss_backward: return profile.loss_bytes;
+    default: return 1;
+  }
 }
 
 bool is_low(Precision precision) {
@@ -72,22 +82,27 @@ double arithmetic_share(const Kernel& kernel, Precision used, const CostProfile&
   if (kernel.kind == Kernel::Kind::gemm) {
     return gemm_peak(used, profile) * tiled_share(kernel, profile);
   }
-  const bool backward = std::string_view(kernel.name) == "attention_backward";
+  const bool backward = kernel.name == KernelName::attention_backward;
   return profile.attention_rate * profile.attention_peak *
          saturation(kernel.m, profile.attention_half) * (backward ? profile.attention_backward : 1);
 }
 
-Seconds kernel_time(const Kernel& kernel, const GpuModel& gpu, Precision precision,
-                    const CostProfile& profile) {
+/// Format in which a product or an attention runs.
+Precision used_precision(const Kernel& kernel, const GpuModel& gpu, Precision precision) {
+  if (kernel.precision) return supported_precision(gpu, *kernel.precision);
+  const bool low = kernel.low_precision && is_low(precision);
+  return low || !is_low(precision) ? precision : Precision::bf16;
+}
+
+Seconds modelled_time(const Kernel& kernel, const GpuModel& gpu, Precision precision,
+                      const CostProfile& profile) {
   if (kernel.kind == Kernel::Kind::timed) return kernel.time;
   if (kernel.kind == Kernel::Kind::memory_bound) {
     const double share = memory_share(kernel.name, profile);
     const Bytes bytes = kernel.bytes * bytes_left(kernel.name, profile);
     return bytes / (gpu.memory_bandwidth * share) + profile.memory_start;
   }
-  const bool low = kernel.low_precision && is_low(precision);
-  Precision used = low || !is_low(precision) ? precision : Precision::bf16;
-  if (kernel.precision) used = supported_precision(gpu, *kernel.precision);
+  const Precision used = used_precision(kernel, gpu, precision);
   const Seconds memory = kernel.bytes / (gpu.memory_bandwidth * profile.gemm_memory);
   const Seconds arithmetic =
       kernel.flop / (gpu.peak(used) * arithmetic_share(kernel, used, profile));
@@ -98,6 +113,19 @@ Seconds kernel_time(const Kernel& kernel, const GpuModel& gpu, Precision precisi
   return Seconds{std::pow(std::pow(memory.value, power) + std::pow(arithmetic.value, power),
                           1 / power)} +
          profile.gemm_start;
+}
+
+/// Measured kernels are of 16 bits.
+Seconds kernel_time(const Kernel& kernel, const GpuModel& gpu, Precision precision,
+                    const CostProfile& profile) {
+  const Seconds modelled = modelled_time(kernel, gpu, precision, profile);
+  if (!profile.measured) return modelled;
+  const bool computes = kernel.kind == Kernel::Kind::gemm || kernel.kind == Kernel::Kind::attention;
+  if (computes && used_precision(kernel, gpu, precision) != Precision::bf16) return modelled;
+  const Bytes bytes = kernel.bytes * bytes_left(kernel.name, profile);
+  return profile.measured->time(kernel, bytes, modelled, [&](const Kernel& near) {
+    return modelled_time(near, gpu, Precision::bf16, profile);
+  });
 }
 
 // ---- collectives --------------------------------------------------------------------------
@@ -175,6 +203,10 @@ Seconds Links::exchange(const BlockCollective& collective, const GroupShape& gro
 Seconds Links::time(const BlockCollective& collective) const {
   const GroupShape& group = groups_.of(collective.communicator);
   if (group.size < 2) return {};
+  if (profile_.measured && !leaves_node(group)) {
+    const auto known = profile_.measured->collective(collective.kind, collective.bytes, group.size);
+    if (known) return *known;
+  }
   switch (collective.kind) {
     case BlockCollective::Kind::ring_pass: return pass(collective, group);
     case BlockCollective::Kind::all_to_all: return exchange(collective, group);
@@ -183,14 +215,14 @@ Seconds Links::time(const BlockCollective& collective) const {
 }
 
 /// Returns the collective time that is not hidden, by kernels of a name or by declaration.
-Seconds exposed(const Block& block, const std::map<std::string_view, Seconds>& kernels,
+Seconds exposed(const Block& block, const std::map<KernelName, Seconds>& kernels,
                 const Links& links) {
   Seconds sum;
-  std::map<std::string_view, Seconds> beside;
+  std::map<KernelName, Seconds> beside;
   for (const BlockCollective& collective : block.collectives) {
     const Seconds all = links.time(collective) * collective.repeat;
-    const std::string_view name = collective.beside;
-    (name.empty() ? sum : beside[name]) += all * (1 - collective.hidden);
+    const KernelName name = collective.beside;
+    (name == KernelName::plain ? sum : beside[name]) += all * (1 - collective.hidden);
   }
   for (const auto& [name, time] : beside) {
     const auto found = kernels.find(name);
@@ -203,8 +235,7 @@ Seconds exposed(const Block& block, const std::map<std::string_view, Seconds>& k
 /// Returns, by replica, the ranks per NVLink domain of the communicator that is spread over most
 /// domains. Communicators of experts may contain ranks of several replicas.
 std::vector<std::uint32_t> least_per_node(const StepGraph& graph, const Cluster& cluster,
-                                          const std::vector<GpuId>& placement,
-                                          Communicator which) {
+                                          const std::vector<GpuId>& placement, Communicator which) {
   const std::uint32_t size = graph.communicator_size(which);
   if (size < 2) return {};
   std::vector<std::uint32_t> least(graph.data(), size);
@@ -280,6 +311,12 @@ CostProfile cost_profile(const KernelProfile& from) {
           .nvls = from.nvls(),
           .send = from.send(),
           .send_start = {from.send_start()},
+          .collective_round = from.collective_round(),
+          .collective_nvls_fill = {from.collective_nvls_fill()},
+          .collective_ring = from.collective_ring(),
+          .collective_direct = from.collective_direct(),
+          .collective_half_loss = from.collective_half_loss(),
+          .network_pair_loss = from.network_pair_loss(),
           .attention_flash_1 = from.attention_flash_1() > 0 ? from.attention_flash_1() : 1,
           .attention_flash_2 = from.attention_flash_2() > 0 ? from.attention_flash_2() : 1};
 }
@@ -293,22 +330,40 @@ CostProfile over_links(CostProfile profile, const Cluster& cluster) {
   profile.collective_ll = profile.collective_ll128 = 0;
   profile.collective_hop = profile.network_hop = profile.network_fill = 0;
   profile.nvls = profile.send = 0;  // zero: same rate as a ring
+  profile.collective_ring = profile.collective_direct = profile.collective_round = 0;
+  profile.collective_half_loss = profile.network_pair_loss = 0;
+  profile.collective_nvls_fill = {};
   return profile;
 }
 
-CostProfile with_attention(CostProfile profile, const std::string& kernels) {
-  if (kernels == "flash-1") profile.attention_rate = profile.attention_flash_1;
-  if (kernels == "flash-2") profile.attention_rate = profile.attention_flash_2;
+CostProfile with_measured(CostProfile profile, std::shared_ptr<const MeasuredKernels> measured,
+                          const GpuModel& gpu) {
+  if (!measured) return profile;
+  measured->check_gpu(gpu);
+  const double half = measured->ring_share(gpu, false), whole = measured->ring_share(gpu, true);
+  if (half > 0) profile.nvlink = std::min(1.0, half);
+  if (whole > 0) profile.nvlink_all_reduce = whole;
+  if (half > 0 || whole > 0) profile.nvlink_pair_loss = 0;
+  profile.measured = std::move(measured);
+  return profile;
+}
+
+CostProfile with_attention(CostProfile profile, Attention kernels) {
+  if (kernels == Attention::flash_1) profile.attention_rate = profile.attention_flash_1;
+  if (kernels == Attention::flash_2) profile.attention_rate = profile.attention_flash_2;
   return profile;
 }
 
 CostProfile apply(CostProfile profile, const SoftwareStack& stack, const std::string& gpu,
-                  const std::string& family) {
+                  const std::string& family, bool has_experts) {
   const StackOnGpu* on = stack_on_gpu(stack, gpu, family);
-  const double compute = on == nullptr ? 1 : on->compute();
+  const auto factor = [](bool given, double value) { return given ? value : 1; };
+  double compute = on == nullptr ? 1 : on->compute();
+  if (on != nullptr && has_experts) compute *= factor(on->has_experts(), on->experts());
+  const double low = compute * (on == nullptr ? 1 : factor(on->has_low(), on->low()));
   profile.gemm_peak *= stack.gemm() * compute;
-  profile.gemm_low_peak *= stack.gemm_low() * compute;
-  profile.gemm_fp4_peak *= stack.gemm_low() * compute;
+  profile.gemm_low_peak *= stack.gemm_low() * low;
+  profile.gemm_fp4_peak *= stack.gemm_low() * low;
   profile.attention_peak *= stack.attention() * compute;
   profile.fused_bytes *= stack.memory_bytes();
   profile.layer_gap += Seconds{to_seconds(stack.layer_gap())};
@@ -332,13 +387,13 @@ const GroupShape& BlockGroups::of(Communicator which) const {
 BlockGroups group_links(const Cluster& cluster, GroupShape tensor, GroupShape context,
                         GroupShape expert) {
   const Cluster::Shape& shape = cluster.shape();
-  return {.tensor = tensor,
-          .context = context,
-          .expert = expert,
-          .nvlink_latency = shape.nvlink_latency,
-          .network_latency = shape.nic_latency + shape.hop_latency * 2,
-          .network = shape.nic_bandwidth * double(shape.nics_per_node) /
-                     double(shape.gpus_per_node)};
+  return {
+      .tensor = tensor,
+      .context = context,
+      .expert = expert,
+      .nvlink_latency = shape.nvlink_latency,
+      .network_latency = shape.nic_latency + shape.hop_latency * 2,
+      .network = shape.nic_bandwidth * double(shape.nics_per_node) / double(shape.gpus_per_node)};
 }
 
 ReplicaGroups replica_groups(const StepGraph& graph, const Cluster& cluster,
@@ -392,7 +447,7 @@ BlockPrice price(const Block& block, const GpuModel& gpu, Precision precision,
     sum.compute = {to_seconds(block.declared)};
     return sum;
   }
-  std::map<std::string_view, Seconds> by_name;
+  std::map<KernelName, Seconds> by_name;
   for (const Kernel& kernel : block.kernels) {
     const Seconds all = kernel_time(kernel, gpu, precision, profile) * kernel.repeat;
     by_name[kernel.name] += all;
@@ -408,13 +463,14 @@ BlockPrice price(const Block& block, const GpuModel& gpu, Precision precision,
 RingCost ring_all_reduce(std::uint32_t n) { return {2.0 * (n - 1), 2.0 * (n - 1) / n}; }
 RingCost ring_half(std::uint32_t n) { return {1.0 * (n - 1), 1.0 * (n - 1) / n}; }
 
-Precision precision_named(const std::string& name) {
-  if (name == "fp32") return Precision::fp32;
-  if (name == "fp8" || name == "mxfp8") return Precision::fp8;
-  if (name == "nvfp4") return Precision::fp4;
-  ensure(name == "bf16" || name == "fp16",
-         "a scenario's precision is known to the cost model");
-  return Precision::bf16;
+Precision product_precision(JobPrecision precision) {
+  switch (precision) {
+    case JobPrecision::fp32: return Precision::fp32;
+    case JobPrecision::fp8:
+    case JobPrecision::mxfp8: return Precision::fp8;
+    case JobPrecision::nvfp4: return Precision::fp4;
+    default: return Precision::bf16;
+  }
 }
 
 }  // namespace orrery::estimates

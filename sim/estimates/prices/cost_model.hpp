@@ -7,15 +7,20 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "core/units.hpp"
 #include "topologies/cluster.hpp"
 #include "topologies/topology.pb.h"
+#include "traces/workload/job_choices.hpp"
+#include "traces/workload/precision.hpp"
 #include "traces/workload/step_graph.hpp"
 
 namespace orrery::estimates {
+
+class MeasuredKernels;
 
 /// Rates that kernels and links of a GPU family reach, as shares of the data sheet's rates. Fields
 /// and ranges: KernelProfile in topologies/topology.proto; values: topologies/catalog/kernels.yaml.
@@ -23,17 +28,17 @@ struct CostProfile {
   double gemm_peak = 0, gemm_processors = 0, gemm_tile_loss = 0, gemm_half_k = 0, gemm_wave = 0;
   double gemm_overlap = 0, gemm_memory = 0;
   double gemm_low_peak = 0;  ///< gemm_peak of products below 16 bits, as a share of their own peak
-  double gemm_fp4_peak = 0;       ///< the same in 4 bits; 0: as in 8 bits
-  Seconds gemm_start;             ///< gap before each product and each attention
+  double gemm_fp4_peak = 0;  ///< the same in 4 bits; 0: as in 8 bits
+  Seconds gemm_start;        ///< gap before each product and each attention
   double attention_peak = 0, attention_half = 0;
   double attention_backward = 0;  ///< rate relative to the forward pass
   double norm = 0, activation = 0, rotary = 0, residual = 0, embedding = 0;
-  Seconds memory_start;           ///< gap before each memory-bound operator
-  double nvlink = 0;              ///< share of NVLink's (or PCIe's) rate that a ring reaches
-  double nvlink_all_reduce = 0;   ///< the same for all-reduces, which a switch may reduce
-  double nvlink_pair_loss = 0;    ///< factor among n GPUs: (1 - loss / n) / (1 - loss / 8)
+  Seconds memory_start;          ///< gap before each memory-bound operator
+  double nvlink = 0;             ///< share of NVLink's (or PCIe's) rate that a ring reaches
+  double nvlink_all_reduce = 0;  ///< the same for all-reduces, which a switch may reduce
+  double nvlink_pair_loss = 0;   ///< factor among n GPUs: (1 - loss / n) / (1 - loss / 8)
   Seconds nvlink_start, nvlink_fill;
-  double network = 0;             ///< share of a NIC's or switch port's rate that a flow reaches
+  double network = 0;  ///< share of a NIC's or switch port's rate that a flow reaches
   /// Coefficients of collectives by protocol (sim/estimates/collectives/protocols.hpp); zeros: one
   /// protocol without costs.
   Seconds collective_start = {};
@@ -42,18 +47,26 @@ struct CostProfile {
   double collective_hop = 0, network_hop = 0;
   Seconds collective_fill = {};
   double network_fill = 0, collective_pair_loss = 0;
-  double nvls = 0, send = 0;                       ///< shares of NVLink's rate; 0: as a ring
+  double nvls = 0, send = 0;  ///< shares of NVLink's rate; 0: as a ring
   Seconds send_start = {};
+  /// Coefficients of single collectives; zeros: as the value named behind the colon.
+  double collective_round = 0;        ///< factor on a round's latency in a domain: 1
+  Seconds collective_nvls_fill = {};  ///< collective_fill
+  double collective_ring = 0, collective_direct = 0;  ///< shares of NVLink's rate: nvlink
+  double collective_half_loss = 0;                    ///< collective_pair_loss
+  double network_pair_loss = 0;
   /// Share of the bytes of norm, activation, rotary and residual that fusion leaves.
   double fused_bytes = 1;
-  Seconds layer_gap = {};         ///< host time added to each pass of a layer
-  Seconds layer_host = {};  ///< host time to launch a layer pass, which no pass is shorter than
-  Seconds transfer_gap = {};      ///< time of a transfer between stages beside its bytes
-  double latency = 1;             ///< factor on latencies between nodes inside blocks
+  Seconds layer_gap = {};     ///< host time added to each pass of a layer
+  Seconds layer_host = {};    ///< host time to launch a layer pass, which no pass is shorter than
+  Seconds transfer_gap = {};  ///< time of a transfer between stages beside its bytes
+  double latency = 1;         ///< factor on latencies between nodes inside blocks
   double update_bytes = 1, loss_bytes = 1;  ///< factors on the bytes that optimizer and loss move
   double attention_flash_1 = 1, attention_flash_2 = 1;  ///< rates relative to the newest kernels
-  double attention_rate = 1;      ///< rate of the job's kernels relative to the newest
-  double link_limit = 0;  ///< upper limit of every link's rate, bytes per second; 0: no limit
+  double attention_rate = 1;  ///< rate of the job's kernels relative to the newest
+  double link_limit = 0;      ///< upper limit of every link's rate, bytes per second; 0: no limit
+  /// Kernels of the node, as measured, in place of the prices above; null: none.
+  std::shared_ptr<const MeasuredKernels> measured = {};
 };
 
 /// Returns the shipped profile of a GPU model by name; kernel_profile() documents the lookup.
@@ -68,15 +81,22 @@ CostProfile cost_profile(const GpuModel& gpu);
 /// times.
 CostProfile over_links(CostProfile profile, const Cluster& cluster);
 
-/// Returns the profile with the job's generation of attention kernels (Job.attention: "flash-1",
-/// "flash-2"; any other value: unchanged).
-CostProfile with_attention(CostProfile profile, const std::string& kernels);
+/// Returns the profile with the prices of a node's own measurements: its kernels, the collectives
+/// inside the node, and the rates of its links between GPUs. Throws bad_input if the GPU is of
+/// another model.
+CostProfile with_measured(CostProfile profile, std::shared_ptr<const MeasuredKernels> measured,
+                          const GpuModel& gpu);
+
+/// Returns the profile with the job's generation of attention kernels (flash_1, flash_2; for any
+/// other kernels: unchanged).
+CostProfile with_attention(CostProfile profile, Attention kernels);
 
 /// Returns the profile under a software stack: with the stack's factors and gaps (SoftwareStack in
 /// traces/scenario.proto). `gpu` and `family` select the stack's compute factor for that GPU, by
-/// name, then by family; 1 if it has none. The caller adds the gap of a whole step.
+/// name, then by family; 1 if it has none. `has_experts`: the model is a mixture of experts, whose
+/// products have a factor of their own. The caller adds the gap of a whole step.
 CostProfile apply(CostProfile profile, const SoftwareStack& stack, const std::string& gpu = {},
-                  const std::string& family = {});
+                  const std::string& family = {}, bool has_experts = false);
 
 /// Shape of a communicator: its ranks, and the ranks that share an NVLink domain (a node, or
 /// several).
@@ -89,7 +109,7 @@ struct BlockGroups {
   GroupShape tensor, context, expert;
   /// Latency between neighbours in a node, and of two nodes.
   Seconds nvlink_latency, network_latency;
-  BytesPerSecond network;                   ///< share of the node's NIC bandwidth per GPU
+  BytesPerSecond network;  ///< share of the node's NIC bandwidth per GPU
   /// Returns the shape of a tensor, context or expert communicator. Throws an internal Error for
   /// any other kind.
   const GroupShape& of(Communicator which) const;
@@ -150,8 +170,8 @@ RingCost ring_all_reduce(std::uint32_t n);
 /// Returns the cost of a reduce-scatter or an all-gather: n - 1 rounds, share (n - 1) / n.
 RingCost ring_half(std::uint32_t n);
 
-/// Returns the precision with this name in a scenario (for example "bf16"). Throws an internal
-/// Error for an unknown name.
-Precision precision_named(const std::string& name);
+/// Returns the format in which a GPU computes the products of a job: fp8 also for mxfp8, fp4 for
+/// nvfp4, and bf16, which has the same rate, for fp16.
+Precision product_precision(JobPrecision precision);
 
 }  // namespace orrery::estimates

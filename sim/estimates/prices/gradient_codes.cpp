@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "traces/workload/model.hpp"
+#include "traces/workload/precision.hpp"
 
 namespace orrery::estimates {
 namespace {
@@ -46,8 +47,7 @@ CodecSpeeds known_speeds(const Job& job, double memory_bandwidth) {
 }
 
 double gradient_value_bytes(const Job& job) {
-  const bool fp32 = !job.model().builtin().empty() || job.precision() == "fp32";
-  return job.gradient_bytes() > 0 ? job.gradient_bytes() : fp32 ? 4 : 2;
+  return job.gradient_bytes() > 0 ? job.gradient_bytes() : value_bytes(job);
 }
 
 bool summed_in_whole_numbers(const Scenario& scenario) {

@@ -50,19 +50,11 @@ Seconds rest_of_step(const MachineCosts& machine, const Job& job) {
   const Layout& layout = job.layout();
   const std::uint32_t stages = std::max(1u, layout.pipeline());
   const double group = double{1} * layout.data() * std::max(1u, layout.context());
-  const double exchanged =
-      parameter_count(job.model()) / std::max(1u, layout.tensor()) / stages;
+  const double exchanged = parameter_count(job.model()) / std::max(1u, layout.tensor()) / stages;
   const double doublings = std::log2(std::max(1.0, group));
   const double layers = std::ceil(double{1} * job.model().layers() / stages);
-  return Seconds{to_seconds(stack.step_gap())} +
-         Seconds{to_seconds(stack.host_update())} * layers +
+  return Seconds{to_seconds(stack.step_gap())} + Seconds{to_seconds(stack.host_update())} * layers +
          Seconds{to_seconds(stack.group_gap())} * (exchanged / 1e9 * doublings);
-}
-
-CostProfile profile_on(const MachineCosts& machine, const Job& job, const Cluster& cluster) {
-  CostProfile profile = machine.kernels ? *machine.kernels : job_profile(job, cluster);
-  profile.link_limit = machine.link_limit;
-  return profile;
 }
 
 GradientCodes codes_on(const MachineCosts& machine, const Job& job, const Cluster& cluster) {
@@ -104,24 +96,31 @@ EngineRoom engine_room(const Cluster& cluster, const StepGraph& graph, bool full
   if (shape.fabric == FabricKind::fat_tree) {
     fabric = above(nodes, shape.nodes_per_unit) * shape.spines;
   }
-  const std::uint32_t all = 2 * nodes * (shape.gpus_per_node + shape.nics_per_node) +
-                            2 * fabric * cluster.rails();
+  const std::uint32_t all =
+      2 * nodes * (shape.gpus_per_node + shape.nics_per_node) + 2 * fabric * cluster.rails();
   return {hosts_needed(graph, full_detail), full_detail ? all : std::min(all, kMostFoldedLinks)};
 }
 
-CostProfile job_profile(const Job& job, const Cluster& cluster) {
+CostProfile job_profile(const Job& job, const Cluster& cluster, const MachineCosts& machine) {
+  if (machine.kernels) {
+    CostProfile own = *machine.kernels;
+    own.link_limit = machine.link_limit;
+    return own;
+  }
   const GpuModel& gpu = cluster.gpu_model();
   const SoftwareStack& stack = stack_of(job);
-  CostProfile profile = apply(with_attention(cost_profile(gpu), job.attention()), stack, gpu.name,
-                              gpu.family);
+  CostProfile profile = apply(with_attention(cost_profile(gpu), attention_of(job)), stack, gpu.name,
+                              gpu.family, job.model().has_experts());
   take_host(job, cluster, stack, profile);
+  profile = with_measured(std::move(profile), machine.node, gpu);
+  profile.link_limit = machine.link_limit;
   return over_links(std::move(profile), cluster);
 }
 
 std::vector<BlockPrice> block_prices(const Cluster& cluster, const StepGraph& graph,
                                      const BlockGroups& groups, const MachineCosts& machine) {
-  const Precision precision = precision_named(graph.job().precision());
-  const CostProfile profile = profile_on(machine, graph.job(), cluster);
+  const Precision precision = product_precision(precision_of(graph.job()));
+  const CostProfile profile = job_profile(graph.job(), cluster, machine);
   std::vector<BlockPrice> prices;
   for (const Block& block : graph.blocks()) {
     prices.push_back(price(block, cluster.gpu_model(), precision, groups, profile));
@@ -144,13 +143,12 @@ Stepper::Stepper(const Cluster& cluster, StepGraph& graph, const std::vector<Gpu
       graph_(graph),
       placement_(placement),
       options_(options),
-      profile_(profile_on(options.machine, graph.job(), cluster)),
+      profile_(job_profile(graph.job(), cluster, options.machine)),
       rest_(rest_of_step(options.machine, graph.job())),
       groups_(whole.stepper != nullptr && is_within_replicas(graph)
                   ? whole.stepper->groups_.of(whole.kept)
                   : replica_groups(graph, cluster, placement)),
-      prices_(block_prices(cluster, graph, block_groups(graph, cluster, groups_),
-                           options.machine)),
+      prices_(block_prices(cluster, graph, block_groups(graph, cluster, groups_), options.machine)),
       codes_(codes_on(options.machine, graph.job(), cluster)),
       plan_base_(cluster, graph, profile_, placement,
                  whole.stepper == nullptr
@@ -195,7 +193,7 @@ std::unique_ptr<SimulatedStep> Stepper::plan(const PlanRequest& request) {
 }
 
 std::shared_ptr<const SimulatedStep> Stepper::simulate_step(const PlanRequest& request,
-                                                       std::vector<TimedChange> changes) {
+                                                            std::vector<TimedChange> changes) {
   std::unique_ptr<SimulatedStep> made = plan(request);
   made->run = run_iteration({.engine = *engine_,
                              .graph = graph_,
@@ -208,7 +206,7 @@ std::shared_ptr<const SimulatedStep> Stepper::simulate_step(const PlanRequest& r
 }
 
 std::vector<LinkId> Stepper::links_crossed_by(const HardwareState& state,
-                                     const std::vector<std::uint32_t>& micro_batches) {
+                                              const std::vector<std::uint32_t>& micro_batches) {
   return crossed_links(plan_request(state, micro_batches));
 }
 
@@ -281,8 +279,8 @@ std::shared_ptr<const SimulatedStep> Stepper::step_with(
   PlanRequest request = plan_request(state, micro_batches);
   std::vector<TimedChange> timed;
   for (const Change& change : changes) {
-    TimedChange next{.at = change.at, .slow = {}, .bandwidth = {}, .down = {},
-                     .fatal = change.fatal};
+    TimedChange next{
+        .at = change.at, .slow = {}, .bandwidth = {}, .down = {}, .fatal = change.fatal};
     for (const RankId rank : change.ranks) {
       next.slow.emplace_back(rank, change.state.slow_of(rank));
       request.apart.push_back(rank);

@@ -20,8 +20,9 @@
 namespace orrery::estimates {
 
 /// Returns the cost profile of the cluster's GPU with the job's attention kernels, the factors and
-/// host times of the job's software stack, and the cluster's line rate if it asks for one.
-CostProfile job_profile(const Job& job, const Cluster& cluster);
+/// host times of the job's software stack, and the cluster's line rate if it asks for one; values
+/// of `machine` replace them. Throws bad_input if the node of `machine` has other GPUs.
+CostProfile job_profile(const Job& job, const Cluster& cluster, const MachineCosts& machine = {});
 /// Returns the price of every block of a job on its software stack, including the stack's additions
 /// to each step, which belong to the optimizer's blocks; values of `machine` replace those of the
 /// stack. Throws bad_input if the GPU lacks the job's precision.
@@ -66,7 +67,7 @@ class Stepper {
   /// Stepper of the same job with more replicas, whose results this stepper reuses. The replicas of
   /// this job have the same placement there.
   struct Whole {
-    Stepper* stepper;  ///< stepper of the larger job, or null
+    Stepper* stepper;                 ///< stepper of the larger job, or null
     std::vector<std::uint32_t> kept;  ///< number of each replica in the larger job, ascending
   };
   /// Prices the blocks and creates the engine. `placement`: GPU of each rank. Throws bad_input if
@@ -102,7 +103,7 @@ class Stepper {
   /// Returns the links that the step's flows cross with the present collectives and codecs,
   /// ascending; simulates nothing.
   std::vector<LinkId> links_crossed_by(const HardwareState& state,
-                              const std::vector<std::uint32_t>& micro_batches);
+                                       const std::vector<std::uint32_t>& micro_batches);
   /// Returns the number of flows that cross a link between switches in a step without faults, with
   /// the present collectives and codecs; 0 for any other link and for a link without flows.
   /// Simulates nothing.
@@ -153,7 +154,7 @@ class Stepper {
   std::unique_ptr<SimulatedStep> plan(const PlanRequest& request);
   /// Returns a newly simulated step.
   std::shared_ptr<const SimulatedStep> simulate_step(const PlanRequest& request,
-                                                std::vector<TimedChange> changes);
+                                                     std::vector<TimedChange> changes);
   /// Returns the bytes that all ranks send for gradients.
   double wire_bytes(const Plan& plan);
   /// Returns the need of a link between switches without faults; zero for a link without flows.

@@ -49,6 +49,20 @@ TEST(SetField, ReachesEveryKindOfPath) {
   EXPECT_EQ(parameters.tick(), 42u);
 }
 
+TEST(SetField, WholeNumbersMayHaveAnExponent) {
+  Sample sample = sample_with_policy();
+  const auto big = [&sample](const std::string& text) {
+    set_field(sample, "big", text, "--set");
+    return sample.big();
+  };
+  EXPECT_EQ(big("2e12"), 2'000'000'000'000u);
+  EXPECT_EQ(big("1.25E3"), 1250u);
+  EXPECT_EQ(big("4e0"), 4u);
+  for (const char* text : {"1.25e1", "2e-3", "e3", "2e", "2e19", "1e99", "2e1.5", "0x2e1"}) {
+    EXPECT_THROW(big(text), Error) << text;
+  }
+}
+
 TEST(SetField, ListsAreReplaced) {
   Sample sample = sample_with_policy();
   set_field(sample, "many", "[{count: 9}]", "--set");

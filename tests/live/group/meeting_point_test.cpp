@@ -1,8 +1,11 @@
 #include "live/group/meeting_point.hpp"
 
+#include <stdexcept>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "live/group/messages.hpp"
 
 namespace orrery::live {
 namespace {
@@ -42,6 +45,17 @@ TEST(MeetingPoint, AMeetingThatIsLeftLateIsNotTakenForTheNextOne) {
   point.announce_arrival({});
   EXPECT_EQ(sent.back(), (Fields{"met", "1"}));
   EXPECT_EQ(point.wait_for_instruction(), Fields{"resume"});
+}
+
+TEST(Messages, BeginWithTheNameOfTheirKind) {
+  EXPECT_EQ(message_of(MessageKind::count, {"7", "4"}), (Fields{"count", "7", "4"}));
+  for (const std::string& name : all_names<MessageKind>()) {
+    const std::optional<MessageKind> kind = kind_of(Fields{name});
+    ASSERT_TRUE(kind) << name;
+    EXPECT_EQ(message_of(*kind), Fields{name}) << "each name belongs to one kind";
+  }
+  EXPECT_EQ(kind_of(Fields{"hurry"}), std::nullopt);
+  EXPECT_THROW(kind_of(Fields{}), std::out_of_range);
 }
 
 }  // namespace

@@ -99,8 +99,7 @@ TEST(GroupMember, AFailedMemberWaitsForTheNextEpoch) {
   EXPECT_EQ(member.next_step(), GroupStep::connect);
 }
 
-// ---- model test: members on a simulated network, with kills and cuts
-// -----------------------------
+// ---- model test: members on a simulated network, with kills and cuts ----------------------------
 
 /// Rules of a simulation: the project's, or mutations that the property must notice.
 struct Rules {

@@ -138,5 +138,38 @@ TEST(RunBook, ALossCostsTheInterruptedStepBeyondTheMedian) {
   EXPECT_EQ(book.steps(), 7u);
 }
 
+TEST(RunBook, TheTimeOfTheRanksHasTheirStartsInputAndInterruptedSteps) {
+  RunBook book = settled_book();
+  for (const std::size_t rank : {0, 1}) {
+    book.record_step(rank, 1, 10, 0.5);  // the input of the first step belongs to the start
+    book.record_step(rank, 2, 12, 1.0);
+    book.record_step(rank, 3, 14, 1.5);
+  }
+  book.record_exit(2, 137, kKilled, 15);
+  book.record_step(0, 4, 19, 1.5);
+  const ProgramTime& time = book.rank_time();
+  EXPECT_DOUBLE_EQ(time.starting, 20);
+  EXPECT_DOUBLE_EQ(time.input, 2);
+  EXPECT_DOUBLE_EQ(time.recovery, 3);  // 5 s in place of the median of 2 s
+  EXPECT_DOUBLE_EQ(time.training, 2 * 4 - 2 + 2);
+}
+
+TEST(RunBook, AReplacedRankKeepsItsTimeAndStartsAnew) {
+  RunBook book = settled_book();
+  book.record_start(2, false, 9);
+  book.record_step(2, 1, 10, 0);
+  book.record_step(2, 2, 13, 0);
+  book.record_exit(2, 137, kKilled, 15);
+  book.record_start(2, true, 0.5);
+  book.record_joined(2, 20);
+  book.record_step(2, 1, 22, 0);
+  EXPECT_DOUBLE_EQ(book.rank_time().starting, 10 + 2);
+  EXPECT_DOUBLE_EQ(book.rank_time().training, 3);
+  ASSERT_EQ(book.starts().size(), 2u);
+  EXPECT_FALSE(book.starts()[0].is_warm);
+  EXPECT_TRUE(book.starts()[1].is_warm);
+  EXPECT_DOUBLE_EQ(book.starts()[1].took_s, 0.5);
+}
+
 }  // namespace
 }  // namespace orrery::live

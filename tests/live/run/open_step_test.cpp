@@ -17,7 +17,7 @@ TEST(OpenStep, ItsReportsAreHandedOverWithItsCommit) {
   OpenStep step(5, 2);
   step.begin(100);
   EXPECT_TRUE(step.is_current());
-  EXPECT_TRUE(step.add_report(1, 0, said(1, 5, 7), 1));
+  EXPECT_EQ(step.add_report(1, 0, said(1, 5, 7), 1), ReportedWork::open);
   const auto reports = step.commit_step(150, 90);
   ASSERT_EQ(reports.size(), 2u);
   EXPECT_EQ(reports[0].predictions(), 0u);  // lost on the way
@@ -46,10 +46,11 @@ TEST(OpenStep, ADelayIsServedOnceAndIsNoPartOfTheDuration) {
 
 TEST(OpenStep, AReportThatComesTwiceCountsOnce) {
   OpenStep step(0, 1);
-  EXPECT_TRUE(step.add_report(0, 0, said(1, 0), 1));
-  EXPECT_FALSE(step.add_report(0, 0, said(1, 0), 1));
-  EXPECT_TRUE(step.add_report(0, 1, said(1, 0), 1));  // another process of that rank
-  EXPECT_TRUE(step.add_report(0, 1, said(2, 0), 2));
+  EXPECT_EQ(step.add_report(0, 0, said(1, 0), 1), ReportedWork::open);
+  EXPECT_EQ(step.add_report(0, 0, said(1, 0), 1), ReportedWork::none);
+  EXPECT_EQ(step.add_report(0, 1, said(1, 0), 1),
+            ReportedWork::open);  // another process of that rank
+  EXPECT_EQ(step.add_report(0, 1, said(2, 0), 2), ReportedWork::open);
 }
 
 TEST(OpenStep, WhatIsOfAnotherEpochOrStepOrGivenUpIsNoReportOfIt) {
@@ -62,6 +63,22 @@ TEST(OpenStep, WhatIsOfAnotherEpochOrStepOrGivenUpIsNoReportOfIt) {
   for (const StepReport& report : step.commit_step(1, 0)) EXPECT_EQ(report.predictions(), 0u);
 }
 
+TEST(OpenStep, AReportOfACommittedStepIsNoWorkOfThatStepAfterARollback) {
+  OpenStep step(5, 1);  // a new controller, to which ranks repeat their newest report
+  EXPECT_EQ(step.add_report(0, 0, said(1, 4), 1), ReportedWork::none);
+  step.roll_back_to(4);
+  EXPECT_EQ(step.add_report(0, 0, said(1, 4), 2), ReportedWork::none);  // repeated once more
+  EXPECT_EQ(step.add_report(0, 1, said(2, 4), 2), ReportedWork::open);
+}
+
+TEST(OpenStep, WorkOfAnEarlierEpochThatIsReportedLateIsDiscarded) {
+  OpenStep step(4, 2);
+  EXPECT_EQ(step.add_report(0, 0, said(1, 4), 2), ReportedWork::open);  // epoch 2 gathers
+  step.discard_reports(2);
+  EXPECT_EQ(step.add_report(1, 0, said(1, 4), 2), ReportedWork::discarded);  // it stood still
+  EXPECT_EQ(step.add_report(0, 0, said(2, 4), 2), ReportedWork::open);
+}
+
 TEST(OpenStep, AfterALossItsTimeCountsFromItsNewBegin) {
   OpenStep step(0, 1);
   step.begin(10);
@@ -69,7 +86,7 @@ TEST(OpenStep, AfterALossItsTimeCountsFromItsNewBegin) {
   step.mark_interrupted();
   EXPECT_FALSE(step.is_current());
   EXPECT_TRUE(step.is_disturbed());
-  step.discard_reports();
+  step.discard_reports(2);
   step.begin(70);
   EXPECT_EQ(step.commit_step(100, 0)[0].predictions(), 0u);
   EXPECT_EQ(step.newest_duration(), 30);

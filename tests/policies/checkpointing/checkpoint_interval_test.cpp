@@ -13,14 +13,14 @@ constexpr Nanos kSecond = kNanosPerSecond;
 /// A job of steps of two seconds under the policy.
 class CheckpointIntervalTest : public ::testing::Test {
  protected:
-  void start(const char* method) {
+  void start(const char* method, const JobSpec& job = toy::job()) {
     CheckpointIntervalParameters parameters;
     parameters.set_method(method);
     parameters.set_interval(100 * kSecond);
     parameters.set_mtbf(3600 * kSecond);
     parameters.set_cost(8 * kSecond);
     policy_.start(context_, cluster_, &parameters);
-    toy::run_on(world_, toy::job());
+    toy::run_on(world_, job);
     see({JobStarted{{0}, {1}, 0, toy::standing(0, 4)}}, 1);
   }
   /// Steps between two checkpoints that are decided; 0: nothing is.
@@ -47,6 +47,13 @@ TEST_F(CheckpointIntervalTest, AnIntervalIsWholeStepsOfWhatAStepTakes) {
   start("fixed");
   EXPECT_EQ(see({steps()}, 20 * kSecond), 50u);
   EXPECT_EQ(see({steps()}, 40 * kSecond), 0u) << "that is so already";
+}
+
+TEST_F(CheckpointIntervalTest, AJobThatCannotChangeItsIntervalIsLeftAlone) {
+  JobSpec job = toy::job();
+  job.can = Kinds<Setting>::of<Shares>();
+  start("fixed", job);
+  EXPECT_EQ(see({steps()}, 20 * kSecond), 0u);
 }
 
 TEST_F(CheckpointIntervalTest, YoungAndDalyTakeTheCostThatACheckpointHasShown) {

@@ -110,7 +110,7 @@ TEST(Gittins, KeepsItsHistoryOverARestart) {
   }
   const Archive after = restarted.saved();
   EXPECT_EQ(whole.saved(), after);
-  std::uint64_t generator = 0, ends = 0;  // What precedes the policy's own state is the stack's.
+  std::uint64_t generator = 0, ends = 0;  // the stack writes these before the policy
   std::string name, own;
   std::uint32_t version = 0;
   ByteReader read(after);

@@ -3,9 +3,11 @@
 #include <cmath>
 #include <span>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
+#include "core/random.hpp"
 #include "policies/seam/byte_archive.hpp"
 
 namespace orrery {
@@ -45,6 +47,19 @@ void add(JobWatch& watch, const DeviceSample& sample, Nanos now) {
                     column_of(one, SampleField::memory_bandwidth), now);
 }
 
+std::vector<ReplicaForecast> forecast(const JobWatch& watch, Step target) {
+  std::vector<ReplicaForecast> replicas = watch.forecast(target);
+  watch.add_deviations(target, replicas);
+  return replicas;
+}
+
+std::string state_of(const JobWatch& watch) {
+  std::string saved;
+  ByteWriter write(saved);
+  JobWatch::fields(watch, write);
+  return saved;
+}
+
 TEST(JobWatch, ReplicaGoesAtThePaceOfItsSlowestRank) {
   JobWatch watch(four_ranks());
   for (std::uint32_t rank = 0; rank < 4; ++rank) {
@@ -60,10 +75,9 @@ TEST(JobWatch, ReplicaGoesAtThePaceOfItsSlowestRank) {
 TEST(JobWatch, SameMicroBatchCountsOnce) {
   JobWatch once(four_ranks()), often(four_ranks());
   add(once, progress(0, 0, 1.2, 0.1), 0);
-  for (int i = 0; i < 50; ++i)
-    add(often, progress(0, 0, 1.2 + 0.01 * i, i == 0 ? 0.1 : 0.5), 0);
-  EXPECT_EQ(once.forecast(0)[0].log_time, often.forecast(0)[0].log_time);
-  EXPECT_EQ(once.forecast(0)[0].deviation, often.forecast(0)[0].deviation);
+  for (int i = 0; i < 50; ++i) add(often, progress(0, 0, 1.2 + 0.01 * i, i == 0 ? 0.1 : 0.5), 0);
+  EXPECT_EQ(forecast(once, 0)[0].log_time, forecast(often, 0)[0].log_time);
+  EXPECT_EQ(forecast(once, 0)[0].deviation, forecast(often, 0)[0].deviation);
 }
 
 TEST(JobWatch, UnknownUntilMeasured) {
@@ -144,7 +158,7 @@ TEST(JobWatch, ForecastsAreThoseOfAWatchThatIsAskedForTheFirstTime) {
       ByteReader read(saved);
       fresh.restore_from(read, 4);
       for (const Step target : {step + 9, step + 1, step + 9}) {
-        const auto known = watch.forecast(target), made = fresh.forecast(target);
+        const auto known = forecast(watch, target), made = forecast(fresh, target);
         for (std::size_t i = 0; i < known.size(); ++i) {
           ASSERT_EQ(known[i].log_time, made[i].log_time) << step << ' ' << k;
           ASSERT_EQ(known[i].deviation, made[i].deviation) << step << ' ' << k;
@@ -152,6 +166,51 @@ TEST(JobWatch, ForecastsAreThoseOfAWatchThatIsAskedForTheFirstTime) {
       }
     }
   }
+}
+
+TEST(JobWatch, ATableIsTheSameAsItsRowsOneByOne) {
+  JobInfo job = four_ranks(2);
+  JobWatch whole(job), single(job);
+  Rng rng(7);
+  for (Step step = 0; step < 8; ++step) {
+    job.step = step;
+    const Nanos begin = to_nanos(double(step));
+    whole.follow_job(job, begin), single.follow_job(job, begin);
+    for (int k = 0; k <= 20; ++k) {
+      std::vector<RankSample> ranks;
+      std::vector<DeviceSample> devices(4);
+      for (std::uint32_t rank = 0; rank < 4; ++rank) {
+        const Step shown = step > 0 && k == 0 ? step - 1 : step;
+        const double done = shown < step ? 8 : 0.4 * k * (1 + 0.02 * rng.normal());
+        ranks.push_back(progress(rank, shown, done, 0.1 + 0.01 * rng.uniform()));
+        devices[rank].gpu = job.gpus.to_vector()[rank];
+        devices[rank].utilization = {rng.uniform() * 2, 0, Origin::measured};
+        devices[rank].memory_bandwidth = {rng.uniform(), k == 3 ? kNanosPerSecond : 0,
+                                          k == 5 ? Origin::missing : Origin::measured};
+      }
+      const Nanos now = begin + k * kNanosPerSecond / 25;
+      const std::span<const RankSample> all(ranks);
+      whole.add_ranks(rows_of(all), column_of(all, SampleField::micro_batches_done),
+                      column_of(all, SampleField::micro_batch_time), now);
+      const std::span<const DeviceSample> on_all(devices);
+      whole.add_devices(rows_of(on_all), column_of(on_all, SampleField::utilization),
+                        column_of(on_all, SampleField::memory_bandwidth), now);
+      for (std::uint32_t rank = 0; rank < 4; ++rank) {
+        add(single, ranks[rank], now);
+        add(single, devices[rank], now);
+      }
+      whole.learn_from_samples(), single.learn_from_samples();
+      ASSERT_EQ(state_of(whole), state_of(single)) << step << ' ' << k;
+      ASSERT_EQ(whole.has_measured(3), single.has_measured(3));
+      ASSERT_EQ(whole.is_drifting(step + 3, 0.001, 1), single.is_drifting(step + 3, 0.001, 1));
+      for (std::size_t replica = 0; replica < 2; ++replica) {
+        ASSERT_EQ(whole.forecast(step + 3)[replica].log_time,
+                  single.forecast(step + 3)[replica].log_time);
+        ASSERT_EQ(whole.forecast(step + 3)[replica].rank, single.forecast(step + 3)[replica].rank);
+      }
+    }
+  }
+  EXPECT_TRUE(whole.forecast(9)[1].known);
 }
 
 }  // namespace

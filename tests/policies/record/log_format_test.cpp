@@ -1,6 +1,6 @@
-// Logs of earlier formats. logs/format-2.log and logs/format-3.log are a run of
-// examples/straggler-4-ranks.yaml with `run.steps=8`, `faults[0].at_step=2` and a tick of 200 ms,
-// recorded by the versions before format 3 (commit 51ed7bb) and format 4 (e6649e5).
+// Logs of earlier formats. logs/format-N.log is a run of examples/straggler-4-ranks.yaml with
+// `run.steps=8`, `faults[0].at_step=2` and a tick of 200 ms, recorded by the version before format
+// 3 (commit 51ed7bb), 4 (e6649e5) and 5 (38e75b5).
 #include "policies/record/log_format.hpp"
 
 #include <gtest/gtest.h>
@@ -14,6 +14,8 @@ namespace {
 
 const std::string kFormat2 = ORRERY_SOURCE_DIR "/tests/policies/record/logs/format-2.log";
 
+const std::string kFormat4 = ORRERY_SOURCE_DIR "/tests/policies/record/logs/format-4.log";
+
 const std::string kFormat3 = ORRERY_SOURCE_DIR "/tests/policies/record/logs/format-3.log";
 
 TEST(LogFormat, SamplesByRowReplayAsColumnsWithTheSameStates) {
@@ -22,6 +24,13 @@ TEST(LogFormat, SamplesByRowReplayAsColumnsWithTheSameStates) {
   EXPECT_EQ(result.decisions, 1u);
   EXPECT_TRUE(result.states_compared);
   EXPECT_NE(replay_log(kFormat3, {"predictive-rebalance.gain_threshold=0.9"}).first_difference, "");
+}
+
+TEST(LogFormat, ALogWhoseHashCoversAllBytesReplays) {
+  const ReplayResult result = replay_log(kFormat4, {});
+  EXPECT_EQ(result.first_difference, "");
+  EXPECT_EQ(result.decisions, 1u);
+  EXPECT_TRUE(result.states_compared);
 }
 
 TEST(LogFormat, ALogOfTheFormerFormatReplaysWithTheSameDecisions) {
@@ -52,17 +61,17 @@ TEST(LogFormat, PresentLogsCompareStates) {
 TEST(LogFormat, UnknownFormatsAreRefusedWithTheirNumberAndTheRemedy) {
   LogHeader header;
   header.set_version("9.1");
-  for (const std::uint32_t known : {2u, 3u, 4u}) {
+  for (const std::uint32_t known : {2u, 3u, 4u, 5u}) {
     header.set_format(known);
     EXPECT_EQ(log_format_problem(header), std::nullopt);
   }
-  header.set_format(5);
+  header.set_format(6);
   EXPECT_EQ(log_format_problem(header),
-            "expected log format 2 to 4, found format 5; read the log with the orrery that wrote "
+            "expected log format 2 to 5, found format 6; read the log with the orrery that wrote "
             "it, 9.1, or with a newer one");
   header.set_format(1);
   EXPECT_EQ(log_format_problem(header),
-            "expected log format 2 to 4, found format 1; read the log with the orrery that wrote "
+            "expected log format 2 to 5, found format 1; read the log with the orrery that wrote "
             "it, 9.1, or record the run again");
 }
 

@@ -45,6 +45,12 @@ TEST_F(WaysTest, ALostGpuTakesItsNodesRanksToAFreeNode) {
   EXPECT_TRUE(whole_again(seen(), job()).has_value());
 }
 
+TEST_F(WaysTest, GpusBehindTheOthersComeLastInALiveRunsOrder) {
+  down({PartKind::gpu, 0});
+  lose({{0}});
+  EXPECT_EQ(whole_again(seen(), job()), (Standing{GpuRuns{{2}, {3}, {4}, {5}}, {.data = 4}}));
+}
+
 TEST_F(WaysTest, SmallerIsWithoutTheLostIfItMayBe) {
   lose({{1}});
   EXPECT_EQ(smaller(job()), (Standing{GpuRuns{{0}, {2}, {3}}, {.data = 3}}));

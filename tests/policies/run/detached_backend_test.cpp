@@ -21,7 +21,7 @@ class Detached : public testing::Test {
  protected:
   void run(std::shared_ptr<PolicyStack> stack, milliseconds interval, Nanos timeout = 0) {
     PacedToy world(*cluster_, interval);
-    DetachedBackend detached(world, {});
+    DetachedBackend detached(world, world, {});
     meter_.set_rules(
         {.timeout = timeout, .attend = [&] { return detached.advance_run(); }, .pause_ms = 1});
     ThreadedPolicy threaded(std::move(stack), cluster_, meter_);

@@ -68,11 +68,11 @@ inline std::shared_ptr<const Cluster> shared_cluster() {
 }
 
 /// Toy world in real time: one observation every `interval`.
-class PacedToy : public ToyBackend {
+class PacedToy : public ToyBackend, public PacedRun {
  public:
   PacedToy(const Cluster& cluster, std::chrono::milliseconds interval, Step steps = 40)
       : ToyBackend(cluster, steps), interval_(interval) {}
-  bool has_own_pace() const override { return true; }
+  void watch_policies(const PolicyMeter&) override {}
   bool advance_run() override {
     const auto passed = Clock::now() - last_;
     if (passed >= interval_) return true;

@@ -44,6 +44,26 @@ TEST(FabricRules, RanksOnCpusSumByWhatTheyHave) {
   EXPECT_EQ(fabric_refusal(built_in("nccl"), decision(Configure{{0}, nvls})), "");
 }
 
+TEST(FabricRules, ATableHoldsForCollectivesThatTheJobCalls) {
+  const auto refusal = [](const Scenario& scenario, CollectiveKind kind,
+                          CollectiveAlgorithm algorithm = CollectiveAlgorithm::ring) {
+    const CollectiveTable table{{.kind = kind, .algorithm = algorithm}};
+    return fabric_refusal(scenario, decision(Configure{{0}, table}));
+  };
+  using enum CollectiveKind;
+  Scenario scenario = built_in();
+  EXPECT_THAT(refusal(scenario, all_to_all), HasSubstr("calls no all-to-all"));
+  EXPECT_THAT(refusal(scenario, reduce_scatter), HasSubstr("calls no reduce-scatter"));
+  EXPECT_EQ(refusal(scenario, reduce_scatter, CollectiveAlgorithm::automatic), "");
+  EXPECT_EQ(refusal(scenario, all_reduce), "");
+  Layout& layout = *scenario.mutable_job()->mutable_layout();
+  layout.set_shard("optimizer");
+  EXPECT_EQ(refusal(scenario, reduce_scatter), "");
+  EXPECT_EQ(refusal(scenario, all_gather), "");
+  layout.set_expert(4);
+  EXPECT_EQ(refusal(scenario, all_to_all), "");
+}
+
 TEST(FabricRules, CodesNeedSumsThatMayDifferAndGradientsThatAreWhole) {
   const CodecRules int8{{.codec = Codec::int8}};
   Scenario scenario = built_in();

@@ -51,6 +51,25 @@ TEST(Summary, OfManyRanksIsTheSameMedian) {
   }
 }
 
+TEST(Summary, OfManyRanksCountsTheKnownOnes) {
+  toy::HandMade source;
+  std::vector<double> times;
+  for (std::uint32_t rank = 0; rank < 1000; ++rank) {
+    RankSample unknown;
+    unknown.job = {0};
+    unknown.rank = {rank};
+    source.of_ranks.push_back(rank % 3 == 0 ? unknown
+                                            : timed(rank, 1 + 0.001 * (rank * 7919 % 1000)));
+    if (rank % 3 != 0) times.push_back(source.of_ranks.back().micro_batch_time.value);
+  }
+  std::vector<RankSample> kept;
+  const RankSummary summary = summarize(source, {0}, 1, kept);
+  std::sort(times.begin(), times.end());
+  EXPECT_EQ(summary.ranks, 1000u);
+  EXPECT_EQ(summary.micro_batch_time, times[(times.size() - 1) / 2]);
+  EXPECT_EQ(summary.latest[0].micro_batch_time.value, times.back());
+}
+
 TEST(Summary, PassesOverWhatIsMissing) {
   toy::HandMade source;
   source.of_ranks = {{}, timed(1, 1.0), {}};

@@ -7,7 +7,7 @@ import torch.distributed as dist
 
 dist.init_process_group("nccl")
 if "--send" in sys.argv:
-    dist.send(torch.ones(4, device="cuda"), dst=1)
+    dist.send(torch.ones(4, device="cuda"), dst=(dist.get_rank() + 1) % dist.get_world_size())
 x = torch.randn(1 << 20, device="cuda")
 total = torch.ones(2, dtype=torch.int64, device="cuda")
 dist.all_reduce(total)

@@ -5,6 +5,7 @@ import os
 import torch
 import torch.distributed as dist
 from end import print_end
+from pace import declare_pace
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -15,6 +16,7 @@ model = DistributedDataParallel(
     nn.Sequential(nn.Linear(64, 256), nn.BatchNorm1d(256), nn.Tanh(), nn.Linear(256, 64)),
     bucket_cap_mb=0.05,
 )
+declare_pace(model)
 optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
 steps = int(os.environ.get("STEPS", "40"))
 for step in range(steps):

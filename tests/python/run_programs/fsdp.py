@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from end import print_end
+from pace import declare_pace
 from torch import nn
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.fsdp import fully_shard
@@ -19,6 +20,7 @@ dist.init_process_group("gloo")
 rank = dist.get_rank()
 mesh = dist.init_device_mesh("cpu", (dist.get_world_size(),))
 model = nn.Sequential(nn.Linear(64, 256), nn.Tanh(), nn.Linear(256, 64))
+declare_pace(model)
 for layer in (model[0], model[2]):
     fully_shard(layer, mesh=mesh)
 fully_shard(model, mesh=mesh)

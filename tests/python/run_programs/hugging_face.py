@@ -6,6 +6,7 @@ import tempfile
 
 import torch
 from end import print_end
+from pace import declare_pace
 from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, TrainingArguments
 
 LENGTH = 32
@@ -39,6 +40,7 @@ model = GPT2LMHeadModel(
     GPT2Config(vocab_size=256, n_positions=LENGTH, n_embd=32, n_layer=1, n_head=2,
                bos_token_id=0, eos_token_id=0)
 )  # fmt: skip
+declare_pace(model)
 with tempfile.TemporaryDirectory() as folder:
     arguments = TrainingArguments(
         output_dir=folder, max_steps=int(os.environ.get("STEPS", "40")),

@@ -5,6 +5,7 @@ import os
 import lightning
 import torch
 from end import print_end
+from pace import declare_pace
 from lightning.pytorch.strategies import DDPStrategy
 from torch import nn
 
@@ -33,6 +34,7 @@ class Model(lightning.LightningModule):
 torch.set_num_threads(1)
 lightning.seed_everything(0)
 model = Model()
+declare_pace(model.layers)
 trainer = lightning.Trainer(
     accelerator="cpu", devices=int(os.environ["WORLD_SIZE"]),
     strategy=DDPStrategy(process_group_backend="gloo"),

@@ -10,6 +10,7 @@ import orrery.torch
 import torch
 import torch.distributed as dist
 from end import print_end
+from pace import declare_pace
 from torch import nn
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
@@ -22,6 +23,7 @@ if os.environ.get("WRAP") == "fsdp":
     fully_shard(model, mesh=dist.init_device_mesh("cpu", (dist.get_world_size(),)))
 else:
     model = DistributedDataParallel(model)
+declare_pace(model)
 optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
 scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
 torch.manual_seed(100 + rank)

@@ -31,7 +31,7 @@ TEST(Backtest, WaitsBesideThoseOfTheLog) {
   replay_jobs(jobs, two_gpus("fifo"), {}, &tables);
   const std::vector<BacktestRow>& rows = tables.backtest;
   ASSERT_EQ(rows.size(), 4u) << "all, one hour, two sizes";
-  EXPECT_EQ(rows[0].by, "all");
+  EXPECT_EQ(rows[0].by, BacktestGroup::all);
   EXPECT_EQ(rows[0].jobs, 3u) << "one start was not recorded";
   EXPECT_DOUBLE_EQ(rows[0].recorded_wait_s, (0 + 500 + 200) / 3.0);
   EXPECT_DOUBLE_EQ(rows[0].replayed_wait_s, (0 + 100 + 190) / 3.0);
@@ -42,7 +42,7 @@ TEST(Backtest, WaitsBesideThoseOfTheLog) {
   EXPECT_DOUBLE_EQ(rows[0].full_s, 100 / 3.0);
   EXPECT_DOUBLE_EQ(rows[0].quota_s, 0);
   EXPECT_DOUBLE_EQ(rows[0].room_s, (300 + 10) / 3.0);
-  EXPECT_EQ(rows[1].by, "hour");
+  EXPECT_EQ(rows[1].by, BacktestGroup::hour);
   EXPECT_EQ(rows[1].key, "00");
   EXPECT_EQ(rows[2].key, "1");
   EXPECT_NE(backtest_csv(rows).find("size,2,2,"), std::string::npos);

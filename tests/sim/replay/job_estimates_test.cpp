@@ -21,7 +21,7 @@ TraceJob job_of(const std::string& user, const std::string& name, std::uint32_t 
 }
 
 TEST(JobEstimates, LearnedFromTheMostAlikeThatHaveEnded) {
-  JobEstimates estimates({.kind = "learned"});
+  JobEstimates estimates({.kind = EstimateKind::learned});
   EXPECT_EQ(estimates.at_submission(job_of("ann", "train-1", 8, 5)), seconds(3600));
   estimates.record_end(job_of("ann", "train-1", 8, 0), seconds(100));
   EXPECT_EQ(estimates.at_submission(job_of("ann", "train-2", 8, 5)), seconds(100));
@@ -36,16 +36,16 @@ TEST(JobEstimates, LearnedFromTheMostAlikeThatHaveEnded) {
 }
 
 TEST(JobEstimates, WhatWasAskedForAndWithoutThatWhatWasLearned) {
-  JobEstimates estimates({.kind = "requested"});
+  JobEstimates estimates({.kind = EstimateKind::requested});
   estimates.record_end(job_of("ann", "a", 1, 0), seconds(50));
   EXPECT_EQ(estimates.at_submission(job_of("ann", "a", 1, 5, 900)), seconds(900));
   EXPECT_EQ(estimates.at_submission(job_of("ann", "a", 1, 5)), seconds(50));
 }
 
 TEST(JobEstimates, DisturbedByTheStatedErrorAndTheSeed) {
-  const JobEstimates one({.kind = "disturbed", .error = 0.5, .seed = 1});
-  const JobEstimates same({.kind = "disturbed", .error = 0.5, .seed = 1});
-  const JobEstimates other({.kind = "disturbed", .error = 0.5, .seed = 2});
+  const JobEstimates one({.kind = EstimateKind::disturbed, .error = 0.5, .seed = 1});
+  const JobEstimates same({.kind = EstimateKind::disturbed, .error = 0.5, .seed = 1});
+  const JobEstimates other({.kind = EstimateKind::disturbed, .error = 0.5, .seed = 2});
   double sum = 0, squares = 0;
   int equal = 0;
   constexpr int kJobs = 4000;
@@ -66,7 +66,7 @@ TEST(JobEstimates, DisturbedByTheStatedErrorAndTheSeed) {
 TEST(JobEstimates, TheTruthOnlyWhereItIsAskedFor) {
   const TraceJob job = job_of("u", "n", 1, 77);
   EXPECT_EQ(JobEstimates({}).at_submission(job), seconds(77));
-  EXPECT_THROW(JobEstimates({.kind = "guessed"}), Error);
+  EXPECT_THROW(estimate_kind("guessed"), Error);
 }
 
 }  // namespace

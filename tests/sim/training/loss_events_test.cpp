@@ -59,8 +59,23 @@ TEST(LossEvents, ASilentRankIsSuspectedBeforeItIsLost) {
   job.state().now = job.state().losses.next_noticed();
   notice_losses(job.here, job.state());
   ASSERT_EQ(job.events_of<RanksLost>().size(), 1u);
-  EXPECT_EQ(job.state().now,
-            kNanosPerSecond / 1000 + job.here.survival().heartbeat_timeout());
+  EXPECT_EQ(job.state().now, kNanosPerSecond / 1000 + job.here.survival().heartbeat_timeout());
+}
+
+TEST(LossEvents, WithoutAWholeReplicaTheNewRanksLoadTheCheckpoint) {
+  for (const int replicas : {1, 2}) {
+    LoneJob job("  - {at_time: 1 ms, rank: 0, kill: true}\n", {}, replicas);
+    job.start();
+    job.open_step();
+    job.close_step();
+    job.state().now = job.state().losses.next_noticed();
+    const Standing where = job.state().fits.first->where();
+    job.state().pending = PendingAssignment{where, StateFrom::peer, job.state().now};
+    notice_losses(job.here, job.state());
+    const PendingAssignment& pending = *job.state().pending;
+    EXPECT_EQ(pending.state, replicas > 1 ? StateFrom::peer : StateFrom::checkpoint);
+    EXPECT_EQ(pending.ready > job.state().now, replicas == 1) << "a restart takes longer";
+  }
 }
 
 }  // namespace

@@ -24,6 +24,19 @@ TEST(Losses, WhoHasDiedIsKnownToNobodyUntilItIsNoticed) {
   EXPECT_EQ(losses.next_noticed(), kNever);
 }
 
+TEST(Losses, ARestartTakesTheLongestOfTheOpenLosses) {
+  Losses losses;
+  EXPECT_EQ(losses.restart_time(60), 60);
+  losses.record_death({1}, "rank 1 killed", 100, 110, kNever, 5);
+  EXPECT_EQ(losses.restart_time(60), 5) << "its own, also if it is shorter";
+  losses.record_death({2}, "rank 2 killed", 100, 110);
+  EXPECT_EQ(losses.restart_time(60), 60);
+  losses.record_death({3}, "rank 3 killed", 100, 110, kNever, 900);
+  EXPECT_EQ(losses.restart_time(60), 900);
+  losses.mark_resumed(200);
+  EXPECT_EQ(losses.restart_time(60), 60) << "these are over";
+}
+
 TEST(Losses, SilentRanksAreSuspectedUntilTheyAreNoticed) {
   Losses losses;
   losses.record_death({3}, "rank 3 stopped", 100, 200, 150);

@@ -1,5 +1,6 @@
 #include "sim/training/sample_noise.hpp"
 
+#include <cmath>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -22,6 +23,18 @@ TEST(SampleNoise, AColumnHasTheNumbersOfItsPlaces) {
   std::vector<double> few(3);
   fill_normals(7, 1'234'567, 3 + 500 * 9, 9, few);
   EXPECT_EQ(few[2], all[502]) << "the same bits wherever a column begins";
+}
+
+TEST(SampleNoise, ErrorsAreRelativeAndMissingValuesStayMissing) {
+  std::vector<double> normals(70), values(70, 200);
+  fill_normals(7, 99, 3, 9, normals);
+  values[40] = std::nan("");
+  add_errors(7, 99, 3, 9, 0.01, values);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (i == 40) continue;
+    EXPECT_EQ(values[i], 200 * (1 + 0.01 * normals[i])) << i;
+  }
+  EXPECT_TRUE(std::isnan(values[40]));
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ TEST(JobModel, EightMethodsAreAJob) {
   bool branched = false;
   backend.branch_at(2 * kNanosPerSecond, [&] {
     branched = true;
-    return RunBackend::Continuation{.seed = 7, .ask = true};
+    return BranchingRun::Continuation{.seed = 7, .ask = true};
   });
   backend.begin({});
   std::vector<Nanos> seen;

@@ -95,6 +95,23 @@ TEST_F(Recording, OthersAreRefusedWithTheReason) {
   EXPECT_EQ(refusal(head + R"({"phase": "forward"}]})"), "accepted");
 }
 
+TEST_F(Recording, AWrittenStepIsReadAgain) {
+  const RecordedStep step = read_recording(ORRERY_SOURCE_DIR "/examples/recordings/decoder-fsdp");
+  write_recording(step, (folder_ / "again").string());
+  EXPECT_EQ(read_recording((folder_ / "again").string()).SerializeAsString(),
+            step.SerializeAsString());
+}
+
+TEST_F(Recording, AFileThatCannotBeWrittenIsNamed) {
+  try {
+    write_recording(RecordedStep(), (folder_ / "none" / "step").string());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::environment);
+    EXPECT_THAT(error.what(), HasSubstr("none/step.0.et"));
+  }
+}
+
 TEST_F(Recording, MissingFilesAreNamed) {
   try {
     read_recording((folder_ / "none").string());

@@ -51,6 +51,7 @@ TEST(PublishedOptions, OverlapOfTheRun) {
   EXPECT_GT(overlap_option("TP_COMM_OVERLAP=1").tensor.value_or(0), *flags.tensor);
   EXPECT_EQ(overlap_option("TP_COMM_OVERLAP=0; MC_TP_OVERLAP_AG=False").tensor, 0);
   EXPECT_EQ(overlap_option("none").gradients, false);
+  EXPECT_EQ(overlap_option("none (TP, grad, P2P overlap off)").pipeline, false);
 }
 
 TEST(PublishedOptions, AdaptersAndOptimizers) {

@@ -213,6 +213,21 @@ TEST(PublishedRun, LatentAttentionAndExperts) {
   EXPECT_EQ(run.job.layout().expert(), 4u);
 }
 
+TEST(PublishedRun, DenseLayersOfDeepSeekV2HaveASizeOfTheirOwn) {
+  const PublishedRun run = read([](TableRow& row) {
+    row.model = "deepseekv2-l4";
+    row.kv_heads = "MLA";
+    row.ffn = 1536;
+    row.moe_experts = 160;
+    row.moe_topk = 6;
+    row.ep = 4;
+  });
+  EXPECT_EQ(run.job.model().feed_forward(), 12288u);
+  EXPECT_EQ(run.job.model().experts().feed_forward(), 1536u);
+  EXPECT_EQ(run.job.model().experts().shared(), 2u);
+  EXPECT_EQ(run.job.model().experts().dense_layers(), 1u);
+}
+
 TEST(PublishedRun, AnOddRowIsRefusedInWords) {
   EXPECT_EQ(refusal([](TableRow& row) { row.layers.reset(); }), "'layers' is missing");
   EXPECT_EQ(refusal([](TableRow& row) { row.kv_heads = "few"; }),

@@ -47,11 +47,11 @@ TEST(FailureModel, MeansBetweenFailuresAreThoseThatThePaperDerives) {
 
 TEST(FailureModel, ATraceIsReplayedAsItWas) {
   const std::string path = "t.csv";
-  const auto faults = read_failure_trace(
-      path, "time_s,cause,part,index,effect,rate,lasts_s\n"
-            "60.5,optics,nic,3,rate,0.5,10\n"
-            "7,power,node,1,down,,3600\n"
-            "9,crash,rank,5,kill,,\n");
+  const auto faults = read_failure_trace(path,
+                                         "time_s,cause,part,index,effect,rate,lasts_s\n"
+                                         "60.5,optics,nic,3,rate,0.5,10\n"
+                                         "7,power,node,1,down,,3600\n"
+                                         "9,crash,rank,5,kill,,\n");
   ASSERT_EQ(faults.size(), 3u);
   EXPECT_EQ(faults[0].cause(), "power");
   EXPECT_EQ(faults[0].node(), 1u);
@@ -59,6 +59,13 @@ TEST(FailureModel, ATraceIsReplayedAsItWas) {
   EXPECT_TRUE(faults[1].kill());
   EXPECT_EQ(faults[2].nic(), 3u);
   EXPECT_EQ(faults[2].rate(), 0.5);
+  EXPECT_FALSE(faults[1].has_restart());
+  const auto timed =
+      read_failure_trace(path,
+                         "time_s,cause,part,index,effect,rate,lasts_s,detection_s,restart_s\n"
+                         "9,crash,rank,5,kill,,,30,900\n");
+  EXPECT_EQ(timed[0].detection(), 30 * kNanosPerSecond);
+  EXPECT_EQ(timed[0].restart(), 900 * kNanosPerSecond);
   const auto complaint = [&](const std::string& row) -> std::string {
     try {
       read_failure_trace(path, "time_s,cause,part,index,effect,rate,lasts_s\n" + row);
@@ -78,18 +85,47 @@ TEST(FailureModel, WhatMeansNothingIsSaidWithItsPlace) {
     const std::string text =
         "name: x\ncluster: {preset: dgx-h100, nodes: 1}\njob:\n  model: {preset: llama3-8b}\n"
         "  sequence_length: 128\n  global_batch: 8\n  layout: {data: 8}\n"
-        "run: {steps: 1}\nfailures: " + failures + "\n";
+        "run: {steps: 1}\nfailures: " +
+        failures + "\n";
     const auto errors = check_scenario(text, "x.yaml");
     return errors.empty() ? "" : errors.front().what();
   };
   EXPECT_EQ(complaint("{profile: llama3}"), "");
   EXPECT_NE(complaint("{profile: lama3}").find("llama3"), std::string::npos);
   EXPECT_NE(complaint("{kinds: [{cause: a, part: node, mtbf: 1 d, kill: true}]}")
-                .find("expected down or rate of a node"), std::string::npos);
+                .find("expected down or rate of a node"),
+            std::string::npos);
   EXPECT_NE(complaint("{kinds: [{cause: a, part: job, mtbf: 1 d, rate: 0.5}]}")
-                .find("expected kill, stop or slow of a job"), std::string::npos);
+                .find("expected kill, stop or slow of a job"),
+            std::string::npos);
   EXPECT_NE(complaint("{kinds: [{cause: a, part: nic, mtbf: 1 d, down: true, lasts: 2 s, "
-                      "lasts_up_to: 1 s}]}").find("longer than lasts"), std::string::npos);
+                      "lasts_up_to: 1 s}]}")
+                .find("longer than lasts"),
+            std::string::npos);
+  const auto of_node = [&](const std::string& more) {
+    return complaint("{kinds: [{cause: a, part: node, mtbf: 1 d, down: true, " + more + "}]}");
+  };
+  EXPECT_EQ(of_node("restart: {median: 4 min, p90: 1 h}, repair: {values: [1 h, 2 h]}"), "");
+  EXPECT_NE(of_node("restart: {fixed: 4 min, values: [1 h]}").find("one of fixed, median and"),
+            std::string::npos);
+  EXPECT_NE(of_node("repair: {fixed: 4 min}, lasts: 1 h").find("without 'lasts'"),
+            std::string::npos);
+  EXPECT_NE(complaint("{kinds: [{cause: a, part: nic, mtbf: 1 d, down: true, "
+                      "restart: {fixed: 1 s}}]}")
+                .find("a kind that ends ranks"),
+            std::string::npos);
+}
+
+TEST(FailureModel, RecordsNamePartsAndTheirEffects) {
+  EXPECT_EQ(recorded_part("gpu"), FailingPart::gpu);
+  EXPECT_EQ(recorded_part("job"), FailingPart::job);
+  EXPECT_EQ(recorded_part("rank"), FailingPart::job);
+  EXPECT_EQ(recorded_part("rack"), std::nullopt) << "a record names each node of a rack";
+  EXPECT_EQ(recorded_part("disk"), std::nullopt);
+  EXPECT_EQ(recorded_effect("kill", true), FailureEffect::kill);
+  EXPECT_EQ(recorded_effect("kill", false), std::nullopt);
+  EXPECT_EQ(recorded_effect("rate", false), FailureEffect::rate);
+  EXPECT_EQ(recorded_effect("down", true), std::nullopt);
 }
 
 }  // namespace

@@ -195,6 +195,41 @@ TEST(FailureStream, HardwareThatIsDownStaysAwayUntilItIsRepaired) {
   EXPECT_EQ(by_cause(faults).size(), 3u);
 }
 
+TEST(FailureStream, EachDurationIsDrawnFromItsOwnNumbers) {
+  const Cluster cluster = testing::sample_cluster(64);
+  const std::string kind = "{cause: a, part: node, mtbf: 30 d, down: true";
+  const std::string repair = ", repair: {median: 2 h, sigma: 0.5}";
+  const std::string restart = ", restart: {values: [4 min, 12 h]}";
+  const auto plain = drawn_faults(with("{kinds: [" + kind + "}]}"), cluster, 600);
+  const auto repaired = drawn_faults(with("{kinds: [" + kind + repair + "}]}"), cluster, 600);
+  const auto all = drawn_faults(
+      with("{kinds: [" + kind + repair + restart +
+           ", detection: {fixed: 9 s}}, "
+           "{cause: b, part: gpu, mtbf: 900 d, down: true, restart: {median: 1 h, p90: 1 d}}]}"),
+      cluster, 600);
+  std::vector<Fault> own;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(own),
+               [](const Fault& fault) { return fault.cause() == "a"; });
+  ASSERT_EQ(plain.size(), repaired.size());
+  ASSERT_EQ(plain.size(), own.size());
+  double logs = 0;
+  int nights = 0;
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    EXPECT_EQ(plain[i].at_time(), own[i].at_time()) << "instants do not depend on durations";
+    EXPECT_EQ(plain[i].node(), own[i].node());
+    EXPECT_EQ(repaired[i].for_(), own[i].for_()) << "nor repairs on restarts";
+    EXPECT_FALSE(plain[i].has_restart());
+    EXPECT_EQ(own[i].detection(), 9 * kNanosPerSecond);
+    logs += std::log(to_seconds(own[i].for_()) / 7200);
+    nights += own[i].restart() == 12 * 3600 * kNanosPerSecond ? 1 : 0;
+  }
+  const auto count = static_cast<double>(own.size());
+  ASSERT_GT(count, 1000);
+  EXPECT_NEAR(logs / count, 0, 4 * 0.5 / std::sqrt(count)) << "the median";
+  EXPECT_NEAR(nights / count, 0.5, 2 / std::sqrt(count));
+  EXPECT_GT(all.size(), own.size());
+}
+
 TEST(FailureStream, FailuresHaveNoEndAndComeAsOftenInEveryYear) {
   const Cluster cluster = testing::sample_cluster(100);
   for (const char* kind : {"{cause: x, part: node, mtbf: 50 d, down: true}",

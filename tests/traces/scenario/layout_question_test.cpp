@@ -71,7 +71,9 @@ TEST(LayoutQuestion, AllThatIsMissingIsToldAtOnce) {
 TEST(LayoutQuestion, WhatCannotBeIsRefused) {
   LayoutQuestion asked = llama();
   asked.gpus = 12;
-  EXPECT_NE(refusal(asked).find("no whole nodes"), std::string::npos);
+  EXPECT_NE(refusal(asked).find("nearest: 8 or 16"), std::string::npos) << refusal(asked);
+  asked.gpus = 4;
+  EXPECT_NE(refusal(asked).find("nearest: 8"), std::string::npos) << refusal(asked);
   asked = llama();
   asked.model = "llama3-70";
   EXPECT_NE(refusal(asked).find("did you mean 'llama3-70b'"), std::string::npos) << refusal(asked);

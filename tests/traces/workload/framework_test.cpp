@@ -14,7 +14,7 @@ TEST(Framework, ByNameAndYear) {
   EXPECT_EQ(framework_habits("Megatron-Core r0.8.0")->stack, "megatron-core");
   EXPECT_EQ(framework_habits("Megatron-LM 2021")->stack, "megatron-lm-2021");
   EXPECT_EQ(framework_habits("Megatron-DeepSpeed")->stack, "megatron-deepspeed");
-  EXPECT_EQ(framework_habits("Composer+FSDP")->shard, "parameters");
+  EXPECT_EQ(framework_habits("Composer+FSDP")->shard, Sharding::parameters);
   EXPECT_EQ(framework_habits("something else"), nullptr);
 }
 

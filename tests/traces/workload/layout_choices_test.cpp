@@ -49,7 +49,7 @@ TEST(LayoutChoices, ShardingIsWhatTheStackHas) {
     job.set_stack(stack);
     std::set<std::string_view> out;
     for (const LayoutChoice& choice : layout_choices(job, {.gpus = 8, .domain = 8})) {
-      if (choice.data > 1) out.insert(choice.shard);
+      if (choice.data > 1) out.insert(name_of(choice.shard));
     }
     return out;
   };
@@ -72,8 +72,14 @@ TEST(LayoutChoices, ExpertsAreSpreadWhereThereAreSome) {
 }
 
 TEST(LayoutChoices, WordsNameWhatIsMoreThanOne) {
-  const LayoutChoice choice{.tensor = 4, .pipeline = 2, .data = 16, .chunks = 5, .micro_batch = 2,
-                            .shard = "optimizer", .recompute = "full", .objection = {}};
+  const LayoutChoice choice{.tensor = 4,
+                            .pipeline = 2,
+                            .data = 16,
+                            .chunks = 5,
+                            .micro_batch = 2,
+                            .shard = Sharding::optimizer,
+                            .recompute = Recompute::full,
+                            .objection = {}};
   EXPECT_EQ(words_of(choice),
             "tensor 4 x pipeline 2 x data 16, micro-batch 2, chunks 5, ZeRO-1, recompute full");
   EXPECT_EQ(words_of({}), "one GPU, micro-batch 1");

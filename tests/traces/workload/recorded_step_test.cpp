@@ -110,8 +110,15 @@ TEST(RecordedStep, OtherLayoutsAreRefusedWithTheReason) {
 }
 
 TEST(RecordedStep, EntriesOfTheKernelTables) {
-  EXPECT_EQ(kernel_entry("norm"), std::string_view("norm"));
-  EXPECT_EQ(kernel_entry("other"), std::string_view());
+  EXPECT_EQ(kernel_entry("norm"), KernelName::norm);
+  EXPECT_EQ(kernel_entry("softmax"), KernelName::plain);
+  EXPECT_EQ(kernel_entry("other"), KernelName::plain);
+}
+
+TEST(RecordedStep, ValuesOfKernelNamesAreInTheOrderOfTheNames) {
+  const auto names = names_of(KernelName{});
+  EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
+  EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end());
 }
 
 }  // namespace

@@ -58,18 +58,18 @@ TEST(StepBlocks, PartsOfTheBackwardPassAddUp) {
 
 TEST(StepBlocks, ShapesOfOneLayer) {
   const RankShape rank(small_job(2, 4, 1, 4));
-  std::map<std::string, const Kernel*> named;
+  std::map<KernelName, const Kernel*> named;
   const Block block = forward_block(rank, kMiddle);
   for (const Kernel& kernel : block.kernels) named[kernel.name] = &kernel;
-  EXPECT_EQ(named.at("qkv")->n, (1024 + 2 * 256) / 2);
-  EXPECT_EQ(named.at("qkv")->m, 512);
-  EXPECT_EQ(named.at("mlp_up")->n, 2 * 4096 / 2);  // includes the gate
-  EXPECT_EQ(named.at("mlp_down")->k, 4096 / 2);
-  EXPECT_EQ(named.at("attention")->batch, 8);
+  EXPECT_EQ(named.at(KernelName::qkv)->n, (1024 + 2 * 256) / 2);
+  EXPECT_EQ(named.at(KernelName::qkv)->m, 512);
+  EXPECT_EQ(named.at(KernelName::mlp_up)->n, 2 * 4096 / 2);  // includes the gate
+  EXPECT_EQ(named.at(KernelName::mlp_down)->k, 4096 / 2);
+  EXPECT_EQ(named.at(KernelName::attention)->batch, 8);
   // Causal: half of 4 s^2 d per head.
-  EXPECT_EQ(named.at("attention")->flop.value, 2.0 * 512 * 512 * 64 * 8);
+  EXPECT_EQ(named.at(KernelName::attention)->flop.value, 2.0 * 512 * 512 * 64 * 8);
   // q and o of 8 heads, k and v of 2, of 64 numbers of 2 bytes, for 512 tokens.
-  EXPECT_EQ(named.at("attention")->bytes.value, 512.0 * (2 * 8 + 2 * 2) * 64 * 2);
+  EXPECT_EQ(named.at(KernelName::attention)->bytes.value, 512.0 * (2 * 8 + 2 * 2) * 64 * 2);
 }
 
 TEST(StepBlocks, SequenceParallelismGathersAndScatters) {
@@ -94,14 +94,14 @@ TEST(StepBlocks, WithoutItThereAreTwoAllReducesALayer) {
   EXPECT_TRUE(forward_block(RankShape(small_job(1, 1, 1, 1)), kFirst).collectives.empty());
 }
 
-const Kernel& kernel(const Block& block, const std::string& name) {
+const Kernel& kernel(const Block& block, KernelName name) {
   for (const Kernel& each : block.kernels) {
     if (each.name == name) return each;
   }
-  throw std::out_of_range(name);
+  throw std::out_of_range(std::string(name_of(name)));
 }
 
-bool has(const Block& block, const std::string& name) {
+bool has(const Block& block, KernelName name) {
   return std::any_of(block.kernels.begin(), block.kernels.end(),
                      [&](const Kernel& each) { return each.name == name; });
 }
@@ -117,8 +117,8 @@ TEST(StepBlocks, HalvesOfTheBackwardPassAddUp) {
     EXPECT_NEAR((flop(input) + flop(weight)) / flop(whole), 1, 1e-12);
     EXPECT_NEAR((bytes(input) + bytes(weight)) / bytes(whole), 1, 1e-12);
     EXPECT_EQ(input.layers + weight.layers, whole.layers);
-    EXPECT_TRUE(has(weight, "qkv_wgrad"));
-    EXPECT_FALSE(has(weight, "attention_backward"));
+    EXPECT_TRUE(has(weight, KernelName::qkv_wgrad));
+    EXPECT_FALSE(has(weight, KernelName::attention_backward));
   }
 }
 
@@ -133,7 +133,8 @@ TEST(StepBlocks, RecomputationRepeatsTheForwardPass) {
   EXPECT_EQ(full.layers, 4);
   job.set_recompute("selective");
   const Block selective = backward_block(RankShape(job), kMiddle, 1, false, false);
-  EXPECT_NEAR(flop(selective) - flop(none), 2 * kernel(forward, "attention").flop.value, 1);
+  EXPECT_NEAR(flop(selective) - flop(none), 2 * kernel(forward, KernelName::attention).flop.value,
+              1);
   EXPECT_EQ(calls(selective), calls(none));
 }
 
@@ -142,12 +143,13 @@ TEST(StepBlocks, UnfusedAttentionMovesEveryScore) {
   job.set_attention("unfused");
   const Block forward = forward_block(RankShape(job), kMiddle);
   const double scores = 8.0 * 512 * 512;  // scores of 8 heads
-  EXPECT_EQ(kernel(forward, "attention_scores").flop.value, 2 * scores * 64) << "masked ones too";
-  EXPECT_EQ(kernel(forward, "attention_scores").batch, 8);
-  EXPECT_EQ(kernel(forward, "softmax").bytes.value, 4 * scores);
-  EXPECT_EQ(kernel(forward, "dropout").bytes.value, 5 * scores);
+  EXPECT_EQ(kernel(forward, KernelName::attention_scores).flop.value, 2 * scores * 64)
+      << "masked ones too";
+  EXPECT_EQ(kernel(forward, KernelName::attention_scores).batch, 8);
+  EXPECT_EQ(kernel(forward, KernelName::softmax).bytes.value, 4 * scores);
+  EXPECT_EQ(kernel(forward, KernelName::dropout).bytes.value, 5 * scores);
   const Block backward = backward_block(RankShape(job), kMiddle, 1, false, false);
-  EXPECT_EQ(kernel(backward, "softmax").bytes.value, 6 * scores);
+  EXPECT_EQ(kernel(backward, KernelName::softmax).bytes.value, 6 * scores);
   EXPECT_NEAR(flop(backward) / flop(forward), 2, 1e-12);
 }
 
@@ -165,12 +167,12 @@ TEST(StepBlocks, KeysAndValuesGoRoundTheContextRanks) {
   };
   EXPECT_EQ(ring(forward).bytes.value, 512.0 * 2 * 2 * 64 * 2);  // k and v of 2 heads, 2 bytes
   EXPECT_EQ(ring(forward).communicator, Communicator::context);
-  EXPECT_STREQ(ring(forward).beside, "attention");
+  EXPECT_EQ(ring(forward).beside, KernelName::attention);
   const Block backward = backward_block(rank, kMiddle, 1, false, false);
   EXPECT_EQ(ring(backward).bytes.value, 2 * ring(forward).bytes.value) << "and their gradients";
-  EXPECT_STREQ(ring(backward).beside, "attention_backward");
+  EXPECT_EQ(ring(backward).beside, KernelName::attention_backward);
   // A quarter of the queries against all keys, half of them masked.
-  EXPECT_EQ(kernel(forward, "attention").flop.value, 4 * 8 * 128.0 * 512 / 2 * 64);
+  EXPECT_EQ(kernel(forward, KernelName::attention).flop.value, 4 * 8 * 128.0 * 512 / 2 * 64);
 }
 
 TEST(StepBlocks, ProductsOfExperts) {
@@ -184,16 +186,17 @@ TEST(StepBlocks, ProductsOfExperts) {
   job.mutable_layout()->set_expert_tensor(2);
   const StageShape stage{.layers = 3, .sparse_layers = 2};
   const Block block = forward_block(RankShape(job), stage);
-  const Kernel& up = kernel(block, "expert_up");
-  EXPECT_EQ(up.m, 256);     // 512 tokens x 2 / 4 local experts
+  const Kernel& up = kernel(block, KernelName::expert_up);
+  EXPECT_EQ(up.m, 256);      // 512 tokens x 2 / 4 local experts
   EXPECT_EQ(up.n, 2 * 256);  // gate and up of half of 512
   EXPECT_EQ(up.k, 1024);
   EXPECT_EQ(up.batch, 4);
   EXPECT_EQ(up.repeat, 2);
   EXPECT_EQ(up.flop.value, 2.0 * 256 * 512 * 1024 * 4);
-  EXPECT_EQ(kernel(block, "mlp_up").repeat, 1) << "one layer is dense";
-  EXPECT_EQ(kernel(block, "shared_up").m, 512);
-  EXPECT_EQ(kernel(block, "router").m, 256) << "each of two tensor ranks routes its tokens";
+  EXPECT_EQ(kernel(block, KernelName::mlp_up).repeat, 1) << "one layer is dense";
+  EXPECT_EQ(kernel(block, KernelName::shared_up).m, 512);
+  EXPECT_EQ(kernel(block, KernelName::router).m, 256)
+      << "each of two tensor ranks routes its tokens";
   for (const BlockCollective& each : block.collectives) {
     if (each.kind != Kind::all_to_all) continue;
     EXPECT_EQ(each.communicator, Communicator::expert);
@@ -213,12 +216,12 @@ TEST(StepBlocks, LatentAttentionGoesThroughItsLatents) {
   latent.set_rotary(32);
   latent.set_value(48);
   const Block block = forward_block(RankShape(job), kMiddle);
-  EXPECT_EQ(kernel(block, "query_down").m, 256) << "not shared out: own tokens only";
-  EXPECT_EQ(kernel(block, "query_up").n, 8 * 96);
-  EXPECT_EQ(kernel(block, "key_value_down").n, 128 + 32);
-  EXPECT_EQ(kernel(block, "key_value_up").n, 8 * (64 + 48));
-  EXPECT_EQ(kernel(block, "projection").k, 8 * 48);
-  EXPECT_EQ(kernel(block, "attention").flop.value, 2 * 8 * 512.0 * 512 / 2 * (96 + 48));
+  EXPECT_EQ(kernel(block, KernelName::query_down).m, 256) << "not shared out: own tokens only";
+  EXPECT_EQ(kernel(block, KernelName::query_up).n, 8 * 96);
+  EXPECT_EQ(kernel(block, KernelName::key_value_down).n, 128 + 32);
+  EXPECT_EQ(kernel(block, KernelName::key_value_up).n, 8 * (64 + 48));
+  EXPECT_EQ(kernel(block, KernelName::projection).k, 8 * 48);
+  EXPECT_EQ(kernel(block, KernelName::attention).flop.value, 2 * 8 * 512.0 * 512 / 2 * (96 + 48));
   EXPECT_EQ(block.collectives.front().bytes.value, 512.0 * (384 + 128 + 32) * 2);
 }
 
@@ -227,16 +230,16 @@ TEST(StepBlocks, BelowSixteenBitsTheLayersProductsAreConverted) {
   job.set_precision("fp8");
   const StageShape all{.layers = 2, .first = true, .last = true};
   const Block block = forward_block(RankShape(job), all);
-  EXPECT_TRUE(kernel(block, "mlp_up").low_precision);
-  EXPECT_FALSE(kernel(block, "vocabulary").low_precision);
-  EXPECT_FALSE(kernel(block, "attention").low_precision);
+  EXPECT_TRUE(kernel(block, KernelName::mlp_up).low_precision);
+  EXPECT_FALSE(kernel(block, KernelName::vocabulary).low_precision);
+  EXPECT_FALSE(kernel(block, KernelName::attention).low_precision);
   // Operands of one byte, results of two.
-  EXPECT_EQ(kernel(block, "mlp_down").bytes.value,
+  EXPECT_EQ(kernel(block, KernelName::mlp_down).bytes.value,
             512.0 * 4096 + 4096.0 * 1024 + 2 * 512.0 * 1024);
   // Read in 16 bits, written twice in 8: the inputs of the four products.
   double casts = 0;
   for (const Kernel& each : block.kernels) {
-    if (each.name == std::string("cast")) casts += each.bytes.value * each.repeat;
+    if (each.name == KernelName::cast) casts += each.bytes.value * each.repeat;
   }
   EXPECT_EQ(casts, 2 * 4 * 512.0 * (3 * 1024 + 4096));
 }

@@ -255,6 +255,32 @@ TEST(StepGraph, ShardedMemoryIsShared) {
   EXPECT_DOUBLE_EQ(use("parameters").gathered.value, layer * (2 + 2 + 4));
 }
 
+TEST(StepGraph, AGradientOfEachMatrixOfALayerIsKeptBesideSumsInFp32) {
+  Job job = small_job(1, 2, 1, 8);
+  const auto buffers = [&](std::uint32_t stage, std::uint32_t gradient) {
+    job.set_gradient_bytes(gradient);
+    return StepGraph(job).memory(stage, 8).buffers.value;
+  };
+  const double layer = 2 * 1024.0 * 1024 + 2 * 1024.0 * 256 + 3 * 1024.0 * 4096 + 2 * 1024;
+  const double output = 1024.0 * job.model().vocabulary();
+  EXPECT_DOUBLE_EQ(buffers(0, 4) - buffers(0, 2), 2 * layer);
+  EXPECT_DOUBLE_EQ(buffers(1, 4) - buffers(1, 2), 2 * (layer + output));
+}
+
+TEST(StepGraph, ExpertsKeepTheInputsOfTheirProducts) {
+  Job job = small_job(1, 1, 1, 1);
+  const double dense = StepGraph(job).memory(0, 1).activations.value;
+  Experts& experts = *job.mutable_model()->mutable_experts();
+  experts.set_count(16);
+  experts.set_top_k(2);
+  experts.set_skew(1);
+  const double sparse = StepGraph(job).memory(0, 1).activations.value;
+  // Two copies of each token: the input, both halves of the inner size, their product; and the
+  // router's scores and gradients in fp32. A dense layer keeps the inner values of one.
+  const double routed = 2 * (1024 + 3 * 4096.0) * 2 + 2 * 16 * 4, inner = 3 * 4096.0 * 2;
+  EXPECT_NEAR((sparse - dense) / (8 * 512), routed - inner, 1e-6);
+}
+
 TEST(StepGraph, ExpertsAreSharedAmongTheirOwnRanks) {
   Job job = small_job(1, 1, 8, 8);
   Experts& experts = *job.mutable_model()->mutable_experts();

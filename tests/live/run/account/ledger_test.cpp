@@ -51,5 +51,16 @@ TEST(Ledger, WorkThatWasThrownAwayAndDoneAgainIsRecomputed) {
   EXPECT_EQ(ledger.lost_count() + ledger.repeated_count(), 0u);
 }
 
+TEST(Ledger, WorkThatIsReportedAfterItWasThrownAwayIsRecomputedAndNotRepeated) {
+  Ledger ledger;
+  ledger.record_execution(4, 0);
+  ledger.record_discard(4);
+  ledger.record_late_execution(4);
+  for (const std::uint64_t id : {0, 1}) ledger.record_execution(4, id);
+  ledger.record_commit(4, 2);
+  EXPECT_EQ(ledger.recomputed(), 2u);
+  EXPECT_EQ(ledger.lost_count() + ledger.repeated_count(), 0u);
+}
+
 }  // namespace
 }  // namespace orrery::live

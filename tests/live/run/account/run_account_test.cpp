@@ -41,6 +41,12 @@ void commit(RunAccount& account, Step step, Nanos now) {
   account.record_commit(step, reports, of_two(), 2, now);
 }
 
+void roll_back_to(Past& past, Step step) {
+  JournalRecord record;
+  record.mutable_rolled_back()->set_step(step);
+  EXPECT_EQ(apply(past, record), std::nullopt);
+}
+
 Report told(const RunAccount& account) {
   Report out;
   account.fill(out);
@@ -85,16 +91,21 @@ TEST(RunAccount, AnotherControllerGoesOnFromSnapshotAndCommits) {
   RunAccount first(job);
   Past past;
   commit(first, 0, kNanosPerSecond);
-  first.save_to(past.snapshot.emplace());
+  JournalRecord begin, next;
+  JournalSnapshot& then = *begin.mutable_snapshot();
+  then.set_step(1);
+  first.save_to(then);
+  EXPECT_EQ(apply(past, begin), std::nullopt);
   first.record_executions(worked(1, 0));
   first.record_discard(1);
   commit(first, 1, 2 * kNanosPerSecond);
-  JournalCommit& newest = past.commits.emplace_back();
+  JournalCommit& newest = *next.mutable_commit();
   newest.set_step(1);
   newest.set_at(2 * kNanosPerSecond);
   *newest.add_reports() = worked(1, 0);
   *newest.add_reports() = worked(1, 1);
   first.save_to(newest);
+  EXPECT_EQ(apply(past, next), std::nullopt);
 
   RunAccount second(job);
   second.restore_from(past);
@@ -107,15 +118,20 @@ TEST(RunAccount, AnotherControllerKnowsTheStepsThatWereRolledBack) {
   RunAccount first(job);
   Past past;
   for (const Step step : {0, 1, 2, 1}) {
-    if (past.commits.size() == 3) first.roll_back(3, 1);
-    JournalCommit& commit = past.commits.emplace_back();
+    if (past.commits.size() == 3) {
+      first.roll_back(3, 1);
+      roll_back_to(past, 1);
+    }
+    JournalRecord record;
+    JournalCommit& commit = *record.mutable_commit();
     commit.set_step(step);
-    commit.set_at(static_cast<Nanos>(past.commits.size()) * kNanosPerSecond);
+    commit.set_at(static_cast<Nanos>(past.commits.size() + 1) * kNanosPerSecond);
     first.record_commit(step, {}, of_two(), 0, commit.at());
     first.save_to(commit);
+    EXPECT_EQ(apply(past, record), std::nullopt);
   }
   first.roll_back(2, 0);
-  past.rolled_back.emplace();
+  roll_back_to(past, 0);
   EXPECT_EQ(first.steps(), 0u);
   RunAccount second(job);
   second.restore_from(past);

@@ -18,6 +18,8 @@
 namespace orrery::live {
 namespace {
 
+constexpr std::chrono::milliseconds kEnough{10'000};
+
 class JournalTest : public ::testing::Test {
  protected:
   ~JournalTest() override { std::filesystem::remove(path_); }
@@ -253,6 +255,7 @@ TEST_F(JournalTest, ItsSizeDoesNotGrowWithTheRun) {
       const JournalSnapshot state = state_after(step + 1, 200);
       state_bytes = state.ByteSizeLong();
       journal.begin_anew(state);
+      ASSERT_TRUE(journal.wait_for_rewrite(kEnough));
       ++begun_anew;
     }
   }
@@ -306,6 +309,7 @@ TEST_F(JournalTest, ALinkInItsPlaceIsNotFollowed) {
   Journal journal(path_, "hash");
   std::filesystem::create_symlink(other, path_ + ".new");
   journal.begin_anew(state_after(1, 0));
+  ASSERT_TRUE(journal.wait_for_rewrite(kEnough));
   EXPECT_EQ(std::filesystem::file_size(other), 10u);
   std::filesystem::remove(other);
 }
@@ -329,6 +333,7 @@ TEST_F(JournalTest, WhatCannotBeWrittenIsSaid) {
   setrlimit(RLIMIT_FSIZE, &before);
   EXPECT_FALSE(journal.append_record(JournalRecord{})) << "what follows a gap would be of no use";
   EXPECT_EQ(decisions, 1);
+  ASSERT_TRUE(journal.wait_for_rewrite(kEnough));
   EXPECT_FALSE(std::filesystem::exists(path_)) << "others need the disk";
 }
 
@@ -337,10 +342,12 @@ TEST_F(JournalTest, ASnapshotThatCannotBeCreatedIsNotRepeatedAtOnce) {
   while (!journal.is_due()) commit(journal, 0, 1);
   std::filesystem::create_directory(path_ + ".new");
   journal.begin_anew(state_after(1, 0));
+  ASSERT_TRUE(journal.wait_for_rewrite(kEnough));
   EXPECT_FALSE(journal.is_due());
   std::filesystem::remove(path_ + ".new");
   while (!journal.is_due()) commit(journal, 0, 1);
   journal.begin_anew(state_after(1, 0));
+  ASSERT_TRUE(journal.wait_for_rewrite(kEnough));
   EXPECT_TRUE(Journal(path_, "hash").past().snapshot);
 }
 

@@ -1,8 +1,12 @@
 #include "live/run/files/unhurried_log.hpp"
 
+#include <chrono>
 #include <condition_variable>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -37,6 +41,14 @@ class OnDisk : public LogFile {
   const std::shared_ptr<Disk> disk_;
 };
 
+/// Waits until `done`, at most ten seconds; returns its last result.
+bool eventually(const std::function<bool()>& done) {
+  for (int i = 0; i < 1000 && !done(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return done();
+}
+
 constexpr UnhurriedLog::Patience kShort{.flush = std::chrono::milliseconds(50),
                                         .end = std::chrono::milliseconds(50),
                                         .waiting_bytes = 10};
@@ -57,7 +69,6 @@ TEST_F(Unhurried, WritesAllInOrder) {
   log_.begin_at(0);
   for (const char* each : {"a", "bc", "def"}) {
     log_.append_bytes(each);
-    log_.flush();
   }
   log_.rename_into_place();
   EXPECT_EQ(disk_->bytes, "abcdef");
@@ -67,18 +78,40 @@ TEST_F(Unhurried, WritesAllInOrder) {
 TEST_F(Unhurried, AHungDiskIsAnErrorAndNotAWait) {
   disk_->hangs = true;
   log_.append_bytes("four");
-  EXPECT_THROW(log_.flush(), Error);
+  log_.flush();
+  EXPECT_THROW(log_.begin_at(0), Error);
   log_.append_bytes("four");
   EXPECT_THROW(log_.append_bytes("four"), Error) << "more than ten bytes wait";
   EXPECT_THROW(log_.rename_into_place(), Error);
   EXPECT_FALSE(disk_->in_place);
 }
 
+TEST_F(Unhurried, ItsProgressNamesTheBytesThatTheFileHolds) {
+  disk_->hangs = true;
+  log_.append_bytes("four");
+  const auto is_flushed = LogProgress::flush_query(log_.progress());
+  EXPECT_FALSE(is_flushed());
+  {
+    const std::scoped_lock lock(disk_->mutex);
+    disk_->hangs = false;
+    disk_->changed.notify_all();
+  }
+  EXPECT_TRUE(eventually(is_flushed));
+  EXPECT_EQ(log_.progress()->waiting(), 0u);
+}
+
+TEST_F(Unhurried, ALogThatIsGivenUpHoldsUpNobody) {
+  disk_->full = true;
+  log_.append_bytes("four");
+  const auto is_flushed = LogProgress::flush_query(log_.progress());
+  EXPECT_TRUE(eventually(is_flushed));
+}
+
 TEST_F(Unhurried, AFullDiskIsTheErrorOfWhoeverComesNext) {
   disk_->full = true;
   log_.append_bytes("four");
   try {
-    log_.flush();
+    log_.begin_at(0);
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.message(), "no room");

@@ -57,6 +57,9 @@ TEST(OperatorDesk, AnOrderIsCarriedOutOnceAndItsFileGoesOnceItsEffectWasShown) {
   EXPECT_TRUE(run.there("order-1.json"));
   until_the_next_look();
   run.desk.apply_orders(0, true, true);
+  for (int i = 0; i < 1000 && run.there("order-1.json"); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
   EXPECT_FALSE(run.there("order-1.json"));
   EXPECT_EQ(run.happened.size(), 1u);
 }
@@ -70,6 +73,24 @@ TEST(OperatorDesk, ARemovalIsAnnounced) {
   EXPECT_TRUE(run.happened.empty());
 }
 
+/// The command line gives the next order the first free name.
+TEST(OperatorDesk, AnOrderWithTheNameOfARemovedOneIsAppliedToo) {
+  Staffed run;
+  for (std::size_t orders = 1; orders <= 3; ++orders) {
+    run.leave("order-1.json", kSet);
+    for (int i = 0; i < 40 && run.happened.size() < orders; ++i) {
+      run.desk.apply_orders(0, true, true);
+      until_the_next_look();
+    }
+    ASSERT_EQ(run.happened.size(), orders);
+    for (int i = 0; i < 1000 && run.there("order-1.json"); ++i) {
+      run.desk.apply_orders(0, true, true);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    ASSERT_FALSE(run.there("order-1.json"));
+  }
+}
+
 /// A folder with an order's name cannot be read as an order, and its removal fails.
 TEST(OperatorDesk, AnOrderWhoseFileCannotBeRemovedIsAppliedOnce) {
   Staffed run;
@@ -79,7 +100,7 @@ TEST(OperatorDesk, AnOrderWhoseFileCannotBeRemovedIsAppliedOnce) {
     run.desk.apply_orders(0, true, true);
     until_the_next_look();
   }
-  run.desk.publish_status({});
+  run.desk.show_last({});
   std::ifstream file(run.folder.path() + "/" + kStatusFile);
   const std::string status{std::istreambuf_iterator<char>(file), {}};
   const std::string refusal = "an order is refused";

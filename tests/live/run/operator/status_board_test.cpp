@@ -39,7 +39,7 @@ TEST(StatusBoard, ShowsWhatTheRunStandsAtAndWhatHasHappened) {
   EXPECT_TRUE(board.is_due());
   board.add_line(2 * kNanosPerSecond, describe(RanksLost{JobId{0}, {RankId{1}}, {2}}));
   board.add_line(0, describe(Tick{}));  // no news
-  board.publish_status(some());
+  board.show_last(some());
   EXPECT_FALSE(board.is_due());
   const auto shown = nlohmann::json::parse(contents(folder.path() + "/" + kStatusFile));
   EXPECT_EQ(shown["step"], 12);
@@ -58,7 +58,7 @@ TEST(StatusBoard, ALinkInItsPlaceIsReplacedNotFollowed) {
   fs::create_symlink(mine, folder.path() + "/" + kStatusFile + ".new");
   fs::create_symlink(mine, folder.path() + "/" + kStatusFile);
   StatusBoard board(folder.path(), {});
-  board.publish_status(some());
+  board.show_last(some());
   EXPECT_EQ(contents(mine), "the user's");
   EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(folder.path() + "/" + kStatusFile)));
 }
@@ -110,7 +110,7 @@ TEST(StatusBoard, APlannedRemovalIsShown) {
   StatusBoard board(folder.path(), {});
   RunStatus status = some();
   status.removals = {{node, Health::lost, removal}};
-  board.publish_status(status);
+  board.show_last(status);
   const auto shown = nlohmann::json::parse(contents(folder.path() + "/" + kStatusFile));
   EXPECT_EQ(shown["removals"][0]["part"], "node 1");
   EXPECT_EQ(shown["removals"][0]["removed"], true);

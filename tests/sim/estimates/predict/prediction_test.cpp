@@ -63,25 +63,66 @@ TEST(Prediction, ARefusalHasNoNumbers) {
   TableRow row = llama_row();
   row.layers.reset();
   const Prediction prediction = predict_run("a,b", published_run(row));
-  EXPECT_EQ(prediction_row(prediction), "\"a,b\",,,,,,,unsupported,'layers' is missing\n");
+  EXPECT_EQ(prediction_row(prediction), "\"a,b\",,,,,,,unsupported,'layers' is missing,\n");
+}
+
+TEST(Prediction, StateSaysWhatWasMeasured) {
+  TableRow row = llama_row();
+  row.framework = "NeMo";
+  row.gpu = "H100";
+  EXPECT_EQ(predict_run("a", published_run(row)).state, PredictionState::measured);
+  row.framework = "my own";
+  EXPECT_EQ(predict_run("a", published_run(row)).state, PredictionState::transferred);
+}
+
+TEST(Prediction, MeasuredOnlyRefusesWhatIsTransferred) {
+  TableRow row = llama_row();
+  row.framework = "NeMo";
+  row.gpu = "H100";
+  EXPECT_TRUE(predict_run("a", published_run(row), true).supported);
+  row.framework = "my own";
+  const Prediction refused = predict_run("a", published_run(row), true);
+  EXPECT_FALSE(refused.supported);
+  EXPECT_TRUE(refused.reason.starts_with("--measured-only: expected ")) << refused.reason;
+  EXPECT_TRUE(prediction_row(refused).starts_with("a,,,,,,,unsupported,"));
 }
 
 /// One column of a row set to something odd.
 void damage(TableRow& row, Rng& rng) {
-  static const std::vector<TableRow::Count TableRow::*> counts = {
-      &TableRow::layers, &TableRow::hidden, &TableRow::heads, &TableRow::ffn, &TableRow::vocab,
-      &TableRow::seq_len, &TableRow::moe_experts, &TableRow::moe_topk, &TableRow::n_gpus,
-      &TableRow::gpus_per_node, &TableRow::nics_per_node, &TableRow::tp, &TableRow::pp,
-      &TableRow::dp, &TableRow::cp, &TableRow::ep, &TableRow::vpp, &TableRow::mbs,
-      &TableRow::gbs};
+  static const std::vector<TableRow::Count TableRow::*> counts = {&TableRow::layers,
+                                                                  &TableRow::hidden,
+                                                                  &TableRow::heads,
+                                                                  &TableRow::ffn,
+                                                                  &TableRow::vocab,
+                                                                  &TableRow::seq_len,
+                                                                  &TableRow::moe_experts,
+                                                                  &TableRow::moe_topk,
+                                                                  &TableRow::n_gpus,
+                                                                  &TableRow::gpus_per_node,
+                                                                  &TableRow::nics_per_node,
+                                                                  &TableRow::tp,
+                                                                  &TableRow::pp,
+                                                                  &TableRow::dp,
+                                                                  &TableRow::cp,
+                                                                  &TableRow::ep,
+                                                                  &TableRow::vpp,
+                                                                  &TableRow::mbs,
+                                                                  &TableRow::gbs};
   static const std::vector<std::string TableRow::*> texts = {
-      &TableRow::kv_heads, &TableRow::nvlink, &TableRow::nic_gbps, &TableRow::fabric,
+      &TableRow::kv_heads, &TableRow::nvlink,    &TableRow::nic_gbps,  &TableRow::fabric,
       &TableRow::dp_shard, &TableRow::precision, &TableRow::recompute, &TableRow::gpu};
-  static const std::vector<TableRow::Count> numbers = {std::nullopt, 1, 2, 3, 7, 8, 64, 1000,
-                                                       10000};
-  static const std::vector<std::string> words = {"", "MLA", "0", "99999999999999999999",
-                                                 "GB/s", "999999999GB/s", "FSDP shard group 0",
-                                                 "within 999999999", "\xff\n", "full"};
+  static const std::vector<TableRow::Count> numbers = {std::nullopt, 1,    2,    3, 7, 8,
+                                                       64,           1000, 10000};
+  static const std::vector<std::string> words = {"",
+                                                 "MLA",
+                                                 "0",
+                                                 "99999999999999999999",
+                                                 "GB/s",
+                                                 "999999999GB/s",
+                                                 "FSDP shard group 0",
+                                                 "within 999999999",
+                                                 "\xff\n",
+                                                 "full"};
   if (rng.below(2) == 0) {
     row.*counts[rng.below(counts.size())] = numbers[rng.below(numbers.size())];
   } else {

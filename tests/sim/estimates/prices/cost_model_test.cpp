@@ -88,20 +88,18 @@ TEST(CostModel, TensorCollectivesAreRingsOnNvlink) {
       {.kind = BlockCollective::Kind::all_reduce, .bytes = {1e9}, .repeat = 2});
   const CostProfile profile = cost_profile("H100");
   const BlockPrice paid = price(block, gpu, Precision::bf16, alone(4, {1e-6}), profile);
-  const double among_four =
-      (1 - profile.nvlink_pair_loss / 4) / (1 - profile.nvlink_pair_loss / 8);
-  const double transfer =
-      1.5 * 1e9 / (gpu.nvlink.value * profile.nvlink_all_reduce * among_four);
+  const double among_four = (1 - profile.nvlink_pair_loss / 4) / (1 - profile.nvlink_pair_loss / 8);
+  const double transfer = 1.5 * 1e9 / (gpu.nvlink.value * profile.nvlink_all_reduce * among_four);
   const double filling = 2 * std::sqrt(transfer * profile.nvlink_fill.value);
-  EXPECT_NEAR(paid.tensor.value,
-              2 * (profile.nvlink_start.value + 6 * 1e-6 + transfer + filling), 1e-12);
+  EXPECT_NEAR(paid.tensor.value, 2 * (profile.nvlink_start.value + 6 * 1e-6 + transfer + filling),
+              1e-12);
   EXPECT_EQ(price(block, gpu, Precision::bf16, alone(1, {1e-6}), profile).tensor.value, 0);
 }
 
 /// One collective of 1 GB, priced among these groups.
 double exposed(BlockCollective collective, const BlockGroups& groups, const CostProfile& profile) {
   Block block = product(4096, 4096, 4096);
-  block.kernels[0].name = "attention";
+  block.kernels[0].name = KernelName::attention;
   collective.bytes = {1e9};
   block.collectives.push_back(collective);
   return price(block, h100(), Precision::bf16, groups, profile).tensor.value;
@@ -122,9 +120,8 @@ TEST(CostModel, RingsBetweenNodesGoOverTheNicsOfTheirRanks) {
 
 TEST(CostModel, AllToAllTakesItsSlowerPart) {
   const CostProfile profile = cost_profile("H100");
-  const BlockCollective exchange{.kind = BlockCollective::Kind::all_to_all,
-                                 .bytes = {},
-                                 .communicator = Communicator::expert};
+  const BlockCollective exchange{
+      .kind = BlockCollective::Kind::all_to_all, .bytes = {}, .communicator = Communicator::expert};
   BlockGroups groups = alone();
   groups.expert = {8, 8};
   const double inside = 1e9 * 7 / 8 / (450e9 * profile.nvlink);
@@ -137,21 +134,20 @@ TEST(CostModel, AllToAllTakesItsSlowerPart) {
 
 TEST(CostModel, WhatRunsBesideAKernelCostsOnlyWhatIsLonger) {
   const CostProfile profile = cost_profile("H100");
-  BlockCollective pass{.kind = BlockCollective::Kind::ring_pass,
-                       .bytes = {},
-                       .communicator = Communicator::context};
+  BlockCollective pass{
+      .kind = BlockCollective::Kind::ring_pass, .bytes = {}, .communicator = Communicator::context};
   BlockGroups groups = alone();
   groups.context = {4, 1};
   const double alone_s = exposed(pass, groups, profile);
-  EXPECT_NEAR(alone_s, profile.nvlink_start.value +
-                           3 * (5e-6 + 1e9 / 4 / (50e9 * profile.network)), 1e-12);
-  pass.beside = "attention";
+  EXPECT_NEAR(alone_s, profile.nvlink_start.value + 3 * (5e-6 + 1e9 / 4 / (50e9 * profile.network)),
+              1e-12);
+  pass.beside = KernelName::attention;
   const double kernel =
       price(product(4096, 4096, 4096), h100(), Precision::bf16, groups, profile).compute.value;
   EXPECT_NEAR(exposed(pass, groups, profile), alone_s - kernel, 1e-12);
-  pass.beside = "no such kernel";
+  pass.beside = KernelName::softmax;
   EXPECT_NEAR(exposed(pass, groups, profile), alone_s, 1e-12);
-  pass.beside = "";
+  pass.beside = KernelName::plain;
   pass.hidden = 0.75;
   EXPECT_NEAR(exposed(pass, groups, profile), alone_s / 4, 1e-12);
 }
@@ -162,8 +158,7 @@ TEST(CostModel, OnlyTheLayersProductsRunInLowPrecision) {
   const CostProfile profile = cost_profile("H100");
   Block block = product(8192, 8192, 8192);
   const auto arithmetic = [&](Precision precision) {
-    return price(block, gpu, precision, alone(), profile).compute.value -
-           profile.gemm_start.value;
+    return price(block, gpu, precision, alone(), profile).compute.value - profile.gemm_start.value;
   };
   const double sixteen = arithmetic(Precision::bf16);
   EXPECT_EQ(arithmetic(Precision::fp8), sixteen);
@@ -192,13 +187,13 @@ TEST(CostModel, AStackMultipliesRatesAndAddsGaps) {
   EXPECT_NEAR(price(block, h100(), Precision::bf16, alone(), after).compute.value, 60e-6, 1e-15);
   // Half of the bytes of fused kernels are left; of the optimizer, all.
   block = product(1, 1, 1);
-  block.kernels[0] = {.kind = Kernel::Kind::memory_bound, .bytes = {1e9}, .name = "norm"};
+  block.kernels[0] = {.kind = Kernel::Kind::memory_bound, .bytes = {1e9}, .name = KernelName::norm};
   const auto time = [&](const CostProfile& profile) {
     return price(block, h100(), Precision::bf16, alone(), profile).compute.value -
            profile.memory_start.value;
   };
   EXPECT_NEAR(time(after), time(before) / 2, 1e-12);
-  block.kernels[0].name = "adam";
+  block.kernels[0].name = KernelName::adam;
   EXPECT_EQ(time(after), time(before));
 }
 
@@ -232,7 +227,7 @@ TEST(CostModel, MemoryBoundKernelsCostTheirBytes) {
   const double each = 1e9 / (gpu.memory_bandwidth.value * profile.residual);
   EXPECT_NEAR(paid.compute.value, 3 * (each + profile.memory_start.value), 1e-12);
   EXPECT_EQ(paid.moved.value, 3e9);
-  block.kernels[0].name = "norm";
+  block.kernels[0].name = KernelName::norm;
   const double norm = 1e9 / (gpu.memory_bandwidth.value * profile.norm);
   EXPECT_NEAR(price(block, gpu, Precision::bf16, alone(), profile).compute.value,
               3 * (norm + profile.memory_start.value), 1e-12);
@@ -365,7 +360,9 @@ TEST_P(Measured, ProductsAreAsFarOffAsStated) {
     const double m = number(row, "m");
     const Block block = product(m, number(row, "n"), number(row, "k"));
     const double error = priced(block).compute.value / (1e-6 * number(row, "time_us")) - 1;
-    errors[m < 64 ? "below 64 rows" : m < 1024 ? "64 to 1023 rows" : "1024 rows and more"]
+    errors[m < 64     ? "below 64 rows"
+           : m < 1024 ? "64 to 1023 rows"
+                      : "1024 rows and more"]
         .push_back(std::abs(error));
   }
   ASSERT_EQ(errors.size(), 3u);
@@ -392,8 +389,10 @@ TEST_P(Measured, ProductsInFp8AreAsFarOffAsStated) {
 }
 
 TEST_P(Measured, OperatorsAreAsFarOffAsStated) {
-  const std::map<std::string, std::pair<const char*, double>> kinds = {
-      {"input_layernorm", {"norm", 2}}, {"add", {"residual", 3}}, {"emb", {"embedding", 2}}};
+  const std::map<std::string, std::pair<KernelName, double>> kinds = {
+      {"input_layernorm", {KernelName::norm, 2}},
+      {"add", {KernelName::residual, 3}},
+      {"emb", {KernelName::embedding, 2}}};
   std::map<std::string, std::vector<double>> errors;
   for (const Row& row : rows_of("memops.csv")) {
     const auto kind = kinds.find(row.at("op"));
@@ -406,7 +405,8 @@ TEST_P(Measured, OperatorsAreAsFarOffAsStated) {
     kernel.name = name;
     kernel.bytes = {2 * passes * tokens * number(row, "hidden")};
     const double error = priced(block).compute.value / (1e-6 * number(row, "time_us")) - 1;
-    errors[std::string(name) + (tokens < 1024 ? ", below 1024 tokens" : ", 1024 tokens and more")]
+    errors[std::string(name_of(name)) +
+           (tokens < 1024 ? ", below 1024 tokens" : ", 1024 tokens and more")]
         .push_back(std::abs(error));
   }
   ASSERT_EQ(errors.size(), 6u);
@@ -428,8 +428,8 @@ TEST_P(Measured, AllReducesAreAsFarOffAsStated) {
         {.kind = BlockCollective::Kind::all_reduce, .bytes = {bytes}, .repeat = 1});
     const auto ranks = static_cast<std::uint32_t>(number(row, "ranks"));
     const double error = priced(block, ranks).tensor.value / (1e-6 * number(row, "time_us")) - 1;
-    errors[bytes < 32 << 20 ? "all-reduce, below 32 MiB" : "all-reduce, 32 MiB and more"]
-        .push_back(std::abs(error));
+    errors[bytes < 32 << 20 ? "all-reduce, below 32 MiB" : "all-reduce, 32 MiB and more"].push_back(
+        std::abs(error));
   }
   ASSERT_EQ(errors.size(), 2u);
   for (const auto& [kind, list] : errors) check("collectives", kind, list);

@@ -40,6 +40,9 @@ CostProfile without_protocols(CostProfile profile) {
   profile.collective_ll = profile.collective_ll128 = profile.collective_pair_loss = 0;
   profile.collective_hop = profile.network_hop = profile.network_fill = 0;
   profile.nvls = profile.send = 0;
+  profile.collective_ring = profile.collective_direct = profile.collective_round = 0;
+  profile.collective_half_loss = profile.network_pair_loss = 0;
+  profile.collective_nvls_fill = {};
   return profile;
 }
 
@@ -64,7 +67,7 @@ TEST(ChakraExport, AStepThatIsRunAsATraceTakesItsTime) {
     // The collectives of a trace have protocols: a start and longer rounds.
     const double priced = trace_time(loaded, profile, pipeline) / step;
     EXPECT_GT(priced, 1 + tolerance) << pipeline;
-    EXPECT_LT(priced, 1.02) << pipeline;
+    EXPECT_LT(priced, 1.025) << pipeline;
   }
 }
 

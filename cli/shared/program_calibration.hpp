@@ -1,0 +1,26 @@
+// Calibration on a user's PyTorch program (orrery calibrate -- python train.py): runs some steps of
+// the program, and writes them as a scenario of this program on this machine. One thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace orrery::cli {
+
+/// Options of a calibration.
+struct ProgramCalibration {
+  std::string out;                     ///< scenario to write (NAME.yaml), beside NAME.0.et
+  std::optional<std::uint32_t> ranks;  ///< -n
+  std::uint32_t steps = 20;            ///< measured steps
+  std::vector<std::string> program;    ///< program with its arguments
+};
+
+/// Runs the program until all ranks have measured the steps, ends it, writes the scenario and the
+/// recording, and prints a summary. Returns the exit code: 0, or 127 if there is no such program.
+/// Throws an environment Error if the program ends before, or cannot be recorded; errors as
+/// read_launch() and OutputFile.
+int calibrate_program(const ProgramCalibration& options);
+
+}  // namespace orrery::cli

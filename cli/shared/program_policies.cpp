@@ -1,0 +1,256 @@
+#include "cli/shared/program_policies.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "cli/shared/operator.hpp"
+#include "cli/shared/policy_option.hpp"
+#include "cli/shared/usage.hpp"
+#include "core/error.hpp"
+#include "core/schema/yaml_loader.hpp"
+#include "live/programs/policies/program_backend.hpp"
+#include "live/run/files/run_files.hpp"
+#include "policies/handover/fallback.hpp"
+#include "policies/handover/hand_over.hpp"
+#include "policies/record/recorder.hpp"
+#include "policies/run/policy_meter.hpp"
+#include "policies/run/registry.hpp"
+#include "policies/run/threaded_policy.hpp"
+#include "policies/seam/drive.hpp"
+#include "topologies/builder.hpp"
+#include "traces/report/report.hpp"
+
+namespace orrery::cli {
+namespace {
+
+/// Node of the ranks. The figures of a GPU are the smallest that a description may have: of the
+/// places of the ranks nothing is known, and no policy of a program reads them.
+constexpr const char* kPlaces =
+    "{{nodes: 1, node: {{gpu: place, gpus_per_node: {}, nics_per_node: 1, nic_bandwidth: 0.1 "
+    "GB/s}}, fabric: {{kind: flat}}, gpus: [{{name: place, memory: 1 GB, memory_bandwidth: 1 GB/s, "
+    "fp32: 1 GFLOP/s, bf16: 1 GFLOP/s, pcie: 1 GB/s, idle_power: 1 W, max_power: 1 W, source: "
+    "[places "
+    "of the ranks of a program]}}]}}";
+constexpr std::uint32_t kMostRanks = 128;  ///< GPUs that a node may have
+
+std::string read_text(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (in) return {std::istreambuf_iterator<char>(in), {}};
+  throw Error(SourcePlace{.file = file, .line_text = ""},
+              fmt::format("cannot be read: {}", std::strerror(errno)));
+}
+
+/// Returns the scenario of a program with `ranks` ranks: the policies of `file`, if one is given,
+/// and the places of the ranks as its cluster. Throws bad_input for a key that a program cannot
+/// have.
+Scenario load_policies(const std::string& file, std::uint32_t ranks) {
+  std::string text = file.empty() ? "policies: []\n" : read_text(file);
+  Scenario given, scenario;
+  check_yaml(text, file, given);
+  // A scenario must have these keys. They follow the text, so that its lines keep their numbers.
+  if (given.name().empty()) text += "\nname: program";
+  if (!given.has_cluster()) text += "\ncluster: " + fmt::format(kPlaces, ranks);
+  if (!given.has_run()) text += "\nrun: {steps: 1, seed: 1}";
+  const SourceMap places = load_yaml(text + "\n", file, scenario);
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  Scenario::GetReflection()->ListFields(given, &fields);
+  for (const auto* field : fields) {
+    const int number = field->number();
+    const bool is_known = number == Scenario::kNameFieldNumber ||
+                          number == Scenario::kDescriptionFieldNumber ||
+                          number == Scenario::kPoliciesFieldNumber;
+    if (is_known) continue;
+    throw problem_at(places, field->name(),
+                     fmt::format("expected policies, found '{}', which has no effect on a program; "
+                                 "remove the key",
+                                 field->name()));
+  }
+  if (!file.empty() && scenario.policies().empty()) {
+    throw problem_at(places, "", "expected the key 'policies', found none");
+  }
+  for (PolicySpec& policy : *scenario.mutable_policies()) fill_defaults(policy);
+  resolve(*scenario.mutable_cluster(), SourceMap{}, "cluster");
+  return scenario;
+}
+
+/// Policies whose needs are compared with the parts of a program when they start.
+class CheckedPolicy : public Policy {
+ public:
+  CheckedPolicy(Policy& inner, const PolicyStack& stack, const live::ProgramFeatures& features,
+                std::string names)
+      : inner_(inner), stack_(stack), features_(features), names_(std::move(names)) {}
+
+  Needs needs() const override { return inner_.needs(); }
+  void start(Context& context, const Cluster& cluster,
+             const google::protobuf::Message* parameters) override {
+    inner_.start(context, cluster, parameters);
+    for (const PolicyStack::Member& member : stack_.members()) {
+      const std::string missing = live::missing_features(features_, member.policy->needs());
+      if (missing.empty()) continue;
+      const bool is_named = is_policy(member.name);
+      throw Error(ErrorKind::environment,
+                  fmt::format("the policy '{}' needs a part that this program lacks: {}",
+                              is_named ? member.name : names_, missing));
+    }
+  }
+  void observe(Context& context, const Observation& seen, DecisionList& decisions) override {
+    inner_.observe(context, seen, decisions);
+  }
+  void save(Archive& archive) const override { inner_.save(archive); }
+  void load(const Archive& archive) override { inner_.load(archive); }
+  bool has_changed() const override { return inner_.has_changed(); }
+
+ private:
+  Policy& inner_;
+  const PolicyStack& stack_;
+  const live::ProgramFeatures& features_;
+  const std::string names_;
+};
+
+HandOverRules rules_of(const RunRequest& request, Approver& approver, Operator& operated) {
+  const HandOverOrder& order = request.hand_over();
+  HandOverRules rules{.mode = hand_over_mode(request.mode()),
+                      .per_hour = order.decisions_per_hour(),
+                      .approver = &approver,
+                      .stopped = [&operated, file = order.kill_switch()] {
+                        std::error_code unknown;
+                        return operated.is_halted() ||
+                               (!file.empty() && std::filesystem::exists(file, unknown));
+                      }};
+  if (order.patience() > 0) rules.patience = order.patience();
+  return rules;
+}
+
+LogHeader header_of(const RunRequest& request) {
+  LogHeader header;
+  header.set_version(version());
+  header.set_mode("run");
+  header.set_seed(request.scenario().run().seed());
+  *header.mutable_scenario() = request.scenario();
+  header.set_policy_outside(request.policy_outside());
+  header.set_fall_back(request.hand_over().fall_back());
+  *header.mutable_outside_policies() = request.policy_outside_names();
+  return header;
+}
+
+}  // namespace
+
+void ProgramPolicyOptions::add(CLI::App& command) {
+  command.add_option("--scenario", scenario, "scenario (YAML) whose policies decide")
+      ->type_name("FILE");
+  add_policy_option(command, policies);
+  operation.add(command, "static", 60);
+  command.add_option("--record", record, "write the observation and decision log")
+      ->type_name("LOG");
+}
+
+ProgramPolicies::ProgramPolicies(const ProgramPolicyOptions& options, const std::string& name,
+                                 std::uint32_t ranks)
+    : options_(options) {
+  if (ranks > kMostRanks) {
+    throw Error(ErrorKind::usage, fmt::format("expected at most {} ranks under policies, found {}",
+                                              kMostRanks, ranks));
+  }
+  Scenario& scenario = *request_.mutable_scenario();
+  scenario = load_policies(options.scenario, ranks);
+  scenario.set_name(name);
+  cluster_ = std::make_shared<const Cluster>(build_cluster(scenario.cluster(), SourceMap{}));
+  options.operation.fill(request_, false);
+  std::unique_ptr<Policy> outside = choose_policies(options.policies, request_);
+  if (outside == nullptr) {
+    stack_ = make_stack(scenario, SourceMap{});
+    for (const PolicySpec& spec : scenario.policies()) {
+      names_.push_back(spec.name());
+      const Needs needs = make_policy(spec.name(), {})->needs();
+      decides_recovery_ = decides_recovery_ || needs.actions.has<Assign>();
+    }
+  } else {
+    request_.set_policy_outside(true);
+    names_ = options.policies;
+    Rng rng = policy_rng(scenario.run().seed());
+    Context context{rng, {Kinds<orrery::Action>::all(), Kinds<Setting>::all()}};
+    outside->start(context, *cluster_, nullptr);
+    decides_recovery_ = outside->needs().actions.has<Assign>();
+    std::vector<PolicyStack::Member> members;
+    members.push_back({.name = "outside", .policy = std::move(outside), .parameters = nullptr});
+    stack_ = std::make_shared<PolicyStack>(std::move(members));
+  }
+  decides_recovery_ = decides_recovery_ && hand_over_mode(request_.mode()) != HandOverMode::shadow;
+}
+
+std::vector<ParameterSet> ProgramPolicies::drain_parameters(ProgramStatus& status) const {
+  std::vector<ParameterSet> accepted;
+  for (ParameterSet& set : status.drain_parameters()) {
+    try {
+      if (request_.policy_outside()) {
+        throw Error(ErrorKind::bad_input, "policies of a file or program have no parameters");
+      }
+      check_parameter(request_.scenario(), set, *cluster_);
+      status.add_line(fmt::format("{}.{} = {}", set.policy, set.parameter, set.value));
+      accepted.push_back(std::move(set));
+    } catch (const Error& error) {
+      status.add_line(std::string(live::kOrderRefused) + error.message());
+    }
+  }
+  return accepted;
+}
+
+ProgramPolicyReport ProgramPolicies::run(live::ProgramAttempts& attempts, ProgramStatus& status) {
+  live::ProgramBackend backend(
+      attempts, *cluster_,
+      {.name = request_.scenario().name(),
+       .restarts_alone = !decides_recovery_,
+       .waits_for_answers = hand_over_mode(request_.mode()) == HandOverMode::approve,
+       .drain_parameters = [this, &status] { return drain_parameters(status); }});
+  ProgramPolicyReport report{.names = names_, .mode = request_.mode()};
+  if (!backend.await_first_step()) {
+    attempts.print_line("the program ended before an optimizer step: the policies decided nothing");
+    return report;
+  }
+  PolicyMeter meter;
+  meter.set_rules({.timeout = request_.policy_timeout(),
+                   .name = [this] { return fmt::format("{}", fmt::join(names_, ", ")); },
+                   .attend =
+                       [&backend] {
+                         backend.attend_ranks();
+                         return false;
+                       },
+                   .pause_ms = 10});
+  ThreadedPolicy threaded(stack_, cluster_, meter);
+  CheckedPolicy checked(threaded, *stack_, backend.features(),
+                        fmt::format("{}", fmt::join(names_, ", ")));
+  FallbackPolicy guarded(checked, request_.hand_over().fall_back());
+  MeteredPolicy decider(guarded, meter);
+  const std::unique_ptr<Operator> operated = options_.operation.make_operator(false);
+  OperatorApprover approver(*operated);
+  HandOver handed_over(backend, rules_of(request_, approver, *operated));
+  try {
+    Recorder recorder(handed_over, decider, header_of(request_),
+                      {.path = options_.record, .without = [&attempts](const std::string& why) {
+                         attempts.print_line("the log ends: " + why);
+                         return true;
+                       }});
+    Rng rng = policy_rng(request_.scenario().run().seed());
+    Context context{rng, {}};
+    report.decisions = drive(decider, recorder, context);
+    recorder.finish_log();
+    report.trace_sha256 = recorder.trace_sha256();
+  } catch (...) {
+    backend.end_program();
+    throw;
+  }
+  report.applied = backend.applied_decisions();
+  report.failure = guarded.failure();
+  for (const std::string& warning : operated->end_run()) attempts.print_line(warning);
+  return report;
+}
+
+}  // namespace orrery::cli

@@ -1,0 +1,54 @@
+// Status of a user's program for other terminals: `orrery runs`, `status`, `attach` and `stop` read
+// and write the files of its folder, as those of a live run (live/run/files/run_files.hpp). One
+// thread.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/files/temporary_folder.hpp"
+#include "live/programs/program_run.hpp"
+#include "policies/seam/event.hpp"
+
+namespace orrery::cli {
+
+/// Folder of one run with its status, which is replaced about once a second.
+class ProgramStatus {
+ public:
+  /// Creates the folder. `name`: name of the program. `policies`: their names; `mode`: the mode of
+  /// their decisions, empty without policies. Throws an environment Error if the folder cannot be
+  /// created, and as run_parent().
+  ProgramStatus(std::string name, std::string mode, std::vector<std::string> policies);
+
+  /// Adds a line about an event; the status holds the newest 200 lines.
+  void add_line(const std::string& what);
+  /// Publishes the status if that is due. `run`: the attempt that runs; null between two attempts.
+  void publish_status(const live::ProgramRun* run);
+  /// Returns the changes of parameters that `orrery set` has ordered since the last call, oldest
+  /// first; refuses all other orders in a line. Looks at most four times a second.
+  std::vector<ParameterSet> drain_parameters();
+  /// Returns true once after `orrery stop`.
+  bool drain_stop();
+
+ private:
+  struct Line {
+    std::uint64_t number = 0;
+    double at_s = 0;
+    std::string what;
+  };
+  std::string text_of(const live::ProgramRun* run) const;
+
+  const std::string name_, mode_;
+  const std::vector<std::string> policies_;
+  TemporaryFolder folder_;
+  const double began_s_;
+  double published_s_ = 0, looked_s_ = 0;
+  std::deque<Line> lines_;
+  std::uint64_t line_count_ = 0, shown_count_ = 0;
+  bool is_stopped_ = false;
+};
+
+}  // namespace orrery::cli

@@ -1,0 +1,179 @@
+#include "cli/shared/twin_output.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "traces/report/report.hpp"
+
+namespace orrery::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+void print_line(std::string_view what, const std::string& text) {
+  fmt::print("{:<12}{}\n", what, text);
+}
+
+void print_scores(std::string_view kind, const std::vector<sim::ScoreRow>& rows,
+                  std::uint64_t beyond) {
+  fmt::print("\n{:<12}{:>10}{:>16}{:>12}{:>12}{:>10}{:>10}\n", kind, "forecasts", "median error s",
+             "in 1 min", "in 10 min", "in 80%", "in 95%");
+  for (const sim::ScoreRow& row : rows) {
+    fmt::print("{:<12}{:>10}{:>16.1f}{:>11.1f}%{:>11.1f}%{:>9.1f}%{:>9.1f}%\n", row.horizon,
+               grouped(row.forecasts), row.median_error_s, 100 * row.within_minute,
+               100 * row.within_ten_minutes, 100 * row.coverage80, 100 * row.coverage95);
+  }
+  if (beyond > 0) {
+    print_line("", fmt::format("{} more were beyond the horizon of the futures", grouped(beyond)));
+  }
+}
+
+void print_accuracy(std::string_view when, const sim::DurationAccuracy& of) {
+  if (of.jobs == 0) return;
+  fmt::print("{:<12}{:>10}{:>16.3f}{:>16.3f}{:>16.3f}{:>16.3f}\n", when, grouped(of.jobs),
+             of.model_median, of.by_size_median, of.model_mean_log, of.by_size_mean_log);
+}
+
+ordered_json goals_json(const std::array<double, sim::kQueueGoals>& goals) {
+  return {{"wait_mean_s", goals[0]}, {"jct_mean_s", goals[1]}, {"slowdown_mean", goals[2]}};
+}
+
+ordered_json scores_json(const std::vector<sim::ScoreRow>& rows) {
+  ordered_json out = ordered_json::array();
+  for (const sim::ScoreRow& row : rows) {
+    out.push_back({{"horizon", row.horizon},
+                   {"forecasts", row.forecasts},
+                   {"median_error_s", row.median_error_s},
+                   {"within_1_min", row.within_minute},
+                   {"within_10_min", row.within_ten_minutes},
+                   {"coverage_80", row.coverage80},
+                   {"coverage_95", row.coverage95}});
+  }
+  return out;
+}
+
+ordered_json accuracy_json(const sim::DurationAccuracy& of) {
+  return {{"jobs", of.jobs},
+          {"factor_p50", of.model_median},
+          {"by_size_factor_p50", of.by_size_median},
+          {"log_error_mean", of.model_mean_log},
+          {"by_size_log_error_mean", of.by_size_mean_log}};
+}
+
+std::string minutes_ahead(Nanos at, Nanos made) {
+  return at == kNever ? "later" : fmt::format("{:.1f}", to_seconds(at - made) / 60);
+}
+
+}  // namespace
+
+void print_twin(const sim::TwinReport& report, const DecisionTimes& times) {
+  print_line("forecasts", fmt::format("{}, at most {} jobs waiting; {:.0f} ms (median), {:.0f} ms "
+                                      "(p99), at most {:.0f} ms",
+                                      grouped(report.forecasts), grouped(report.most_waiting),
+                                      times.p50_ms, times.p99_ms, times.most_ms));
+  print_scores("starts", report.starts, report.starts_beyond);
+  print_scores("ends", report.ends, report.ends_beyond);
+  fmt::print("\n{:<12}{:>10}{:>16}{:>16}{:>16}{:>16}\n", "durations", "jobs", "factor (median)",
+             "by size", "log error", "by size");
+  print_accuracy("first week", report.first_week);
+  print_accuracy("second half", report.second_half);
+  print_accuracy("all", report.all);
+  fmt::print("\n{:<28}{:>14}{:>14}{:>14}\n", "forecast means", "wait s", "JCT s", "slowdown");
+  for (const sim::PolicyOutlook& each : report.policies) {
+    fmt::print("{:<28}{:>14.1f}{:>14.1f}{:>14.2f}\n", each.policy, each.goals[0], each.goals[1],
+               each.goals[2]);
+  }
+  if (report.policies.size() < 2) return;
+  fmt::print("{:<28}{:>14.1f}{:>14.1f}{:>14.2f}\n", "regret of the active policy", report.regret[0],
+             report.regret[1], report.regret[2]);
+  for (const sim::PolicySwitch& choice : report.choices) {
+    print_line("choice", fmt::format("at {:.0f} s {}", to_seconds(choice.at), choice_text(choice)));
+  }
+}
+
+std::string twin_json(const sim::TwinReport& report, const DecisionTimes& times) {
+  ordered_json policies = ordered_json::array();
+  for (const sim::PolicyOutlook& each : report.policies) {
+    ordered_json row{{"policy", each.policy}};
+    row.update(goals_json(each.goals));
+    policies.push_back(std::move(row));
+  }
+  ordered_json choices = ordered_json::array();
+  for (const sim::PolicySwitch& choice : report.choices) {
+    choices.push_back({{"at_s", to_seconds(choice.at)},
+                       {"from", choice.from},
+                       {"to", choice.to},
+                       {"forecast_from", choice.forecast_from},
+                       {"forecast_to", choice.forecast_to}});
+  }
+  const ordered_json out{{"forecasts", report.forecasts},
+                         {"most_waiting", report.most_waiting},
+                         {"decision_p50_ms", times.p50_ms},
+                         {"decision_p99_ms", times.p99_ms},
+                         {"decision_max_ms", times.most_ms},
+                         {"starts", scores_json(report.starts)},
+                         {"starts_beyond_horizon", report.starts_beyond},
+                         {"ends", scores_json(report.ends)},
+                         {"ends_beyond_horizon", report.ends_beyond},
+                         {"durations",
+                          {{"first_week", accuracy_json(report.first_week)},
+                           {"second_half", accuracy_json(report.second_half)},
+                           {"all", accuracy_json(report.all)}}},
+                         {"policies", policies},
+                         {"regret", goals_json(report.regret)},
+                         {"choices", choices}};
+  return out.dump(2);
+}
+
+std::string score_csv(const sim::TwinReport& report) {
+  std::string text =
+      "kind,horizon,forecasts,median_error_s,within_1_min,within_10_min,coverage_80,coverage_95\n";
+  const auto write = [&text](std::string_view kind, const std::vector<sim::ScoreRow>& rows) {
+    for (const sim::ScoreRow& row : rows) {
+      fmt::format_to(std::back_inserter(text), "{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g}\n",
+                     kind, row.horizon, row.forecasts, row.median_error_s, row.within_minute,
+                     row.within_ten_minutes, row.coverage80, row.coverage95);
+    }
+  };
+  write("start", report.starts);
+  write("end", report.ends);
+  return text;
+}
+
+std::string choice_text(const sim::PolicySwitch& choice) {
+  return fmt::format("{} instead of {}: forecast {:.6g} instead of {:.6g} (means of {} forecasts)",
+                     choice.to, choice.from, choice.forecast_to, choice.forecast_from,
+                     choice.forecasts);
+}
+
+std::string forecast_line(const sim::QueueForecast& forecast, const std::string& clock) {
+  constexpr std::size_t kShown = 3;
+  std::vector<const sim::JobForecast*> order;
+  for (const sim::JobForecast& job : forecast.jobs) order.push_back(&job);
+  const auto shown = static_cast<std::ptrdiff_t>(std::min(order.size(), kShown));
+  std::partial_sort(order.begin(), order.begin() + shown, order.end(),
+                    [](const auto* a, const auto* b) { return a->start.median < b->start.median; });
+  order.resize(static_cast<std::size_t>(shown));
+  std::vector<std::string> next;
+  for (const sim::JobForecast* job : order) {
+    next.push_back(fmt::format("{} in {} min (80%: {} to {})", job->job,
+                               minutes_ahead(job->start.median, forecast.made),
+                               minutes_ahead(job->start.low80, forecast.made),
+                               minutes_ahead(job->start.high80, forecast.made)));
+  }
+  std::vector<std::string> waits;
+  for (const sim::PolicyOutlook& each : forecast.policies) {
+    waits.push_back(fmt::format("{} {:.0f} s", each.policy, each.goals[0]));
+  }
+  return fmt::format("{} {} waiting, {} running; next: {}; mean wait: {}", clock,
+                     forecast.jobs.size(), forecast.running, fmt::join(next, ", "),
+                     fmt::join(waits, ", "));
+}
+
+}  // namespace orrery::cli

@@ -1,0 +1,266 @@
+#include "live/membership/coordinator.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.hpp"
+
+namespace orrery::live::membership {
+namespace {
+
+bool says_the_same(Status before, const Status& now) {
+  before.beat = now.beat;
+  return before == now;
+}
+
+}  // namespace
+
+Coordinator::Coordinator(const Options& options, const Journal& journal)
+    : options_(options),
+      restarted_(journal.epoch > 0),
+      epoch_(journal.epoch),
+      committed_(journal.committed),
+      committed_in_(journal.committed_in),
+      proposed_(journal.decided),
+      decided_(journal.decided),
+      in_force_(journal.decided) {}
+
+template <class Condition>
+bool Coordinator::all_members(Condition condition) const {
+  return std::all_of(peers_.begin(), peers_.end(), [&](const auto& entry) {
+    const Peer& peer = entry.second;
+    return !peer.member || (peer.newest.epoch == epoch_ && condition(peer.newest));
+  });
+}
+
+bool Coordinator::has_broken_link() const {
+  return !all_members([](const Status& status) { return !status.broken; });
+}
+
+bool Coordinator::is_settled() const {
+  return phase_ == Phase::idle && !has_broken_link() &&
+         all_members([this](const Status& status) { return status.applied == committed_; });
+}
+
+bool Coordinator::has_newcomers() const {
+  return std::any_of(peers_.begin(), peers_.end(),
+                     [](const auto& entry) { return !entry.second.member; });
+}
+
+void Coordinator::on_status(const Status& status, Nanos now) {
+  const auto found = peers_.find(status.from.rank);
+  if (found != peers_.end()) {
+    const Status& newest = found->second.newest;
+    if (std::pair(status.from, status.beat) <= std::pair(newest.from, newest.beat)) return;
+    if (status.from != newest.from) remove_member(newest.from, false);
+  }
+  Peer& peer = peers_[status.from.rank];
+  const bool known = found != peers_.end() && says_the_same(peer.newest, status);
+  peer.newest = status;
+  peer.heard = now;
+  if (!known) review_membership();  // not for every heartbeat: the review is O(ranks)
+}
+
+void Coordinator::record_exit(const Seat& seat) { remove_member(seat, false); }
+
+void Coordinator::remove_member(Seat seat, bool silent) {
+  const auto found = peers_.find(seat.rank);
+  if (found == peers_.end() || found->second.newest.from != seat) return;
+  const bool member = found->second.member;
+  peers_.erase(found);
+  happened_.push_back(Lost{seat, silent});
+  if (phase_ == Phase::gathering) return review_membership();
+  if (member) gather_members();
+}
+
+void Coordinator::check_heartbeats(Nanos now) {
+  if (!began_) began_ = now;
+  const Nanos away = now - looked_.value_or(now);
+  looked_ = now;
+  std::vector<Seat> silent;
+  for (auto& [rank, peer] : peers_) {
+    if (away > options_.timeout / 2) peer.heard += away;
+    if (now - peer.heard > options_.timeout) silent.push_back(peer.newest.from);
+  }
+  if (!wait_for_holders(now)) {
+    for (const Seat& seat : silent) remove_member(seat, true);
+  }
+  const bool patient = now - *began_ <= (has_holder() ? options_.timeout : patience());
+  if (phase_ == Phase::waiting && restarted_ && !patient && !peers_.empty()) gather_members();
+}
+
+bool Coordinator::is_holder(const Status& status) const {
+  if (!status.whole) return false;
+  const bool pending = status.reduced && status.epoch == committed_in_;
+  return status.applied == committed_ || (pending && status.applied + 1 == committed_);
+}
+
+bool Coordinator::has_holder() const {
+  return std::any_of(peers_.begin(), peers_.end(),
+                     [this](const auto& entry) { return is_holder(entry.second.newest); });
+}
+
+/// Returns true while silence is no reason to remove a rank, because all ranks that hold the
+/// training state are silent. A new process without the state does not count as heard: if the last
+/// holders were removed on its word, the run would lose its state. When the first holder is heard
+/// again, every other rank gets a full timeout from then on, because the same network or machine
+/// probably delayed it too.
+bool Coordinator::wait_for_holders(Nanos now) {
+  const bool held = has_holder();
+  Nanos latest = 0, latest_of_all = 0;
+  for (const auto& [rank, peer] : peers_) {
+    latest_of_all = std::max(latest_of_all, peer.heard);
+    if (!held || is_holder(peer.newest)) latest = std::max(latest, peer.heard);
+  }
+  const Nanos silence = now - latest;
+  const bool all = !peers_.empty() && silence > options_.timeout / 2;
+  witnessed_ = peers_.size() < options_.ranks || now - latest_of_all <= options_.timeout / 2;
+  if (all_silent_ && !all) {
+    for (auto& [rank, peer] : peers_) peer.heard = now;
+  }
+  const bool was = std::exchange(all_silent_, all && silence <= patience());
+  return all_silent_ || was;
+}
+
+Nanos Coordinator::patience() const {
+  return witnessed_ ? options_.patience_with_holders : options_.patience_with_all;
+}
+
+void Coordinator::propose_decision(std::uint64_t number) {
+  ensure(is_running() && number > proposed_, "decisions are proposed in order, to members");
+  proposed_ = number;
+  ++number_;
+  review_membership();
+}
+
+void Coordinator::renew_epoch() {
+  if (is_running() || phase_ == Phase::linking) gather_members();
+}
+
+void Coordinator::restart_from(Step committed) {
+  peers_.clear();
+  all_silent_ = false;
+  committed_ = committed;
+  committed_in_ = 0;
+  gather_members();
+}
+
+void Coordinator::await_ranks(std::uint32_t ranks) {
+  awaited_ = ranks;
+  review_membership();
+}
+
+void Coordinator::start_step() {
+  ensure(is_ready(), "a step begins when the one before is final");
+  phase_ = Phase::working;
+  in_force_ = decided_;  // a decision agreed during the step waits for the next step
+  ++number_;
+}
+
+/// Performs the transitions that the newest statuses allow.
+void Coordinator::review_membership() {
+  if (phase_ == Phase::waiting && peers_.size() == options_.ranks) gather_members();
+  if (phase_ == Phase::gathering) agree_on_members();
+  if (phase_ == Phase::linking) {
+    if (has_broken_link()) return gather_members();
+    if (!all_members([](const Status& status) { return status.linked; })) return;
+    phase_ = Phase::idle;
+    happened_.push_back(Formed{epoch_, members_});
+  }
+  if (proposed_ > decided_ && is_running() &&
+      all_members([this](const Status& status) { return status.acknowledged >= proposed_; })) {
+    decided_ = proposed_;
+    ++number_;
+    happened_.push_back(Decided{decided_});
+  }
+  if (phase_ == Phase::working && all_members([this](const Status& status) {
+        return status.reduced && status.applied == committed_;
+      })) {
+    commit_step();
+  }
+  if (is_running() && (has_broken_link() || (phase_ == Phase::idle && has_newcomers())))
+    gather_members();
+}
+
+void Coordinator::commit_step() {
+  happened_.push_back(Committed{committed_, epoch_});
+  ++committed_;
+  committed_in_ = epoch_;
+  phase_ = Phase::idle;
+  ++number_;
+}
+
+/// Revokes the current epoch and begins the next, for which all present ranks are candidates.
+void Coordinator::gather_members() {
+  if (proposed_ > decided_) happened_.push_back(Aborted{std::exchange(proposed_, decided_)});
+  ++epoch_;
+  number_ = 0;
+  members_.clear();
+  for (auto& [rank, peer] : peers_) peer.member = false;
+  phase_ = Phase::gathering;
+  happened_.push_back(Revoked{epoch_});
+}
+
+/// Fixes the members once all candidates have given up the previous epoch and a quorum is present.
+void Coordinator::agree_on_members() {
+  if (peers_.size() < std::max(options_.quorum, awaited_) || peers_.empty()) return;
+  std::optional<std::uint32_t> source;
+  bool share = false;
+  for (const auto& [rank, peer] : peers_) {
+    if (peer.newest.epoch != epoch_) return;
+    const bool holds = peer.newest.whole && peer.newest.applied == committed_;
+    if (holds && !source) source = rank;
+    share = share || !holds;
+  }
+  if (!source) {
+    happened_.push_back(Stuck{});
+    return;
+  }
+  awaited_ = 0;
+  source_ = *source;
+  share_ = share;
+  for (auto& [rank, peer] : peers_) {
+    peer.member = true;
+    members_.push_back(peer.newest.from);
+  }
+  phase_ = Phase::linking;
+  ++number_;
+  happened_.push_back(Agreed{epoch_});
+}
+
+std::optional<Directive> Coordinator::directive(std::uint32_t rank) const {
+  const auto found = peers_.find(rank);
+  if (found == peers_.end() || phase_ == Phase::waiting) return std::nullopt;
+  if (phase_ != Phase::gathering && !found->second.member) return std::nullopt;
+  const Status& newest = found->second.newest;
+  const bool linked = newest.epoch == epoch_ && newest.linked;
+  return Directive{.to = newest.from,
+                   .epoch = epoch_,
+                   .number = number_ + 1,
+                   .committed = committed_,
+                   .committed_in = committed_in_,
+                   .members = linked ? std::vector<Seat>() : members_,
+                   .source = source_,
+                   .share = share_,
+                   .work = phase_ == Phase::working,
+                   .proposed = proposed_,
+                   .decided = in_force_};
+}
+
+std::vector<std::uint32_t> Coordinator::peers() const {
+  std::vector<std::uint32_t> ranks;
+  for (const auto& [rank, peer] : peers_) ranks.push_back(rank);
+  return ranks;
+}
+
+std::vector<std::uint32_t> Coordinator::silent(Nanos span, Nanos now) const {
+  std::vector<std::uint32_t> ranks;
+  for (const auto& [rank, peer] : peers_) {
+    if (now - peer.heard > span) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+std::vector<Happening> Coordinator::drain_happenings() { return std::exchange(happened_, {}); }
+
+}  // namespace orrery::live::membership

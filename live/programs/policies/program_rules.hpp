@@ -1,0 +1,64 @@
+// Rules of a user's program under policies: its attached parts determine which decisions the
+// program can carry out, and the reasons for which the others are refused. Used by program_backend
+// and `orrery run`. Pure functions; thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "live/group/frames.hpp"
+#include "policies/seam/decision.hpp"
+#include "policies/seam/policy.hpp"
+
+namespace orrery::live {
+
+/// Parts of a program that its ranks have reported before their first step.
+struct ProgramFeatures {
+  bool has_state = false;      ///< the program calls orrery.torch.state()
+  bool is_whole = false;       ///< every rank has all of that state
+  std::uint64_t every = 0;     ///< steps between two snapshots, as the program says
+  std::uint32_t share = 0;     ///< examples in a batch of one rank; 0: shares cannot be set
+  std::string no_shares = {};  ///< reason why shares cannot be set
+  std::string no_codes = {};   ///< reason why gradients cannot travel in codes; empty: they can
+
+  /// Returns the actions and settings that the program can carry out.
+  Capabilities capabilities() const;
+};
+
+/// Returns the features in the message "ready STEP STATE EVERY SHARE REASON REASON" of
+/// a rank; the reasons are no_shares and no_codes. Throws
+/// std::exception if a number or a field is missing.
+ProgramFeatures features_of(const Fields& fields);
+/// Returns the features that two ranks have in common.
+ProgramFeatures common_features(const ProgramFeatures& a, const ProgramFeatures& b);
+
+/// Returns the reasons, as one text, why the program cannot satisfy needs; empty if it can.
+std::string missing_features(const ProgramFeatures& features, const Needs& needs);
+
+/// Situation of a program in which a decision is judged.
+struct ProgramSituation {
+  std::size_t ranks = 0;              ///< ranks at the start
+  std::vector<std::size_t> members;   ///< ranks that train, ascending
+  bool can_restart = false;           ///< the limit of restarts is not reached
+  std::size_t replacements_left = 0;  ///< processes that may be started for lost ranks
+};
+
+/// Returns the reason why the program cannot carry out a decision on `job`; empty if it can.
+std::string program_refusal(const ProgramFeatures& features, const ProgramSituation& situation,
+                            const JobInfo& job, const Decision& decision);
+
+/// Returns the plan of shares for the ranks of the program, for example "shares 0:13 1:3".
+/// `shares`: examples by rank of the job; `ranks`: ranks of the program by rank of the job.
+std::string share_text(const std::vector<std::uint32_t>& shares,
+                       const std::vector<std::pair<std::size_t, bool>>& ranks);
+
+/// Returns the plan of the gradients' code, for example "codecs int8 0 1": codec, parameter, error
+/// feedback. A bucket of a program contains parameters of all classes; the rule of matrices counts.
+std::string codec_text(const CodecRules& rules);
+
+/// Returns the job of a program with `ranks` ranks.
+JobSpec program_job(const std::string& name, std::uint32_t ranks, const ProgramFeatures& features);
+
+}  // namespace orrery::live

@@ -1,0 +1,158 @@
+#include "live/run/files/run_state.hpp"
+
+#include <utility>
+
+namespace orrery::live {
+namespace {
+
+using Refusal = std::optional<std::string>;
+
+/// Returns the counters of a commit or of a snapshot.
+template <class Record>
+WorkCounters counters_of(const Record& record) {
+  return {.cpu = {record.cpu().begin(), record.cpu().end()},
+          .lost = record.lost(),
+          .twice = record.twice(),
+          .recomputed = record.recomputed()};
+}
+
+Refusal apply_loss(RunState& state, const JournalLoss& loss) {
+  const std::size_t index = loss.index();
+  if (index > state.losses.size()) return "lacks the record of a loss";
+  if (index == state.losses.size()) state.losses.emplace_back();
+  state.losses[index] = loss;
+  return {};
+}
+
+Refusal apply_seen(RunState& state, const JournalSeen& seen) {
+  for (const JournalLoss& loss : seen.losses()) {
+    if (Refusal why = apply_loss(state, loss)) return why;
+  }
+  state.sequence = seen.observation().sequence() + 1;
+  for (const EventRecord& event : seen.observation().events()) {
+    if (!event.has_ranks_suspected()) continue;
+    const auto& ranks = event.ranks_suspected().ranks();
+    state.suspected.assign(ranks.begin(), ranks.end());
+  }
+  return {};
+}
+
+Refusal apply_commit(RunState& state, const JournalCommit& commit) {
+  if (commit.step() != state.core.committed) return "lacks the commit of a step";
+  state.core.committed = commit.step() + 1;
+  state.core.committed_in = commit.epoch();
+  state.work = counters_of(commit);
+  state.rolled_back.reset();
+  return {};
+}
+
+void apply_rollback(RunState& state, const Resumption& from) {
+  state.rolled_back = from;
+  state.core.committed = from.step();
+  state.core.committed_in = 0;
+}
+
+void apply_snapshot(RunState& state, const JournalSnapshot& then) {
+  state = {.empty = false,
+           .core = {.epoch = then.membership().epoch(),
+                    .committed = then.step(),
+                    .committed_in = then.committed_in(),
+                    .decided = then.membership().decided()},
+           .started = then.started(),
+           .losses = {then.losses().begin(), then.losses().end()},
+           .strikes = {then.strikes().begin(), then.strikes().end()},
+           .removals = {then.removals().begin(), then.removals().end()},
+           .work = counters_of(then),
+           .sequence = then.sequence(),
+           .suspected = {then.suspected().begin(), then.suspected().end()},
+           .is_halted = then.halted()};
+  for (const Seat& seat : then.joined()) state.joined.insert({seat.rank(), seat.life()});
+  if (then.has_resumed()) state.resumed = then.resumed();
+  if (then.has_rolled_back()) state.rolled_back = then.rolled_back();
+}
+
+}  // namespace
+
+std::optional<std::string> apply(RunState& state, const JournalRecord& record) {
+  const bool first = std::exchange(state.empty, false);
+  switch (record.kind_case()) {
+    case JournalRecord::kSnapshot:
+      if (!first) return "holds a snapshot after its first record";
+      apply_snapshot(state, record.snapshot());
+      return {};
+    case JournalRecord::kMembership:
+      state.core.epoch = record.membership().epoch();
+      state.core.decided = record.membership().decided();
+      return {};
+    case JournalRecord::kStarted: state.started = record.started(); return {};
+    case JournalRecord::kSeen: return apply_seen(state, record.seen());
+    case JournalRecord::kCommit: return apply_commit(state, record.commit());
+    case JournalRecord::kStrike: state.strikes.push_back(record.strike()); return {};
+    case JournalRecord::kRemoval: state.removals.push_back(record.removal()); return {};
+    case JournalRecord::kJoined:
+      state.joined.insert({record.joined().rank(), record.joined().life()});
+      return {};
+    case JournalRecord::kHalted: state.is_halted = record.halted(); return {};
+    case JournalRecord::kParametersSha256:
+      state.parameters_sha256 = record.parameters_sha256();
+      return {};
+    case JournalRecord::kResumed:
+      state.resumed = record.resumed();
+      state.core.committed = record.resumed().step();
+      return {};
+    case JournalRecord::kRolledBack: apply_rollback(state, record.rolled_back()); return {};
+    case JournalRecord::kRead:
+    case JournalRecord::kGivenUp: return {};
+    case JournalRecord::kOpening:
+    case JournalRecord::KIND_NOT_SET: break;
+  }
+  return "holds a record of an unknown kind";
+}
+
+void save_state(const RunState& state, JournalSnapshot& snapshot) {
+  snapshot.mutable_membership()->set_epoch(state.core.epoch);
+  snapshot.mutable_membership()->set_decided(state.core.decided);
+  snapshot.set_step(state.core.committed);
+  snapshot.set_committed_in(state.core.committed_in);
+  for (const membership::Seat& seat : state.joined) {
+    Seat& joined = *snapshot.add_joined();
+    joined.set_rank(seat.rank);
+    joined.set_life(seat.life);
+  }
+  if (state.started) snapshot.set_started(*state.started);
+  if (state.resumed) *snapshot.mutable_resumed() = *state.resumed;
+  if (state.rolled_back) *snapshot.mutable_rolled_back() = *state.rolled_back;
+  snapshot.mutable_losses()->Add(state.losses.begin(), state.losses.end());
+  snapshot.mutable_strikes()->Add(state.strikes.begin(), state.strikes.end());
+  snapshot.mutable_removals()->Add(state.removals.begin(), state.removals.end());
+  snapshot.mutable_cpu()->Add(state.work.cpu.begin(), state.work.cpu.end());
+  snapshot.set_lost(state.work.lost);
+  snapshot.set_twice(state.work.twice);
+  snapshot.set_recomputed(state.work.recomputed);
+  snapshot.set_sequence(state.sequence);
+  snapshot.mutable_suspected()->Add(state.suspected.begin(), state.suspected.end());
+  snapshot.set_halted(state.is_halted);
+}
+
+std::optional<std::string> apply(Past& past, const JournalRecord& record) {
+  if (past.seen.empty() && record.has_read()) return "holds telemetry before the first observation";
+  if (past.seen.empty() && record.kind_case() == JournalRecord::kGivenUp) {
+    return "holds a call before the first observation";
+  }
+  RunState& state = past;
+  if (Refusal why = apply(state, record)) return why;
+  if (record.has_snapshot()) {
+    past.snapshot = record.snapshot();
+    past.halted[0] = record.snapshot().halted();
+  }
+  if (record.has_seen()) past.seen.push_back(record.seen().observation());
+  if (record.has_read()) past.read[past.seen.size() - 1] = record.read();
+  if (record.has_commit()) past.commits.push_back(record.commit());
+  if (record.kind_case() == JournalRecord::kGivenUp) {
+    past.given_up[past.seen.size() - 1] = record.given_up();
+  }
+  if (record.kind_case() == JournalRecord::kHalted) past.halted[past.seen.size()] = record.halted();
+  return {};
+}
+
+}  // namespace orrery::live

@@ -1,0 +1,38 @@
+// Slurm's commands as child processes: each runs with a deadline, and its answer is complete or an
+// error. Used by live/slurm/slurm_cluster and its command. One thread.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace orrery::live {
+
+/// Access to one Slurm. Reads return complete answers for the parsers of live/slurm/answers. All
+/// methods block, and throw an environment Error if a command is missing, fails or gives no answer
+/// in time.
+class SlurmCommands {
+ public:
+  virtual ~SlurmCommands() = default;
+  /// Returns all jobs (squeue), also those that ended a few minutes ago.
+  virtual std::string read_jobs() = 0;
+  /// Returns all nodes (scontrol show node).
+  virtual std::string read_nodes() = 0;
+  /// Returns the configuration of slurmctld (scontrol show config).
+  virtual std::string read_configuration() = 0;
+  /// Returns the details of one job (scontrol show job).
+  virtual std::string read_job(const std::string& id) = 0;
+  /// Returns the recorded ends of jobs (sacct). Fails if Slurm keeps no accounts.
+  virtual std::string read_ends(const std::vector<std::string>& ids) = 0;
+  /// Executes lines of scontrol, for example "requeue 17", in order. Returns the complaints of
+  /// scontrol, one line each; empty if all lines were accepted. A failed line does not stop the
+  /// later lines.
+  virtual std::vector<std::string> execute_commands(const std::vector<std::string>& lines) = 0;
+};
+
+/// Returns access to the Slurm whose commands are in PATH. `patience`: deadline of each command.
+/// SLURM_CONF of the environment names the configuration, as for Slurm's own commands.
+std::unique_ptr<SlurmCommands> installed_slurm(std::chrono::milliseconds patience);
+
+}  // namespace orrery::live

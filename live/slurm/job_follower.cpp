@@ -1,0 +1,396 @@
+#include "live/slurm/job_follower.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/error.hpp"
+
+namespace orrery::live {
+namespace {
+
+constexpr std::uint32_t kMostFailures = 3;
+constexpr std::uint32_t kMostRepeats = 3;
+// slurmctld shows the state of its last save after a kill, and learns the ends of jobs later.
+constexpr std::int64_t kRestart_s = 10;
+
+/// Order of submission: instant, then number of the job, then number of the task.
+auto submission_order(const SlurmJob& job) {
+  return std::make_tuple(job.submit_s, std::stoull(job.id), job.id.size(), job.id);
+}
+
+bool is_same_job(const std::string& id, std::int64_t submit_s, std::uint32_t restarts,
+                 const SlurmJob& row) {
+  if (row.id != id) return false;
+  return row.submit_s == submit_s || (row.restarts > restarts && row.submit_s > submit_s);
+}
+
+std::vector<std::string> sorted(std::vector<std::string> names) {
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace
+
+JobFollower::JobFollower(const World& world, const NodeMap& nodes, SlurmRules rules,
+                         SlurmOutlet& outlet)
+    : world_(world), nodes_(nodes), rules_(std::move(rules)), outlet_(outlet) {}
+
+// ---- managed jobs ---------------------------------------------------------------------------
+
+bool JobFollower::is_managed(const SlurmJob& row) const {
+  const auto allowed = [](const std::set<std::string>& names, const std::string& name) {
+    return names.empty() || names.contains(name);
+  };
+  return allowed(rules_.partitions, row.partition) && allowed(rules_.accounts, row.account);
+}
+
+/// Returns true if Slurm could start the job without an order, so that the job needs a lease.
+bool JobFollower::is_leased(const Tracked& job, const SlurmJob& row) const {
+  const bool fits = row.gpus_per_node > 0 && row.gpus_per_node <= nodes_.gpus_per_node() &&
+                    row.nodes > 0 && row.nodes <= nodes_.nodes() && !row.is_uneven;
+  return job.is_managed && fits && row.phase == SlurmPhase::pending && !row.is_held &&
+         row.id.find('+') == std::string::npos;
+}
+
+/// Returns true if a policy may start the job now.
+bool JobFollower::is_ready(const Tracked& job, const SlurmJob& row) const {
+  return is_leased(job, row) && !row.has_unmet_dependency && now_s_ >= job.not_before_s &&
+         (row.required_nodes.empty() || job.has_our_nodes);
+}
+
+// ---- one reading ----------------------------------------------------------------------------
+
+void JobFollower::follow_jobs(Rows jobs, std::int64_t now_s) {
+  now_s_ = now_s;
+  std::sort(jobs.begin(), jobs.end(), [](const SlurmJob& a, const SlurmJob& b) {
+    return submission_order(a) < submission_order(b);
+  });
+  match_rows(jobs);
+  const auto each = [&](const auto& act) {
+    for (const SlurmJob& row : jobs) {
+      if (const auto found = jobs_.find(row.id); found != jobs_.end()) act(found->second, row);
+    }
+  };
+  each([this](Tracked& job, const SlurmJob& row) { adopt_nodes(job, row); });
+  each([this](Tracked& job, const SlurmJob& row) { end_or_stop(job, row); });
+  each([this](Tracked& job, const SlurmJob& row) { submit_job(job, row); });
+  each([this](Tracked& job, const SlurmJob& row) { place_job(job, row); });
+  each([this](Tracked& job, const SlurmJob& row) { check_order(job, row); });
+  renew_leases(jobs);
+  std::erase_if(jobs_, [this](const auto& entry) {
+    return over_.contains({entry.first, entry.second.submit_s});
+  });
+  has_read_ = true;
+}
+
+/// Begins to follow new jobs, and ends those that are missing or whose id belongs to another job.
+void JobFollower::match_rows(const Rows& rows) {
+  std::set<std::string> present;
+  for (const SlurmJob& row : rows) {
+    const auto known = jobs_.find(row.id);
+    if (known == jobs_.end()) continue;
+    Tracked& job = known->second;
+    if (is_same_job(job.id, job.submit_s, job.restarts, row)) present.insert(row.id);
+  }
+  end_missing(present);
+  for (const SlurmJob& row : rows) {
+    if (jobs_.contains(row.id)) continue;
+    const auto over = over_.find({row.id, row.submit_s});
+    if (row.phase == SlurmPhase::ended) continue;
+    if (over != over_.end()) {
+      if (now_s_ - over->second < kRestart_s) continue;
+      outlet_.report(fmt::format("job {} is {} again after its end: slurmctld has lost the end",
+                                 row.id, row.state));
+      over_.erase(over);
+    }
+    Tracked job{.id = row.id, .submit_s = row.submit_s, .restarts = row.restarts};
+    job.is_managed = is_managed(row);
+    // A begin time beyond any lease is the user's.
+    const bool is_own = row.eligible_s > row.submit_s + rules_.lease_s + 2 &&
+                        (has_read_ || row.eligible_s > now_s_ + rules_.lease_s + 2);
+    if (is_own) job.not_before_s = row.eligible_s;
+    jobs_.emplace(row.id, std::move(job));
+  }
+  std::erase_if(over_, [this](const auto& entry) { return now_s_ - entry.second > 86400; });
+}
+
+void JobFollower::end_missing(const std::set<std::string>& present) {
+  std::vector<std::string> missing;
+  bool is_shown = false;
+  for (const auto& [id, job] : jobs_) {
+    if (present.contains(id)) continue;
+    missing.push_back(id);
+    is_shown = is_shown || job.stage != Stage::unseen;
+  }
+  const std::vector<SlurmEnd> ends =
+      is_shown ? outlet_.find_ends(missing) : std::vector<SlurmEnd>();
+  for (const std::string& id : missing) {
+    Tracked& job = jobs_.at(id);
+    const auto end = std::find_if(ends.begin(), ends.end(), [&](const SlurmEnd& each) {
+      return each.id == id && each.submit_s == job.submit_s;
+    });
+    if (end == ends.end() && job.stage != Stage::unseen) {
+      outlet_.report(fmt::format(
+          "job {} of {} is gone: expected its end in squeue or sacct, found none; slurmctld has "
+          "lost the job or forgot it",
+          id, job.submit_s));
+    }
+    leave_world(job, end == ends.end() ? Ending::cancelled : end->how);
+    jobs_.erase(id);
+  }
+}
+
+/// Decides whose choice the required nodes of a waiting job are: an order of this controller, of an
+/// earlier one that has stopped, or the user's.
+void JobFollower::adopt_nodes(Tracked& job, const SlurmJob& row) {
+  const bool is_question = job.is_managed && row.phase == SlurmPhase::pending &&
+                           !row.required_nodes.empty() && !job.has_our_nodes &&
+                           job.stage != Stage::ordered;
+  if (!is_question || !rules_.acts) return;
+  const std::string owner = outlet_.find_owner(job.id);
+  if (owner.empty()) {
+    job.is_managed = false;
+    outlet_.report(fmt::format("job {} stays with Slurm: its user chose the nodes {}", job.id,
+                               fmt::join(row.required_nodes, ",")));
+    return;
+  }
+  if (has_read_ && owner != rules_.owner) {
+    throw Error(ErrorKind::environment,
+                fmt::format("job {}: expected this controller alone ({}), found an order of {}: "
+                            "stop one of the two",
+                            job.id, rules_.owner, owner));
+  }
+  job.has_our_nodes = true;
+  outlet_.send_line(withdraw_line(job.id, rules_.lease_s));
+  if (row.is_held && row.has_bad_constraints()) outlet_.send_line(release_line(job.id));
+  outlet_.report(
+      fmt::format("job {}: took over from {} before Slurm had started the job", job.id, owner));
+}
+
+void JobFollower::leave_world(Tracked& job, Ending how) {
+  if (job.stage == Stage::unseen) return;
+  outlet_.emit_event(JobDone{job.job, how});
+  ids_.erase(job.job);
+  job.stage = Stage::unseen;
+}
+
+void JobFollower::end_or_stop(Tracked& job, const SlurmJob& row) {
+  const bool was_placed = job.stage == Stage::placed;
+  const bool has_restarted = row.restarts > job.restarts;
+  if (row.phase == SlurmPhase::ended) {
+    if (job.stage == Stage::ordered && !row.placed_on.empty()) place_job(job, row);
+    leave_world(job, ending_of(row.state));
+    over_[{row.id, row.submit_s}] = now_s_;
+    job.submit_s = row.submit_s;
+    return;
+  }
+  if (row.phase == SlurmPhase::pending) {
+    if (was_placed && !has_restarted) {
+      outlet_.report(
+          fmt::format("job {} went back into the queue without a requeue: slurmctld has "
+                      "lost its start",
+                      job.id));
+    }
+    if (was_placed && job.is_managed) {
+      outlet_.emit_event(JobStopped{job.job, 0});
+      job.stage = Stage::waiting;
+    } else if (was_placed) {
+      leave_world(job, Ending::cancelled);
+    }
+    if (job.stage == Stage::leaving) job.stage = Stage::waiting;
+    if (job.stage == Stage::waiting && !is_ready(job, row)) leave_world(job, Ending::cancelled);
+    const bool is_refused = row.has_bad_constraints();
+    if (job.stage == Stage::ordered && !is_refused && !is_leased(job, row)) {
+      leave_world(job, Ending::cancelled);
+    }
+  } else if (was_placed && (has_restarted || sorted(row.placed_on) != job.placed_on)) {
+    outlet_.emit_event(JobStopped{job.job, 0});
+    job.stage = Stage::waiting;
+  } else if (job.stage == Stage::leaving && now_s_ - job.leaving_since_s > rules_.patience_s) {
+    outlet_.report(fmt::format("job {} still runs {} s after its requeue", job.id,
+                               now_s_ - job.leaving_since_s));
+    job.stage = Stage::waiting;
+  }
+  job.restarts = row.restarts;
+  job.submit_s = row.submit_s;
+}
+
+void JobFollower::submit_job(Tracked& job, const SlurmJob& row) {
+  if (job.stage != Stage::unseen) return;
+  const bool occupies = row.phase == SlurmPhase::placed && row.gpus_per_node > 0 &&
+                        !nodes_.find_all(row.placed_on).empty();
+  const bool waits = row.phase == SlurmPhase::pending && is_ready(job, row);
+  if (!occupies && !waits) return;
+  const auto nodes =
+      occupies ? static_cast<std::uint32_t>(nodes_.find_all(row.placed_on).size()) : row.nodes;
+  JobSpec spec;
+  spec.id = job.job = {world_.jobs().submitted()};
+  spec.name = row.id;
+  spec.user = row.user;
+  spec.pool = row.account.empty() ? row.partition : row.account;
+  spec.submit = row.submit_s * kNanosPerSecond;
+  spec.estimate = row.limit_s * kNanosPerSecond;
+  spec.gpus = row.gpus_per_node * nodes;
+  spec.layout = {.tensor = row.gpus_per_node, .pipeline = nodes};
+  ids_[job.job] = row.id;
+  job.stage = Stage::waiting;
+  outlet_.emit_event(JobSubmitted{std::move(spec)});
+}
+
+/// Shows that Slurm has started the job.
+void JobFollower::place_job(Tracked& job, const SlurmJob& row) {
+  const bool is_expected = job.stage == Stage::waiting || job.stage == Stage::ordered;
+  if (row.placed_on.empty() || !is_expected || row.phase == SlurmPhase::pending) return;
+  std::optional<GpuRuns> gpus;
+  const bool is_ordered = job.stage == Stage::ordered;
+  job.placed_on = sorted(row.placed_on);
+  if (is_ordered && job.placed_on == job.order.nodes) {
+    gpus = job.order.assign.gpus;
+  } else {
+    const std::vector<NodeId> nodes = nodes_.find_all(row.placed_on);
+    gpus = unowned_gpus(world_.state(), nodes, row.gpus_per_node, nodes_.gpus_per_node());
+    for (auto& [id, other] : jobs_) {  // orders for GPUs that the job has taken
+      if (gpus) break;
+      if (other.stage != Stage::ordered || other.id == job.id) continue;
+      withdraw_order(other);
+      gpus = unowned_gpus(world_.state(), nodes, row.gpus_per_node, nodes_.gpus_per_node());
+    }
+  }
+  if (!gpus || gpus->empty()) {
+    outlet_.report(
+        fmt::format("job {}: expected {} free GPUs on each of {}, found fewer; the job is "
+                    "not shown to the policy",
+                    row.id, row.gpus_per_node, fmt::join(row.placed_on, ",")));
+    return leave_world(job, Ending::cancelled);
+  }
+  if (!is_ordered && job.is_managed && rules_.acts && has_read_) {
+    outlet_.report(fmt::format("job {} was started on {} by Slurm or a user, without a decision",
+                               row.id, fmt::join(row.placed_on, ",")));
+  }
+  job.stage = Stage::placed;
+  job.failures = 0;
+  const JobInfo& info = world_.jobs()[job.job];
+  outlet_.emit_event(JobStarted{.job = job.job,
+                                .epoch = {info.epoch.value + 1},
+                                .from = 0,
+                                .where = {std::move(*gpus), info.spec.layout}});
+}
+
+// ---- orders ---------------------------------------------------------------------------------
+
+void JobFollower::withdraw_order(Tracked& job) {
+  outlet_.send_line(withdraw_line(job.id, rules_.lease_s));
+  outlet_.emit_event(JobStopped{job.job, 0});
+  job.stage = Stage::waiting;
+}
+
+void JobFollower::give_back(Tracked& job, const std::string& why) {
+  outlet_.report(
+      fmt::format("job {} goes back to Slurm after {} orders: {}", job.id, job.failures, why));
+  leave_world(job, Ending::cancelled);
+  job.is_managed = false;
+}
+
+void JobFollower::check_order(Tracked& job, const SlurmJob& row) {
+  if (job.stage != Stage::ordered || row.phase != SlurmPhase::pending) return;
+  const OrderState state = state_of(job.order, row, now_s_, rules_.patience_s);
+  const std::string nodes = fmt::format("{}", fmt::join(job.order.nodes, ","));
+  if (state == OrderState::waits) return;
+  if (state == OrderState::lost && job.order.repeats < kMostRepeats) {
+    ++job.order.repeats;
+    outlet_.report(fmt::format("job {}: expected the order to start on {}, found it lost; repeated",
+                               job.id, nodes));
+    return outlet_.send_line(start_line(job.id, job.order.nodes, rules_.owner));
+  }
+  ++job.failures;
+  const std::string why =
+      state == OrderState::refused ? fmt::format("Slurm holds it: {} do not fit it", nodes)
+      : state == OrderState::lost  ? "Slurm does not keep the order"
+                                   : fmt::format("not started on {} for {} s: {}", nodes,
+                                                 now_s_ - job.order.since_s, row.reason);
+  outlet_.report(fmt::format("job {}: {}; the order is withdrawn", job.id, why));
+  withdraw_order(job);
+  if (state == OrderState::refused) outlet_.send_line(release_line(job.id));
+  if (job.failures >= kMostFailures) give_back(job, why);
+}
+
+void JobFollower::renew_leases(const Rows& rows) {
+  if (!rules_.acts) return;
+  std::vector<std::string> ids;
+  for (const SlurmJob& row : rows) {
+    const auto found = jobs_.find(row.id);
+    if (found == jobs_.end() || found->second.stage == Stage::ordered) continue;
+    Tracked& job = found->second;
+    if (job.has_our_nodes && row.is_held && row.has_bad_constraints()) {
+      outlet_.send_line(withdraw_line(row.id, rules_.lease_s));
+      outlet_.send_line(release_line(row.id));
+    }
+    if (!is_leased(job, row)) continue;
+    // Nodes of an earlier order would bind the job if the lease ended.
+    if (!row.required_nodes.empty() && job.has_our_nodes) {
+      outlet_.send_line(withdraw_line(row.id, rules_.lease_s));
+      continue;
+    }
+    const std::int64_t left = row.eligible_s - now_s_;
+    const bool is_long = left > rules_.lease_s + 5 && now_s_ >= job.not_before_s;
+    if (left < rules_.lease_s / 2 || is_long) ids.push_back(row.id);
+  }
+  for (std::string& line : lease_lines(ids, rules_.lease_s)) outlet_.send_line(std::move(line));
+}
+
+// ---- decisions ------------------------------------------------------------------------------
+
+JobFollower::Tracked* JobFollower::find(JobId job) {
+  const auto id = ids_.find(job);
+  return id == ids_.end() ? nullptr : &jobs_.at(id->second);
+}
+
+std::string JobFollower::id_of(JobId job) const {
+  const auto id = ids_.find(job);
+  return id == ids_.end() ? "" : id->second;
+}
+
+std::string JobFollower::objection(const Assign& assign) const {
+  const auto id = ids_.find(assign.job);
+  if (id == ids_.end()) return "the job has left the queue";
+  const Tracked& job = jobs_.at(id->second);
+  if (!job.is_managed) {
+    return fmt::format(
+        "job {} is observed only: it is of another partition or account, or was "
+        "given back to Slurm",
+        job.id);
+  }
+  if (job.stage == Stage::leaving) return fmt::format("job {} still leaves its nodes", job.id);
+  if (assign.is_release()) return {};
+  if (job.stage != Stage::waiting) return "a job stays where it was started until it leaves";
+  const ParallelLayout& request = world_.jobs()[assign.job].spec.layout;
+  if (nodes_.has_shape(assign.gpus, request.pipeline, request.tensor)) return {};
+  return fmt::format("job {} requests {} GPUs on each of {} nodes; use the placement 'per-node'",
+                     job.id, request.tensor, request.pipeline);
+}
+
+void JobFollower::order(const Assign& assign, std::int64_t now_s) {
+  Tracked& job = *find(assign.job);
+  if (!assign.is_release()) {
+    job.stage = Stage::ordered;
+    job.has_our_nodes = true;
+    job.order = {.assign = assign, .nodes = nodes_.names_of(assign.gpus), .since_s = now_s};
+    return outlet_.send_line(start_line(job.id, job.order.nodes, rules_.owner));
+  }
+  if (job.stage == Stage::ordered) return withdraw_order(job);
+  outlet_.send_line(requeue_line(job.id));
+  outlet_.emit_event(JobStopped{job.job, 0});
+  job.stage = Stage::leaving;
+  job.leaving_since_s = now_s;
+}
+
+std::size_t JobFollower::open_orders() const {
+  return static_cast<std::size_t>(std::count_if(jobs_.begin(), jobs_.end(), [](const auto& entry) {
+    return entry.second.stage == Stage::ordered;
+  }));
+}
+
+}  // namespace orrery::live

@@ -1,0 +1,122 @@
+// State of the jobs of one Slurm, as readings of its queue show it, turned into events of the
+// policies' world and commands for Slurm. Used by live/slurm/slurm_cluster. One thread. Instants
+// are seconds since 1970, durations seconds.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "live/slurm/answers.hpp"
+#include "live/slurm/node_map.hpp"
+#include "live/slurm/start_order.hpp"
+#include "policies/seam/decision.hpp"
+#include "policies/seam/world.hpp"
+
+namespace orrery::live {
+
+/// Rules for the jobs that the policies manage. A job is managed if its partition is one of
+/// `partitions` and its account is one of `accounts`; an empty set allows all. All other jobs are
+/// observed only.
+struct SlurmRules {
+  std::set<std::string> partitions = {}, accounts = {};
+  bool acts = true;              ///< false: no command is sent
+  std::int64_t lease_s = 20;     ///< managed jobs may start by themselves this long after a renewal
+  std::int64_t patience_s = 60;  ///< time that Slurm has to start an ordered job
+  std::string owner = "orrery:0";  ///< mark of this controller on its orders
+};
+
+/// Receiver of the consequences of a reading.
+class SlurmOutlet {
+ public:
+  virtual ~SlurmOutlet() = default;
+  /// Applies an event to the world and shows it to the policies.
+  virtual void emit_event(Event event) = 0;
+  /// Sends a line to scontrol after the reading.
+  virtual void send_line(std::string line) = 0;
+  /// Tells the operator about something that no policy decided.
+  virtual void report(std::string text) = 0;
+  /// Returns the recorded ends of jobs that the queue does not show any more; empty without
+  /// accounts.
+  virtual std::vector<SlurmEnd> find_ends(const std::vector<std::string>& ids) = 0;
+  /// Returns the mark of the controller that has ordered the job's nodes; empty if a user did.
+  virtual std::string find_owner(const std::string& id) = 0;
+};
+
+/// Follower of all jobs. A job is identified by its id and its submission, because slurmctld can
+/// give the id of a lost job to another one. Managed jobs that could start are shown to the
+/// policies as waiting. Other jobs are shown while they occupy GPUs.
+///
+/// For example, a job that was ordered to start on n3 and is shown as RUNNING on n3 gives
+/// JobStarted; a job that ran and is shown as PENDING gives JobStopped.
+class JobFollower {
+ public:
+  /// Constructs a follower; all references must outlive it.
+  JobFollower(const World& world, const NodeMap& nodes, SlurmRules rules, SlurmOutlet& outlet);
+
+  /// Compares the jobs of a reading at `now_s` with those known: emits the events of all
+  /// differences, renews leases, repeats or withdraws orders. Throws an environment Error if
+  /// another controller orders the same jobs.
+  void follow_jobs(std::vector<SlurmJob> jobs, std::int64_t now_s);
+
+  /// Returns the reason why a decision cannot be carried out; empty if it can.
+  std::string objection(const Assign& assign) const;
+  /// Sends the order of an accepted decision at `now_s`: a start, or a stop with its event.
+  void order(const Assign& assign, std::int64_t now_s);
+
+  /// Returns the number of jobs with an order that Slurm has not carried out yet.
+  std::size_t open_orders() const;
+  /// Returns Slurm's id of a job of the world; empty for an unknown job.
+  std::string id_of(JobId job) const;
+
+ private:
+  /// Stage of a job. `unseen`: not in the world. `leaving`: requeued, still on its nodes.
+  enum class Stage : std::uint8_t { unseen, waiting, ordered, placed, leaving };
+  struct Tracked {
+    std::string id;
+    std::int64_t submit_s = 0;
+    std::uint32_t restarts = 0;
+    bool is_managed = false;
+    Stage stage = Stage::unseen;
+    JobId job{};            ///< valid unless `unseen`
+    StartOrder order = {};  ///< valid if `ordered`
+    std::vector<std::string> placed_on = {};
+    std::int64_t not_before_s = 0;  ///< begin time that the user chose
+    std::int64_t leaving_since_s = 0;
+    std::uint32_t failures = 0;  ///< orders that Slurm did not carry out
+    bool has_our_nodes = false;  ///< its required nodes are those of an order
+  };
+  using Rows = std::vector<SlurmJob>;
+
+  bool is_managed(const SlurmJob& row) const;
+  bool is_leased(const Tracked& job, const SlurmJob& row) const;
+  bool is_ready(const Tracked& job, const SlurmJob& row) const;
+  void match_rows(const Rows& rows);
+  void end_missing(const std::set<std::string>& present);
+  void adopt_nodes(Tracked& job, const SlurmJob& row);
+  void end_or_stop(Tracked& job, const SlurmJob& row);
+  void submit_job(Tracked& job, const SlurmJob& row);
+  void place_job(Tracked& job, const SlurmJob& row);
+  void check_order(Tracked& job, const SlurmJob& row);
+  void withdraw_order(Tracked& job);
+  void leave_world(Tracked& job, Ending how);
+  void give_back(Tracked& job, const std::string& why);
+  void renew_leases(const Rows& rows);
+  Tracked* find(JobId job);
+
+  const World& world_;
+  const NodeMap& nodes_;
+  const SlurmRules rules_;
+  SlurmOutlet& outlet_;
+  std::map<std::string, Tracked> jobs_;  ///< keys are Slurm's ids
+  std::map<JobId, std::string> ids_;     ///< Slurm's ids of the world's jobs
+  std::map<std::pair<std::string, std::int64_t>, std::int64_t> over_;  ///< instants of ends
+  std::int64_t now_s_ = 0;
+  bool has_read_ = false;
+};
+
+}  // namespace orrery::live

@@ -1,0 +1,60 @@
+// Nodes of Slurm as nodes of a Cluster: names, GPUs, lost parts, and free GPUs on named nodes. Used
+// by live/slurm/job_follower and live/slurm/slurm_cluster. One thread.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "live/slurm/answers.hpp"
+#include "policies/seam/cluster_state.hpp"
+#include "policies/seam/gpu_runs.hpp"
+#include "topologies/cluster.hpp"
+#include "topologies/part.hpp"
+
+namespace orrery::live {
+
+/// Fixed mapping of the nodes with GPUs, in ascending order of their names as Slurm lists them. A
+/// cluster has equal nodes: nodes with fewer GPUs than the largest have lost GPUs. GPU ids are
+/// Orrery's own: Slurm chooses the devices of a node. For example, the GPUs 8 to 15 are those of
+/// the second node if the largest node has 8.
+class NodeMap {
+ public:
+  /// Maps the nodes of `all` that have GPUs and, unless `partitions` is empty, are in one of
+  /// `partitions`. Throws bad_input if no node is left.
+  NodeMap(const std::vector<SlurmNode>& all, const std::set<std::string>& partitions);
+
+  /// Returns the number of nodes.
+  std::uint32_t nodes() const { return static_cast<std::uint32_t>(names_.size()); }
+  /// Returns the number of GPUs of the largest node.
+  std::uint32_t gpus_per_node() const { return gpus_per_node_; }
+  /// Returns the name of a node.
+  const std::string& name(NodeId node) const { return names_.at(node.value); }
+  /// Returns the node with this name; nothing for another name.
+  std::optional<NodeId> find(const std::string& name) const;
+  /// Returns the ascending ids of the nodes with these names, without names of other nodes.
+  std::vector<NodeId> find_all(const std::vector<std::string>& names) const;
+  /// Returns the ascending names of the nodes of these GPUs.
+  std::vector<std::string> names_of(const GpuRuns& gpus) const;
+  /// Returns true if `gpus` holds `per_node` GPUs on each of `count` nodes and no others.
+  bool has_shape(const GpuRuns& gpus, std::uint32_t count, std::uint32_t per_node) const;
+  /// Returns the parts that Slurm cannot use now: nodes that are down, drained, silent or missing
+  /// in `nodes`, and the GPUs that small nodes lack.
+  std::set<Part> lost_parts(const std::vector<SlurmNode>& nodes) const;
+
+ private:
+  std::vector<std::string> names_;
+  std::map<std::string, NodeId> ids_;
+  std::set<Part> missing_gpus_;
+  std::uint32_t gpus_per_node_ = 0;
+};
+
+/// Returns `per_node` GPUs without an owner on each of `nodes`, lowest numbers first; nothing if a
+/// node has fewer. Counts GPUs of lost nodes, because a job can run on a node that takes no others.
+std::optional<GpuRuns> unowned_gpus(const ClusterState& state, const std::vector<NodeId>& nodes,
+                                    std::uint32_t per_node, std::uint32_t gpus_per_node);
+
+}  // namespace orrery::live

@@ -1,0 +1,49 @@
+// Order to start one job of Slurm on named nodes: its lines for scontrol, and its comparison with
+// the state that Slurm shows later. Used by live/slurm/job_follower. Pure functions; thread-safe.
+// Durations are seconds, instants seconds since 1970.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "live/slurm/answers.hpp"
+#include "policies/seam/decision.hpp"
+
+namespace orrery::live {
+
+/// Order of a decision that has been sent to Slurm and that no reading has confirmed yet.
+struct StartOrder {
+  Assign assign = {};                   ///< the decision
+  std::vector<std::string> nodes = {};  ///< ascending names of its nodes
+  std::int64_t since_s = 0;             ///< instant of the first command
+  std::uint32_t repeats = 0;            ///< number of repeated commands
+};
+
+/// State of an order. `waits`: Slurm has the order and starts the job when the nodes are free.
+/// `lost`: Slurm shows other nodes or a later begin than ordered. `refused`: the nodes do not fit
+/// the job (BadConstraints), which is on hold. `overdue`: Slurm has the order and did not start the
+/// job in time.
+enum class OrderState : std::uint8_t { waits, lost, refused, overdue };
+
+/// Returns the state of an order for the pending job `job`. `patience_s`: time that Slurm has for
+/// the start. For example, an order for n3 is lost if slurmctld was killed before it had saved the
+/// order: the job shows no required nodes and its begin time of before.
+OrderState state_of(const StartOrder& order, const SlurmJob& job, std::int64_t now_s,
+                    std::int64_t patience_s);
+
+/// Returns the line that starts a job on `nodes`. `owner` marks the order as that of one controller
+/// (AdminComment). For example, "update JobId=17 ReqNodeList=n3,n6 StartTime=now
+/// AdminComment=orrery:5".
+std::string start_line(const std::string& id, const std::vector<std::string>& nodes,
+                       const std::string& owner);
+/// Returns the lines that let jobs wait for `lease_s` more seconds, at most 50 jobs a line.
+std::vector<std::string> lease_lines(const std::vector<std::string>& ids, std::int64_t lease_s);
+/// Returns the line that takes an order back: any nodes, and a begin in `lease_s` seconds.
+std::string withdraw_line(const std::string& id, std::int64_t lease_s);
+/// Returns the line that ends the hold after BadConstraints.
+std::string release_line(const std::string& id);
+/// Returns the line that stops a job and puts it back into the queue.
+std::string requeue_line(const std::string& id);
+
+}  // namespace orrery::live

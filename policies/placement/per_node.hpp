@@ -1,0 +1,19 @@
+// Placement by the request of a batch system: a number of nodes with the same number of GPUs on
+// each, as Slurm's `-N 2 --gpus-per-node=3`. Best fit: the nodes with the fewest sufficient free
+// GPUs, ties to the lowest number. All or nothing; nothing is reserved.
+#pragma once
+
+#include "policies/placement/placer.hpp"
+
+namespace orrery {
+
+/// Placer that gives a job layout.pipeline nodes with JobSpec::gpus / layout.pipeline GPUs on each.
+/// A job of a log, whose layout names no nodes, gets all of its GPUs on one node. For example, a
+/// job of 6 GPUs with pipeline 2 gets 3 GPUs on each of two nodes.
+class PerNodePlacer : public Placer {
+ public:
+  std::string_view name() const override { return "per-node"; }
+  std::optional<GpuRuns> place_job(const JobSpec& job, FreeGpus& free) const override;
+};
+
+}  // namespace orrery

@@ -1,0 +1,145 @@
+"""Profile of this rank's steps for `orrery calibrate`. Imported after torch.
+
+The times of operators, groups and data loaders are those of the running program; nothing is
+repeated and no value changes. After enough steps the profile is written, and the command line ends
+the program.
+"""
+
+import gc
+import json
+import os
+import resource
+import time
+from typing import Any, Callable
+
+import torch
+from torch import nn
+
+from .state import state_of
+
+#: First steps of a program, in which PyTorch orders buckets anew and allocators grow.
+WARM_UP = 4
+
+
+class Profiler:
+    """Parts of the steps of this rank.
+
+    Parameters
+    ----------
+    attachment : Attachment
+        Attachment of this process (running.py).
+    folder : str
+        Folder of the profiles, one file a rank.
+    steps : int
+        Steps whose times are wanted.
+    """
+
+    def __init__(self, attachment: Any, folder: str, steps: int) -> None:
+        self._attachment = attachment
+        self._folder = folder
+        self._left = WARM_UP + steps
+        self._parts: "list[tuple[str, float, float]]" = []
+        self._tokens = 0
+        self._update_s = 0.0
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this process still measures: not a forked one, and not after the last step."""
+        is_here: bool = self._attachment.is_here()
+        return self._left > 0 and is_here
+
+    def note_part(self, kind: str, begin_s: float) -> None:
+        """Records a part of the step that ends now."""
+        if self.is_active:
+            self._parts.append((kind, begin_s, time.monotonic()))
+
+    def note_tokens(self, count: int) -> None:
+        """Records a look-up in an embedding table."""
+        self._tokens = max(self._tokens, count)
+
+    def begin_update(self, *_: Any) -> None:
+        """Records the begin of an optimizer's step."""
+        self._update_s = time.monotonic()
+
+    def end_update(self, optimizer: Any) -> None:
+        """Records the end of an optimizer's step, and writes the profile after the last one."""
+        if not self.is_active:
+            return
+        self.note_part("update", self._update_s)
+        self._left -= 1
+        if self._left == 0:
+            self._write(optimizer)
+
+    def _write(self, optimizer: Any) -> None:
+        rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        module = self._attachment.module()
+        profile = {
+            "rank": rank,
+            "ranks": ranks,
+            "parts": self._parts,
+            "operations": [] if module is None else module.stop_logging(),
+            "state": self._state(optimizer),
+        }
+        path = os.path.join(self._folder, str(rank))
+        with open(f"{path}.part", "w", encoding="utf-8") as file:
+            json.dump(profile, file)
+        os.replace(f"{path}.part", path)
+
+    def _state(self, optimizer: Any) -> "dict[str, Any]":
+        """Return parameters and memory, with the keys of RecordedStep in traces/scenario.proto."""
+        tables: "dict[tuple[int, ...], set[int]]" = {}
+        for each in gc.get_objects():
+            if type(each) is nn.Embedding:
+                tables.setdefault(tuple(each.weight.shape), set()).add(id(each))
+        state = state_of(optimizer, tables)
+        gradients = (each.grad for group in optimizer.param_groups for each in group["params"])
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        reserved = peak
+        if torch.cuda.is_available() and torch.cuda.is_initialized():
+            peak, reserved = torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
+        return {
+            "gpu": "measured",
+            "tokens": self._tokens,
+            "parameters": {
+                "matrices": state.matrices,
+                "vectors": state.vectors,
+                "embeddings": state.embeddings,
+            },
+            "parameter_bytes": state.parameter_bytes,
+            "gradient_bytes": state.gradient_bytes,
+            "optimizer_bytes": state.optimizer_bytes,
+            "peak_bytes": peak,
+            "reserved_bytes": reserved,
+            "gradient_value_bytes": max(
+                (each.element_size() for each in gradients if each is not None), default=0
+            ),
+        }
+
+
+def install(attachment: Any, folder: str, steps: int) -> Profiler:
+    """Return the profiler of this process, which measures backward passes, updates and look-ups."""
+    from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+    made = Profiler(attachment, folder, steps)
+    register_optimizer_step_pre_hook(made.begin_update)
+    _measure_backward(made)
+    look_up = nn.Embedding.forward
+
+    def measured_look_up(self: Any, tokens: Any) -> Any:
+        made.note_tokens(tokens.numel())
+        return look_up(self, tokens)
+
+    nn.Embedding.forward = measured_look_up
+    return made
+
+
+def _measure_backward(profiler: Profiler) -> None:
+    """Measures torch.autograd.backward, which Tensor.backward calls."""
+    backward: "Callable[..., None]" = torch.autograd.backward
+
+    def measured_backward(*arguments: Any, **named: Any) -> None:
+        begin_s = time.monotonic()
+        backward(*arguments, **named)
+        profiler.note_part("backward", begin_s)
+
+    torch.autograd.backward = measured_backward

@@ -1,0 +1,126 @@
+"""Steps of a rank under policies (`orrery run --policy`): reports, and plans that begin at a step.
+
+A step is an item of `orrery.torch.state().steps(...)`, in a program without that call an optimizer
+step. The first optimizer step of each rank waits until the policies have started.
+"""
+
+import time
+from typing import Any, Optional
+
+
+class Steering:
+    """Steps of this rank, and the plans that hold for them.
+
+    Attributes
+    ----------
+    sharing : Sharing
+        Shares of the examples that a policy has set (sharing.py).
+    every : int, optional
+        Steps between two snapshots, where a policy has set them.
+
+    Parameters
+    ----------
+    attachment : Attachment
+        Attachment of this process.
+    """
+
+    def __init__(self, attachment: Any) -> None:
+        from .sharing import Sharing
+
+        self.every: Optional[int] = None
+        self.sharing = Sharing(attachment.weighs)
+        self._attachment = attachment
+        self._training: Any = None
+        self._has_begun = False
+        self._saves = False
+        self._begin_s = time.monotonic()
+        self._compute_s = 0.0
+
+    @property
+    def step(self) -> int:
+        """Number of steps that this rank has done."""
+        steps: int = self._attachment.steps if self._training is None else self._training.step
+        return steps
+
+    def use_steps_of(self, training: Any) -> None:
+        """Counts the steps of a TrainingState from now on, in place of optimizer steps."""
+        self._training = training
+
+    def before_update(self, *_: Any) -> None:
+        """Measures the compute of this step, and waits in the first one for the policies."""
+        module = self._attachment.module()
+        if module is None:
+            return
+        last_s: float = module.last_operation_s()
+        end_s = last_s if last_s > self._begin_s else time.monotonic()
+        self._compute_s = end_s - self._begin_s
+        if not self._has_begun:
+            self._announce(module)
+
+    def after_update(self) -> None:
+        """Ends the step, unless a TrainingState counts the steps."""
+        if self._training is None:
+            self.end_step()
+            self.begin_step()
+
+    def end_step(self) -> None:
+        """Reports the end of a step, and applies the plans that begin with the next one."""
+        module = self._attachment.module()
+        if module is None or not self._has_begun:
+            return
+        now_s = time.monotonic()
+        fields = (self.step, now_s, now_s - self._begin_s, self._compute_s, self.sharing.share)
+        module.send_fields(["done", *map(str, fields)])
+        self._apply(module.begin_step(self.step))
+
+    def begin_step(self) -> None:
+        """Begins the measurement of the next step."""
+        self._begin_s = time.monotonic()
+
+    def drain_save(self) -> bool:
+        """Return True once for each snapshot that a policy has ordered."""
+        saves, self._saves = self._saves, False
+        return saves
+
+    def report_save(self, is_complete: bool, stalled_s: float) -> None:
+        """Reports the snapshot of this step, or that the snapshot has failed."""
+        kind = "snapshot" if is_complete else "unsaved"
+        self._attachment.send_fields(kind, str(self.step), str(stalled_s))
+
+    def _announce(self, module: Any) -> None:
+        state, every = "", 0
+        if self._training is not None:
+            state, every = self._training.kind, self._training.every
+        no_codes = self._attachment.buckets.problem()
+        fields = [self.step, state, every, *self.sharing.facts(), no_codes]
+        module.send_fields(["ready", *map(str, fields)])
+        module.wait_until_begun()
+        self._has_begun = True
+        self._apply(module.begin_step(self.step))
+
+    def _apply(self, plans: "list[str]") -> None:
+        for plan in plans:
+            kind, *words = plan.split()
+            if kind == "every":
+                self.every = int(words[0])
+            elif kind == "save":
+                self._saves = True
+            elif kind == "codecs":
+                self._attachment.buckets.set_codec(words[0], float(words[1]), words[2] == "1")
+            elif kind == "shares":
+                pairs = [word.split(":") for word in words]
+                self.sharing.shares = {int(rank): int(count) for rank, count in pairs}
+
+
+def install(attachment: Any) -> Steering:
+    """Return the steering of this process, whose hook comes before each optimizer step."""
+    from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+    made = Steering(attachment)
+
+    def before_update(*arguments: Any) -> None:
+        if attachment.is_here():
+            made.before_update(*arguments)
+
+    register_optimizer_step_pre_hook(before_update)
+    return made

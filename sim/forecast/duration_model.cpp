@@ -1,0 +1,175 @@
+#include "sim/forecast/duration_model.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <iterator>
+
+namespace orrery::sim {
+namespace {
+
+constexpr double kFirstGuess_s = 3600;
+constexpr double kShrinkage = 5;       // errors of its type that count beside a kind's own
+constexpr double kSharpness = 10;      // fall of the weight with the relative error
+constexpr double kLeastWeight = 0.05;  // share of the best kind's; lighter kinds are left out
+constexpr double kKindMemory = 0.97, kTypeMemory = 0.999, kGuardMemory = 0.998;
+constexpr double kNeededGain = 0.98;  // limit of the mixture's error over that of the size
+
+double log_error(double estimate_s, double duration_s) {
+  return std::abs(std::log(std::max(estimate_s, 1.0) / std::max(duration_s, 1.0)));
+}
+
+/// Returns the name without digits: users number the repetitions of a job.
+std::string without_digits(const std::string& name) {
+  std::string out;
+  std::copy_if(name.begin(), name.end(), std::back_inserter(out),
+               [](char c) { return c < '0' || c > '9'; });
+  return out;
+}
+
+}  // namespace
+
+// ---- the distribution -----------------------------------------------------------------------
+
+DurationDistribution::DurationDistribution(std::vector<std::pair<double, double>> weighted,
+                                           double elapsed_s, double limit_s)
+    : cumulative_(std::move(weighted)),
+      elapsed_s_(elapsed_s),
+      limit_s_(std::max(limit_s, limit_s > 0 ? elapsed_s : 0)) {
+  std::erase_if(cumulative_, [&](const auto& each) { return each.first <= elapsed_s; });
+  std::sort(cumulative_.begin(), cumulative_.end());
+  double sum = 0;
+  for (auto& [duration, weight] : cumulative_) weight = sum += weight;
+}
+
+double DurationDistribution::quantile(double u) const {
+  double duration = elapsed_s_ / (1 - u);
+  if (!cumulative_.empty()) {
+    const double target = u * cumulative_.back().second;
+    const auto at = std::partition_point(cumulative_.begin(), cumulative_.end() - 1,
+                                         [&](const auto& each) { return each.second <= target; });
+    duration = at->first;
+  }
+  return limit_s_ > 0 ? std::min(duration, limit_s_) : duration;
+}
+
+// ---- learning -------------------------------------------------------------------------------
+
+void DurationModel::Kind::add(double duration_s) {
+  if (newest.size() < kWindow) {
+    newest.push_back(duration_s);
+  } else {
+    sorted.erase(std::lower_bound(sorted.begin(), sorted.end(), newest[oldest]));
+    newest[oldest] = duration_s;
+    oldest = (oldest + 1) % kWindow;
+  }
+  sorted.insert(std::upper_bound(sorted.begin(), sorted.end(), duration_s), duration_s);
+}
+
+/// The first letter is the type of the kind.
+std::vector<std::string> DurationModel::kinds_of(const JobColumns& job) {
+  const std::string size = std::to_string(job.gpus), name = without_digits(job.name);
+  const std::string limit = std::to_string(job.limit_s);
+  std::vector<std::string> kinds{"a", "s" + size};
+  if (!job.pool.empty()) {
+    kinds.push_back("v" + job.pool);
+    kinds.push_back("w" + job.pool + "\n" + size);
+  }
+  if (job.limit_s > 0) kinds.push_back("l" + limit);
+  if (!name.empty()) kinds.push_back("j" + name);
+  if (job.user.empty()) return kinds;
+  kinds.push_back("u" + job.user);
+  kinds.push_back("x" + job.user + "\n" + size);
+  if (job.limit_s > 0) kinds.push_back("m" + job.user + "\n" + limit);
+  if (!name.empty()) kinds.push_back("n" + job.user + "\n" + size + "\n" + name);
+  return kinds;
+}
+
+const DurationModel::Kind* DurationModel::find(const std::string& key) const {
+  const auto found = kinds_.find(key);
+  return found == kinds_.end() ? nullptr : &found->second;
+}
+
+const DurationModel::Kind* DurationModel::size_kind(const JobColumns& job) const {
+  const Kind* const size = find("s" + std::to_string(job.gpus));
+  return size != nullptr ? size : find("a");
+}
+
+double DurationModel::limit_of(const JobColumns& job) const {
+  const bool holds = beyond_limit_ * 100 <= limited_;
+  return holds ? static_cast<double>(job.limit_s) : 0;
+}
+
+double DurationModel::expected_error(char type, const Kind& kind) const {
+  constexpr double kUnknown = 2;  // error of a type without earlier errors
+  double typical = kUnknown;
+  if (const auto of_type = errors_.find(type); of_type != errors_.end()) {
+    const auto count = static_cast<std::size_t>(std::bit_width(kind.sorted.size()));
+    const FadingSum& errors = of_type->second[std::min(count, kCountClasses) - 1];
+    if (errors.weight > 0) typical = errors.sum / errors.weight;
+  }
+  return (kind.error.sum + kShrinkage * typical) / (kind.error.weight + kShrinkage);
+}
+
+std::vector<DurationModel::Weighted> DurationModel::weights(const JobColumns& job) const {
+  std::vector<Weighted> found;
+  double least = 1e9;
+  for (const std::string& key : kinds_of(job)) {
+    const Kind* const kind = find(key);
+    if (kind == nullptr) continue;
+    found.push_back({kind, std::max(expected_error(key[0], *kind), 0.01)});
+    least = std::min(least, found.back().weight);
+  }
+  for (Weighted& each : found) each.weight = std::exp(-kSharpness * (each.weight / least - 1));
+  std::erase_if(found, [](const Weighted& each) { return each.weight < kLeastWeight; });
+  return found;
+}
+
+DurationDistribution DurationModel::mixture(const std::vector<Weighted>& kinds,
+                                            const JobColumns& job, double elapsed_s) const {
+  std::vector<std::pair<double, double>> weighted;
+  for (const auto& [kind, weight] : kinds) {
+    const auto share = weight / static_cast<double>(kind->sorted.size());
+    const auto from = std::upper_bound(kind->sorted.begin(), kind->sorted.end(), elapsed_s);
+    for (auto each = from; each != kind->sorted.end(); ++each) weighted.push_back({*each, share});
+  }
+  return {std::move(weighted), elapsed_s, limit_of(job)};
+}
+
+void DurationModel::record_end(const JobColumns& job, double duration_s) {
+  if (const Kind* const size = size_kind(job)) {
+    mixture_error_.add(log_error(mixture(weights(job), job, 0).quantile(0.5), duration_s),
+                       kGuardMemory);
+    size_error_.add(log_error(size->median(), duration_s), kGuardMemory);
+  }
+  if (job.limit_s > 0) {
+    ++limited_;
+    if (duration_s > static_cast<double>(job.limit_s) + 60) ++beyond_limit_;
+  }
+  for (const std::string& key : kinds_of(job)) {
+    Kind& kind = kinds_[key];
+    if (!kind.sorted.empty()) {
+      const double error = log_error(kind.median(), duration_s);
+      const auto count = static_cast<std::size_t>(std::bit_width(kind.sorted.size()));
+      errors_[key[0]][std::min(count, kCountClasses) - 1].add(error, kTypeMemory);
+      kind.error.add(error, kKindMemory);
+    }
+    kind.add(duration_s);
+  }
+}
+
+DurationDistribution DurationModel::of(const JobColumns& job, double elapsed_s) const {
+  const bool trusts_mixture = mixture_error_.sum < kNeededGain * size_error_.sum;
+  if (trusts_mixture) return mixture(weights(job), job, elapsed_s);
+  const Kind* const size = size_kind(job);
+  if (size != nullptr) return mixture({{size, 1}}, job, elapsed_s);
+  return {{{kFirstGuess_s, 1}}, elapsed_s, limit_of(job)};
+}
+
+DurationModel::Medians DurationModel::medians(const JobColumns& job) const {
+  const Kind* const size = size_kind(job);
+  return {.model_s = of(job, 0).quantile(0.5),
+          .by_size_s = size != nullptr ? size->median() : kFirstGuess_s};
+}
+
+}  // namespace orrery::sim

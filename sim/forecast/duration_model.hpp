@@ -1,0 +1,107 @@
+// Durations of jobs, learned from the jobs that have ended: a distribution for a new job, and for a
+// job that has run for a while. Only columns known at submission are read: user, virtual cluster,
+// size, name without digits, time limit. Used by sim/forecast/queue_forecast. One thread; seconds.
+//
+// A job belongs to several kinds: all jobs, those of its size, of its user, of its user and size,
+// and so on. Each kind keeps its newest durations. The distribution is a mixture of the kinds of
+// the job. The weight of a kind falls with the error of its earlier medians, so that the model
+// learns which columns are informative. While the median of the mixture is not better than the
+// running median of the size, the distribution is that of the size alone.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace orrery::sim {
+
+/// Columns of a job that are known at its submission.
+struct JobColumns {
+  std::uint32_t gpus = 0;
+  std::string user = {}, pool = {}, name = {};
+  std::int64_t limit_s = 0;  ///< requested time; 0: none
+};
+
+/// Distribution of the duration of a job, given the time that the job has run. For example, of a
+/// job of a kind with durations of 10 s, 20 s and 60 s that has run for 15 s, 20 s and 60 s are
+/// equally likely.
+class DurationDistribution {
+ public:
+  /// Constructs the distribution of the weighted durations above `elapsed_s`. Without any, the
+  /// duration is `elapsed_s` / (1 - u) for u uniform in [0, 1). `limit_s`: largest duration; 0:
+  /// none.
+  DurationDistribution(std::vector<std::pair<double, double>> weighted, double elapsed_s,
+                       double limit_s);
+  /// Returns the duration in seconds at the fraction `u` in [0, 1); at least the elapsed time.
+  double quantile(double u) const;
+
+ private:
+  std::vector<std::pair<double, double>> cumulative_;  ///< duration, sum of weights up to it
+  double elapsed_s_, limit_s_;
+};
+
+/// Learner of durations.
+class DurationModel {
+ public:
+  /// Estimates of one job at its submission, in seconds.
+  struct Medians {
+    double model_s = 0;    ///< median of of()
+    double by_size_s = 0;  ///< running median of the size: the baseline
+  };
+
+  /// Records the duration of a job that has ended.
+  void record_end(const JobColumns& job, double duration_s);
+  /// Returns the distribution for a job that has run for `elapsed_s`.
+  DurationDistribution of(const JobColumns& job, double elapsed_s) const;
+  /// Returns the medians for a new job; 3,600 s for both before any end.
+  Medians medians(const JobColumns& job) const;
+
+ private:
+  static constexpr std::size_t kWindow = 128;  ///< newest durations of a kind
+  static constexpr std::size_t kCountClasses = 8;
+
+  /// Sum that forgets old terms.
+  struct FadingSum {
+    double sum = 0, weight = 0;
+    void add(double value, double memory) {
+      sum = sum * memory + value;
+      weight = weight * memory + 1;
+    }
+  };
+  /// Newest durations of one kind.
+  struct Kind {
+    std::vector<double> sorted, newest;  ///< the same values; `newest` is a ring
+    std::size_t oldest = 0;
+    FadingSum error;  ///< errors of earlier medians, as differences of natural logarithms
+
+    double median() const { return sorted[sorted.size() / 2]; }
+    void add(double duration_s);
+  };
+  /// Kind of a job with its weight.
+  struct Weighted {
+    const Kind* kind;
+    double weight;
+  };
+
+  static std::vector<std::string> kinds_of(const JobColumns& job);
+  /// Returns the expected error of a kind: its own, shrunk to that of all kinds of its type and
+  /// count of durations.
+  double expected_error(char type, const Kind& kind) const;
+  std::vector<Weighted> weights(const JobColumns& job) const;
+  DurationDistribution mixture(const std::vector<Weighted>& kinds, const JobColumns& job,
+                               double elapsed_s) const;
+  const Kind* size_kind(const JobColumns& job) const;
+  const Kind* find(const std::string& key) const;
+  double limit_of(const JobColumns& job) const;
+
+  std::map<std::string, Kind> kinds_;
+  std::map<char, std::array<FadingSum, kCountClasses>> errors_;  ///< keyed by type of kind
+  FadingSum mixture_error_, size_error_;
+  std::uint64_t limited_ = 0, beyond_limit_ = 0;  ///< ended jobs with a limit; those that exceed it
+};
+
+}  // namespace orrery::sim

@@ -1,0 +1,153 @@
+#include "sim/forecast/forecast_score.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace orrery::sim {
+namespace {
+
+constexpr Nanos kMinute = 60 * kNanosPerSecond;
+constexpr std::array<Nanos, 4> kLimits{kMinute, 5 * kMinute, 15 * kMinute, 60 * kMinute};
+constexpr std::array<const char*, 5> kNames{"1 min", "5 min", "15 min", "1 h", "longer"};
+
+/// Returns the sample at the fraction `share`, between two samples in proportion.
+Nanos sample_at(const std::vector<Nanos>& samples, double share) {
+  const double at = share * static_cast<double>(samples.size() - 1);
+  const auto below = static_cast<std::size_t>(at);
+  const Nanos low = samples[below];
+  if (low == kNever || below + 1 == samples.size()) return low;
+  const Nanos high = samples[below + 1];
+  if (high == kNever) return at - static_cast<double>(below) < 0.5 ? low : kNever;
+  return low +
+         static_cast<Nanos>((at - static_cast<double>(below)) * static_cast<double>(high - low));
+}
+
+/// Returns the unit of distances from an interval: the time ahead, at least a minute.
+double scale_of(const InstantForecast& forecast) {
+  return static_cast<double>(std::max(forecast.median - forecast.made, kMinute));
+}
+
+double excess(Nanos low, Nanos high, Nanos actual, double scale) {
+  const double below = static_cast<double>(low) - static_cast<double>(actual);
+  const double above =
+      high == kNever ? below : static_cast<double>(actual) - static_cast<double>(high);
+  return std::max(below, above) / scale;
+}
+
+/// Returns the value that the fraction `share` of the newest values does not exceed.
+double level_of(const std::deque<double>& newest, double share) {
+  std::vector<double> values(newest.begin(), newest.end());
+  const auto count = static_cast<double>(values.size());
+  const double rank = std::min(std::ceil(share * (count + 1)), count) - 1;
+  const auto at = values.begin() + static_cast<std::ptrdiff_t>(rank);
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
+}
+
+/// Moves both limits outwards by `by`, not beyond the instant of the forecast and the median.
+void widen(Nanos& low, Nanos& high, double by, const InstantForecast& around) {
+  const auto step = static_cast<Nanos>(std::clamp(by, -1e18, 1e18));
+  low = std::clamp(low - step, around.made, std::max(around.made, around.median));
+  if (high != kNever) high = std::max(high + step, around.median);
+}
+
+void add_newest(std::deque<double>& newest, double value, std::size_t most) {
+  newest.push_back(value);
+  if (newest.size() > most) newest.pop_front();
+}
+
+}  // namespace
+
+std::size_t ForecastScore::horizon_of(const InstantForecast& forecast) {
+  const Nanos ahead = forecast.median - forecast.made;
+  const auto limit =
+      std::find_if(kLimits.begin(), kLimits.end(), [ahead](Nanos most) { return ahead <= most; });
+  return static_cast<std::size_t>(limit - kLimits.begin());
+}
+
+InstantForecast ForecastScore::raw_forecast(const std::vector<Nanos>& samples, Nanos made) {
+  return {.made = made,
+          .median = sample_at(samples, 0.5),
+          .low80 = sample_at(samples, 0.1),
+          .high80 = sample_at(samples, 0.9),
+          .low95 = sample_at(samples, 0.025),
+          .high95 = sample_at(samples, 0.975)};
+}
+
+InstantForecast ForecastScore::forecast(const std::vector<Nanos>& samples, Nanos made) const {
+  InstantForecast out = raw_forecast(samples, made);
+  if (out.median == kNever) return out;
+  const Horizon& horizon = horizons_[horizon_of(out)];
+  if (horizon.excess80.size() < kLeast) return out;
+  const double scale = scale_of(out);
+  widen(out.low80, out.high80, level_of(horizon.excess80, 0.80) * scale, out);
+  widen(out.low95, out.high95, level_of(horizon.excess95, 0.95) * scale, out);
+  return out;
+}
+
+void ForecastScore::add(JobId job, const InstantForecast& forecast,
+                        const std::vector<Nanos>& samples) {
+  if (forecast.median == kNever) {
+    ++beyond_;
+    return;
+  }
+  open_[job].push_back({forecast, raw_forecast(samples, forecast.made)});
+}
+
+void ForecastScore::score(const Open& open, Nanos actual) {
+  const InstantForecast& shown = open.shown;
+  Horizon& horizon = horizons_[horizon_of(shown)];
+  horizon.errors_s.push_back(static_cast<float>(std::abs(to_seconds(actual - shown.median))));
+  if (actual >= shown.low80 && actual <= shown.high80) ++horizon.in80;
+  if (actual >= shown.low95 && actual <= shown.high95) ++horizon.in95;
+  const double scale = scale_of(open.raw);
+  add_newest(horizon.excess80, excess(open.raw.low80, open.raw.high80, actual, scale), kNewest);
+  add_newest(horizon.excess95, excess(open.raw.low95, open.raw.high95, actual, scale), kNewest);
+}
+
+std::vector<InstantForecast> ForecastScore::resolve_job(JobId job, Nanos actual) {
+  std::vector<InstantForecast> out;
+  const auto known = open_.extract(job);
+  if (!known) return out;
+  for (const Open& open : known.mapped()) {
+    score(open, actual);
+    out.push_back(open.shown);
+  }
+  return out;
+}
+
+ScoreRow ForecastScore::row(const std::string& name, std::vector<float> errors_s,
+                            std::uint64_t in80, std::uint64_t in95) {
+  const auto within = [&errors_s](float most) {
+    return std::count_if(errors_s.begin(), errors_s.end(),
+                         [most](float error) { return error <= most; });
+  };
+  const auto count = static_cast<double>(errors_s.size());
+  ScoreRow out{.horizon = name, .forecasts = errors_s.size()};
+  out.within_minute = static_cast<double>(within(60)) / count;
+  out.within_ten_minutes = static_cast<double>(within(600)) / count;
+  out.coverage80 = static_cast<double>(in80) / count;
+  out.coverage95 = static_cast<double>(in95) / count;
+  const auto middle = errors_s.begin() + static_cast<std::ptrdiff_t>(errors_s.size() / 2);
+  std::nth_element(errors_s.begin(), middle, errors_s.end());
+  out.median_error_s = *middle;
+  return out;
+}
+
+std::vector<ScoreRow> ForecastScore::rows() const {
+  std::vector<ScoreRow> rows;
+  Horizon all;
+  for (std::size_t i = 0; i < kHorizons; ++i) {
+    const Horizon& each = horizons_[i];
+    if (each.errors_s.empty()) continue;
+    rows.push_back(row(kNames[i], each.errors_s, each.in80, each.in95));
+    all.errors_s.insert(all.errors_s.end(), each.errors_s.begin(), each.errors_s.end());
+    all.in80 += each.in80;
+    all.in95 += each.in95;
+  }
+  if (!rows.empty()) rows.push_back(row("all", all.errors_s, all.in80, all.in95));
+  return rows;
+}
+
+}  // namespace orrery::sim

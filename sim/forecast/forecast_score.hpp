@@ -1,0 +1,79 @@
+// Score of forecasts of instants: error and coverage of intervals by horizon. The errors of earlier
+// forecasts widen or narrow the intervals of later ones, so that their coverage approaches what
+// they claim (conformalized quantile regression, Romano, Patterson and Candes 2019, with the newest
+// errors). Used by sim/forecast/twin. One thread; nanoseconds of the policy clock.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/ids.hpp"
+
+namespace orrery::sim {
+
+/// Forecast of one instant; kNever: beyond the horizon of the futures.
+struct InstantForecast {
+  Nanos made = 0;  ///< instant of the forecast
+  Nanos median = 0;
+  Nanos low80 = 0, high80 = 0, low95 = 0, high95 = 0;
+};
+
+/// Score of the forecasts of one horizon: forecasts whose median was at most `most` and more than
+/// that of the row before ahead.
+struct ScoreRow {
+  std::string horizon;  ///< "1 min", "5 min", "15 min", "1 h", "longer", "all"
+  std::uint64_t forecasts = 0;
+  double median_error_s = 0;                         ///< median of the absolute error
+  double within_minute = 0, within_ten_minutes = 0;  ///< fractions of the forecasts
+  double coverage80 = 0, coverage95 = 0;             ///< fractions inside the intervals
+};
+
+/// Keeper of open and known forecasts of one kind of instant.
+class ForecastScore {
+ public:
+  /// Returns the forecast of an instant with these ascending samples, which must not be empty.
+  InstantForecast forecast(const std::vector<Nanos>& samples, Nanos made) const;
+  /// Keeps a forecast of these samples until the instant is known. Only counts a forecast whose
+  /// median is beyond the horizon of the futures.
+  void add(JobId job, const InstantForecast& forecast, const std::vector<Nanos>& samples);
+  /// Scores all forecasts of the job. Returns them.
+  std::vector<InstantForecast> resolve_job(JobId job, Nanos actual);
+  /// Forgets the forecasts of a job whose instant will never come.
+  void drop_job(JobId job) { open_.erase(job); }
+  /// Returns the rows of all horizons with forecasts, and their sum.
+  std::vector<ScoreRow> rows() const;
+  /// Returns the number of forecasts whose median was beyond the horizon of the futures.
+  std::uint64_t beyond() const { return beyond_; }
+
+ private:
+  static constexpr std::size_t kHorizons = 5;
+  static constexpr std::size_t kNewest = 500, kLeast = 30;  ///< errors that set the intervals
+
+  /// Errors of the forecasts of one horizon.
+  struct Horizon {
+    std::vector<float> errors_s;
+    std::uint64_t in80 = 0, in95 = 0;
+    /// newest distances of instants from the intervals of the samples, relative to the time ahead;
+    /// negative inside
+    std::deque<double> excess80, excess95;
+  };
+  /// Forecast with the intervals of its samples, before they were widened.
+  struct Open {
+    InstantForecast shown, raw;
+  };
+  static std::size_t horizon_of(const InstantForecast& forecast);
+  static InstantForecast raw_forecast(const std::vector<Nanos>& samples, Nanos made);
+  static ScoreRow row(const std::string& name, std::vector<float> errors_s, std::uint64_t in80,
+                      std::uint64_t in95);
+  void score(const Open& open, Nanos actual);
+
+  std::map<JobId, std::vector<Open>> open_;
+  std::array<Horizon, kHorizons> horizons_;
+  std::uint64_t beyond_ = 0;
+};
+
+}  // namespace orrery::sim

@@ -1,0 +1,89 @@
+// One possible future of a queue of jobs: starts from a snapshot and gives every job a duration.
+// The policy decides as in any other world. Used by sim/forecast/queue_forecast. One thread;
+// nanoseconds of the policy clock.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <queue>
+#include <vector>
+
+#include "policies/seam/backend.hpp"
+#include "policies/seam/gate.hpp"
+#include "sim/forecast/queue_snapshot.hpp"
+
+namespace orrery::sim {
+
+/// Job that arrives after the snapshot; `spec.id` is set at the arrival.
+struct LaterJob {
+  JobSpec spec;
+  Nanos duration = 0;
+};
+
+/// Course of one job in a future.
+struct ForkedJob {
+  Nanos left = 0;  ///< rest of its duration
+  Nanos start =
+      kNever;  ///< first start after the snapshot; of a running job the snapshot's instant
+  Nanos end = kNever;
+  Nanos waited = 0;  ///< time in the queue since the snapshot
+  Nanos since = 0;   ///< newest start or stop
+  bool is_running = false;
+  std::uint32_t moves = 0;  ///< number of starts and stops
+};
+
+/// Backend of one future, which ends at `until`, or when all jobs are over. Times of jobs that have
+/// not started or ended by then are kNever.
+class ForkedQueue : public Backend, private Carrier {
+ public:
+  /// `left`: rest of the duration of each job of the snapshot, > 0. `later`: in order of
+  /// submission. The snapshot must outlive this object.
+  ForkedQueue(const QueueSnapshot& from, const std::vector<Nanos>& left,
+              std::vector<LaterJob> later, Nanos until);
+
+  Capabilities capabilities() const override { return {Kinds<Action>::of<Assign>(), {}}; }
+  const Cluster& cluster() const override { return world_.cluster(); }
+  void begin(const Needs&) override {}
+  /// Returns first the snapshot with the submissions of its jobs as events, then each later instant
+  /// with an end, an arrival or a wake-up.
+  std::optional<Observation> next() override;
+  void apply(const DecisionList& decisions) override;
+
+  /// Returns the courses: jobs of the snapshot, then later jobs that have arrived. Waiting times
+  /// are complete after next() has returned nothing.
+  const std::vector<ForkedJob>& jobs() const { return jobs_; }
+
+ private:
+  // Carrier
+  std::string refusal(const Decision& decision) const override;
+  bool is_step_open(JobId) const override { return false; }
+  void emit_event(Event event) override;
+  void carry_out(const Decision& decision) override;
+
+  /// Expected end of a run; void if the job has moved since.
+  struct End {
+    Nanos at = 0;
+    std::uint32_t job = 0, move = 0;
+    friend auto operator<=>(const End&, const End&) = default;
+  };
+  void expect_end(std::uint32_t id);
+  void end_jobs();
+  void submit_jobs();
+  bool advance_clock();
+  void close_waits();
+
+  World world_;
+  DecisionGate gate_;
+  NoSamples samples_;
+  const std::vector<LaterJob> later_;
+  const Nanos until_;
+  std::size_t arrived_ = 0;  ///< number of later jobs that have arrived
+  std::vector<ForkedJob> jobs_;
+  std::priority_queue<End, std::vector<End>, std::greater<>> ends_;
+  Nanos now_;
+  std::uint64_t calls_ = 0;
+  std::vector<Event> events_, shown_;
+};
+
+}  // namespace orrery::sim

@@ -1,0 +1,61 @@
+#include "sim/forecast/policy_choice.hpp"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "policies/run/registry.hpp"
+
+namespace orrery::sim {
+namespace {
+
+std::vector<std::string> names_of(const std::vector<JobReplay>& candidates) {
+  std::vector<std::string> names;
+  for (const JobReplay& each : candidates) names.push_back(each.policy());
+  return names;
+}
+
+}  // namespace
+
+PolicyChoice::PolicyChoice(Options options)
+    : options_(std::move(options)),
+      learner_(options_.columns),
+      rule_(names_of(options_.candidates), options_.thresholds),
+      policy_(make_stack(options_.candidates.front())) {}
+
+void PolicyChoice::start(Context& context, const Cluster& cluster,
+                         const google::protobuf::Message*) {
+  policy_->start(context, cluster, nullptr);
+}
+
+void PolicyChoice::activate_chosen(Context& context, const Cluster& cluster) {
+  active_ = rule_.chosen_policy();
+  policy_ = resumed_policy(options_.candidates[active_]);
+  policy_->start(context, cluster, nullptr);
+}
+
+void PolicyChoice::observe(Context& context, const Observation& seen, DecisionList& decisions) {
+  learner_.learn_from(seen);
+  if (seen.now >= next_) {
+    forecast(seen);
+    next_ = seen.now + options_.every;
+  }
+  if (rule_.chosen_policy() != active_) activate_chosen(context, seen.cluster);
+  policy_->observe(context, seen, decisions);
+  // Without a running job nothing ends, and the next arrival is an event.
+  if (has_running_job(seen.jobs)) decisions.wake(next_);
+}
+
+void PolicyChoice::forecast(const Observation& seen) {
+  if (!has_waiting_job(seen.jobs)) return;
+  const QueueSnapshot from(seen);
+  const std::vector<FutureDraw> draws = draw_futures(from, learner_, options_.futures);
+  std::vector<double> goals;
+  for (const JobReplay& each : options_.candidates) {
+    goals.push_back(simulate_futures(from, draws, each, options_.futures).mean(options_.goal));
+  }
+  const std::optional<PolicySwitch> made = rule_.add_forecast(goals, seen.now);
+  if (made && options_.at_switch) options_.at_switch(*made);
+}
+
+}  // namespace orrery::sim

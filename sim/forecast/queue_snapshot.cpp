@@ -1,0 +1,85 @@
+#include "sim/forecast/queue_snapshot.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace orrery::sim {
+namespace {
+
+const GpuRuns& gpus_of(const JobInfo& job) {
+  return job.is_placed() || !job.next ? job.gpus : job.next->gpus;
+}
+
+Nanos service_until(const JobInfo& job, Nanos now) {
+  const Nanos before =
+      std::llround(job.gpu_seconds / std::max(1u, job.spec.gpus)) * kNanosPerSecond;
+  return before + (job.is_placed() ? now - job.standing_since : 0);
+}
+
+}  // namespace
+
+bool has_running_job(const JobTable& jobs) {
+  return std::any_of(jobs.begin(), jobs.end(), [](const JobInfo& job) { return job.is_placed(); });
+}
+
+bool has_waiting_job(const JobTable& jobs) {
+  return std::any_of(jobs.begin(), jobs.end(),
+                     [](const JobInfo& job) { return job.phase == JobPhase::waiting; });
+}
+
+QueueSnapshot::QueueSnapshot(const Observation& seen) : now_(seen.now), world_(seen.cluster) {
+  submit_jobs(seen);
+  repeat_service(seen);
+  for (const auto& [part, state] : seen.state.parts) world_.apply(PartChanged{part, state}, now_);
+  start_jobs(seen);
+}
+
+void QueueSnapshot::submit_jobs(const Observation& seen) {
+  for (const JobInfo& job : seen.jobs) {
+    if (job.phase == JobPhase::done) continue;
+    JobSpec spec = job.spec;
+    spec.id = {static_cast<std::uint32_t>(jobs_.size())};
+    jobs_.push_back({.known_as = job.spec.id,
+                     .is_running = !gpus_of(job).empty(),
+                     .served = service_until(job, seen.now)});
+    world_.apply(JobSubmitted{std::move(spec)}, job.spec.submit);
+  }
+}
+
+/// Policies by attained service read the service before the current run. Each job gets it in turn
+/// on the empty cluster, before all other instants.
+void QueueSnapshot::repeat_service(const Observation& seen) {
+  std::vector<std::pair<JobId, Nanos>> earlier;
+  Nanos begin = seen.now;
+  for (std::uint32_t id = 0; id < jobs_.size(); ++id) {
+    const JobInfo& job = seen.jobs[jobs_[id].known_as];
+    begin = std::min({begin, job.spec.submit, job.started});
+    const Nanos service = jobs_[id].served - (job.is_placed() ? seen.now - job.started : 0);
+    if (service >= kNanosPerSecond) earlier.push_back({{id}, service});
+  }
+  for (const auto& [id, service] : earlier) begin -= service;
+  for (const auto& [id, service] : earlier) {
+    const JobSpec& spec = world_.jobs()[id].spec;
+    const Standing where{GpuRuns::range({0}, spec.gpus), spec.layout};
+    world_.apply(JobStarted{.job = id, .epoch = {1}, .from = 0, .where = where}, begin);
+    world_.apply(JobStopped{id, 0}, begin += service);
+  }
+}
+
+void QueueSnapshot::start_jobs(const Observation& seen) {
+  std::vector<std::pair<Nanos, std::uint32_t>> order;
+  for (std::uint32_t id = 0; id < jobs_.size(); ++id) {
+    const JobInfo& job = seen.jobs[jobs_[id].known_as];
+    if (jobs_[id].is_running) order.push_back({job.is_placed() ? job.started : seen.now, id});
+  }
+  std::sort(order.begin(), order.end());
+  for (const auto& [since, id] : order) {
+    const JobInfo& job = seen.jobs[jobs_[id].known_as];
+    world_.apply(
+        JobStarted{.job = {id}, .epoch = {2}, .from = 0, .where = {gpus_of(job), job.spec.layout}},
+        since);
+  }
+}
+
+}  // namespace orrery::sim

@@ -1,0 +1,21 @@
+// A plan as JSON and CSV. Called by `orrery plan` and the Python package. Pure functions. Values
+// that are not known, and dates of runs that never end, are null or empty.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "sim/planning/plan.hpp"
+
+namespace orrery::sim {
+
+/// Returns the first `top` rows (0: all) and the reasons as one JSON object. Seconds, bytes, USD,
+/// joules, kilograms.
+nlohmann::ordered_json plan_json(const PlanQuestion& question, const Plan& plan, std::size_t top);
+
+/// Returns the first `top` rows (0: all) as CSV, under a header; nested keys are joined by "_".
+std::string plan_csv(const PlanQuestion& question, const Plan& plan, std::size_t top);
+
+}  // namespace orrery::sim

@@ -1,0 +1,69 @@
+#include "sim/replay/job_savings.hpp"
+
+#include <map>
+
+#include "sim/replay/job_results.hpp"
+
+namespace orrery::sim {
+namespace {
+
+constexpr double kSecondsPerHour = 3600;
+
+double queue_hours(const JobsReport& report) {
+  return report.queue_mean_s() * static_cast<double>(report.jobs_completed()) / kSecondsPerHour;
+}
+
+/// Groups by virtual cluster if there are several, else by size.
+const auto& groups_of(const JobsReport& report) {
+  return report.by_vc_size() > 1 ? report.by_vc() : report.by_size();
+}
+
+void add_groups(const JobsReport& report, const JobsReport& before, JobsSavings& saved) {
+  std::map<std::string, double> waits;
+  for (const JobGroup& group : groups_of(before)) waits[group.key()] = group.queue_mean_s();
+  for (const JobGroup& group : groups_of(report)) {
+    const auto known = waits.find(group.key());
+    if (known == waits.end()) continue;
+    JobGroupSaving& each = *saved.add_groups();
+    each.set_key(group.key());
+    each.set_queue_mean_s(known->second - group.queue_mean_s());
+  }
+}
+
+}  // namespace
+
+JobsReport recorded_outcome(const std::vector<TraceJob>& jobs, std::uint32_t gpus) {
+  const auto row_at = [&jobs](std::size_t index) {
+    const TraceJob& job = jobs[index];
+    if (job.recorded_start_s < 0) return JobRow{.job = &job};
+    const Nanos start = job.recorded_start_s * kNanosPerSecond;
+    const Nanos ran = job.duration_s * kNanosPerSecond;
+    return JobRow{.job = &job,
+                  .state = JobRow::State::completed,
+                  .start = start,
+                  .end = start + ran,
+                  .ran = ran};
+  };
+  JobsReport report;
+  JobResults(jobs.size(), row_at, gpus).fill(report);
+  return report;
+}
+
+std::optional<JobsSavings> savings(const JobsReport& report, const Reference& reference,
+                                   std::optional<std::uint32_t> gpus,
+                                   std::optional<double> usd_per_gpu_hour) {
+  const JobsReport& before = reference.report;
+  if (report.jobs_completed() == 0 || report.jobs_completed() != before.jobs_completed()) return {};
+  JobsSavings saved;
+  saved.set_against(reference.label);
+  saved.set_queue_hours(queue_hours(before) - queue_hours(report));
+  saved.set_queue_gpu_hours(before.queue_gpu_hours() - report.queue_gpu_hours());
+  add_groups(report, before, saved);
+  if (!gpus) return saved;
+  const double hours = (before.makespan_s() - report.makespan_s()) / kSecondsPerHour;
+  saved.set_cluster_gpu_hours(hours * *gpus);
+  if (usd_per_gpu_hour) saved.set_usd(saved.cluster_gpu_hours() * *usd_per_gpu_hour);
+  return saved;
+}
+
+}  // namespace orrery::sim

@@ -1,0 +1,94 @@
+#include "sim/training/save_timing.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.hpp"
+
+namespace orrery::sim {
+namespace {
+
+/// Returns the time from the stall until a checkpoint of the tier is complete, with the whole rate
+/// of the storage.
+Nanos write_time(Tier tier, const Checkpoints& costs) {
+  switch (tier) {
+    case Tier::memory: return costs.write_memory();
+    case Tier::peer: return costs.write_peer();
+    case Tier::local_disk: return costs.write();
+    case Tier::storage: return costs.write_storage();
+  }
+  throw Error(ErrorKind::internal, "a checkpoint has one of four tiers");
+}
+
+SaveDone failed(SaveDone done) {
+  done.durable = false;
+  done.holders.clear();
+  return done;
+}
+
+}  // namespace
+
+void SaveTiming::step_begins() { after_step_.take_over(asked_); }
+
+std::optional<Tier> SaveTiming::drain_due(Step step, const CheckpointPlan& plan) {
+  const std::optional<Tier> due = after_step_.due(step, plan);
+  if (due) after_step_.remove_request(*due);
+  asked_.take_over(after_step_);
+  return due && !writing_.contains(*due) ? due : std::nullopt;
+}
+
+Nanos SaveTiming::begin(const Order& order, Nanos now, const Checkpoints& costs) {
+  const double storage = is_in_memory(order.tier) ? 1 : order.storage;
+  const auto write = static_cast<double>(write_time(order.tier, costs)) / std::max(storage, 1e-6);
+  const Nanos took = costs.stall() + (storage > 0 ? static_cast<Nanos>(write) : 0);
+  writing_[order.tier] = {{.job = order.job,
+                           .step = order.step,
+                           .tier = order.tier,
+                           .stalled = costs.stall(),
+                           .took = took,
+                           .durable = storage > 0,
+                           .holders = order.holders},
+                          now + took};
+  return costs.stall();
+}
+
+Nanos SaveTiming::next() const {
+  Nanos first = kNever;
+  for (const auto& [tier, writing] : writing_) first = std::min(first, writing.at);
+  return first;
+}
+
+std::optional<SaveDone> SaveTiming::take_done(Nanos now) {
+  const Nanos first = next();
+  if (first > now) return {};
+  const auto done = std::find_if(writing_.begin(), writing_.end(),
+                                 [first](const auto& each) { return each.second.at == first; });
+  return std::move(writing_.extract(done).mapped().done);
+}
+
+void SaveTiming::spoil_current() {
+  for (auto& [tier, writing] : writing_) writing.at = kNever;
+}
+
+std::vector<SaveDone> SaveTiming::abandon_holder(NodeId node) {
+  std::vector<SaveDone> lost;
+  std::erase_if(writing_, [&](const auto& each) {
+    const std::vector<CopyHolders>& holders = each.second.done.holders;
+    const bool holds = std::any_of(
+        holders.begin(), holders.end(),
+        [node](const CopyHolders& shard) { return shard.node == node || shard.peer == node; });
+    if (holds) lost.push_back(failed(each.second.done));
+    return holds;
+  });
+  return lost;
+}
+
+std::vector<SaveDone> SaveTiming::abandon_saves() {
+  std::vector<SaveDone> ended;
+  for (auto& [tier, writing] : std::exchange(writing_, {})) {
+    ended.push_back(failed(std::move(writing.done)));
+  }
+  return ended;
+}
+
+}  // namespace orrery::sim

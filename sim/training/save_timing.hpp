@@ -1,0 +1,90 @@
+// Checkpoints of a simulated training job. One checkpoint of each tier is written at a time, while
+// later steps run; the instant at which it is complete is known when the write begins. A checkpoint
+// is never complete if a rank dies, or a node that holds copies is lost, before that instant. Owned
+// by a training run; one thread. Nanoseconds of the policy clock.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "policies/seam/event.hpp"
+#include "traces/scenario.pb.h"
+
+namespace orrery::sim {
+
+/// Requested checkpoints of a job, and the checkpoints in flight. For example, with a stall of 1 s
+/// and a write of 10 s, a checkpoint that begins at 100 s stalls the job until 101 s and is durable
+/// at 111 s; with half of the storage rate, at 121 s.
+class SaveTiming {
+ public:
+  /// Requests a checkpoint of the tier at the end of the next step that begins. Several requests of
+  /// one tier before that step count once.
+  void request_save(Tier tier) { asked_.request_save(tier); }
+  /// Returns true if a checkpoint is requested and no step has begun since the request, or if a
+  /// requested checkpoint had to wait for a later step.
+  bool is_requested() const { return !asked_.is_empty(); }
+  /// Records the begin of a step, at whose end a requested checkpoint is due: is_requested()
+  /// becomes false, and is_after_this_step() true if a checkpoint was requested.
+  void step_begins();
+  /// Returns true if a requested checkpoint is due at the end of the current step; false again
+  /// after drain_due().
+  bool is_after_this_step() const { return !after_step_.is_empty(); }
+  /// Returns the tier of the checkpoint that must begin before `step`, by request or because `step`
+  /// is a multiple of the plan's interval (SaveRequests::due()); nothing if none is due, and while
+  /// another checkpoint of the tier is in flight, whose request is dropped. Other requests wait for
+  /// the next step. Call once at the end of each reported step.
+  std::optional<Tier> drain_due(Step step, const CheckpointPlan& plan);
+
+  /// Checkpoint that begins.
+  struct Order {
+    JobId job;
+    Step step = 0;
+    Tier tier{};
+    std::vector<CopyHolders> holders = {};
+    double storage = 1;  ///< available fraction of the storage's rate
+  };
+  /// Begins to write the state before the order's step at `now` and returns the stall of the job,
+  /// which the caller applies. Call only while no checkpoint of the tier is in flight, after
+  /// drain_due(). A checkpoint on disk with the rate 0 ends after the stall and is not durable;
+  /// checkpoints in memory do not depend on the storage.
+  Nanos begin(const Order& order, Nanos now, const Checkpoints& costs);
+  /// Returns the instant at which the next checkpoint in flight ends; kNever if none is in flight,
+  /// or if all are incomplete.
+  Nanos next() const;
+  /// Returns the checkpoint that ended first by `now` and removes it; nothing if no checkpoint is
+  /// in flight, or if those in flight end later or are incomplete.
+  std::optional<SaveDone> take_done(Nanos now);
+  /// Marks the checkpoints in flight as incomplete, because a rank died: take_done() never returns
+  /// them, and only abandon_saves() ends them.
+  void spoil_current();
+  /// Returns the checkpoints in flight whose shards `node` holds, as not durable, and removes them:
+  /// the node is lost. Empty if there are none.
+  std::vector<SaveDone> abandon_holder(NodeId node);
+  /// Ends the checkpoints in flight, incomplete or not, and returns them as not durable, in the
+  /// order of their tiers; empty if none is in flight.
+  std::vector<SaveDone> abandon_saves();
+
+ private:
+  /// Checkpoint in flight, and the instant at which it ends.
+  struct Writing {
+    SaveDone done;
+    Nanos at = 0;
+    /// Passes all members to a StateWriter or StateReader.
+    template <class Archive>
+    friend void fields(Archive& archive, Writing& of) {
+      archive(of.done, of.at);
+    }
+  };
+  std::map<Tier, Writing> writing_;
+  SaveRequests asked_;       ///< due at the end of the next step
+  SaveRequests after_step_;  ///< due at the end of the current step
+
+  /// Passes all members to a StateWriter or StateReader.
+  template <class Archive>
+  friend void fields(Archive& archive, SaveTiming& of) {
+    archive(of.writing_, of.asked_, of.after_step_);
+  }
+};
+
+}  // namespace orrery::sim

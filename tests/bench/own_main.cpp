@@ -1,0 +1,159 @@
+// Stacks of own runs on published runs that no shipped factor has seen: of each family of runs, K
+// are drawn as one's own, and the others are predicted with their shift and spread (shrink() of
+// sim/estimates/predict/own_runs). Prints errors and coverage by K, once under the shipped stacks
+// for runs on A100 and H100, once for all runs as those of an unknown framework. Run by `./dev
+// bench own [TABLE]`; asserts nothing.
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "core/random.hpp"
+#include "sim/estimates/predict/own_runs.hpp"
+#include "sim/estimates/predict/prediction.hpp"
+#include "traces/files/csv.hpp"
+#include "traces/published/measured_times.hpp"
+#include "traces/published/published_run.hpp"
+
+namespace {
+
+using namespace orrery;
+
+constexpr double kP90 = 1.2815515655446004;
+constexpr int kDraws = 20;
+
+/// Logarithm of measured over predicted time, and the standard deviation of the shipped interval.
+struct Deviation {
+  double value, spread;
+};
+using Families = std::map<std::string, std::vector<Deviation>>;
+
+double median_of(std::vector<double> values) {
+  if (values.empty()) return std::nan("");
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+/// Returns the cells of the columns `family` and `duplicate_of` by line.
+std::map<int, std::pair<std::string, bool>> families_of(const std::string& path,
+                                                        const std::string& text) {
+  std::map<int, std::pair<std::string, bool>> found;
+  CsvReader rows(path, text);
+  std::vector<std::string_view> cells;
+  rows.next_row(cells);
+  const auto column = [&](std::string_view name) {
+    return static_cast<std::size_t>(std::find(cells.begin(), cells.end(), name) - cells.begin());
+  };
+  const std::size_t family = column("family"), copy = column("duplicate_of");
+  while (rows.next_row(cells)) {
+    if (std::max(family, copy) >= cells.size()) continue;
+    found[rows.line()] = {std::string(cells[family]), !cells[copy].empty()};
+  }
+  return found;
+}
+
+/// Returns the deviations by family. `unknown`: all rows as those of a framework that nobody knows;
+/// else rows on GPUs whose shipped factors no row of this table has fitted.
+Families deviations_of(const std::string& path, bool unknown) {
+  const std::string text = read_packed_text(path);
+  const auto times = measured_times(path, text);
+  const auto families = families_of(path, text);
+  Families found;
+  PublishedTable table(path, text);
+  for (TableRow row; table.next(row);) {
+    const auto time = times.find(row.line);
+    const auto family = families.find(row.line);
+    if (time == times.end() || family == families.end() || family->second.second) continue;
+    if (unknown) row.framework = "a framework of one's own";
+    const estimates::Prediction p = estimates::predict_run(row.id, published_run(row));
+    const bool unseen =
+        unknown || p.distance.ends_with(" measured") || p.distance.ends_with(" scaled");
+    if (!p.supported || !unseen) continue;
+    found[family->second.first].push_back(
+        {std::log(time->second / p.iter_time_s), std::log(p.p90_s / p.p10_s) / (2 * kP90)});
+  }
+  return found;
+}
+
+/// Results of one family for one K: medians of absolute errors, and coverage of the 80% interval.
+struct FamilyResult {
+  double before, after, covered;
+};
+
+FamilyResult tried(const std::vector<Deviation>& family, std::size_t count, Rng& rng) {
+  std::vector<double> before, after;
+  double covered = 0;
+  std::vector<std::size_t> order(family.size());
+  std::iota(order.begin(), order.end(), 0);
+  for (int draw = 0; draw < kDraws; ++draw) {
+    for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[rng.below(i)]);
+    std::vector<double> own, spreads;
+    for (std::size_t i = 0; i < count; ++i) {
+      own.push_back(family[order[i]].value);
+      spreads.push_back(family[order[i]].spread);
+    }
+    const estimates::Shrunk of = estimates::shrink(own, median_of(spreads));
+    for (std::size_t i = count; i < order.size(); ++i) {
+      const double value = family[order[i]].value, left = value - of.shift;
+      before.push_back(std::abs(std::expm1(-value)));
+      after.push_back(std::abs(std::expm1(-left)));
+      covered += std::abs(left) <= kP90 * of.spread;
+    }
+  }
+  const auto all = static_cast<double>(before.size());
+  return {median_of(before), median_of(after), covered / all};
+}
+
+void print_row(const Families& families, std::size_t count) {
+  Rng rng(count);
+  std::vector<double> before, after, ratios;
+  double covered = 0;
+  int large = 0, halved = 0, small = 0, worse = 0;
+  for (const auto& [name, family] : families) {
+    if (family.size() <= count) continue;
+    const FamilyResult of = tried(family, count, rng);
+    before.push_back(of.before);
+    after.push_back(of.after);
+    covered += of.covered;
+    if (of.before > 0.15) {
+      ++large;
+      halved += of.after <= of.before / 2;
+      ratios.push_back(of.after / of.before);
+    } else {
+      ++small;
+      worse += of.after > of.before + 0.01;
+    }
+  }
+  fmt::print("| {} | {} | {:.1f}% | {:.1f}% | {:.0f}% | {} of {}, median x {:.2f} | {} of {} |\n",
+             count, before.size(), 100 * median_of(before), 100 * median_of(after),
+             100 * covered / static_cast<double>(std::max<std::size_t>(1, before.size())), halved,
+             large, median_of(ratios), worse, small);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const char* const data = std::getenv("ORRERY_DATA");
+  const std::string folder = data != nullptr ? data : ORRERY_SOURCE_DIR "/../shared/data";
+  const std::string path = argc > 1 ? argv[1] : folder + "/training-runs/runs-open.csv";
+  for (const bool unknown : {false, true}) {
+    const Families families = deviations_of(path, unknown);
+    std::size_t rows = 0;
+    for (const auto& [name, of] : families) rows += of.size();
+    fmt::print("{}: {} rows, {} families, {} draws each\n\n",
+               unknown ? "all GPUs, as an unknown framework" : "A100 and H100, shipped stacks",
+               rows, families.size(), kDraws);
+    fmt::print(
+        "| runs | families | error with none | with these | in 80% | halved, of those above 15% | "
+        "worse by a point, of the others |\n|---:|---:|---:|---:|---:|---|---|\n");
+    for (const std::size_t count : {1, 3, 5, 10}) print_row(families, count);
+    fmt::print("\n");
+  }
+}

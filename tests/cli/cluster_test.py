@@ -1,0 +1,156 @@
+"""orrery cluster slurm: a queue policy drives a real Slurm of four nodes on this machine."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+from conftest import PROGRAM, orrery
+from real_slurm import RealSlurm, missing
+
+needs_slurm = pytest.mark.skipif(
+    bool(missing()), reason=f"left out: Debian's slurmctld, slurmd, slurm-client ({missing()})"
+)
+
+
+@pytest.fixture
+def slurm(tmp_path):
+    cluster = RealSlurm(tmp_path / "slurm", nodes=4, gpus=8, lease=LEASE)
+    yield cluster
+    cluster.stop()
+
+
+LEASE = 6
+
+
+def driver(slurm, log, *words, policy="easy", mode="drive"):
+    """A running `orrery cluster slurm`."""
+    return subprocess.Popen(
+        [PROGRAM, "cluster", "slurm", "--policy", policy, "--partition", "orrery", "--mode", mode,
+         "--lease", str(LEASE), "--every", "0.5", "--record", log, *words],
+        env=slurm.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def end(process):
+    """Output and error output of a driver that is told to stop."""
+    process.send_signal(signal.SIGTERM)
+    return process.communicate(timeout=60)
+
+
+def starts_of(folder):
+    """Number of starts of each job by the marks that the jobs write."""
+    return {path.name: len(path.read_text().splitlines()) for path in folder.glob("mark-*")}
+
+
+@needs_slurm
+def test_ten_jobs_survive_a_kill_of_the_driver_and_start_once_each(slurm, tmp_path):
+    log = tmp_path / "drive.log"
+    first = driver(slurm, log)
+    jobs = {}
+    for i in range(10):
+        mark = slurm.folder / "jobs" / f"mark-{i}"
+        jobs[slurm.submit(1 + i % 2, (8, 4, 6)[i % 3], f"echo x >> {mark}; sleep {1 + i % 3}")] = i
+    other = slurm.submit(1, 8, "sleep 2", partition="other")
+    slurm.wait_for(lambda: list(slurm.jobs().values()).count("COMPLETED") >= 2, 30)
+    first.kill()
+    earlier, _ = first.communicate()
+    second = driver(slurm, log)
+    slurm.wait_for(lambda: set(slurm.jobs().values()) == {"COMPLETED"}, 60)
+    output, errors = end(second)
+    assert second.returncode == 0, errors
+    assert starts_of(slurm.folder / "jobs") == {f"mark-{i}": 1 for i in range(10)}
+    assert set(slurm.jobs()) == {*jobs, other}
+    assert "complaints" in output and f"job {other} " not in output
+    for path, printed in ((tmp_path / "drive.log.1", earlier), (log, output)):
+        replayed = orrery("replay", path)
+        assert replayed.returncode == 0, replayed.stdout + replayed.stderr
+        decided = re.search(r"(\d+) decisions", replayed.stdout)
+        assert abs(int(decided[1]) - printed.count(" start job ")) <= (path != log)
+
+
+@needs_slurm
+def test_jobs_start_by_themselves_when_no_driver_runs_and_shadow_mode_touches_nothing(
+    slurm, tmp_path
+):
+    shadow = driver(slurm, tmp_path / "shadow.log", mode="shadow")
+    begin = time.monotonic()
+    job = slurm.submit(2, 4, "sleep 1")
+    slurm.wait_for(lambda: slurm.jobs()[job] in ("RUNNING", "COMPLETED"), 30)
+    waited = time.monotonic() - begin
+    assert LEASE - 2 <= waited < LEASE + 15
+    output, errors = end(shadow)
+    assert f"would start job {job} on n1,n2" in output
+    assert output.count(f"would start job {job} ") == 1
+    assert "0 starts, 0 stops, 1 observed only" in output
+    assert orrery("replay", tmp_path / "shadow.log").returncode == 0
+
+
+@needs_slurm
+def test_a_kill_of_slurmctld_is_reported_and_what_it_lost_is_repeated(slurm, tmp_path):
+    drive = driver(slurm, tmp_path / "drive.log")
+    blocker = slurm.submit(4, 8, "sleep 12")  # a job that ends meanwhile stays for a minute
+    slurm.wait_for(lambda: slurm.jobs()[blocker] == "RUNNING", 20)
+    jobs = [slurm.submit(2, 8, "sleep 1") for _ in range(2)]
+    time.sleep(5)  # slurmctld has saved the earlier acts
+    slurm.kill_controller()
+    slurm.start_controller()
+    slurm.wait_for(lambda: {slurm.jobs().get(job) for job in jobs} == {"COMPLETED"}, 40)
+    _, errors = end(drive)
+    assert "slurmctld was restarted" in errors
+    assert orrery("replay", tmp_path / "drive.log").returncode == 0
+
+
+@needs_slurm
+def test_preempted_jobs_come_back_and_the_log_explains_a_wait(slurm, tmp_path):
+    drive = driver(slurm, tmp_path / "srtf.log", policy="srtf")
+    marks = slurm.folder / "jobs"
+    long_job = slurm.submit(4, 8, f"echo x >> {marks}/mark-long; sleep 5", "-t", "50")
+    slurm.wait_for(lambda: slurm.jobs()[long_job] == "RUNNING", 20)
+    short_job = slurm.submit(4, 8, f"echo x >> {marks}/mark-short; sleep 1", "-t", "1")
+    slurm.wait_for(lambda: set(slurm.jobs().values()) == {"COMPLETED"}, 60)
+    output, errors = end(drive)
+    assert drive.returncode == 0, errors
+    assert f"requeue job {long_job}: makes room" in output
+    assert starts_of(marks) == {"mark-long": 2, "mark-short": 1}
+    assert orrery("replay", tmp_path / "srtf.log").returncode == 0
+    explained = orrery("explain", tmp_path / "srtf.log", "--job", short_job)
+    assert explained.returncode == 0, explained.stderr
+    assert f"job {short_job}: 32 GPUs" in explained.stdout
+
+
+@needs_slurm
+def test_tasks_of_an_array_start_after_an_approval_each(slurm, tmp_path):
+    asked = tmp_path / "asked"
+    hook = tmp_path / "hook.sh"
+    hook.write_text(f"#!/bin/sh\necho x >> {asked}\n")
+    hook.chmod(0o755)
+    approved = driver(slurm, tmp_path / "approved.log", "--hook", hook, mode="approve")
+    array = slurm.submit(2, 8, "sleep 0.2", "--array=1-3")
+    tasks = {f"{array}_{task}" for task in (1, 2, 3)}
+    slurm.wait_for(lambda: slurm.jobs() == dict.fromkeys(tasks, "COMPLETED"), 40)
+    output, errors = end(approved)
+    assert approved.returncode == 0, errors
+    assert len(asked.read_text().splitlines()) == 3
+    assert all(output.count(f"start job {task} on") == 1 for task in tasks)
+    assert orrery("replay", tmp_path / "approved.log").returncode == 0
+
+
+def test_what_is_missing_is_said(tmp_path):
+    words = ["cluster", "slurm", "--policy", "fifo"]
+    result = orrery(*words)
+    assert result.returncode == 2 and "--partition P or --account A" in result.stderr
+    result = orrery(*words, "--partition", "gpu", "--lease", 5, "--every", 3)
+    assert result.returncode == 2 and "four times --every" in result.stderr
+    result = orrery("cluster", "slurm", "--policy", "ffo", "--partition", "gpu")
+    assert result.returncode == 2 and "fifo" in result.stderr
+    result = orrery(*words, "--partition", "gpu", "--mode", "approve")
+    assert result.returncode == 2 and "--hook" in result.stderr
+    lonely = subprocess.run(
+        [PROGRAM, *words, "--partition", "gpu"], capture_output=True, text=True, timeout=30,
+        env={**os.environ, "PATH": "/nowhere"},
+    )  # fmt: skip
+    assert lonely.returncode == 4 and "scontrol" in lonely.stderr

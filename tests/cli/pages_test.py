@@ -1,0 +1,115 @@
+"""Commands of the pages that no other test runs, with files of this test; and the rule that each
+command of a page runs in a test or has a reason (page_commands.py)."""
+
+import os
+import shlex
+import subprocess
+
+import page_commands
+import pytest
+from conftest import BUILD, ROOT, STRAGGLER
+from tutorials_test import TORCH
+
+#: In this order, in one folder; a later command may read what an earlier one has written.
+RUNS = (
+    "orrery new jobs --like seren --jobs 100 --gpus 64 -o jobs.csv",
+    "orrery jobs sacct.txt --nodes 64 --gpus-per-node 8 --policy fifo,easy"
+    " --estimates requested --backtest",
+    "orrery jobs jobs.csv --nodes 8 --gpus-per-node 8 --policy easy --estimates requested"
+    " --out tables",
+    "orrery twin jobs jobs.csv --nodes 8 --gpus-per-node 8 --policy easy,srtf --every 36000"
+    " --samples 2",
+    "orrery live --jobs jobs.csv --nodes 8 --gpus-per-node 8 --policy las"
+    " --placement consolidated --begin 0 --for 600 --speed 1000",
+    "orrery plan --model llama3-70b --cluster dgx-h100 --gpus 512 --tokens 2T"
+    " --deadline 60d --budget 2.5M --html plan.html",
+    "orrery simulate straggler-4-ranks --record live.log",
+    "orrery simulate --from live.log@2s --futures 3 --for 1s"
+    " --policies static,predictive-rebalance",
+    "orrery new policy mine",
+    "orrery simulate kill-one-rank --policy mine.py --futures 2 --at 2s --policies mine.py,recover",
+    "orrery live straggler-4-ranks --restart 1 --set run.steps=3",
+    "orrery compare-policies straggler-4-ranks --world both --set run.steps=4",
+)
+WITH_TORCH = (
+    "orrery rehearse --ranks 8 --cluster dgx-h100 --trace step -- python train.py --tp 1"
+    " --micro-batch 8",
+    "orrery rehearse --ranks 8 --cluster dgx-h100 --vary 'tp=1 mbs=8,16' --"
+    " python train.py --tp {tp} --micro-batch {mbs}",
+    "orrery run -n 2 --policy recover --record run.log --"
+    " python train.py --micro-batch 8",
+)
+PROGRAM = """
+import argparse, torch
+from torch.nn.parallel import DistributedDataParallel
+read = argparse.ArgumentParser()
+read.add_argument("--tp", type=int, default=1)
+read.add_argument("--micro-batch", type=int, default=8)
+options = read.parse_args()
+torch.distributed.init_process_group()
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = DistributedDataParallel(torch.nn.Linear(64, 64).to(device))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(4):
+    model(torch.randn(options.micro_batch, 64, device=device)).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+torch.distributed.destroy_process_group()
+"""
+PATIENCE_S = 300
+
+
+def run_all(commands, folder, path):
+    environment = {name: value for name, value in os.environ.items() if "PYTHON" not in name}
+    environment.update(PATH=f"{BUILD / 'bin'}:{path}:{environment['PATH']}", OMP_NUM_THREADS="1")
+    for command in commands:
+        done = subprocess.run(shlex.split(command), cwd=folder, env=environment, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              timeout=PATIENCE_S)  # fmt: skip
+        assert done.returncode == 0, f"$ {command}\n{done.stdout}"
+
+
+def test_commands_of_the_pages_run(tmp_path):
+    sample = ROOT / "tests" / "traces" / "samples" / "sacct.txt"
+    (tmp_path / "sacct.txt").write_text(sample.read_text())
+    run_all(RUNS, tmp_path, BUILD / "venv" / "bin")
+    assert STRAGGLER.exists() and (tmp_path / "tables").is_dir()
+
+
+def test_commands_of_the_pages_about_programs_run(tmp_path):
+    if not TORCH.exists():
+        pytest.skip(f"no PyTorch at {TORCH}: ./dev torch installs it")
+    (tmp_path / "train.py").write_text(PROGRAM)
+    run_all(WITH_TORCH, tmp_path, TORCH.parent)
+    assert (tmp_path / "run.log").exists()
+
+
+def test_each_command_of_a_page_runs_in_a_test_or_has_a_reason():
+    _, problems = page_commands.not_run()
+    assert problems == []
+
+
+def test_the_page_of_commands_that_are_not_run_is_up_to_date():
+    written = (ROOT / "docs" / "not-run.md").read_text()
+    assert written == page_commands.page(), "run ./dev reference"
+
+
+def test_a_command_without_a_test_is_found(tmp_path, monkeypatch):
+    lost = ROOT / "docs" / "lost.md"
+    option = "--no-such" + "-option"  # The scan reads this file, too.
+    text = (f"`orrery jobs {option} x`\n`orrery simulate FILE --json`\n"
+            "`./dev nothing` `./dev fresh`\n```\nsrun -n 2 hostname\n```\n")  # fmt: skip
+    monkeypatch.setattr(page_commands, "PAGES", [_Page(lost, text)])
+    found, problems = page_commands.not_run()
+    assert [problem.split("`")[1] for problem in problems] == [
+        f"orrery jobs {option} x", "./dev nothing",
+    ]  # fmt: skip
+    assert set(found) == {("./dev fresh", "root"), ("srun -n 2 hostname", "cluster")}
+
+
+class _Page:
+    """A page that is not in the tree."""
+
+    def __init__(self, path, text):
+        self.name, self.read_text = path.name, lambda: text
+        self.relative_to = path.relative_to

@@ -1,0 +1,24 @@
+"""Names of shipped examples in place of files."""
+
+from conftest import EXAMPLES, orrery
+
+
+def test_a_shipped_example_has_a_name_in_any_folder(tmp_path):
+    short = ("--set", "run.steps=2", "--json")
+    named = orrery("simulate", "straggler-4-ranks", *short, cwd=tmp_path)
+    assert named.returncode == 0, named.stderr
+    assert orrery("check", "compare/plain", cwd=tmp_path).returncode == 0
+    (tmp_path / "straggler-4-ranks").write_text("name: mine\n")
+    mine = orrery("simulate", "straggler-4-ranks", cwd=tmp_path)
+    assert mine.returncode == 3 and "straggler-4-ranks:1:1" in mine.stderr, "files come first"
+    assert "cannot be read" in orrery("simulate", "straggler-5-ranks", cwd=tmp_path).stderr
+
+
+def test_all_names_are_of_examples():
+    lines = orrery("list", "examples").stdout.splitlines()
+    names = [line.split("  ")[0] for line in lines]
+    assert "straggler-4-ranks" in names and "compare/plain" in names
+    assert names == sorted(names)
+    all_examples = {str(path.relative_to(EXAMPLES)) for path in EXAMPLES.rglob("*.yaml")}
+    traced = {"chakra-gpt64.yaml"}  # its trace does not ship
+    assert {f"{name}.yaml" for name in names} == all_examples - traced

@@ -1,0 +1,49 @@
+#include "live/programs/policies/program_progress.hpp"
+
+#include <gtest/gtest.h>
+
+namespace orrery::live {
+namespace {
+
+constexpr JobId kJob{0};
+
+TEST(ProgramProgress, AStepIsDoneOnceAllMembersHaveDoneIt) {
+  ProgramProgress progress;
+  progress.set_begin(0, 4);
+  progress.set_begin(1, 4);
+  progress.record_step(0, rank_step_of({"done", "5", "10.5", "0.5", "0.4", "1"}));
+  EXPECT_EQ(progress.completed_steps({0, 1}), 4u);
+  EXPECT_EQ(progress.most_steps({0, 1}), 5u);
+  progress.record_step(1, rank_step_of({"done", "5", "10.6", "0.7", "0.1", "1"}));
+  EXPECT_EQ(progress.completed_steps({0, 1}), 5u);
+  EXPECT_DOUBLE_EQ(progress.drain_duration_s(4, 5), 0.7);  // the slowest rank counts
+  progress.record_step(0, rank_step_of({"done", "6", "11", "0.5", "0.4", "1"}));
+  EXPECT_EQ(progress.completed_steps({0}), 6u);  // rank 1 is lost
+  EXPECT_DOUBLE_EQ(progress.drain_duration_s(5, 6), 0.5);
+}
+
+TEST(ProgramProgress, AMessageWithoutANumberIsNone) {
+  EXPECT_ANY_THROW(rank_step_of({"done", "5"}));
+  EXPECT_ANY_THROW(rank_step_of({"done", "five", "1", "1", "1", "1"}));
+}
+
+TEST(ProgramSamples, TheLivingRanksHaveTimesFromTheirSecondStepOn) {
+  ProgramProgress progress;
+  ProgramSamples samples(progress);
+  for (const std::size_t rank : {0, 2, 5}) progress.record_step(rank, {1, 9, 1, 0.8, 4});
+  samples.begin(10, {{0, true}, {2, false}, {5, true}});
+  EXPECT_EQ(samples.rows(SampleTable::ranks, kJob)->size(), 0u);
+  for (const std::size_t rank : {0, 2, 5}) progress.record_step(rank, {2, 9.75, 1, 0.8, 4});
+  samples.begin(10, {{0, true}, {2, false}, {5, true}});
+  EXPECT_EQ(samples.rows(SampleTable::ranks, kJob)->ids, (std::vector<std::uint32_t>{0, 2}));
+  const auto times = samples.column(SampleField::micro_batch_time, kJob);
+  EXPECT_DOUBLE_EQ(times->values[1], 0.2);
+  EXPECT_EQ(times->age(1), kNanosPerSecond / 4);
+  EXPECT_NEAR(samples.column(SampleField::wait_time, kJob)->values[0], 0.2, 1e-12);
+  EXPECT_EQ(samples.column(SampleField::noise_scale, kJob)->origin(0), Origin::missing);
+  EXPECT_EQ(samples.column(SampleField::utilization, kJob)->size(), 0u);
+  EXPECT_DOUBLE_EQ(samples.summary(kJob, 1).micro_batch_time, 0.2);
+}
+
+}  // namespace
+}  // namespace orrery::live

@@ -1,0 +1,121 @@
+#include "live/programs/policies/program_rules.hpp"
+
+#include <gtest/gtest.h>
+
+#include "policies/run/policy_bench.hpp"
+#include "policies/seam/static_policy.hpp"
+
+namespace orrery::live {
+namespace {
+
+const ProgramFeatures kPlain{.no_codes = "no buckets"};
+const ProgramFeatures kWhole{.has_state = true, .is_whole = true, .every = 5};
+const ProgramFeatures kShared{.share = 8};
+
+/// Job with four ranks of which rank 2 is lost.
+struct Loss {
+  PolicyBench bench{1, 4};
+  JobId id = bench.start_job(4);
+  ProgramSituation now{
+      .ranks = 4, .members = {0, 1, 3}, .can_restart = true, .replacements_left = 1};
+
+  Loss() {
+    StaticPolicy nobody;
+    bench.observe(nobody, {bench.loss_of(id, {{2}})});
+  }
+  std::string refusal(const ProgramFeatures& features, Action what, Step at_step = 0) const {
+    return program_refusal(features, now, bench.world().jobs()[id],
+                           Decision{.what = std::move(what), .at_step = at_step});
+  }
+  Assign assign(const std::vector<std::uint32_t>& ranks, StateFrom state) const {
+    Assign all{.job = id, .gpus = {}, .layout = {}, .state = state};
+    for (const std::uint32_t rank : ranks) all.gpus.push_back({rank});
+    all.layout.data = static_cast<std::uint32_t>(ranks.size());
+    return all;
+  }
+};
+
+TEST(ProgramRules, ThePartsOfAProgramAreItsCapabilities) {
+  EXPECT_EQ(kPlain.capabilities().actions, Kinds<Action>::of<Assign>());
+  EXPECT_TRUE(kWhole.capabilities().settings.has<CheckpointPlan>());
+  EXPECT_FALSE(kWhole.capabilities().settings.has<Shares>());
+  EXPECT_TRUE(kShared.capabilities().settings.has<Shares>());
+  const ProgramFeatures features =
+      features_of({"ready", "7", "sharded", "20", "0", "no sampler", "no DDP"});
+  EXPECT_TRUE(features.has_state);
+  EXPECT_FALSE(features.is_whole);
+  EXPECT_EQ(features.every, 20u);
+  EXPECT_FALSE(common_features(kWhole, features).is_whole);
+  EXPECT_EQ(common_features(kShared, kPlain).share, 0u);
+}
+
+TEST(ProgramRules, AMissingFeatureIsNamed) {
+  const Needs plans{.actions = Kinds<Action>::of<Configure>(),
+                    .settings = Kinds<Setting>::of<CheckpointPlan>()};
+  EXPECT_EQ(missing_features(kWhole, plans), "");
+  EXPECT_NE(missing_features(kPlain, plans).find("calls orrery.torch.state()"), std::string::npos);
+  const Needs others{.actions = Kinds<Action>::of<Configure>(),
+                     .settings = Kinds<Setting>::of<CodecRules, CollectiveTable, Shares>()};
+  const ProgramFeatures no_shares{.no_shares = "BatchNorm", .no_codes = "no DDP"};
+  EXPECT_EQ(missing_features(no_shares, others),
+            "shares: BatchNorm; codes of gradients: no DDP; the setting CollectiveTable, which no "
+            "program has");
+}
+
+TEST(ProgramRules, CodesNeedBucketsAndNoMatrix) {
+  const Loss loss;
+  const CodecRules int8{{.codec = Codec::int8, .parameter = 64}};
+  EXPECT_EQ(loss.refusal(kWhole, Configure{loss.id, int8}), "");
+  EXPECT_NE(loss.refusal(kPlain, Configure{loss.id, int8}).find("no buckets"), std::string::npos);
+  const CodecRules factors{{.codec = Codec::power_sgd}};
+  EXPECT_NE(loss.refusal(kWhole, Configure{loss.id, factors}).find("power_sgd"), std::string::npos);
+  EXPECT_TRUE(kWhole.capabilities().settings.has<CodecRules>());
+  EXPECT_FALSE(kPlain.capabilities().settings.has<CodecRules>());
+  EXPECT_FALSE(common_features(kWhole, kPlain).capabilities().settings.has<CodecRules>());
+  EXPECT_EQ(codec_text(int8), "codecs int8 64 1");
+  EXPECT_EQ(codec_text({}), "codecs none 0 1");
+}
+
+TEST(ProgramRules, TheTierOfTheProgramDecidesAboutARecovery) {
+  const Loss loss;
+  const Assign survivors = loss.assign({0, 1, 3}, StateFrom::peer);
+  const Assign all = loss.assign({0, 1, 2, 3}, StateFrom::peer);
+  EXPECT_EQ(loss.refusal(kPlain, survivors), "");
+  EXPECT_NE(loss.refusal(kPlain, all).find("calls orrery.torch.state()"), std::string::npos);
+  EXPECT_EQ(loss.refusal(kWhole, all), "");
+  EXPECT_NE(loss.refusal(kWhole, loss.assign({0, 1}, StateFrom::peer)), "");
+  EXPECT_EQ(loss.refusal(kPlain, loss.assign({0, 1, 2, 3}, StateFrom::none)), "");
+  EXPECT_NE(loss.refusal(kPlain, loss.assign({0, 1, 3}, StateFrom::none)), "");
+  EXPECT_NE(loss.refusal(kWhole, Assign{.job = loss.id}), "");
+}
+
+TEST(ProgramRules, TheLimitsOfTheRunCount) {
+  Loss loss;
+  loss.now.replacements_left = 0;
+  loss.now.can_restart = false;
+  EXPECT_NE(loss.refusal(kWhole, loss.assign({0, 1, 2, 3}, StateFrom::peer)).find("--replace"),
+            std::string::npos);
+  EXPECT_NE(loss.refusal(kWhole, loss.assign({0, 1, 2, 3}, StateFrom::none)).find("--restart"),
+            std::string::npos);
+}
+
+TEST(ProgramRules, SnapshotsAreFilesAndSharesHaveAStep) {
+  const Loss loss;
+  EXPECT_EQ(loss.refusal(kWhole, Save{loss.id, Tier::local_disk}), "");
+  EXPECT_NE(loss.refusal(kWhole, Save{loss.id, Tier::memory}), "");
+  EXPECT_NE(loss.refusal(kPlain, Save{loss.id, Tier::storage}), "");
+  EXPECT_EQ(loss.refusal(kShared, Configure{loss.id, Shares{{9, 9, 0, 14}}}, 5), "");
+  EXPECT_NE(loss.refusal(kShared, Configure{loss.id, Shares{{9, 9, 0, 14}}}), "");
+  EXPECT_NE(loss.refusal(kShared, Configure{loss.id, Shares{{16, 16, 0, 0}}}, 5), "");
+  EXPECT_EQ(share_text({13, 0, 3}, {{0, true}, {1, false}, {3, true}}), "shares 0:13 3:3");
+}
+
+TEST(ProgramRules, AMicroBatchIsAnExampleWhereSharesCanBeSet) {
+  EXPECT_EQ(program_job("train.py", 4, kShared).micro_batches, 32u);
+  EXPECT_EQ(program_job("train.py", 4, kShared).max_micro_batches, 16u);
+  EXPECT_EQ(program_job("train.py", 4, kWhole).micro_batches, 4u);
+  EXPECT_TRUE(program_job("train.py", 4, kWhole).can.has<CheckpointPlan>());
+}
+
+}  // namespace
+}  // namespace orrery::live

@@ -1,0 +1,266 @@
+#include "live/slurm/job_follower.hpp"
+
+#include <gtest/gtest.h>
+
+#include "core/error.hpp"
+#include "policies/run/registry.hpp"
+#include "tests/live/slurm/fake_slurm.hpp"
+
+namespace orrery::live {
+namespace {
+
+Cluster four_nodes() {
+  JobReplay replay;
+  replay.set_nodes(4);
+  replay.set_gpus_per_node(4);
+  return cluster_of(replay);
+}
+
+/// World, follower and fake Slurm; read() is one reading.
+class Followed : public SlurmOutlet {
+ public:
+  explicit Followed(SlurmRules rules = {.partitions = {"orrery"}, .owner = "orrery:7"})
+      : follower(world_, nodes_, std::move(rules), *this) {}
+
+  FakeSlurm slurm;
+  std::vector<std::string> reports;
+
+  /// Makes one reading at `now` and returns the names of its events.
+  std::string read(std::int64_t now) {
+    slurm.now = now;
+    events_.clear();
+    world_.begin_batch();
+    follower.follow_jobs(parse_jobs(slurm.read_jobs()), now);
+    slurm.execute_commands(std::exchange(lines_, {}));
+    return events_;
+  }
+  /// Orders the start of a job on GPUs, as an accepted decision does.
+  std::string start(std::uint32_t job, GpuRuns gpus) {
+    const Assign assign{{job}, std::move(gpus), world_.jobs()[{job}].spec.layout};
+    if (std::string why = follower.objection(assign); !why.empty()) return why;
+    const Decision decision{.id = decisions_++, .what = assign};
+    world_.announce_decision(decision);
+    world_.apply(Decided{decision.id, Outcome::applied, ""}, 0);
+    follower.order(assign, slurm.now);
+    slurm.execute_commands(std::exchange(lines_, {}));
+    return {};
+  }
+  void stop(std::uint32_t job) {
+    follower.order(Assign{.job = {job}}, slurm.now);
+    slurm.execute_commands(std::exchange(lines_, {}));
+  }
+  const World& world() const { return world_; }
+
+  void emit_event(Event event) override {
+    world_.apply(event, 0);
+    constexpr std::array kNames{"step", "done",      "save",    "part",    "suspected", "lost",
+                                "held", "submitted", "decided", "stopped", "started"};
+    events_ += std::string(events_.empty() ? "" : " ") + kNames.at(event.index());
+  }
+  void send_line(std::string line) override { lines_.push_back(std::move(line)); }
+  void report(std::string text) override { reports.push_back(std::move(text)); }
+  std::vector<SlurmEnd> find_ends(const std::vector<std::string>&) override { return {}; }
+  std::string find_owner(const std::string& id) override { return slurm.jobs[id].owner; }
+
+ private:
+  const Cluster cluster_ = four_nodes();
+  const NodeMap nodes_{parse_nodes(FakeSlurm().read_nodes()), {}};
+  World world_{cluster_};
+  std::string events_;
+  std::vector<std::string> lines_;
+  DecisionId decisions_ = 0;
+
+ public:
+  JobFollower follower;
+};
+
+TEST(JobFollower, AJobIsSubmittedOrderedStartedAndEnded) {
+  Followed with;
+  with.slurm.jobs["17"] = {.nodes = 2, .per_node = 3};
+  EXPECT_EQ(with.read(1000), "submitted");
+  EXPECT_EQ(with.start(0, {{0}, {1}, {2}, {8}, {9}, {10}}), "");
+  EXPECT_EQ(with.slurm.executed.back(),
+            "update JobId=17 ReqNodeList=n1,n3 StartTime=now AdminComment=orrery:7");
+  EXPECT_EQ(with.read(1001), "");
+  EXPECT_EQ(with.follower.open_orders(), 1u);
+  with.slurm.schedule();
+  EXPECT_EQ(with.read(1002), "started");
+  EXPECT_EQ(with.world().state().free, 10u);
+  with.slurm.jobs["17"].state = "COMPLETED";
+  EXPECT_EQ(with.read(1003), "done");
+  EXPECT_EQ(with.read(1004), "");
+  EXPECT_TRUE(with.reports.empty());
+}
+
+TEST(JobFollower, AJobThatEndsBetweenTwoReadingsStillStarts) {
+  Followed with;
+  with.slurm.jobs["17"] = {};
+  with.read(1000);
+  with.start(0, {{4}});
+  with.slurm.schedule();
+  with.slurm.jobs["17"].state = "FAILED";
+  EXPECT_EQ(with.read(1001), "started done");
+}
+
+TEST(JobFollower, LeasesAreRenewedAtHalfTheirLengthAndEndedLeasesAreSeen) {
+  Followed with;
+  with.slurm.jobs["17"] = {.eligible = 1020};
+  with.read(1000);
+  EXPECT_TRUE(with.slurm.executed.empty());
+  with.read(1011);
+  EXPECT_EQ(with.slurm.executed, std::vector<std::string>{"update JobId=17 StartTime=now+20"});
+  EXPECT_EQ(with.slurm.jobs["17"].eligible, 1031);
+  with.slurm.now = 1032;  // no reading came in time
+  with.slurm.schedule();
+  EXPECT_EQ(with.read(1032), "started");
+  ASSERT_EQ(with.reports.size(), 1u);
+  EXPECT_NE(with.reports[0].find("without a decision"), std::string::npos);
+}
+
+TEST(JobFollower, OtherJobsAreShownWhileTheyOccupyGpusAndAreNeverTouched) {
+  Followed with;
+  with.slurm.jobs["3"] = {.partition = "other", .nodes = 2, .per_node = 4};
+  EXPECT_EQ(with.read(1030), "");
+  with.slurm.now = 1030;
+  with.slurm.schedule();
+  EXPECT_EQ(with.read(1031), "submitted started");
+  EXPECT_EQ(with.world().state().free, 8u);
+  EXPECT_NE(with.follower.objection(Assign{.job = {0}}).find("observed only"), std::string::npos);
+  with.slurm.execute_commands({"requeue 3"});
+  EXPECT_EQ(with.read(1032), "done");
+  EXPECT_EQ(with.slurm.executed.size(), 1u);
+}
+
+TEST(JobFollower, BadConstraintsAreDetectedWithdrawnAndGivenBackAfterThreeOrders) {
+  Followed with;
+  with.slurm.jobs["17"] = {};
+  with.read(1000);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(with.start(0, {{4}}), "");
+    with.slurm.jobs["17"].required = {"n1", "n2"};  // its user changes the nodes
+    with.slurm.schedule();
+    EXPECT_EQ(with.slurm.jobs["17"].reason, "BadConstraints");
+    EXPECT_EQ(with.read(1001 + i), i < 2 ? "stopped" : "stopped done");
+    EXPECT_FALSE(with.slurm.jobs["17"].held);
+    EXPECT_TRUE(with.slurm.jobs["17"].required.empty());
+  }
+  EXPECT_NE(with.reports.back().find("goes back to Slurm after 3 orders"), std::string::npos);
+  with.slurm.now = 1100;
+  with.slurm.schedule();
+  EXPECT_EQ(with.read(1100), "submitted started");
+}
+
+TEST(JobFollower, ALostOrderIsRepeatedAndALostStartIsReported) {
+  Followed with;
+  with.slurm.jobs["17"] = {};
+  with.read(1000);
+  with.start(0, {{4}});
+  with.slurm.jobs["17"] = {};  // slurmctld has gone back to its last save
+  EXPECT_EQ(with.read(1001), "");
+  EXPECT_NE(with.reports.at(0).find("repeated"), std::string::npos);
+  EXPECT_EQ(with.slurm.jobs["17"].required, std::vector<std::string>{"n2"});
+  with.slurm.schedule();
+  EXPECT_EQ(with.read(1002), "started");
+  with.slurm.jobs["17"] = {.eligible = 1030};
+  EXPECT_EQ(with.read(1003), "stopped");
+  EXPECT_NE(with.reports.at(1).find("went back"), std::string::npos);
+  EXPECT_EQ(with.start(0, {{5}}), "");
+}
+
+TEST(JobFollower, AnIdThatAnotherJobGetsIsAnotherJob) {
+  Followed with;
+  with.slurm.jobs["17"] = {.submit = 1000};
+  with.read(1000);
+  with.slurm.jobs["17"] = {.submit = 1005, .per_node = 2};
+  EXPECT_EQ(with.read(1006), "done submitted");
+  EXPECT_NE(with.reports.at(0).find("is gone"), std::string::npos);
+  EXPECT_EQ(with.world().jobs()[{1}].spec.gpus, 2u);
+}
+
+TEST(JobFollower, AnEndThatSlurmctldForgetsIsIgnoredForAMomentAndThenANewStart) {
+  Followed with;
+  with.slurm.jobs["17"] = {};
+  with.read(1000);
+  with.start(0, {{4}});
+  with.slurm.schedule();
+  with.read(1001);
+  with.slurm.jobs["17"].state = "COMPLETED";
+  EXPECT_EQ(with.read(1002), "done");
+  with.slurm.jobs["17"].state = "RUNNING";
+  EXPECT_EQ(with.read(1003), "");
+  EXPECT_EQ(with.read(1012), "submitted started");
+  EXPECT_NE(with.reports.at(0).find("RUNNING again after its end"), std::string::npos);
+}
+
+TEST(JobFollower, APreemptedJobLeavesItsNodesAndWaitsWithALeaseOnAnyNodes) {
+  Followed with;
+  with.slurm.jobs["17"] = {};
+  with.read(1000);
+  with.start(0, {{4}});
+  with.slurm.schedule();
+  with.read(1001);
+  with.stop(0);
+  EXPECT_EQ(with.slurm.jobs["17"].eligible, 1001 + 121);
+  EXPECT_EQ(with.world().state().free, 16u);
+  EXPECT_NE(with.start(0, {{4}}).find("still leaves"), std::string::npos);
+  EXPECT_EQ(with.read(1002), "");
+  EXPECT_TRUE(with.slurm.jobs["17"].required.empty());
+  EXPECT_EQ(with.slurm.jobs["17"].eligible, 1022);
+  EXPECT_EQ(with.start(0, {{0}}), "");
+  with.slurm.schedule();
+  EXPECT_EQ(with.read(1003), "started");
+  EXPECT_EQ(with.world().jobs()[{0}].gpus.front().value, 0u);
+}
+
+TEST(JobFollower, OrdersOfAnEarlierControllerAreTakenOverAndThoseOfALivingOneAreAnError) {
+  Followed with;
+  with.slurm.jobs["17"] = {.eligible = 990, .required = {"n2"}, .owner = "orrery:3"};
+  EXPECT_EQ(with.read(1000), "submitted");
+  EXPECT_TRUE(with.slurm.jobs["17"].required.empty());
+  EXPECT_EQ(with.slurm.jobs["17"].eligible, 1020);
+  with.slurm.jobs["18"] = {.submit = 1001, .eligible = 1001, .required = {"n2"}};
+  with.slurm.jobs["18"].owner = "orrery:9";
+  EXPECT_THROW(with.read(1001), Error);
+}
+
+TEST(JobFollower, HeldDependentAndLaterJobsAndChosenNodesAreRespected) {
+  Followed with;
+  with.slurm.jobs["1"] = {.held = true, .reason = "JobHeldUser"};
+  with.slurm.jobs["2"] = {.dependency = "afterok:1(unfulfilled)"};
+  with.slurm.jobs["3"] = {.eligible = 1500};
+  with.slurm.jobs["4"] = {.required = {"n3"}};
+  EXPECT_EQ(with.read(1000), "");
+  EXPECT_NE(with.reports.at(0).find("its user chose the nodes n3"), std::string::npos);
+  with.slurm.jobs["1"].held = false;
+  with.slurm.jobs["2"].dependency = "(null)";
+  EXPECT_EQ(with.read(1001), "submitted submitted");
+  EXPECT_EQ(with.read(1495), "");
+  EXPECT_EQ(with.slurm.jobs["3"].eligible, 1515);  // the lease begins before the chosen time
+  EXPECT_EQ(with.read(1500), "submitted");
+  EXPECT_EQ(with.slurm.jobs["4"].eligible, 1020);
+  with.slurm.jobs["1"].held = true;
+  EXPECT_EQ(with.read(1501), "done");
+}
+
+TEST(JobFollower, AStartElsewhereTakesGpusFromOpenOrders) {
+  Followed with;
+  with.slurm.jobs["17"] = {.per_node = 4};
+  with.read(1000);
+  with.start(0, {{4}, {5}, {6}, {7}});
+  with.slurm.jobs["18"] = {.state = "RUNNING", .partition = "other", .per_node = 2};
+  with.slurm.jobs["18"].placed_on = {"n2"};
+  EXPECT_EQ(with.read(1001), "submitted stopped started");
+  EXPECT_TRUE(with.slurm.jobs["17"].required.empty());
+  EXPECT_EQ(with.world().state().free, 14u);
+}
+
+TEST(JobFollower, PlacesThatDoNotFitTheRequestAreRefused) {
+  Followed with;
+  with.slurm.jobs["17"] = {.nodes = 2, .per_node = 2};
+  with.read(1000);
+  EXPECT_NE(with.start(0, {{0}, {1}, {2}, {4}}).find("2 GPUs on each of 2 nodes"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace orrery::live

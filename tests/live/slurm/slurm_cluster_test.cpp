@@ -1,0 +1,148 @@
+#include "live/slurm/slurm_cluster.hpp"
+
+#include <gtest/gtest.h>
+
+#include <ctime>
+#include <filesystem>
+
+#include "core/error.hpp"
+#include "policies/handover/hand_over.hpp"
+#include "policies/record/recorder.hpp"
+#include "policies/run/registry.hpp"
+#include "policies/run/replay.hpp"
+#include "policies/seam/drive.hpp"
+#include "tests/live/slurm/fake_slurm.hpp"
+
+namespace orrery::live {
+namespace {
+
+/// Slurm whose time is real; a job runs for three readings.
+class BusySlurm : public FakeSlurm {
+ public:
+  BusySlurm() {
+    now = std::time(nullptr);
+    for (int i = 1; i <= 12; ++i) {
+      jobs[std::to_string(i)] = {
+          .submit = now, .eligible = now + 20, .nodes = 1u + i % 2, .per_node = 1u + i % 4};
+    }
+  }
+  std::string read_jobs() override {
+    now = std::time(nullptr);
+    for (auto& [id, job] : jobs) {
+      if (job.state == "RUNNING" && ++readings_[id] > 3) job.state = "COMPLETED";
+    }
+    schedule();
+    if (++count_ % 7 == 3) broken = count_ % 2 == 0 ? "fail" : "17|";
+    return FakeSlurm::read_jobs();
+  }
+  bool is_done() const {
+    return std::all_of(jobs.begin(), jobs.end(),
+                       [](const auto& entry) { return entry.second.state == "COMPLETED"; });
+  }
+
+ private:
+  std::map<std::string, int> readings_;
+  int count_ = 0;
+};
+
+struct Course {
+  std::vector<std::string> reports;
+  SlurmCluster::Counts counts;
+  std::uint64_t decisions = 0;
+};
+
+/// Runs `policy` until all jobs are done or 400 readings have passed.
+Course run_policy(BusySlurm& slurm, const std::string& policy, HandOverRules rules,
+                  const std::string& record = {}, std::uint32_t per_minute = 0) {
+  Course run;
+  SlurmCluster::Options options;
+  options.rules.partitions = {"orrery"};
+  options.rules.acts = rules.mode != HandOverMode::shadow;
+  options.is_quiet = rules.mode == HandOverMode::shadow;
+  options.every = std::chrono::milliseconds(1);
+  options.per_minute = per_minute;
+  int readings = 0;
+  options.stopped = [&] { return slurm.is_done() || readings > 400; };
+  options.at_reading = [&] { ++readings; };
+  options.tell = [&](const std::string& text) { run.reports.push_back(text); };
+  SlurmCluster cluster(slurm, options);
+  HandOver hand_over(cluster, rules);
+  EndsWithReadings until_over(hand_over, cluster);
+  JobReplay replay;
+  replay.set_trace("slurm");
+  replay.set_policy(policy);
+  replay.set_placement("per-node");
+  replay.set_nodes(4);
+  replay.set_gpus_per_node(4);
+  LogHeader header;
+  header.set_mode("jobs");
+  *header.mutable_replay() = replay;
+  const auto stack = make_stack(replay);
+  Recorder recorder(until_over, *stack, header, {.path = record, .hash = !record.empty()});
+  Rng rng = policy_rng(0);
+  Context context{rng, {}};
+  run.decisions = drive(*stack, recorder, context);
+  recorder.finish_log();
+  run.counts = cluster.counts();
+  return run;
+}
+
+TEST(SlurmCluster, AQueuePolicyDrivesAllJobsAndTheLogReplaysWithTheSameDecisions) {
+  const std::string log = (std::filesystem::temp_directory_path() / "orrery-slurm.log").string();
+  for (const char* policy : {"fifo", "easy", "srtf", "max-min"}) {
+    BusySlurm slurm;
+    const Course run = run_policy(slurm, policy, {}, log);
+    EXPECT_TRUE(slurm.is_done()) << policy;
+    EXPECT_EQ(run.counts.starts, 12u) << policy;
+    EXPECT_GT(run.counts.failed_readings, 0u);
+    const ReplayResult replayed = replay_log(log, std::vector<std::string>());
+    EXPECT_EQ(replayed.first_difference, "") << policy;
+    EXPECT_EQ(replayed.decisions, 12u) << policy;
+  }
+  std::filesystem::remove(log);
+}
+
+TEST(SlurmCluster, ShadowModeSendsNothingAndDoesNotRepeatItsDecisions) {
+  BusySlurm slurm;
+  const Course run = run_policy(slurm, "fifo", {.mode = HandOverMode::shadow});
+  EXPECT_TRUE(slurm.executed.empty());
+  EXPECT_EQ(run.counts.starts, 0u);
+  EXPECT_GE(run.counts.readings, 300u);
+  EXPECT_GT(run.decisions, 0u);
+  EXPECT_LE(run.decisions, 12u);
+}
+
+TEST(SlurmCluster, TheLimitOfAMinuteHoldsAndIsNoErrorForThePolicy) {
+  BusySlurm slurm;
+  const Course run = run_policy(slurm, "fifo", {}, {}, 5);
+  EXPECT_EQ(run.counts.starts, 5u);
+  EXPECT_FALSE(slurm.is_done());
+}
+
+TEST(SlurmCluster, AWrongAnswerIsReportedOnceAndChangesNothing) {
+  BusySlurm slurm;
+  const Course run = run_policy(slurm, "fifo", {});
+  const auto count = [&](const std::string& part) {
+    return std::count_if(run.reports.begin(), run.reports.end(), [&](const std::string& text) {
+      return text.find(part) != std::string::npos;
+    });
+  };
+  EXPECT_GT(count("answer of squeue:1:4: error: "), 0);
+  EXPECT_GT(count("Slurm answers again"), 0);
+  EXPECT_EQ(count("went back"), 0);
+}
+
+TEST(SlurmCluster, ADrainedNodeIsLostForNewJobs) {
+  BusySlurm slurm;
+  slurm.set_node("n1", "IDLE+DRAIN");
+  slurm.set_node("n2", "DOWN*");
+  run_policy(slurm, "fifo", {});
+  EXPECT_TRUE(slurm.is_done());
+  for (const std::string& line : slurm.executed) {
+    EXPECT_EQ(line.find("n1"), std::string::npos) << line;
+    EXPECT_EQ(line.find("n2"), std::string::npos) << line;
+  }
+}
+
+}  // namespace
+}  // namespace orrery::live

@@ -1,0 +1,46 @@
+#include "live/slurm/start_order.hpp"
+
+#include <gtest/gtest.h>
+
+namespace orrery::live {
+namespace {
+
+StartOrder order_at(std::int64_t since_s) { return {.nodes = {"n3", "n6"}, .since_s = since_s}; }
+
+SlurmJob waiting(std::vector<std::string> nodes, std::int64_t eligible_s,
+                 const std::string& reason = "Resources") {
+  SlurmJob job;
+  job.required_nodes = std::move(nodes);
+  job.eligible_s = eligible_s;
+  job.reason = reason;
+  return job;
+}
+
+TEST(StartOrder, AnOrderThatSlurmShowsWaitsUntilThePatienceEnds) {
+  EXPECT_EQ(state_of(order_at(100), waiting({"n6", "n3"}, 100), 101, 60), OrderState::waits);
+  EXPECT_EQ(state_of(order_at(100), waiting({"n3", "n6"}, 100), 161, 60), OrderState::overdue);
+}
+
+TEST(StartOrder, OtherNodesOrALaterBeginMeanThatTheOrderIsLost) {
+  EXPECT_EQ(state_of(order_at(100), waiting({}, 100), 101, 60), OrderState::lost);
+  EXPECT_EQ(state_of(order_at(100), waiting({"n3"}, 100), 101, 60), OrderState::lost);
+  EXPECT_EQ(state_of(order_at(100), waiting({"n3", "n6"}, 120), 101, 60), OrderState::lost);
+}
+
+TEST(StartOrder, NodesThatDoNotFitAreRefused) {
+  EXPECT_EQ(state_of(order_at(100), waiting({"n3", "n6"}, 100, "BadConstraints"), 101, 60),
+            OrderState::refused);
+}
+
+TEST(StartOrder, LinesOfScontrol) {
+  EXPECT_EQ(start_line("5_2", {"n3", "n6"}, "orrery:7"),
+            "update JobId=5_2 ReqNodeList=n3,n6 StartTime=now AdminComment=orrery:7");
+  EXPECT_EQ(withdraw_line("17", 20), "update JobId=17 ReqNodeList= StartTime=now+20 AdminComment=");
+  const std::vector<std::string> lines = lease_lines(std::vector<std::string>(120, "1"), 20);
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lease_lines({"1", "2_3"}, 20),
+            std::vector<std::string>{"update JobId=1,2_3 StartTime=now+20"});
+}
+
+}  // namespace
+}  // namespace orrery::live

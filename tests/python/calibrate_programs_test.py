@@ -1,0 +1,88 @@
+"""orrery calibrate -- PROGRAM: recorded PyTorch programs, their forecasts and their real runs.
+
+No assertion on how close a forecast is: a busy machine is not a defect. `./dev bench programs`
+prints the errors.
+"""
+
+import json
+import re
+import subprocess
+
+import pytest
+from run_programs_test import PATIENCE, PROGRAM, PROGRAMS, TORCH, environment
+
+#: Declared compute of a step, in seconds.
+SLEEP_S = 0.03
+
+pytestmark = pytest.mark.skipif(
+    not TORCH.exists(), reason=f"no PyTorch at {TORCH}: ./dev torch installs it"
+)
+
+
+def orrery(*words, steps=100000):
+    """Runs the command line with PyTorch's Python in PATH."""
+    return subprocess.run(
+        [PROGRAM, *map(str, words)], capture_output=True, text=True, timeout=PATIENCE,
+        env={**environment(steps), "SLEEP_S": str(SLEEP_S)},
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def calibrated(tmp_path_factory):
+    scenario = tmp_path_factory.mktemp("calibrated") / "ddp.yaml"
+    result = orrery("calibrate", "-o", scenario, "-n", 2, "--steps", 12, "--", "python",
+                    PROGRAMS / "ddp.py")  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    return scenario, result.stdout
+
+
+def test_a_step_has_the_declared_compute_and_the_gradients_of_the_program(calibrated):
+    scenario, text = calibrated
+    step_ms = float(re.search(r"step +([\d.]+) ms", text).group(1))
+    compute_ms = float(re.search(r"compute +([\d.]+) ms, 1 backward pass\n", text).group(1))
+    assert SLEEP_S * 1e3 <= compute_ms <= step_ms
+    shown = json.loads(orrery("check", scenario, "--json").stdout or "{}")
+    assert "errors" not in shown or not shown["errors"]
+    recording = (scenario.parent / "ddp.0.et").read_bytes().decode("latin-1")
+    step = json.loads(recording[recording.index("{") :])
+    sizes = [op["bytes"] for op in step["ops"] if op.get("collective") == "all_reduce"]
+    values = 64 * 256 + 256 + 2 * 256 + 256 * 64 + 64  # layers and BatchNorm
+    assert sum(sizes) == 4 * values + 8  # 8 bytes: number of tokens
+    assert step["ranks"] == 2
+    assert step["parameter_bytes"] == 4 * values
+    assert step["optimizer_bytes"] >= 8 * values  # two moments
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_a_calibrated_scenario_runs_in_both_worlds(calibrated, ranks):
+    result = orrery("compare", calibrated[0], "--ranks", ranks, "--set", "run.steps=12", "--json",
+                    "--tolerance", 9)  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    (seen,) = json.loads(result.stdout)["runs"]
+    assert seen["ranks"] == ranks
+    assert seen["predicted"]["step_time_s"] >= SLEEP_S
+    assert seen["measured"]["step_time_s"] >= SLEEP_S
+
+
+def test_a_kill_of_the_scenario_happens_in_both_worlds(calibrated):
+    result = orrery("compare", calibrated[0], "--set", "run.steps=16", "--json", "--tolerance", 9,
+                    "--set", "faults=[{at_step: 8, rank: 1, kill: true}]")  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    (seen,) = json.loads(result.stdout)["runs"]
+    assert seen["measured"]["ranks_at_end"] == 1
+    assert len(seen["predicted"]["lost_s"]) == len(seen["measured"]["lost_s"]) == 1
+    assert "rank 1 lost" in result.stderr
+
+
+def test_other_faults_are_refused_with_their_place(calibrated):
+    result = orrery("compare", calibrated[0], "--set", "faults=[{at_step: 8, rank: 1, slow: 2}]")
+    assert result.returncode == 3
+    assert "expected {at_step: STEP, rank: 0 to 1, kill: true}" in result.stderr
+
+
+def test_a_program_that_ends_early_is_refused_with_the_reason(tmp_path):
+    result = orrery("calibrate", "-o", tmp_path / "short.yaml", "--steps", 20, "--", "python",
+                    PROGRAMS / "ddp.py", steps=10)  # fmt: skip
+    assert result.returncode == 4
+    assert "expected 24 optimizer steps of PyTorch" in result.stderr
+    assert list(tmp_path.iterdir()) == []

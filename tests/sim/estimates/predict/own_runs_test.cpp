@@ -1,0 +1,94 @@
+#include "sim/estimates/predict/own_runs.hpp"
+
+#include <cmath>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "core/error.hpp"
+#include "sim/estimates/predict/prediction.hpp"
+#include "tests/traces/published_row.hpp"
+
+namespace orrery::estimates {
+namespace {
+
+/// Runs that take `factor` times as long as they are predicted to.
+std::vector<OwnRun> slow_runs(int count, double factor) {
+  std::vector<OwnRun> runs;
+  for (int i = 0; i < count; ++i) {
+    TableRow row = llama_row();
+    row.gbs = *row.gbs * static_cast<std::uint32_t>(i + 1);
+    const double predicted = predict_run("a", published_run(row)).iter_time_s;
+    runs.push_back({"run" + std::to_string(i), published_run(row), factor * predicted});
+  }
+  return runs;
+}
+
+TEST(Shrink, MoreRunsMoveFurtherAndClaimMore) {
+  double before = 0, width = 1;
+  for (const std::size_t count : {1, 3, 5, 10}) {
+    const Shrunk of = shrink(std::vector<double>(count, 0.4), 0.3);
+    EXPECT_GT(of.shift, before) << count;
+    EXPECT_LT(of.shift, 0.4) << count;
+    EXPECT_LT(of.spread, width) << count;
+    before = of.shift, width = of.spread;
+  }
+  EXPECT_GT(before, 0.38);
+}
+
+TEST(Shrink, ClaimsNoMoreThanRunsThatWereLeftOutSupport) {
+  const std::vector<double> apart{-0.8, 0.8, -0.7, 0.7, 0};
+  const Shrunk of = shrink(apart, 0.1);
+  EXPECT_GE(of.spread, 0.6);  // a run is 0.7 from the others on average
+  EXPECT_NEAR(of.shift, 0, 0.01);
+}
+
+TEST(Shrink, AWidePriorGivesWay) {
+  EXPECT_GT(shrink({0.4}, 1).shift, shrink({0.4}, 0.2).shift);
+  EXPECT_DOUBLE_EQ(shrink({0, 0, 0}, 0.3).shift, 0);
+}
+
+TEST(OwnRuns, TimesOfTheStackReachTheShift) {
+  for (const double factor : {0.7, 1.5}) {
+    const std::vector<OwnRun> runs = slow_runs(5, factor);
+    const OwnStack own = fit_own_stack(runs, "mine");
+    EXPECT_NEAR(std::exp(own.shrunk.median), factor, 1e-9);
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      const double reached = std::log(own.after_s[i] / own.before_s[i]);
+      EXPECT_NEAR(reached, own.shrunk.shift, 0.02) << factor << " run " << i;
+    }
+    EXPECT_NEAR(own.after_s[0] / runs[0].measured_s, 1, 0.05);
+    EXPECT_EQ(own.stack.name(), "mine");
+    EXPECT_EQ(own.stack.kin(), runs[0].run.job.stack());
+  }
+}
+
+TEST(OwnRuns, IntervalsCountWhereTheRunsWereMeasured) {
+  const std::vector<OwnRun> runs = slow_runs(5, 1.3);
+  const OwnStack own = fit_own_stack(runs, "mine");
+  PublishedRun run = runs[0].run;
+  *run.job.mutable_software() = own.stack;
+  const Prediction here = predict_run("a", run);
+  EXPECT_EQ(here.distance, "own runs");
+  EXPECT_EQ(here.state, PredictionState::measured);
+  EXPECT_NEAR(std::log(here.p90_s / here.iter_time_s), 1.2815516 * own.shrunk.spread, 1e-6);
+  run.job.set_precision("fp8");
+  const Prediction other = predict_run("a", run);
+  EXPECT_NE(other.distance, "own runs");
+  EXPECT_NE(other.state, PredictionState::measured);
+  PublishedRun shipped = run;
+  shipped.job.clear_software();
+  const Prediction before = predict_run("a", shipped);
+  EXPECT_EQ(other.distance, before.distance);
+  EXPECT_NEAR(other.p90_s / other.iter_time_s, before.p90_s / before.iter_time_s, 1e-9);
+}
+
+TEST(OwnRuns, RunsOfTwoStacksAreRefused) {
+  std::vector<OwnRun> runs = slow_runs(2, 1);
+  runs[1].run.job.set_stack("megatron-core");
+  EXPECT_THROW(fit_own_stack(runs, "mine"), Error);
+  EXPECT_THROW(fit_own_stack({}, "mine"), Error);
+}
+
+}  // namespace
+}  // namespace orrery::estimates

@@ -1,0 +1,72 @@
+#include "sim/forecast/duration_model.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "core/random.hpp"
+
+namespace orrery::sim {
+namespace {
+
+TEST(DurationDistribution, OnlyLongerDurationsAreLeftForAJobThatRuns) {
+  const DurationDistribution of({{60, 1}, {10, 1}, {20, 1}}, 15, 0);
+  EXPECT_EQ(of.quantile(0.25), 20);
+  EXPECT_EQ(of.quantile(0.75), 60);
+}
+
+TEST(DurationDistribution, BeyondAllKnownDurationsTheRestGrowsWithTheElapsedTime) {
+  const DurationDistribution of({{10, 1}}, 100, 0);
+  EXPECT_EQ(of.quantile(0), 100);
+  EXPECT_EQ(of.quantile(0.5), 200);
+  EXPECT_EQ(DurationDistribution({{10, 1}}, 100, 150).quantile(0.5), 150);
+}
+
+TEST(DurationModel, OneHourBeforeAnyEnd) {
+  EXPECT_EQ(DurationModel().medians({.gpus = 4}).model_s, 3600);
+  EXPECT_EQ(DurationModel().of({.gpus = 4}, 7200).quantile(0.5), 14400);
+}
+
+/// Mean error of model and baseline on jobs whose duration depends on the user only.
+std::pair<double, double> errors_by_user(bool names_users, std::uint64_t seed) {
+  DurationModel model;
+  Rng rng(seed);
+  double error = 0, by_size = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const std::uint64_t user = rng.below(8);
+    const double duration_s =
+        60 * std::pow(4, static_cast<double>(user)) * std::exp(rng.normal() / 4);
+    JobColumns job{.gpus = 1u << rng.below(3)};
+    if (names_users) job.user = "u" + std::to_string(user);
+    const DurationModel::Medians known = model.medians(job);
+    if (i >= 1000) {
+      error += std::abs(std::log(known.model_s / duration_s));
+      by_size += std::abs(std::log(known.by_size_s / duration_s));
+    }
+    model.record_end(job, duration_s);
+  }
+  return {error / 1000, by_size / 1000};
+}
+
+TEST(DurationModel, LearnsThatTheUserTellsTheDuration) {
+  const auto [error, by_size] = errors_by_user(true, 1);
+  EXPECT_LT(error, 0.3);
+  EXPECT_GT(by_size, 2);
+}
+
+TEST(DurationModel, IsTheMedianOfTheSizeWhereNoColumnTellsMore) {
+  const auto [error, by_size] = errors_by_user(false, 2);
+  EXPECT_LE(error, by_size * 1.01);
+}
+
+TEST(DurationModel, DurationsStayBelowLimitsThatHold) {
+  DurationModel model;
+  for (int i = 0; i < 200; ++i) model.record_end({.gpus = 1, .limit_s = 1000}, 900);
+  EXPECT_EQ(model.of({.gpus = 1, .limit_s = 300}, 0).quantile(0.9), 300);
+  for (int i = 0; i < 20; ++i) model.record_end({.gpus = 1, .limit_s = 100}, 900);
+  EXPECT_EQ(model.of({.gpus = 1, .limit_s = 300}, 0).quantile(0.9), 900);
+}
+
+}  // namespace
+}  // namespace orrery::sim

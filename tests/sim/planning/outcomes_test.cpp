@@ -1,0 +1,90 @@
+#include "sim/planning/outcomes.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+namespace orrery::sim {
+namespace {
+
+TEST(Outcomes, QuantilesOfValues) {
+  const Quantiles some = quantiles_of({3, 1, 2});
+  EXPECT_DOUBLE_EQ(some.p50, 2);
+  EXPECT_DOUBLE_EQ(some.p10, 1.2);
+  EXPECT_DOUBLE_EQ(some.p90, 2.8);
+  const double never = std::numeric_limits<double>::infinity();
+  const Quantiles half = quantiles_of({1, 2, never, never});
+  EXPECT_DOUBLE_EQ(half.p10, 1.3);
+  EXPECT_EQ(half.p90, never);
+  EXPECT_EQ(quantiles_of({}).p50, never);
+}
+
+TEST(Outcomes, StepFactorsMeetTheQuantiles) {
+  estimates::Interval interval;
+  interval.p2_5_s = 7, interval.p10_s = 9, interval.p90_s = 12, interval.p97_5_s = 15;
+  EXPECT_NEAR(step_factor(interval, 10, 0), 1, 1e-12);
+  EXPECT_NEAR(step_factor(interval, 10, 1.281552), 1.2, 1e-9);
+  EXPECT_NEAR(step_factor(interval, 10, -1.281552), 0.9, 1e-9);
+  EXPECT_NEAR(step_factor(interval, 10, 1.959964), 1.5, 1e-9);
+  EXPECT_NEAR(step_factor(interval, 10, -1.959964), 0.7, 1e-9);
+  for (double z = -4; z < 4; z += 0.1) {
+    EXPECT_LT(step_factor(interval, 10, z), step_factor(interval, 10, z + 0.1)) << z;
+  }
+}
+
+PlanBasis small_basis() {
+  PlanQuestion question;
+  question.job.model = "llama3-8b";
+  question.job.global_batch = 256;
+  question.tokens = 1e11;
+  return basis_of(question, "dgx-h100", 64);
+}
+
+TEST(Outcomes, ErrorsOfTheStepPriceAreStandardNormal) {
+  const PlanBasis basis = small_basis();
+  Weather weather(basis, 100);
+  double sum = 0, squares = 0;
+  for (std::size_t i = 0; i < weather.seeds(); ++i) {
+    sum += weather.error(i);
+    squares += weather.error(i) * weather.error(i);
+  }
+  EXPECT_NEAR(sum, 0, 1e-6);
+  EXPECT_NEAR(squares / 100, 1, 0.05);
+}
+
+TEST(Outcomes, CandidatesAreThoseOfLayoutsAndMore) {
+  const PlanBasis basis = small_basis();
+  const auto all = find_candidates(basis, 0.05);
+  const estimates::LayoutSearch search = estimates::search_layouts(
+      basis.scenario.job(), basis.cluster, {basis.habits, basis.assumed.empty()});
+  ASSERT_FALSE(all.empty());
+  EXPECT_EQ(all.front().job_nodes, 8u);
+  EXPECT_EQ(all.front().priced.estimate.step_s, search.layouts.front().estimate.step_s);
+  EXPECT_TRUE(std::any_of(all.begin(), all.end(),
+                          [](const Candidate& each) { return each.job_nodes == 7; }));
+  for (const Candidate& each : all) {
+    EXPECT_NEAR(each.global_batch, 256, 12.8);
+    const Job job = job_of(basis, each);
+    EXPECT_EQ(estimates::estimate_step(job, cluster_of(basis, each.job_nodes)).step_s,
+              each.priced.estimate.step_s);
+  }
+}
+
+TEST(Outcomes, TheRunHasDalysInterval) {
+  const PlanBasis basis = small_basis();
+  const Candidate first = find_candidates(basis, 0).front();
+  const LongRun run = long_run_of(basis, first);
+  EXPECT_EQ(run.steps, static_cast<std::uint64_t>(std::ceil(1e11 / (256 * 8192.0))));
+  EXPECT_GE(static_cast<Nanos>(run.every) * run.step, run.stall + run.write);
+  EXPECT_EQ(long_run_of(basis, first, 7).every, 7u);
+  Weather weather(basis, 50);
+  const double best = failures_only(run, weather, 50).p50;
+  for (const std::uint64_t other : {run.every / 8 + 1, run.every * 8}) {
+    EXPECT_LT(best, failures_only(long_run_of(basis, first, other), weather, 50).p50) << other;
+  }
+}
+
+}  // namespace
+}  // namespace orrery::sim

@@ -1,0 +1,106 @@
+#include "sim/training/save_timing.hpp"
+
+#include <gtest/gtest.h>
+
+namespace orrery::sim {
+namespace {
+
+Checkpoints costs() {
+  Checkpoints costs;
+  costs.set_stall(10);
+  costs.set_write(100);
+  costs.set_write_memory(5);
+  costs.set_write_peer(50);
+  return costs;
+}
+
+const CheckpointPlan kNoPlan{0, Tier::local_disk}, kPlan{4, Tier::local_disk};
+
+/// Order of a checkpoint on disk.
+SaveTiming::Order order(std::uint32_t job, Step step, double storage) {
+  return {.job = {job}, .step = step, .tier = Tier::local_disk, .holders = {}, .storage = storage};
+}
+
+TEST(SaveTiming, WhatIsAskedForComesAfterTheNextStepThatBegins) {
+  SaveTiming writer;
+  writer.request_save(Tier::local_disk);
+  EXPECT_FALSE(writer.drain_due(4, kNoPlan)) << "no step has begun since";
+  writer.step_begins();
+  EXPECT_FALSE(writer.is_requested());
+  EXPECT_TRUE(writer.is_after_this_step());
+  EXPECT_EQ(writer.drain_due(5, kNoPlan), Tier::local_disk);
+  EXPECT_FALSE(writer.drain_due(6, kNoPlan));
+  EXPECT_EQ(writer.drain_due(8, kPlan), Tier::local_disk);
+}
+
+TEST(SaveTiming, OneIsWrittenAtATimeAndTakesAsLongAsTheStorageLets) {
+  SaveTiming writer;
+  EXPECT_EQ(writer.begin(order(2, 8, 0.5), 1000, costs()), 10);
+  EXPECT_EQ(writer.next(), 1210);
+  EXPECT_FALSE(writer.drain_due(12, kPlan));
+  EXPECT_FALSE(writer.take_done(1209));
+  const auto done = writer.take_done(1210);
+  ASSERT_TRUE(done);
+  EXPECT_EQ(done->job, JobId{2});
+  EXPECT_EQ(done->step, 8u);
+  EXPECT_EQ(done->took, 210);
+  EXPECT_TRUE(done->durable);
+  EXPECT_EQ(writer.next(), kNever);
+  EXPECT_TRUE(writer.drain_due(12, kPlan));
+}
+
+TEST(SaveTiming, WithoutStorageOrWithALostPartItIsNotDurable) {
+  SaveTiming writer;
+  writer.begin(order(0, 8, 0), 1000, costs());
+  EXPECT_EQ(writer.next(), 1010);
+  EXPECT_FALSE(writer.take_done(1010)->durable);
+
+  writer.begin(order(0, 9, 1), 2000, costs());
+  writer.spoil_current();
+  EXPECT_EQ(writer.next(), kNever);
+  EXPECT_FALSE(writer.take_done(9000)) << "it is there until it is given up";
+  EXPECT_FALSE(writer.drain_due(12, kPlan));
+  const auto failed = writer.abandon_saves();
+  ASSERT_EQ(failed.size(), 1u);
+  EXPECT_FALSE(failed[0].durable);
+  EXPECT_TRUE(writer.abandon_saves().empty());
+}
+
+TEST(SaveTiming, EachTierHasItsTimeAndIsWrittenBesideTheOthers) {
+  SaveTiming writer;
+  writer.begin(order(0, 8, 0.5), 1000, costs());
+  SaveTiming::Order copies{.job = {0}, .step = 9, .tier = Tier::memory};
+  copies.holders = {{{0}, {0}}, {{1}, {1}}};
+  writer.begin(copies, 1000, costs());
+  copies.tier = Tier::peer;
+  copies.holders = {{{0}, {1}}, {{1}, {0}}};
+  copies.storage = 0;
+  writer.begin(copies, 1000, costs());
+  EXPECT_EQ(writer.next(), 1015);
+  const auto memory = writer.take_done(1020);
+  ASSERT_TRUE(memory);
+  EXPECT_EQ(memory->tier, Tier::memory);
+  EXPECT_EQ(memory->holders.size(), 2u);
+  EXPECT_FALSE(writer.take_done(1020));
+  EXPECT_TRUE(writer.abandon_holder({7}).empty()) << "holds none";
+  const auto lost = writer.abandon_holder({1});
+  ASSERT_EQ(lost.size(), 1u);
+  EXPECT_EQ(lost[0].tier, Tier::peer);
+  EXPECT_FALSE(lost[0].durable);
+  EXPECT_EQ(writer.next(), 1210) << "the disk";
+}
+
+TEST(SaveTiming, ARequestOfAnotherTierWaitsForTheNextStep) {
+  SaveTiming writer;
+  writer.request_save(Tier::peer);
+  writer.request_save(Tier::memory);
+  writer.step_begins();
+  EXPECT_EQ(writer.drain_due(5, kNoPlan), Tier::memory);
+  EXPECT_TRUE(writer.is_requested());
+  writer.step_begins();
+  EXPECT_EQ(writer.drain_due(6, kNoPlan), Tier::peer);
+  EXPECT_FALSE(writer.is_requested());
+}
+
+}  // namespace
+}  // namespace orrery::sim

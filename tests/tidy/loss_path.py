@@ -1,0 +1,192 @@
+#!/usr/bin/python3
+"""Path of the loss of one GPU's rank through the files, in both worlds, checked against the code.
+
+    tests/tidy/loss_path.py [--check] [--root ROOT] [--trace ORRERY SCENARIO]
+
+reads loss_path.txt and prints the table of docs/ARCHITECTURE.md: for each file the stages in which
+control enters it. A stage begins with an event of the world's loop, so a file that is entered in
+one stage is visited once, however many of its functions the stage calls. Each line of the path is
+checked: the file defines the function, and the function calls the named ones in their order; a
+file that is not one of the loop is entered in at most two stages of its world. With --check it also
+compares the table with that of the page. --trace simulates a scenario with one loss
+under gdb, with a breakpoint in each function, and prints the calls in the order in which they came.
+Exits 1 for a difference. Plain Python; --trace needs gdb. architecture_test.py holds it."""
+import argparse
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import cxx
+
+PAGE = 'docs/ARCHITECTURE.md'
+BEGIN, END = '<!-- tests/tidy/loss_path.py -->', '<!-- end -->'
+
+
+MOST_ENTRIES = 2
+
+
+def read_path(text):
+    """Returns [(world, [(stage, [(file, function, calls)])])] of the lines of loss_path.txt."""
+    worlds = []
+    for line in text.splitlines():
+        if not line.strip() or line.startswith('#'):
+            continue
+        kind, _, rest = line.strip().partition(' ')
+        if kind == 'world':
+            worlds.append((rest, []))
+        elif kind == 'stage':
+            worlds[-1][1].append((rest, []))
+        elif kind != 'loop':
+            function, _, calls = rest.partition('->')
+            worlds[-1][1][-1][1].append((kind, function.strip(), calls.split()))
+    return worlds
+
+
+def read_loops(text):
+    """Returns the files of the loops, which pass each event to the file with its rule."""
+    return set(re.findall(r'^loop (\S+)$', text, re.MULTILINE))
+
+
+def body_of(text, name):
+    """Returns the code of the function of this name, from its first to its last line; None if the
+    text defines none."""
+    lines = cxx.code_of(text).split('\n')
+    for first, last, found in cxx.functions_of(text):
+        if found == name:
+            return '\n'.join(lines[first - 1:last])
+    return None
+
+
+def calls_in_order(body, calls):
+    """Returns the first of the calls that the body does not make after those before it; None if
+    it makes all."""
+    position = body.find('{')
+    for call in calls:
+        match = re.compile(rf'\b{call}\s*\(').search(body, position)
+        if match is None:
+            return call
+        position = match.end()
+    return None
+
+
+def problems_of(worlds, text_of):
+    """Yields a sentence for each line of the path that the code does not confirm; `text_of` returns
+    the text of a file."""
+    for world, stages in worlds:
+        for stage, lines in stages:
+            place = f'{world}, {stage}'
+            for at, (file, function, calls) in enumerate(lines):
+                body = body_of(text_of(file), function)
+                if body is None:
+                    yield f'{place}: expected {function} in {file}, found no such function'
+                    continue
+                missing = calls_in_order(body, [call.rstrip('*') for call in calls])
+                if missing:
+                    yield f'{place}: expected a call of {missing} in {function}, found none'
+                named = {line[1].rpartition('::')[2] for line in lines[at + 1:]}
+                for call in calls:
+                    if not call.endswith('*') and call not in named:
+                        yield f'{place}: {call}, called by {function}, has no later line'
+
+
+def visits_of(worlds, loops):
+    """Yields a sentence for each file, except those of the loops, that too many stages of a world
+    enter, and for each file of a loop that a stage of its world passes by: it is no loop."""
+    for world, stages in worlds:
+        for file, entered in entries_of(stages).items():
+            if file not in loops and len(entered) > MOST_ENTRIES:
+                yield (f'{world}: expected at most {MOST_ENTRIES} stages that enter {file}, '
+                       f'found {len(entered)}')
+            if file in loops and len(entered) < len(stages):
+                yield f'{world}: expected every stage to enter the loop {file}, found {entered}'
+
+
+def entries_of(stages):
+    """Returns file -> titles of the stages in which control enters the file, in order."""
+    entries = {}
+    for stage, lines in stages:
+        for file in dict.fromkeys(line[0] for line in lines):
+            entries.setdefault(file, []).append(stage)
+    return entries
+
+
+def table_of(worlds, loops):
+    """Returns the table of the page."""
+    out = []
+    for world, stages in worlds:
+        titles = [stage for stage, _ in stages]
+        out += [f'| {world} | entered | ' + ' | '.join(titles) + ' |',
+                '|---|---:|' + '---|' * len(titles)]
+        entries = entries_of(stages)
+        for file, entered in entries.items():
+            functions = [', '.join(dict.fromkeys(f'`{name.rpartition("::")[2]}`'
+                                                 for path, name, _ in lines if path == file))
+                         for _, lines in stages]
+            count = 'loop' if file in loops else len(entered)
+            out.append(f'| `{file}` | {count} | ' + ' | '.join(functions) + ' |')
+        out.append('')
+    return '\n'.join(out)
+
+
+def traced(worlds, program, scenario):
+    """Returns the functions of the simulated path in the order of their calls in a run."""
+    names = dict.fromkeys(line[1] for _, lines in dict(worlds)['simulation'] for line in lines)
+    script = ['set confirm off', 'set pagination off', 'set follow-fork-mode child',
+              'set breakpoint pending on']
+    for name in names:
+        for room in ('orrery::sim', 'orrery'):
+            script += [f'break {room}::{name}', 'commands', 'silent', f'printf "call {name}\\n"',
+                       'continue', 'end']
+    with tempfile.NamedTemporaryFile('w', suffix='.gdb') as file:
+        file.write('\n'.join([*script, 'run', '']))
+        file.flush()
+        out = subprocess.run(['gdb', '-q', '-batch', '-x', file.name, '--args', program, 'simulate',
+                              scenario], capture_output=True, text=True, check=False).stdout
+    return re.findall(r'^call (\S+)$', out, re.MULTILINE)
+
+
+def is_in_order(calls, wanted):
+    """Returns whether the calls contain the wanted ones in their order, others between them."""
+    rest = iter(calls)
+    return all(any(call == each for call in rest) for each in wanted)
+
+
+def table_in(page):
+    """Returns the table between the marks of the page; empty without marks."""
+    return page.partition(BEGIN + '\n')[2].partition(END)[0]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split('\n', maxsplit=1)[0])
+    parser.add_argument('--root', default=pathlib.Path(__file__).resolve().parents[2],
+                        type=pathlib.Path, help='another clone of the project')
+    parser.add_argument('--check', action='store_true', help='compare with the page')
+    parser.add_argument('--trace', nargs=2, metavar=('ORRERY', 'SCENARIO'),
+                        help='simulate a scenario with one loss under gdb')
+    arguments = parser.parse_args()
+    root = arguments.root
+    path = (root / 'tests/tidy/loss_path.txt').read_text(encoding='utf-8')
+    worlds, loops = read_path(path), read_loops(path)
+    problems = list(visits_of(worlds, loops))
+    problems += list(problems_of(worlds, lambda file: (root / file).read_text(encoding='utf-8')))
+    if arguments.trace:
+        calls = traced(worlds, *arguments.trace)
+        stages = dict(worlds)['simulation']
+        wanted = [name for _, lines in stages for _, name, _ in lines if name in calls]
+        print('\n'.join(calls[calls.index(wanted[2]):] if len(wanted) > 2 else calls))
+        return 0 if len(wanted) > 2 and is_in_order(calls, wanted) else 1
+    table = table_of(worlds, loops)
+    if not arguments.check:
+        print(table, end='')
+    elif table_in((root / PAGE).read_text(encoding='utf-8')) != table:
+        problems.append(f'{PAGE}: expected the table of tests/tidy/loss_path.py, found another')
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
