@@ -126,7 +126,7 @@ void add_calibrate(CLI::App& app, Action& chosen) {
       command
           ->add_option("--kernels", options->kernels,
                        "table of a node's own kernel measurements (CSV, .gz too), to be written as "
-                       "a file for --kernels of predict and layouts; nothing is measured")
+                       "a file for --kernels of predict, layouts and simulate; nothing is measured")
           ->type_name("MY.csv");
   command->add_option("--gpu", options->gpu, "GPU of --kernels, if the table has several")
       ->type_name("NAME")

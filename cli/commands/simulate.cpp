@@ -16,12 +16,14 @@
 #include "cli/shared/print_report.hpp"
 #include "cli/shared/run_options.hpp"
 #include "cli/shared/shipped_examples.hpp"
+#include "cli/shared/step_options.hpp"
 #include "cli/shared/usage.hpp"
 #include "core/error.hpp"
 #include "core/schema/yaml_writer.hpp"
 #include "core/units.hpp"
 #include "sim/estimates/predict/collective_interval.hpp"
 #include "sim/estimates/predict/interval.hpp"
+#include "sim/estimates/prices/measured_kernels.hpp"
 #include "topologies/builder.hpp"
 #include "topologies/machine.hpp"
 #include "traces/report/report.hpp"
@@ -35,7 +37,8 @@ struct SimulateOptions : RunOptions {
   std::string detail = "folded";
   std::string timeline;
   std::string machine;
-  std::string stack;  ///< name, or file of orrery calibrate --runs
+  std::string stack;    ///< name, or file of orrery calibrate --runs
+  std::string kernels;  ///< file of orrery calibrate --kernels
   bool measured_only = false;
   OperatorOptions operation;
   FuturesOptions futures;
@@ -66,6 +69,27 @@ estimates::CollectiveCall call_of(const Collective& collective, const Cluster& c
           .size = {collective.size()}};
 }
 
+/// Returns true if the kernels of the job are priced by the catalogue: the job is a model by preset
+/// or by its dimensions, without a declared pace.
+bool is_priced(const Scenario& scenario) {
+  const Job& job = scenario.job();
+  return scenario.has_job() && !job.has_program() && !job.has_pace() &&
+         job.model().builtin().empty();
+}
+
+/// Prices the job by the node's own measurements in the file. Throws bad_input if the scenario's
+/// work has no priced kernels or its GPU is another.
+void use_kernels(const std::string& file, RunRequest& request, const SourceMap& places) {
+  if (!is_priced(request.scenario())) {
+    throw Error(ErrorKind::bad_input,
+                "--kernels: expected a scenario whose job is a model by preset or by its "
+                "dimensions; other work has no priced kernels");
+  }
+  *request.mutable_kernels() = estimates::load_kernel_measurements(file);
+  estimates::MeasuredKernels(request.kernels())
+      .check_gpu(build_cluster(request.scenario().cluster(), places, "cluster").gpu_model());
+}
+
 /// Returns the interval of measured times around a step of `step_s` seconds; nothing if no fitted
 /// price is behind the time: declared or recorded work, a measured machine, line rates.
 std::optional<estimates::Interval> step_interval(const RunRequest& request, double step_s,
@@ -73,8 +97,7 @@ std::optional<estimates::Interval> step_interval(const RunRequest& request, doub
   const Scenario& scenario = request.scenario();
   const Job& job = scenario.job();
   const bool alone = scenario.has_collective() && !request.has_machine();
-  const bool priced = scenario.has_job() && !job.has_program() && !job.has_pace() &&
-                      job.model().builtin().empty() && !request.has_machine();
+  const bool priced = is_priced(scenario) && !request.has_machine();
   if (!alone && !priced) return std::nullopt;
   const Cluster cluster = build_cluster(scenario.cluster(), places, "cluster");
   if (cluster.shape().line_rate) return std::nullopt;
@@ -128,6 +151,7 @@ int simulate(SimulateOptions options) {
                           ? nullptr  // each future has its own
                           : choose_policies(options.policies, request);
   if (!options.machine.empty()) use_machine(request, load_machine(options.machine));
+  if (!options.kernels.empty()) use_kernels(options.kernels, request, loaded.places);
   if (options.measured_only) refuse_transferred(request, loaded.places);
   options.operation.fill(request, true);
   options.futures.fill(request, log ? std::optional(log->at) : std::nullopt);
@@ -162,10 +186,12 @@ void add_simulate(CLI::App& app, Action& chosen) {
                               "ranks and equal steps once"),
          all_names<Detail>())
       .capture_default_str();
-  command
-      ->add_option("--machine", options->machine,
-                   "profile of `orrery calibrate` in place of the scenario's cluster")
-      ->type_name("PROFILE.yaml");
+  CLI::Option* machine =
+      command
+          ->add_option("--machine", options->machine,
+                       "profile of `orrery calibrate` in place of the scenario's cluster")
+          ->type_name("PROFILE.yaml");
+  declare_kernels(options->kernels, *command)->excludes(machine);
   command
       ->add_option("--stack", options->stack,
                    "software stack in place of the scenario's (orrery list stacks), or a file of "

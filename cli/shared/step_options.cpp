@@ -36,8 +36,8 @@ void declare_step(LayoutQuestion& asked, CLI::App& command) {
       ->type_name("NAME");
 }
 
-void declare_kernels(std::string& file, CLI::App& command) {
-  command
+CLI::Option* declare_kernels(std::string& file, CLI::App& command) {
+  return command
       .add_option("--kernels", file,
                   "kernels that `orrery calibrate --kernels` read from a node's own measurements, "
                   "in place of the catalogue's prices of its GPU")

@@ -17,7 +17,7 @@ void declare_model(LayoutQuestion& asked, CLI::App& command);
 /// fill `asked`. `asked` must outlive the command.
 void declare_step(LayoutQuestion& asked, CLI::App& command);
 
-/// Declares --kernels, whose file fills `file`. `file` must outlive the command.
-void declare_kernels(std::string& file, CLI::App& command);
+/// Declares --kernels, whose file fills `file`, and returns it. `file` must outlive the command.
+CLI::Option* declare_kernels(std::string& file, CLI::App& command);
 
 }  // namespace orrery::cli

@@ -4,6 +4,7 @@
 
 #include "policies/handover/hand_over.hpp"
 #include "policies/seam/fabric_rules.hpp"
+#include "sim/estimates/prices/measured_kernels.hpp"
 #include "sim/training/assignments.hpp"
 #include "sim/training/job_faults.hpp"
 #include "sim/training/job_fit.hpp"
@@ -17,13 +18,16 @@
 namespace orrery::sim {
 namespace {
 
-/// Returns the costs of the measured machine, if one is given. A built-in model's ranks are
-/// processes of live mode: their gradients are sent as whole numbers, over links with the
-/// scenario's rates.
+/// Returns the costs of the measured machine or of the node's measured kernels, if given. A built-in
+/// model's ranks are processes of live mode: their gradients are sent as whole numbers, over links
+/// with the scenario's rates.
 estimates::MachineCosts costs_of(const RunRequest& request) {
   const Scenario& scenario = request.scenario();
   estimates::MachineCosts costs =
       estimates::machine_costs(request.machine(), scenario.job().layout().data());
+  if (request.has_kernels()) {
+    costs.node = std::make_shared<const estimates::MeasuredKernels>(request.kernels());
+  }
   if (scenario.job().model().builtin().empty()) return costs;
   costs.link_limit = scenario.live().link_rate();
   if (reproducible_sums(scenario)) costs.plain_bytes = sizeof(std::int64_t);

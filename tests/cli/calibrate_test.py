@@ -104,6 +104,20 @@ def test_measured_kernels_price_layouts_in_proportion(tmp_path):
     assert 1.4 < ratio < 2  # everything but the products stays
 
 
+def test_measured_kernels_price_a_simulated_step_as_layouts_does(tmp_path):
+    node, scenario = node_file(tmp_path, 0.4), tmp_path / "best.yaml"
+    seconds = fastest("--kernels", node, "--scenario", scenario)
+    result = orrery("simulate", scenario, "--kernels", node, "--json")
+    assert result.returncode == 0, result.stderr
+    assert abs(json.loads(result.stdout)["step_time_s"] / seconds - 1) < 1e-3
+    plain = json.loads(orrery("simulate", scenario, "--json").stdout)
+    assert plain["step_time_s"] < 0.9 * seconds
+    other = orrery("simulate", scenario, "--kernels", node, "--set", "cluster.preset=dgx-h100")
+    assert other.returncode == 3 and "expected GPUs of the model B200" in other.stderr
+    paced = orrery("simulate", "straggler", "--kernels", node)
+    assert paced.returncode == 3 and "other work has no priced kernels" in paced.stderr
+
+
 def test_measured_kernels_price_a_table_of_runs(tmp_path):
     runs = tmp_path / "runs.csv"
     header, row = (HERE / "samples" / "runs.csv").read_text().splitlines()[:2]
