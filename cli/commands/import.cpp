@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "cli/commands/commands.hpp"
+#include "cli/shared/cluster_output.hpp"
 #include "cli/shared/help.hpp"
 #include "cli/shared/output_file.hpp"
 #include "cli/shared/usage.hpp"
@@ -106,33 +107,22 @@ struct ClusterOptions {
   ClusterChoices choices;
 };
 
-/// Returns comment lines for the head of the written file.
-std::string notes_of(const ClusterFacts& facts) {
-  std::string text = "# Written by orrery import cluster-file.\n";
-  for (const std::string& each : facts.read) text += fmt::format("# from {}\n", each);
-  for (const std::string& each : facts.assumed) text += fmt::format("# assumed: {}\n", each);
-  return text;
-}
-
-int import_cluster(const ClusterOptions& options) {
-  OutputFile file(options.out);
-  ClusterFacts facts;
-  for (const std::string& each : options.files) {
+/// Adds the facts of the cluster files.
+void merge_files(ClusterFacts& facts, const std::vector<std::string>& files) {
+  for (const std::string& each : files) {
     merge_facts(facts, parse_cluster_file(read_packed_text(each), each));
   }
-  const Topology topology = cluster_of(facts, options.choices);
-  Topology resolved = topology;
-  resolve(resolved, SourceMap{}, "cluster");
-  const Cluster cluster = build_cluster(resolved, SourceMap{}, "cluster");
-  file.write_and_rename(notes_of(facts) + to_yaml(topology));
-  for (const std::string& each : facts.assumed) fmt::print(stderr, "assumed: {}\n", each);
-  for (const std::string& each : facts.ignored) fmt::print(stderr, "ignored: {}\n", each);
-  fmt::print("{}: {} nodes, {} {}\n", options.out, cluster.nodes(), cluster.gpus(),
-             cluster.gpu_model().name);
+}
+
+int import_cluster_file(const ClusterOptions& options) {
+  OutputFile file(options.out);
+  ClusterFacts facts;
+  merge_files(facts, options.files);
+  write_cluster(options.choices, facts, options.out, file);
   return 0;
 }
 
-void add_import_cluster(CLI::App& command, Action& chosen) {
+void add_import_cluster_file(CLI::App& command, Action& chosen) {
   const auto options = std::make_shared<ClusterOptions>();
   CLI::App* cluster = command.add_subcommand(
       "cluster-file", "another tool's description of a node or a network, written as a cluster");
@@ -152,7 +142,7 @@ void add_import_cluster(CLI::App& command, Action& chosen) {
   add_examples(*cluster, {"orrery import cluster-file nccl.xml topology.conf -o cluster.yaml",
                           "orrery describe cluster.yaml"});
   cluster->callback(
-      [options, &chosen] { chosen = [options] { return import_cluster(*options); }; });
+      [options, &chosen] { chosen = [options] { return import_cluster_file(*options); }; });
 }
 
 struct ModelOptions {
@@ -246,6 +236,7 @@ void add_import(CLI::App& app, Action& chosen) {
                          "orrery simulate gpt.yaml"});
   chakra->callback([options, &chosen] { chosen = [options] { return import_chakra(*options); }; });
   add_import_jobs(*command, chosen);
+  add_import_cluster_file(*command, chosen);
   add_import_cluster(*command, chosen);
   add_import_model(*command, chosen);
 }

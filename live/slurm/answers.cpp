@@ -218,6 +218,7 @@ SlurmNode parse_node(Line& line) {
     return std::string(name);
   });
   node.gpus = line.find("Gres", count_gpus);
+  node.gpu_type = line.find("Gres", gpu_type_in);
   node.state = line.find("State", text);
   node.is_usable = is_usable_state(node.state);
   node.partitions = line.find("Partitions", [](std::string_view list) {
@@ -255,6 +256,35 @@ void expand_element(std::string_view element, std::vector<std::string>& names) {
       names.push_back(fmt::format("{}{:0{}}{}", prefix, number, low.size(), suffix));
     }
   }
+}
+
+/// One entry of a list of generic resources: "gpu:a100:2" is two GPUs of the type "a100".
+struct GpuEntry {
+  std::string type;
+  std::uint32_t count = 1;
+};
+
+std::vector<GpuEntry> gpu_entries(std::string_view resources) {
+  if (is_none(resources)) return {};
+  std::string plain;
+  int depth = 0;
+  for (const char letter : resources) {
+    depth += letter == '(' ? 1 : 0;
+    if (depth == 0) plain += letter;
+    depth -= letter == ')' ? 1 : 0;
+  }
+  std::vector<GpuEntry> entries;
+  for (std::string_view each : split(plain, ',')) {
+    if (each.starts_with("gres:") || each.starts_with("gres/")) each.remove_prefix(5);
+    const std::vector<std::string_view> words = split(each, ':');
+    if (words.front() != "gpu") continue;
+    GpuEntry& entry = entries.emplace_back();
+    const std::string_view last = words.back();
+    const bool has_count = words.size() > 1 && last.find_first_not_of("0123456789") != 0;
+    if (has_count) entry.count = parse_number<std::uint32_t>(last);
+    if (words.size() > (has_count ? 2 : 1)) entry.type = words[1];
+  }
+  return entries;
 }
 
 }  // namespace
@@ -344,24 +374,16 @@ std::vector<std::string> expand_hosts(std::string_view list) {
 }
 
 std::uint32_t count_gpus(std::string_view resources) {
-  if (is_none(resources)) return 0;
-  std::string plain;
-  int depth = 0;
-  for (const char letter : resources) {
-    depth += letter == '(' ? 1 : 0;
-    if (depth == 0) plain += letter;
-    depth -= letter == ')' ? 1 : 0;
-  }
   std::uint32_t gpus = 0;
-  for (std::string_view each : split(plain, ',')) {
-    if (each.starts_with("gres:") || each.starts_with("gres/")) each.remove_prefix(5);
-    const std::vector<std::string_view> words = split(each, ':');
-    if (words.front() != "gpu") continue;
-    const std::string_view last = words.back();
-    const bool has_count = words.size() > 1 && last.find_first_not_of("0123456789") != 0;
-    gpus += has_count ? parse_number<std::uint32_t>(last) : 1;
-  }
+  for (const GpuEntry& each : gpu_entries(resources)) gpus += each.count;
   return gpus;
+}
+
+std::string gpu_type_in(std::string_view resources) {
+  for (const GpuEntry& each : gpu_entries(resources)) {
+    if (!each.type.empty()) return each.type;
+  }
+  return {};
 }
 
 std::int64_t parse_limit(std::string_view limit) {

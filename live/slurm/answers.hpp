@@ -43,6 +43,7 @@ struct SlurmNode {
   std::string name;
   std::string state;       ///< Slurm's words, for example "MIXED+DRAIN"
   std::uint32_t gpus = 0;  ///< configured GPUs
+  std::string gpu_type;    ///< type of the first GPUs (Gres), for example "a100"; empty: not stated
   bool is_usable = false;  ///< Slurm can start jobs there: not down, drained or silent
   std::vector<std::string> partitions;
 };
@@ -88,6 +89,9 @@ std::vector<std::string> expand_hosts(std::string_view list);
 /// Returns the number of GPUs in a list of generic resources: 3 for "gres:gpu:a100:2,gres:gpu:1",
 /// 8 for "gpu:8(S:0-1)", 0 for "N/A". Throws a usage Error for a number that is none.
 std::uint32_t count_gpus(std::string_view resources);
+/// Returns the first type of GPUs in a list of generic resources: "a100" for "gpu:a100:2,gpu:1",
+/// empty for "gpu:8(S:0-1)".
+std::string gpu_type_in(std::string_view resources);
 /// Returns the seconds of a time limit: 300 for "5:00", 97,200 for "1-03:00:00", 0 for "UNLIMITED".
 /// Throws a usage Error for another text.
 std::int64_t parse_limit(std::string_view limit);

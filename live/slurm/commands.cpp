@@ -39,6 +39,7 @@ class InstalledSlurm : public SlurmCommands {
     return read({"squeue", "-r", "-a", "-h", "-t", "all", "-O", kJobFields});
   }
   std::string read_nodes() override { return read({"scontrol", "-a", "-o", "show", "node"}); }
+  std::string read_topology() override { return read({"scontrol", "show", "topology"}); }
   std::string read_configuration() override { return read({"scontrol", "show", "config"}); }
   std::string read_job(const std::string& id) override {
     return read({"scontrol", "-o", "show", "job", id});

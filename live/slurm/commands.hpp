@@ -19,6 +19,8 @@ class SlurmCommands {
   virtual std::string read_jobs() = 0;
   /// Returns all nodes (scontrol show node).
   virtual std::string read_nodes() = 0;
+  /// Returns the switches (scontrol show topology). Fails if Slurm has no topology.
+  virtual std::string read_topology() = 0;
   /// Returns the configuration of slurmctld (scontrol show config).
   virtual std::string read_configuration() = 0;
   /// Returns the details of one job (scontrol show job).

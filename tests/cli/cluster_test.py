@@ -154,3 +154,25 @@ def test_what_is_missing_is_said(tmp_path):
         env={**os.environ, "PATH": "/nowhere"},
     )  # fmt: skip
     assert lonely.returncode == 4 and "scontrol" in lonely.stderr
+
+
+@needs_slurm
+def test_the_cluster_and_its_queue_become_files_of_the_simulator(slurm, tmp_path):
+    cluster, queue = tmp_path / "cluster.yaml", tmp_path / "queue.yaml"
+    for nodes in (4, 2, 1):
+        slurm.submit(nodes, 8, "sleep 600", "-t", "10")
+    words = ["import", "cluster", "-o", cluster]
+    unknown = orrery(*words, env=slurm.environment)
+    assert unknown.returncode == 3 and "--gpu NAME" in unknown.stderr and not cluster.exists()
+    written = orrery(*words, "--gpu", "H100", "--queue", queue, env=slurm.environment)
+    assert written.returncode == 0, written.stderr
+    assert written.stdout.splitlines() == [
+        f"{cluster}: 4 nodes, 32 H100", f"{queue}: 3 jobs"
+    ]  # fmt: skip
+    assert "assumed: each job lasts for its time limit" in written.stderr
+    assert "switches: " not in cluster.read_text()
+    described = orrery("describe", cluster)
+    assert described.returncode == 0 and "32" in described.stdout, described.stderr
+    replayed = orrery("jobs", queue, "--json")
+    assert replayed.returncode == 0, replayed.stderr
+    assert json.loads(replayed.stdout)["makespan_s"] == 1200

@@ -32,10 +32,11 @@ def data_file(*parts):
     return path
 
 
-def orrery(*arguments, timeout=120, cwd=None):
+def orrery(*arguments, timeout=120, cwd=None, env=None):
     """Runs the command line to its end."""
     return subprocess.run(
-        [PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=timeout, cwd=cwd
+        [PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=timeout, cwd=cwd,
+        env=env,
     )
 
 

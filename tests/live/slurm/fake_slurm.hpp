@@ -80,6 +80,9 @@ class FakeSlurm : public SlurmCommands {
     }
     return text;
   }
+  std::string read_topology() override {
+    throw Error(ErrorKind::environment, "scontrol: no topology");
+  }
   std::string read_configuration() override { return fmt::format("BOOT_TIME = {}\n", boot); }
   std::string read_job(const std::string& id) override {
     return fmt::format("JobId={} AdminComment={} \n", id, jobs[id].owner);
