@@ -217,6 +217,11 @@ void print_status(const LiveRun& run) {
   for (const auto& part : run.status.value("removals", ordered_json::array())) {
     print_removal(part);
   }
+  for (const auto& part : run.status.value("slower", ordered_json::array())) {
+    fmt::print("  {} works at {:.4g} % of its rate since {:.1f} s\n",
+               part.value("part", std::string()), 100 * part.value("rate", 1.0),
+               part.value("since_s", 0.0));
+  }
   print_ranks(run);
 }
 

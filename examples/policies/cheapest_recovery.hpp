@@ -69,9 +69,8 @@ class CheapestRecovery : public Policy {
     if (const GpuRuns gpus = with_spares(seen, job); !gpus.empty()) {
       add(redo + replacement_s_, "spare", {gpus, job.layout});
     }
-    const bool well = std::none_of(job.lost.begin(), job.lost.end(), [&](RankId rank) {
-      return seen.state.parts.contains({PartKind::gpu, job.gpus[rank.value].value});
-    });
+    const bool well = std::all_of(job.lost.begin(), job.lost.end(),
+                                  [&](RankId rank) { return is_well(seen, job.gpus[rank.value]); });
     // The other ranks do the work of the lost ranks meanwhile.
     if (well) add(redo + replacement_s_ * lost / ranks, "same GPU", {job.gpus, job.layout});
     const Standing fewer = without_lost(job);
@@ -96,6 +95,12 @@ class CheapestRecovery : public Policy {
       gpus[rank.value] = {next++};
     }
     return gpus;
+  }
+  /// Returns false if the GPU is lost or its removal is announced; a slower GPU is well.
+  static bool is_well(const Observation& seen, GpuId gpu) {
+    const auto part = seen.state.parts.find({PartKind::gpu, gpu.value});
+    if (part == seen.state.parts.end()) return true;
+    return part->second.health == Health::ok && !part->second.removal;
   }
   static bool is_free(const Observation& seen, GpuId gpu) {
     return seen.state.owner[gpu.value] == ClusterState::kNobody &&

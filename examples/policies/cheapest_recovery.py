@@ -45,8 +45,7 @@ class CheapestRecovery(orrery.Policy):
             for rank, gpu in zip(job.lost, spares):
                 gpus[rank] = gpu
             yield redo + self.replacement_s, "spare", assign(job, gpus)
-        lost = [("gpu", job.gpus[rank]) for rank in job.lost]
-        if not any(part in seen.state.parts for part in lost):
+        if all(is_well(seen, job.gpus[rank]) for rank in job.lost):
             # The other ranks do the work of the lost ranks meanwhile.
             slower = self.replacement_s * len(job.lost) / len(job.gpus)
             yield redo + slower, "same GPU", assign(job, job.gpus)
@@ -70,3 +69,10 @@ class CheapestRecovery(orrery.Policy):
 
 def assign(job, gpus, layout=None):
     return actions.Assign(job.id, list(gpus), layout or replace(job.layout), state="peer")
+
+
+def is_well(seen, gpu):
+    """Returns False if the GPU is lost or its removal is announced; a slower GPU is well."""
+    part = seen.state.parts.get(("gpu", gpu))
+    planned = part is not None and (part.removed_at, part.removed_at_step) != (None, None)
+    return part is None or (part.health == "ok" and not planned)

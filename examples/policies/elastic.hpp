@@ -65,14 +65,20 @@ class Elastic : public Policy {
     decisions.wake(at);
   }
 
+  /// Returns false if the GPU is lost or its removal is announced; a slower GPU is well.
+  static bool is_well(const Observation& seen, GpuId gpu) {
+    const auto part = seen.state.parts.find({PartKind::gpu, gpu.value});
+    if (part == seen.state.parts.end()) return true;
+    return part->second.health == Health::ok && !part->second.removal;
+  }
+
   /// Requests the old size if the job runs and its GPUs are healthy; otherwise sets the next
   /// attempt. Returns true if the old size was requested.
   bool grow_job(const Observation& seen, const JobInfo& job, Small& small,
                 DecisionList& decisions) {
     const bool ready = job.phase == JobPhase::running && !job.next && job.lost.empty();
-    const bool well = std::none_of(small.gpus.begin(), small.gpus.end(), [&seen](GpuId gpu) {
-      return seen.state.parts.contains({PartKind::gpu, gpu.value});
-    });
+    const bool well = std::all_of(small.gpus.begin(), small.gpus.end(),
+                                  [&seen](GpuId gpu) { return is_well(seen, gpu); });
     if (!ready || !well) {
       small.at = seen.now + back_after_;
       decisions.wake(small.at);

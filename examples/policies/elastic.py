@@ -42,7 +42,7 @@ class Elastic(orrery.Policy):
 
     def grow(self, seen, job, gpus, decisions):
         ready = job.phase == "running" and job.next is None and not job.lost
-        if not ready or any(("gpu", gpu) in seen.state.parts for gpu in gpus):
+        if not ready or not all(is_well(seen, gpu) for gpu in gpus):
             self.small[job.id][0] = seen.now + self.back_after_s
             decisions.wake(self.small[job.id][0])
             return
@@ -59,3 +59,10 @@ class Elastic(orrery.Policy):
 
     def load(self, state):
         self.small = dict(json.loads(state))
+
+
+def is_well(seen, gpu):
+    """Returns False if the GPU is lost or its removal is announced; a slower GPU is well."""
+    part = seen.state.parts.get(("gpu", gpu))
+    planned = part is not None and (part.removed_at, part.removed_at_step) != (None, None)
+    return part is None or (part.health == "ok" and not planned)

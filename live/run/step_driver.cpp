@@ -13,6 +13,7 @@
 #include "policies/record/encoding.hpp"
 #include "policies/record/wire.hpp"
 #include "policies/seam/fabric_rules.hpp"
+#include "policies/seam/part_changes.hpp"
 #include "traces/workload/sharding.hpp"
 
 namespace orrery::live {
@@ -99,7 +100,6 @@ void StepDriver::restore_from(const Past& past) {
   if (!past.commits.empty() || past.snapshot || past.rolled_back) {
     step_.restore_number(past.core.committed);
   }
-  detector_.restore_from(past);
   proposals_.continue_after(past.core.decided);
 }
 
@@ -494,6 +494,7 @@ void StepDriver::fill(RunStatus& status) const {
   status.delay_s = job.now.get<Delay>().seconds;
   for (const auto& [part, state] : run_.world.state().parts) {
     if (state.removal) status.removals.push_back({part, state.health, *state.removal});
+    if (is_slower(state)) status.slower.push_back({part, state.rate, to_seconds(state.since)});
   }
   const std::vector<std::uint32_t> members = crew_.members();
   const std::vector<std::uint32_t> tested = tests_.seats(step_.number(), run_.clock.now());

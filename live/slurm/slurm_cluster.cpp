@@ -140,7 +140,7 @@ bool SlurmCluster::observe_slurm() {
   }
   boot_s_ = boot_s;
   now_ = std::max(now_ + 1, wall_clock());
-  const auto reported = reported_parts(nodes_.lost_parts(nodes), {});
+  const auto reported = reported_parts(nodes_.lost_parts(nodes), {}, {});
   for (const PartChanged& change : part_changes(world_.state().parts, reported)) {
     emit_event(change);
   }

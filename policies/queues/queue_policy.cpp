@@ -42,6 +42,7 @@ void QueuePolicy::observe(Context&, const Observation& seen, DecisionList& decis
 /// Brings the queue up to date. True if something may have become possible.
 bool QueuePolicy::follow_events(const Observation& seen) {
   bool news = is_due(seen.now);
+  news = away_.read_changes(seen) || news;
   for (const Event& event : seen.events) news = on_event(seen, event) || news;
   if (!std::exchange(rebuild_, false)) return news;
   rebuild_queue(seen);
@@ -64,7 +65,7 @@ bool QueuePolicy::on_event(const Observation& seen, const Event& event) {
     if (outcome->status != Outcome::applied) rebuild_later();
     return false;
   } else {
-    return std::holds_alternative<PartChanged>(event);
+    return false;
   }
   return true;
 }

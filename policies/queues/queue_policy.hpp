@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "policies/placement/placer.hpp"
+#include "policies/seam/away_parts.hpp"
 #include "policies/seam/policy.hpp"
 
 namespace orrery {
@@ -24,9 +25,9 @@ class QueuePolicy : public Policy {
              const google::protobuf::Message* parameters) override;
   /// Follows the events, makes at most one pass, and always rests. A pass is due after a
   /// submission, an end, a stop of a job (unless the policy itself has given its GPUs away at this
-  /// instant), a change of a part, at an instant that the policy has requested, and when the queue
-  /// is rebuilt: at the first call after load(), and at a decision that was rejected or has
-  /// expired.
+  /// instant), a part that is lost or back, at an instant that the policy has requested, and when
+  /// the queue is rebuilt: at the first call after load(), and at a decision that was rejected or
+  /// has expired.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) final;
   /// Ignores the bytes, and rebuilds the queue from the job table at the next observation. State of
   /// a subclass that follows neither from jobs nor from events is lost.
@@ -66,6 +67,7 @@ class QueuePolicy : public Policy {
 
   std::unique_ptr<Placer> placer_;
   std::unique_ptr<FreeGpus> free_;
+  AwayParts away_;
   bool rebuild_ = false;
 };
 

@@ -34,7 +34,7 @@ void CheapestGoodput::start(Context& context, const Cluster&,
 
 void CheapestGoodput::observe(Context&, const Observation& seen, DecisionList& decisions) {
   std::set<JobId> hit;
-  bool changed = false;
+  const bool changed = planned_.read_parts(seen);
   for (const Event& event : seen.events) {
     if (const auto* done = std::get_if<StepsDone>(&event)) {
       jobs_[done->job].step_s = to_seconds(done->duration) / static_cast<double>(done->count);
@@ -47,8 +47,6 @@ void CheapestGoodput::observe(Context&, const Observation& seen, DecisionList& d
       hit.insert(lost->job);
     } else if (const auto* held = std::get_if<JobHeld>(&event)) {
       hit.insert(held->job);
-    } else if (std::holds_alternative<PartChanged>(event)) {
-      changed = true;
     }
   }
   for (const auto& [id, of] : jobs_) {
@@ -61,7 +59,7 @@ void CheapestGoodput::observe(Context&, const Observation& seen, DecisionList& d
     decide_recovery(seen, *job, decisions);
   }
   if (changed) return_home(seen, decisions);
-  planned_.observe(seen, decisions);
+  planned_.observe(seen, changed, decisions);
   decisions.rest();
 }
 

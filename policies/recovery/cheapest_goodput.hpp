@@ -29,9 +29,9 @@ class CheapestGoodput : public Policy {
   void start(Context& context, const Cluster& cluster,
              const google::protobuf::Message* parameters) override;
   /// Decides at RanksLost and JobHeld for a job with lost ranks and no pending assignment, or on
-  /// hold; at PartChanged for the jobs that wait, and for running jobs smaller than their first
-  /// placement, which return from the next step on. Waiting is no decision. Decides about jobs
-  /// without lost ranks also as PlannedMoves. Always rests.
+  /// hold; when a part is lost or back for the jobs that wait, and for running jobs smaller than
+  /// their first placement, which return from the next step on. Waiting is no decision. Decides
+  /// about jobs without lost ranks also as PlannedMoves. Always rests.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
   /// Writes the planned moves and the observations of all known jobs; replaces the content of the
   /// archive.
@@ -39,6 +39,10 @@ class CheapestGoodput : public Policy {
   /// Replaces the planned moves and the known jobs. Throws an internal Error for bytes that end
   /// within a job; bytes that end between two jobs load as fewer jobs.
   void load(const Archive& archive) override;
+  std::uint32_t state_version() const override { return 1; }
+  bool convert_state(Archive& state, std::uint32_t version) const override {
+    return convert_planned_moves(state, version);
+  }
 
   /// One way to recover and its cost in GPU-seconds of the whole job; without a placement the job
   /// waits.

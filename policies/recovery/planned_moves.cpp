@@ -23,8 +23,17 @@ bool is_steady(const JobInfo& job) {
 
 }  // namespace
 
-void PlannedMoves::observe(const Observation& seen, DecisionList& decisions) {
-  bool changed = false;
+bool convert_planned_moves(Archive& state, std::uint32_t version) {
+  if (version != 0) return false;
+  Archive converted;
+  ByteWriter write(converted);
+  AwayParts().save_to(write);
+  state.insert(0, converted);
+  return true;
+}
+
+void PlannedMoves::observe(const Observation& seen, bool parts_changed, DecisionList& decisions) {
+  bool changed = parts_changed;
   for (const Event& event : seen.events) {
     changed = read_event(event, seen, decisions) || changed;
   }
@@ -42,8 +51,8 @@ bool PlannedMoves::read_event(const Event& event, const Observation& seen,
     release_saved_job(*saved, seen, decisions);
     return !saved->durable;
   }
-  return std::holds_alternative<PartChanged>(event) || std::holds_alternative<JobStarted>(event) ||
-         std::holds_alternative<JobStopped>(event) || std::holds_alternative<JobDone>(event);
+  return std::holds_alternative<JobStarted>(event) || std::holds_alternative<JobStopped>(event) ||
+         std::holds_alternative<JobDone>(event);
 }
 
 /// A rejected way is exhausted. Returns true if the next one is to be tried.
@@ -144,6 +153,7 @@ void PlannedMoves::take_back(const JobInfo& job, const Observation& seen, Decisi
 }
 
 void PlannedMoves::save_to(ByteWriter& write) const {
+  away_.save_to(write);
   write(static_cast<std::uint64_t>(jobs_.size()));
   for (const auto& [id, course] : jobs_) {
     write(id.value, course.way, course.is_released, course.climbs, course.home, course.open,
@@ -152,6 +162,7 @@ void PlannedMoves::save_to(ByteWriter& write) const {
 }
 
 void PlannedMoves::load_from(ByteReader& read) {
+  away_.load_from(read);
   jobs_.clear();
   std::uint64_t count = 0;
   read(count);

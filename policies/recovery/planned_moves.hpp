@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "policies/seam/away_parts.hpp"
 #include "policies/seam/byte_archive.hpp"
 #include "policies/seam/policy.hpp"
 
@@ -21,6 +22,11 @@ namespace orrery {
 inline bool offers_save(const Capabilities& run) {
   return run.actions.has<Save>() || !run.actions.has<Assign>();
 }
+
+/// Converts the saved state of a policy that begins with that of PlannedMoves, as the policy wrote
+/// it when its state_version() was `version`. Returns false for a version that is unknown. Version
+/// 0 lacks the parts that are away: the first observation tells which they are.
+bool convert_planned_moves(Archive& state, std::uint32_t version);
 
 /// Planned moves of all jobs of a run. Jobs with lost ranks or a pending assignment are left to the
 /// policy of recovery; they are moved once they have started again.
@@ -35,14 +41,19 @@ class PlannedMoves {
   /// Replaces the rules, which are all true before.
   void set_rules(const Rules& rules) { rules_ = rules; }
 
-  /// Adds the decisions about one observation. Decides only if the observation contains a changed
-  /// part, the start, stop or end of a job, a checkpoint, or the rejection of an earlier decision
-  /// of this object.
-  void observe(const Observation& seen, DecisionList& decisions);
+  /// Returns AwayParts::read_changes() of the observation. Call once for each observation, before
+  /// observe().
+  bool read_parts(const Observation& seen) { return away_.read_changes(seen); }
+  /// Adds the decisions about one observation. Decides only if a part is lost, announced to be
+  /// removed, or back (`parts_changed`, the result of read_parts()), or if the observation contains
+  /// the start, stop or end of a job, a checkpoint, or the rejection of an earlier decision of this
+  /// object.
+  void observe(const Observation& seen, bool parts_changed, DecisionList& decisions);
 
-  /// Appends the state of all jobs.
+  /// Appends the state of all jobs and the parts that are away.
   void save_to(ByteWriter& write) const;
-  /// Replaces the state of all jobs. Throws an internal Error if too few bytes remain.
+  /// Replaces the state of all jobs and the parts that are away. Throws an internal Error if too
+  /// few bytes remain.
   void load_from(ByteReader& read);
 
  private:
@@ -67,6 +78,7 @@ class PlannedMoves {
   void take_back(const JobInfo& job, const Observation& seen, DecisionList& decisions);
 
   Rules rules_;
+  AwayParts away_;
   std::map<JobId, Course> jobs_;
 };
 

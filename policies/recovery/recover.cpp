@@ -29,10 +29,11 @@ void RecoverPolicy::start(Context& context, const Cluster&,
 
 void RecoverPolicy::observe(Context&, const Observation& seen, DecisionList& decisions) {
   std::set<JobId> hit;
+  const bool parts_changed = planned_.read_parts(seen);
+  if (parts_changed) hit.insert(waiting_.begin(), waiting_.end());
   for (const Event& event : seen.events) {
     if (const auto* loss = std::get_if<RanksLost>(&event)) hit.insert(loss->job);
     if (const auto* held = std::get_if<JobHeld>(&event)) hit.insert(held->job);
-    if (std::holds_alternative<PartChanged>(event)) hit.insert(waiting_.begin(), waiting_.end());
   }
   for (const JobId id : hit) {
     waiting_.erase(id);
@@ -41,7 +42,7 @@ void RecoverPolicy::observe(Context&, const Observation& seen, DecisionList& dec
     if (job->next && (job->phase != JobPhase::held || job->is_restarting)) continue;
     if (!decide_recovery(seen, *job, decisions)) waiting_.insert(id);
   }
-  planned_.observe(seen, decisions);
+  planned_.observe(seen, parts_changed, decisions);
   decisions.rest();
 }
 

@@ -23,9 +23,9 @@ class RecoverPolicy : public Policy {
   void start(Context& context, const Cluster& cluster,
              const google::protobuf::Message* parameters) override;
   /// Decides at RanksLost and JobHeld for a job with lost ranks and no pending assignment, or on
-  /// hold; at PartChanged for the jobs that wait for hardware. A job whose replicas are all lost
-  /// gets no decision to shrink. Decides about jobs without lost ranks as PlannedMoves. Always
-  /// rests.
+  /// hold; for the jobs that wait for hardware, when a part is lost or back. A job whose replicas
+  /// are all lost gets no decision to shrink. Decides about jobs without lost ranks as
+  /// PlannedMoves. Always rests.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
   /// Writes the planned moves and the ids of the jobs that wait for hardware; replaces the content
   /// of the archive.
@@ -33,6 +33,10 @@ class RecoverPolicy : public Policy {
   /// Replaces planned moves and jobs that wait. Throws an internal Error for bytes that end within
   /// a job; bytes that end between two jobs load as fewer jobs.
   void load(const Archive& archive) override;
+  std::uint32_t state_version() const override { return 1; }
+  bool convert_state(Archive& state, std::uint32_t version) const override {
+    return convert_planned_moves(state, version);
+  }
 
  private:
   enum class How { replace, shrink, restart };

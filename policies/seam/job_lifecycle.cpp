@@ -12,6 +12,11 @@ void update_saved(JobInfo& job) {
   job.saved_at = newest != nullptr ? newest->at : 0;
 }
 
+void sort_uniquely(std::vector<RankId>& ranks) {
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+}
+
 }  // namespace
 
 bool is_restart(const JobInfo& job, const Assign& assign) {
@@ -58,9 +63,18 @@ ProcessRole role_of(const JobInfo& job, GpuId gpu) {
   return named ? ProcessRole::starting : ProcessRole::none;
 }
 
+std::optional<RanksSuspected> suspicion_of(const JobInfo& job, std::vector<RankId> silent) {
+  const bool has_ranks = job.is_placed() && !job.is_restarting;
+  std::erase_if(silent, [&](RankId rank) {
+    return !has_ranks || rank.value >= job.gpus.size() || job.is_lost(rank);
+  });
+  sort_uniquely(silent);
+  if (silent == job.suspected) return {};
+  return RanksSuspected{job.spec.id, std::move(silent)};
+}
+
 RanksLost loss_of(const JobInfo& job, std::vector<RankId> ranks) {
-  std::sort(ranks.begin(), ranks.end());
-  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  sort_uniquely(ranks);
   return {.job = job.spec.id, .ranks = std::move(ranks), .epoch = {job.epoch.value + 1}};
 }
 
@@ -69,6 +83,7 @@ AfterLoss after_loss(const JobInfo& job, bool can_run) {
   const bool holds = job.now.get<OnLoss>().response == LossResponse::hold;
   after.held = holds || !can_go_on(job) || !can_run;
   after.is_assigned = job.next.has_value();
+  after.is_state_lost = without_lost(job).gpus.empty();
   if (!after.is_assigned) return after;
   auto lost = job.lost.begin();
   std::uint32_t rank = 0;

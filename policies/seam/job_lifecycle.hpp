@@ -1,7 +1,27 @@
-// Rules for a job between its first assignment and its end, the same in simulated and live runs:
-// the processes that an assignment starts, keeps and ends, the consequences of a loss, and the
-// events that World needs. Pure functions of the job's state, without clock, processes or threads.
-// A simulated run adds durations, a live run adds processes.
+// State machine of a job between its first assignment and its end, the same in simulated and live
+// runs. The state is JobInfo, which World changes by events only; this file has the rules. Pure
+// functions of the state, without clock, processes or threads. A world calls the function of an
+// input, emits the events and carries out the orders: a simulated run adds durations, a live run
+// processes.
+//
+// | input                      | rule                       | events          | orders            |
+// |----------------------------|----------------------------|-----------------|-------------------|
+// | heartbeats are missing     | suspicion_of()             | RanksSuspected  |                   |
+// | ranks are lost             | loss_of()                  | RanksLost       |                   |
+// | World has applied the loss | after_loss()               | JobHeld if held | replace           |
+// | a node is lost             | lose_copies()              |                 |                   |
+// | GPUs are assigned          | is_restart(), orders_of()  | JobHeld (1)     | start, abandon (2)|
+// | a process ends             | role_of(): working         | a loss          |                   |
+// |                            | role_of(): starting        |                 | start it again    |
+// |                            | role_of(): leaving, none   |                 |                   |
+// | all assigned ranks joined  | start_of() (3)             | JobStarted      | end role `none`   |
+// | a checkpoint is complete   | add_checkpoint()           |                 |                   |
+// | the last step is committed | has_done_all_steps()       | JobDone         |                   |
+//
+// (1) if the assignment restarts a running job; (2) the current step, if ranks leave before others
+// have joined; (3) not if the job has done all of its steps. For example, if rank 2 of 4 is silent
+// and then lost under `on_loss: replace`, the policies see RanksSuspected {2}, RanksLost {2} and,
+// once a process on the same GPU has joined, JobStarted.
 #pragma once
 
 #include <optional>
@@ -41,6 +61,17 @@ void lose_copies(JobInfo& job, NodeId node);
 /// Forgets the checkpoints of steps after `step`, with which the job begins again.
 void forget_checkpoints_after(JobInfo& job, Step step);
 
+/// Returns the time since its last heartbeat after which a rank is suspected: half of the time
+/// after which it is lost.
+constexpr Nanos suspicion_time(Nanos heartbeat_timeout) { return heartbeat_timeout / 2; }
+/// Returns the event that replaces the job's list of suspected ranks by `silent`, the ranks without
+/// a heartbeat for suspicion_time(), in any order and perhaps repeated; nothing if the list would
+/// not change. A rank that is lost or that the job does not have is not suspected, nor is any rank
+/// of a job that restarts or has no GPUs. A loss needs no such event: World removes the lost ranks
+/// from the list. For example, with rank 1 in the list, {1} is no event, and {} is one without
+/// ranks: rank 1 has sent a heartbeat.
+std::optional<RanksSuspected> suspicion_of(const JobInfo& job, std::vector<RankId> silent);
+
 /// Returns the event of a loss of `ranks`, which may be in any order and repeat: ascending, each
 /// once, in the next membership epoch.
 RanksLost loss_of(const JobInfo& job, std::vector<RankId> ranks);
@@ -49,6 +80,7 @@ RanksLost loss_of(const JobInfo& job, std::vector<RankId> ranks);
 struct AfterLoss {
   bool held = false;           ///< the job stops until it is assigned: JobHeld follows
   bool is_assigned = false;    ///< an assignment is pending, made by the loss or before it
+  bool is_state_lost = false;  ///< no whole replica is left, so that no rank can pass on the state
   std::vector<GpuId> replace;  ///< GPUs of all lost ranks, of any loss, that the assignment uses
 };
 /// Returns the consequences of a loss; call after World has applied the RanksLost event. `can_run`:

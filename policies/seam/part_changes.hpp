@@ -10,13 +10,23 @@
 
 namespace orrery {
 
-/// Returns the states of the parts that are lost or whose removal is announced, each with its
-/// removal, if any: a lost part has rate 0, any other part works. PartState::since is 0.
+/// Returns the states of the parts that are lost, that are slower than their data sheet says, or
+/// whose removal is announced. A lost part has rate 0, also if it is in `slower`; any other part
+/// works, with its share of `slower` as rate. PartState::since is 0. For example, a GPU with half
+/// of its speed is {Health::ok, 0.5}.
 std::map<Part, PartState> reported_parts(const std::set<Part>& lost,
+                                         const std::map<Part, double>& slower,
                                          const std::map<Part, Removal>& removals);
+/// Returns true if the part works with less than the rate of its data sheet. No rank is lost with
+/// such a part, and its GPUs may be assigned.
+inline bool is_slower(const PartState& state) {
+  return state.health == Health::ok && state.rate < 1;
+}
+/// Returns true if two states of a part differ at most in the instant `since`.
+bool is_same_report(const PartState& a, const PartState& b);
 /// Returns the events that change the states `known` into `reported`, which must come from
-/// reported_parts(): first the parts of `reported` whose health or removal differs, then the parts
-/// that have returned, each ascending. Empty if nothing differs.
+/// reported_parts(): first the parts of `reported` whose state differs (is_same_report()), then the
+/// parts that are as their data sheet says again, each ascending. Empty if nothing differs.
 std::vector<PartChanged> part_changes(const std::map<Part, PartState>& known,
                                       const std::map<Part, PartState>& reported);
 

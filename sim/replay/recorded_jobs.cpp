@@ -89,7 +89,8 @@ std::vector<std::uint32_t> RecordedJobs::struck_jobs(Nanos now) {
   if (!conditions_.outages.any()) return struck;
   for (const NodeOutages::Change& change : conditions_.outages.advance_to(now)) {
     const Health health = change.down ? Health::lost : Health::ok;
-    happen_(PartChanged{{PartKind::node, change.node}, {.health = health}});
+    happen_(PartChanged{{PartKind::node, change.node},
+                        {.health = health, .rate = change.down ? 0.0 : 1.0}});
     if (!change.down) continue;
     for (const std::uint32_t number : standing_on(change.node)) {
       if (std::find(struck.begin(), struck.end(), number) == struck.end()) struck.push_back(number);

@@ -266,6 +266,10 @@ std::set<Part> FaultPlan::lost_parts(Step step, Nanos now) const {
   return ::orrery::lost_parts(script_, moment(step, now), *cluster_, placement_->gpus);
 }
 
+std::map<Part, double> FaultPlan::slower_parts(Step step, Nanos now) const {
+  return ::orrery::slower_parts(script_, moment(step, now), *cluster_, placement_->gpus);
+}
+
 void FaultPlan::mark_felt(Step step, Nanos now) {
   for (const auto& [target, faults] : script_.active(moment(step, now))) {
     for (const std::uint32_t fault : faults) {

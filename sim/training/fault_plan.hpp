@@ -108,6 +108,9 @@ class FaultPlan {
   /// Returns the parts of the cluster that pass no traffic during `step` at `now`, including NICs
   /// of ranks.
   std::set<Part> lost_parts(Step step, Nanos now) const;
+  /// Returns the parts of the cluster that are slower than their data sheet says during `step` at
+  /// `now`, each with the share of its rate that is left, including NICs of ranks.
+  std::map<Part, double> slower_parts(Step step, Nanos now) const;
   /// Returns the planned removals that are announced by the begin of `step` and by `now`, until the
   /// parts return.
   std::map<Part, Removal> removals(Step step, Nanos now) const {

@@ -42,17 +42,17 @@ std::vector<FatalFault> next_losses(const JobInfo& job, TrainingState& state,
   }
 }
 
-std::vector<FatalFault> drain_starting_losses(const Cluster& cluster, TrainingState& state,
-                                              const GpuRuns& gpus) {
+std::vector<FatalFault> drain_starting_losses(const JobInWorld& here, TrainingState& state) {
   std::vector<FatalFault> struck;
   FaultPlan& plan = state.faults.plan;
   const std::set<Part> lost = plan.lost_parts(state.step, state.now);
   for (const FatalFault& each : plan.losses({}, state.now, state.now + 1)) {
     const GpuId gpu = state.fits.numbered.at(each.rank.value);
-    const NodeId node = cluster.node_of(gpu);
+    const NodeId node = here.cluster().node_of(gpu);
     const bool broken =
         lost.contains({PartKind::gpu, gpu.value}) || lost.contains({PartKind::node, node.value});
-    if (broken || !gpus.contains(gpu)) continue;
+    const bool starts = role_of(here.job(state.id), gpu) == ProcessRole::starting;
+    if (broken || !starts) continue;
     plan.mark_spent(each);
     struck.push_back(each);
   }
@@ -86,16 +86,34 @@ bool are_parts_healthy(const World& world, const GpuRuns& gpus) {
   });
 }
 
+namespace {
+
+/// Returns the instant at which a change at `at` is reported. A part that returns is reported after
+/// its test; if it changes during the test, the end of the test reports both.
+Nanos report_time(const JobFaults& faults, const PartChanged& change, Nanos at) {
+  const Nanos test = faults.plan.test_time(change.part);
+  if (test == 0 || change.to.health != Health::ok) return at;
+  const auto was = faults.reported.find(change.part);
+  const bool returns = was != faults.reported.end() && was->second.health == Health::lost;
+  Nanos report = at + (returns ? test : 0);
+  for (const auto& [later, known] : faults.news) {
+    if (known.part == change.part) report = std::max(report, later);
+  }
+  return report;
+}
+
+}  // namespace
+
 void note_parts(JobFaults& faults, Step step, Nanos at) {
-  auto now = reported_parts(faults.plan.lost_parts(step, at), faults.plan.removals(step, at));
+  const FaultPlan& plan = faults.plan;
+  auto now = reported_parts(plan.lost_parts(step, at), plan.slower_parts(step, at),
+                            plan.removals(step, at));
   for (const PartChanged& change : part_changes(faults.reported, now)) {
-    const auto was = faults.reported.find(change.part);
-    const bool returns = was != faults.reported.end() && was->second.health == Health::lost &&
-                         change.to.health == Health::ok;
+    const Nanos report = report_time(faults, change, at);
     std::erase_if(faults.news, [&](const auto& each) {
       return each.first > at && each.second.part == change.part;
     });
-    faults.news.emplace_back(at + (returns ? faults.plan.test_time(change.part) : 0), change);
+    faults.news.emplace_back(report, change);
   }
   faults.reported = std::move(now);
 }

@@ -16,7 +16,7 @@
 
 namespace orrery::sim {
 
-/// Continues from a log that ended at `now`, within the current step: takes the lost parts of the
+/// Continues from a log that ended at `now`, within the current step: takes the parts of the
 /// world as reported, and marks the faults of the step that strike at `now` as spent unless they
 /// kill a rank that still works and is not in `lost_in_step`. Call once, before the other
 /// functions, after the job's submission, when the world has the state at the end of the log.
@@ -37,10 +37,9 @@ std::optional<RankId> rank_at_work(const JobInfo& job, const TrainingState& stat
 /// rank_at_work().
 std::vector<FatalFault> next_losses(const JobInfo& job, TrainingState& state,
                                     std::optional<Step> step, Nanos from, Nanos until);
-/// Marks the losses of this instant that strike processes which start on `gpus` and whose hardware
-/// works in the current step as spent, and returns them.
-std::vector<FatalFault> drain_starting_losses(const Cluster& cluster, TrainingState& state,
-                                              const GpuRuns& gpus);
+/// Marks the losses of this instant that strike starting processes (ProcessRole::starting) whose
+/// hardware works in the current step as spent, and returns them.
+std::vector<FatalFault> drain_starting_losses(const JobInWorld& here, TrainingState& state);
 /// Returns the duration for which packets lost by a fault at exactly `instant` stall the job; 0 if
 /// the cluster detects no losses. A lost port of any NIC of the cluster stalls the job, whether or
 /// not the job uses it; a lost part between switches only if a flow of the job crosses it. Not for
@@ -50,10 +49,10 @@ Nanos stalled_by(const TrainingSetup& setup, const TrainingState& state, Nanos i
 /// Returns true if all of these GPUs, and their nodes, are healthy in the world, which knows the
 /// reported changes only; true without GPUs.
 bool are_parts_healthy(const World& world, const GpuRuns& gpus);
-/// Schedules a report at the instant `at` for each part of the cluster that is newly lost, newly
-/// announced to be removed, or no longer lost, during `step`, compared with the newest call. A part
-/// that returns is reported after its test; a new loss during the test cancels the report. Emits no
-/// event (drain_reports()).
+/// Schedules a report at the instant `at` for each part of the cluster that is newly lost, slower,
+/// announced to be removed, or as its data sheet says again, during `step`, compared with the
+/// newest call. A part that returns is reported after its test, with what has changed during the
+/// test; a new loss during the test cancels the report. Emits no event (drain_reports()).
 void note_parts(JobFaults& faults, Step step, Nanos at);
 /// Returns the instant of the first scheduled report; kNever if no report is scheduled.
 Nanos next_report_time(const JobFaults& faults);

@@ -36,9 +36,8 @@ void lose_ranks(const JobInWorld& here, TrainingState& state,
           rank_at_work(here.job(state.id), state, each.rank.value);
       if (!rank) continue;  // already lost by another fault of this instant
       const Nanos noticed = now + detection_of(survival, each);
-      // Live mode suspects a rank that is silent for half of the timeout.
-      const Nanos half = now + survival.heartbeat_timeout() / 2;
-      const Nanos suspected = silent && half < noticed ? half : kNever;
+      const Nanos silence = now + suspicion_time(survival.heartbeat_timeout());
+      const Nanos suspected = silent && silence < noticed ? silence : kNever;
       state.losses.record_death(*rank, each.cause, now, noticed, suspected, each.restart);
       if (here.timeline() != nullptr) here.timeline()->instant(now, each.cause);
       state.resume_at = std::max(state.resume_at, noticed + survival.regroup());
@@ -52,7 +51,7 @@ void lose_ranks(const JobInWorld& here, TrainingState& state,
 /// a rank.
 void delay_restart(const JobInWorld& here, TrainingState& state) {
   if (!state.pending) return;
-  const auto struck = drain_starting_losses(here.cluster(), state, state.pending->where.gpus);
+  const auto struck = drain_starting_losses(here, state);
   if (struck.empty()) return;
   const Survival& survival = here.survival();
   Nanos& ready = state.pending->ready;
@@ -89,7 +88,7 @@ bool survive_cut_step(const JobInWorld& here, TrainingState& state,
   }
   if (const auto up = state.faults.plan.up_again(*broken, state.step, state.now)) {
     state.metrics.discard_work(played.what());
-    note_parts(state.faults, state.step, *up);
+    note_parts(state.faults, state.step, state.now);
     stall_until(state, *up, GpuUse::recovery);
     return true;
   }
@@ -104,8 +103,9 @@ void fail_saving(const JobInWorld& here, TrainingState& state) {
 }
 
 void notice_losses(const JobInWorld& here, TrainingState& state) {
-  if (auto suspects = state.losses.new_suspects(state.now)) {
-    here.emit_event(RanksSuspected{state.id, std::move(*suspects)});
+  if (state.metrics.is_over()) return;
+  if (auto suspected = suspicion_of(here.job(state.id), state.losses.silent_ranks(state.now))) {
+    here.emit_event(std::move(*suspected));
   }
   const Losses::Noticed noticed = state.losses.drain_noticed(state.now, state.resume_at);
   if (noticed.ranks.empty()) return;
@@ -121,8 +121,8 @@ void notice_losses(const JobInWorld& here, TrainingState& state) {
         *job.next, StateFrom::peer,
         std::max(state.now, noticed.first + here.survival().replacement())};
   }
-  // Without a whole replica nobody has the state: the new ranks load the newest checkpoint.
-  if (left == 0 && state.pending && state.pending->state == StateFrom::peer) {
+  // The new ranks load the newest checkpoint.
+  if (after.is_state_lost && state.pending && state.pending->state == StateFrom::peer) {
     const Nanos restart = state.losses.restart_time(here.survival().restart());
     state.pending->state = StateFrom::checkpoint;
     state.pending->ready = std::max(state.pending->ready, noticed.first + restart);

@@ -21,11 +21,12 @@ void apply_faults_between_steps(const JobInWorld& here, TrainingState& state);
 /// only records the loss of the whole job: the caller must end the job.
 bool survive_cut_step(const JobInWorld& here, TrainingState& state,
                       const estimates::PlayedStep& played);
-/// Emits RanksSuspected if the list has changed. For losses that are detected by now, emits
+/// Emits RanksSuspected if suspicion_of() says so. For losses that are detected by now, emits
 /// RanksLost, expires the deferred settings, fails the checkpoint in flight, makes the job's next
 /// assignment in the world, if the loss or an earlier decision has set one, ready the replacement
 /// time after the first loss, unless an assignment is pending here, and then emits JobHeld or moves
-/// the job to the fit of the remaining ranks. Does nothing if nothing is suspected or detected.
+/// the job to the fit of the remaining ranks. Does nothing if nothing is suspected or detected, or
+/// after the end of the job.
 void notice_losses(const JobInWorld& here, TrainingState& state);
 /// Ends the checkpoint in flight, if any, as not durable, and emits its event.
 void fail_saving(const JobInWorld& here, TrainingState& state);

@@ -38,25 +38,20 @@ Nanos Losses::restart_time(Nanos usual) const {
   return longest.value_or(usual);
 }
 
-Nanos Losses::next_suspected() const {
+Nanos Losses::next_suspected(Nanos now) const {
   Nanos next = kNever;
   for (const auto& [at, which] : unnoticed_) {
-    const Loss& loss = losses_[which];
-    const bool known = std::binary_search(suspects_.begin(), suspects_.end(), *loss.rank);
-    if (!known) next = std::min(next, loss.suspected);
+    if (losses_[which].suspected > now) next = std::min(next, losses_[which].suspected);
   }
   return next;
 }
 
-std::optional<std::vector<RankId>> Losses::new_suspects(Nanos now) {
-  std::vector<RankId> suspects;
+std::vector<RankId> Losses::silent_ranks(Nanos now) const {
+  std::vector<RankId> silent;
   for (const auto& [at, which] : unnoticed_) {
-    if (losses_[which].suspected <= now && at > now) suspects.push_back(*losses_[which].rank);
+    if (losses_[which].suspected <= now) silent.push_back(*losses_[which].rank);
   }
-  std::sort(suspects.begin(), suspects.end());
-  if (suspects == suspects_) return {};
-  suspects_ = suspects;
-  return suspects;
+  return silent;
 }
 
 Nanos Losses::next_noticed() const {

@@ -47,13 +47,12 @@ class Losses {
   Nanos all_noticed(Nanos now) const;
   /// Forgets the undetected losses: nothing detects them later. Their entries in the report stay.
   void forget_unnoticed() { unnoticed_.clear(); }
-  /// Returns the first instant at which a rank is suspected that is not in the newest list of
-  /// new_suspects(), perhaps a past one; kNever if no undetected loss adds a rank.
-  Nanos next_suspected() const;
-  /// Returns the ranks that are suspected at `now`, ascending, perhaps none; std::nullopt if the
-  /// list is unchanged since the last call (no ranks before the first call). A rank is not
-  /// suspected any more from its detection on.
-  std::optional<std::vector<RankId>> new_suspects(Nanos now);
+  /// Returns the first instant after `now` from which a rank of an undetected loss is suspected;
+  /// kNever if there is none.
+  Nanos next_suspected(Nanos now) const;
+  /// Returns the ranks of the undetected losses that have been silent at `now` for so long that
+  /// they are suspected (suspicion_of()), in the order of their deaths.
+  std::vector<RankId> silent_ranks(Nanos now) const;
 
   /// Losses detected at one instant.
   struct Noticed {
@@ -100,12 +99,11 @@ class Losses {
   std::size_t replaced_ = 0;  ///< number of losses whose ranks are present again
   /// instant of detection, index of the loss
   std::vector<std::pair<Nanos, std::size_t>> unnoticed_;
-  std::vector<RankId> suspects_;  ///< newest list of suspected ranks
 
   /// Passes all members to a StateWriter or StateReader.
   template <class Archive>
   friend void fields(Archive& archive, Losses& of) {
-    archive(of.losses_, of.replaced_, of.unnoticed_, of.suspects_);
+    archive(of.losses_, of.replaced_, of.unnoticed_);
   }
 };
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "policies/seam/part_changes.hpp"
 #include "policies/seam/rank_summary.hpp"
 
 namespace orrery::sim {
@@ -82,8 +83,7 @@ void SimBackend::emit_event(Event event) {
     const auto known = world_.state().parts.find(change->part);
     static const PartState kNominal;
     const PartState& was = known == world_.state().parts.end() ? kNominal : known->second;
-    const PartState& to = change->to;
-    if (was.health == to.health && was.rate == to.rate && was.removal == to.removal) return;
+    if (is_same_report(was, change->to)) return;
   }
   world_.apply(event, now_);
   events_.push_back(std::move(event));

@@ -38,6 +38,7 @@ def in_cpp(name, number, file, *more):
 
 SPARE = {"cluster.nodes": 2, "cluster.fabric.nodes_per_unit": 2}
 TWICE = "[{at_step: 5, rank: 2, kill: true}, {at_step: 14, rank: 0, kill: true}]"
+SLOW_AND_LOST = "[{at_step: 2, gpu: 2, rate: 0.9}, {at_step: 5, rank: 2, kill: true}]"
 CASES = [
     ("adaptive_checkpoints", 400, STRAGGLER, {"live.checkpoints.stall": "1 s"}),
     ("adaptive_checkpoints", 40, STRAGGLER, {"live.checkpoints.stall": "1 s"}),
@@ -46,6 +47,8 @@ CASES = [
     ("cheapest_recovery", 1000, KILL, {}),
     ("cheapest_recovery", 1, KILL, {"faults": TWICE}),
     ("cheapest_recovery", 0.01, KILL, {**SPARE, "faults": "[{at_step: 5, gpu: 2, down: true}]"}),
+    ("cheapest_recovery", 0.01, KILL, {"faults": SLOW_AND_LOST}),
+    ("elastic", 1, KILL, {"faults": SLOW_AND_LOST}),
     ("elastic", 2, KILL, {}),
     ("elastic", 1, KILL, {"faults": TWICE, "run.steps": 60}),
     ("collective_tuner", 4, STRAGGLER, {"faults": "[]"}),
@@ -94,3 +97,8 @@ def test_both_languages_schedule_alike(tmp_path, preempts, seed):
 
 def test_another_parameter_would_show():
     assert in_cpp("cheapest_recovery", 1, KILL) != in_cpp("cheapest_recovery", 1000, KILL)
+
+
+def test_a_slower_gpu_is_not_a_lost_one():
+    slow = in_cpp("elastic", 1, KILL, f"faults={SLOW_AND_LOST}")
+    assert slow["decisions"] == 2  # the job shrinks, and grows again on the slower GPU

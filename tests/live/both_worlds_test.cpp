@@ -20,6 +20,7 @@
 #include <gtest/gtest.h>
 
 #include "policies/record/encoding.hpp"
+#include "policies/seam/part_changes.hpp"
 #include "tests/live/live_run.hpp"
 #include "tests/live/watching.hpp"
 
@@ -104,10 +105,11 @@ class Teller : public Policy {
     return line;
   }
   std::string operator()(const PartChanged& event) const {
-    const char* const what = event.to.health == Health::lost ? " lost"
-                             : event.to.removal              ? " to be removed"
-                                                             : " well";
-    return part_name(event.part) + what;
+    const std::string what = event.to.health == Health::lost ? "lost"
+                             : event.to.removal              ? "to be removed"
+                             : is_slower(event.to)          ? fmt::format("at {}", event.to.rate)
+                                                             : "well";
+    return fmt::format("{} {}", part_name(event.part), what);
   }
   std::string operator()(const SaveDone& event) const {
     return fmt::format("saved {}{}", event.step, event.durable ? "" : " in part");
@@ -226,6 +228,28 @@ void divides_replicas(const Observation& seen, DecisionList& decisions) {
   decisions.add(Configure{{0}, OnLoss{LossResponse::hold}}, "as usual");
 }
 
+/// Moves the ranks of GPUs and nodes that become slower to the second node, and back later.
+void leaves_slower_parts(const Observation& seen, DecisionList& decisions) {
+  if (shown<PartChanged>(seen) == nullptr) return;
+  const auto is_slow = [&seen](Part part) {
+    const auto known = seen.state.parts.find(part);
+    return known != seen.state.parts.end() && is_slower(known->second);
+  };
+  GpuRuns gpus;
+  std::uint32_t away = 0;
+  for (std::uint32_t gpu = 0; gpu < 4; ++gpu) {
+    if (is_slow({PartKind::gpu, gpu}) || is_slow({PartKind::node, 0})) {
+      ++away;
+    } else {
+      gpus.push_back({gpu});
+    }
+  }
+  for (std::uint32_t gpu = 4; gpu < 4 + away; ++gpu) gpus.push_back({gpu});
+  const JobInfo& job = seen.jobs[{0}];
+  if (gpus == (job.next ? job.next->gpus : job.gpus)) return;
+  decisions.add(Assign{{0}, gpus, {.data = 4}, StateFrom::peer}, "away from slower parts");
+}
+
 std::vector<Scenario> slot_scenarios() {
   using enum Promise;
   return {
@@ -258,6 +282,23 @@ std::vector<Scenario> slot_scenarios() {
       {"more GPUs than the job can have", equal, 8, "", "",
        {"cluster.nodes=8", "elastic=true"}, {},
        placed({{2, GpuRuns::range({0}, 21)}, {3, GpuRuns::range({30}, 3)}})},
+  };
+}
+
+std::vector<Scenario> slower_scenarios() {
+  using enum Promise;
+  return {
+      {"slow GPU, which its rank leaves", equal, 50, "",
+       "{at_step: 6, gpu: 2, rate: 0.5, until_step: 28}, "
+       "{at_step: 12, gpu: 2, rate: 0.5, until_step: 20}",
+       kSlots, {}, leaves_slower_parts},
+      {"slow node, which its ranks leave", equal, 50, "",
+       fmt::format("{{at_time: {}, node: 0, rate: 0.5, until_time: {}}}", steps_long(4.5),
+                   steps_long(26.5)),
+       kSlots, {}, leaves_slower_parts},
+      {"slow NIC of a spare, and a kill", equal, 26, kReplace,
+       "{at_step: 4, nic: 6, rate: 0.25, until_step: 20}, {at_step: 6, rank: 1, kill: true}",
+       kSlots},
   };
 }
 
@@ -365,6 +406,7 @@ std::vector<Scenario> fault_scenarios() {
 std::vector<Scenario> scenarios() {
   std::vector<Scenario> all = fault_scenarios();
   std::ranges::move(slot_scenarios(), std::back_inserter(all));
+  std::ranges::move(slower_scenarios(), std::back_inserter(all));
   std::ranges::move(planned_scenarios(), std::back_inserter(all));
   return all;
 }

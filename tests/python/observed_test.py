@@ -94,7 +94,7 @@ def test_state_and_membership_can_be_read():
 
 
 class Announcements(orrery.Policy):
-    """Policy that keeps the announcements of removals, and the state of the parts then."""
+    """Policy that keeps the changes of parts, and the state of all parts then."""
 
     def __init__(self):
         self.seen = []
@@ -115,6 +115,24 @@ def test_a_planned_removal_is_announced():
     assert parts[("gpu", 3)].removed_at_step == 8 and parts[("gpu", 3)].removed_at is None
     assert removed.health == "lost" and removed.removed_at_step == 8
     assert back.health == "ok" and back.removed_at_step is None and not at_the_end
+
+
+def test_a_slower_part_is_told_at_both_ends_of_its_fault(tmp_path):
+    policy, log = Announcements(), tmp_path / "run.log"
+    faults = (
+        "[{at_step: 5, gpu: 3, rate: 0.55, until_step: 12},"
+        " {at_step: 8, node: 0, rate: 0.8, until_step: 10}]"
+    )
+    orrery.simulate(STRAGGLER, policy=policy, faults=faults, run__steps=20, record=log)
+    told = [("gpu", 3, 0.55), ("node", 0, 0.8), ("node", 0, 1), ("gpu", 3, 1)]
+    assert [(event.kind, event.index, event.rate) for event, _ in policy.seen] == told
+    assert all(event.health == "ok" for event, _ in policy.seen)
+    (_, first), (_, second), (_, third), (_, last) = policy.seen
+    assert first[("gpu", 3)].rate == 0.55 and first[("gpu", 3)].health == "ok"
+    assert sorted(second) == [("gpu", 3), ("node", 0)] and sorted(third) == [("gpu", 3)]
+    assert not last
+    logged = orrery.read_log(log).events
+    assert list(logged[logged.event == "PartChanged"].rate) == [0.55, 0.8, 1, 1]
 
 
 class Reader(orrery.Policy):

@@ -1,7 +1,11 @@
 // Rest changes no decision: a folded run, which leaves a resting policy alone, and one in full
 // detail, which asks it at every tick, decide the same at the same steps for the same reasons.
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <map>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -22,6 +26,7 @@ using testing::small_scenario;
 struct Told {
   Report report;
   std::vector<std::string> decisions;
+  std::map<std::string, std::vector<double>> rates;  ///< reported rates by part
   std::size_t calls = 0, resting = 0;
 };
 
@@ -38,6 +43,12 @@ Told told(const LoadedScenario& loaded, bool full_detail) {
     if (!record.has_call()) continue;
     ++told.calls;
     told.resting += record.call().observation().resting() ? 1 : 0;
+    for (const EventRecord& event : record.call().observation().events()) {
+      const PartChangedRecord& part = event.part_changed();
+      if (!event.has_part_changed()) continue;
+      told.rates[fmt::format("{} {}", PartKindRecord_Name(part.kind()), part.index())].push_back(
+          part.rate());
+    }
     for (DecisionRecord decision : record.call().decisions()) {
       decision.clear_expires();
       told.decisions.push_back(decision.ShortDebugString());
@@ -132,6 +143,7 @@ TEST(Rest, ChangesNoDecisionOfScenariosDrawnAtRandom) {
 void expect_same_run(const LoadedScenario& loaded, const std::string& what) {
   const Told of_folded = told(loaded, false), of_full = told(loaded, true);
   EXPECT_EQ(of_folded.decisions, of_full.decisions) << what;
+  EXPECT_EQ(of_folded.rates, of_full.rates) << what;
   const Report &folded = of_folded.report, &full = of_full.report;
   EXPECT_NEAR(folded.gpu_time().checkpoint() / folded.ranks(),
               full.gpu_time().checkpoint() / full.ranks(), 1e-6)
@@ -217,10 +229,23 @@ std::string any_removal(Rng& rng) {
                      20 * steps, part, 1 + rng.below(2000), 50 * away);
 }
 
+/// A part that works at a lower rate for some time, perhaps one that the job does not use.
+std::string any_slower_part(Rng& rng) {
+  const char* const kinds[] = {"gpu", "node", "nic", "link", "leaf", "storage"};
+  const std::uint64_t counts[] = {24, 3, 24, 24, 1, 1}, kind = rng.below(6);
+  const std::uint64_t begin = 5 + rng.below(150), lasts = 1 + rng.below(80);
+  const std::string what =
+      fmt::format("{}: {}, rate: 0.{}", kinds[kind], rng.below(counts[kind]), 3 + rng.below(6));
+  return rng.below(2) == 0
+             ? fmt::format("{{at_step: {}, {}, until_step: {}}}", begin, what, begin + lasts)
+             : fmt::format("{{at_time: {} ms, {}, for: {} ms}}", 97 * begin, what, 53 * lasts);
+}
+
 LoadedScenario any_planned_scenario(Rng& rng) {
   const int tensor = 1 << rng.below(2), data = 4 << rng.below(2);
   std::vector<std::string> faults;
   for (std::uint64_t i = 1 + rng.below(4); i > 0; --i) faults.push_back(any_removal(rng));
+  for (std::uint64_t i = rng.below(4); i > 0; --i) faults.push_back(any_slower_part(rng));
   if (rng.below(3) == 0) faults.push_back("{at_step: 60, rank: 1, kill: true}");
   return small_scenario(tensor, 1, data, fmt::format("faults: [{}]\n", fmt::join(faults, ", ")),
                         {fmt::format("run.steps={}", 100 + rng.below(300)), "cluster.nodes=3",
@@ -230,17 +255,21 @@ LoadedScenario any_planned_scenario(Rng& rng) {
                          fmt::format("run.seed={}", 1 + rng.below(1000))});
 }
 
-TEST(Rest, ChangesNothingOfRunsWithPlannedMoves) {
+TEST(Rest, ChangesNothingOfRunsWithPlannedMovesAndSlowerParts) {
   const std::uint64_t seed = given("ORRERY_SEED", 1300), runs = given("ORRERY_SEQUENCES", 100);
-  std::uint64_t decisions = 0;
+  std::uint64_t decisions = 0, slower = 0;
   for (std::uint64_t i = 0; i < runs; ++i) {
     Rng rng(seed + i);
     const LoadedScenario loaded = any_planned_scenario(rng);
+    for (const auto& [part, rates] : told(loaded, false).rates) {
+      slower += std::ranges::count_if(rates, [](double rate) { return rate > 0 && rate < 1; });
+    }
     decisions += simulate(loaded).decisions();
     expect_same_run(loaded, fmt::format("ORRERY_SEED={}", seed + i));
     if (HasFailure()) return;
   }
   EXPECT_GT(decisions, runs);
+  EXPECT_GT(slower, runs / 2);
 }
 
 // ---- every policy, every fault --------------------------------------------------------------
@@ -358,6 +387,43 @@ TEST(Rest, ChangesNoDecisionOfAnyPolicyUnderAnyFault) {
   }
   fmt::print("{} scenarios, {} decisions\n", runs, decisions);
   EXPECT_GT(decisions, 2 * runs);
+}
+
+/// A slower part is not a lost one: no policy that decides for a training job decides otherwise
+/// because a part that the job does not use becomes slower and is well again.
+TEST(Rest, ASlowerPartThatNoRankUsesChangesNoDecision) {
+  const std::string losses =
+      "{at_step: 20, rank: 1, kill: true}, {at_step: 60, node: 1, down: true, until_step: 90}, "
+      "{at_step: 110, gpu: 2, down: true, notice_steps: 5}";
+  const std::string slower =
+      ", {at_step: 10, gpu: 20, rate: 0.5, until_step: 30}, "
+      "{at_step: 21, node: 2, rate: 0.7, until_step: 45}, "
+      "{at_step: 59, node: 3, rate: 0.4, until_step: 115}";
+  const auto decided = [](const std::string& policy, const std::string& faults) {
+    return told(
+        small_scenario(1, 1, 16, fmt::format("faults: [{}]\n", faults),
+                       {"run.steps=150", "cluster.nodes=4", fmt::format("policies=[{}]", policy),
+                        "survival={on_loss: hold, detection: 20 ms, restart: 300 ms, "
+                        "regroup: 30 ms, replacement: 100 ms}",
+                        "live.checkpoints={folder: k, every: 25, stall: 20 ms, "
+                        "write: 40 ms}"}),
+        false);
+  };
+  std::size_t decisions = 0;
+  for (const std::vector<std::string>& group : kPolicies) {
+    for (const std::string& policy : group) {
+      const std::string all = &group == &kPolicies.back() ? policy : policy + ", {name: recover}";
+      const Told without = decided(all, losses);
+      Told with = decided(all, losses + slower);
+      EXPECT_EQ(with.report.steps_completed(), 150u) << policy;
+      EXPECT_EQ(without.decisions, with.decisions) << policy;
+      EXPECT_EQ(without.report.elapsed_s(), with.report.elapsed_s()) << policy;
+      EXPECT_GE(with.rates["PART_NODE 2"].size(), 2u) << policy;
+      EXPECT_GE(with.rates["PART_NODE 3"].size(), 2u) << policy;
+      decisions += with.decisions.size();
+    }
+  }
+  EXPECT_GT(decisions, 10u);
 }
 
 }  // namespace

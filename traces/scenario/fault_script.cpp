@@ -119,7 +119,7 @@ void FaultScript::add(const Fault& fault) const {
   if (fault.has_for_()) end = {false, after(fault.at_time(), fault.for_())};
   if (fault.has_slow()) entry.size = fault.slow();
   if (fault.has_link_slow()) entry.size = fault.link_slow();
-  if (fault.has_rate()) entry.size = 1 / fault.rate();
+  if (fault.has_rate()) entry.size = fault.rate();
   if (fault.has_ramp()) {
     entry.size = fault.ramp().slow();
     entry.ramp_steps = fault.ramp().steps();
@@ -291,8 +291,8 @@ void FaultScript::apply(std::uint32_t fault, std::int64_t step, Condition& to) c
   const Entry& entry = this->entry(fault);
   switch (entry.kind) {
     case Fault::kSlow:
-    case Fault::kRamp:
-    case Fault::kRate: to.slow *= slowness(entry, step); break;
+    case Fault::kRamp: to.slow *= slowness(entry, step); break;
+    case Fault::kRate: to.slow *= 1 / entry.size; break;
     case Fault::kLinkSlow: to.link_slow *= entry.size; break;
     case Fault::kLinkDown: to.link_down = true; break;
     case Fault::kDown: to.down = true; break;
@@ -481,6 +481,12 @@ bool FaultScript::is_ending_ranks(std::uint32_t fault) const {
   return part && (part->kind == PartKind::gpu || part->kind == PartKind::node);
 }
 
+double FaultScript::rate(std::uint32_t fault) const {
+  const Entry& entry = this->entry(fault);
+  if (entry.kind == Fault::kRate) return entry.size;
+  return entry.kind == Fault::kLinkSlow ? 1 / entry.size : 1;
+}
+
 std::string FaultScript::cause(std::uint32_t fault, const FaultTarget& target) const {
   const std::string& named = named_cause(fault);
   return named.empty() ? what_happens(fault, target)
@@ -497,20 +503,45 @@ std::string FaultScript::what_happens(std::uint32_t fault, const FaultTarget& ta
   }
 }
 
+namespace {
+
+/// Returns the part that is reported for faults of the target: a part itself unless it is only a
+/// fraction of its links, of a rank its NIC.
+std::optional<Part> reported_part(const FaultTarget& target, const Cluster& cluster,
+                                  std::span<const GpuId> gpus) {
+  if (const auto* part = std::get_if<Part>(&target)) {
+    return share_of(cluster, part->kind) == 1 ? std::optional(*part) : std::nullopt;
+  }
+  const std::uint32_t rank = std::get<RankId>(target).value;
+  if (rank >= gpus.size()) return {};
+  const std::uint32_t node = cluster.node_of(gpus[rank]).value;
+  return Part{PartKind::nic, node * cluster.rails() + cluster.rail_of(gpus[rank])};
+}
+
+}  // namespace
+
 std::set<Part> lost_parts(const FaultScript& script, Moment at, const Cluster& cluster,
                           std::span<const GpuId> gpus) {
   std::set<Part> lost;
   for (const auto& [target, condition] : script.conditions(at)) {
-    const auto* part = std::get_if<Part>(&target);
-    const bool whole = part != nullptr && share_of(cluster, part->kind) == 1;
-    if (whole && condition.down) lost.insert(*part);
-    const auto* rank = std::get_if<RankId>(&target);
-    if (rank == nullptr || !condition.link_down || rank->value >= gpus.size()) continue;
-    const GpuId gpu = gpus[rank->value];
-    lost.insert({PartKind::nic,
-                 cluster.node_of(gpu).value * cluster.rails() + cluster.rail_of(gpu)});
+    if (!condition.down && !condition.link_down) continue;
+    if (const auto part = reported_part(target, cluster, gpus)) lost.insert(*part);
   }
   return lost;
+}
+
+std::map<Part, double> slower_parts(const FaultScript& script, Moment at, const Cluster& cluster,
+                                    std::span<const GpuId> gpus) {
+  std::map<Part, double> slower;
+  for (const auto& [target, faults] : script.active(at)) {
+    for (const std::uint32_t fault : faults) {
+      const double rate = script.rate(fault);
+      if (rate == 1) continue;
+      const auto part = reported_part(target, cluster, gpus);
+      if (part) slower.try_emplace(*part, 1.0).first->second *= rate;
+    }
+  }
+  return slower;
 }
 
 }  // namespace orrery

@@ -148,6 +148,9 @@ class FaultScript {
   /// Returns true if ranks do not survive the fault: a kill, a stop, or a GPU or node that goes
   /// down. Of these, active() contains only the GPUs and nodes.
   bool is_ending_ranks(std::uint32_t fault) const;
+  /// Returns the share of the data sheet's rate that the fault leaves its part, or the NIC of its
+  /// rank: that of `rate`, or 1/x with `link_slow: x`; 1 for every other fault.
+  double rate(std::uint32_t fault) const;
   /// Returns a description, for example "rank 3 killed", "NIC of rank 4 down" or "node 1 down",
   /// after the scenario's cause, if any. Call for kills, stops, link_down and down only: every
   /// other fault is described as a loss too.
@@ -174,7 +177,7 @@ class FaultScript {
     Fault::KindCase kind = Fault::KIND_NOT_SET;
     bool begun = false, over = false;  ///< state at the moment of the last query
     bool announced = false;            ///< true for a planned removal, also once it has begun
-    double size = 1;                   ///< value of slow, link_slow and rate; top of a ramp
+    double size = 1;                   ///< value of slow, link_slow or rate; top of a ramp
     std::uint64_t ramp_steps = 0;
     std::optional<Nanos> detection, restart;  ///< own times, instead of those of `survival`
     FaultTarget target;                ///< the only target, unless the fault hits a share
@@ -247,6 +250,13 @@ class FaultScript {
 /// and ranks without an entry in `gpus`.
 std::set<Part> lost_parts(const FaultScript& script, Moment at, const Cluster& cluster,
                           std::span<const GpuId> gpus);
+/// Returns the parts of the cluster that have less than the rate of their data sheet, each with the
+/// share that is left: the product of the shares of its faults. Counts `link_slow` of a rank as a
+/// fault of its NIC. Leaves out the parts and ranks that lost_parts() leaves out; `slow` and `ramp`
+/// slow down the process of a rank, which is no part. Parts that are lost too are included. For
+/// example, a NIC with `rate: 0.5` whose rank has `link_slow: 2` has the rate 0.25.
+std::map<Part, double> slower_parts(const FaultScript& script, Moment at, const Cluster& cluster,
+                                    std::span<const GpuId> gpus);
 
 /// Returns `count` of the numbers below `all`, each equally likely, ascending. `count` must be at
 /// most `all`.

@@ -168,9 +168,9 @@ void ProgramBackend::advance_run(int wait_ms) {
   if (options_.drain_parameters) {
     for (ParameterSet& set : options_.drain_parameters()) emit_event(std::move(set));
   }
-  const auto quiet = attempts_.current()->run_book().silent_ranks(
-      monotonic_s(), attempts_.heartbeat_limit_s() / 2);
-  job_.suspect_ranks(quiet);
+  const Nanos silence = suspicion_time(to_nanos(attempts_.heartbeat_limit_s()));
+  job_.suspect_ranks(
+      attempts_.current()->run_book().silent_ranks(monotonic_s(), to_seconds(silence)));
   const JobInfo& job = job_.job();
   const bool is_replaced = job.next && !job.is_restarting;
   if (is_replaced && !attempts_.current()->can_replace()) {  // the limit is reached: without them

@@ -45,7 +45,6 @@ std::vector<RankId> ProgramJob::job_ranks(const std::vector<std::size_t>& ranks)
     const auto own = rank_on(job(), {static_cast<std::uint32_t>(rank)});
     if (own) found.push_back(*own);
   }
-  std::sort(found.begin(), found.end());
   return found;
 }
 
@@ -55,8 +54,7 @@ void ProgramJob::lose_ranks(const std::vector<std::size_t>& ranks) {
 }
 
 void ProgramJob::suspect_ranks(const std::vector<std::size_t>& ranks) {
-  std::vector<RankId> suspected = job_ranks(ranks);
-  if (suspected != job().suspected) emit_event(RanksSuspected{kJob, std::move(suspected)});
+  if (auto suspected = suspicion_of(job(), job_ranks(ranks))) emit_event(std::move(*suspected));
 }
 
 bool ProgramJob::complete_steps(std::uint64_t steps, double duration_s) {

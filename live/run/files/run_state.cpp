@@ -29,11 +29,6 @@ Refusal apply_seen(RunState& state, const JournalSeen& seen) {
     if (Refusal why = apply_loss(state, loss)) return why;
   }
   state.sequence = seen.observation().sequence() + 1;
-  for (const EventRecord& event : seen.observation().events()) {
-    if (!event.has_ranks_suspected()) continue;
-    const auto& ranks = event.ranks_suspected().ranks();
-    state.suspected.assign(ranks.begin(), ranks.end());
-  }
   return {};
 }
 
@@ -64,7 +59,6 @@ void apply_snapshot(RunState& state, const JournalSnapshot& then) {
            .removals = {then.removals().begin(), then.removals().end()},
            .work = counters_of(then),
            .sequence = then.sequence(),
-           .suspected = {then.suspected().begin(), then.suspected().end()},
            .is_halted = then.halted()};
   for (const Seat& seat : then.joined()) state.joined.insert({seat.rank(), seat.life()});
   if (then.has_resumed()) state.resumed = then.resumed();
@@ -130,7 +124,6 @@ void save_state(const RunState& state, JournalSnapshot& snapshot) {
   snapshot.set_twice(state.work.twice);
   snapshot.set_recomputed(state.work.recomputed);
   snapshot.set_sequence(state.sequence);
-  snapshot.mutable_suspected()->Add(state.suspected.begin(), state.suspected.end());
   snapshot.set_halted(state.is_halted);
 }
 

@@ -48,16 +48,14 @@ struct RunState {
   WorkCounters work = {};  ///< Counters at the newest commit.
   /// Number of the next observation.
   std::uint64_t sequence = 0;
-  std::vector<std::uint32_t> suspected = {};  ///< Silent ranks, as reported to the policies.
-  bool is_halted = false;                     ///< Newest state of the kill switch.
+  bool is_halted = false;  ///< Newest state of the kill switch.
   /// Hash of the final parameters; empty before the end.
   std::string parameters_sha256 = {};
 };
 
 /// Changes the state by one record. Returns the reason why the record cannot follow, with the state
 /// unchanged except for `empty`; nothing if the record was applied. Observations change only the
-/// losses, the suspected ranks and the sequence number; telemetry and given-up policies change
-/// nothing.
+/// losses and the sequence number; telemetry and given-up policies change nothing.
 std::optional<std::string> apply(RunState& state, const JournalRecord& record);
 
 /// Writes the state into an empty snapshot. apply() of a record with this snapshot gives the same

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "policies/seam/job_lifecycle.hpp"
+
 namespace orrery::live {
 namespace {
 
@@ -31,15 +33,16 @@ FailureDetector::FailureDetector(const Scenario& scenario, bool local, const Pla
       control_(control),
       warn_(std::move(warn)) {}
 
-std::optional<RanksSuspected> FailureDetector::new_suspects() {
+std::vector<std::uint32_t> FailureDetector::silent_seats() const {
+  return control_.silent(suspicion_time(scenario_.survival().heartbeat_timeout()));
+}
+
+std::optional<RanksSuspected> FailureDetector::new_suspects() const {
   std::vector<RankId> silent;
-  for (const std::uint32_t seat : control_.silent(scenario_.survival().heartbeat_timeout() / 2)) {
+  for (const std::uint32_t seat : silent_seats()) {
     if (const auto rank = placement_.rank_in(seat)) silent.push_back(*rank);
   }
-  std::sort(silent.begin(), silent.end());
-  if (silent == suspected_) return {};
-  suspected_ = silent;
-  return RanksSuspected{kLiveJob, std::move(silent)};
+  return suspicion_of(placement_.job(), std::move(silent));
 }
 
 bool FailureDetector::has_reason_to_wait(Step step, bool under_way, Nanos now) {
@@ -57,8 +60,7 @@ std::string FailureDetector::silence_of_holders() const {
       "no rank sends heartbeats that holds the training state (silent ranks: {}): the network, "
       "this machine's clock or a stopped process is suspected; none of them is declared lost for "
       "{:g} s",
-      fmt::join(control_.silent(scenario_.survival().heartbeat_timeout() / 2), ", "),
-      to_seconds(control_.patience()));
+      fmt::join(silent_seats(), ", "), to_seconds(control_.patience()));
 }
 
 Nanos FailureDetector::limit(const std::vector<std::uint32_t>& ranks, Step step, Nanos now) const {
@@ -96,11 +98,6 @@ void FailureDetector::end(std::uint32_t rank, Nanos limit) {
                   watch_.where(rank), local_ ? waits_in(control_.pid(rank)) : std::string());
   warn_(fmt::format("rank {} {}; the rank is killed", rank, cause));
   control_.end(rank, cause);
-}
-
-void FailureDetector::restore_from(const RunState& past) {
-  suspected_.clear();
-  for (const std::uint32_t rank : past.suspected) suspected_.push_back({rank});
 }
 
 }  // namespace orrery::live

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "live/control.pb.h"
-#include "live/run/files/run_state.hpp"
 #include "live/run/losses/fault_injector.hpp"
 #include "live/run/losses/progress_watch.hpp"
 #include "live/run/processes/placement.hpp"
@@ -52,20 +51,17 @@ class FailureDetector {
   /// Neither kills nor links ranks if live.progress_timeout is 0. Call only once the job is
   /// submitted.
   void check_progress(Step step, bool under_way, Nanos now);
-  /// Returns the ranks of the job, ascending, that have been silent for half of the heartbeat
-  /// timeout, an empty set if all are heard again; nothing if the set is unchanged since the last
-  /// call, also before any rank was silent. Call only once the job is submitted.
-  std::optional<RanksSuspected> new_suspects();
+  /// Returns the event of the ranks of the job that are silent now, or heard again; nothing if the
+  /// policies know (suspicion_of()). Call only once the job is submitted.
+  std::optional<RanksSuspected> new_suspects() const;
 
   /// Returns the step and its micro-batches that the rank reported last; zeros if the rank has
   /// reported none.
   std::pair<std::uint64_t, std::uint64_t> at(std::uint32_t rank) const { return watch_.at(rank); }
 
-  /// Replaces the suspected ranks by those that an earlier controller has reported: new_suspects()
-  /// returns only a set that differs.
-  void restore_from(const RunState& past);
-
  private:
+  /// Returns the seats whose processes have been silent for so long that they are suspected.
+  std::vector<std::uint32_t> silent_seats() const;
   /// Returns true if a missing progress has a known reason or was not observed.
   bool has_reason_to_wait(Step step, bool under_way, Nanos now);
   /// Returns the warning about the silence of all ranks that hold the training state.
@@ -83,8 +79,7 @@ class FailureDetector {
   const std::function<void(const std::string&)> warn_;
   ProgressWatch watch_;
   Nanos looked_at_ = 0;
-  bool all_silent_ = false;        ///< Newest value reported to the operator.
-  std::vector<RankId> suspected_;  ///< Newest set reported to the policies.
+  bool all_silent_ = false;  ///< Newest value reported to the operator.
 };
 
 }  // namespace orrery::live

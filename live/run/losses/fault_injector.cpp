@@ -131,7 +131,9 @@ std::vector<PartChanged> FaultInjector::part_changes(const ClusterState& known, 
                                                      Nanos now) const {
   std::map<Part, Removal> removals = schedule_.removals(step, now);
   for (const auto& schedule : removal_schedules_) removals.merge(schedule->removals(step, now));
-  return ::orrery::part_changes(known.parts, reported_parts(lost_parts(step, now), removals));
+  return ::orrery::part_changes(
+      known.parts,
+      reported_parts(lost_parts(step, now), schedule_.slower_parts(step, now), removals));
 }
 
 void FaultInjector::fill(Report& report, Step last, Nanos elapsed) const {

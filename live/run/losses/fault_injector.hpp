@@ -18,8 +18,8 @@ namespace orrery::live {
 
 /// Injector of a scenario's faults and of the removals that an operator announces: sends the
 /// signals that kill or stop ranks, each written to the journal before it is sent, and reports the
-/// lost parts of the cluster and the state of each rank's hardware. Used by the live backend
-/// between and within steps; single-threaded. Instants are times of the policy clock.
+/// lost and the slower parts of the cluster and the state of each rank's hardware. Used by the live
+/// backend between and within steps; single-threaded. Instants are times of the policy clock.
 class FaultInjector {
  public:
   /// Continues after the faults in the journal of an earlier controller. All references must
@@ -48,8 +48,8 @@ class FaultInjector {
   void announce_removal(Part part, Nanos now, Nanos notice, std::optional<Nanos> lasts, bool test);
 
   /// Returns the changes that a cluster's monitoring would report against `known`, the state
-  /// reported so far: parts lost now, parts restored, and announced removals; empty if nothing has
-  /// changed. Tests no part (PartTests). Injects nothing.
+  /// reported so far: parts lost or slower now, parts restored, and announced removals; empty if
+  /// nothing has changed. Tests no part (PartTests). Injects nothing.
   std::vector<PartChanged> part_changes(const ClusterState& known, Step step, Nanos now) const;
   /// Returns true if the part is tested when it returns.
   bool has_test(Part part) const;

@@ -85,6 +85,10 @@ std::set<Part> FaultSchedule::lost_parts(Step step, Nanos now) const {
   return ::orrery::lost_parts(script_, {static_cast<std::int64_t>(step), now}, cluster_, gpus_);
 }
 
+std::map<Part, double> FaultSchedule::slower_parts(Step step, Nanos now) const {
+  return ::orrery::slower_parts(script_, {static_cast<std::int64_t>(step), now}, cluster_, gpus_);
+}
+
 std::optional<Nanos> FaultSchedule::take_hit_time(std::uint32_t rank) {
   const auto struck = struck_.extract(rank);
   if (struck.empty()) return std::nullopt;

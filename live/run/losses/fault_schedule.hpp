@@ -48,6 +48,9 @@ class FaultSchedule {
   Hardware hardware(std::uint32_t rank, Step step, Nanos now) const;
   /// Returns the parts of the cluster that are lost or carry no traffic.
   std::set<Part> lost_parts(Step step, Nanos now) const;
+  /// Returns the parts of the cluster that are slower than their data sheet says, each with the
+  /// share of its rate that is left.
+  std::map<Part, double> slower_parts(Step step, Nanos now) const;
   /// Returns the planned removals from their announcement to the return of the part.
   std::map<Part, Removal> removals(Step step, Nanos now) const {
     return script_.removals({static_cast<std::int64_t>(step), now});

@@ -14,6 +14,7 @@
 
 #include "live/run/files/run_files.hpp"
 #include "policies/seam/decision.hpp"
+#include "policies/seam/part_changes.hpp"
 
 namespace orrery::live {
 namespace {
@@ -40,6 +41,10 @@ std::string moment_name(std::optional<Nanos> at, std::optional<Step> at_step) {
 /// Conversion of events to lines.
 struct Line {
   std::string operator()(const PartChanged& event) const {
+    if (!event.to.removal && is_slower(event.to)) {
+      return fmt::format("{} works at {:.4g} % of its rate", part_name(event.part),
+                         100 * event.to.rate);
+    }
     if (!event.to.removal) return {};
     const Removal& what = *event.to.removal;
     if (event.to.health == Health::lost) return part_name(event.part) + " is removed as announced";
@@ -151,6 +156,11 @@ nlohmann::ordered_json json_of(const RunStatus& status) {
         {{"decision", open.decision}, {"at_s", open.at_s}, {"what", open.what}, {"why", open.why}});
   }
   out["removals"] = removals_of(status);
+  out["slower"] = nlohmann::ordered_json::array();
+  for (const RunStatus::SlowerPart& each : status.slower) {
+    out["slower"].push_back(
+        {{"part", part_name(each.part)}, {"rate", each.rate}, {"since_s", each.since_s}});
+  }
   out["ranks"] = nlohmann::ordered_json::array();
   for (const RunStatus::Rank& rank : status.ranks) {
     out["ranks"].push_back({{"rank", rank.rank},

@@ -53,8 +53,15 @@ struct RunStatus {
     Health health{};  ///< Lost once the part is removed.
     Removal what;
   };
+  /// Part that works with less than the rate of its data sheet.
+  struct SlowerPart {
+    Part part;
+    double rate = 1;     ///< Share of the rate that is left.
+    double since_s = 0;  ///< Instant of the newest change of the part.
+  };
   std::vector<Rank> ranks;
   std::vector<PlannedRemoval> removals;
+  std::vector<SlowerPart> slower;
   std::vector<std::string> policies;
   double policy_time_s = 0;  ///< Real time of all calls of the policies.
   /// Time since the begin of the current call of the policies; absent: no call.

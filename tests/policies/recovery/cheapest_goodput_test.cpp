@@ -83,6 +83,18 @@ TEST_F(CheapestGoodputTest, WithoutASpareItGoesOnSmallerAndHomeWhenItsHardwareIs
   EXPECT_EQ(back[0].at_step, 1001u) << "between two steps";
 }
 
+TEST_F(CheapestGoodputTest, ASlowerPartBringsNoHardwareBack) {
+  start();
+  see({down({PartKind::node, 2})}, 5);
+  see({down({PartKind::gpu, 2})}, 6);
+  const Assign fewer = only(lose({{2}}));
+  see({JobStarted{{0}, {9}, 1000, {fewer.gpus, fewer.layout}}}, 20);
+  see({PartChanged{{PartKind::gpu, 2}, {.rate = 0.5}}}, 30);
+  see({JobStarted{{0}, {10}, 1000, {fewer.gpus, fewer.layout}}}, 31);  // the return was not taken
+  EXPECT_TRUE(see({PartChanged{{PartKind::gpu, 2}, {}}}, 40).empty()) << "it was back before";
+  EXPECT_TRUE(see({PartChanged{{PartKind::gpu, 1}, {.rate = 0.5}}}, 41).empty());
+}
+
 TEST_F(CheapestGoodputTest, WhatIsBackSoonIsWaitedFor) {
   start([](auto& parameters) {
     parameters.set_repair(kNanosPerSecond);

@@ -33,7 +33,8 @@ class PlannedMovesTest : public ::testing::Test {
       if (!std::holds_alternative<Decided>(event)) world_.apply(event, 5);
     }
     DecisionList decisions(next_);
-    moves_.observe(toy::seen_of(world_, events, samples_, 5), decisions);
+    const Observation seen = toy::seen_of(world_, events, samples_, 5);
+    moves_.observe(seen, moves_.read_parts(seen), decisions);
     next_ = decisions.next();
     return decisions.items();
   }
@@ -98,7 +99,9 @@ TEST_F(PlannedMovesTest, ARejectedGrowthIsNotRepeatedAtOnce) {
   decide({outcome(Outcome::applied), started(toy::standing(0, 3))});
   EXPECT_EQ(decide({PartChanged{kGpu3, {}}}).size(), 1u);
   EXPECT_TRUE(decide({outcome(Outcome::rejected)}).empty());
-  EXPECT_EQ(decide({PartChanged{{PartKind::nic, 0}, {.rate = 0.5}}}).size(), 1u);
+  EXPECT_TRUE(decide({PartChanged{{PartKind::nic, 0}, {.rate = 0.5}}}).empty());
+  const PartState lost{.health = Health::lost, .rate = 0};
+  EXPECT_EQ(decide({PartChanged{{PartKind::nic, 0}, lost}}).size(), 1u);
 }
 
 TEST_F(PlannedMovesTest, RejectedWaysAreFollowedByTheNextOnes) {
@@ -162,6 +165,27 @@ TEST_F(PlannedMovesTest, ASavedStateContinues) {
   other.load_from(read);
   EXPECT_TRUE(read.is_at_end());
   moves_ = other;
+  decide({outcome(Outcome::applied), started(toy::standing(0, 3))});
+  EXPECT_EQ(decide({PartChanged{kGpu3, {}}}).size(), 1u) << "it knows the size of the job";
+}
+
+TEST_F(PlannedMovesTest, AStateWithoutThePartsThatAreAwayIsConverted) {
+  take(4, 4);
+  decide({announced(kGpu3)});
+  std::string bytes, away;
+  ByteWriter write(bytes), write_away(away);
+  moves_.save_to(write);
+  AwayParts parts;
+  parts.read_changes(toy::seen_of(world_, {}, samples_, 5));
+  parts.save_to(write_away);
+  ASSERT_TRUE(bytes.starts_with(away));
+  std::string old = bytes.substr(away.size());  // as version 0 wrote it
+  EXPECT_FALSE(convert_planned_moves(old, 7));
+  ASSERT_TRUE(convert_planned_moves(old, 0));
+  ByteReader read(old);
+  moves_ = {};
+  moves_.load_from(read);
+  EXPECT_TRUE(read.is_at_end());
   decide({outcome(Outcome::applied), started(toy::standing(0, 3))});
   EXPECT_EQ(decide({PartChanged{kGpu3, {}}}).size(), 1u) << "it knows the size of the job";
 }

@@ -37,6 +37,42 @@ Assign to(GpuRuns gpus) {
   return {.job = {0}, .gpus = std::move(gpus), .layout = {.data = data}};
 }
 
+TEST(JobLifecycle, SilentRanksAreSuspectedUntilTheyAreHeardOrLost) {
+  JobInfo job = running_job();
+  EXPECT_FALSE(suspicion_of(job, {}));
+  const auto suspected = suspicion_of(job, {{3}, {1}, {3}});
+  ASSERT_TRUE(suspected);
+  EXPECT_EQ(suspected->job, job.spec.id);
+  EXPECT_EQ(suspected->ranks, (std::vector<RankId>{{1}, {3}}));
+  job.suspected = suspected->ranks;
+  EXPECT_FALSE(suspicion_of(job, {{1}, {3}})) << "the policies know";
+  EXPECT_EQ(suspicion_of(job, {{3}})->ranks, std::vector<RankId>{{3}}) << "rank 1 is heard again";
+
+  job.lost = {{3}}, job.suspected = {{1}};  // World has applied the loss of rank 3
+  EXPECT_FALSE(suspicion_of(job, {{1}, {3}})) << "a loss needs no event of its own";
+  EXPECT_TRUE(suspicion_of(job, {})->ranks.empty());
+}
+
+TEST(JobLifecycle, OnlyRanksThatWorkAreSuspected) {
+  JobInfo job = running_job();
+  EXPECT_FALSE(suspicion_of(job, {{4}, {7}})) << "the job has four ranks";
+  job.is_restarting = true;
+  EXPECT_FALSE(suspicion_of(job, {{0}}));
+  job.is_restarting = false, job.gpus.clear();
+  EXPECT_FALSE(suspicion_of(job, {{0}}));
+}
+
+TEST(JobLifecycle, ARankIsSuspectedAfterHalfOfTheTimeoutOfItsHeartbeat) {
+  EXPECT_EQ(suspicion_time(2 * kNanosPerSecond), kNanosPerSecond);
+}
+
+TEST(JobLifecycle, TheStateIsLostWithTheLastWholeReplica) {
+  EXPECT_FALSE(after_loss(lost_ranks({{0}, {1}, {2}}), true).is_state_lost);
+  JobInfo job = running_job();
+  job.lost = {{0}, {1}, {2}, {3}};
+  EXPECT_TRUE(after_loss(job, true).is_state_lost);
+}
+
 TEST(JobLifecycle, EveryGpuHasOneRole) {
   JobInfo job = lost_ranks({{3}});
   EXPECT_EQ(role_of(job, {2}), ProcessRole::working);

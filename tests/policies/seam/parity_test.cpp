@@ -69,9 +69,21 @@ struct Scene {
       options.losses[later].parts = {{node, {}}};
       if (rng.below(2) == 0) options.losses[later].parts.push_back({gpu, {}});
     }
+    add_slower_parts(rng.split_stream("slower"));
     for (const auto& [step, faults] : options.losses) {
       if (rng.below(3) == 0) options.second_losses[step].ranks = some_ranks(rng);
     }
+  }
+  /// Adds a GPU or node that becomes slower in a step of decisions, perhaps together with a loss,
+  /// and is well again later.
+  void add_slower_parts(Rng rng) {
+    if (rng.below(3) > 0) return;
+    const auto index = static_cast<std::uint32_t>(rng.below(4));
+    const Part part =
+        rng.below(2) == 0 ? Part{PartKind::node, index} : Part{PartKind::gpu, 4 * index + 2};
+    const Step step = decisions.every * (1 + rng.below(4));
+    options.losses[step].parts.push_back({part, {.rate = 0.5}});
+    options.losses[step + decisions.every * (1 + rng.below(3))].parts.push_back({part, {}});
   }
   static constexpr Nanos kAtOnce = 1'000'000;
   ModelOptions at_once() const {

@@ -52,13 +52,15 @@ TEST(LossEvents, ASilentRankIsSuspectedBeforeItIsLost) {
   LoneJob job("  - {at_time: 1 ms, rank: 3, stop: true}\n");
   job.start();
   job.run_steps(1);
-  job.state().now = job.state().losses.next_suspected();
+  job.state().now = job.state().losses.next_suspected(job.state().now);
   notice_losses(job.here, job.state());
   ASSERT_EQ(job.events_of<RanksSuspected>().size(), 1u);
   EXPECT_TRUE(job.events_of<RanksLost>().empty());
   job.state().now = job.state().losses.next_noticed();
   notice_losses(job.here, job.state());
   ASSERT_EQ(job.events_of<RanksLost>().size(), 1u);
+  EXPECT_EQ(job.events_of<RanksSuspected>().size(), 1u) << "the loss ends the suspicion";
+  EXPECT_TRUE(job.info().suspected.empty());
   EXPECT_EQ(job.state().now, kNanosPerSecond / 1000 + job.here.survival().heartbeat_timeout());
 }
 

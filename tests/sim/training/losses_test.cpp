@@ -42,16 +42,16 @@ TEST(Losses, SilentRanksAreSuspectedUntilTheyAreNoticed) {
   losses.record_death({3}, "rank 3 stopped", 100, 200, 150);
   losses.record_death({1}, "rank 1 stopped", 120, 220, 170);
   losses.record_death({0}, "rank 0 killed", 120, 130);
-  EXPECT_EQ(losses.next_suspected(), 150);
-  EXPECT_FALSE(losses.new_suspects(149));
-  EXPECT_EQ(losses.new_suspects(150), (std::vector<RankId>{{3}}));
-  EXPECT_FALSE(losses.new_suspects(160)) << "unchanged";
-  EXPECT_EQ(losses.next_suspected(), 170);
-  EXPECT_EQ(losses.new_suspects(170), (std::vector<RankId>{{1}, {3}}));
-  EXPECT_EQ(losses.next_suspected(), kNever);
-  EXPECT_EQ(losses.new_suspects(200), (std::vector<RankId>{{1}})) << "rank 3 is lost now";
+  EXPECT_EQ(losses.next_suspected(120), 150);
+  EXPECT_TRUE(losses.silent_ranks(149).empty());
+  EXPECT_EQ(losses.silent_ranks(150), (std::vector<RankId>{{3}}));
+  EXPECT_EQ(losses.next_suspected(150), 170);
+  EXPECT_EQ(losses.silent_ranks(170), (std::vector<RankId>{{3}, {1}}));
+  EXPECT_EQ(losses.next_suspected(170), kNever);
+  losses.drain_noticed(200, 300);
+  EXPECT_EQ(losses.silent_ranks(200), (std::vector<RankId>{{1}})) << "rank 3 is lost now";
   losses.drain_noticed(220, 300);
-  EXPECT_EQ(losses.new_suspects(220), std::vector<RankId>{});
+  EXPECT_TRUE(losses.silent_ranks(220).empty());
 }
 
 TEST(Losses, OfOneInstantAreNoticedTogetherInOrder) {

@@ -1,7 +1,9 @@
 #include "sim/training/step_commits.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "sim/training/job_faults.hpp"
 #include "tests/sim/training/lone_job.hpp"
 
 namespace orrery::sim {
@@ -43,6 +45,50 @@ TEST(StepCommits, AReportedPartRenewsTheSpares) {
   EXPECT_EQ(job.events_of<PartChanged>().size(), 1u);
   EXPECT_EQ(job.state().warm.size(), 2u);
   EXPECT_FALSE(job.state().warm.contains({4}));
+}
+
+/// Returns the changes of parts that the job reports by `until_s`, as text, without a step.
+std::vector<std::string> reports(LoneJob& job, std::vector<double> instants_s) {
+  std::vector<std::string> lines;
+  std::size_t known = 0;
+  for (const double at_s : instants_s) {
+    job.state().now = to_nanos(at_s);
+    note_parts(job.state().faults, job.state().step, job.state().now);
+    emit_due_events(job.here, job.state());
+    const auto all = job.events_of<PartChanged>();
+    for (; known < all.size(); ++known) {
+      const PartState& to = all[known].to;
+      const std::string rate = to.health == Health::lost ? "lost" : fmt::format("{}", to.rate);
+      lines.push_back(fmt::format("{} s: {} {}", at_s, part_name(all[known].part), rate));
+    }
+  }
+  return lines;
+}
+
+TEST(StepCommits, ASlowerPartIsReportedAtBothEndsOfItsFaults) {
+  LoneJob job(
+      "  - {at_time: 1 s, gpu: 6, rate: 0.5, for: 3 s}\n"
+      "  - {at_time: 2 s, gpu: 6, rate: 0.5, for: 1 s}\n"
+      "  - {at_time: 2 s, node: 0, rate: 0.8, for: 9 s}\n");
+  job.start();
+  using Lines = std::vector<std::string>;
+  EXPECT_EQ(reports(job, {0, 1, 2, 3, 4, 5}),
+            (Lines{"1 s: gpu 6 0.5", "2 s: gpu 6 0.25", "2 s: node 0 0.8", "3 s: gpu 6 0.5",
+                   "4 s: gpu 6 1"}));
+}
+
+TEST(StepCommits, ARateThatChangesDuringATestIsReportedAfterTheTest) {
+  const std::string down =
+      "  - {at_time: 1 s, gpu: 6, down: true, notice: 1 s, for: 1 s, test: 3 s}\n";
+  using Lines = std::vector<std::string>;
+  LoneJob job(down + "  - {at_time: 3 s, gpu: 6, rate: 0.5, for: 9 s}\n");
+  job.start();
+  EXPECT_EQ(reports(job, {0, 1, 2, 3, 4, 5, 6}),
+            (Lines{"0 s: gpu 6 1", "1 s: gpu 6 lost", "5 s: gpu 6 0.5"}));
+  LoneJob over(down + "  - {at_time: 3 s, gpu: 6, rate: 0.5, for: 1 s}\n");
+  over.start();
+  EXPECT_EQ(reports(over, {0, 1, 2, 3, 4, 5, 6}),
+            (Lines{"0 s: gpu 6 1", "1 s: gpu 6 lost", "5 s: gpu 6 1"}));
 }
 
 }  // namespace

@@ -320,6 +320,48 @@ TEST(FaultScript, APartThatIsDownAndTheNicOfARankWithoutALinkAreLost) {
   EXPECT_EQ(lost_parts(script, {4, 0}, kCluster, {}), std::set<Part>{}) << "a rank that is nowhere";
 }
 
+TEST(FaultScript, APartIsAsSlowAsItsFaultsTogetherMakeIt) {
+  Scenario scenario;
+  at_step(scenario, 3).set_gpu(4);
+  scenario.mutable_faults(0)->set_rate(0.55);
+  scenario.mutable_faults(0)->set_until_step(7);
+  at_time(scenario, 100).set_gpu(4);
+  scenario.mutable_faults(1)->set_rate(0.5);
+  at_step(scenario, 0).set_rank(1);
+  scenario.mutable_faults(2)->set_link_slow(4);
+  at_time(scenario, 200).set_storage(0);
+  scenario.mutable_faults(3)->set_rate(0.1);
+  at_step(scenario, 0).set_rank(0);  // no part: the process may be slow for reasons of its own
+  scenario.mutable_faults(4)->set_slow(2);
+  at_step(scenario, 9).set_node(0);
+  scenario.mutable_faults(5)->set_rate(1);
+  const FaultScript script(scenario, kCluster);
+  const std::vector<GpuId> gpus{{0}, {9}};
+  const Part gpu{PartKind::gpu, 4}, storage{PartKind::storage, 0};
+  const Part nic{PartKind::nic, kCluster.rails() + kCluster.rail_of({9})};
+  using Rates = std::map<Part, double>;
+  EXPECT_EQ(slower_parts(script, {2, 99}, kCluster, gpus), (Rates{{nic, 0.25}}));
+  EXPECT_EQ(slower_parts(script, {3, 99}, kCluster, gpus), (Rates{{gpu, 0.55}, {nic, 0.25}}))
+      << "as the scenario says, to the last bit";
+  EXPECT_EQ(slower_parts(script, {6, 100}, kCluster, gpus), (Rates{{gpu, 0.275}, {nic, 0.25}}));
+  EXPECT_EQ(slower_parts(script, {7, 200}, kCluster, gpus),
+            (Rates{{gpu, 0.5}, {nic, 0.25}, {storage, 0.1}}));
+  EXPECT_EQ(slower_parts(script, {9, 200}, kCluster, {}), (Rates{{gpu, 0.5}, {storage, 0.1}}));
+}
+
+TEST(FaultScript, APartThatIsAFractionOfItsLinksIsNeitherLostNorSlower) {
+  for (const bool down : {true, false}) {
+    Scenario scenario;
+    Fault& fault = at_step(scenario, 0);
+    fault.set_port(0);
+    down ? fault.set_down(true) : fault.set_rate(0.5);
+    const FaultScript script(scenario, kCluster);
+    const bool fraction = share_of(kCluster, PartKind::port) < 1;
+    EXPECT_EQ(lost_parts(script, {0, 0}, kCluster, {}).empty(), fraction || !down);
+    EXPECT_EQ(slower_parts(script, {0, 0}, kCluster, {}).empty(), fraction || down);
+  }
+}
+
 TEST(FaultScript, APlannedRemovalIsAnnouncedUntilThePartReturns) {
   Scenario scenario;
   Fault& timed = at_time(scenario, 90);

@@ -57,12 +57,7 @@ JournalRecord random_record(Rng& rng, const RunState& state) {
       record.mutable_rolled_back()->set_step(rng.below(state.core.committed + 1));
       record.mutable_rolled_back()->set_attempt(some());
       break;
-    case 7: {
-      EventRecord& event = *record.mutable_seen()->mutable_observation()->add_events();
-      event.mutable_ranks_suspected()->add_ranks(some());
-      record.mutable_seen()->mutable_observation()->set_sequence(state.sequence);
-      break;
-    }
+    case 7: record.mutable_seen()->mutable_observation()->set_sequence(state.sequence); break;
     default:
       record.mutable_commit()->set_step(state.core.committed);
       record.mutable_commit()->set_epoch(state.core.epoch);

@@ -93,13 +93,13 @@ TEST_F(FailureDetectorTest, WhoIsSilentIsSuspectedUntilItIsHeardOf) {
   const auto suspected = detector_.new_suspects();
   ASSERT_TRUE(suspected);
   EXPECT_EQ(suspected->ranks, (std::vector<RankId>{{1}, {3}}));
-  EXPECT_FALSE(detector_.new_suspects());
-  RunState reported;
-  reported.suspected = {1, 3};
+  run_.world.apply(*suspected, 1);
+  EXPECT_FALSE(detector_.new_suspects()) << "also of a controller that takes over";
+  run_.lose_rank(3);
+  EXPECT_FALSE(detector_.new_suspects()) << "a loss needs no event of its own";
   ranks_.quiet.clear();
   ASSERT_TRUE(detector_.new_suspects());
-  detector_.restore_from(reported);
-  EXPECT_TRUE(detector_.new_suspects());
+  EXPECT_TRUE(detector_.new_suspects()->ranks.empty()) << "rank 1 is heard again";
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <csignal>
 
 #include <filesystem>
+#include <map>
 #include <set>
 #include <string>
 
@@ -89,6 +90,33 @@ TEST_F(FaultInjectorTest, TellsPartsThatAreGoneAndThoseThatAreBack) {
   const std::vector<PartChanged> changes = faults.part_changes(known, 0, 0);
   ASSERT_EQ(changes.size(), 1u);
   EXPECT_EQ(changes[0].to.health, Health::ok);
+}
+
+TEST_F(FaultInjectorTest, TellsHowSlowPartsAre) {
+  const auto slow = [this](std::uint32_t from, std::uint32_t until, double rate) {
+    Fault& fault = *scenario_.add_faults();
+    fault.set_gpu(2);
+    fault.set_at_step(from);
+    fault.set_until_step(until);
+    fault.set_rate(rate);
+  };
+  slow(5, 9, 0.5), slow(7, 8, 0.3);
+  Journal journal(path_, "hash");
+  const FaultInjector faults(scenario_, cluster_, 4, 0, ranks_, journal);
+  ClusterState known;
+  EXPECT_TRUE(faults.part_changes(known, 4, 0).empty());
+  for (const auto& [step, expected] : std::map<Step, double>{{5, 0.5}, {7, 0.15}, {8, 0.5}}) {
+    const std::vector<PartChanged> changes = faults.part_changes(known, step, 0);
+    ASSERT_EQ(changes.size(), 1u);
+    EXPECT_EQ(changes[0].part, (Part{PartKind::gpu, 2}));
+    EXPECT_DOUBLE_EQ(changes[0].to.rate, expected);
+    EXPECT_DOUBLE_EQ(faults.hardware(2, step, 0).speed(), expected) << "as the rank computes";
+    known.parts[changes[0].part] = changes[0].to;
+    EXPECT_TRUE(faults.part_changes(known, step, 0).empty());
+    EXPECT_FALSE(faults.has_lost_parts(step, 0));
+  }
+  ASSERT_EQ(faults.part_changes(known, 9, 0).size(), 1u);
+  EXPECT_TRUE(faults.part_changes(known, 9, 0)[0].to.is_nominal());
 }
 
 TEST_F(FaultInjectorTest, AnAnnouncedRemovalIsTheSameForASuccessor) {

@@ -46,6 +46,7 @@ TEST(StatusBoard, ShowsWhatTheRunStandsAtAndWhatHasHappened) {
   EXPECT_EQ(shown["saved_step"], 10);
   EXPECT_EQ(shown["ranks"][1]["state"], "lost");
   EXPECT_TRUE(shown["removals"].empty());
+  EXPECT_TRUE(shown["slower"].empty());
   ASSERT_EQ(shown["events"].size(), 1u);
   EXPECT_EQ(shown["events"][0]["what"], "lost rank 1; membership 2");
   EXPECT_EQ(shown["events"][0]["at_s"], 2.0);
@@ -106,10 +107,12 @@ TEST(StatusBoard, APlannedRemovalIsShown) {
   EXPECT_EQ(describe(PartChanged{node, {.health = Health::lost, .removal = removal}}),
             "node 1 is removed as announced");
   EXPECT_EQ(describe(PartChanged{node, {}}), "");
+  EXPECT_EQ(describe(PartChanged{node, {.rate = 0.25}}), "node 1 works at 25 % of its rate");
   const RunFolder folder;
   StatusBoard board(folder.path(), {});
   RunStatus status = some();
   status.removals = {{node, Health::lost, removal}};
+  status.slower = {{{PartKind::gpu, 3}, 0.5, 12}};
   board.show_last(status);
   const auto shown = nlohmann::json::parse(contents(folder.path() + "/" + kStatusFile));
   EXPECT_EQ(shown["removals"][0]["part"], "node 1");
@@ -117,6 +120,8 @@ TEST(StatusBoard, APlannedRemovalIsShown) {
   EXPECT_EQ(shown["removals"][0]["at_s"], 90);
   EXPECT_TRUE(shown["removals"][0]["at_step"].is_null());
   EXPECT_EQ(shown["removals"][0]["back_at_step"], 40);
+  EXPECT_EQ(shown["slower"],
+            nlohmann::json::parse(R"([{"part": "gpu 3", "rate": 0.5, "since_s": 12}])"));
 }
 
 }  // namespace
