@@ -82,8 +82,8 @@ def test_a_shadow_is_never_on_the_path_of_a_step(file, tmp_path):
         replay = orrery("replay", log, "--policy", policy, timeout=60)
         assert replay.returncode == 0 and replay.stdout.startswith("identical"), replay.stdout
     alone, slow, hanging = elapsed.values()
-    # Ten steps of 0.3 s; twelve calls of half a second, or an endless one.
-    assert slow < alone + 3 and hanging < alone + 3, elapsed
+    # Ten steps of 0.3 s; on their path, twelve calls would add six seconds, a hanging one minutes.
+    assert slow < alone + 5 and hanging < alone + 5, elapsed
 
 
 @pytest.mark.parametrize("mode", ["shadow", "drive"])

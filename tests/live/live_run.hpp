@@ -87,6 +87,11 @@ inline std::vector<pid_t> processes(const std::string& role) {
 }
 
 inline std::vector<pid_t> agents() { return processes("agent"); }
+/// Process of the rank or the warm spare on the GPU; 0 if there is none.
+inline pid_t agent_on(std::uint32_t gpu) {
+  const auto found = processes(std::string("agent\0--rank\0", 13) + std::to_string(gpu) + '\0');
+  return found.empty() ? 0 : found.front();
+}
 inline std::vector<pid_t> controllers() { return processes("controller"); }
 
 /// Waits until `done`, at most a minute; returns its last result.
