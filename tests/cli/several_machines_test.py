@@ -202,7 +202,7 @@ def test_a_rank_that_stood_still_returns_without_a_policy(tmp_path, on_loss):
     time.sleep(3)  # survival.heartbeat_timeout is one second
     os.kill(still, signal.SIGCONT)
     wait_until(lambda: connections(still) >= 3, 30)
-    assert tasks(tmp_path)[2] == still, "it is the same process"
+    assert tasks(tmp_path, "RANK")[2] == still, "it is the same process"
     report = end(processes)
     assert causes(report) == ["rank 2 sent no heartbeat for 1.0 s"]
     assert report["failures"][0]["replaced_s"] > 0
