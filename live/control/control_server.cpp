@@ -86,9 +86,10 @@ grpc::Status ControlServer::Impl::session(grpc::ServerContext& context, Stream& 
   {
     const std::scoped_lock lock(seat.mutex);
     if (seat.stream) {
-      // The same process has reconnected: its old stream is broken, but the end of the old stream
-      // has not arrived yet.
-      if (seat.hello.SerializeAsString() == message.hello().SerializeAsString()) {
+      // The same process has reconnected, or another one has taken its place: the old stream is
+      // broken, but the end of the old stream has not arrived yet.
+      const bool is_same = seat.hello.SerializeAsString() == message.hello().SerializeAsString();
+      if (is_same || seat.hello.life() < message.hello().life()) {
         seat.context->TryCancel();
       } else {
         log_refusal(context.peer(), fmt::format("rank {} is already connected", rank));

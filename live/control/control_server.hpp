@@ -23,8 +23,10 @@ class ControlServer {
   using Handler = std::function<void(std::uint32_t rank, const AgentMessage* message)>;
 
   /// Starts the server for ranks 0 to `ranks` - 1. A rank has one stream: a second one is refused
-  /// while the first is open. An invalid message (message_check.hpp) ends its stream, with a line
-  /// on standard error. Throws an environment Error if the server cannot listen at `address`.
+  /// while the first is open. The hello of the same process, or of a later one of the rank, ends
+  /// the first stream, so that the next attempt succeeds. An invalid message (message_check.hpp)
+  /// ends its stream, with a line on standard error. Throws an environment Error if the server
+  /// cannot listen at `address`.
   ControlServer(const std::string& address, const Secrets& secrets, std::uint32_t ranks,
                 Handler handler);
   /// Ends all streams, waits for current calls of the handler, and reports each end to the handler,

@@ -47,12 +47,27 @@ bool Coordinator::has_newcomers() const {
                      [](const auto& entry) { return !entry.second.member; });
 }
 
+bool Coordinator::record_fenced(const Status& status, Nanos now) {
+  const auto found = fenced_.find(status.from.rank);
+  if (found == fenced_.end()) return false;
+  Fence& fence = found->second;
+  if (status.from > fence.newest.from) {
+    fenced_.erase(found);  // another process has taken its place
+    return false;
+  }
+  if (status.from == fence.newest.from && status.beat > fence.newest.beat) {
+    fence = {.newest = status, .since = fence.since, .heard = now, .back = true};
+  }
+  return true;
+}
+
 void Coordinator::on_status(const Status& status, Nanos now) {
+  if (record_fenced(status, now)) return;
   const auto found = peers_.find(status.from.rank);
   if (found != peers_.end()) {
     const Status& newest = found->second.newest;
     if (std::pair(status.from, status.beat) <= std::pair(newest.from, newest.beat)) return;
-    if (status.from != newest.from) remove_member(newest.from, false);
+    if (status.from != newest.from) remove_member(newest.from);
   }
   Peer& peer = peers_[status.from.rank];
   const bool known = found != peers_.end() && says_the_same(peer.newest, status);
@@ -61,31 +76,42 @@ void Coordinator::on_status(const Status& status, Nanos now) {
   if (!known) review_membership();  // not for every heartbeat: the review is O(ranks)
 }
 
-void Coordinator::record_exit(const Seat& seat) { remove_member(seat, false); }
+void Coordinator::record_exit(const Seat& seat) {
+  if (!is_fenced(seat)) return remove_member(seat);
+  fenced_.erase(seat.rank);
+  if (phase_ == Phase::gathering) review_membership();
+}
 
-void Coordinator::remove_member(Seat seat, bool silent) {
+void Coordinator::remove_member(Seat seat, std::optional<Nanos> fenced_at) {
   const auto found = peers_.find(seat.rank);
   if (found == peers_.end() || found->second.newest.from != seat) return;
   const bool member = found->second.member;
+  if (fenced_at) {
+    fenced_[seat.rank] = {
+        .newest = found->second.newest, .since = *fenced_at, .heard = found->second.heard};
+  }
   peers_.erase(found);
-  happened_.push_back(Lost{seat, silent});
+  happened_.push_back(Lost{seat, fenced_at.has_value()});
   if (phase_ == Phase::gathering) return review_membership();
   if (member) gather_members();
 }
 
 void Coordinator::check_heartbeats(Nanos now) {
-  if (!began_) began_ = now;
-  const Nanos away = now - looked_.value_or(now);
-  looked_ = now;
+  if (!checks_.first) checks_.first = now;
+  const Nanos away = now - checks_.newest.value_or(now);
+  const bool had_fenced_holder = has_fenced_holder();
+  checks_.newest = now;
   std::vector<Seat> silent;
   for (auto& [rank, peer] : peers_) {
     if (away > options_.timeout / 2) peer.heard += away;
     if (now - peer.heard > options_.timeout) silent.push_back(peer.newest.from);
   }
   if (!wait_for_holders(now)) {
-    for (const Seat& seat : silent) remove_member(seat, true);
+    for (const Seat& seat : silent) remove_member(seat, now);
   }
-  const bool patient = now - *began_ <= (has_holder() ? options_.timeout : patience());
+  const bool is_patience_over = had_fenced_holder && !has_fenced_holder();
+  if (is_patience_over && phase_ == Phase::gathering) review_membership();
+  const bool patient = now - *checks_.first <= (has_holder() ? options_.timeout : patience());
   if (phase_ == Phase::waiting && restarted_ && !patient && !peers_.empty()) gather_members();
 }
 
@@ -95,10 +121,67 @@ bool Coordinator::is_holder(const Status& status) const {
   return status.applied == committed_ || (pending && status.applied + 1 == committed_);
 }
 
-bool Coordinator::has_holder() const {
-  return std::any_of(peers_.begin(), peers_.end(),
-                     [this](const auto& entry) { return is_holder(entry.second.newest); });
+std::size_t Coordinator::count_holders() const {
+  return static_cast<std::size_t>(
+      std::count_if(peers_.begin(), peers_.end(),
+                    [this](const auto& entry) { return is_holder(entry.second.newest); }));
 }
+
+// ---- fenced ranks -----------------------------------------------------------------------------
+
+void Coordinator::fence_process(const Seat& seat, Nanos now) {
+  if (peers_.contains(seat.rank)) return;
+  Status unknown;
+  unknown.from = seat;
+  unknown.whole = false;
+  fenced_.try_emplace(seat.rank, Fence{.newest = unknown, .since = now, .heard = now});
+}
+
+bool Coordinator::is_fenced(const Seat& seat) const {
+  const auto fence = fenced_.find(seat.rank);
+  return fence != fenced_.end() && fence->second.newest.from == seat;
+}
+
+std::vector<Seat> Coordinator::fenced() const {
+  std::vector<Seat> seats;
+  for (const auto& [rank, fence] : fenced_) seats.push_back(fence.newest.from);
+  return seats;
+}
+
+std::vector<Seat> Coordinator::heard_again() const {
+  std::vector<Seat> seats;
+  for (const auto& [rank, fence] : fenced_) {
+    if (fence.back) seats.push_back(fence.newest.from);
+  }
+  return seats;
+}
+
+void Coordinator::readmit_rank(std::uint32_t rank, Nanos now) {
+  const auto fence = fenced_.extract(rank);
+  ensure(!fence.empty() && fence.mapped().back, "expected a fenced rank that is heard again");
+  peers_[rank] = {.newest = fence.mapped().newest, .heard = now, .member = false};
+  review_membership();
+}
+
+bool Coordinator::is_patient_with(const Fence& fence) const {
+  return checks_.newest.value_or(fence.heard) - fence.heard <= options_.patience_with_holders;
+}
+
+bool Coordinator::has_fenced_holder() const {
+  return std::any_of(fenced_.begin(), fenced_.end(), [this](const auto& entry) {
+    return is_holder(entry.second.newest) && is_patient_with(entry.second);
+  });
+}
+
+bool Coordinator::may_need_fenced(std::uint32_t rank, Nanos now) const {
+  const auto found = fenced_.find(rank);
+  if (found == fenced_.end() || !is_holder(found->second.newest)) return false;
+  const std::size_t holders = count_holders();
+  if (holders == 0) return is_patient_with(found->second);
+  return holders == 1 && now - found->second.since < options_.timeout;
+}
+
+// ---- silence ----------------------------------------------------------------------------------
 
 /// Returns true while silence is no reason to remove a rank, because all ranks that hold the
 /// training state are silent. A new process without the state does not count as heard: if the last
@@ -139,6 +222,7 @@ void Coordinator::renew_epoch() {
 
 void Coordinator::restart_from(Step committed) {
   peers_.clear();
+  fenced_.clear();
   all_silent_ = false;
   committed_ = committed;
   committed_in_ = 0;
@@ -213,7 +297,7 @@ void Coordinator::agree_on_members() {
     share = share || !holds;
   }
   if (!source) {
-    happened_.push_back(Stuck{});
+    if (!has_fenced_holder()) happened_.push_back(Stuck{});
     return;
   }
   awaited_ = 0;

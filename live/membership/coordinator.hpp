@@ -8,7 +8,9 @@
 // at a time. A step is committed when every member of the epoch holds its gradient sum: then each
 // member can apply the sum even if other members die. A decision is agreed when every member has
 // acknowledged it, and is in force from the next step on; a new epoch aborts a decision that is not
-// agreed. Instants and durations (Nanos) are nanoseconds of the caller's clock.
+// agreed. A rank that falls silent is fenced: it belongs to no epoch, and its statuses only tell
+// that it is heard again, until readmit_rank(). Instants and durations (Nanos) are nanoseconds of
+// the caller's clock.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +27,8 @@ namespace orrery::live::membership {
 struct Revoked {
   std::uint64_t epoch = 0;
 };
-/// Event: a process was lost. `silent`: it sent no heartbeat within the timeout; otherwise it
-/// exited or was replaced.
+/// Event: a process was lost. `silent`: it sent no heartbeat within the timeout, and is fenced from
+/// now on; otherwise it exited or was replaced.
 struct Lost {
   Seat seat;
   bool silent = false;
@@ -53,8 +55,8 @@ struct Decided {
 struct Aborted {
   std::uint64_t number = 0;
 };
-/// Event: no present rank has the training state. The run continues if a rank with the state
-/// returns.
+/// Event: neither a present rank nor a fenced one has the training state. The run continues if a
+/// rank with the state returns.
 struct Stuck {};
 /// Event that a coordinator reports.
 using Happening = std::variant<Revoked, Lost, Agreed, Formed, Committed, Decided, Aborted, Stuck>;
@@ -81,27 +83,28 @@ class Coordinator {
   explicit Coordinator(const Options& options, const Journal& journal = {});
 
   /// Processes a status, which arrived at the instant `now`; its sender is present from then on.
-  /// Ignores an outdated status: of an earlier process of the rank, or with a heartbeat number that
-  /// is not above the newest. A status of a replacement process removes the previous process of the
-  /// rank (Lost), which begins a new epoch if it was a member. A new epoch (Revoked) aborts a
-  /// proposed decision that is not agreed (Aborted). Reports Stuck if all candidates have given up
-  /// the earlier epoch and none has the training state, again at each change of a status until a
-  /// rank has it. Makes every transition that the statuses
-  /// now allow, each with its event: begins the first epoch once all ranks are present, fixes and
-  /// forms the members, agrees on a decision, commits the step, and begins a new epoch if a link is
-  /// broken or a rank waits between two steps.
+  /// The status of a fenced process is only recorded, see heard_again(); that of a later process of
+  /// the rank removes the fence. Ignores an outdated status: of an earlier process of the rank, or
+  /// with a heartbeat number that is not above the newest. A status of a replacement process
+  /// removes the previous process of the rank (Lost), which begins a new epoch if it was a member.
+  /// A new epoch (Revoked) aborts a proposed decision that is not agreed (Aborted). Reports Stuck
+  /// if all candidates have given up the earlier epoch and none has the training state, nor a
+  /// fenced rank, again at each change of a status until a rank has it. Makes every transition that
+  /// the statuses now allow, each with its event: begins the first epoch once all ranks are
+  /// present, fixes and forms the members, agrees on a decision, commits the step, and begins a new
+  /// epoch if a link is broken or a rank waits between two steps.
   void on_status(const Status& status, Nanos now);
-  /// Records that the process in this seat has exited (Lost); ignores a process that is not
-  /// present. The exit of a member begins a new epoch (Revoked), which aborts a decision that is
-  /// not agreed (Aborted); during the gathering of an epoch, the exit may let the remaining ranks
-  /// agree.
+  /// Records that the process in this seat has exited (Lost; of a fenced process, whose loss was
+  /// reported, only the fence is removed); ignores a process that is neither present nor fenced.
+  /// The exit of a member begins a new epoch (Revoked), which aborts a decision that is not agreed
+  /// (Aborted); during the gathering of an epoch, the exit may let the remaining ranks agree.
   void record_exit(const Seat& seat);
-  /// Removes ranks that have been silent for longer than the timeout, as record_exit() does (Lost
-  /// with `silent`). While all_silent() is true, and until the call that ends it, no rank at all is
-  /// removed; if a rank with the training state is heard again, every rank then gets a full
-  /// timeout. Also begins the first epoch after a restart, see the constructor. Call many times per
-  /// timeout: the time since the last call does not count as silence if it exceeds half a timeout,
-  /// because then the coordinator itself was suspended.
+  /// Removes ranks that have been silent for longer than the timeout, as record_exit() does, and
+  /// fences them (Lost with `silent`). While all_silent() is true, and until the call that ends it,
+  /// no rank at all is removed; if a rank with the training state is heard again, every rank then
+  /// gets a full timeout. Also begins the first epoch after a restart, see the constructor. Call
+  /// many times per timeout: the time since the last call does not count as silence if it exceeds
+  /// half a timeout, because then the coordinator itself was suspended.
   void check_heartbeats(Nanos now);
   /// Returns true if the newest check_heartbeats() found that all present ranks that hold the
   /// training state (if none holds it: all present ranks) have been silent for more than half the
@@ -112,7 +115,33 @@ class Coordinator {
   void set_patience_with_holders(Nanos patience) { options_.patience_with_holders = patience; }
   /// Returns true if a present rank, a member or not, holds the training state of all committed
   /// steps. A new process holds it as soon as it has received the state from a peer.
-  bool has_holder() const;
+  bool has_holder() const { return count_holders() > 0; }
+  /// Returns the number of present ranks that hold the training state of all committed steps.
+  std::size_t count_holders() const;
+
+  /// Fences a process that has not sent a status to this coordinator, at the instant `now`; ignores
+  /// a process of a rank that is present or fenced.
+  void fence_process(const Seat& seat, Nanos now);
+  /// Returns true if the newest process of `rank` is fenced.
+  bool is_fenced(std::uint32_t rank) const { return fenced_.contains(rank); }
+  /// Returns true if this process is fenced.
+  bool is_fenced(const Seat& seat) const;
+  /// Returns the fenced processes, by rank.
+  std::vector<Seat> fenced() const;
+  /// Returns the fenced processes that have sent a status since they were fenced, by rank.
+  std::vector<Seat> heard_again() const;
+  /// Lets a fenced rank that is heard again take part from now on, as a rank that has just sent its
+  /// newest status, at the instant `now`. It receives the training state of a peer if steps were
+  /// committed meanwhile. Call only for ranks of heard_again(); throws an internal Error otherwise.
+  void readmit_rank(std::uint32_t rank, Nanos now);
+  /// Returns true if a fenced rank still holds the training state of all committed steps, and had
+  /// been silent for at most Options::patience_with_holders at the newest check_heartbeats().
+  bool has_fenced_holder() const;
+  /// Returns true if the state of the fenced `rank` may be needed: the rank still holds the
+  /// training state of all committed steps, and no present rank does, or only one and the rank was
+  /// fenced less than a timeout before `now`. A fenced process is not ended while its state may be
+  /// needed.
+  bool may_need_fenced(std::uint32_t rank, Nanos now) const;
   /// Returns the longest silence of all holders of the training state before they are removed:
   /// Options::patience_with_holders if the newest check_heartbeats() found ranks missing or heard
   /// meanwhile, otherwise patience_with_all.
@@ -177,11 +206,23 @@ class Coordinator {
     Nanos heard = 0;      ///< instant of the newest status, later after a pause of the coordinator
     bool member = false;  ///< true if the rank is a member of the current epoch
   };
+  /// Fenced process.
+  struct Fence {
+    Status newest;      ///< of no use if `beat` is 0: none has arrived
+    Nanos since = 0;    ///< instant of the fence
+    Nanos heard = 0;    ///< instant of the newest status; of the fence if none has arrived
+    bool back = false;  ///< true if a status has arrived since
+  };
   /// Returns true if the rank has the training state of all committed steps, or can complete it
   /// with the gradient sum that it holds.
   bool is_holder(const Status& status) const;
+  /// Records the status of a fenced process; returns true if the process stays fenced.
+  bool record_fenced(const Status& status, Nanos now);
+  bool is_patient_with(const Fence& fence) const;
   bool wait_for_holders(Nanos now);
-  void remove_member(Seat seat, bool silent);  ///< a copy: the caller's seat may be removed
+  /// `seat` is a copy: the caller's seat may be removed. `fenced_at`: instant of the fence of a
+  /// silent rank.
+  void remove_member(Seat seat, std::optional<Nanos> fenced_at = {});
   void review_membership();
   void gather_members();
   void agree_on_members();
@@ -202,8 +243,13 @@ class Coordinator {
   std::uint32_t source_ = 0;
   std::uint32_t awaited_ = 0;  ///< see await_ranks()
   bool share_ = false;
-  std::map<std::uint32_t, Peer> peers_;  ///< keyed by rank
-  std::optional<Nanos> began_, looked_;
+  std::map<std::uint32_t, Peer> peers_;    ///< keyed by rank
+  std::map<std::uint32_t, Fence> fenced_;  ///< keyed by rank; none of them is in peers_
+  /// Instants of the first and the newest check_heartbeats().
+  struct Checks {
+    std::optional<Nanos> first, newest;
+  };
+  Checks checks_;
   bool all_silent_ = false;
   bool witnessed_ = false;  ///< true: other ranks exited or are heard while the holders are silent
   std::vector<Happening> happened_;

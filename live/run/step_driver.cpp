@@ -119,6 +119,8 @@ void StepDriver::resume_work(const std::vector<StepsDone>& unseen,
   }
   const std::uint32_t warm = scenario_.survival().warm();
   crew_.set_spares(tests_.waiting_seats(warm, step_.number(), run_.clock.now()));
+  crew_.fence_former_members(
+      [this](std::uint32_t seat) { return run_.placement.is_working(seat); });
   recovery_.resume_interrupted();
   gate_.resume_decisions(open, run_.clock.now());
   recovery_.activate_when_ready(step_.is_current(), step_.number());
@@ -177,11 +179,12 @@ void StepDriver::handle_new_epoch(const membership::Formed& formed) {
   if (over_) return;
   std::vector<std::uint32_t> there;
   for (const membership::Seat& member : formed.members) there.push_back(member.rank);
-  for (const std::uint32_t seat : recovery_.end_missing(there)) {
+  for (const std::uint32_t seat : recovery_.fence_missing(there)) {
     handle_loss({.death = {.rank = seat, .cause = "did not connect to the new controller"},
                  .was_member = true});
   }
   if (recovery_.has_unreported()) recovery_.emit_losses();
+  recovery_.return_ranks(there);
   recovery_.end_strays(there);
   recovery_.activate_assignment(there, step_.number());
 }
@@ -217,6 +220,8 @@ void StepDriver::advance_run() {
   if (!over_) end_if_complete();
   const std::uint32_t warm = scenario_.survival().warm();
   if (!over_) crew_.set_spares(tests_.waiting_seats(warm, step_.number(), run_.clock.now()));
+  faults_.continue_stopped(run_.clock.now());
+  if (!over_ && !end_.is_stopping()) recovery_.review_heard_ranks();
   begin_next_step();
   send_hardware();
   crew_.send_directives();
@@ -506,11 +511,12 @@ void StepDriver::fill(RunStatus& status) const {
     const auto [step, micro_batches] = detector_.at(seat);
     status.ranks.push_back(
         {.rank = seat,
-         .state = member                 ? "working"
-                  : tests                ? "testing"
-                  : crew_.is_spare(seat) ? "spare"
-                  : there                ? "joining"
-                                         : "lost",
+         .state = member                  ? "working"
+                  : tests                 ? "testing"
+                  : crew_.is_spare(seat)  ? "spare"
+                  : crew_.is_fenced(seat) ? "fenced"
+                  : there                 ? "joining"
+                                          : "lost",
          .pid = there ? crew_.pid(seat) : 0,
          .step = step,
          .micro_batches = micro_batches,

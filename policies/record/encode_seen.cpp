@@ -133,6 +133,7 @@ struct EventEncoder {
     record.set_epoch(event.epoch.value);
     record.set_from(event.from);
     encode(event.where, *record.mutable_where());
+    for (const RankId rank : event.lost) record.add_lost(rank.value);
   }
   void operator()(const ParameterSet& event) const {
     ParameterSetRecord& record = *out.mutable_parameter_set();
@@ -219,8 +220,11 @@ Event decode(const EventRecord& record) {
       return JobStopped{{record.job_stopped().job()}, record.job_stopped().kept()};
     case EventRecord::kJobStarted: {
       const JobStartedRecord& started = record.job_started();
-      return JobStarted{{started.job()}, {started.epoch()}, started.from(),
-                        decode(started.where())};
+      return JobStarted{{started.job()},
+                        {started.epoch()},
+                        started.from(),
+                        decode(started.where()),
+                        decode_ids<RankId>(started.lost())};
     }
     case EventRecord::kParameterSet:
       return ParameterSet{record.parameter_set().policy(), record.parameter_set().parameter(),

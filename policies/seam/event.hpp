@@ -87,12 +87,15 @@ struct JobStopped {
   JobId job;
   Step kept = 0;  ///< step with which the job would continue
 };
-/// Completion of an assignment: the job runs on its new GPUs.
+/// Completion of an assignment: the job runs on its new GPUs. Also the return of silent ranks: lost
+/// ranks that are heard again work on their GPUs, without an assignment.
 struct JobStarted {
   JobId job;
   Epoch epoch;     ///< membership epoch of the ranks
   Step from = 0;   ///< step with which the job continues
   Standing where;  ///< placement of the job
+  /// ranks of `where` that stay lost, ascending; none after an assignment
+  std::vector<RankId> lost = {};
 };
 /// Arrival of a new job.
 struct JobSubmitted {
@@ -117,8 +120,8 @@ struct Tick {};
 
 /// Any event. The order of the alternatives is the order of the events of one instant: ends,
 /// faults, arrivals, outcomes of decisions, and the changes that the decisions caused.
-using Event = std::variant<StepsDone, JobDone, SaveDone, PartChanged, RanksSuspected, RanksLost,
-                           JobHeld, JobSubmitted, Decided, JobStopped, JobStarted, ParameterSet,
-                           Tick>;
+using Event =
+    std::variant<StepsDone, JobDone, SaveDone, PartChanged, RanksSuspected, RanksLost, JobHeld,
+                 JobSubmitted, Decided, JobStopped, JobStarted, ParameterSet, Tick>;
 
 }  // namespace orrery

@@ -96,6 +96,62 @@ AfterLoss after_loss(const JobInfo& job, bool can_run) {
   return after;
 }
 
+namespace {
+
+/// Returns the lost ranks of the job without those on the GPUs `back`.
+std::vector<RankId> lost_after_return(const JobInfo& job, const std::vector<GpuId>& back) {
+  std::vector<RankId> left;
+  auto lost = job.lost.begin();
+  std::uint32_t rank = 0;
+  for (const GpuId gpu : job.gpus) {
+    if (lost == job.lost.end()) break;
+    if (rank++ != lost->value) continue;
+    if (std::find(back.begin(), back.end(), gpu) == back.end()) left.push_back(*lost);
+    ++lost;
+  }
+  return left;
+}
+
+/// Returns true if the job can run with these ranks lost, and its OnLoss permits that.
+bool can_run_without(const JobInfo& job, std::vector<RankId> lost,
+                     const std::function<bool(std::uint32_t)>& can_run) {
+  if (lost.empty()) return true;
+  if (job.now.get<OnLoss>().response == LossResponse::hold) return false;
+  JobInfo then = job;
+  then.lost = std::move(lost);
+  const std::vector<bool> replicas = lost_replicas(then);
+  const auto working =
+      static_cast<std::uint32_t>(std::count(replicas.begin(), replicas.end(), false));
+  return fits_replicas(job.spec, job.micro_batches(), working) && can_run(working);
+}
+
+}  // namespace
+
+ReturnOrders returns_of(const JobInfo& job, const std::vector<GpuId>& heard,
+                        const std::function<bool(std::uint32_t replicas)>& can_run) {
+  ReturnOrders orders;
+  std::vector<GpuId> back;
+  for (const GpuId gpu : heard) {
+    const ProcessRole role = role_of(job, gpu);
+    if (role == ProcessRole::starting || role == ProcessRole::working) {
+      orders.readmit.push_back(gpu);
+    } else if (!job.next && !job.is_restarting && job.gpus.contains(gpu)) {
+      back.push_back(gpu);
+    } else {
+      orders.end.push_back(gpu);
+    }
+  }
+  if (back.empty() || !can_run_without(job, lost_after_return(job, back), can_run)) return orders;
+  orders.readmit.insert(orders.readmit.end(), back.begin(), back.end());
+  return orders;
+}
+
+JobStarted start_after_return(const JobInfo& job, const std::vector<GpuId>& back) {
+  JobStarted start = start_of(job, job.step, {job.gpus, job.layout});
+  start.lost = lost_after_return(job, back);
+  return start;
+}
+
 AssignmentOrders orders_of(const JobInfo& job, const Assign& assign) {
   AssignmentOrders orders;
   if (job.is_restarting) return {.start = assign.gpus.to_vector(), .abandons_step = true};

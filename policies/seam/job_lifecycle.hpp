@@ -24,6 +24,7 @@
 // once a process on the same GPU has joined, JobStarted.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -89,9 +90,31 @@ struct AfterLoss {
 /// the work of the lost ones, or if the job cannot run with the remaining number of replicas.
 AfterLoss after_loss(const JobInfo& job, bool can_run);
 
+/// Courses of silent ranks that were lost and are heard again, by the GPU of their process.
+struct ReturnOrders {
+  /// The processes take part again: as ranks of the job, or as those that the pending assignment
+  /// starts there.
+  std::vector<GpuId> readmit;
+  /// The places of the processes are taken: they end.
+  std::vector<GpuId> end;
+};
+/// Returns what becomes of the processes on `heard`, whose ranks fell silent and are heard again.
+/// Readmitted are: a process that the pending assignment would start, a process whose loss is not
+/// reported yet, and, if no assignment is pending, the processes of the job's lost ranks, provided
+/// that the job can run then: no rank is lost any more, or OnLoss is not `hold`, the working
+/// replicas have the memory for the batch, and `can_run` accepts their number. Processes in the
+/// places of lost ranks for which that does not hold yet are in neither list: they wait. All others
+/// end.
+ReturnOrders returns_of(const JobInfo& job, const std::vector<GpuId>& heard,
+                        const std::function<bool(std::uint32_t replicas)>& can_run);
+/// Returns the event by which the lost ranks on the GPUs `back` work again: the placement and the
+/// layout stay, other ranks stay lost. Call only for GPUs that returns_of() readmits while no
+/// assignment is pending.
+JobStarted start_after_return(const JobInfo& job, const std::vector<GpuId>& back);
+
 /// Orders that follow from an accepted assignment.
 struct AssignmentOrders {
-  std::vector<GpuId> start;    ///< assigned GPUs without a working rank: processes to start
+  std::vector<GpuId> start;  ///< assigned GPUs without a working rank: processes to start
   /// The current step is not completed: working ranks end at once. Ranks that leave once others
   /// have joined complete it.
   bool abandons_step = false;

@@ -181,7 +181,7 @@ void World::start(JobInfo& job, const JobStarted& event, Nanos now) {
   const bool fresh = !job.is_placed();
   const bool resized = event.where.layout != job.layout;
   std::vector<std::uint32_t> shares = job.shares();
-  const std::vector<bool> back = fresh || resized ? std::vector<bool>() : lost_replicas(job);
+  std::vector<bool> back = fresh || resized ? std::vector<bool>() : lost_replicas(job);
   owners().vacate_gpus(job, event.where.gpus);
   const bool announced = job.next && job.next->gpus == event.where.gpus;
   if (!announced) owners().claim_gpus(event.where.gpus, job.spec.id);
@@ -189,10 +189,14 @@ void World::start(JobInfo& job, const JobStarted& event, Nanos now) {
   job.layout = event.where.layout;
   job.next.reset();
   job.is_restarting = false;
-  job.lost.clear();
+  job.lost = event.lost;
   job.suspected.clear();
   job.epoch = event.epoch;
   job.phase = JobPhase::running;
+  const std::vector<bool> gone = lost_replicas(job);
+  for (std::size_t replica = 0; replica < back.size(); ++replica) {
+    back[replica] = back[replica] && !gone[replica];
+  }
   if (fresh) {
     job.started = now;
     if (job.spec.is_training()) job.now.set_setting(Batch{job.spec.micro_batches, 1});
@@ -208,6 +212,7 @@ void World::start(JobInfo& job, const JobStarted& event, Nanos now) {
     for (std::size_t replica = 0; replica < back.size(); ++replica) {
       if (back[replica]) take_even_share(replica, shares);
     }
+    if (!job.lost.empty()) deal_out_lost(job, shares);
     job.now.set_setting(Shares{std::move(shares)});
   }
   // It began anew: a checkpoint of later steps is of a past that is not its own any more.

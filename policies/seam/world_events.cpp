@@ -57,6 +57,9 @@ struct World::Check {
       if (std::string why = named_twice(event.where.gpus); !why.empty()) return why;
     }
     if (event.where.layout.ranks() == 0) return kNoRanks;
+    const bool known = std::is_sorted(event.lost.begin(), event.lost.end()) &&
+                       (event.lost.empty() || event.lost.back().value < event.where.gpus.size());
+    if (!known) return fmt::format("job {} starts without ranks that it lacks", event.job.value);
     const bool fits =
         !job->spec.is_training() || event.where.layout.ranks() == event.where.gpus.size();
     return fits ? ""

@@ -229,6 +229,8 @@ class JobStarted(Event):
     epoch : int
     from_ : int
     where : Standing
+    lost : List[int]
+        Ranks that stay lost; only after the return of other lost ranks.
     """
 
     _record: ClassVar[str] = "JobStartedRecord"
@@ -237,6 +239,7 @@ class JobStarted(Event):
     epoch: int
     from_: int
     where: Standing
+    lost: List[int]
 
 
 @dataclass(frozen=True)

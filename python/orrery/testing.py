@@ -284,7 +284,7 @@ def world(
     for spec in specs:
         if running and first + spec.gpus <= made.cluster.gpus:
             where = Standing(gpus=list(range(first, first + spec.gpus)), layout=spec.layout)
-            events.append(JobStarted(spec.id, 1, 0, where))
+            events.append(JobStarted(spec.id, 1, 0, where, []))
             first += spec.gpus
     made.observation(events)
     made._calls = 0

@@ -39,18 +39,26 @@ void activate_assignment(const JobInWorld& here, TrainingState& state,
   } else if (made.state == StateFrom::none && !waited) {
     roll_back_to(state, 0);
   }
-  const JobStarted start = start_of(here.job(state.id), state.step, made.where);
+  const JobInfo& job = here.job(state.id);
+  JobStarted start = made.back.empty() ? start_of(job, state.step, made.where)
+                                       : start_after_return(job, made.back);
+  start.from = state.step;
   if (state.metrics.has_started()) {
     here.emit_event(start);
   } else {
     place_initially(here, state, start);
   }
   here.gate().expire_settings(state.id);
+  // An assignment has filled the places of stalled ranks on these GPUs.
+  if (made.back.empty()) {
+    std::erase_if(state.fenced,
+                  [&made](const auto& each) { return made.where.gpus.contains(each.first); });
+  }
   number_gpus(state, made.where.gpus);
   refit_job(here, state);
   renew_spares(here, state, state.now + here.survival().replacement());
   if (!waited) stall_until(state, state.now + here.survival().regroup(), GpuUse::recovery);
-  if (made.where.layout != state.fits.first->where().layout) return;
+  if (made.where.layout != state.fits.first->where().layout || !start.lost.empty()) return;
   state.losses.mark_replaced(state.resume_at);
 }
 
@@ -112,9 +120,12 @@ void assign_gpus(const JobInWorld& here, TrainingState& state, const Assign& ass
 /// assigned anew.
 void change_between_steps(const JobInWorld& here, TrainingState& state) {
   if (!state.pending || state.now < state.pending->ready || state.now < state.resume_at) return;
-  if (are_parts_healthy(here.world(), state.pending->where.gpus)) {
+  GpuRuns back;
+  for (const GpuId gpu : state.pending->back) back.push_back(gpu);
+  if (are_parts_healthy(here.world(), back.empty() ? state.pending->where.gpus : back)) {
     return activate_assignment(here, state, *std::exchange(state.pending, {}));
   }
+  if (!back.empty()) return state.pending.reset();
   auto next = state.faults.plan.next_instant(state.now, end_of_patience(state));
   if (const Nanos report = next_report_time(state.faults); report < next.value_or(kNever)) {
     next = report;
@@ -139,6 +150,10 @@ void continue_from_log(const JobInWorld& here, TrainingState& state, const Past&
   continue_faults(here, state, past.now(), past.lost_in_step());
   renew_spares(here, state, state.now);
   number_gpus(state, job.gpus);  // the job may have moved
+  for (const auto& [rank, end] : state.faults.plan.stopped_ranks(state.now)) {
+    const GpuId gpu = state.fits.numbered.at(rank.value);
+    if (!rank_on(job, gpu) && job.gpus.contains(gpu)) state.fenced[gpu] = end;
+  }
   if (job.next) {
     const auto saved = job.saved_at > 0 ? StateFrom::checkpoint : StateFrom::none;
     state.pending = PendingAssignment{*job.next, job.is_restarting ? saved : StateFrom::peer,

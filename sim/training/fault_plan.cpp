@@ -177,7 +177,8 @@ std::vector<FatalFault> FaultPlan::struck_ranks(const FaultScript::Strike& strik
                         .at = strike.at,
                         .fault = fault,
                         .detection = script_.own_detection(fault),
-                        .restart = script_.own_restart(fault)});
+                        .restart = script_.own_restart(fault),
+                        .returns = script_.stop_end(fault)});
       }
     }
   }
@@ -208,6 +209,18 @@ std::optional<FatalFault> FaultPlan::first_loss(Step step, Nanos from, Nanos unt
   const std::vector<FatalFault> lost = losses(step, from, until);
   if (lost.empty()) return {};
   return lost.front();
+}
+
+std::vector<std::pair<RankId, Nanos>> FaultPlan::stopped_ranks(Nanos now) const {
+  std::vector<std::pair<RankId, Nanos>> stopped;
+  for (std::uint32_t fault = 0; fault < script_.size(); ++fault) {
+    const std::optional<Nanos> end = script_.stop_end(fault);
+    if (!end || script_.begin(fault) > now || *end <= now) continue;
+    for (const FaultTarget& target : script_.targets(fault)) {
+      for (const RankId rank : ranks_of(target)) stopped.emplace_back(rank, *end);
+    }
+  }
+  return stopped;
 }
 
 void FaultPlan::mark_spent(const FatalFault& killed) {

@@ -33,6 +33,8 @@ struct FatalFault {
   std::size_t fault = 0;  ///< index of the fault in the scenario
   /// Own times of the fault, instead of those of `survival`.
   std::optional<Nanos> detection = {}, restart = {};
+  /// Instant at which the stalled rank runs again; nothing if it never does.
+  std::optional<Nanos> returns = {};
 };
 
 /// Returns the last instant up to which a job without a new step since `since` waits for failures
@@ -70,6 +72,9 @@ class FaultPlan {
   std::vector<FatalFault> losses(std::optional<Step> step, Nanos from, Nanos until) const;
   /// Returns the first of losses(); nothing if no rank is lost.
   std::optional<FatalFault> first_loss(Step step, Nanos from, Nanos until) const;
+  /// Returns the ranks that are stopped at `now`, and the instants at which they run again; without
+  /// stops that do not end.
+  std::vector<std::pair<RankId, Nanos>> stopped_ranks(Nanos now) const;
   /// Marks a loss as done, so that losses() does not return it again, and its fault as felt, if the
   /// fault has a cause in the scenario. The instant of the loss becomes the newest instant.
   void mark_spent(const FatalFault& killed);

@@ -39,6 +39,7 @@ void lose_ranks(const JobInWorld& here, TrainingState& state,
       const Nanos silence = now + suspicion_time(survival.heartbeat_timeout());
       const Nanos suspected = silent && silence < noticed ? silence : kNever;
       state.losses.record_death(*rank, each.cause, now, noticed, suspected, each.restart);
+      if (each.returns) state.fenced[state.fits.numbered.at(each.rank.value)] = *each.returns;
       if (here.timeline() != nullptr) here.timeline()->instant(now, each.cause);
       state.resume_at = std::max(state.resume_at, noticed + survival.regroup());
     }
@@ -116,7 +117,7 @@ void notice_losses(const JobInWorld& here, TrainingState& state) {
   const std::uint32_t left = without_lost(job).layout.data;
   const AfterLoss after =
       after_loss(job, replicas_objection(here.scenario().job(), left).empty());
-  if (after.is_assigned && !state.pending) {
+  if (after.is_assigned && (!state.pending || !state.pending->back.empty())) {
     state.pending = PendingAssignment{
         *job.next, StateFrom::peer,
         std::max(state.now, noticed.first + here.survival().replacement())};
@@ -129,6 +130,33 @@ void notice_losses(const JobInWorld& here, TrainingState& state) {
   }
   if (after.held) return here.emit_event(JobHeld{state.id});
   refit_job(here, state);
+}
+
+void review_heard_ranks(const JobInWorld& here, TrainingState& state) {
+  if (state.fenced.empty() || state.losses.has_unnoticed() || state.metrics.is_over()) return;
+  const JobInfo& job = here.job(state.id);
+  std::vector<GpuId> heard;
+  for (const auto& [gpu, at] : state.fenced) {
+    if (at <= state.now && are_parts_healthy(here.world(), GpuRuns::range(gpu, 1))) {
+      heard.push_back(gpu);
+    }
+  }
+  const ReturnOrders orders = returns_of(job, heard, [&here](std::uint32_t replicas) {
+    return replicas_objection(here.scenario().job(), replicas).empty();
+  });
+  for (const GpuId gpu : orders.end) state.fenced.erase(gpu);
+  for (const GpuId gpu : orders.readmit) state.fenced.erase(gpu);
+  if (job.next || orders.readmit.empty()) return;
+  PendingAssignment back{
+      {job.gpus, job.layout}, StateFrom::peer, state.now + here.survival().warm_join()};
+  back.back = orders.readmit;
+  if (state.pending) {
+    back.back.insert(back.back.end(), state.pending->back.begin(), state.pending->back.end());
+  }
+  state.pending = std::move(back);
+  if (job.phase != JobPhase::held) return;
+  state.metrics.time().interrupt_at(state.now);
+  state.metrics.time().stall_until(state.pending->ready, GpuUse::recovery);
 }
 
 bool is_given_up(const TrainingState& state) {

@@ -28,6 +28,10 @@ bool survive_cut_step(const JobInWorld& here, TrainingState& state,
 /// the job to the fit of the remaining ranks. Does nothing if nothing is suspected or detected, or
 /// after the end of the job.
 void notice_losses(const JobInWorld& here, TrainingState& state);
+/// Decides about the stalled ranks that are heard again by now (returns_of()), once all losses are
+/// detected: those that return work again after survival.warm_join, at the begin of a step; those
+/// whose places are taken are forgotten.
+void review_heard_ranks(const JobInWorld& here, TrainingState& state);
 /// Ends the checkpoint in flight, if any, as not durable, and emits its event.
 void fail_saving(const JobInWorld& here, TrainingState& state);
 /// Returns true if an undetected loss exists, and the job has committed no new step for so long

@@ -156,6 +156,7 @@ void TrainingRun::advance_to(Nanos now, const Watch& watch) {
   }
   emit_due_events(here_, state_);
   notice_losses(here_, state_);
+  review_heard_ranks(here_, state_);
 }
 
 // ---- decisions --------------------------------------------------------------------------------

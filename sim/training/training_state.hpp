@@ -47,11 +47,13 @@ struct PendingAssignment {
   StateFrom state{};
   Nanos ready = 0;
   bool restarts_running_job = false;  ///< the job is on hold for this assignment only
+  /// GPUs of lost ranks that return: then there is no assignment, and `where` is the placement
+  std::vector<GpuId> back = {};
 
   /// Passes all members to a StateWriter or StateReader.
   template <class Archive>
   friend void fields(Archive& archive, PendingAssignment& of) {
-    archive(of.where, of.state, of.ready, of.restarts_running_job);
+    archive(of.where, of.state, of.ready, of.restarts_running_job, of.back);
   }
 };
 
@@ -99,6 +101,7 @@ struct TrainingState {
   std::optional<PendingAssignment> pending = {};
   std::map<GpuId, Nanos> warm = {};  ///< GPUs with a warm spare, and the begins of their waits
   Losses losses = {};
+  std::map<GpuId, Nanos> fenced = {};  ///< GPUs of stalled ranks, and when these are heard again
   SaveTiming saving = {};
   JobFaults faults;
 
@@ -113,6 +116,15 @@ struct TrainingState {
   FittedJob& fit() const { return *fits.now; }
   /// Returns the instant at which the pending assignment is ready; kNever if none is pending.
   Nanos next_change() const { return pending ? pending->ready : kNever; }
+  /// Returns the first instant after `now` at which a stalled rank is heard again; kNever if none
+  /// is.
+  Nanos next_heard_rank() const {
+    Nanos next = kNever;
+    for (const auto& [gpu, at] : fenced) {
+      if (at > now) next = std::min(next, at);
+    }
+    return next;
+  }
 
   /// Passes all members to a StateWriter or StateReader, except the steps in progress and the fits,
   /// which follow from their begin and their placements (training_snapshot).
@@ -120,7 +132,7 @@ struct TrainingState {
   friend void fields(Archive& archive, TrainingState& of) {
     archive(of.id, of.submitted, of.now, of.step, of.conditions, of.watched, of.stalled, of.delayed,
             of.untold_steps, of.untold_duration, of.tells_all, of.exchange, of.metrics,
-            of.resume_at, of.pending, of.warm, of.losses, of.saving, of.faults);
+            of.resume_at, of.pending, of.warm, of.losses, of.fenced, of.saving, of.faults);
   }
 };
 

@@ -190,6 +190,26 @@ def test_a_rank_that_stood_still_joins_again_by_itself(tmp_path):
     assert report["ranks_missing"] == 0
 
 
+@pytest.mark.parametrize("on_loss", ["go-on", "hold"])
+def test_a_rank_that_stood_still_returns_without_a_policy(tmp_path, on_loss):
+    arguments = [
+        KILL, "--json", "--set", "faults=[]", "--set", "run.steps=90", "--set", "policies=[]",
+        "--set", f"survival.on_loss={on_loss}",
+    ]  # fmt: skip
+    processes = launch_all(tmp_path / "meet", *arguments)
+    still = training(tmp_path)[2]
+    os.kill(still, signal.SIGSTOP)
+    time.sleep(3)  # survival.heartbeat_timeout is one second
+    os.kill(still, signal.SIGCONT)
+    wait_until(lambda: connections(still) >= 3, 30)
+    assert tasks(tmp_path, "RANK")[2] == still, "it is the same process"
+    report = end(processes)
+    assert causes(report) == ["rank 2 sent no heartbeat for 1.0 s"]
+    assert report["failures"][0]["replaced_s"] > 0
+    assert report["steps_completed"] == 90
+    assert report["ranks_missing"] == 0
+
+
 def test_ranks_of_other_machines_join_the_run_that_continues_from_a_checkpoint(tmp_path):
     saving = ["--set", f"live.checkpoints={{folder: {tmp_path / 'kept'}, every: 5}}"]
     processes = launch_all(tmp_path / "meet", *KILL_LONG, *saving)

@@ -403,8 +403,32 @@ std::vector<Scenario> fault_scenarios() {
   };
 }
 
+/// Returns the fault that stops a rank after `begin` steps, for as long as `steps` steps.
+std::string stop_for(double begin, double steps, int rank = 2) {
+  return fmt::format("{{at_time: {}, rank: {}, stop: true, for: {}}}", steps_long(begin), rank,
+                     steps_long(steps));
+}
+
+/// Ranks that fall silent and are heard again.
+std::vector<Scenario> silent_scenarios() {
+  using enum Promise;
+  const std::string once = "{name: collective-table, parameters: {rules: [{kind: all-reduce, "
+                           "algorithm: tree}]}}";
+  const std::string timeout = "survival.heartbeat_timeout=400 ms";
+  const std::string begin = stop_for(3.5, 40);
+  return {
+      {"stop that ends, continued", equal, 80, once, begin, {"survival.on_loss=go-on", timeout}},
+      {"stop that ends, held", equal, 20, once, begin, {"survival.on_loss=hold", timeout}},
+      {"stop that ends, replaced", equal, 60, kReplace, begin, {timeout}},
+      {"stop that ends, shrunk", equal, 60, kShrink, begin, {timeout}},
+      {"two stops that end one after the other", equal, 100, once,
+       begin + ", " + stop_for(3.5, 55, 3), {"survival.on_loss=go-on", timeout}},
+  };
+}
+
 std::vector<Scenario> scenarios() {
   std::vector<Scenario> all = fault_scenarios();
+  std::ranges::move(silent_scenarios(), std::back_inserter(all));
   std::ranges::move(slot_scenarios(), std::back_inserter(all));
   std::ranges::move(slower_scenarios(), std::back_inserter(all));
   std::ranges::move(planned_scenarios(), std::back_inserter(all));

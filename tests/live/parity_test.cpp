@@ -68,12 +68,15 @@ class Sequence : public RandomDecisions {
     const bool restarts = job != nullptr && job->is_restarting;
     if (restarts && !std::exchange(restarting_, restarts)) ++restarts_;
     restarting_ = restarts;
-    const bool was_moving = std::exchange(moving_, job != nullptr && job->next.has_value());
+    const bool was_moving =
+        std::exchange(moves_, job != nullptr && job->next && job->next->gpus != job->gpus);
+    moving_ = job != nullptr && job->next.has_value();
     late_ = late_ || (on_the_grid && (beyond || lost || moving_)) || (lost && was_moving);
     if (news) RandomDecisions::observe(context, seen, decisions);
   }
   /// Returns true if the comparison is void: an observation at the grid came too late, a rank was
-  /// not there yet, or the next one was lost before the job had its assigned GPUs.
+  /// not there yet, or a rank was lost before the job had the other GPUs that it was assigned. A
+  /// loss during a replacement on the same GPUs is compared.
   bool late() const { return late_; }
   /// Returns the steps of the complete checkpoints.
   const std::set<Step>& saved() const { return saved_; }
@@ -81,27 +84,60 @@ class Sequence : public RandomDecisions {
   std::uint64_t restarts() const { return restarts_; }
 
  private:
-  bool late_ = false, moving_ = false, restarting_ = false;
+  bool late_ = false, moving_ = false, moves_ = false, restarting_ = false;
   std::uint64_t restarts_ = 0;
   std::set<Step> saved_;
 };
 
-/// Four ranks, two micro-batches each; some are killed in the step after decisions.
-RunRequest scene(std::uint64_t seed, int pace_ms, const std::string& folder) {
-  Rng rng = Rng(seed).split_stream("scene");
+/// Difficult instants of the faults of one sequence.
+struct Instants {
+  bool second_loss = false;  ///< another rank is killed in the step after a kill
+  bool last_step = false;    ///< a rank is killed in the last step
+  bool down_twice = false;   ///< the node of the spares and one of its GPUs go down, twice each
+};
+
+Instants instants_of(std::uint64_t seed) {
+  Rng rng = Rng(seed).split_stream("instants");
+  return {.second_loss = rng.below(3) == 0,
+          .last_step = rng.below(3) == 0,
+          .down_twice = rng.below(4) == 0};
+}
+
+/// Number of steps of a sequence.
+constexpr Step kSteps = (kGrid + 1) * kEvery - 1;
+
+std::string kill_at(Step step, std::uint64_t rank) {
+  return fmt::format("{{at_step: {}, rank: {}, kill: true}}", step, rank);
+}
+
+/// Returns the faults of a sequence: ranks are killed in the step after decisions, and at its
+/// difficult instants.
+std::vector<std::string> faults_of(std::uint64_t seed, Rng& rng) {
+  const Instants instants = instants_of(seed);
   std::vector<std::string> faults;
   for (Step step = kEvery; step <= kGrid * kEvery; step += kEvery) {
     if (rng.below(2) == 0) continue;
     const std::uint64_t first = rng.below(4), count = 1 + rng.below(2);
-    for (std::uint64_t i = 0; i < count; ++i) {
-      faults.push_back(
-          fmt::format("{{at_step: {}, rank: {}, kill: true}}", step + 1, (first + i) % 4));
-    }
+    for (std::uint64_t i = 0; i < count; ++i) faults.push_back(kill_at(step + 1, (first + i) % 4));
+    if (instants.second_loss) faults.push_back(kill_at(step + 2, (first + count) % 4));
   }
+  if (instants.last_step) faults.push_back(kill_at(kSteps - 1, rng.below(4)));
+  if (!instants.down_twice) return faults;
+  const Step at = kEvery * rng.below(kGrid) + 2;
+  for (const Step step : {at, at + kEvery}) {
+    faults.push_back(fmt::format("{{at_step: {}, gpu: 5, down: true}}", step));
+    faults.push_back(fmt::format("{{at_step: {}, node: 1, down: true}}", step + 1));
+  }
+  return faults;
+}
+
+/// Four ranks, two micro-batches each.
+RunRequest scene(std::uint64_t seed, int pace_ms, const std::string& folder) {
+  Rng rng = Rng(seed).split_stream("scene");
+  const std::vector<std::string> faults = faults_of(seed, rng);
   constexpr const char* kResponses[] = {"go-on", "hold", "replace"};
   return request(
-      {fmt::format("faults=[{}]", fmt::join(faults, ", ")),
-       fmt::format("run.steps={}", (kGrid + 1) * kEvery - 1),
+      {fmt::format("faults=[{}]", fmt::join(faults, ", ")), fmt::format("run.steps={}", kSteps),
        // Four spares; the job grows to as many ranks as it has micro-batches.
        "cluster.nodes=2", "elastic=true", fmt::format("job.pace.micro_batch={} ms", pace_ms),
        "job.max_share=2", fmt::format("live.reproducible={}", rng.below(2) == 0),
@@ -112,7 +148,9 @@ RunRequest scene(std::uint64_t seed, int pace_ms, const std::string& folder) {
        fmt::format("survival.on_loss={}", kResponses[rng.below(3)]),
        // Nobody is stopped here: silence is the machine's.
        "survival.heartbeat_timeout=30 s", fmt::format("survival.hold_limit={} ms", 20 * pace_ms),
-       "survival.replacement=1 ms", "survival.restart=1 ms"});
+       // A second loss falls into the replacement of the first.
+       fmt::format("survival.replacement={} ms", instants_of(seed).second_loss ? 3 * pace_ms : 1),
+       "survival.restart=1 ms"});
 }
 
 /// The first decision that fared differently; empty: none.
@@ -155,7 +193,7 @@ std::string losses_of(const Report& report) {
 /// Sums over all sequences; used by several threads.
 class Totals {
  public:
-  void add(const Sequence& live) {
+  void add(std::uint64_t seed, const Sequence& live) {
     const std::scoped_lock lock(mutex_);
     ++sequences_;
     for (const auto& [id, fate] : live.fates()) {
@@ -164,6 +202,16 @@ class Totals {
     }
     decisions_ += live.fates().size();
     restarts_ += live.restarts();
+    const Instants instants = instants_of(seed);
+    second_losses_ += instants.second_loss ? 1 : 0;
+    last_steps_ += instants.last_step ? 1 : 0;
+    down_twice_ += instants.down_twice ? 1 : 0;
+  }
+  /// Counts a sequence in which a rank was to be lost while the job moved to other GPUs: whether
+  /// the rank has left by then is a matter of time.
+  void add_loss_in_move() {
+    const std::scoped_lock lock(mutex_);
+    ++moves_;
   }
   /// Counts a sequence in which a checkpoint was complete before a loss in one world only: then
   /// the worlds may restore other states, and decide otherwise.
@@ -174,10 +222,13 @@ class Totals {
   void check_and_print(std::uint64_t expected) {
     fmt::print(
         "{} sequences, {} decisions: {} applied ({} restarts), {} rejected, {} expired, 0 "
-        "differences, {} void\n",
+        "differences, {} void, {} with a loss in a move\n",
         sequences_, decisions_, outcomes_["applied"], restarts_, outcomes_["rejected:"],
-        outcomes_["expired:"], void_);
-    EXPECT_EQ(sequences_ + void_, expected);
+        outcomes_["expired:"], void_, moves_);
+    fmt::print("{} with second losses, {} with a loss in the last step, {} with parts down twice\n",
+               second_losses_, last_steps_, down_twice_);
+    EXPECT_EQ(sequences_ + void_ + moves_, expected);
+    EXPECT_LE(moves_, 1 + expected / 5) << "sequences with a loss in a move";
     EXPECT_LE(void_, 1 + expected / 50) << "sequences with other checkpoints";
     if (expected < 5) return;  // too few to expect anything of
     EXPECT_GE(decisions_, 3 * expected);
@@ -188,7 +239,8 @@ class Totals {
  private:
   std::mutex mutex_;
   std::map<std::string, std::uint64_t> outcomes_;
-  std::uint64_t sequences_ = 0, decisions_ = 0, restarts_ = 0, void_ = 0;
+  std::uint64_t sequences_ = 0, decisions_ = 0, restarts_ = 0, void_ = 0, moves_ = 0;
+  std::uint64_t second_losses_ = 0, last_steps_ = 0, down_twice_ = 0;
 };
 
 /// Runs the sequence of this seed in both worlds.
@@ -203,8 +255,10 @@ void compare_worlds(std::uint64_t seed, Totals& totals) {
         << "ORRERY_SEED=" << seed << ": nothing can be compared at any pace: " << why;
     const RunRequest asked = scene(seed, pace_ms, folder);
     Sequence live(seed), simulated(seed);
-    const Report ran = run_in_worker(kProgram, asked, &live);
     const Report expected = run_in_worker(kSimulator, asked, &simulated);
+    std::filesystem::remove_all(folder);
+    if (simulated.late() && instants_of(seed).second_loss) return totals.add_loss_in_move();
+    const Report ran = run_in_worker(kProgram, asked, &live);
     std::filesystem::remove_all(folder);
     ASSERT_FALSE(simulated.late()) << "ORRERY_SEED=" << seed;
     // The simulated job goes on from its checkpoint; the live run ends, and another one does so.
@@ -229,7 +283,7 @@ void compare_worlds(std::uint64_t seed, Totals& totals) {
     }
     ASSERT_EQ(differs, "") << "ORRERY_SEED=" << seed << all_of("live", live.fates())
                            << all_of("simulated", simulated.fates()) << losses_of(ran);
-    totals.add(live);
+    totals.add(seed, live);
     return;
   }
 }

@@ -43,7 +43,7 @@ def test_the_world_follows_outcomes_and_later_events():
     world, policy = testing.world(jobs=[{"gpus": 4}]), Evacuate()
     world.observe(policy, [events.RanksLost(0, [2], 2)])
     where = Standing([0, 1, 3], Layout(data=3))
-    answers = [events.Decided(0, "applied", ""), events.JobStarted(0, 3, 0, where)]
+    answers = [events.Decided(0, "applied", ""), events.JobStarted(0, 3, 0, where, [])]
     world.observe(policy, answers, now=4)
     assert policy.outcomes == ["applied"]
     seen = world.observation()

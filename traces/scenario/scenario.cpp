@@ -33,6 +33,11 @@ std::uint64_t rank_count(const Layout& layout) {
 /// Limit of all fractions of parts together, because a list of them is stored.
 constexpr std::uint64_t kMostPartsHit = 10'000'000;
 
+/// Returns the duration of a stop that begins and ends at instants.
+Nanos stall_of(const Fault& fault) {
+  return fault.has_for_() ? fault.for_() : fault.until_time() - fault.at_time();
+}
+
 /// Collector of problems across fields, each with its place.
 class CrossCheck {
  public:
@@ -235,11 +240,18 @@ class CrossCheck {
   void check_end(const Fault& fault, const std::string& path) {
     const std::string end = written(fault, fault.end_case());
     const std::string place = path + "." + end;
-    if (fault.kill() || fault.stop()) {
-      add(place, fmt::format("a {}: {} means nothing here",
-                             fault.kill() ? "killed rank stays dead"
-                                          : "rank that stands still is given up",
+    if (fault.kill()) {
+      add(place, fmt::format("a killed rank stays dead: {} means nothing here", end));
+    } else if (fault.stop() && (fault.has_until_step() || !fault.has_at_time())) {
+      add(place, fmt::format("expected a stop that begins at an instant and ends at one, found {}: "
+                             "write at_time, and 'for' or until_time",
                              end));
+    } else if (fault.stop() && stall_of(fault) <= scenario_.survival().heartbeat_timeout()) {
+      add(place, fmt::format("expected a stop of more than survival.heartbeat_timeout ({:g} s), "
+                             "after which the rank is lost, found {:g} s: write a longer stop, or "
+                             "slow",
+                             to_seconds(scenario_.survival().heartbeat_timeout()),
+                             to_seconds(stall_of(fault))));
     } else if (fault.has_until_step()) {
       if (fault.has_at_step() && fault.until_step() > fault.at_step()) return;
       add(place, "until_step needs an at_step before it");

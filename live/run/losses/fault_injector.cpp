@@ -89,6 +89,10 @@ void FaultInjector::inject_due(FaultSchedule& schedule, int number, Step step, N
   }
 }
 
+void FaultInjector::continue_stopped(Nanos now) {
+  for (const std::uint32_t rank : schedule_.drain_resumed(now)) control_.signal(rank, SIGCONT);
+}
+
 void FaultInjector::repeat_injections() {
   for (const JournalStrike& strike : journal_.state().strikes) {
     const bool unnoticed = schedule_.unnoticed(strike.rank()) ||

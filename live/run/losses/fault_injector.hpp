@@ -35,6 +35,8 @@ class FaultInjector {
   /// that do not decrease; after a rollback earlier steps inject no fault of a step. Throws as
   /// RankControl::signal().
   void inject_due(Step step, Nanos now, std::span<const std::uint32_t> awaited);
+  /// Continues the ranks whose stops have ended by `now`. Call many times a second.
+  void continue_stopped(Nanos now);
   /// Repeats the injections that an earlier controller had recorded and may not have carried out:
   /// kills the ranks whose loss is not detected yet, even if the fault was to stop the rank. Call
   /// once, after the replay and before the first inject_due().

@@ -54,10 +54,23 @@ std::vector<FaultSchedule::Strike> FaultSchedule::due(Step step, Nanos now,
     injected_.insert(strike.fault);
     if (!there) return true;
     struck_[strike.rank] = now;
+    add_resume(static_cast<std::uint32_t>(strike.fault), strike.rank);
     strikes.push_back(strike);
     return true;
   });
   return strikes;
+}
+
+void FaultSchedule::add_resume(std::uint32_t fault, std::uint32_t rank) {
+  if (const auto end = script_.stop_end(fault)) resumed_.emplace(*end, rank);
+}
+
+std::vector<std::uint32_t> FaultSchedule::drain_resumed(Nanos now) {
+  std::vector<std::uint32_t> ranks;
+  const auto end = resumed_.upper_bound(now);
+  for (auto each = resumed_.begin(); each != end; ++each) ranks.push_back(each->second);
+  resumed_.erase(resumed_.begin(), end);
+  return ranks;
 }
 
 Hardware FaultSchedule::hardware(std::uint32_t rank, Step step, Nanos now) const {
@@ -98,6 +111,9 @@ std::optional<Nanos> FaultSchedule::take_hit_time(std::uint32_t rank) {
 void FaultSchedule::restore_injection(int fault, std::uint32_t rank, Nanos at, bool noticed) {
   injected_.insert(fault);
   restored_.insert({fault, rank});
+  if (static_cast<std::size_t>(fault) < script_.size()) {
+    add_resume(static_cast<std::uint32_t>(fault), rank);
+  }
   if (!noticed) struck_[rank] = at;
 }
 

@@ -41,6 +41,8 @@ class FaultSchedule {
   /// injection of any other absent rank is dropped.
   std::vector<Strike> due(Step step, Nanos now, std::span<const std::uint32_t> members,
                           std::span<const std::uint32_t> awaited);
+  /// Returns the ranks that stops have hit and that run again by `now`, once for each stop.
+  std::vector<std::uint32_t> drain_resumed(Nanos now);
   /// Returns the first instant after `now` at which a fault changes; kNever if none does.
   Nanos next_instant(Nanos now) const { return script_.next_instant(now).value_or(kNever); }
   /// Returns the state of the rank's hardware under the faults. A link without a fault has the rate
@@ -76,6 +78,8 @@ class FaultSchedule {
   std::size_t injected() const { return injected_.size(); }
 
  private:
+  /// Schedules the end of the stop `fault` of `rank`, if the fault is a stop with an end.
+  void add_resume(std::uint32_t fault, std::uint32_t rank);
   /// Adds the injections of a fault that has begun, or only counts the fault.
   void add_injections(std::uint32_t fault);
 
@@ -91,6 +95,8 @@ class FaultSchedule {
   std::set<std::pair<int, std::uint32_t>> restored_;
   /// Ranks hit by a fault whose loss is not detected yet, with the instant.
   std::map<std::uint32_t, Nanos> struck_;
+  /// Stopped ranks that will run again: the instants and the ranks.
+  std::multimap<Nanos, std::uint32_t> resumed_;
 };
 
 }  // namespace orrery::live

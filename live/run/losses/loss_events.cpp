@@ -1,5 +1,5 @@
-// Losses of ranks from the end of a process to the event for the policies: the part of Recovery
-// that corresponds to sim/training/loss_events.
+// Losses of ranks from the end of a process to the event for the policies, and the return of silent
+// ranks: the part of Recovery that corresponds to sim/training/loss_events.
 #include <algorithm>
 #include <utility>
 
@@ -26,6 +26,40 @@ bool Recovery::is_nobody_left() const {
     if (placement_.is_working(seat) && !told && !left) return false;
   }
   return job().gpus.size() > 0 && !job().is_restarting && !control_.has_state_holder();
+}
+
+bool Recovery::may_rank_return() const {
+  return std::any_of(job().gpus.begin(), job().gpus.end(), [this](GpuId gpu) {
+    return !placement_.is_working(gpu.value) && control_.is_running(gpu.value);
+  });
+}
+
+void Recovery::review_heard_ranks() {
+  if (has_done_all_steps(job())) return;
+  std::vector<GpuId> heard;
+  for (const std::uint32_t seat : control_.heard_again()) {
+    if (placement_.is_on_healthy_gpu(seat)) {
+      heard.push_back({seat});
+    } else {
+      control_.withdraw_rank(seat);
+    }
+  }
+  const ReturnOrders orders = returns_of(job(), heard, can_run_);
+  for (const GpuId gpu : orders.end) control_.withdraw_rank(gpu.value);
+  for (const GpuId gpu : orders.readmit) control_.readmit_rank(gpu.value);
+}
+
+void Recovery::return_ranks(const std::vector<std::uint32_t>& members) {
+  if (!untold_.empty() || job().next || has_done_all_steps(job())) return;
+  std::vector<GpuId> back;
+  for (const std::uint32_t seat : members) {
+    if (!placement_.is_working(seat)) back.push_back({seat});
+  }
+  back = returns_of(job(), back, can_run_).readmit;
+  if (back.empty()) return;
+  carrier_.emit_event(start_after_return(job(), back));
+  gate_.expire_settings(kLiveJob);
+  held_since_ = kNever;
 }
 
 void Recovery::emit_losses() {

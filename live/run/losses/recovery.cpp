@@ -117,12 +117,12 @@ bool Recovery::is_deserted() const {
   return true;
 }
 
-std::vector<std::uint32_t> Recovery::end_missing(const std::vector<std::uint32_t>& members) {
+std::vector<std::uint32_t> Recovery::fence_missing(const std::vector<std::uint32_t>& members) {
   std::vector<std::uint32_t> missing;
   for (std::uint32_t seat = 0; seat < placement_.seats(); ++seat) {
     const bool there = std::find(members.begin(), members.end(), seat) != members.end();
     if (there || !placement_.is_working(seat) || placement_.is_leaving(seat)) continue;
-    control_.signal(seat, SIGKILL);
+    control_.fence(seat);
     missing.push_back(seat);
   }
   return missing;
@@ -130,13 +130,17 @@ std::vector<std::uint32_t> Recovery::end_missing(const std::vector<std::uint32_t
 
 void Recovery::resume_interrupted() {
   for (std::uint32_t seat = 0; seat < placement_.seats(); ++seat) {
-    if (placement_.is_pending(seat) && !control_.is_running(seat)) control_.replace(seat);
+    const bool runs = control_.is_running(seat) && !control_.is_fenced(seat);
+    if (placement_.is_pending(seat) && !runs) control_.replace(seat);
   }
 }
 
 bool Recovery::is_hold_unanswerable(bool shown) const {
   if (!is_held()) return false;
-  return hold_limit_ ? clock_.now() - held_since_ > *hold_limit_ : shown && !job().next;
+  const Nanos held = clock_.now() - held_since_;
+  if (hold_limit_) return held > *hold_limit_;
+  const bool may_return = may_rank_return() && held <= control_.patience();
+  return shown && !job().next && !may_return;
 }
 
 void Recovery::apply_reported(const Event& event, Nanos at) {

@@ -16,7 +16,8 @@
 
 namespace orrery::live {
 
-/// Recovery of one job. Losses are reported to the policies together, once the survivors have left
+/// Recovery of one job. Silent ranks that are heard again return, or end (returns_of()). Losses are
+/// reported to the policies together, once the survivors have left
 /// the old epoch. Lost ranks are replaced if the job's settings or an assignment demand it. An
 /// assignment is activated once all its ranks have joined. Used by the live backend;
 /// single-threaded. Instants are times of the policy clock. Call the methods only once the job is
@@ -95,23 +96,32 @@ class Recovery {
   /// formed. If a step is in progress (`in_step`) and all working ranks stay, they complete the
   /// step first: call again after the step.
   void activate_when_ready(bool in_step, Step next);
+  /// Readmits the fenced ranks that are heard again and may return (returns_of()), and withdraws
+  /// those whose places are taken or whose GPUs do not work. No effect once the job has done all
+  /// steps. Call many times a second.
+  void review_heard_ranks();
+  /// Reports that the lost ranks among `members` (seats) of a new epoch work again at the next
+  /// step, which ends a hold and expires the settings that wait for a step. No effect while a loss
+  /// is unreported or an assignment is pending, or if the ranks may not return (returns_of()).
+  void return_ranks(const std::vector<std::uint32_t>& members);
   /// Returns true if no process is running and no seat is pending; abandoned seats are not pending.
   bool is_deserted() const;
-  /// Kills the working processes that are not in `members` (seats), except leaving ones: members by
-  /// the state of an earlier controller that have not connected again, and ranks whose recorded
+  /// Fences the working processes that are not in `members` (seats), except leaving ones: members
+  /// by the state of an earlier controller that have not connected again, and ranks whose recorded
   /// loss is not emitted yet. Returns their seats, ascending; empty if none is missing. Does not
   /// record their losses: call record_exit() for each, which returns false for a recorded one.
-  std::vector<std::uint32_t> end_missing(const std::vector<std::uint32_t>& members);
+  std::vector<std::uint32_t> fence_missing(const std::vector<std::uint32_t>& members);
   /// Completes the interrupted work of an earlier controller: requests the pending processes that
-  /// do not run. Call once, after the replay, and then activate_when_ready(), which kills leaving
-  /// processes once the others have joined.
+  /// do not run or are fenced. Call once, after the replay, and then activate_when_ready(), which
+  /// kills leaving processes once the others have joined.
   void resume_interrupted();
 
   /// Returns true from the JobHeld event, or from mark_released(), until an assignment is active.
   bool is_held() const { return held_since_ != kNever; }
   /// Returns true if the job has been on hold for longer than the hold limit, counted from the hold
   /// or from the newest assignment. Without a limit, returns true if the job is on hold, no
-  /// assignment is pending, and the policies have seen all events (`shown`). False if the job is
+  /// assignment is pending, the policies have seen all events (`shown`), and no lost rank of the
+  /// job may return, for which a hold waits as long as RankControl::patience(). False if the job is
   /// not on hold.
   bool is_hold_unanswerable(bool shown) const;
 
@@ -132,6 +142,8 @@ class Recovery {
   /// Returns true if one of the seats `leaving` still writes its shard of a checkpoint, which would
   /// fail without the shard, unless the move has waited for that for 10 s.
   bool is_move_delayed(const std::vector<std::uint32_t>& leaving);
+  /// Returns true if the process of a lost rank of the job runs: fenced, or on its way back.
+  bool may_rank_return() const;
   /// Kills a leaving process: its end is no loss.
   void dismiss_rank(std::uint32_t seat);
   /// Returns true if a working rank is to leave, so that the current step is not completed.

@@ -22,7 +22,7 @@ struct RunStatus {
   /// Status of one rank.
   struct Rank {
     std::uint32_t rank = 0;
-    std::string state;     ///< State: working, spare, testing, joining, lost.
+    std::string state;     ///< State: working, spare, testing, fenced, joining, lost.
     std::int64_t pid = 0;  ///< Process id on its machine; 0: no process, or not connected yet.
     std::uint64_t step = 0, micro_batches = 0;
     /// Measurements of the rank's GPU, as far as its driver reports them.

@@ -92,6 +92,8 @@ class AgentGroup {
   /// can only be killed: its stream is closed and is_running() is false at once. Throws an internal
   /// Error if another signal is sent to an external agent.
   void signal(std::uint32_t rank, int number);
+  /// Returns true if an engine, not this run, starts the agent of `rank`.
+  bool is_elsewhere(std::uint32_t rank) const { return !place_.listen().empty() && rank != 0; }
   /// Returns true if the stream of the agent is open.
   bool is_connected(std::uint32_t rank);
   /// Starts the next process of `rank`, with the next incarnation, or the first process of a rank
@@ -111,8 +113,6 @@ class AgentGroup {
   void begin_from(const Resumption& from);
 
  private:
-  /// Returns true if an engine, not this run, starts the agent of `rank`.
-  bool is_elsewhere(std::uint32_t rank) const { return !place_.listen().empty() && rank != 0; }
   /// Returns the folder of the run's secrets.
   std::string secrets_folder() const;
   /// Starts the control server.

@@ -80,9 +80,10 @@ void RankProcesses::on_failure(const Seat& seat, const Failed& failed,
 }
 
 void RankProcesses::note_end(const Seat& seat, std::vector<RankEvent>& events) {
+  const bool was_fenced = coordinator_.is_fenced(seat);
   coordinator_.record_exit(seat);
   pass_happenings(events);
-  const bool known = !dead_.insert(seat).second;
+  const bool known = !dead_.insert(seat).second || was_fenced;
   if (const auto spare = spares_.find(seat.rank); spare != spares_.end()) {
     spare->second.reset();
     if (!replacements_.is_requested(seat.rank)) replacements_.request_restart(seat.rank, now());
@@ -100,10 +101,10 @@ RankDied RankProcesses::note_loss(const membership::Lost& lost) {
   std::string cause = causes_[lost.seat];
   if (cause.empty()) cause = "another process has taken its place";
   if (lost.silent) {
-    agents_.signal(rank, SIGKILL);  // A silent process must not return with an old state.
     cause = fmt::format("sent no heartbeat for {:.1f} s", to_seconds(timeout_));
+  } else {
+    dead_.insert(lost.seat);
   }
-  dead_.insert(lost.seat);
   return {.death = {.rank = rank, .cause = std::move(cause)}, .was_member = was_member(lost.seat)};
 }
 
@@ -198,7 +199,8 @@ RankProcesses::Parting RankProcesses::finish_run(Step steps) {
   Parting parting;
   std::set<std::uint32_t> awaited, asked;
   for (std::uint32_t rank = 0; rank < agents_.ranks(); ++rank) {
-    if (agents_.is_running(rank) && !is_spare(rank)) awaited.insert(rank);
+    if (is_fenced(rank)) agents_.signal(rank, SIGKILL);
+    if (agents_.is_running(rank) && !is_spare(rank) && !is_fenced(rank)) awaited.insert(rank);
   }
   const auto deadline = Clock::now() + kFinishPatience;
   while (!awaited.empty() && Clock::now() < deadline) {

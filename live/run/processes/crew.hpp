@@ -43,9 +43,10 @@ using RankEvent = std::variant<Incoming, RankDied, membership::Revoked, membersh
 
 /// Processes of all ranks of a run, driven by the control core: transfers statuses and directives
 /// between the agents and the coordinator, detects losses and starts replacements. Owns the agents
-/// and the coordinator. The live backend reads the events and orders the next step. Ranks are
-/// numbered as in RankControl. Single-threaded. Methods that start or signal processes throw as
-/// AgentProcesses.
+/// and the coordinator. The live backend reads the events and orders the next step. A rank that
+/// falls silent is fenced: its process lives on, but its messages are ignored until readmit_rank().
+/// Ranks are numbered as in RankControl. Single-threaded. Methods that start or signal processes
+/// throw as AgentProcesses.
 class RankProcesses : public RankControl {
  public:
   /// Starts the agents of the scenario's ranks and blocks until all are linked; agents that die
@@ -132,10 +133,16 @@ class RankProcesses : public RankControl {
   void renew_connections();
   /// Returns true if all present ranks that hold the state (all present ranks, if none holds it)
   /// were silent for more than half the heartbeat timeout at the newest wait(), but not for longer
-  /// than patience(). False without present ranks and before the first check.
-  bool all_silent() const override { return coordinator_.all_silent(); }
+  /// than patience(), or if only fenced ranks hold the state. Otherwise false without present ranks
+  /// and before the first check.
+  bool all_silent() const override {
+    const bool is_fenced_alone = !coordinator_.has_holder() && coordinator_.has_fenced_holder();
+    return coordinator_.all_silent() || is_fenced_alone;
+  }
   Nanos patience() const override { return coordinator_.patience(); }
-  bool has_state_holder() const override { return coordinator_.has_holder(); }
+  bool has_state_holder() const override {
+    return coordinator_.has_holder() || coordinator_.has_fenced_holder();
+  }
   /// Replaces the longest time to wait for silent ranks that hold the training state alone; see
   /// patience().
   void set_patience_with_holders(Nanos patience) {
@@ -144,22 +151,28 @@ class RankProcesses : public RankControl {
   std::vector<std::uint32_t> peers() const override { return coordinator_.peers(); }
   void end(std::uint32_t rank, const std::string& cause) override;
   void signal(std::uint32_t rank, int number) override { agents_.signal(rank, number); }
-  std::vector<std::uint32_t> silent(Nanos span) const override {
-    return coordinator_.silent(span, now());
-  }
+  std::vector<std::uint32_t> silent(Nanos span) const override;
   std::int64_t pid(std::uint32_t rank) const override { return agents_.pid(rank); }
   bool is_running(std::uint32_t rank) const override { return agents_.is_running(rank); }
   bool has_answering_spare(std::uint32_t rank) const override;
+  void fence(std::uint32_t rank) override;
+  bool is_fenced(std::uint32_t rank) const override { return coordinator_.is_fenced(rank); }
+  std::vector<std::uint32_t> heard_again() const override;
+  void readmit_rank(std::uint32_t rank) override;
+  /// Fences the running processes that were members of an epoch and whose ranks do not work any
+  /// more: an earlier controller had fenced them. Call before the first wait().
+  void fence_former_members(const std::function<bool(std::uint32_t rank)>& is_working);
 
   /// Hashes of the parameters after the run, by rank, and the losses meanwhile.
   struct Parting {
     std::map<std::uint32_t, std::string> hashes;
     std::vector<RankDeath> deaths;
   };
-  /// Ends the run after `steps` committed steps: orders all running ranks except warm spares to
-  /// stop, and blocks until all have answered, for at most 10 s; ignores their other messages.
-  /// Returns the parameter hashes of the ranks that hold them, and as losses the ranks that ended,
-  /// failed or did not answer. Both are empty if no rank runs. Call once, after the last wait().
+  /// Ends the run after `steps` committed steps: kills the fenced ranks, orders all other running
+  /// ranks except warm spares to stop, and blocks until all have answered, for at most 10 s;
+  /// ignores their other messages. Returns the parameter hashes of the ranks that hold them, and as
+  /// losses the ranks that ended, failed or did not answer. Both are empty if no rank runs. Call
+  /// once, after the last wait().
   Parting finish_run(Step steps);
 
  private:
@@ -186,7 +199,7 @@ class RankProcesses : public RankControl {
   void note_end(const Seat& seat, std::vector<RankEvent>& events);
   /// Writes epoch and decisions to the journal, if changed.
   void journal_epoch();
-  /// Returns true if the newest process of `rank` runs and does not count as lost.
+  /// Returns true if the newest process of `rank` runs, and is neither fenced nor lost.
   bool is_alive(std::uint32_t rank) const;
   /// Starts the due replacements.
   void start_replacements(std::vector<RankEvent>& events);

@@ -33,11 +33,14 @@ std::vector<std::uint32_t> Placement::spare_seats(std::uint32_t count) const {
   std::vector<std::uint32_t> spares;
   for (std::uint32_t seat = 0; seat < seats_ && spares.size() < count; ++seat) {
     const NodeId node = world_.cluster().node_of({seat});
-    const bool stays =
-        world_.state().is_healthy({seat}, node) && !world_.state().is_to_be_removed({seat}, node);
-    if (stays && is_stray(seat)) spares.push_back(seat);
+    const bool stays = is_on_healthy_gpu(seat) && !world_.state().is_to_be_removed({seat}, node);
+    if (stays && is_stray(seat) && !job().gpus.contains({seat})) spares.push_back(seat);
   }
   return spares;
+}
+
+bool Placement::is_on_healthy_gpu(std::uint32_t seat) const {
+  return world_.state().is_healthy({seat}, world_.cluster().node_of({seat}));
 }
 
 std::uint32_t Placement::share(std::uint32_t seat) const {

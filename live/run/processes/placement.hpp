@@ -45,13 +45,16 @@ class Placement {
   /// Returns true if the job uses the process in `seat` until the pending assignment, which does
   /// not name the seat, is active. False without a pending assignment.
   bool is_leaving(std::uint32_t seat) const;
+  /// Returns true if the GPU of `seat` works, and its node.
+  bool is_on_healthy_gpu(std::uint32_t seat) const;
   /// Returns true if neither the job nor its pending assignment uses the process in `seat`; also
   /// for the seat of a lost rank that no pending assignment names.
   bool is_stray(std::uint32_t seat) const;
   /// Returns the seats that are working (leaving ones included) or pending, ascending.
   std::vector<std::uint32_t> awaited_seats() const;
-  /// Returns the first `count` seats on healthy GPUs that neither the job nor its pending
-  /// assignment uses and whose removal is not announced, ascending; fewer if there are no more.
+  /// Returns the first `count` seats on healthy GPUs that belong neither to the job, also for a
+  /// lost rank, nor to its pending assignment, and whose removal is not announced, ascending; fewer
+  /// if there are no more.
   std::vector<std::uint32_t> spare_seats(std::uint32_t count) const;
   /// Returns the number of ranks that the job uses now: those of its placement without the lost
   /// ones; 0 for a job on hold without GPUs and for a job that is restarting.

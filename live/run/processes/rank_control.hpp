@@ -21,8 +21,10 @@ class RankControl {
   /// next ones are started after growing pauses (see Replacements). Does nothing while another
   /// process of the rank lives or a replacement is requested.
   virtual void replace(std::uint32_t rank) = 0;
-  /// Cancels the request for a replacement of `rank`, if any, and kills its process, if it runs.
-  /// The count of attempts begins anew. No effect on a warm spare.
+  /// Cancels the request for a replacement of `rank`, if any, and kills its process, if it runs; a
+  /// fenced process that is heard again is ordered to stop instead.
+  /// The count of attempts begins anew. No effect on a warm spare; a fenced process whose state may
+  /// be needed is not killed (Coordinator::may_need_fenced()).
   virtual void withdraw_rank(std::uint32_t rank) = 0;
   /// Sends signal `number` to the process of `rank`, if it runs; see AgentGroup::signal().
   virtual void signal(std::uint32_t rank, int number) = 0;
@@ -33,6 +35,18 @@ class RankControl {
   /// Coordinator::renew_epoch() for the calls without effect.
   virtual void renew_epoch() = 0;
 
+  /// Fences the running process of `rank`: it belongs to no epoch, its messages are ignored, and it
+  /// is not ended before a replacement of `rank` can start. Ranks that fall silent are fenced
+  /// without this call. No effect on a rank of peers() and on one that is fenced.
+  virtual void fence(std::uint32_t rank) = 0;
+  /// Lets a fenced rank take part in the next epoch, and cancels its requested replacement. Call
+  /// only for ranks of heard_again().
+  virtual void readmit_rank(std::uint32_t rank) = 0;
+
+  /// Returns true if the newest process of `rank` is fenced.
+  virtual bool is_fenced(std::uint32_t rank) const = 0;
+  /// Returns the fenced ranks that have sent a status since they were fenced, ascending.
+  virtual std::vector<std::uint32_t> heard_again() const = 0;
   /// Returns true if the newest process of `rank` has not ended; false if the rank has had none.
   virtual bool is_running(std::uint32_t rank) const = 0;
   /// Returns true if the process of `rank` waits as a warm spare and has sent a status.
@@ -46,15 +60,17 @@ class RankControl {
   virtual std::vector<std::uint32_t> members() const = 0;
   /// Returns the ranks that send statuses, members or not, ascending.
   virtual std::vector<std::uint32_t> peers() const = 0;
-  /// Returns the ranks of peers() that have sent no status for `span` nanoseconds, ascending.
+  /// Returns the ranks of peers() that have sent no status for `span` nanoseconds, and the fenced
+  /// ranks that are not heard again, ascending.
   virtual std::vector<std::uint32_t> silent(Nanos span) const = 0;
   /// Returns true while all ranks of peers() that hold the training state are silent and none of
-  /// them counts as lost; see Coordinator.
+  /// them counts as lost, or while only fenced ranks hold it; see Coordinator.
   virtual bool all_silent() const = 0;
   /// Returns the longest silence for which all_silent() stays true, in nanoseconds.
   virtual Nanos patience() const = 0;
   /// Returns true if a rank of peers() holds the training state of all committed steps, also a new
-  /// process that has received the state before its assignment is active.
+  /// process that has received the state before its assignment is active, or if a fenced rank holds
+  /// it (Coordinator::has_fenced_holder()).
   virtual bool has_state_holder() const = 0;
 };
 

@@ -1,6 +1,7 @@
 // Messages between the ranks and the control core: the part of RankProcesses that is the loop of a
 // live run. Each event goes to the function with its rule: ends of processes and members to crew,
 // rounds of the membership to the coordinator.
+#include <csignal>
 #include <type_traits>
 #include <variant>
 
@@ -30,13 +31,15 @@ void RankProcesses::on_incoming(const Incoming& incoming, std::vector<RankEvent>
   // The agent may reconnect; otherwise the end of its process or its silence follows.
   if (!incoming.message) return;
   if (incoming.message->has_hello()) briefing_.mark_connected(rank);
+  const bool is_fenced = coordinator_.is_fenced(from);
   if (incoming.message->has_failed()) {
+    if (is_fenced) return agents_.signal(rank, SIGKILL);  // the process cannot return any more
     return on_failure(from, incoming.message->failed(), events);
   }
   if (incoming.message->has_status()) return on_status(from, incoming.message->status(), events);
   if (incoming.message->has_heartbeat())
     on_status(from, incoming.message->heartbeat().status(), events);
-  events.emplace_back(incoming);
+  if (!is_fenced) events.emplace_back(incoming);
 }
 
 void RankProcesses::on_status(const Seat& from, const MemberStatus& status,

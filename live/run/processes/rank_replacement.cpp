@@ -1,5 +1,5 @@
-// Replacements of lost ranks, and warm spares: the part of RankProcesses that decides which
-// processes are started.
+// Replacements of lost ranks, warm spares and fenced ranks: the part of RankProcesses that decides
+// which processes are started and ended.
 #include <algorithm>
 #include <csignal>
 
@@ -9,7 +9,8 @@
 namespace orrery::live {
 
 bool RankProcesses::is_alive(std::uint32_t rank) const {
-  return agents_.is_running(rank) && !dead_.contains({rank, agents_.life(rank)});
+  const Seat newest{rank, agents_.life(rank)};
+  return agents_.is_running(rank) && !dead_.contains(newest) && !coordinator_.is_fenced(newest);
 }
 
 bool RankProcesses::has_answering_spare(std::uint32_t rank) const {
@@ -34,7 +35,46 @@ void RankProcesses::replace(std::uint32_t rank) {
 void RankProcesses::withdraw_rank(std::uint32_t rank) {
   if (is_spare(rank)) return;
   replacements_.cancel_restart(rank);
-  if (agents_.is_running(rank)) agents_.signal(rank, SIGKILL);
+  if (!agents_.is_running(rank) || coordinator_.may_need_fenced(rank, now())) return;
+  const std::vector<std::uint32_t> heard = heard_again();
+  const bool is_heard = std::find(heard.begin(), heard.end(), rank) != heard.end();
+  if (is_heard && !agents_.is_elsewhere(rank)) {
+    return agents_.send_stop(rank, "the rank counts as lost, and its place is taken", false);
+  }
+  agents_.signal(rank, SIGKILL);
+}
+
+void RankProcesses::fence(std::uint32_t rank) {
+  if (is_alive(rank)) coordinator_.fence_process({rank, agents_.life(rank)}, now());
+}
+
+std::vector<std::uint32_t> RankProcesses::heard_again() const {
+  std::vector<std::uint32_t> ranks;
+  for (const Seat& seat : coordinator_.heard_again()) ranks.push_back(seat.rank);
+  return ranks;
+}
+
+std::vector<std::uint32_t> RankProcesses::silent(Nanos span) const {
+  std::vector<std::uint32_t> ranks = coordinator_.silent(span, now());
+  const std::vector<std::uint32_t> heard = heard_again();
+  for (const Seat& seat : coordinator_.fenced()) {
+    const bool is_heard = std::find(heard.begin(), heard.end(), seat.rank) != heard.end();
+    if (!is_heard) ranks.push_back(seat.rank);
+  }
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
+void RankProcesses::readmit_rank(std::uint32_t rank) {
+  replacements_.cancel_restart(rank);
+  coordinator_.readmit_rank(rank, now());
+}
+
+void RankProcesses::fence_former_members(
+    const std::function<bool(std::uint32_t rank)>& is_working) {
+  for (std::uint32_t rank = 0; rank < agents_.ranks(); ++rank) {
+    if (was_member({rank, agents_.life(rank)}) && !is_working(rank)) fence(rank);
+  }
 }
 
 void RankProcesses::set_spares(const std::vector<std::uint32_t>& ranks) {
@@ -53,7 +93,13 @@ void RankProcesses::set_spares(const std::vector<std::uint32_t>& ranks) {
 }
 
 void RankProcesses::start_replacements(std::vector<RankEvent>& events) {
-  const auto start = [this](std::uint32_t rank) { return agents_.restart_rank(rank); };
+  const auto start = [this](std::uint32_t rank) {
+    if (!is_fenced(rank)) return agents_.restart_rank(rank);
+    // A fenced process elsewhere returns by itself, or its engine starts the next one.
+    const bool stays = agents_.is_elsewhere(rank) || coordinator_.may_need_fenced(rank, now());
+    if (!stays) agents_.signal(rank, SIGKILL);
+    return false;
+  };
   for (const std::uint32_t rank : replacements_.start(now(), start)) {
     events.emplace_back(GivenUp{rank, causes_[{rank, agents_.life(rank)}]});
   }

@@ -164,6 +164,129 @@ TEST_F(Pair, SilenceForTheTimeoutIsALoss) {
   EXPECT_EQ(happened<Lost>(), 1u);
 }
 
+/// Rank 1 is silent for longer than the timeout.
+class Fenced : public Pair {
+ protected:
+  void fall_silent() {
+    settle();
+    coordinator.start_step();
+    settle();
+    one_is_dead = true;
+    for (const Nanos end = now + 1200 * kMs; now < end; now += 100 * kMs) {
+      coordinator.on_status(zero.status(), now);
+      coordinator.check_heartbeats(now);
+    }
+    coordinator.drain_happenings();
+  }
+};
+
+TEST_F(Fenced, ASilentRankBelongsToNoEpochUntilItIsReadmitted) {
+  fall_silent();
+  EXPECT_TRUE(coordinator.is_fenced(1));
+  EXPECT_TRUE(coordinator.is_fenced(Seat{1, 0}));
+  EXPECT_TRUE(coordinator.heard_again().empty());
+  settle();
+  ASSERT_TRUE(coordinator.is_ready());
+  coordinator.start_step();
+  settle();
+  EXPECT_EQ(coordinator.committed_steps(), 2u);
+  coordinator.on_status(one.status(), now);
+  EXPECT_EQ(coordinator.heard_again(), (std::vector<Seat>{{1, 0}}));
+  EXPECT_EQ(coordinator.peers(), (std::vector<std::uint32_t>{0}));
+  EXPECT_FALSE(coordinator.directive(1));
+  one_is_dead = false;
+  settle();
+  EXPECT_EQ(coordinator.members(), (std::vector<Seat>{{0, 0}})) << "it waits for a decision";
+  coordinator.readmit_rank(1, now);
+  settle();
+  ASSERT_TRUE(coordinator.is_ready());
+  EXPECT_FALSE(coordinator.is_fenced(1));
+  EXPECT_EQ(coordinator.members(), (std::vector<Seat>{{0, 0}, {1, 0}}));
+  EXPECT_EQ(coordinator.directive(1)->source, 0u);
+  EXPECT_EQ(one.status().applied, 2u) << "it has the state of its peer";
+}
+
+TEST_F(Fenced, ItsStateMayBeNeededUntilTheOthersHaveCommittedAStep) {
+  fall_silent();
+  EXPECT_TRUE(coordinator.may_need_fenced(1, now)) << "rank 0 alone holds the state too";
+  EXPECT_FALSE(coordinator.may_need_fenced(1, now + 1000 * kMs)) << "no longer than a timeout";
+  EXPECT_TRUE(coordinator.has_fenced_holder());
+  settle();
+  coordinator.start_step();
+  settle();
+  EXPECT_FALSE(coordinator.may_need_fenced(1, now));
+  EXPECT_FALSE(coordinator.has_fenced_holder());
+}
+
+TEST_F(Fenced, ItContinuesTheRunIfTheLastOtherHolderDies) {
+  fall_silent();
+  coordinator.record_exit({0, 0});
+  EXPECT_FALSE(coordinator.has_holder());
+  EXPECT_TRUE(coordinator.has_fenced_holder());
+  EXPECT_TRUE(coordinator.may_need_fenced(1, now + 5000 * kMs));
+  zero = Member({0, 1});
+  coordinator.drain_happenings();
+  for (int i = 0; i < 3; ++i) {  // the successor of rank 0 has no state
+    if (const auto said = coordinator.directive(0)) zero.on_directive(*said);
+    for (Task task = zero.task(); obey(zero, task); task = zero.task()) {}
+    coordinator.on_status(zero.status(), now);
+  }
+  EXPECT_EQ(happened<Stuck>(), 0u) << "the state may come back";
+  one_is_dead = false;
+  coordinator.on_status(one.status(), now);
+  coordinator.readmit_rank(1, now);
+  settle();
+  ASSERT_TRUE(coordinator.is_ready());
+  EXPECT_EQ(coordinator.directive(0)->source, 1u);
+  EXPECT_EQ(coordinator.committed_steps(), 1u);
+}
+
+TEST_F(Fenced, TheRunIsStuckOnceThePatienceWithTheLastHolderIsOver) {
+  coordinator.set_patience_with_holders(10'000 * kMs);
+  fall_silent();
+  coordinator.record_exit({0, 0});
+  zero = Member({0, 1});
+  std::size_t stuck = 0;
+  Nanos first = 0;
+  for (const Nanos end = now + 12'000 * kMs; now < end; now += 100 * kMs) {
+    if (const auto said = coordinator.directive(0)) zero.on_directive(*said);
+    for (Task task = zero.task(); obey(zero, task); task = zero.task()) {}
+    coordinator.on_status(zero.status(), now);
+    coordinator.check_heartbeats(now);
+    const std::size_t more = happened<Stuck>();
+    if (more > 0 && stuck == 0) first = now;
+    stuck += more;
+  }
+  EXPECT_GE(stuck, 1u);
+  EXPECT_GT(first, 10'000 * kMs);
+  EXPECT_FALSE(coordinator.has_fenced_holder());
+}
+
+TEST_F(Fenced, ALaterProcessOrAnExitRemovesTheFence) {
+  fall_silent();
+  one = Member({1, 1});
+  one_is_dead = false;
+  settle();
+  EXPECT_FALSE(coordinator.is_fenced(1));
+  EXPECT_EQ(coordinator.members(), (std::vector<Seat>{{0, 0}, {1, 1}}));
+  fall_silent();
+  coordinator.record_exit({1, 1});
+  EXPECT_FALSE(coordinator.is_fenced(1));
+  EXPECT_EQ(happened<Lost>(), 0u) << "its loss was reported when it fell silent";
+}
+
+TEST_F(Fenced, AProcessThatHasSentNoStatusCanBeFenced) {
+  settle();
+  coordinator.fence_process({1, 0}, now);
+  EXPECT_FALSE(coordinator.is_fenced(1)) << "it is present";
+  coordinator.restart_from(0);
+  coordinator.fence_process({1, 0}, now);
+  EXPECT_TRUE(coordinator.is_fenced(1));
+  EXPECT_FALSE(coordinator.may_need_fenced(1, now)) << "nobody knows its state";
+  coordinator.on_status(one.status(), now);
+  EXPECT_EQ(coordinator.heard_again(), (std::vector<Seat>{{1, 0}}));
+}
+
 /// The network was away, or both machines were suspended: whoever is back first speaks for both.
 TEST_F(Pair, SilenceOfAllAtOnceIsWaitedFor) {
   settle();

@@ -203,6 +203,9 @@ class Model {
 
   void run_coordinator() {
     coordinator_->check_heartbeats(now_);
+    for (const Seat& seat : coordinator_->heard_again()) {
+      coordinator_->readmit_rank(seat.rank, now_);
+    }
     if (coordinator_->is_ready() && chance(0.8)) coordinator_->start_step();
     if (coordinator_->is_running() && chance(0.05)) coordinator_->propose_decision(++proposals_);
     for (const Happening& happening : coordinator_->drain_happenings()) record_happening(happening);

@@ -20,6 +20,12 @@ struct FakeRanks : RankControl {
     ended.emplace_back(rank, cause);
   }
   void renew_epoch() override { ++renewed; }
+  void fence(std::uint32_t rank) override { fenced.push_back(rank); }
+  bool is_fenced(std::uint32_t rank) const override {
+    return std::find(fenced.begin(), fenced.end(), rank) != fenced.end();
+  }
+  std::vector<std::uint32_t> heard_again() const override { return heard; }
+  void readmit_rank(std::uint32_t rank) override { readmitted.push_back(rank); }
   bool is_running(std::uint32_t rank) const override {
     for (const std::uint32_t each : there) {
       if (each == rank) return true;
@@ -35,15 +41,16 @@ struct FakeRanks : RankControl {
   std::vector<std::uint32_t> peers() const override { return there; }
   std::vector<std::uint32_t> silent(Nanos) const override { return quiet; }
   bool all_silent() const override { return nobody_heard; }
-  Nanos patience() const override { return 600 * kNanosPerSecond; }
+  Nanos patience() const override { return waits; }
   bool has_state_holder() const override { return state_held; }
 
   std::vector<std::uint32_t> there{0, 1, 2, 3}, quiet, answering;
   bool formed = true, nobody_heard = false, state_held = false;
-  std::vector<std::uint32_t> replaced, withdrawn;
+  std::vector<std::uint32_t> replaced, withdrawn, fenced, heard, readmitted;
   std::vector<std::pair<std::uint32_t, int>> signals;
   std::vector<std::pair<std::uint32_t, std::string>> ended;
   int renewed = 0;
+  Nanos waits = 600 * kNanosPerSecond;
 };
 
 }  // namespace orrery::live

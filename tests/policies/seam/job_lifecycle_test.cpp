@@ -167,6 +167,50 @@ TEST(JobLifecycle, APendingAssignmentReplacesTheLostRanksThatItNames) {
   EXPECT_EQ(after_loss(job, true).replace, std::vector<GpuId>{{1}});
 }
 
+const auto kAnyNumber = [](std::uint32_t) { return true; };
+
+TEST(JobLifecycle, ASilentRankThatIsHeardAgainReturnsToItsPlace) {
+  for (const LossResponse response : {LossResponse::go_on, LossResponse::hold}) {
+    const JobInfo job = lost_ranks({{2}}, response);
+    const ReturnOrders orders = returns_of(job, {{2}, {7}}, kAnyNumber);
+    EXPECT_EQ(orders.readmit, std::vector<GpuId>{{2}});
+    EXPECT_EQ(orders.end, std::vector<GpuId>{{7}}) << "the job does not use that GPU";
+    const JobStarted start = start_after_return(job, {{2}});
+    EXPECT_EQ(start.where, (Standing{job.gpus, job.layout}));
+    EXPECT_EQ(start.epoch, Epoch{2});
+    EXPECT_TRUE(start.lost.empty());
+  }
+}
+
+TEST(JobLifecycle, ARankReturnsWhileOthersStayLostIfTheJobCanRunThen) {
+  const JobInfo goes_on = lost_ranks({{2}, {3}});
+  EXPECT_EQ(returns_of(goes_on, {{3}}, kAnyNumber).readmit, std::vector<GpuId>{{3}});
+  EXPECT_EQ(start_after_return(goes_on, {{3}}).lost, std::vector<RankId>{{2}});
+  const ReturnOrders refused = returns_of(goes_on, {{3}}, [](auto n) { return n != 3; });
+  EXPECT_TRUE(refused.readmit.empty() && refused.end.empty()) << "it waits";
+  const JobInfo held = lost_ranks({{2}, {3}}, LossResponse::hold);
+  const ReturnOrders waits = returns_of(held, {{3}}, kAnyNumber);
+  EXPECT_TRUE(waits.readmit.empty() && waits.end.empty()) << "it waits for the other one";
+  EXPECT_EQ(returns_of(held, {{3}, {2}}, kAnyNumber).readmit.size(), 2u);
+  JobInfo large = lost_ranks({{1}, {2}, {3}});
+  EXPECT_EQ(returns_of(large, {{3}}, kAnyNumber).readmit.size(), 1u) << "20 micro-batches each";
+  large.spec.max_micro_batches = 19;
+  EXPECT_TRUE(returns_of(large, {{3}}, kAnyNumber).readmit.empty());
+}
+
+TEST(JobLifecycle, AReturnYieldsToAnAssignment) {
+  JobInfo job = lost_ranks({{2}, {3}});
+  job.next = Standing{{{GpuId{0}, GpuId{1}, GpuId{2}, GpuId{4}}}, {.data = 4}};
+  const ReturnOrders orders = returns_of(job, {{2}, {3}}, kAnyNumber);
+  EXPECT_EQ(orders.readmit, std::vector<GpuId>{{2}}) << "the assignment would start a rank there";
+  EXPECT_EQ(orders.end, std::vector<GpuId>{{3}}) << "its place is gone";
+  job.is_restarting = true;
+  job.next.reset();
+  EXPECT_EQ(returns_of(job, {{2}}, kAnyNumber).end, std::vector<GpuId>{{2}});
+  EXPECT_EQ(returns_of(running_job(), {{2}}, kAnyNumber).readmit, std::vector<GpuId>{{2}})
+      << "its loss is not reported yet";
+}
+
 TEST(JobLifecycle, AnAssignmentStartsMissingRanksAndKeepsTheOthersAtWork) {
   const AssignmentOrders same = orders_of(running_job(), to(toy::gpus(0, 4)));
   EXPECT_TRUE(same.start.empty());

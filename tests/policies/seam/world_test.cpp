@@ -615,6 +615,7 @@ TEST_F(WorldTest, ImpossibleEventsAreRefusedWithAReason) {
             "there is no GPU 16");
   EXPECT_EQ(world_.objection(JobStarted{{0}, {1}, 0, {{{0}, {1}, {2}, {1}}, {.data = 4}}}),
             "GPU 1 is named twice");
+  EXPECT_NE(world_.objection(JobStarted{{0}, {1}, 0, toy::standing(0, 4), {{4}}}), "");
   EXPECT_EQ(world_.objection(JobStarted{{0}, {1}, 0, {toy::gpus(0, 4), {.data = 3}}}),
             "job 0 starts with a layout of 3 ranks on 4 GPUs");
   apply(JobStarted{{0}, {1}, 0, toy::standing(0, 4)});

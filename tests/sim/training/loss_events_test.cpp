@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "sim/training/assignments.hpp"
 #include "sim/training/job_faults.hpp"
 #include "tests/sim/training/lone_job.hpp"
 
@@ -62,6 +63,39 @@ TEST(LossEvents, ASilentRankIsSuspectedBeforeItIsLost) {
   EXPECT_EQ(job.events_of<RanksSuspected>().size(), 1u) << "the loss ends the suspicion";
   EXPECT_TRUE(job.info().suspected.empty());
   EXPECT_EQ(job.state().now, kNanosPerSecond / 1000 + job.here.survival().heartbeat_timeout());
+}
+
+TEST(LossEvents, AStoppedRankThatIsHeardAgainReturnsUnlessItsPlaceIsTaken) {
+  for (const bool is_taken : {false, true}) {
+    LoneJob job("  - {at_time: 1 ms, rank: 3, stop: true, for: 3000 s}\n");
+    job.start();
+    job.run_steps(1);
+    job.state().now = job.state().losses.next_noticed();
+    notice_losses(job.here, job.state());
+    ASSERT_EQ(job.events_of<RanksLost>().size(), 1u);
+    job.state().pending.reset();
+    review_heard_ranks(job.here, job.state());
+    EXPECT_FALSE(job.state().pending) << "it is silent";
+    const Nanos heard = job.state().next_heard_rank();
+    EXPECT_EQ(heard, kNanosPerSecond / 1000 + 3000 * kNanosPerSecond);
+    LoneJob read(job, [&job](const JobInWorld& here) { return read_state(here, job.bytes()); });
+    EXPECT_EQ(read.state().next_heard_rank(), heard);
+    if (is_taken) {
+      const Standing where = job.state().fits.first->where();
+      job.state().pending = PendingAssignment{where, StateFrom::peer, job.state().now};
+      job.state().resume_at = 0;
+      change_between_steps(job.here, job.state());
+    }
+    job.state().now = heard;
+    review_heard_ranks(job.here, job.state());
+    ASSERT_EQ(job.state().pending.has_value(), !is_taken);
+    if (is_taken) continue;
+    job.state().now = job.state().pending->ready;
+    change_between_steps(job.here, job.state());
+    EXPECT_TRUE(job.info().lost.empty());
+    EXPECT_EQ(job.state().fit().graph().data(), 4u);
+    EXPECT_TRUE(job.state().fenced.empty());
+  }
 }
 
 TEST(LossEvents, WithoutAWholeReplicaTheNewRanksLoadTheCheckpoint) {

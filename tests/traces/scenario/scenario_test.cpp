@@ -142,7 +142,9 @@ TEST(Scenario, FaultsEndOnTheAxisOnWhichTheyBegan) {
   expect_problem(with(text, "slow: 2", "slow: 2\n    until_step: 3"), "18", "before it");
   expect_problem(with(timed, "slow: 2", "slow: 2\n    until_step: 9"), "18", "before it");
   expect_problem(with(text, "slow: 2", "kill: true\n    until_step: 9"), "18", "stays dead");
-  expect_problem(with(timed, "slow: 2", "stop: true\n    for: 9 s"), "18", "is given up");
+  expect_problem(with(text, "slow: 2", "stop: true\n    until_step: 9"), "18", "at an instant");
+  expect_problem(with(timed, "slow: 2", "stop: true\n    for: 1 ms"), "18", "after which the rank");
+  EXPECT_EQ(problem(with(timed, "slow: 2", "stop: true\n    for: 9 h")), "");
   expect_problem(with(text, "slow: 2", "slow: 2\n    for: 3 s"), "18", "needs at_time");
   expect_problem(with(timed, "slow: 2", "slow: 2\n    until_time: 3 s"), "18", "after at_time");
   expect_problem(with(timed, "slow: 2", "slow: 2\n    until_time: 4 s\n    for: 1 s"), "19",

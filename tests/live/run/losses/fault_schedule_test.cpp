@@ -38,6 +38,23 @@ TEST(FaultSchedule, StrikesOnceAtItsStepOrInstant) {
   EXPECT_EQ(faults.injected(), 2u);
 }
 
+TEST(FaultSchedule, AStoppedRankRunsAgainAtTheEndOfTheStopOnce) {
+  Scenario scenario;
+  Fault& fault = add(scenario, 2);
+  fault.set_at_time(500);
+  fault.set_stop(true);
+  fault.set_for_(300);
+  FaultSchedule faults(scenario, kCluster, 4);
+  ASSERT_EQ(faults.due(0, 510, kAll, kAll).size(), 1u);
+  EXPECT_EQ(faults.next_instant(510), 800);
+  EXPECT_TRUE(faults.drain_resumed(799).empty());
+  EXPECT_EQ(faults.drain_resumed(800), (std::vector<std::uint32_t>{2}));
+  EXPECT_TRUE(faults.drain_resumed(900).empty());
+  FaultSchedule successor(scenario, kCluster, 4);
+  successor.restore_injection(0, 2, 510, true);
+  EXPECT_EQ(successor.drain_resumed(810), (std::vector<std::uint32_t>{2}));
+}
+
 TEST(FaultSchedule, AStrikeWaitsForARankThatIsAwayOrNotYetMissed) {
   Scenario scenario;
   for (int i = 0; i < 2; ++i) {

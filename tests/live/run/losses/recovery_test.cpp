@@ -83,9 +83,9 @@ TEST(Recovery, AJobThatIsToHoldStandsStillUntilItIsAssigned) {
   EXPECT_TRUE(job.recovery.is_held());
   JournalSnapshot kept;
   job.recovery.save_to(kept);
+  job.ranks.there = {0, 1, 2};
   EXPECT_FALSE(job.recovery.is_hold_unanswerable(false));
   EXPECT_TRUE(job.recovery.is_hold_unanswerable(true));
-  job.ranks.there = {0, 1, 2};
   job.recovery.accept_assignment(job.run.assign_gpus({0, 1, 2}));
   job.recovery.activate_when_ready(true, 7);
   EXPECT_TRUE(job.all<JobStarted>().empty()) << "nobody leaves: the step is completed first";
@@ -98,6 +98,55 @@ TEST(Recovery, AJobThatIsToHoldStandsStillUntilItIsAssigned) {
   EXPECT_TRUE(job.recovery.is_held());
   job.recovery.apply_reported(started[0], 0);
   EXPECT_FALSE(job.recovery.is_held());
+}
+
+TEST(Recovery, ASilentRankThatIsHeardAgainReturnsWithTheNextEpoch) {
+  for (const LossResponse response : {LossResponse::go_on, LossResponse::hold}) {
+    Regrouping job(response);
+    job.recovery.record_exit(3, true);
+    job.recovery.emit_losses();
+    job.ranks.fence(3);
+    job.recovery.review_heard_ranks();
+    EXPECT_TRUE(job.ranks.readmitted.empty()) << "it is still silent";
+    job.ranks.heard = {3};
+    job.recovery.review_heard_ranks();
+    EXPECT_EQ(job.ranks.readmitted, (std::vector<std::uint32_t>{3}));
+    job.recovery.return_ranks({0, 1, 2});
+    EXPECT_TRUE(job.all<JobStarted>().empty()) << "it is no member yet";
+    job.recovery.return_ranks({0, 1, 2, 3});
+    ASSERT_EQ(job.all<JobStarted>().size(), 1u);
+    EXPECT_TRUE(job.run.placement.is_working(3));
+    EXPECT_FALSE(job.recovery.is_held());
+    job.recovery.return_ranks({0, 1, 2, 3});
+    EXPECT_EQ(job.all<JobStarted>().size(), 1u) << "once";
+  }
+}
+
+TEST(Recovery, ASilentRankWhosePlaceIsTakenEndsWhenItIsHeardAgain) {
+  Regrouping job;
+  job.recovery.record_exit(3, true);
+  job.recovery.emit_losses();
+  job.recovery.accept_assignment(job.run.assign_gpus({0, 1, 2}));
+  job.ranks.withdrawn.clear();
+  job.ranks.heard = {3};
+  job.recovery.review_heard_ranks();
+  EXPECT_TRUE(job.ranks.readmitted.empty());
+  EXPECT_EQ(job.ranks.withdrawn, (std::vector<std::uint32_t>{3}));
+}
+
+TEST(Recovery, AHoldWithoutPoliciesWaitsForASilentRank) {
+  Regrouping job(LossResponse::hold);
+  job.clock.start();
+  job.recovery.record_exit(3, true);
+  job.recovery.emit_losses();
+  job.ranks.there = {0, 1, 2};
+  EXPECT_TRUE(job.recovery.is_hold_unanswerable(true)) << "the process of rank 3 has ended";
+  job.ranks.there = {0, 1, 2, 3};
+  EXPECT_FALSE(job.recovery.is_hold_unanswerable(true));
+  job.ranks.waits = 0;
+  const Nanos held = job.clock.now();
+  while (job.clock.now() <= held) std::this_thread::yield();
+  EXPECT_TRUE(job.recovery.is_hold_unanswerable(true)) << "the patience is over";
 }
 
 TEST(Recovery, TheLimitOfAHoldCountsWhileAnAssignmentIsPending) {
@@ -260,10 +309,10 @@ TEST(Recovery, AnAssignmentComesTrueWithoutWhomNobodyStarts) {
   EXPECT_TRUE(job.recovery.is_deserted());
 }
 
-TEST(Recovery, WhoHasNotComeBackToANewControllerIsEndedAndLost) {
+TEST(Recovery, WhoHasNotComeBackToANewControllerIsFencedAndLost) {
   Regrouping job;
-  EXPECT_EQ(job.recovery.end_missing({0, 1, 3}), (std::vector<std::uint32_t>{2}));
-  EXPECT_EQ(job.ranks.signals.size(), 1u);
+  EXPECT_EQ(job.recovery.fence_missing({0, 1, 3}), (std::vector<std::uint32_t>{2}));
+  EXPECT_EQ(job.ranks.fenced, (std::vector<std::uint32_t>{2}));
   EXPECT_TRUE(job.recovery.record_exit(2, true));
 }
 
