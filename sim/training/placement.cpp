@@ -121,12 +121,8 @@ Nanos next_placement_change(const JobInWorld& here, const TrainingState& state) 
   if (state.pending && (state.pending->ready > state.now || idle)) {
     stop = std::min(stop, std::max(state.pending->ready, state.resume_at));
   }
-<<<<<<< HEAD
-  stop = std::min({stop, state.losses.next_noticed(), state.losses.next_suspected(state.now)});
-=======
-  stop = std::min(
-      {stop, state.losses.next_noticed(), state.losses.next_suspected(), state.next_heard_rank()});
->>>>>>> b3
+  stop = std::min({stop, state.losses.next_noticed(), state.losses.next_suspected(state.now),
+                   state.next_heard_rank()});
   if (const auto fault = next_change_of_cluster(here, state)) stop = std::min(stop, *fault);
   return stop;
 }
