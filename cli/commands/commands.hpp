@@ -29,6 +29,7 @@ void add_list(CLI::App& app, Action& chosen);
 void add_describe(CLI::App& app, Action& chosen);
 void add_check(CLI::App& app, Action& chosen);
 void add_import(CLI::App& app, Action& chosen);
+void add_convert(CLI::App& app, Action& chosen);
 void add_export(CLI::App& app, Action& chosen);
 void add_fit(CLI::App& app, Action& chosen);
 void add_schema(CLI::App& app, Action& chosen);
