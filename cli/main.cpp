@@ -44,7 +44,9 @@ const std::vector<CommandGroup>& command_groups() {
       {"Run", {add_live, add_run, add_cluster}},
       {"Watch", {add_runs}},
       {"Logs", {add_jobs, add_twin, add_explain, add_pack, add_fit, add_replay}},
-      {"Files", {add_list, add_describe, add_check, add_new, add_import, add_export, add_schema}},
+      {"Files",
+       {add_list, add_describe, add_check, add_new, add_import, add_export, add_convert,
+        add_schema}},
       {"This program", {add_doctor, add_help, add_completion}},
   };
   return groups;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "cli/commands/commands.hpp"
 #include "cli/shared/help.hpp"
@@ -34,6 +35,10 @@ void print_reasons(const sim::WaitReasons& why, const std::string& policy) {
              why.submitted / kNanosPerSecond, instant(why.started), instant(why.ended));
   fmt::print("at its submission {} GPUs were free, and {} jobs waited before it for {} GPUs\n",
              why.free_gpus, why.ahead_jobs, why.ahead_gpus);
+  if (!why.ahead.empty()) {
+    fmt::print("before it waited: {}{}\n", fmt::join(why.ahead, ", "),
+               why.ahead_jobs > why.ahead.size() ? ", ..." : "");
+  }
   if (why.taken_off > 0) fmt::print("it was preempted {} times\n", why.taken_off);
   fmt::print("it waited {} s:\n", why.waited() / kNanosPerSecond);
   print_time("fewer GPUs were free than the job needs", why.too_few, why.waited());
@@ -73,21 +78,50 @@ int explain_recorded(const std::string& log, const LogHeader& header, const std:
   return 0;
 }
 
+/// Start of a job in the log itself, of which the replay knows nothing.
+struct RecordedWait {
+  std::size_t jobs = 0;  ///< number of jobs with the id
+  std::optional<std::int64_t> wait_s;
+};
+
+RecordedWait recorded_wait(const std::vector<TraceJob>& jobs, const std::string& id) {
+  RecordedWait recorded;
+  for (const TraceJob& job : jobs) {
+    if (job.id.str() != id || recorded.jobs++ > 0 || job.recorded_start_s < 0) continue;
+    recorded.wait_s = std::int64_t{job.recorded_start_s} - std::int64_t{job.submit_s};
+  }
+  return recorded;
+}
+
+void print_recorded(const RecordedWait& recorded, const JobReplay& replay) {
+  if (recorded.jobs > 1) {
+    fmt::print("{} jobs of the log have this id; these lines are about the first\n", recorded.jobs);
+  }
+  if (!recorded.wait_s) return;
+  fmt::print(
+      "in the log it waited {} s; the lines above are about the replay under {} on {} x {} "
+      "GPUs (orrery jobs --backtest compares both)\n",
+      *recorded.wait_s, replay.policy(), replay.nodes(), replay.gpus_per_node());
+}
+
 int explain(const ReplayOptions& options, const std::string& job) {
   if (const auto header = header_of_jobs(options.file)) {
     return explain_recorded(options.file, *header, job);
   }
   const JobReplay replay = asked_for(options);
   if (speed_of(replay.conditions()) == JobSpeed::simulated) {
-    throw Error(ErrorKind::usage, "orrery explain: expected jobs of recorded speed, got simulated "
-                                  "speed: add --speed recorded");
+    throw Error(ErrorKind::usage,
+                "orrery explain: expected jobs of recorded speed, got simulated "
+                "speed: add --speed recorded");
   }
   JobLog log = load_log(replay, options);
+  const RecordedWait recorded = recorded_wait(log.jobs, job);
   const auto policy = scheduler_of(replay);
   sim::WaitWatch watch(*policy, job, replay.placement());
   const JobsReport report = sim::replay_jobs(std::move(log.jobs), replay, watch, options.record);
   if (watch.reasons().found) {
     print_reasons(watch.reasons(), replay.policy());
+    print_recorded(recorded, replay);
     return 0;
   }
   for (const RejectedRow& row : report.rejected()) {

@@ -19,6 +19,7 @@
 #include "cli/shared/twin_output.hpp"
 #include "cli/shared/usage.hpp"
 #include "core/error.hpp"
+#include "policies/parameters.pb.h"
 #include "policies/run/batsim_policy.hpp"
 #include "policies/run/registry.hpp"
 #include "policies/run/worker.hpp"
@@ -256,6 +257,22 @@ void use_known_estimates(std::vector<Variant>& variants, const std::vector<Trace
   }
 }
 
+/// Prints a warning for each quota of max-min whose virtual cluster has no job in the log.
+void warn_of_quotas(const JobReplay& replay, const std::vector<TraceJob>& log) {
+  MaxMinParameters parameters;
+  if (!is_policy(replay.policy()) || !policy_of(replay).parameters().UnpackTo(&parameters)) return;
+  for (const MaxMinParameters::Quota& quota : parameters.quotas()) {
+    const bool known = std::any_of(log.begin(), log.end(), [&quota](const TraceJob& job) {
+      return job.pool.str() == quota.vc();
+    });
+    if (known) continue;
+    fmt::print(stderr,
+               "warning: max-min.quotas: no job of {} belongs to the virtual cluster '{}', so its "
+               "{} GPUs are lent to the others\n",
+               replay.trace(), quota.vc(), quota.gpus());
+  }
+}
+
 int jobs(const JobsOptions& options) {
   const HostMeter meter;
   check_choice(options);
@@ -264,7 +281,10 @@ int jobs(const JobsOptions& options) {
   if (!options.choose.empty()) use_known_estimates(variants, log.jobs);
   std::vector<JobsReport> reports;
   std::vector<std::vector<sim::BacktestRow>> backtests;
-  for (const Variant& variant : variants) check_estimates(variant.replay, log.jobs);
+  for (const Variant& variant : variants) {
+    check_estimates(variant.replay, log.jobs);
+    warn_of_quotas(variant.replay, log.jobs);
+  }
   const JobsReport recorded = sim::recorded_outcome(log.jobs, gpus_of(variants[0].replay));
   if (options.backtest) check_backtest(variants, recorded);
   for (const Variant& variant : variants) {

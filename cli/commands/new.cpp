@@ -1,5 +1,7 @@
 // orrery new policy NAME: writes a small working policy and its test.
 // orrery new jobs: writes a synthetic job log.
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -121,8 +123,22 @@ int new_project(const NewOptions& options, const Words& words) {
   return 0;
 }
 
+/// Throws a usage error for a name that Python cannot import.
+void check_python_name(const std::string& file) {
+  constexpr std::array kKeywords{
+      "and",    "as",   "assert", "async",  "await",    "break", "class", "continue", "def",
+      "del",    "elif", "else",   "except", "finally",  "for",   "from",  "global",   "if",
+      "import", "in",   "is",     "lambda", "nonlocal", "not",   "or",    "pass",     "raise",
+      "return", "try",  "while",  "with",   "yield",    "orrery"};
+  if (std::find(kKeywords.begin(), kKeywords.end(), file) == kKeywords.end()) return;
+  throw Error(ErrorKind::usage, fmt::format("NAME: expected a name that Python can import, got "
+                                            "'{0}', a word of its own; try {0}-policy",
+                                            file));
+}
+
 int new_policy(const NewOptions& options) {
   const Words words = words_of(options.name);
+  if (!options.cpp && !options.built_in) check_python_name(words.file);
   if (options.cpp) return new_project(options, words);
   const std::filesystem::path folder(options.folder);
   if (!options.built_in) {

@@ -12,6 +12,8 @@
 #include "cli/shared/help.hpp"
 #include "cli/shared/output_file.hpp"
 #include "cli/shared/usage.hpp"
+#include "core/error.hpp"
+#include "core/files/file_kind.hpp"
 #include "sim/packing/packer.hpp"
 #include "sim/packing/packing_study.hpp"
 
@@ -81,7 +83,17 @@ void append_curve(const sim::PackingRun& run, std::string& csv) {
   }
 }
 
+/// Throws a usage error for a number of nodes in place of a file.
+void check_nodes(const std::string& nodes) {
+  if (nodes.find_first_not_of("0123456789") != std::string::npos || is_file(nodes)) return;
+  throw Error(ErrorKind::usage,
+              fmt::format("--nodes: expected a file with a row for each node (sn, cpu_milli, "
+                          "memory_mib, gpu, model), found the number {}",
+                          nodes));
+}
+
 int pack_pods(const PackOptions& options) {
+  check_nodes(options.nodes);
   const std::vector<Pod> pods = load_pods(options.pods);
   const std::vector<NodeRecord> nodes = load_nodes(options.nodes);
   std::string curve = "policy,seed,demand_percent,allocated_percent\n";

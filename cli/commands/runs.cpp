@@ -397,7 +397,7 @@ int drain_part(const std::string& name, const Drain& how) {
 }
 
 /// Handles a line that an attached user typed: a yes or a no to the oldest question, or to the
-/// question of a given number.
+/// question of a given number. Prints the oldest question if others wait too.
 void answer(const LiveRun& run, const std::string& line) {
   std::istringstream words(line);
   std::string verdict;
@@ -415,6 +415,11 @@ void answer(const LiveRun& run, const std::string& line) {
   if (!(words >> decision)) {
     if (questions.empty()) return fmt::print("no decision waits for an answer\n");
     decision = questions[0].value("decision", std::uint64_t{0});
+    if (questions.size() > 1) {
+      fmt::print(stderr,
+                 "{}: decision {}, the oldest of {} that wait: {}; add a number for another\n",
+                 verdict, decision, questions.size(), questions[0].value("what", std::string()));
+    }
   }
   leave_order(run, {{"verdict",
                      {{"decision", decision}, {"accepted", yes}, {"reason", "by an operator"}}}});

@@ -1,8 +1,10 @@
 #include "cli/shared/from_log.hpp"
 
-#include <algorithm>
 #include <optional>
 
+#include <fmt/format.h>
+
+#include "core/error.hpp"
 #include "core/schema/yaml_writer.hpp"
 #include "core/units.hpp"
 #include "policies/record/past.hpp"
@@ -20,7 +22,13 @@ FromLog from_log(const std::string& written) {
   from.order.set_path(timed ? written.substr(0, mark) : written);
   from.at = log_end(from.order.path());
   if (timed) {
-    from.at = std::min(from.at, to_nanos(*seconds));
+    if (to_nanos(*seconds) > from.at) {
+      throw Error(SourcePlace{.file = from.order.path(), .line_text = ""},
+                  fmt::format("expected an instant up to the end of the log, {}s, found @{}; "
+                              "leave the @ out to continue from the end",
+                              to_seconds(from.at), written.substr(mark + 1)));
+    }
+    from.at = to_nanos(*seconds);
     from.order.set_until(from.at);
   }
   return from;

@@ -96,8 +96,10 @@ int field_of_replay(const std::string& key) {
   return field == nullptr ? 0 : field->number();
 }
 
-/// Changes a parameter of a participating policy, or a key of the replay.
-void change(JobReplay& replay, const std::string& text, const ReplayOptions& options) {
+/// Changes a parameter of a participating policy, or a key of the replay. `option`: the option that
+/// `text` was given with, for messages.
+void change(JobReplay& replay, const std::string& text, const ReplayOptions& options,
+            const std::string& option) {
   const std::size_t equals = text.find('=');
   const std::string key = text.substr(0, equals);
   const std::string first = key.substr(0, key.find('.'));
@@ -122,7 +124,7 @@ void change(JobReplay& replay, const std::string& text, const ReplayOptions& opt
                     "--policy {},{}",
                     text, fmt::join(options.policies, ","), text.substr(equals + 1)));
   }
-  set_field(replay, key, text.substr(equals + 1), "--set");
+  set_field(replay, key, text.substr(equals + 1), option);
 }
 
 /// Throws a usage error for a change of --what-if without effect on any replay.
@@ -219,9 +221,9 @@ JobReplay asked_for(const ReplayOptions& options, const std::vector<std::string>
   take_estimates(replay, options);
   if (!options.placement.empty()) replay.set_placement(options.placement);
   take_conditions(replay, options, origin);
-  for (const std::string& each : options.changes) change(replay, each, options);
+  for (const std::string& each : options.changes) change(replay, each, options, "--set");
   for (const std::string& each : changes) {
-    change(replay, each, options);
+    change(replay, each, options, "--what-if");
     refuse_without_effect(replay, each);
   }
   if (replay.nodes() == 0 || replay.gpus_per_node() == 0) {

@@ -48,6 +48,14 @@ void print_counts(const JobsReport& report) {
   }
 }
 
+/// Returns a time of an hour or more once more in hours or days, for example " (6.5 h)".
+std::string in_hours(double seconds) {
+  constexpr double kHour = 3600, kDay = 24 * kHour;
+  if (seconds < kHour) return "";
+  return seconds < kDay ? fmt::format(" ({:.1f} h)", seconds / kHour)
+                        : fmt::format(" ({:.1f} d)", seconds / kDay);
+}
+
 std::string percent_of(bool known, double share) {
   return known ? fmt::format("{:.2f}%", 100 * share) : "not known";
 }
@@ -83,10 +91,13 @@ void print_table(const JobReplay& replay, const JobsReport& report) {
   print_counts(report);
   if (!report.has_jct_mean_s()) return print_line("completion", "not known: no job ended");
   print_line("completion",
-             fmt::format("mean {:.1f} s, median {:.1f} s, p99 {:.1f} s", report.jct_mean_s(),
-                         report.jct_p50_s(), report.jct_p99_s()));
-  print_line("in the queue", fmt::format("mean {:.1f} s", report.queue_mean_s()));
-  print_line("makespan", fmt::format("{:.0f} s", report.makespan_s()));
+             fmt::format("mean {:.1f} s{}, median {:.1f} s, p99 {:.1f} s{}", report.jct_mean_s(),
+                         in_hours(report.jct_mean_s()), report.jct_p50_s(), report.jct_p99_s(),
+                         in_hours(report.jct_p99_s())));
+  print_line("in the queue", fmt::format("mean {:.1f} s{}", report.queue_mean_s(),
+                                         in_hours(report.queue_mean_s())));
+  print_line("makespan",
+             fmt::format("{:.0f} s{}", report.makespan_s(), in_hours(report.makespan_s())));
   print_line("utilization", percent_of(report.has_utilization(), report.utilization()));
   if (report.has_queue_length_mean()) {
     print_line("waiting jobs", fmt::format("mean {:.1f}, most {}", report.queue_length_mean(),

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/schema/field_rules.hpp"
+#include "core/schema/file_format.hpp"
 #include "core/schema/json.hpp"
 
 namespace orrery {
@@ -168,6 +169,13 @@ Json json_schema(const Descriptor& type, const SchemaNotes& notes) {
                {"title", type.name()}};
   Schemas schemas(notes);
   root.update(schemas.object(type, false));
+  if (kind_of_file(type.full_name())) {
+    root["properties"][std::string(kFormatKey)] = {
+        {"type", "string"},
+        {"examples", Json::array({format_text(kFileFormat)})},
+        {"description", "Version of this file's format, MAJOR.MINOR (docs/versions.md); without "
+                        "the key, the newest."}};
+  }
   std::map<std::string, Json> definitions;
   while (definitions.size() < 2 * schemas.used().size()) {
     const Types known = schemas.used();

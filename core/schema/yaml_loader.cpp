@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "core/schema/convert.hpp"
+#include "core/schema/file_format.hpp"
 #include "core/schema/yaml_tree.hpp"
 
 namespace orrery {
@@ -20,7 +21,8 @@ SourceMap load(std::string_view text, const std::string& file, google::protobuf:
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   message.Clear();
   try {
-    const YamlNode root = parse_yaml_tree(text, file);
+    YamlNode root = parse_yaml_tree(text, file);
+    convert_tree(root, message.GetDescriptor()->full_name(), text, file);
     SourceMap places(file, std::string(text));
     places.add("", root.line, root.column);
     if (root.kind == YamlNode::Kind::null) {

@@ -84,6 +84,7 @@ std::vector<KnownName> stacks() {
 
 std::vector<KnownName> policies() {
   std::vector<KnownName> out;
+  const std::vector<std::string> queues = queue_policy_names();
   for (const std::string& name : policy_names()) {
     const Needs needs = make_policy(name, {})->needs();
     std::vector<std::string_view> decides;
@@ -93,9 +94,14 @@ std::vector<KnownName> policies() {
     for (std::size_t i = 0; i < setting_names().size(); ++i) {
       if (needs.settings.has_index(i)) decides.push_back(setting_names()[i]);
     }
-    out.push_back({name, decides.empty() ? "decides nothing"
-                                         : fmt::format("decides {}", fmt::join(decides, ", "))});
+    const bool queues_jobs = std::binary_search(queues.begin(), queues.end(), name);
+    out.push_back({name, fmt::format("of {}; decides {}", queues_jobs ? "job queues" : "trainings",
+                                     decides.empty() ? "nothing"
+                                                     : fmt::to_string(fmt::join(decides, ", ")))});
   }
+  std::stable_partition(out.begin(), out.end(), [&queues](const KnownName& each) {
+    return std::binary_search(queues.begin(), queues.end(), each.name);
+  });
   return out;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -80,6 +81,18 @@ constexpr std::array kPolicies{
     Entry{"static", new_policy<StaticPolicy>, new_message<StaticParameters>},
 };
 
+/// Names that other schedulers and papers use, and the policy of this name here.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kOtherNames{{
+    {"backfill", "easy"},
+    {"backfilling", "easy"},
+    {"easy-backfill", "easy"},
+    {"conservative-backfill", "conservative"},
+    {"fcfs", "fifo"},
+    {"spt", "sjf"},
+    {"srpt", "srtf"},
+    {"themis", "finish-time-fairness"},
+}};
+
 const Entry& find_entry(std::string_view name, const SourcePlace& place) {
   const auto found = std::find_if(kPolicies.begin(), kPolicies.end(),
                                   [name](const Entry& entry) { return entry.name == name; });
@@ -100,14 +113,33 @@ PolicyStack::Member make_member(const Entry& entry, const google::protobuf::Any&
 
 std::string no_such_policy(std::string_view name) {
   const std::vector<std::string> known = policy_names();
-  return fmt::format(
-      "there is no policy '{}'{}{} {}", name, did_you_mean(name, known),
-      nearest_name(name, known).empty() ? "; known:" : " Known:", fmt::join(known, ", "));
+  const auto other = std::find_if(kOtherNames.begin(), kOtherNames.end(),
+                                  [name](const auto& each) { return each.first == name; });
+  const std::string hint = other == kOtherNames.end()
+                               ? did_you_mean(name, known)
+                               : fmt::format("; did you mean '{}'?", other->second);
+  const std::vector<std::string> queues = queue_policy_names();
+  std::vector<std::string> others;
+  std::set_difference(known.begin(), known.end(), queues.begin(), queues.end(),
+                      std::back_inserter(others));
+  return fmt::format("there is no policy '{}'{} of job queues: {}; of trainings: {}", name,
+                     hint.empty() ? "; known" : hint + " Known", fmt::join(queues, ", "),
+                     fmt::join(others, ", "));
 }
 
 std::vector<std::string> policy_names() {
   std::vector<std::string> names;
   for (const Entry& entry : kPolicies) names.emplace_back(entry.name);
+  return names;
+}
+
+std::vector<std::string> queue_policy_names() {
+  std::vector<std::string> names;
+  for (const Entry& entry : kPolicies) {
+    const auto parameters = entry.parameters();
+    if (parameters->GetDescriptor()->FindFieldByName("placement") == nullptr) continue;
+    names.emplace_back(entry.name);
+  }
   return names;
 }
 

@@ -16,6 +16,9 @@ namespace orrery {
 
 /// Returns the names of all policies in alphabetical order.
 std::vector<std::string> policy_names();
+/// Returns the names of the policies that order a queue of jobs, in alphabetical order: those whose
+/// parameters have a placement.
+std::vector<std::string> queue_policy_names();
 
 /// Returns true if the registry has a policy of this name.
 bool is_policy(std::string_view name);
@@ -23,7 +26,8 @@ bool is_policy(std::string_view name);
 bool is_policy_file(std::string_view name);
 
 /// Returns the error text for an unknown policy, for example "there is no policy 'statik'; did you
-/// mean 'static'? Known: ..."
+/// mean 'static'? Known of job queues: ..." A name that other schedulers use ("backfill", "fcfs")
+/// gets the name here.
 std::string no_such_policy(std::string_view name);
 
 /// Returns a new policy, not started. Throws bad_input at `place` (if `place` names a file) with

@@ -125,6 +125,7 @@ class LogBackend : public Backend {
                           rest_name(decisions.is_resting())));
     }
     const bool digested = call.state_digest() != 0 && has_comparable_digests(log_.format());
+    has_digests_ = has_digests_ || digested;
     if (difference_.empty() && digested && call.state_digest() != state_digest(policy_)) {
       differs(
           "the policy's state differs from the recorded one: the policy, its arguments or its "
@@ -147,7 +148,7 @@ class LogBackend : public Backend {
             .decisions = decisions_,
             .decision_trace_sha256 = trace_sha256_,
             .first_difference = difference_,
-            .states_compared = has_comparable_digests(log_.format())};
+            .states_compared = has_digests_ || calls_ == 0};
   }
 
  private:
@@ -208,6 +209,7 @@ class LogBackend : public Backend {
   std::optional<Observation> seen_;
   std::vector<Decision> recorded_;
   LogHash log_hash_;
+  bool has_digests_ = false;  ///< a call had a digest of the state that was compared
   DecisionTrace trace_;
   std::string trace_sha256_;
   std::uint64_t calls_ = 0, decisions_ = 0;

@@ -7,11 +7,11 @@ import os
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import pandas as pd
-from tqdm.auto import tqdm
 
 from orrery import _core
 from orrery._errors import Error
 from orrery._policy import Listed, Policy, PolicyLike, has_objects, listed
+from orrery._progress import tqdm
 from orrery._report import Report, scalars
 from orrery._run import _SETTINGS, PathLike, _with_seed
 from orrery._scenario import Scenario, ScenarioLike

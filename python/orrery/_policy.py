@@ -358,5 +358,5 @@ def _listed_one(policy: Any) -> Union[Policy, Tuple[str, Dict[str, str]]]:
         parameters = policy.get("parameters") or {}
         return str(policy["name"]), {str(key): _scalar(value) for key, value in parameters.items()}
     if isinstance(policy, type) and issubclass(policy, Policy):
-        raise TypeError(f"a policy is an object: {policy.__name__}(), not the class itself")
-    raise TypeError(f"a policy is a name, a dict or an orrery.Policy, not {policy!r}")
+        return policy()
+    raise TypeError(f"a policy is a name, a dict, an orrery.Policy or its class, not {policy!r}")

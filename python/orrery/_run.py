@@ -7,10 +7,9 @@ import os
 import warnings
 from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Union
 
-from tqdm.auto import tqdm
-
 from orrery import _core
 from orrery._policy import Listed, PolicyLike, has_objects, listed
+from orrery._progress import tqdm
 from orrery._report import Report
 from orrery._scenario import Scenario, ScenarioLike, load
 from orrery.actions import Action

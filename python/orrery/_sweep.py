@@ -10,11 +10,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Union
 
 import pandas as pd
-from tqdm.auto import tqdm
 
 from orrery import _core
 from orrery._errors import InputError
 from orrery._policy import Listed, Policy, listed
+from orrery._progress import tqdm
 from orrery._report import Report, scalars
 from orrery._run import start
 from orrery._scenario import Scenario, ScenarioLike, load

@@ -152,6 +152,48 @@ def _check_count(name: str, number: Any, most: int) -> None:
         raise ValueError(f"{name} is a whole number from 1 to {most}, not {number!r}")
 
 
+def _check_replay(given: Mapping[str, Any]) -> None:
+    policy = given["policy"]
+    if isinstance(policy, str) and "," in policy:
+        names = [name.strip() for name in policy.split(",")]
+        raise ValueError(
+            f"policy is one queue policy, not {policy!r}: call orrery.jobs once for each, "
+            f"{{name: orrery.jobs(..., policy=name) for name in {names}}}"
+        )
+    for name, most in (("nodes", 131072), ("gpus_per_node", 128)):
+        if given[name] is not None or given["cluster"] is None:
+            _check_count(name, given[name], most)
+
+
+def _order_of(given: Mapping[str, Any]) -> Dict[str, Any]:
+    conditions = given["conditions"]
+    return {
+        "trace": os.fspath(given["trace"]),
+        "nodes": int(given["nodes"] or 0),
+        "gpus_per_node": int(given["gpus_per_node"] or 0),
+        "cluster": os.fspath(given["cluster"] or ""),
+        "conditions": json.dumps(conditions) if conditions else "",
+        "placement": str(given["placement"]),
+        "estimates": str(given["estimates"]),
+        "estimate_error": float(given["estimate_error"]),
+        "seed": int(given["seed"]),
+        "strict": bool(given["strict"]),
+    }
+
+
+def _changed_replay(asked: Mapping[str, Any]) -> JobsReport:
+    # The replay of jobs() with changed arguments.
+    changes = dict(asked["what_if"])
+    others = {key: value for key, value in asked.items() if key != "what_if"}
+    for key in changes:
+        if key not in others or key == "trace":
+            known = ", ".join(key for key in others if key != "trace")
+            raise ValueError(f"what_if changes an argument of orrery.jobs, not {key!r}: {known}")
+    report = jobs(**{**others, **changes})
+    report._values["what_if"] = ", ".join(f"{key}={value}" for key, value in changes.items())
+    return report
+
+
 def jobs(
     trace: PathLike,
     nodes: Optional[int] = None,
@@ -165,6 +207,7 @@ def jobs(
     strict: bool = False,
     cluster: Optional[PathLike] = None,
     conditions: Optional[Mapping[str, Any]] = None,
+    what_if: Optional[Mapping[str, Any]] = None,
 ) -> JobsReport:
     """Replay a production job trace on a cluster, job by job.
 
@@ -191,6 +234,9 @@ def jobs(
     conditions : mapping, optional
         How jobs run, with the keys of ``orrery jobs --conditions``: ``{"restart_cost": "60 s"}``,
         or ``{"speed": "simulated", "kinds": [...]}``, which needs `cluster`.
+    what_if : mapping, optional
+        Arguments of this function with other values: ``{"nodes": 72}``. The report names them as
+        ``report.what_if``. Several replays side by side are several calls.
 
     Returns
     -------
@@ -204,23 +250,12 @@ def jobs(
     ValueError
         For a cluster without nodes or GPUs, or one that is too large.
     """
-    for name, number, most in (("nodes", nodes, 131072), ("gpus_per_node", gpus_per_node, 128)):
-        if number is not None or cluster is None:
-            _check_count(name, number, most)
+    given = dict(locals())
+    if what_if:
+        return _changed_replay(given)
+    _check_replay(given)
     named = policy if isinstance(policy, str) else listed(policy, None) or []
-    asked = {
-        "trace": os.fspath(trace),
-        "nodes": int(nodes or 0),
-        "gpus_per_node": int(gpus_per_node or 0),
-        "cluster": os.fspath(cluster or ""),
-        "conditions": json.dumps(conditions) if conditions else "",
-        "placement": str(placement),
-        "estimates": str(estimates),
-        "estimate_error": float(estimate_error),
-        "seed": int(seed),
-        "strict": bool(strict),
-    }
-    report, *tables = _core.jobs(asked, os.fspath(record or ""), named)
+    report, *tables = _core.jobs(_order_of(given), os.fspath(record or ""), named)
     return JobsReport(json.loads(report), tables)
 
 

@@ -205,7 +205,7 @@ void JobResults::fill(JobsReport& report) const {
 
 std::string jobs_header() {
   return "job_id,user,vc,name,num_gpus,submit_s,start_s,end_s,queue_s,jct_s,duration_s,"
-         "estimate_s,preemptions,nodes,state,reason,line,ran_s,lost_s\n";
+         "estimate_s,preemptions,nodes,state,reason,line,ran_s,lost_s,recorded_start_s\n";
 }
 
 void write_row(const JobRow& row, std::string& jobs) {
@@ -213,14 +213,15 @@ void write_row(const JobRow& row, std::string& jobs) {
   const bool ended = row.end >= 0;
   const auto known = [](bool is, Nanos time) { return is ? seconds(time) : std::string(); };
   fmt::format_to(std::back_inserter(jobs),
-                 "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_field(job.id),
+                 "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_field(job.id),
                  csv_field(job.user.str()), csv_field(job.pool.str()), csv_field(job.name.str()),
                  job.gpus, std::int64_t{job.submit_s}, known(row.start >= 0, row.start),
                  known(ended, row.end), known(ended, row.waited()), known(ended, row.completion()),
                  std::int64_t{job.duration_s},
                  known(row.state != JobRow::State::rejected, row.estimate), row.preemptions,
                  row.nodes, state_name(row.state), csv_field(row.reason.str()), job.line,
-                 known(ended, row.ran), known(ended, row.lost));
+                 known(ended, row.ran), known(ended, row.lost),
+                 known(job.recorded_start_s >= 0, job.recorded_start_s * kNanosPerSecond));
 }
 
 std::string jobs_csv(std::size_t count, const JobResults::RowAt& row) {

@@ -62,6 +62,7 @@ void WaitWatch::find(const Observation& seen, const JobSpec& job) {
     if (other.phase != JobPhase::waiting || !(other.spec.id < id_)) continue;
     ++reasons_.ahead_jobs;
     reasons_.ahead_gpus += other.spec.gpus;
+    if (reasons_.ahead.size() < WaitReasons::kMostNames) reasons_.ahead.push_back(other.spec.name);
   }
 }
 

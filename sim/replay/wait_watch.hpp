@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "policies/placement/placer.hpp"
 #include "policies/seam/policy.hpp"
@@ -14,14 +15,17 @@ namespace orrery::sim {
 
 /// Obstacles of a waiting job, by time.
 struct WaitReasons {
+  static constexpr std::size_t kMostNames = 10;
+
   std::string name;
   bool found = false;  ///< the job was submitted
   std::uint32_t gpus = 0;
   Nanos submitted = 0, started = -1, ended = -1;  ///< first start; -1: never
   Nanos too_few = 0;                              ///< fewer GPUs were free than the job needs
   Nanos scattered = 0;  ///< enough GPUs were free, and could not be placed
-  Nanos order = 0;  ///< the job could have been placed, and the policy let it wait
+  Nanos order = 0;      ///< the job could have been placed, and the policy let it wait
   std::uint64_t ahead_jobs = 0, ahead_gpus = 0;        ///< waiting jobs at its submission
+  std::vector<std::string> ahead;                      ///< names of the first kMostNames of them
   std::uint32_t free_gpus = 0;                         ///< free GPUs at its submission
   std::uint64_t overtook_jobs = 0, overtook_gpus = 0;  ///< later jobs that started while it waited
   std::uint64_t taken_off = 0;                         ///< number of preemptions

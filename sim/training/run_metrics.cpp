@@ -237,12 +237,13 @@ void RunMetrics::fill(Report& report, Nanos elapsed_ns, double fault_free) const
   report.set_goodput(std::min(1.0, fault_free * steps / elapsed));
 
   fill_time(report);
-  // A run that continues a log without committing a step ends its elapsed time before `began_s_`.
-  const double utilization =
-      elapsed > began_s_ ? std::min(1.0, busy_s_ / (elapsed - began_s_)) : 0;
-  report.set_gpu_utilization(utilization);
-  report.set_energy_j(energy(elapsed, utilization));
-  fill_footprint(report, elapsed);
+  // Of a run that continues a log and commits no step of its own, the use of the GPUs is unknown.
+  if (elapsed > began_s_) {
+    const double utilization = std::min(1.0, busy_s_ / (elapsed - began_s_));
+    report.set_gpu_utilization(utilization);
+    report.set_energy_j(energy(elapsed, utilization));
+    fill_footprint(report, elapsed);
+  }
   const DollarsPerSecond price = cluster_->price().per_gpu;
   if (price.value <= 0) return;
   report.set_cost_usd(price.value * gpus * elapsed);

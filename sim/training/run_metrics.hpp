@@ -43,7 +43,7 @@ class RunMetrics {
   /// Does nothing if `count` is 0.
   void add_told_steps(Nanos duration, std::uint64_t count, std::uint32_t batch);
   /// Sets the instant at which a run that continues a log begins its own steps; GPU utilization is
-  /// the mean from that instant on. Without a call, from 0 on.
+  /// the mean from that instant on, and unknown without a later step. Without a call, from 0 on.
   void begin_at(Nanos at) { began_s_ = to_seconds(at); }
   /// Returns the ledger of GPU time, in which the caller books all time outside committed steps.
   GpuTimeLedger& time() { return time_; }

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "core/units.hpp"
 #include "policies/seam/fabric_rules.hpp"
 #include "sim/estimates/prices/gradient_codes.hpp"
 #include "sim/training/job_fit.hpp"
@@ -32,6 +35,24 @@ void fill_memory(const TrainingSetup& setup, const StepGraph& graph, Report& rep
   report.set_memory_per_gpu_bytes(memory);
 }
 
+/// Adds a warning to the report of a run whose failures are drawn while the recovery takes the
+/// times of a small live run, which are the defaults.
+void warn_of_recovery(const Scenario& scenario, Report& report) {
+  constexpr std::int64_t kShort = kNanosPerSecond;
+  const auto& survival = scenario.survival();
+  const auto& kinds = scenario.failures().kinds();
+  const bool stated = std::any_of(kinds.begin(), kinds.end(),
+                                  [](const auto& kind) { return kind.has_detection(); });
+  const bool is_short = survival.detection() + survival.regroup() < kShort;
+  if (!scenario.has_failures() || stated || !is_short) return;
+  report.add_warnings(
+      fmt::format("failures cost almost no time, because survival.detection is {} and "
+                  "survival.regroup is {}; state those of your cluster, as "
+                  "examples/month-10k-h100.yaml does",
+                  format_quantity(to_seconds(survival.detection()), Dimension::time),
+                  format_quantity(to_seconds(survival.regroup()), Dimension::time)));
+}
+
 }  // namespace
 
 TrainingMetrics::TrainingMetrics(const TrainingSetup& setup, FittedJob& first)
@@ -53,7 +74,8 @@ void TrainingMetrics::continue_from(const Past& past, bool over) {
     const StepsDone& done = past.steps()[i];
     run_.add_told_steps(done.duration, done.count, past.batches()[i]);
   }
-  run_.begin_at(past.now());
+  run_.begin_at(past.last_commit());
+  time().begin(past.last_commit());
   if (over) ended_ = 0;
 }
 
@@ -88,6 +110,7 @@ void TrainingMetrics::fill(const TrainingSetup& setup, FittedJob& first, std::ui
   const std::uint64_t at_least_once = std::min(simulated, steps());
   report.set_iterations_fast_forwarded(steps() - at_least_once);
   fill_memory(setup, first.graph(), report);
+  warn_of_recovery(setup.scenario(), report);
 }
 
 void TrainingMetrics::fill_faults(const FaultPlan& faults, Step step, Nanos now,

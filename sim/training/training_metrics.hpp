@@ -28,10 +28,9 @@ class TrainingMetrics {
   /// Continues at the end of `past`, all of whose observations must have been shown. Call once,
   /// instead of begin(). Sets the start to 0, last_commit() to the newest commit of the log, and
   /// last_progress() to the log's last instant. Adds the log's steps with their durations only
-  /// (RunMetrics::add_told_steps); GPU utilization is the mean from the log's last instant on.
-  /// Books no GPU time: the ledger begins at 0, and the log's time is booked as idle by the next
-  /// call that books time. `over`: the job has ended in the log; sets its end to 0, so that
-  /// is_over() is true.
+  /// (RunMetrics::add_told_steps). GPU utilization and the ledger begin at the newest commit,
+  /// because the log does not contain them. `over`: the job has ended in the log; sets its end to
+  /// 0, so that is_over() is true.
   void continue_from(const Past& past, bool over);
   /// Records the end at `now`, and books all time up to `now` (GpuTimeLedger::advance_to): no step
   /// follows.

@@ -94,7 +94,7 @@ def test_an_unknown_policy_names_the_known_ones(tmp_path):
     trace.write_text("job_id,submit_s,num_gpus,duration_s\na,0,1,5\n")
     result = orrery("jobs", trace, "--nodes", 1, "--gpus-per-node", 1, "--policy", "srtq")
     assert result.returncode == 2
-    assert "did you mean 'srtf'? Known: cheapest-goodput, " in result.stderr
+    assert "did you mean 'srtf'? Known of job queues: conservative, " in result.stderr
 
 
 def test_jobs_that_never_ran_are_a_missed_goal(tmp_path):

@@ -9,7 +9,7 @@ COMMANDS = (
     "plan", "layouts", "predict", "rehearse", "simulate", "compare-policies", "compare",
     "calibrate", "live", "run", "cluster", "runs", "status", "attach", "set", "drain", "stop",
     "jobs", "twin", "explain", "pack", "fit", "replay", "list", "describe", "check", "new",
-    "import", "export", "schema", "doctor", "help", "completion",
+    "import", "export", "convert", "schema", "doctor", "help", "completion",
 )  # fmt: skip
 PLACE = re.compile(r"^[^\n:]+:\d+:\d+: error: ", re.MULTILINE)
 

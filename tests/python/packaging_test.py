@@ -97,6 +97,12 @@ def test_the_page_of_versions_has_the_numbers_of_the_code():
     assert f"| log (`--record`) | format {newest} | {oldest} to {newest} |" in page
     assert f"| journal of a live run | format {kept} | {kept} |" in page
     assert f"| policy program in C++ | API {api} | {api} |" in page
+    files = (ROOT / "core" / "schema" / "file_format.hpp").read_text()
+    now, first = (".".join(re.search(rf"{name}{{(\d+), (\d+)}}", files).groups())
+                  for name in ("kFileFormat", "kOldestFileFormat"))  # fmt: skip
+    assert f"| format {now}, key `format` | {first}, {now} |" in page
+    assert re.findall(r"^\| (\d+\.\d+) \| 20", page, re.MULTILINE) == [first, now]
+    assert re.findall(r"^//   (\d+\.\d+) ", files, re.MULTILINE) == [first, now]
     rows = re.findall(r"^\| (\d+) \| 20", page, re.MULTILINE)
     assert rows == [str(number) for number in range(1, newest + 1)]
     for number in range(oldest, newest):

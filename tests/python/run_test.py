@@ -125,12 +125,16 @@ except KeyboardInterrupt:
     assert (out, process.returncode) == ("interrupted 3\n", 0), error
 
 
-def test_a_policy_class_is_not_a_policy():
+def test_a_policy_class_stands_for_a_new_object():
     class Mine(orrery.Policy):
-        pass
+        def observe(self, seen, decisions):
+            decisions.note("calls", 1)
 
-    with pytest.raises(TypeError, match=r"Mine\(\), not the class"):
-        orrery.simulate(STRAGGLER, policy=Mine)
+    report = orrery.simulate(STRAGGLER, policy=Mine, run__steps=2)
+    assert report.decision_trace_sha256 == orrery.simulate(
+        STRAGGLER, policy=Mine(), run__steps=2).decision_trace_sha256  # fmt: skip
+    with pytest.raises(TypeError, match="a policy is a name, a dict, an orrery.Policy or its"):
+        orrery.simulate(STRAGGLER, policy=3)
 
 
 def test_the_same_scenario_runs_on_real_processes():

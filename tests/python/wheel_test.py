@@ -77,7 +77,7 @@ def test_the_wheel_has_programs_examples_and_the_notebook(wheel):
     }
     notebooks = ROOT / "python" / "notebooks"
     expected |= {f"orrery/examples/{path.name}" for path in notebooks.glob("*.ipynb")}
-    expected |= {"orrery/py.typed"}
+    expected |= {"orrery/py.typed", "orrery_command/__init__.py"}
     shared = "orrery-0.1.0.data/data/share"
     expected |= {f"{shared}/man/man1/{page}.1" for page in ("orrery", "orrery-simulate")}
     expected |= {f"{shared}/bash-completion/completions/orrery"}

@@ -220,6 +220,9 @@ std::vector<std::string> expand_host_list(std::string_view list) {
 
 std::vector<NodeRecord> parse_cluster_log(const std::string& path, std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first != std::string_view::npos && text.substr(first).starts_with("sn,")) {
+    return parse_nodes(path, text);
+  }
   const bool json = first != std::string_view::npos && text[first] == '{';
   std::vector<NodeRecord> nodes =
       json ? kubernetes_nodes(path, text) : SlurmConf(path, text).read();
@@ -227,8 +230,9 @@ std::vector<NodeRecord> parse_cluster_log(const std::string& path, std::string_v
     return nodes;
   }
   throw Error(SourcePlace{.file = path, .line_text = ""},
-              "expected a slurm.conf (NodeName=... Gres=gpu:8) or the output of kubectl get nodes "
-              "-o json, got a file that names no node with GPUs");
+              "expected a slurm.conf (NodeName=... Gres=gpu:8), the output of kubectl get nodes "
+              "-o json or a list of nodes (sn,cpu_milli,memory_mib,gpu,model), got a file that "
+              "names no node with GPUs");
 }
 
 std::vector<NodeRecord> load_cluster_log(const std::string& path) {

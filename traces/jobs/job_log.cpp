@@ -204,6 +204,11 @@ JobLog LogReader::finish(bool numbered) {
     if (numbered || jobs[i].id.empty()) jobs[i].id = std::to_string(i);
   }
   log_.quality.set_jobs(jobs.size());
+  // Logs that count from their own begin have small numbers.
+  constexpr std::int64_t kYear1990 = 631'152'000;
+  if (first >= kYear1990) {
+    log_.quality.add_notes(fmt::format("Time 0 is {}, the first submission.", date_text(first)));
+  }
   if (!numbered) count_duplicates(log_);
   if (!jobs.empty()) return std::move(log_);
   const TraceQuality& quality = log_.quality;

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cmath>
 
+#include <fmt/format.h>
+
 namespace orrery {
 namespace {
 
@@ -88,6 +90,16 @@ std::optional<std::int64_t> parse_instant(std::string_view text) {
   if (!east || !date.ok()) return {};
   const std::int64_t days = std::chrono::sys_days(date).time_since_epoch().count();
   return ((days * 24 + *hour) * 60 + *minute) * 60 + second - *east;
+}
+
+std::string date_text(std::int64_t instant) {
+  const std::chrono::sys_seconds at{std::chrono::seconds(instant)};
+  const auto midnight = std::chrono::floor<std::chrono::days>(at);
+  const std::chrono::year_month_day date(midnight);
+  const std::chrono::hh_mm_ss time(at - midnight);
+  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02} UTC", static_cast<int>(date.year()),
+                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
+                     time.hours().count(), time.minutes().count(), time.seconds().count());
 }
 
 std::optional<std::int64_t> parse_elapsed(std::string_view text) {

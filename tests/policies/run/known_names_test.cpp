@@ -31,8 +31,9 @@ TEST(KnownNames, SayWhatAPlannerLooksFor) {
   EXPECT_EQ(about("models", "llama3-70b"), "70.55 billion parameters, 80 layers, hidden 8192");
   EXPECT_EQ(about("clusters", "dgx-h100"),
             "8 H100 a node, 8 NICs of 400 Gbps, fat-tree of 32 nodes a unit");
-  EXPECT_EQ(about("policies", "static"), "decides nothing");
-  EXPECT_NE(about("policies", "recover"), "decides nothing");
+  EXPECT_EQ(about("policies", "static"), "of trainings; decides nothing");
+  EXPECT_NE(about("policies", "recover"), "of trainings; decides nothing");
+  EXPECT_EQ(about("policies", "fifo"), "of job queues; decides Assign");
 }
 
 TEST(KnownNames, AnUnknownKindNamesTheNearest) {

@@ -29,14 +29,23 @@ TEST(Registry, AnUnknownNameIsRefusedWithThePlaceAndTheNearest) {
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::bad_input);
-    EXPECT_EQ(error.message(), "there is no policy 'statik'; did you mean 'static'? "
-                               "Known: cheapest-goodput, checkpoint-interval, "
-                               "collective-table, conservative, drf, easy, fifo, fifo-skip, "
-                               "finish-time-fairness, fixed-codec, gittins, las, max-min, "
-                               "memory-aware, predictive-rebalance, priority, "
-                               "recover, sjf, srsf, srtf, static");
+    EXPECT_EQ(error.message(),
+              "there is no policy 'statik'; did you mean 'static'? "
+              "Known of job queues: conservative, drf, easy, fifo, "
+              "fifo-skip, finish-time-fairness, gittins, las, max-min, "
+              "priority, sjf, srsf, srtf; of trainings: cheapest-goodput, "
+              "checkpoint-interval, collective-table, fixed-codec, "
+              "memory-aware, predictive-rebalance, recover, static");
     EXPECT_EQ(std::string(error.what()).substr(0, 12), "a.yaml:3:9: ");
   }
+}
+
+TEST(Registry, ANameOfAnotherSchedulerGetsTheNameHere) {
+  EXPECT_EQ(no_such_policy("backfill").substr(0, 55),
+            "there is no policy 'backfill'; did you mean 'easy'? Kno");
+  EXPECT_EQ(no_such_policy("fcfs").substr(0, 48),
+            "there is no policy 'fcfs'; did you mean 'fifo'? ");
+  EXPECT_EQ(no_such_policy("mine").substr(0, 40), "there is no policy 'mine'; known of job ");
 }
 
 TEST(Registry, AScenarioWithoutPoliciesGetsStatic) {

@@ -35,7 +35,7 @@ TEST(WaitWatch, EverySecondOfWaitingHasAReason) {
   // by place when b has ended. e could start at once, but stands behind d.
   const std::vector<TraceJob> jobs{logged_job("a", 0, 1, 10), logged_job("b", 0, 1, 20),
                                    logged_job("c", 0, 1, 30), logged_job("x", 0, 1, 5),
-                                   logged_job("d", 1, 2, 5), logged_job("e", 6, 1, 1)};
+                                   logged_job("d", 1, 2, 5),  logged_job("e", 6, 1, 1)};
   const WaitReasons d = why(jobs, "d", "fifo", "consolidated", 2, 2);
   ASSERT_TRUE(d.found);
   EXPECT_EQ(d.started, seconds(20));
@@ -47,13 +47,13 @@ TEST(WaitWatch, EverySecondOfWaitingHasAReason) {
   EXPECT_EQ(e.order, seconds(14));
   EXPECT_EQ(e.waited(), seconds(14));
   EXPECT_EQ(e.ahead_jobs, 1u);
+  EXPECT_EQ(e.ahead, std::vector<std::string>{"d"});
   EXPECT_EQ(why(jobs, "d", "fifo-skip", "consolidated", 2, 2).overtook_jobs, 1u);
   EXPECT_FALSE(why(jobs, "f", "fifo", "count", 2, 2).found);
 }
 
 TEST(WaitWatch, TimeAfterItWasTakenOffCountsToo) {
-  const std::vector<TraceJob> jobs{logged_job("long", 0, 2, 100),
-                                   logged_job("short", 10, 2, 5)};
+  const std::vector<TraceJob> jobs{logged_job("long", 0, 2, 100), logged_job("short", 10, 2, 5)};
   const WaitReasons reasons = why(jobs, "long", "srtf", "count", 1, 2);
   EXPECT_EQ(reasons.taken_off, 1u);
   EXPECT_EQ(reasons.waited(), seconds(5));

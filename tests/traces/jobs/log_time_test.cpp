@@ -18,6 +18,12 @@ TEST(LogTime, InstantsInTheShapesThatLogsHave) {
   EXPECT_EQ(parse_instant("2024-02-29 00:00:00"), 1709164800);
 }
 
+TEST(LogTime, ADateIsReadBackAsItsInstant) {
+  EXPECT_EQ(date_text(1684321258), "2023-05-17 11:00:58 UTC");
+  EXPECT_EQ(date_text(1709164800), "2024-02-29 00:00:00 UTC");
+  EXPECT_EQ(parse_instant(date_text(951782399).substr(0, 19)), 951782399);
+}
+
 TEST(LogTime, WhatIsNoInstant) {
   for (const char* text : {"", "Unknown", "2023-13-01 00:00:00", "2023-02-30 00:00:00",
                            "2023-02-03", "2023-02-03 25:00:00", "2023-02-03 12:00:00+99:00",

@@ -1,0 +1,82 @@
+// orrery convert: writes a scenario, a topology, a replay or a recorded log in the newest format.
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "cli/commands/commands.hpp"
+#include "cli/shared/description.hpp"
+#include "cli/shared/help.hpp"
+#include "cli/shared/output_file.hpp"
+#include "core/error.hpp"
+#include "core/schema/file_format.hpp"
+#include "policies/record/log_converter.hpp"
+#include "policies/record/log_format.hpp"
+#include "traces/files/unpack.hpp"
+
+namespace orrery::cli {
+namespace {
+
+struct ConvertOptions {
+  std::string file, out;
+  std::string from;  ///< version of a file that states none; empty: the newest
+};
+
+/// Returns the name of the message of a YAML file. Throws bad_input for any other kind of file.
+std::string_view message_of(const std::string& file) {
+  const Description found = describe_file(file, 0);
+  if (found.kind == "scenario") return "orrery.Scenario";
+  if (found.kind == "replay") return "orrery.JobReplay";
+  if (found.format == "cluster of Orrery") return "orrery.Topology";
+  throw Error(
+      SourcePlace{.file = file, .line_text = ""},
+      fmt::format("expected a scenario, a topology, a replay or a log of orrery, found a {} "
+                  "({}); orrery import converts files of other tools",
+                  found.kind, found.format));
+}
+
+int convert_yaml(const ConvertOptions& options, const std::string& text) {
+  const std::string_view message = message_of(options.file);
+  const FormatVersion assumed =
+      options.from == format_text(kOldestFileFormat) ? kOldestFileFormat : kFileFormat;
+  const ConvertedText done = convert_text(text, options.file, message, assumed);
+  write_file(options.out, done.text);
+  fmt::print("{}: {}, format {}; {}: format {}\n", options.file, *kind_of_file(message),
+             format_text(done.from), options.out, format_text(kFileFormat));
+  for (const std::string& change : done.changes) {
+    fmt::print("added {} (the default before)\n", change);
+  }
+  return 0;
+}
+
+int convert(const ConvertOptions& options) {
+  const std::string text = read_packed_text(options.file);
+  if (first_bad_byte(text) == std::string::npos) return convert_yaml(options, text);
+  const ConvertedLog done = convert_log(options.file, options.out);
+  fmt::print("{}: log of {} calls, format {}; {}: format {}\n", options.file, done.calls, done.from,
+             options.out, kLogFormat);
+  return 0;
+}
+
+}  // namespace
+
+void add_convert(CLI::App& app, Action& chosen) {
+  const auto options = std::make_shared<ConvertOptions>();
+  CLI::App* command = app.add_subcommand(
+      "convert", "write a scenario, a topology or a recorded log in the newest format");
+  command->add_option("FILE", options->file, "scenario, topology, replay (YAML), or recorded log")
+      ->required();
+  command->add_option("-o,--out", options->out, "file to write; may be FILE itself")
+      ->type_name("OUT")
+      ->required();
+  one_of(*command->add_option("--from", options->from,
+                              "format of a YAML file that states none with its key 'format' "
+                              "(default: the newest)"),
+         {format_text(kOldestFileFormat), format_text(kFileFormat)});
+  add_examples(*command,
+               {"orrery convert train.yaml -o train.yaml", "orrery convert old.log -o new.log"});
+  command->callback([options, &chosen] { chosen = [options] { return convert(*options); }; });
+}
+
+}  // namespace orrery::cli
