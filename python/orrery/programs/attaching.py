@@ -23,7 +23,7 @@ def attach() -> None:
         return
     settings = settings_from(os.environ["ORRERY_REHEARSE"])
     try:
-        session = Session(settings, PriceClient(connection))
+        session = Session.current = Session(settings, PriceClient(connection))
     except PriceFileError as error:
         sys.stderr.write(f"{error}\n")
         sys.stderr.flush()
@@ -51,11 +51,18 @@ def _install_or_refuse(session: Session) -> None:
         )
 
 
+def _add_stand_in_packages() -> None:
+    """Lets the program import packages of kernels that are not installed (absent/)."""
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "absent")
+    if folder not in sys.path:
+        sys.path.append(folder)
+
+
 def install(session: Session) -> None:
     """Installs the fake device, the fake process groups and the clock into torch."""
     import torch
 
-    from . import device, exports, frameworks, groups, launching, tensors
+    from . import device, exports, frameworks, groups, launching, slices, tensors
     from .kernels import KernelPricer
     from .mode import Parts, RehearsalMode
     from .roles import Roles
@@ -63,6 +70,7 @@ def install(session: Session) -> None:
     from .values import Values
 
     session.clock.replace_time_functions()
+    _add_stand_in_packages()
     settings = session.settings
     storages = Storages(int(settings.memory_bytes), session.clock, settings.gpu)
     values = Values()
@@ -76,6 +84,7 @@ def install(session: Session) -> None:
     frameworks.install(parts, mode)
     launching.install()
     exports.install(session)
+    slices.install()
     session.storages = storages
     torch._C._set_only_lift_cpu_tensors(True)
     torch.autograd.set_multithreading_enabled(False)
@@ -87,6 +96,7 @@ def install(session: Session) -> None:
 def _detach(session: Session, mode: Any) -> None:
     """Takes the rehearsal out of a forked process, for example of a DataLoader's worker."""
     session.client.close()
+    session.clock.restore_time_functions()
     try:
         mode.__exit__(None, None, None)
     except Exception as error:  # the child goes on; it has tensors of the CPU only

@@ -6,6 +6,11 @@ import time
 from typing import Any, Callable
 
 
+_TIME_FUNCTIONS = (
+    "sleep time time_ns perf_counter perf_counter_ns monotonic monotonic_ns".split()
+)
+
+
 class Clock:
     """Virtual clock in seconds. Kernels start in the order of their stream, after their launch.
 
@@ -21,6 +26,7 @@ class Clock:
         self.real_time: Callable[[], float] = time.time
         self.real_counter: Callable[[], float] = time.perf_counter
         self._epoch = time.time()
+        self._real: "dict[str, Callable[..., Any]]" = {}
 
     def spend(self, seconds: float) -> None:
         """Advances the host by `seconds`."""
@@ -52,6 +58,8 @@ class Clock:
         ``sleep`` advances the clock in the main thread. In other threads it sleeps, for at most
         50 ms: a progress bar must not drive the clock.
         """
+        for name in _TIME_FUNCTIONS:
+            self._real[name] = getattr(time, name)
         real_sleep = time.sleep
 
         def sleep(seconds: Any) -> None:
@@ -65,3 +73,8 @@ class Clock:
         time.time_ns = lambda: int((self._epoch + self.now) * 1e9)
         time.perf_counter = time.monotonic = lambda: self.now
         time.perf_counter_ns = time.monotonic_ns = lambda: int(self.now * 1e9)
+
+    def restore_time_functions(self) -> None:
+        """Gives the module `time` its own functions back, in a process that is not rehearsed."""
+        for name, function in self._real.items():
+            setattr(time, name, function)

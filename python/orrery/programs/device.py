@@ -5,6 +5,7 @@ import contextlib
 from typing import Any, Callable, Optional
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from .record import Mark
 from .session import Session
@@ -21,8 +22,9 @@ class Current:
 
 
 def set_device(device: Any) -> None:
-    """Chooses a GPU by its number or its device, for new tensors without a number."""
-    index = device if isinstance(device, int) else torch.device(device).index
+    """Chooses a GPU by number, device or torch.cuda.device, for tensors without a number."""
+    chosen = getattr(device, "idx", device)
+    index = chosen if isinstance(chosen, int) else torch.device(chosen).index
     if index is not None and index >= 0:
         Current.index = index
 
@@ -217,17 +219,72 @@ def _memory_functions(session: Session, storages: Storages) -> "dict[str, Callab
     }
 
 
-def _random_functions() -> "dict[str, Callable[..., Any]]":
+class DeviceGenerator(torch.Generator):  # type: ignore[misc]
+    """Generator of one GPU: seed and offset, as those of CUDA have; nobody reads what it draws."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._state = torch.zeros(2, dtype=torch.int64)
+
+    def get_state(self) -> Any:
+        """Return seed and offset as 16 bytes."""
+        return self._state.clone().view(torch.uint8)
+
+    def set_state(self, state: Any) -> "DeviceGenerator":
+        """Sets seed and offset; a state on the device has unknown values and changes nothing."""
+        if not isinstance(state, FakeTensor):
+            self._state = state.clone().view(torch.int64)
+        return self
+
+    def manual_seed(self, seed: int) -> "DeviceGenerator":
+        """Sets the seed, and the offset to 0."""
+        self._state = torch.tensor([int(seed) & (1 << 63) - 1, 0])
+        return self
+
+    def seed(self) -> int:
+        """Return a new seed, which the generator has from now on."""
+        self.manual_seed(torch.seed())
+        return self.initial_seed()
+
+    def initial_seed(self) -> int:
+        """Return the seed."""
+        return int(self._state[0])
+
+    def clone_state(self) -> "DeviceGenerator":
+        """Return a generator with the same seed and offset."""
+        return DeviceGenerator().set_state(self._state)
+
+
+def _random_functions(devices: int) -> "dict[str, Any]":
+    """Return the functions of torch.cuda.random."""
+    generators = tuple(DeviceGenerator() for _ in range(devices))
+
+    def generator_of(device: Any = "cuda") -> DeviceGenerator:
+        index = device if isinstance(device, int) else torch.device(device).index
+        return generators[Current.index if index is None or index < 0 else index]
+
+    def set_state(state: Any, device: Any = "cuda") -> None:
+        generator_of(device).set_state(state)
+
+    def seed_all(seed: int) -> None:
+        for each in generators:
+            each.manual_seed(seed)
+
+    def set_states(states: "list[Any]") -> None:
+        for each, state in zip(generators, states):
+            each.set_state(state)
+
     return {
-        "manual_seed": constant(None),
-        "manual_seed_all": constant(None),
-        "seed": constant(None),
-        "seed_all": constant(None),
-        "initial_seed": constant(0),
-        "get_rng_state": lambda *_args: torch.zeros(16, dtype=torch.uint8),
-        "set_rng_state": constant(None),
-        "get_rng_state_all": lambda: [],
-        "set_rng_state_all": constant(None),
+        "default_generators": generators,
+        "manual_seed": lambda seed: generator_of().manual_seed(seed) and None,
+        "manual_seed_all": seed_all,
+        "seed": lambda: generator_of().seed() and None,
+        "seed_all": lambda: seed_all(torch.seed()),
+        "initial_seed": lambda: generator_of().initial_seed(),
+        "get_rng_state": lambda device="cuda": generator_of(device).get_state(),
+        "set_rng_state": set_state,
+        "get_rng_state_all": lambda: [each.get_state() for each in generators],
+        "set_rng_state_all": set_states,
     }
 
 
@@ -291,7 +348,8 @@ def _assign(module: Any, functions: "dict[str, Any]", only_known: bool) -> None:
 def install(session: Session, storages: Storages) -> None:
     """Replaces the functions of torch.cuda and torch.accelerator by those of the fake device."""
     functions = _device_functions(session)
-    memory, randoms = _memory_functions(session, storages), _random_functions()
+    memory = _memory_functions(session, storages)
+    randoms = _random_functions(session.settings.local_ranks)
     cuda = torch.cuda
     for group in (functions, memory, randoms):
         _assign(cuda, group, only_known=False)

@@ -50,6 +50,8 @@ _KINDS = {
 FUNCTIONAL = ("_c10d_functional", "_dtensor")
 #: Messages between ranks of different roles.
 _MESSAGES = ("send", "recv", "recv_any_source", "isend", "irecv")
+#: Collectives whose futures programs await, as hooks of DistributedDataParallel do.
+_AWAITED = ("allreduce", "allreduce_coalesced")
 #: Host time of a collective, in operators.
 _HOST_SHARE = 2.0
 
@@ -132,7 +134,7 @@ class Groups:
         met = self._meet(group, carried.inputs)
         end = self._record(base, size, group, not asynchronous, _element(args[0]), met)
         self._share(carried, group, met)
-        work = self.work_type(end, list(args[0]) if base == "allreduce" else None)
+        work = self.work_type(end, list(args[0]) if base in _AWAITED else None)
         if asynchronous:
             self.unawaited.add(end)
         self._kept.append(work)
@@ -226,7 +228,8 @@ class Groups:
         """Return the ranks of a group, in the order of the group."""
         name = group.group_name
         if name not in self._members:
-            self._members[name] = tuple(dist.get_process_group_ranks(group))
+            # Programs that make groups of NumPy's numbers get them back.
+            self._members[name] = tuple(map(int, dist.get_process_group_ranks(group)))
         return self._members[name]
 
     def _record(
@@ -286,14 +289,15 @@ class Groups:
             else:
                 value = self._values.of(sent) if sent.numel() <= LIMIT else None
                 if value is not None:
-                    result = _combined(kind, value, output, group.size(), carried.reduction)
+                    result = _combined(kind, value, output, group, carried.reduction)
             if not isinstance(output, FakeTensor):
                 if result is not None:
                     output.copy_(result)
                 continue
-            self._values.forget(output, kind)
-            if result is not None:
-                self._values.keep(output, result, kind)
+            if result is None:
+                self._values.forget(output, kind)
+            else:
+                self._values.write(output, result, kind)
 
     def _combined_of_roles(
         self, carried: "Carried", place: int, group: Any, contents: "dict[int, list[Any]]"
@@ -349,17 +353,20 @@ class Groups:
         return RehearsedWork
 
 
-def _combined(kind: str, value: Any, output: Any, ranks: int, reduction: str) -> Any:
+def _combined(kind: str, value: Any, output: Any, group: Any, reduction: str) -> Any:
     """Return the value of an output if each rank sends `value`; None if it is unknown."""
+    ranks = group.size()
     if kind == "all_reduce":
         if "SUM" in reduction:
             return value * ranks
         return None if "PRODUCT" in reduction else value.clone()
     if kind == "all_gather" and output.numel() == value.numel() * ranks <= LIMIT * 8:
         return value.reshape(-1).repeat(ranks).reshape(output.shape)
-    if kind in ("broadcast", "all_to_all") and output.numel() == value.numel():
-        return value.reshape(output.shape).clone()
-    return None
+    if output.numel() != value.numel():
+        return None
+    if kind == "all_to_all" and value.numel() % ranks == 0:  # all ranks send this one the same
+        return value.reshape(ranks, -1)[dist.get_rank(group)].repeat(ranks).reshape(output.shape)
+    return value.reshape(output.shape).clone() if kind == "broadcast" else None
 
 
 def _argument(func: Any, args: Sequence[Any], kwargs: "dict[str, Any]", name: str) -> Any:
@@ -443,16 +450,20 @@ def _install_objects(session: Session, messages: Messages) -> None:
             object_gather_list[:] = found or [obj] * len(object_gather_list)
 
     def scatter_object_list(
-        output: "list[Any]", given: "Optional[list[Any]]" = None, src: Any = None,
-        group: Any = None, group_src: Any = None,
-    ) -> None:  # fmt: skip
+        scatter_object_output_list: "list[Any]",
+        scatter_object_input_list: "Optional[list[Any]]" = None,
+        src: Any = None,
+        group: Any = None,
+        group_src: Any = None,
+    ) -> None:
         group = group or dist.group.WORLD
+        given = scatter_object_input_list
         found = messages.exchange_objects(group, given)
         if found is None:
             session.note(note)
         sent = given if found is None else found[_position(group, src, group_src)]
         if sent:
-            output[0] = sent[0 if found is None else dist.get_rank(group)]
+            scatter_object_output_list[0] = sent[0 if found is None else dist.get_rank(group)]
 
     def broadcast_object_list(
         object_list: "list[Any]", src: Any = None, group: Any = None, device: Any = None,

@@ -48,8 +48,11 @@ _STREAMS = frozenset(
     "constant_pad_nd repeat expand_copy random_ uniform_ normal_ bernoulli_ native_dropout "
     "native_dropout_backward split_with_sizes_copy all_gather_copy_in chunk_cat _chunk_cat "
     "_amp_foreach_non_finite_check_and_unscale_ _amp_update_scale_ argmax argmin tril triu roll "
-    "flip any all var std var_mean logsumexp rand randn randint eye lift_fresh_copy".split()
+    "flip any all var std var_mean logsumexp rand randn randint eye lift_fresh_copy rotary "
+    "rotary_".split()
 )
+#: Products of groups of rows, each group with a matrix of its own.
+_GROUPED = ("_grouped_mm", "_scaled_grouped_mm")
 _ATTENTION = ("dot_product", "flash_attention", "efficient_attention", "flex_attention")
 _PRECISIONS = {
     torch.bfloat16: "bf16",
@@ -139,8 +142,8 @@ def operator_of(func: Any) -> Operator:
     if any(word in name for word in _ATTENTION):
         backward = "attention_backward" if "backward" in name else "attention"
         return of("attention", backward, "table")
-    if func._overloadpacket in flop_registry:
-        is_product = name in ("mm", "addmm", "bmm", "baddbmm", "_scaled_mm", "_grouped_mm")
+    if func._overloadpacket in flop_registry or name in _GROUPED:
+        is_product = name in ("mm", "addmm", "bmm", "baddbmm", "_scaled_mm", *_GROUPED)
         return of("gemm", "", "table" if is_product else "flops")
     entry = _entry_of(name)
     if entry:
@@ -164,9 +167,6 @@ def precision_of(dtype: Any) -> str:
 def _product_shape(name: str, inputs: Sequence[Any], flops: float) -> "tuple[float, ...]":
     """Return rows, columns, inner dimension and number of the products of a call."""
     first, second = inputs[-2], inputs[-1]
-    if name == "_grouped_mm" and first.dim() == 2 and second.dim() == 3:
-        groups = second.shape[0]
-        return (first.shape[0] / groups, second.shape[2], first.shape[1], groups)
     if name in ("mm", "addmm", "bmm", "baddbmm", "_scaled_mm"):
         if name == "_scaled_mm":
             first, second = inputs[0], inputs[1]
@@ -174,6 +174,22 @@ def _product_shape(name: str, inputs: Sequence[Any], flops: float) -> "tuple[flo
         return (first.shape[-2], second.shape[-1], first.shape[-1], batch)
     side = max(1.0, (flops / 2) ** (1 / 3))
     return (side, side, side, 1)
+
+
+def _grouped_shape(inputs: Sequence[Any], output: Any) -> "tuple[float, float, float, float]":
+    """Return rows, columns, inner dimension and number of equal groups of a grouped product.
+
+    For example, 24,576 rows of width 2,048 and 8 matrices of 2,048 x 1,408 are 8 products of 3,072
+    rows. Where both factors have two dimensions, the groups divide the inner one.
+    """
+    first, second = inputs[0], inputs[1]
+    if first.dim() == 2 and second.dim() == 2:
+        groups = output.shape[0]
+        return (first.shape[0], second.shape[1], first.shape[1] / groups, groups)
+    groups = (second if second.dim() == 3 else first).shape[0]
+    rows = first.shape[-2] / (groups if first.dim() == 2 else 1)
+    columns = second.shape[-1] / (groups if second.dim() == 2 else 1)
+    return (rows, columns, first.shape[-1], groups)
 
 
 class KernelPricer:
@@ -229,6 +245,17 @@ class KernelPricer:
         shape = Shape("memory", entry=operator.entry)
         return Work(seconds, 0, read + wrote, operator.source, shape)
 
+    def flexible_attention(
+        self, query: Any, key: Any, density: float, backward: bool, moved: int
+    ) -> Work:
+        """Return the work of flex_attention, which computes a share `density` of the scores."""
+        heads = math.prod(query.shape[:-2])
+        rows, columns, width = query.shape[-2], key.shape[-2], query.shape[-1]
+        flops = 4.0 * heads * rows * columns * width * density * (1 + backward)
+        entry = "attention_backward" if backward else "attention"
+        model = Shape("attention", precision_of(query.dtype), rows, columns, width, heads, entry)
+        return self._priced(model, flops, moved, "table")
+
     def launched(self, name: str, tensors: Sequence[Any]) -> Work:
         """Return the work of a kernel outside PyTorch that is given these tensors."""
         moved = sum(map(touched_bytes, tensors))
@@ -265,6 +292,11 @@ class KernelPricer:
         outputs: Sequence[Any],
         moved: int,
     ) -> Work:
+        if operator.name in _GROUPED:
+            shape = _grouped_shape(inputs, outputs[0])
+            model = Shape("gemm", precision_of(inputs[0].dtype), *shape)
+            flops = 2.0 * math.prod(shape)
+            return self._priced(model, flops, moved, operator.source)
         result = outputs[0] if len(outputs) == 1 else tuple(outputs)
         flops = float(flop_registry[func._overloadpacket](*call[0], **call[1], out_val=result))
         shape = _product_shape(operator.name, inputs, flops)

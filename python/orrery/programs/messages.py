@@ -72,8 +72,7 @@ def set_value(values: Values, tensor: Any, value: Any) -> None:
     if isinstance(value, str) or value is None:
         values.forget(tensor, value or "a message")
     elif isinstance(tensor, FakeTensor):
-        values.forget(tensor, "a message")
-        values.keep(tensor, value.to(tensor.dtype).reshape(tensor.shape), "a message")
+        values.write(tensor, value, "a message")
     else:
         tensor.copy_(value.reshape(tensor.shape))
 

@@ -20,13 +20,13 @@ from torch._subclasses.fake_tensor import (
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .groups import FUNCTIONAL, Groups, is_collective
-from .kernels import KernelPricer, Operator, Work, operator_of
+from .kernels import KernelPricer, Operator, Work, operator_of, touched_bytes
 from .places import program_place
 from .record import Kernel
 from .session import VIEW_SHARE, Session
 from .stand_ins import make_stand_in
 from .storages import Storages
-from .values import FINITE_CHECKS, Values
+from .values import COUNTS, FINITE_CHECKS, Values, run_known
 
 #: Elements above which a new tensor of the CPU is fake: an untrained model costs no memory.
 LARGE = 1 << 20
@@ -189,6 +189,10 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
         self._session.ledger.note(name, "read")
         return make_stand_in(number, name, self._session.ledger)
 
+    def is_known(self, tensor: Any) -> bool:
+        """Return true for a tensor whose values are known."""
+        return self._values.of(tensor) is not None
+
     def read_array(self, tensor: Any) -> Any:
         """Return the values of a fake tensor as a tensor of the CPU; ones if they may be unknown.
 
@@ -216,6 +220,11 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
                 lambda each: each if isinstance(each, FakeTensor) else fake_mode.from_tensor(each),
                 (args, kwargs),
             )
+        if torch.Tag.dynamic_output_shape in func.tags:
+            args = self._with_known_masks(args)
+            found = self._run_of_known_shape(func, args, kwargs, known, inputs)
+            if found is not NotImplemented:
+                return found
         result = self._fake_result(func, args, kwargs)
         outputs = tensors_of((result,), {})
         operator = operator_of(func)
@@ -224,9 +233,60 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
             self._session.ledger.note("non-finite check of gradients", "assumed")
         else:
             values.compute(func, known, written, outputs, inputs)
+            if known is None and operator.name in COUNTS:
+                self._spread_evenly(operator.name, inputs[0].numel(), outputs[0])
         if any(map(is_on_device, outputs)) or any(map(is_on_device, inputs)):
             self._account(func, operator, (args, kwargs), inputs, outputs)
         return result
+
+    def _with_known_masks(self, args: Sequence[Any]) -> Sequence[Any]:
+        """Return the arguments of an indexing call with positions in place of known masks."""
+        if len(args) < 2 or not isinstance(args[1], (list, tuple)):
+            return args
+        indices: "list[Any]" = []
+        for each in args[1]:
+            mask = None if each is None or each.dtype != torch.bool else self._values.of(each)
+            if mask is None or isinstance(mask, FakeTensor):
+                indices.append(each)
+            else:
+                places = mask.nonzero().unbind(1)
+                indices.extend(self._made(place, each, "nonzero") for place in places)
+        return [args[0], indices, *args[2:]]
+
+    def _made(self, value: Any, like: Any, name: str) -> Any:
+        """Return a new fake tensor with a known value, on the device of another."""
+        with self._parts.fake_mode:
+            made = torch.empty(tuple(value.shape), dtype=value.dtype, device=like.device)
+        self._values.keep(made, value, name)
+        return made
+
+    def _run_of_known_shape(
+        self,
+        func: Any,
+        args: Sequence[Any],
+        kwargs: "dict[str, Any]",
+        known: Any,
+        inputs: "list[Any]",
+    ) -> Any:
+        """Runs an operator whose shapes depend on values, all of which are known."""
+        results = None if known is None else run_known(func, known)
+        if not results:
+            return NotImplemented
+        operator = operator_of(func)
+        self._wait_for(inputs[0])
+        outputs = [self._made(each, inputs[0], operator.name) for each in results]
+        if is_on_device(inputs[0]):
+            self._account(func, operator, (args, kwargs), inputs, outputs)
+        return outputs[0] if len(func._schema.returns) == 1 else tuple(outputs)
+
+    def _spread_evenly(self, name: str, count: int, bins: Any) -> None:
+        """Sets the counts of unknown values, if their name is allowed: equal but for the rest."""
+        if self._session.ledger.is_allowed(name) and bins.numel() > 0:
+            each, rest = divmod(count, bins.numel())
+            even = torch.full(tuple(bins.shape), each, dtype=bins.dtype)
+            even.reshape(-1)[:rest] += 1
+            self._values.keep(bins, even, name)
+            self._session.ledger.note(name, "assumed even")
 
     def _fake_result(self, func: Any, args: Sequence[Any], kwargs: "dict[str, Any]") -> Any:
         name = func._schema.name
@@ -345,8 +405,33 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
         outputs = [each for each in pytree.tree_leaves(result) if is_on_device(each)]
         for each in outputs:
             self._parts.storages.hold(each)
-        self.launch_outside(str(func), [*inputs, *outputs])
+        if str(func) in ("flex_attention", "flex_attention_backward"):
+            self._launch_flexible_attention(str(func), args, [*inputs, *outputs])
+        else:
+            self.launch_outside(str(func), [*inputs, *outputs])
         return result
+
+    def _launch_flexible_attention(
+        self, name: str, args: Sequence[Any], tensors: "list[Any]"
+    ) -> None:
+        """Prices attention by the blocks of its mask; half of them if they are unknown."""
+        counts = [
+            self._values.of(each)
+            for each in pytree.tree_leaves(args)
+            if isinstance(each, torch.Tensor) and each.dtype == torch.int32 and each.dim() == 3
+        ][:2]
+        density = 0.5
+        if len(counts) == 2 and counts[0] is not None:
+            rows = counts[0].numel() * args[1].shape[-2] / args[0].shape[-2]
+            whole = counts[0].sum() + (0 if counts[1] is None else counts[1].sum())
+            density = min(1.0, float(whole) / (counts[0].numel() * max(1.0, rows)))
+        else:
+            self._session.note("flex_attention with an unknown mask computes half of the scores")
+        moved = sum(map(touched_bytes, tensors))
+        self._session.record.operators += 1
+        backward = name.endswith("backward")
+        work = self._parts.pricer.flexible_attention(args[0], args[1], density, backward, moved)
+        self._launch(name, work)
 
 
 def stand_in_number(dtype: Any, name: str) -> Any:

@@ -38,6 +38,9 @@ class Session:
         If the file of --prices has an invalid line.
     """
 
+    #: The session of this process; None before attachment.
+    current: "Optional[Session]" = None
+
     def __init__(self, settings: Settings, client: PriceClient) -> None:
         self.settings = settings
         self.client = client
@@ -84,7 +87,10 @@ class Session:
         """Ends the process with exit code 4, the message and the report of what ran so far."""
         self.refused = message
         sys.stdout.flush()
-        sys.stderr.write(f"error: cannot rehearse this program: {message}\n")
+        text = f"error: cannot rehearse this program: {message}\n"
+        sys.stderr.write(text)
+        if sys.stderr is not sys.__stderr__:  # the program has redirected it
+            os.write(2, text.encode())
         try:
             self.send_report()
         finally:

@@ -32,9 +32,13 @@ class Ledger:
         key = (name, use, program_place())
         self.reads[key] = self.reads.get(key, 0) + 1
 
+    def is_allowed(self, name: str) -> bool:
+        """Return true if results of operator `name` may decide branches and shapes."""
+        return name in self._allowed or "all" in self._allowed
+
     def decide(self, name: str) -> None:
         """Refuses a branch or a shape that depends on the stand-in, unless its name is allowed."""
-        if name in self._allowed or "all" in self._allowed:
+        if self.is_allowed(name):
             self.note(name, "decides")
             return
         self._refuse(
@@ -47,12 +51,23 @@ class Ledger:
 def _binary(apply: Callable[[Any, Any], Any], swapped: bool) -> Callable[[Any, Any], Any]:
     def method(self: Any, other: Any) -> Any:
         number = other.number if hasattr(other, "number") else other
+        if hasattr(other, "__torch_function__"):
+            left, right = (other, self.number) if swapped else (self.number, other)
+            return _unknown(apply(left, right), self)
         if not isinstance(number, (int, float)):
             return NotImplemented
         left, right = (number, self.number) if swapped else (self.number, number)
         return make_stand_in(apply(left, right), self.name, self.ledger)
 
     return method
+
+
+def _unknown(tensor: Any, of: "StandIn") -> Any:
+    """Return a tensor that was computed with a stand-in, without a known value."""
+    own = tensor.__dict__
+    own.pop("orrery_value", None)
+    own["orrery_name"] = of.name
+    return tensor
 
 
 def _compare(apply: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:

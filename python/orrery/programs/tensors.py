@@ -1,5 +1,8 @@
 """Changes to torch.Tensor and parameters that a rehearsal needs. Imported after torch."""
 
+import functools
+import importlib
+import types
 from typing import Any
 
 import torch
@@ -21,6 +24,7 @@ def install(parts: Parts, mode: RehearsalMode) -> None:
     _install_attention(parts)
     _install_optimizer_types()
     _install_initialisation()
+    _keep_factories()
 
 
 def _install_readers(mode: RehearsalMode) -> None:
@@ -47,9 +51,13 @@ def _install_readers(mode: RehearsalMode) -> None:
         return original["__array__"](own, *args, **kwargs)
 
     def tolist(self: Any) -> Any:
-        if isinstance(self, FakeTensor) and self.numel() == 1 and self.dim() == 0:
+        if not isinstance(self, FakeTensor):
+            return original["tolist"](self)
+        if self.dim() == 0:
             return item(self)
-        return original["tolist"](mode.read_array(self) if isinstance(self, FakeTensor) else self)
+        if self.dtype.is_floating_point and not mode.is_known(self):
+            return [tolist(each) for each in self]
+        return original["tolist"](mode.read_array(self))
 
     def to_format(self: Any, form: str) -> str:
         if isinstance(self, FakeTensor) and self.dim() == 0:
@@ -58,6 +66,7 @@ def _install_readers(mode: RehearsalMode) -> None:
 
     original_format = tensor.__format__
     tensor.item, tensor.numpy, tensor.tolist = item, numpy, tolist
+    FakeTensor.tolist = tolist
     tensor.__array__, tensor.__float__, tensor.__format__ = array, to_float, to_format
 
 
@@ -122,9 +131,27 @@ def _install_parameters(parts: Parts) -> None:
                 parts.values.keep(data, real.detach().clone(), "a parameter")
             else:
                 parts.values.keep(data, None, "a parameter")
-        return original(cls, data, requires_grad)
+        made = original(cls, data, requires_grad)
+        if cls is not torch.nn.Parameter and type(made) is FakeTensor:
+            made.__class__ = _fake_type_of(cls)
+        return made
 
     torch.nn.Parameter.__new__ = make
+    new_fake = FakeTensor.__new__
+
+    def copy_type(cls: Any, first: Any, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(first, torch.Tensor):
+            return new_fake(cls, first, *args, **kwargs)
+        # Programs make a parameter on another device of the type and attributes of a parameter.
+        return torch.nn.Parameter(first, kwargs.get("requires_grad", first.requires_grad))
+
+    FakeTensor.__new__ = staticmethod(copy_type)
+
+
+@functools.lru_cache(None)
+def _fake_type_of(parameter: Any) -> Any:
+    """Return the type of fake parameters that have the methods of a type of parameters."""
+    return type(parameter)(parameter.__name__, (FakeTensor, parameter), {})
 
 
 def _install_attention(parts: Parts) -> None:
@@ -146,9 +173,10 @@ def _install_attention(parts: Parts) -> None:
         scale: "float | None" = None,
         enable_gqa: bool = False,
     ) -> Any:
+        local = getattr(query, "_local_tensor", query)  # of a DTensor
         if (
-            isinstance(query, FakeTensor)
-            and query.fake_device.type == "cuda"
+            isinstance(local, FakeTensor)
+            and local.fake_device.type == "cuda"
             and query.dtype in (torch.bfloat16, torch.float16)
             and query.dim() == 4
         ):
@@ -185,3 +213,17 @@ def _install_initialisation() -> None:
             return tensor.normal_(mean, std, generator=generator).clamp_(min=a, max=b)
 
     torch.nn.init._no_grad_trunc_normal_ = truncated_normal
+
+
+def _keep_factories() -> None:
+    """Lets the shape arithmetic of PyTorch use its own factories.
+
+    Programs replace torch.empty and others by functions that choose the device.
+    """
+    own = types.ModuleType("torch")
+    for factory in "empty empty_strided empty_like full ones zeros".split():
+        setattr(own, factory, getattr(torch, factory))
+    own.__getattr__ = lambda name: getattr(torch, name)  # type: ignore[method-assign]
+    for name in ("_meta_registrations", "_refs", "_prims", "_prims_common"):
+        module = importlib.import_module(f"torch.{name}")
+        module.torch = own  # type: ignore[attr-defined]

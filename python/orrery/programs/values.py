@@ -20,6 +20,10 @@ FINITE_CHECKS = ("aten::_amp_foreach_non_finite_check_and_unscale_",)
 #: Names of masks that tell which values are finite; they stay with what is computed of a mask.
 MASKS = {"isnan": "isnan", "isinf": "isnan", "isfinite": "isfinite"}
 _OPPOSITE = {"isnan": "isfinite", "isfinite": "isnan"}
+#: Counts of unknown values, which `--allow-stand-in` takes to be spread evenly over the bins.
+COUNTS = ("histc", "bincount")
+#: Operators outside aten whose result is their argument.
+_IDENTITIES = ("_c10d_functional::_wrap_tensor_autograd",)
 
 
 class Values:
@@ -51,6 +55,19 @@ class Values:
             storage = tensor.untyped_storage()
             self._epochs[storage] = self._epochs.get(storage, 0) + 1
             self.keep(tensor, None, name)
+
+    def write(self, tensor: Any, value: Any, name: str) -> None:
+        """Sets the value that `name` has written into the memory of a fake tensor.
+
+        Known values of tensors that share the memory follow.
+        """
+        known = self.of(tensor)
+        if known is None:
+            self.forget(tensor, name)
+            self.keep(tensor, value.to(tensor.dtype).reshape(tensor.shape), name)
+        else:
+            known.copy_(value.reshape(tensor.shape))
+            tensor.__dict__["orrery_name"] = name
 
     def name_of(self, tensor: Any) -> str:
         """Return the operator that computed a tensor."""
@@ -92,10 +109,13 @@ class Values:
         written, outputs, inputs : sequence of torch.Tensor
             Tensors that the call wrote in place, that it returned, and that it was given.
         """
+        if func._schema.name in _IDENTITIES:
+            self.keep(outputs[0], self.of(inputs[0]), self.name_of(inputs[0]))
+            return
         name = self._name(func, outputs, inputs)
         results = None
         if known is not None and all(each.numel() <= LIMIT for each in outputs):
-            results = _run(func, known)
+            results = run_known(func, known)
         if results is None or len(results) != len(outputs):
             for each in written:
                 self.forget(each, name)
@@ -113,6 +133,9 @@ class Values:
         name: str = func._schema.name.removeprefix("aten::")
         if name in MASKS:
             return MASKS[name]
+        for each in inputs:
+            if self.name_of(each) in COUNTS:
+                return self.name_of(each)
         if len(outputs) == 1 and outputs[0].dtype == torch.bool:
             for each in inputs:
                 mask = self.name_of(each)
@@ -143,7 +166,7 @@ def _makes_little(func: Any, args: Sequence[Any]) -> bool:
     return name in _CREATORS and not (isinstance(size, int) and size > LIMIT)
 
 
-def _run(func: Any, known: "tuple[list[Any], dict[str, Any]]") -> "Optional[list[Any]]":
+def run_known(func: Any, known: "tuple[list[Any], dict[str, Any]]") -> "Optional[list[Any]]":
     """Return the tensors that an operator computes on the CPU; None if it has no such kernel."""
     try:
         result = func(*known[0], **known[1])

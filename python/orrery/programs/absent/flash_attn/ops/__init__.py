@@ -1,0 +1,1 @@
+"""Stand-ins, see the package above."""
