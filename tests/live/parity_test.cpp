@@ -86,7 +86,8 @@ class Sequence : public RandomDecisions {
   std::set<Step> saved_;
 };
 
-/// Four ranks, two micro-batches each; some are killed in the step after decisions.
+/// Four ranks, two micro-batches each; some are killed in the step after decisions, and GPUs, with
+/// a rank or without, become slower two steps after decisions for up to two steps.
 RunRequest scene(std::uint64_t seed, int pace_ms, const std::string& folder) {
   Rng rng = Rng(seed).split_stream("scene");
   std::vector<std::string> faults;
@@ -97,6 +98,11 @@ RunRequest scene(std::uint64_t seed, int pace_ms, const std::string& folder) {
       faults.push_back(
           fmt::format("{{at_step: {}, rank: {}, kill: true}}", step + 1, (first + i) % 4));
     }
+  }
+  Rng slower = rng.split_stream("slower");
+  for (Step step = kEvery; step <= kGrid * kEvery; step += kEvery) {
+    faults.push_back(fmt::format("{{at_step: {}, gpu: {}, rate: 0.8, until_step: {}}}", step + 2,
+                                 slower.below(8), step + 3 + slower.below(2)));
   }
   constexpr const char* kResponses[] = {"go-on", "hold", "replace"};
   return request(
