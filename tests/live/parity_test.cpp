@@ -111,7 +111,8 @@ std::string kill_at(Step step, std::uint64_t rank) {
 }
 
 /// Returns the faults of a sequence: ranks are killed in the step after decisions, and at its
-/// difficult instants.
+/// difficult instants; GPUs, with a rank or without, become slower two steps after decisions for up
+/// to two steps.
 std::vector<std::string> faults_of(std::uint64_t seed, Rng& rng) {
   const Instants instants = instants_of(seed);
   std::vector<std::string> faults;
@@ -122,6 +123,11 @@ std::vector<std::string> faults_of(std::uint64_t seed, Rng& rng) {
     if (instants.second_loss) faults.push_back(kill_at(step + 2, (first + count) % 4));
   }
   if (instants.last_step) faults.push_back(kill_at(kSteps - 1, rng.below(4)));
+  Rng slower = rng.split_stream("slower");
+  for (Step step = kEvery; step <= kGrid * kEvery; step += kEvery) {
+    faults.push_back(fmt::format("{{at_step: {}, gpu: {}, rate: 0.8, until_step: {}}}", step + 2,
+                                 slower.below(8), step + 3 + slower.below(2)));
+  }
   if (!instants.down_twice) return faults;
   const Step at = kEvery * rng.below(kGrid) + 2;
   for (const Step step : {at, at + kEvery}) {
