@@ -113,16 +113,15 @@ void notice_losses(const JobInWorld& here, TrainingState& state) {
   here.gate().expire_settings(state.id);
   fail_saving(here, state);
   const JobInfo& job = here.job(state.id);
-  const std::uint32_t left = without_lost(job).layout.data;
-  const AfterLoss after =
-      after_loss(job, replicas_objection(here.scenario().job(), left).empty());
+  const ParallelLayout left = without_lost(job).layout;
+  const AfterLoss after = after_loss(job, layout_objection(here.scenario().job(), left).empty());
   if (after.is_assigned && !state.pending) {
     state.pending = PendingAssignment{
         *job.next, StateFrom::peer,
         std::max(state.now, noticed.first + here.survival().replacement())};
   }
   // Without a whole replica nobody has the state: the new ranks load the newest checkpoint.
-  if (left == 0 && state.pending && state.pending->state == StateFrom::peer) {
+  if (left.data == 0 && state.pending && state.pending->state == StateFrom::peer) {
     const Nanos restart = state.losses.restart_time(here.survival().restart());
     state.pending->state = StateFrom::checkpoint;
     state.pending->ready = std::max(state.pending->ready, noticed.first + restart);
