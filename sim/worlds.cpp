@@ -106,7 +106,10 @@ estimates::EngineRoom room_for(const RunRequest& request, const Cluster& cluster
   };
   const auto add = [&](const Job& job, bool elastic) {
     const StepGraph graph(grown(job, elastic, cluster), /*even_shares=*/false);
-    add_room(estimates::engine_room(cluster, graph, request.full_detail()));
+    estimates::EngineRoom own = estimates::engine_room(cluster, graph, request.full_detail());
+    // The replicas of another layout may have a stage on every rank.
+    if (can_change_layout(job)) own.hosts = std::max(own.hosts, graph.ranks());
+    add_room(own);
   };
   if (log.simulated()) add_room(room_for_jobs(log.conditions, cluster, log.jobs));
   if (request.scenario().has_job()) add(request.scenario().job(), request.scenario().elastic());

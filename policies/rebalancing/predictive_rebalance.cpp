@@ -197,7 +197,7 @@ PredictiveRebalance::Outlook PredictiveRebalance::look_ahead(const JobInfo& job,
   outlook.best = job.shares();
   outlook.makespan_best = outlook.makespan_now;
   if (1 - bound / outlook.makespan_now < parameters_.gain_threshold()) return outlook;
-  outlook.best = best_shares(job.shares(), times, fill, job.spec.max_micro_batches);
+  outlook.best = best_shares(job.shares(), times, fill, most_micro_batches(job.spec, job.layout));
   outlook.makespan_best = makespan(outlook.best, times, fill);
   if (!is_worthwhile(job, outlook)) return outlook;
   plan.watch.add_deviations(target, replicas);

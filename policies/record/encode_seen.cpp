@@ -37,6 +37,7 @@ void encode(const JobSpec& job, JobRecord& out) {
   out.set_nominal_micro_batch_time_ns(job.nominal_micro_batch_time);
   out.set_state_bytes(job.state.value);
   out.set_can(job.can.bits());
+  out.set_can_change_layout(job.can_change_layout);
   for (const Setting& setting : job.settings) encode(setting, *out.add_settings());
 }
 
@@ -58,6 +59,7 @@ JobSpec decode(const JobRecord& record) {
               .nominal_micro_batch_time = record.nominal_micro_batch_time_ns(),
               .state = {record.state_bytes()},
               .can = Kinds<Setting>::from_bits(record.can()),
+              .can_change_layout = record.can_change_layout(),
               .settings = {}};
   for (const SettingRecord& setting : record.settings()) job.settings.push_back(decode(setting));
   return job;

@@ -140,7 +140,7 @@ std::optional<Standing> whole_again(const Observation& seen, const JobInfo& job)
 std::optional<Standing> smaller(const JobInfo& job) {
   Standing where = without_lost(job);
   if (where.gpus.empty() || where.gpus.size() < job.spec.least()) return {};
-  if (!fits_replicas(job.spec, job.micro_batches(), where.layout.data)) return {};
+  if (!fits_replicas(job.spec, job.micro_batches(), where.layout)) return {};
   return where;
 }
 

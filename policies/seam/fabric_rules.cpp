@@ -9,6 +9,7 @@
 
 #include "core/schema/yaml_loader.hpp"
 #include "traces/scenario/live_fabric.hpp"
+#include "traces/workload/job_choices.hpp"
 #include "traces/workload/layout_check.hpp"
 #include "traces/workload/sharding.hpp"
 
@@ -130,7 +131,7 @@ struct Refusal {
 
   std::string operator()(const Assign& assign) const {
     if (!assign.is_release()) {
-      std::string why = replicas_objection(scenario.job(), assign.layout.data);
+      std::string why = layout_objection(scenario.job(), assign.layout);
       if (!why.empty()) return why;
     }
     if (!fabric_of(scenario)) return {};
@@ -165,6 +166,31 @@ Kinds<Setting> settable(const Scenario& scenario) {
 
 std::string fabric_refusal(const Scenario& scenario, const Decision& decision, bool is_placed) {
   return std::visit(Refusal{scenario, is_placed}, decision.what);
+}
+
+bool can_change_layout(const Job& job) {
+  return !job.has_program() && !job.has_pace() && job.model().builtin().empty();
+}
+
+ParallelLayout layout_of(const Layout& layout) {
+  return {.tensor = layout.tensor(),
+          .context = layout.context(),
+          .pipeline = layout.pipeline(),
+          .data = layout.data(),
+          .pipeline_last = rank_order_of(layout) == RankOrder::pipeline_last};
+}
+
+Job with_layout(Job job, const ParallelLayout& layout) {
+  Layout& sizes = *job.mutable_layout();
+  sizes.set_tensor(layout.tensor);
+  sizes.set_context(layout.context);
+  sizes.set_pipeline(layout.pipeline);
+  sizes.set_data(layout.data);
+  return job;
+}
+
+std::string layout_objection(const Job& job, const ParallelLayout& layout) {
+  return first_problem(with_layout(job, layout));
 }
 
 std::string replicas_objection(const Job& job, std::uint32_t replicas) {

@@ -18,11 +18,23 @@ Kinds<Setting> settable(const Scenario& scenario);
 /// Returns the reason why the fabric cannot carry out a decision on the scenario's job; empty if
 /// the fabric can. `is_placed`: the job has GPUs, so that an assignment without a state would
 /// lose the training. Also for a model that is only simulated, an assignment needs a possible
-/// number of replicas (replicas_objection), checkpoints need live.checkpoints and a tier
+/// layout (layout_objection), checkpoints need live.checkpoints and a tier
 /// other than storage, the tier peer needs two nodes, and sharded gradients cannot be compressed.
 std::string fabric_refusal(const Scenario& scenario, const Decision& decision,
                            bool is_placed = true);
 
+/// Returns true if an assignment may change the tensor, context and pipeline sizes of the job: the
+/// job is described by the sizes of its model, and no part of its step is declared or recorded.
+/// Such a job is only simulated.
+bool can_change_layout(const Job& job);
+/// Returns the sizes of a layout of a scenario, and the order of its ranks.
+ParallelLayout layout_of(const Layout& layout);
+/// Returns the job of the scenario with the sizes of another layout. The order of its ranks stays.
+Job with_layout(Job job, const ParallelLayout& layout);
+/// Returns the reason why the job cannot run with `layout`, beginning with the path of the setting
+/// in the scenario; empty if the job can. For example, a pipeline has at most as many stages as the
+/// model has layers.
+std::string layout_objection(const Job& job, const ParallelLayout& layout);
 /// Returns the reason why the job cannot run with `replicas` data-parallel replicas, beginning with
 /// the path of the setting in the scenario; empty if the job can.
 std::string replicas_objection(const Job& job, std::uint32_t replicas);

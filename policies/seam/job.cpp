@@ -43,10 +43,17 @@ std::vector<std::uint32_t> even_split(std::uint32_t total, std::uint32_t parts) 
   return shares;
 }
 
-bool fits_replicas(const JobSpec& job, std::uint32_t micro_batches, std::uint32_t replicas) {
-  if (replicas == 0) return false;
-  return job.max_micro_batches == 0 ||
-         micro_batches <= std::uint64_t{job.max_micro_batches} * replicas;
+std::uint32_t most_micro_batches(const JobSpec& job, const ParallelLayout& layout) {
+  const std::uint64_t of_submission = job.layout.ranks_per_replica();
+  const std::uint64_t scaled =
+      std::uint64_t{job.max_micro_batches} * layout.ranks_per_replica() + of_submission - 1;
+  return static_cast<std::uint32_t>(scaled / of_submission);
+}
+
+bool fits_replicas(const JobSpec& job, std::uint32_t micro_batches, const ParallelLayout& layout) {
+  if (layout.data == 0) return false;
+  const std::uint64_t most = most_micro_batches(job, layout);
+  return most == 0 || micro_batches <= most * layout.data;
 }
 
 // ---- the table ----------------------------------------------------------------------------

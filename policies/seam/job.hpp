@@ -45,6 +45,12 @@ struct ParallelLayout {
   }
   /// Returns the data-parallel replica of a rank.
   std::uint32_t replica_of(RankId rank) const { return rank.value / replica_stride() % data; }
+  /// Returns true if the replicas of both layouts have the same sizes and the same order of ranks:
+  /// the layouts differ at most in `data`.
+  bool has_replicas_of(ParallelLayout other) const {
+    other.data = data;
+    return other == *this;
+  }
   friend bool operator==(const ParallelLayout&, const ParallelLayout&) = default;
 };
 
@@ -163,12 +169,16 @@ struct JobSpec {
   ParallelLayout layout;                    ///< layout at submission
   /// micro-batches of one step at the start, all replicas together; 0: not a training job
   std::uint32_t micro_batches = 0;
-  /// micro-batches of one step that fit into the memory of one replica; 0: no limit
+  /// micro-batches of one step that fit into the memory of one replica of `layout`; 0: no limit
+  /// (see most_micro_batches())
   std::uint32_t max_micro_batches = 0;
   Step steps = 0;                       ///< number of steps of the whole job; 0: unknown
   Nanos nominal_micro_batch_time = 0;   ///< declared or predicted duration; 0: unknown
   Bytes state;                          ///< size of a checkpoint, all ranks together; 0: unknown
   Kinds<Setting> can;             ///< settings that the job's program can change while it runs
+  /// true: an assignment may change the tensor, context and pipeline sizes of the replicas, because
+  /// the step of the job follows from the sizes of its model; false for every live job
+  bool can_change_layout = false;
   std::vector<Setting> settings;  ///< settings from the start of the job on
 
   /// Returns true for a training job.
@@ -244,9 +254,13 @@ Standing without_lost(const JobInfo& job);
 /// remainder; empty for 0 parts. For example, even_split(10, 4) is {3, 3, 2, 2}.
 std::vector<std::uint32_t> even_split(std::uint32_t total, std::uint32_t parts);
 
-/// Returns true if `replicas` data-parallel replicas have the memory for `micro_batches`
+/// Returns the number of micro-batches of one step that fit into the memory of one replica of
+/// `layout`: JobSpec::max_micro_batches in proportion to the GPUs of a replica, rounded up; 0: no
+/// limit. For example, a limit of 8 for replicas of 4 GPUs is a limit of 6 for replicas of 3.
+std::uint32_t most_micro_batches(const JobSpec& job, const ParallelLayout& layout);
+/// Returns true if the data-parallel replicas of `layout` have the memory for `micro_batches`
 /// micro-batches of one step; false for 0 replicas.
-bool fits_replicas(const JobSpec& job, std::uint32_t micro_batches, std::uint32_t replicas);
+bool fits_replicas(const JobSpec& job, std::uint32_t micro_batches, const ParallelLayout& layout);
 
 /// Table of the jobs that wait or run, in order of submission; iterable. A job that is over leaves
 /// the table after the observation that shows its end. Memory: proportional to the jobs in the

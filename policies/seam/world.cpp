@@ -42,8 +42,8 @@ void deal_out_lost(const JobInfo& job, std::vector<std::uint32_t>& shares) {
   for (std::size_t i = 0; i < dealt.size(); ++i) {
     if (lost[i]) dealt[i] = 0;
   }
-  const std::uint32_t most = job.spec.max_micro_batches > 0 ? job.spec.max_micro_batches : ~0u;
-  deal(sum(shares) - sum(dealt), most, lost, dealt);
+  const std::uint32_t most = most_micro_batches(job.spec, job.layout);
+  deal(sum(shares) - sum(dealt), most > 0 ? most : ~0u, lost, dealt);
   if (sum(dealt) == sum(shares)) shares = std::move(dealt);
 }
 
@@ -70,10 +70,9 @@ void drop_shares(Ahead& ahead, JobId job) {
 /// without a change, if the replicas lack the memory.
 bool deal_out_batch(JobInfo& job) {
   const std::vector<bool> lost = lost_replicas(job);
-  const auto working = std::count(lost.begin(), lost.end(), false);
-  if (!fits_replicas(job.spec, job.micro_batches(), static_cast<std::uint32_t>(working))) {
-    return false;
-  }
+  ParallelLayout working = job.layout;
+  working.data = static_cast<std::uint32_t>(std::count(lost.begin(), lost.end(), false));
+  if (!fits_replicas(job.spec, job.micro_batches(), working)) return false;
   std::vector<std::uint32_t> shares(lost.size(), 0);
   deal(job.micro_batches(), ~0u, lost, shares);
   job.now.set_setting(Shares{std::move(shares)});
@@ -92,6 +91,17 @@ bool set_from_now(JobInfo& job, Setting&& setting) {
   if (!is_batch || deal_out_batch(job)) return true;
   job.now.set_setting(before);
   return false;
+}
+
+/// Returns true if a Batch of the job with a lower precedence than that of shares has no outcome
+/// yet: the shares may be those of that Batch.
+template <class AnnouncedDecisions, class Precedence>
+bool is_batch_awaited(const AnnouncedDecisions& announced, JobId job, const Precedence& shares) {
+  return std::any_of(announced.begin(), announced.end(), [&](const auto& each) {
+    const auto* configure = std::get_if<Configure>(&each.second.decision.what);
+    return configure != nullptr && configure->job == job &&
+           std::holds_alternative<Batch>(configure->what) && each.second.precedence() < shares;
+  });
 }
 
 }  // namespace
@@ -150,14 +160,30 @@ void World::release_job(JobInfo& job, Nanos now) {
 
 void World::begin_step(JobInfo& job, Step step) {
   if (std::exchange(job.step, step) != step) job.now.set_setting(Delay{});
-  for (auto next = ahead_.lower_bound({job.spec.id, 0});
-       next != ahead_.end() && next->first.first == job.spec.id && next->first.second <= step;
-       next = ahead_.erase(next)) {
-    for (DecidedSetting& setting : next->second) {
-      const auto present = present_.try_emplace({job.spec.id, setting.what.index()}).first;
-      if (setting.precedence < present->second) continue;
-      if (set_from_now(job, std::move(setting.what))) present->second = setting.precedence;
+  const JobId id = job.spec.id;
+  const auto first = ahead_.lower_bound({id, 0}), end = ahead_.upper_bound({id, step});
+  std::vector<std::pair<Step, DecidedSetting>> due;
+  for (auto each = first; each != end; ++each) {
+    for (DecidedSetting& setting : each->second) {
+      due.emplace_back(each->first.second, std::move(setting));
     }
+  }
+  ahead_.erase(first, end);
+  std::stable_sort(due.begin(), due.end(), [](const auto& a, const auto& b) {
+    return a.second.precedence < b.second.precedence;
+  });
+  for (auto& [at_step, setting] : due) {
+    const bool is_shares = std::holds_alternative<Shares>(setting.what);
+    const Precedence batch = present_[{id, Setting(Batch()).index()}];
+    Precedence& present = present_[{id, setting.what.index()}];
+    // A Batch divides its micro-batches anew.
+    if (setting.precedence < present || (is_shares && setting.precedence < batch)) continue;
+    // The time until ranks agree on a Batch makes no difference: shares that were decided for it or
+    // after it apply again once the Batch is in effect.
+    if (is_shares && is_batch_awaited(announced_, id, setting.precedence)) {
+      ahead_[{id, at_step}].push_back(setting);
+    }
+    if (set_from_now(job, std::move(setting.what))) present = setting.precedence;
   }
 }
 
@@ -205,7 +231,7 @@ void World::start(JobInfo& job, const JobStarted& event, Nanos now) {
   drop_shares(ahead_, job.spec.id);
   if (job.spec.is_training()) {
     // The job may start on fewer GPUs than it was assigned, too few for its batch.
-    const bool fits = fits_replicas(job.spec, job.micro_batches(), job.layout.data) &&
+    const bool fits = fits_replicas(job.spec, job.micro_batches(), job.layout) &&
                       job.micro_batches() >= job.layout.data;
     if (resized && !fits) job.now.set_setting(Batch{job.spec.micro_batches, 1});
     if (fresh || resized) shares = even_split(job.micro_batches(), job.layout.data);

@@ -21,10 +21,17 @@ std::uint64_t sum(const std::vector<std::uint32_t>& values) {
 
 // ---- objections to settings ---------------------------------------------------------------
 
+/// Returns the reason why the replicas of `layout` cannot hold a batch; empty if they can.
+std::string lack_of_memory(const JobSpec& job, const ParallelLayout& layout, std::uint32_t batch) {
+  if (fits_replicas(job, batch, layout)) return {};
+  return fmt::format("{} replicas have memory for {} micro-batches, not {}", layout.data,
+                     std::uint64_t{most_micro_batches(job, layout)} * layout.data, batch);
+}
+
 /// State of the job for which a setting is checked.
 struct CheckedFor {
   const ParallelLayout* next;   ///< layout of the assignment with which the setting starts, or null
-  std::uint32_t micro_batches;  ///< batch of the step from which the setting applies
+  std::uint64_t micro_batches;  ///< batch of the step from which the setting applies
 };
 
 std::string objection_to(const JobInfo& job, const Shares& shares, const CheckedFor& coming) {
@@ -41,10 +48,10 @@ std::string objection_to(const JobInfo& job, const Shares& shares, const Checked
     return fmt::format("the step has {} micro-batches, not {}", total, sum(wanted));
   }
   const auto most = std::max_element(wanted.begin(), wanted.end());
-  if (job.spec.max_micro_batches > 0 && most != wanted.end() &&
-      *most > job.spec.max_micro_batches) {
+  const std::uint32_t limit = most_micro_batches(job.spec, next != nullptr ? *next : job.layout);
+  if (limit > 0 && most != wanted.end() && *most > limit) {
     return fmt::format("replica {} has memory for {} micro-batches, not {}", most - wanted.begin(),
-                       job.spec.max_micro_batches, *most);
+                       limit, *most);
   }
   if (next != nullptr) return {};  // All replicas of an assignment work.
   const std::vector<bool> lost = lost_replicas(job);
@@ -57,10 +64,10 @@ std::string objection_to(const JobInfo& job, const Shares& shares, const Checked
 }
 
 std::string objection_to(const JobInfo& job, const Batch& batch, const CheckedFor& coming) {
-  std::uint32_t replicas = coming.next != nullptr ? coming.next->data : 0;
+  ParallelLayout layout = coming.next != nullptr ? *coming.next : job.layout;
   if (coming.next == nullptr) {
     const std::vector<bool> lost = lost_replicas(job);
-    replicas = static_cast<std::uint32_t>(std::count(lost.begin(), lost.end(), false));
+    layout.data = static_cast<std::uint32_t>(std::count(lost.begin(), lost.end(), false));
   }
   const double factor = batch.learning_rate_factor;
   if (!(factor > 0 && factor <= kMostRateFactor)) {
@@ -68,13 +75,11 @@ std::string objection_to(const JobInfo& job, const Batch& batch, const CheckedFo
                        kMostRateFactor, factor);
   }
   if (batch.micro_batches == 0) return "expected 1 micro-batch or more in a step, found 0";
-  if (batch.micro_batches < replicas) {
-    return fmt::format("{} replicas need a micro-batch each, found a batch of {}", replicas,
+  if (batch.micro_batches < layout.data) {
+    return fmt::format("{} replicas need a micro-batch each, found a batch of {}", layout.data,
                        batch.micro_batches);
   }
-  if (fits_replicas(job.spec, batch.micro_batches, replicas)) return {};
-  return fmt::format("{} replicas have memory for {} micro-batches, not {}", replicas,
-                     std::uint64_t{job.spec.max_micro_batches} * replicas, batch.micro_batches);
+  return lack_of_memory(job.spec, layout, batch.micro_batches);
 }
 
 std::string objection_to(const JobInfo&, const Delay& delay, const CheckedFor&) {
@@ -95,6 +100,24 @@ std::string objection_to(const JobInfo&, const CodecRules& rules, const CheckedF
 template <class Any>
 std::string objection_to(const JobInfo&, const Any&, const CheckedFor&) {
   return {};
+}
+
+// ---- objections to a layout ---------------------------------------------------------------
+
+/// Returns the reason why the replicas of the job cannot have the sizes of `layout`.
+std::string replica_objection(const JobSpec& job, const ParallelLayout& layout) {
+  const ParallelLayout& own = job.layout;
+  if (layout.has_replicas_of(own)) return {};
+  if (layout.pipeline_last != own.pipeline_last) {
+    return fmt::format("job {} keeps the order of its ranks: expected a layout with pipeline_last "
+                       "{}, found {}", job.id.value, own.pipeline_last, layout.pipeline_last);
+  }
+  if (job.can_change_layout) return {};
+  return fmt::format("job {}: expected replicas of {} x {} x {} ranks (tensor, context, pipeline), "
+                     "found {} x {} x {}: live runs keep their pipeline depth, and so does the "
+                     "simulation of a job that can run live",
+                     job.id.value, own.tensor, own.context, own.pipeline, layout.tensor,
+                     layout.context, layout.pipeline);
 }
 
 }  // namespace
@@ -140,17 +163,12 @@ std::string World::standing_objection(const JobInfo& job, const Assign& where,
   if (std::string why = named_twice(where.gpus); !why.empty()) return why;
   if (where.layout.ranks() == 0) return kNoRanks;
   if (!job.spec.is_training()) return {};
-  const ParallelLayout& shape = job.spec.layout;
-  ParallelLayout same = where.layout;
-  same.data = shape.data;
-  if (same != shape || where.layout.ranks() != count) {
-    return fmt::format(
-        "job {} has replicas of {} x {} x {} ranks: {} GPUs do not fit the layout {} x {} x {} x "
-        "{}",
-        job.spec.id.value, shape.tensor, shape.context, shape.pipeline, count, where.layout.tensor,
-        where.layout.context, where.layout.pipeline, where.layout.data);
-  }
-  return {};
+  if (std::string why = replica_objection(job.spec, where.layout); !why.empty()) return why;
+  if (where.layout.ranks() == count) return {};
+  return fmt::format("job {} has a layout of {} x {} x {} x {} (tensor, context, pipeline, data) "
+                     "and needs {} GPUs, not {}",
+                     job.spec.id.value, where.layout.tensor, where.layout.context,
+                     where.layout.pipeline, where.layout.data, where.layout.ranks(), count);
 }
 
 /// Objections to an action.
@@ -176,8 +194,9 @@ struct World::Against {
     if (std::string why = world.standing_objection(*job, assign, supposed); !why.empty()) {
       return why;
     }
-    if (std::string why = of_batch(*job, assign.layout.data); !why.empty()) return why;
-    const bool stays = job->lost.empty() && job->gpus == assign.gpus;
+    if (std::string why = of_batch(*job, assign.layout); !why.empty()) return why;
+    const bool divides_alike = !job->spec.is_training() || job->layout == assign.layout;
+    const bool stays = job->lost.empty() && job->gpus == assign.gpus && divides_alike;
     // All ranks may load a checkpoint where they are; without a state they would lose the training.
     const bool loads = job->spec.is_training() && assign.state == StateFrom::checkpoint;
     if (job->phase == JobPhase::running && stays && !loads) {
@@ -185,25 +204,22 @@ struct World::Against {
     }
     return job->spec.is_training() ? of_state(*job, assign) : "";
   }
-  /// Returns the objection to so many replicas for the batch with which the assignment would start.
-  std::string of_batch(const JobInfo& job, std::uint32_t replicas) const {
+  /// Returns the objection to the layout for the batch with which the assignment would start.
+  std::string of_batch(const JobInfo& job, const ParallelLayout& layout) const {
     if (!job.spec.is_training()) return {};
-    const std::uint32_t batch = batch_with_assignment(job, replicas);
-    if (!fits_replicas(job.spec, batch, replicas)) {
-      return fmt::format("{} replicas have memory for {} micro-batches, not {}", replicas,
-                         std::uint64_t{job.spec.max_micro_batches} * replicas, batch);
-    }
-    if (batch >= replicas) return {};
-    return fmt::format("{} replicas need a micro-batch each, found a batch of {}", replicas, batch);
+    const std::uint32_t batch = batch_with_assignment(job, layout);
+    if (std::string why = lack_of_memory(job.spec, layout, batch); !why.empty()) return why;
+    if (batch >= layout.data) return {};
+    return fmt::format("{} replicas need a micro-batch each, found a batch of {}", layout.data,
+                       batch);
   }
-  /// Returns the batch with which the assignment to so many replicas would start: that of a
-  /// possible Batch of the same call, or the present one.
-  std::uint32_t batch_with_assignment(const JobInfo& job, std::uint32_t replicas) const {
+  /// Returns the batch with which the assignment with this layout would start: that of a possible
+  /// Batch of the same call, or the present one.
+  std::uint32_t batch_with_assignment(const JobInfo& job, const ParallelLayout& layout) const {
     std::uint32_t batch = job.micro_batches();
     const auto own = world.announced_.find(decision.id);
     if (own == world.announced_.end()) return batch;
     const Step from = std::max(decision.at_step, job.step);
-    const ParallelLayout layout{.data = replicas};
     for (const auto& [id, announced] : world.announced_) {
       const auto* configure = std::get_if<Configure>(&announced.decision.what);
       const bool counts = announced.call == own->second.call && configure &&
@@ -269,8 +285,13 @@ struct World::Against {
       return fmt::format("job {} is not running", configure.job.value);
     }
     if (std::string why = of_step(*job); !why.empty()) return why;
-    const bool is_shares = std::holds_alternative<Shares>(configure.what);
-    const std::uint32_t batch = is_shares ? batch_before(*job) : 0;
+    const auto* const shares = std::get_if<Shares>(&configure.what);
+    const auto announced = world.announced_.find(decision.id);
+    const bool divided_anew =
+        announced != world.announced_.end() && is_divided_anew(world.present_, announced->second);
+    const std::uint64_t batch = shares == nullptr ? 0
+                                : divided_anew    ? sum(shares->per_replica)
+                                                  : batch_before(*job);
     std::string why = std::visit(
         [&](const auto& setting) {
           return objection_to(*job, setting, CheckedFor{next, batch});

@@ -63,6 +63,8 @@ class JobSpec:
         Names of the settings that its program lets be set while it runs.
     settings : List[Setting]
         Settings from the start on.
+    can_change_layout : bool
+        An assignment may change the tensor, context and pipeline sizes; never in a live run.
     """
 
     _record: ClassVar[str] = "JobRecord"
@@ -85,6 +87,7 @@ class JobSpec:
     state_bytes: float
     can: List[str]
     settings: List[Setting]
+    can_change_layout: bool
 
 
 class JobAttributes:
@@ -169,6 +172,12 @@ class JobAttributes:
     def can(self) -> List[str]:
         """Names of the settings that its program lets be set while it runs."""
         return self.spec.can
+
+    @property
+    def can_change_layout(self) -> bool:
+        """An assignment may change the tensor, context and pipeline sizes; never in a live
+        run."""
+        return self.spec.can_change_layout
 
     @property
     def shares(self) -> Shares:

@@ -11,12 +11,28 @@ cannot happen is an error.
 
 from __future__ import annotations
 
+import os
+import tempfile
 from dataclasses import dataclass
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple, Union
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+    Union,
+)
 
 from orrery import _core
 from orrery._cluster import Cluster
+from orrery._log import read_log
 from orrery._policy import Policy
+from orrery._run import simulate
 from orrery._scenario import ScenarioLike, load
 from orrery._seen import Decisions, Observation
 from orrery._spec import JobSpec
@@ -24,7 +40,7 @@ from orrery.actions import Action
 from orrery.events import Event, JobStarted, JobSubmitted
 from orrery.values import Layout, Standing
 
-__all__ = ["Decision", "DecisionList", "World", "job", "world"]
+__all__ = ["Decision", "DecisionList", "World", "check_rest", "job", "world"]
 
 #: Rows of telemetry of one kind: of job 0, or by job.
 SampleRows = Union[Sequence[Mapping[str, Any]], Mapping[int, Sequence[Mapping[str, Any]]]]
@@ -240,6 +256,7 @@ def job(gpus: int = 8, id: int = 0, **fields: Any) -> JobSpec:
         "state_bytes": 0.0,
         "can": _core.setting_names(),
         "settings": [],
+        "can_change_layout": False,
     }
     unknown = set(fields) - set(plain)
     if unknown:
@@ -289,6 +306,61 @@ def world(
     made.observation(events)
     made._calls = 0
     return made
+
+
+def check_rest(policy: Callable[[], Policy], scenario: ScenarioLike, **changes: Any) -> None:
+    """Compare the decisions of a policy in a folded simulation with those in full detail.
+
+    A policy that calls `orrery.Decisions.rest` promises that calls without a new event change
+    none of its decisions, because a folded simulation leaves such calls out. A policy that counts
+    its calls, or the steps one by one, breaks the promise: it decides at other steps in a folded
+    simulation. Use this function in the tests of a policy that rests, with faults, noise and
+    enough steps for its decisions.
+
+    Parameters
+    ----------
+    policy : callable
+        Makes the policy: its class, or a function without arguments. Called for each simulation.
+    scenario : path, str, mapping or Scenario
+        As for `orrery.simulate`, whose policies this policy replaces.
+    **changes
+        Other arguments of `orrery.simulate`, for example ``seed`` or ``overrides``.
+
+    Raises
+    ------
+    AssertionError
+        If a decision differs in its content, step, reason or outcome; names the policy and the
+        first decision that differs.
+    """
+    name = ""
+    decided = {}
+    for detail in ("folded", "full"):
+        made = policy()
+        name = type(made).__name__
+        with tempfile.TemporaryDirectory() as folder:
+            record = os.path.join(folder, "run.log")
+            simulate(scenario, policy=made, detail=detail, record=record, **changes)
+            decided[detail] = [_decided(row) for row in read_log(record).decisions.itertuples()]
+    folded, full = decided["folded"], decided["full"]
+    for number in range(max(len(folded), len(full))):
+        one = folded[number] if number < len(folded) else "no decision"
+        other = full[number] if number < len(full) else "no decision"
+        if one == other:
+            continue
+        raise AssertionError(
+            f"policy {name}: expected the same decisions in a folded simulation and in full "
+            f"detail, found another decision {number}: folded {one}; full {other}. Do not call "
+            "rest() while the policy counts calls or steps"
+        )
+
+
+def _decided(row: Any) -> str:
+    """One decision in a line, without instants, which folded steps round differently."""
+    what = row.action if row.setting is None else f"{row.action} {row.setting}"
+    why = f" ({row.why})" if row.why else ""
+    outcome = f"{row.outcome} {row.reason or ''}".strip()
+    step = f" from step {row.at_step}" if row.at_step else ""
+    return f"{what} {row.parameters}{step}{why}: {outcome}"
 
 
 def _by_job(kind: str, given: SampleRows) -> Iterable[Tuple[int, Sequence[Mapping[str, Any]]]]:

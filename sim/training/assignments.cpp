@@ -1,6 +1,7 @@
 #include "sim/training/assignments.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "sim/training/loss_events.hpp"
 #include "sim/training/next_step.hpp"
 #include "sim/training/placement.hpp"
+#include "sim/training/resharding.hpp"
 #include "sim/training/step_commits.hpp"
 #include "sim/training/step_sequence.hpp"
 
@@ -39,6 +41,7 @@ void activate_assignment(const JobInWorld& here, TrainingState& state,
   } else if (made.state == StateFrom::none && !waited) {
     roll_back_to(state, 0);
   }
+  const std::shared_ptr<FittedJob> before = waited ? nullptr : state.fits.now;
   const JobInfo& job = here.job(state.id);
   JobStarted start = made.back.empty() ? start_of(job, state.step, made.where)
                                        : start_after_return(job, made.back);
@@ -57,7 +60,11 @@ void activate_assignment(const JobInWorld& here, TrainingState& state,
   number_gpus(state, made.where.gpus);
   refit_job(here, state);
   renew_spares(here, state, state.now + here.survival().replacement());
-  if (!waited) stall_until(state, state.now + here.survival().regroup(), GpuUse::recovery);
+  if (!waited) {
+    const Nanos reshard =
+        made.state == StateFrom::peer ? reshard_time(here.cluster(), *before, state.fit()) : 0;
+    stall_until(state, state.now + here.survival().regroup() + reshard, GpuUse::recovery);
+  }
   if (made.where.layout != state.fits.first->where().layout || !start.lost.empty()) return;
   state.losses.mark_replaced(state.resume_at);
 }

@@ -31,7 +31,8 @@ void release_gpus(const JobInWorld& here, TrainingState& state);
 /// two steps. Activation reports the committed steps, rolls back to the newest checkpoint if the
 /// assignment takes the state of a checkpoint, to step 0 if it gives a job with GPUs no state,
 /// emits JobStarted, expires the deferred settings, fits the job to the new GPUs, and stalls a job
-/// that had GPUs for the regroup time; a job with GPUs that does not keep the state of its ranks
+/// that had GPUs for the regroup time and, if its ranks take the state for replicas of other sizes
+/// from each other, for reshard_time(); a job with GPUs that does not keep the state of its ranks
 /// also drops the checkpoint in flight. If a GPU of the assignment is lost, makes the assignment
 /// ready at the next change of the cluster, or, if none follows or the job is on hold, drops the
 /// assignment and emits JobHeld for a job with GPUs.

@@ -3,18 +3,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "policies/seam/fabric_rules.hpp"
+
 namespace orrery::sim {
 namespace {
 
-Job with_replicas(Job job, std::uint32_t replicas) {
-  job.mutable_layout()->set_data(replicas);
-  return job;
-}
-
 /// Returns true if all replicas of the scenario work, so that micro-batches are divided evenly;
-/// otherwise they are divided among the remaining replicas.
+/// otherwise they are divided among the remaining replicas, or those of another layout.
 bool placed_evenly(const Scenario& scenario, const Standing& where) {
-  return where.layout.data == scenario.job().layout().data();
+  return where.layout == layout_of(scenario.job().layout());
 }
 
 }  // namespace
@@ -32,13 +29,14 @@ FittedJob::FittedJob(const Ground& ground, const Standing& where,
                  ground.seed) {}
 
 std::shared_ptr<StepGraph> FittedJob::graph_of(const Scenario& scenario) {
-  const std::uint32_t replicas = where_.layout.data;
-  std::shared_ptr<StepGraph>& known = (begun_ ? begun_->graphs_ : graphs_)[replicas];
-  if (!known) {
-    known = std::make_shared<StepGraph>(with_replicas(scenario.job(), replicas),
-                                        placed_evenly(scenario, where_));
-  }
-  return known;
+  auto& graphs = begun_ ? begun_->graphs_ : graphs_;
+  const auto known = std::find_if(graphs.begin(), graphs.end(),
+                                  [this](const auto& each) { return each.first == where_.layout; });
+  if (known != graphs.end()) return known->second;
+  auto graph = std::make_shared<StepGraph>(with_layout(scenario.job(), where_.layout),
+                                           placed_evenly(scenario, where_));
+  graphs.emplace_back(where_.layout, graph);
+  return graph;
 }
 
 bool FittedJob::is_placed_as_in(const FittedJob& whole, std::uint32_t replica,
@@ -57,9 +55,9 @@ bool FittedJob::is_placed_as_in(const FittedJob& whole, std::uint32_t replica,
 /// same order.
 estimates::Stepper::Whole FittedJob::whole() const {
   if (!begun_) return {};
-  ParallelLayout as_then = where_.layout;
-  as_then.data = begun_->where_.layout.data;
-  if (as_then != begun_->where_.layout || where_.layout.data >= as_then.data) return {};
+  const ParallelLayout& as_then = begun_->where_.layout;
+  const bool is_part = where_.layout.has_replicas_of(as_then) && where_.layout.data < as_then.data;
+  if (!is_part) return {};
   estimates::Stepper::Whole whole{.stepper = &begun_->stepper_, .kept = {}};
   std::uint32_t there = 0;
   for (std::uint32_t replica = 0; replica < where_.layout.data; ++replica) {

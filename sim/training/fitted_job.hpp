@@ -38,13 +38,15 @@ class FittedJob {
   /// each of these ranks; the job may have more ranks. `begun`: the first fit of the job, null for
   /// the first fit itself; if all replicas of `where` are on the same GPUs as replicas of `begun`,
   /// the plan of `begun` is reused and the fit costs almost nothing. `where` must have as many GPUs
-  /// as its layout has ranks. Throws as Stepper, and bad_input if the engine lacks room.
+  /// as its layout has ranks; the sizes of its replicas may differ from those of the scenario.
+  /// Throws as Stepper and StepGraph, and bad_input if the engine lacks room.
   FittedJob(const Ground& ground, const Standing& where, std::vector<std::uint32_t> ranks,
             std::shared_ptr<FittedJob> begun);
 
   /// Returns the placement of the working replicas.
   const Standing& where() const { return where_; }
-  /// Returns the step graph for the number of working replicas; fits with equally many share it.
+  /// Returns the step graph for the layout of the working replicas; fits with equal layouts share
+  /// it.
   StepGraph& graph() { return *graph_; }
   const std::shared_ptr<StepGraph>& shared_graph() const { return graph_; }
   const StepGraph& graph() const { return *graph_; }
@@ -72,7 +74,7 @@ class FittedJob {
                             const std::vector<RankId>& ranks) const;
 
  private:
-  /// Returns the step graph for the number of replicas of this fit, shared with other fits.
+  /// Returns the step graph for the layout of this fit, shared with other fits.
   std::shared_ptr<StepGraph> graph_of(const Scenario& scenario);
   /// Returns the first fit's stepper and the replicas that this fit shares with the first fit; no
   /// stepper if any replica is elsewhere.
@@ -84,9 +86,9 @@ class FittedJob {
 
   Standing where_;
   const std::shared_ptr<FittedJob> begun_;  ///< first fit of the job; null in the first fit
-  /// graphs of all fits by number of replicas, kept in the first fit: fits with equally many
-  /// replicas have the same programs
-  std::map<std::uint32_t, std::shared_ptr<StepGraph>> graphs_;
+  /// graphs of all fits by layout, kept in the first fit: fits with equal layouts have the same
+  /// programs
+  std::vector<std::pair<ParallelLayout, std::shared_ptr<StepGraph>>> graphs_;
   const std::shared_ptr<StepGraph> graph_;
   const bool thins_;  ///< true if links that are not limiting may be omitted
   std::vector<GpuId> placement_;      ///< GPU of each rank of this fit

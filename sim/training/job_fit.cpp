@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
+#include "policies/seam/fabric_rules.hpp"
+#include "traces/workload/job_choices.hpp"
 
 namespace orrery::sim {
 namespace {
@@ -62,6 +64,15 @@ std::string memory_lack(const StepGraph& graph, const Cluster& cluster) {
                        breakdown(use));
   }
   return "";
+}
+
+std::string layout_refusal(const Scenario& scenario, const Cluster& cluster,
+                           const ParallelLayout& layout) {
+  if (layout.has_replicas_of(layout_of(scenario.job().layout()))) return {};
+  if (memory_shortage_of(scenario.run()) != MemoryShortage::refuse) return {};
+  const StepGraph graph(with_layout(scenario.job(), layout), /*even_shares=*/false);
+  const std::string lack = memory_lack(graph, cluster);
+  return lack.substr(0, lack.find('\n'));
 }
 
 void check_memory(const StepGraph& graph, const Cluster& cluster) {

@@ -114,9 +114,8 @@ void notice_losses(const JobInWorld& here, TrainingState& state) {
   here.gate().expire_settings(state.id);
   fail_saving(here, state);
   const JobInfo& job = here.job(state.id);
-  const std::uint32_t left = without_lost(job).layout.data;
-  const AfterLoss after =
-      after_loss(job, replicas_objection(here.scenario().job(), left).empty());
+  const ParallelLayout left = without_lost(job).layout;
+  const AfterLoss after = after_loss(job, layout_objection(here.scenario().job(), left).empty());
   if (after.is_assigned && (!state.pending || !state.pending->back.empty())) {
     state.pending = PendingAssignment{
         *job.next, StateFrom::peer,

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "policies/seam/fabric_rules.hpp"
 #include "policies/seam/job_lifecycle.hpp"
-#include "traces/workload/job_choices.hpp"
+#include "sim/training/job_fit.hpp"
 #include "traces/workload/model.hpp"
 
 namespace orrery::sim {
@@ -13,14 +14,9 @@ namespace {
 /// Returns the scenario's layout on the GPUs from the first one on.
 Standing expected_placement(const TrainingSetup& setup) {
   const Job& job = setup.scenario().job();
-  const ::orrery::Layout& said = job.layout();
-  return {.gpus = place_in_order(StepGraph(job), *setup.cluster,
-                                 setup.arrival.first_gpu.value_or(0)),
-          .layout = {.tensor = said.tensor(),
-                     .context = said.context(),
-                     .pipeline = said.pipeline(),
-                     .data = said.data(),
-                     .pipeline_last = rank_order_of(said) == RankOrder::pipeline_last}};
+  return {
+      .gpus = place_in_order(StepGraph(job), *setup.cluster, setup.arrival.first_gpu.value_or(0)),
+      .layout = layout_of(job.layout())};
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <utility>
 
 #include "sim/estimates/prices/cost_model.hpp"
@@ -185,12 +184,12 @@ void RunMetrics::spend_time(const estimates::SimulatedStep& step, Nanos duration
       spent[3] += share.replicas * (slowest - run.passes_end * share.stretch);
     }
   }
-  const auto replicas = static_cast<double>(step.plan.class_of.size());
-  busy_s_ += (spent[0] + spent[1]) * static_cast<double>(count) / graph_->data() /
-             step.plan.stages;
-  const double each = static_cast<double>(graph_->ranks()) / graph_->data();
+  // The layout of the steps may differ from that of the first ones.
+  const std::uint32_t replica = step.plan.stages * step.plan.members;
+  const double replicas = static_cast<double>(graph_->ranks()) / replica;
+  busy_s_ += (spent[0] + spent[1]) * static_cast<double>(count) / replicas / step.plan.stages;
   time_.commit_steps(duration * static_cast<Nanos>(count), spent,
-               static_cast<std::uint32_t>(std::lround(replicas * each)));
+                     static_cast<std::uint32_t>(step.plan.class_of.size()) * replica);
 }
 
 double RunMetrics::median_step() const {

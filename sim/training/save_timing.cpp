@@ -28,10 +28,13 @@ SaveDone failed(SaveDone done) {
 
 }  // namespace
 
-void SaveTiming::step_begins() { after_step_.take_over(asked_); }
+void SaveTiming::step_begins(const CheckpointPlan& plan) {
+  plan_ = plan;
+  after_step_.take_over(asked_);
+}
 
-std::optional<Tier> SaveTiming::drain_due(Step step, const CheckpointPlan& plan) {
-  const std::optional<Tier> due = after_step_.due(step, plan);
+std::optional<Tier> SaveTiming::drain_due(Step step) {
+  const std::optional<Tier> due = after_step_.due(step, plan_);
   if (due) after_step_.remove_request(*due);
   asked_.take_over(after_step_);
   return due && !writing_.contains(*due) ? due : std::nullopt;

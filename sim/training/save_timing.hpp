@@ -24,17 +24,21 @@ class SaveTiming {
   /// Returns true if a checkpoint is requested and no step has begun since the request, or if a
   /// requested checkpoint had to wait for a later step.
   bool is_requested() const { return !asked_.is_empty(); }
-  /// Records the begin of a step, at whose end a requested checkpoint is due: is_requested()
-  /// becomes false, and is_after_this_step() true if a checkpoint was requested.
-  void step_begins();
+  /// Records the begin of a step, or of several steps with one plan. A requested checkpoint is due
+  /// at the end of the step: is_requested() becomes false, and is_after_this_step() true if a
+  /// checkpoint was requested. A periodic checkpoint at the end of the step follows `plan`, as in a
+  /// live run, whose ranks learn at the begin of a step whether they save at its end.
+  void step_begins(const CheckpointPlan& plan);
+  /// Returns the plan of the current step, or of the newest one.
+  const CheckpointPlan& plan() const { return plan_; }
   /// Returns true if a requested checkpoint is due at the end of the current step; false again
   /// after drain_due().
   bool is_after_this_step() const { return !after_step_.is_empty(); }
   /// Returns the tier of the checkpoint that must begin before `step`, by request or because `step`
-  /// is a multiple of the plan's interval (SaveRequests::due()); nothing if none is due, and while
-  /// another checkpoint of the tier is in flight, whose request is dropped. Other requests wait for
-  /// the next step. Call once at the end of each reported step.
-  std::optional<Tier> drain_due(Step step, const CheckpointPlan& plan);
+  /// is a multiple of the interval of plan() (SaveRequests::due()); nothing if none is due, and
+  /// while another checkpoint of the tier is in flight, whose request is dropped. Other requests
+  /// wait for the next step. Call once at the end of each reported step.
+  std::optional<Tier> drain_due(Step step);
 
   /// Checkpoint that begins.
   struct Order {
@@ -77,13 +81,14 @@ class SaveTiming {
     }
   };
   std::map<Tier, Writing> writing_;
+  CheckpointPlan plan_;      ///< plan of the current step
   SaveRequests asked_;       ///< due at the end of the next step
   SaveRequests after_step_;  ///< due at the end of the current step
 
   /// Passes all members to a StateWriter or StateReader.
   template <class Archive>
   friend void fields(Archive& archive, SaveTiming& of) {
-    archive(of.writing_, of.asked_, of.after_step_);
+    archive(of.writing_, of.plan_.every_steps, of.plan_.tier, of.asked_, of.after_step_);
   }
 };
 

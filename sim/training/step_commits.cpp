@@ -13,7 +13,7 @@ namespace {
 
 void save_if_due(const JobInWorld& here, TrainingState& state) {
   const JobInfo& job = here.job(state.id);
-  const auto tier = state.saving.drain_due(state.step, job.now.get<CheckpointPlan>());
+  const auto tier = state.saving.drain_due(state.step);
   if (!tier) return;
   const std::vector<GpuId> writers = working_part(job).first.gpus.to_vector();
   const Nanos stall =

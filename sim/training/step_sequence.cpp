@@ -25,8 +25,12 @@ Step next_boundary(const JobInWorld& here, const TrainingState& state) {
   if (const auto change = state.faults.plan.next_change(step)) {
     boundary = std::min(boundary, *change);
   }
-  const std::uint64_t every = here.job(state.id).now.get<CheckpointPlan>().every_steps;
-  if (every > 0) boundary = std::min(boundary, (step / every + 1) * every);
+  // A plan that was decided during the current step applies from the next step on.
+  for (const CheckpointPlan& plan :
+       {state.saving.plan(), here.job(state.id).now.get<CheckpointPlan>()}) {
+    const std::uint64_t every = plan.every_steps;
+    if (every > 0) boundary = std::min(boundary, (step / every + 1) * every);
+  }
   return boundary;
 }
 
@@ -96,6 +100,7 @@ bool skip_ahead(const JobInWorld& here, TrainingState& state, const Watch& watch
   state.metrics.time().interrupt_at(state.now);
   if (!state.losses.has_resumed() || state.saving.is_requested()) return false;
   const JobInfo& job = here.job(state.id);
+  state.saving.step_begins(job.now.get<CheckpointPlan>());
   if (!next_losses(job, state, state.step, state.now, state.now + 1).empty()) return false;
   const std::uint64_t simulated = state.fit().stepper().simulated();
   auto each = undisturbed_step(here, state);
@@ -139,7 +144,7 @@ void open_with_changes(const JobInWorld& here, TrainingState& state) {
 void open_next_step(const JobInWorld& here, TrainingState& state) {
   state.metrics.time().interrupt_at(state.now);
   open_with_changes(here, state);
-  state.saving.step_begins();
+  state.saving.step_begins(here.job(state.id).now.get<CheckpointPlan>());
   FaultPlan& plan = state.faults.plan;
   plan.mark_felt(state.step, state.now);
   for (const Nanos instant : plan.instants(state.now, state.open->end())) {

@@ -79,7 +79,8 @@ JobSpec TrainingRun::spec() const {
   spec.submit = setup_.arrival.at;
   spec.gpus = graph.ranks();
   spec.layout = where.layout;
-  spec.least_gpus = where.layout.ranks_per_replica();
+  spec.can_change_layout = can_change_layout(scenario.job());
+  spec.least_gpus = spec.can_change_layout ? 1 : where.layout.ranks_per_replica();
   spec.most_gpus = most_gpus(scenario.job(), scenario.elastic(), here_.cluster().gpus());
   spec.micro_batches = graph.micro_batches();
   spec.max_micro_batches = max_micro_batches(scenario, graph.micro_batches(), graph.data());
@@ -162,7 +163,10 @@ void TrainingRun::advance_to(Nanos now, const Watch& watch) {
 // ---- decisions --------------------------------------------------------------------------------
 
 std::string TrainingRun::refusal(const Decision& decision) const {
-  return fabric_refusal(setup_.scenario(), decision, here_.job(state_.id).is_placed());
+  std::string why = fabric_refusal(setup_.scenario(), decision, here_.job(state_.id).is_placed());
+  const auto* assign = std::get_if<Assign>(&decision.what);
+  if (!why.empty() || assign == nullptr || assign->is_release()) return why;
+  return layout_refusal(setup_.scenario(), here_.cluster(), assign->layout);
 }
 
 void TrainingRun::carry_out(const Decision& decision, Nanos now) {

@@ -250,6 +250,20 @@ void leaves_slower_parts(const Observation& seen, DecisionList& decisions) {
   decisions.add(Assign{{0}, gpus, {.data = 4}, StateFrom::peer}, "away from slower parts");
 }
 
+/// Decides another interval of the checkpoints from steps on at whose begin a checkpoint is due by
+/// one of both intervals.
+void changes_interval(const Observation& seen, DecisionList& decisions) {
+  const auto* done = shown<StepsDone>(seen);
+  if (done == nullptr || done->last != 1) return;
+  const auto plan = [&decisions](std::uint64_t every, Step at_step) {
+    decisions.add(Configure{{0}, CheckpointPlan{every, Tier::local_disk}}, "as planned").at_step =
+        at_step;
+  };
+  plan(5, 5);    // due at the begin of step 5, not at the end of step 4
+  plan(7, 15);   // due at the end of step 14, not at the begin of step 15
+  plan(3, 18);
+}
+
 std::vector<Scenario> slot_scenarios() {
   using enum Promise;
   return {
@@ -270,6 +284,7 @@ std::vector<Scenario> slot_scenarios() {
       {"leave, and lose a rank after the restore", equal, 39, "",
        "{at_step: 18, gpu: 5, down: true}", kSaved, {},
        leaves_and_restores(9, GpuRuns::range({4}, 4))},
+      {"checkpoint plan from a step on", equal, 23, "", "", kSaved, {}, changes_interval},
       {"restart in place", equal, 23, "", "", kSaved, {}, restarts(9, GpuRuns::range({0}, 4))},
       {"restart on more GPUs", equal, 23, "", "", kSaved, {}, restarts(9, GpuRuns::range({1}, 6))},
       {"restart without a checkpoint", equal, 12, "", "", kSlots, {},
@@ -561,6 +576,23 @@ TEST(BothWorldsRules, ASecondAssignmentReplacesThePendingOne) {
     EXPECT_EQ(each->micro_batches_lost() + each->micro_batches_repeated(), 0u);
   }
   EXPECT_EQ(real.decision_trace_sha256(), rehearsed.decision_trace_sha256());
+  expect_nothing_left();
+}
+
+TEST(BothWorldsRules, SharesOfALaterStepOutlastABatchWithoutAStep) {
+  const auto decide = [](const Event& event, const JobInfo&, DecisionList& decisions) {
+    const auto* done = std::get_if<StepsDone>(&event);
+    if (done == nullptr || done->last != 3) return;
+    decisions.add(Configure{{0}, Batch{24, 1}}, "a larger batch");
+    decisions.add(Configure{{0}, Shares{{9, 6, 6, 3}}}, "rank 3 is slow").at_step = 5;
+  };
+  Probe live(decide), simulated(decide);
+  probe(live, kProgram, {});
+  probe(simulated, kSimulator, {});
+  EXPECT_EQ(live.outcomes, simulated.outcomes);
+  for (const Probe* each : {&live, &simulated}) {
+    EXPECT_EQ(each->shares, (std::vector<std::uint32_t>{9, 6, 6, 3}));
+  }
   expect_nothing_left();
 }
 

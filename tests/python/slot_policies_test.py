@@ -1,5 +1,7 @@
 """Policies in the manner of Gandiva, Varuna and Oobleck decide alike in both worlds."""
 
+import dataclasses
+
 import pytest
 from conftest import STRAGGLER
 from outside_policies import HotSpares
@@ -39,7 +41,12 @@ class TimeSlices(orrery.Policy):
 
 
 class Morphing(orrery.Policy):
-    """Varuna: fewer replicas after a loss, as many as before once the GPUs are back."""
+    """Varuna: another pipeline depth after a loss, with as many replicas as before; where the job
+    keeps its depth, fewer replicas. The layout of the submission once the GPUs are back."""
+
+    def __init__(self, depth=None):
+        self.depth = depth  # instead of the depth that uses the most GPUs
+        self.refused = False
 
     def needs(self):
         return orrery.Needs(actions=[actions.Assign])
@@ -51,13 +58,27 @@ class Morphing(orrery.Policy):
         home = list(range(job.spec.gpus))
         for event in seen.events:
             if isinstance(event, events.RanksLost):
-                left = job.without_lost()
-                small = actions.Assign(job, left.gpus, left.layout, state="peer")
-                decisions.add(small, why=f"{left.layout.data} replicas are left")
+                self.morph(job, decisions)
+            elif isinstance(event, events.Decided) and "pipeline depth" in event.reason:
+                self.refused = True
+                self.morph(job, decisions)
             elif isinstance(event, events.PartChanged) and event.health != "lost":
                 if len(job.gpus) < len(home):
                     whole = actions.Assign(job, home, job.spec.layout, state="peer")
                     decisions.add(whole, why="all GPUs are back")
+
+    def morph(self, job, decisions):
+        works = [gpu for rank, gpu in enumerate(job.gpus) if rank not in job.lost]
+        depth = self.depth or len(works) // job.layout.data
+        if self.refused or depth == 0:
+            left = job.without_lost()
+            small = actions.Assign(job, left.gpus, left.layout, state="peer")
+            decisions.add(small, why=f"{left.layout.data} replicas are left")
+            return
+        data = min(job.layout.data, len(works) // depth)
+        layout = dataclasses.replace(job.spec.layout, pipeline=depth, data=data)
+        other = actions.Assign(job, works[: layout.ranks], layout, state="peer")
+        decisions.add(other, why=f"{data} replicas of {depth} stages")
 
 
 class Recorded(orrery.Policy):
@@ -65,12 +86,14 @@ class Recorded(orrery.Policy):
 
     def __init__(self):
         self.sizes, self.gpus, self.outcomes, self.stopped = [], [], [], []
+        self.depths = []
 
     def observe(self, seen, decisions):
         for event in seen.events:
             if isinstance(event, events.JobStarted):
                 self.sizes.append(len(event.where.gpus))
                 self.gpus.append(list(event.where.gpus))
+                self.depths.append(event.where.layout.pipeline)
             elif isinstance(event, events.JobStopped):
                 self.stopped.append(event.kept)
             elif isinstance(event, events.Decided):
@@ -88,8 +111,9 @@ SHORT = {
 }
 
 
-def in_both(make, tmp_path, **changes):
-    """Runs a policy in both worlds; returns what each saw, after the comparison of both."""
+def in_both(make, tmp_path, refused=(), **changes):
+    """Runs a policy in both worlds; returns what each saw, after the comparison of both. Decisions
+    may be refused with a reason that contains one of `refused`."""
     seen = []
     overrides = {**SHORT, **changes}
     for number, run in enumerate((orrery.simulate, orrery.live)):
@@ -102,7 +126,9 @@ def in_both(make, tmp_path, **changes):
         assert report.steps_completed == overrides["run.steps"]
         assert report.micro_batches_lost == report.micro_batches_repeated == 0
         assert orrery.replay(record, policies=[make(), Recorded()]).identical
-        assert {status for status, _ in look.outcomes} == {"applied"}, look.outcomes
+        assert look.outcomes
+        for status, reason in look.outcomes:
+            assert status == "applied" or any(each in reason for each in refused), look.outcomes
         seen.append((look, report))
     (simulated, _), (live, report) = seen
     assert live.sizes == simulated.sizes and live.gpus == simulated.gpus
@@ -123,6 +149,55 @@ def test_a_job_has_fewer_replicas_until_its_gpus_are_back(tmp_path):
     down = {"at_step": 5, "gpu": 2, "down": True, "until_step": 14}
     look = in_both(Morphing, tmp_path, **{"run.steps": 40, "faults": [down]})
     assert look.sizes == [4, 3, 4]
+
+
+def test_live_runs_keep_their_pipeline_depth(tmp_path):
+    down = {"at_step": 5, "gpu": 2, "down": True, "until_step": 14}
+    reason = "live runs keep their pipeline depth"
+    changes = {"run.steps": 40, "faults": [down]}
+    look = in_both(lambda: Morphing(depth=2), tmp_path, refused=[reason], **changes)
+    assert look.sizes == [4, 3, 4]
+    assert [reason in each for _, each in look.outcomes] == [True, False, False]
+
+
+#: Two replicas of four stages of a model that is described by its sizes.
+DESCRIBED = {
+    "name": "varuna",
+    "cluster": {
+        "nodes": 1,
+        "node": {
+            "gpu": "H100",
+            "gpus_per_node": 8,
+            "nics_per_node": 8,
+            "nic_bandwidth": "400 Gbps",
+        },
+    },
+    "job": {
+        "model": {
+            "layers": 8,
+            "hidden": 2048,
+            "heads": 16,
+            "feed_forward": 8192,
+            "vocabulary": 32000,
+        },
+        "sequence_length": 2048,
+        "global_batch": 16,
+        "layout": {"tensor": 1, "pipeline": 4, "data": 2},
+    },
+    "run": {"steps": 40},
+    "faults": [{"at_step": 5, "gpu": 6, "down": True, "until_step": 14}],
+}
+
+
+@pytest.mark.parametrize("detail", ["folded", "full"])
+def test_a_simulated_job_gets_a_shallower_pipeline(detail, tmp_path):
+    record, look = tmp_path / "run.log", Recorded()
+    report = orrery.simulate(DESCRIBED, policies=[Morphing(), look], record=record, detail=detail)
+    assert look.depths == [4, 3, 4] and look.sizes == [8, 6, 8]
+    assert {status for status, _ in look.outcomes} == {"applied"}
+    assert report.steps_completed == 40
+    assert report.micro_batches_lost == report.micro_batches_repeated == 0
+    assert orrery.replay(record, policies=[Morphing(), Recorded()]).identical
 
 
 @pytest.mark.parametrize("warm", [0, 2])

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import STRAGGLER
+from conftest import EXAMPLES, STRAGGLER
 from python_policy_test import Rebalance
 
 import orrery
@@ -116,3 +116,27 @@ def test_random_numbers_and_capabilities_are_there():
     again = Evacuate()
     world.start(again, seed=3)
     assert again.rng.random() == first
+
+
+class CountsCalls(orrery.Policy):
+    """Decides in its tenth call, and breaks its promise to decide nothing without an event."""
+
+    def __init__(self, rests=True):
+        self.calls, self.rests = 0, rests
+
+    def needs(self):
+        return orrery.Needs(settings=[settings.OnLoss])
+
+    def observe(self, seen, decisions):
+        self.calls += 1
+        if self.calls == 10:
+            decisions.configure(0, settings.OnLoss("hold"), why="the tenth call")
+        if self.rests:
+            decisions.rest()
+
+
+def test_a_resting_policy_that_counts_is_named():
+    with pytest.raises(AssertionError, match="policy CountsCalls: .* decision 0: folded no "):
+        testing.check_rest(CountsCalls, STRAGGLER)
+    testing.check_rest(lambda: CountsCalls(rests=False), STRAGGLER)
+    testing.check_rest(Evacuate, EXAMPLES / "kill-one-rank.yaml", seed=2)

@@ -82,7 +82,8 @@ class Planner {
     plan_.classes = std::move(folding.classes);
     plan_.class_of = std::move(folding.class_of);
     plan_.stages = in_.graph.pipeline();
-    plan_.member_hosts = in_.full_detail ? in_.graph.members() : 1;
+    plan_.members = in_.graph.members();
+    plan_.member_hosts = in_.full_detail ? plan_.members : 1;
     const auto largest = std::max_element(
         plan_.classes.begin(), plan_.classes.end(),
         [](const auto& a, const auto& b) { return a.members.size() < b.members.size(); });

@@ -76,6 +76,7 @@ struct Plan {
   /// flow crosses.
   std::map<std::uint32_t, std::uint32_t> pinned;
   std::uint32_t stages = 1;
+  std::uint32_t members = 1;  ///< ranks of one stage of a replica
   /// Simulated hosts per (class, stage): all members, or one for all.
   std::uint32_t member_hosts = 1;
 

@@ -34,6 +34,7 @@ std::vector<Event> every_event(toy::Dice& dice) {
   second.nominal_micro_batch_time = dice.nanos();
   second.state = {dice.real()};
   second.can = Kinds<Setting>::from_bits(dice.u32());
+  second.can_change_layout = dice.random_flag();
   second.settings = dice.several([&dice] { return toy::random_setting(dice); });
   const std::uint64_t count = 1 + dice.below(1000);
   return {JobSubmitted{toy::job(0)},

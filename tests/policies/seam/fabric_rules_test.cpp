@@ -119,6 +119,34 @@ TEST(FabricRules, StorageNeedsAFolderAndAPeerAnotherNode) {
   EXPECT_EQ(fabric_refusal(scenario, storage), "");
 }
 
+TEST(FabricRules, OnlyAJobDescribedByItsModelChangesItsLayout) {
+  EXPECT_FALSE(can_change_layout(built_in().job()));
+  Job job;
+  job.mutable_model()->set_layers(8);
+  EXPECT_TRUE(can_change_layout(job));
+  job.mutable_pace()->set_micro_batch(1'000'000);
+  EXPECT_FALSE(can_change_layout(job)) << "the pace was declared for one pipeline depth";
+  job.clear_pace();
+  job.mutable_program();
+  EXPECT_FALSE(can_change_layout(job)) << "the step was recorded";
+}
+
+TEST(FabricRules, AnotherLayoutMustFitTheModel) {
+  Job job = built_in().job();
+  const ParallelLayout deeper{.tensor = 1, .context = 1, .pipeline = 2, .data = 2};
+  EXPECT_EQ(layout_of(with_layout(job, deeper).layout()), deeper);
+  EXPECT_THAT(layout_objection(job, deeper), HasSubstr("job.layout.pipeline"));
+  Model& model = *job.mutable_model();
+  model.Clear();
+  model.set_layers(4), model.set_hidden(512), model.set_heads(8), model.set_feed_forward(2048);
+  model.set_kv_heads(8), model.set_vocabulary(1000);
+  job.clear_pace();
+  EXPECT_EQ(layout_objection(job, deeper), "");
+  EXPECT_THAT(layout_objection(job, {.pipeline = 5, .data = 1}),
+              HasSubstr("job.layout.pipeline: pipeline = 5 is more than the model's 4 layers"));
+  EXPECT_THAT(layout_objection(job, {.tensor = 3, .data = 1}), HasSubstr("job.layout.tensor"));
+}
+
 TEST(FabricRules, ReplicasMustBeAJobThatCanBeRun) {
   Scenario scenario = built_in();
   Job& job = *scenario.mutable_job();

@@ -28,6 +28,31 @@ TEST(ParallelLayout, ReplicaOfARankInBothOrders) {
   EXPECT_EQ(layout.replica_of({16}), 0u);  // the second stage of the first
 }
 
+TEST(ParallelLayout, ReplicasAreEqualWhateverTheirNumber) {
+  const ParallelLayout layout{.tensor = 2, .pipeline = 3, .data = 4};
+  EXPECT_TRUE(layout.has_replicas_of({.tensor = 2, .pipeline = 3, .data = 1}));
+  EXPECT_FALSE(layout.has_replicas_of({.tensor = 3, .pipeline = 2, .data = 4}));
+  EXPECT_FALSE(
+      layout.has_replicas_of({.tensor = 2, .pipeline = 3, .data = 4, .pipeline_last = true}));
+}
+
+TEST(MostMicroBatches, AreInProportionToTheGpusOfAReplica) {
+  JobSpec job;
+  job.layout = {.pipeline = 4, .data = 2};
+  EXPECT_EQ(most_micro_batches(job, {.pipeline = 2}), 0u) << "no limit";
+  EXPECT_TRUE(fits_replicas(job, 1'000'000, {.pipeline = 2}));
+  job.max_micro_batches = 8;
+  EXPECT_EQ(most_micro_batches(job, job.layout), 8u);
+  EXPECT_EQ(most_micro_batches(job, {.pipeline = 3}), 6u);
+  EXPECT_EQ(most_micro_batches(job, {.pipeline = 1}), 2u);
+  EXPECT_EQ(most_micro_batches(job, {.tensor = 5}), 10u);
+  job.max_micro_batches = 7;
+  EXPECT_EQ(most_micro_batches(job, {.pipeline = 3}), 6u) << "rounded up";
+  EXPECT_TRUE(fits_replicas(job, 12, {.pipeline = 3, .data = 2}));
+  EXPECT_FALSE(fits_replicas(job, 13, {.pipeline = 3, .data = 2}));
+  EXPECT_FALSE(fits_replicas(job, 0, {.pipeline = 3, .data = 0}));
+}
+
 TEST(JobTable, AMillionJobsPassThroughAHandfulOfPlaces) {
   const Cluster cluster = toy::cluster(4, 4);
   World world(cluster);

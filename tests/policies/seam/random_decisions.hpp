@@ -48,6 +48,8 @@ struct RandomDecisionOptions {
   /// settings, because ranks have no time to agree on them.
   std::function<bool(Step)> loses_again = [](Step) { return false; };
   bool within = true;  ///< decides within steps, too; else at their ends alone
+  /// Settings of one call name different steps, or none; else all name steps or none does.
+  bool mixes_steps = true;
   Needs needs = {};  ///< needs for the run; the decisions cover everything
 };
 
@@ -195,10 +197,10 @@ class RandomDecisions : public Policy {
   Step a_step(const JobInfo& job, bool within, bool ahead) {
     if (one_in(4)) return job.step > 0 ? job.step - 1 : 0;
     if (within && one_in(4)) return job.step;
-    if (!ahead) return 0;
+    if (!ahead || (options_.mixes_steps && one_in(4))) return 0;
     if (one_in(8)) return job.step + 1'000'000;
-    // One step more than an assignment: a batch without a step must begin before shares of a step.
-    const Step lead = options_.lead + 1;
+    // Ranks may agree on a batch without a step only at the step of shares.
+    const Step lead = options_.mixes_steps ? options_.lead : options_.lead + 1;
     return job.step + lead + below(options_.every - lead);
   }
 
@@ -294,6 +296,10 @@ class RandomDecisions : public Policy {
     const auto begin = open.begin() + static_cast<std::ptrdiff_t>(first);
     ParallelLayout layout = job.spec.layout;
     layout.data = data;
+    if (job.spec.can_change_layout && data % 2 == 0 && one_in(4)) {
+      layout.pipeline = 2 * layout.pipeline;
+      layout.data = data / 2;
+    }
     return {job.spec.id, {begin, begin + static_cast<std::ptrdiff_t>(count)}, layout,
             one_in(8) ? static_cast<StateFrom>(below(3)) : state_for(job)};
   }

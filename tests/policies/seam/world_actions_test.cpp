@@ -45,6 +45,115 @@ class WorldBatch : public ::testing::Test {
   DecisionId next_ = 0;
 };
 
+/// Two replicas of two stages; a replica holds 20 micro-batches.
+class WorldLayout : public WorldBatch {
+ protected:
+  void run_in_pipelines(bool can_change_layout) {
+    JobSpec spec = toy::job(0);
+    spec.least_gpus = 1;
+    spec.most_gpus = 8;
+    spec.layout = {.pipeline = 2, .data = 2};
+    spec.can_change_layout = can_change_layout;
+    toy::run_on(world_, std::move(spec), 0);
+  }
+};
+
+TEST_F(WorldLayout, LiveRunsKeepTheirPipelineDepth) {
+  run_in_pipelines(false);
+  EXPECT_EQ(objection(Assign{{0}, toy::gpus(0, 4), {.pipeline = 4}, StateFrom::peer}),
+            "job 0: expected replicas of 1 x 1 x 2 ranks (tensor, context, pipeline), found 1 x 1 "
+            "x 4: live runs keep their pipeline depth, and so does the simulation of a job that "
+            "can run live");
+}
+
+TEST_F(WorldLayout, AJobWhoseStepFollowsFromItsModelGetsAnotherLayout) {
+  run_in_pipelines(true);
+  const auto layout = [this](std::uint32_t gpus, ParallelLayout to) {
+    return objection(Assign{{0}, toy::gpus(0, gpus), to, StateFrom::peer});
+  };
+  EXPECT_EQ(layout(4, job().layout), "job 0 is placed there already");
+  EXPECT_EQ(layout(4, {.pipeline = 4}), "");
+  EXPECT_EQ(layout(4, {.tensor = 2, .data = 2}), "");
+  EXPECT_EQ(layout(3, {.pipeline = 3}), "1 replicas have memory for 30 micro-batches, not 40")
+      << "twenty for the two GPUs of a replica";
+  EXPECT_EQ(layout(4, {.pipeline = 3}),
+            "job 0 has a layout of 1 x 1 x 3 x 1 (tensor, context, pipeline, data) and needs 3 "
+            "GPUs, not 4");
+  EXPECT_EQ(layout(4, {.pipeline = 4, .pipeline_last = true}),
+            "job 0 keeps the order of its ranks: expected a layout with pipeline_last false, found "
+            "true");
+  decide(Assign{{0}, toy::gpus(0, 4), {.pipeline = 1, .data = 4}, StateFrom::peer});
+  EXPECT_EQ(job().shares(), (List{20, 20})) << "until the job has started";
+  start();
+  EXPECT_EQ(job().layout, (ParallelLayout{.data = 4}));
+  EXPECT_EQ(job().shares(), (List{10, 10, 10, 10}));
+  EXPECT_EQ(objection(Configure{{0}, Shares{{11, 9, 10, 10}}}),
+            "replica 0 has memory for 10 micro-batches, not 11");
+  lose({{1}});
+  EXPECT_EQ(without_lost(job()).layout, (ParallelLayout{.data = 3}));
+  EXPECT_FALSE(can_go_on(job())) << "three GPUs hold thirty micro-batches";
+}
+
+/// Shares for step 2 and a Batch without a step, on which the ranks agree at step 2 only.
+class LateBatch : public WorldBatch {
+ protected:
+  void decide_both(Batch batch, List shares) {
+    run();
+    announce(0, Configure{{0}, batch}, 0);
+    announce(1, Configure{{0}, Shares{std::move(shares)}}, 2);
+    apply(Decided{1, Outcome::applied, ""});
+    apply(StepsDone{{0}, 1, 2, 1});
+    next_ = 2;
+  }
+  void announce(DecisionId id, Action what, Step at_step) {
+    const Decision decision{.id = id, .what = std::move(what), .at_step = at_step};
+    ASSERT_EQ(world_.objection(decision), "");
+    world_.announce_decision(decision);
+  }
+};
+
+TEST_F(LateBatch, SharesForTheBatchCountOnceTheBatchIsInEffect) {
+  decide_both({60, 1}, {20, 20, 10, 10});
+  EXPECT_EQ(job().shares(), (List{10, 10, 10, 10})) << "the batch of 40";
+  apply(Decided{0, Outcome::applied, ""});
+  EXPECT_EQ(job().shares(), (List{20, 20, 10, 10}));
+}
+
+TEST_F(LateBatch, SharesCountBesideANewRateToo) {
+  decide_both({40, 2}, {13, 13, 1, 13});
+  EXPECT_EQ(job().shares(), (List{13, 13, 1, 13}));
+  apply(Decided{0, Outcome::applied, ""});
+  EXPECT_EQ(job().now.get<Batch>().learning_rate_factor, 2);
+  EXPECT_EQ(job().shares(), (List{13, 13, 1, 13})) << "of a later step than the batch";
+}
+
+TEST_F(LateBatch, SharesOfABatchThatIsRefusedAreDropped) {
+  decide_both({60, 1}, {20, 20, 10, 10});
+  apply(Decided{0, Outcome::expired, "membership has changed"});
+  decide(Configure{{0}, Batch{60, 1}});
+  EXPECT_EQ(job().shares(), (List{15, 15, 15, 15})) << "another batch, divided evenly";
+}
+
+TEST_F(LateBatch, SharesAreDroppedWithALoss) {
+  decide_both({60, 1}, {20, 20, 10, 10});
+  lose({{1}});
+  apply(Decided{0, Outcome::applied, ""});
+  EXPECT_EQ(job().shares(), (List{20, 0, 20, 20}));
+}
+
+TEST_F(WorldBatch, SharesThatALaterBatchHasDividedAnewAreNoObjection) {
+  run();
+  const Decision shares{.id = next_++, .what = Configure{{0}, Shares{{13, 13, 1, 13}}}};
+  world_.announce_decision(shares);
+  decide(Configure{{0}, Batch{60, 1}}, 2);
+  apply(StepsDone{{0}, 1, 2, 1});
+  EXPECT_EQ(world_.objection(shares), "") << "the ranks have agreed late";
+  apply(Decided{shares.id, Outcome::applied, ""});
+  EXPECT_EQ(job().shares(), (List{15, 15, 15, 15}));
+  EXPECT_EQ(objection(Configure{{0}, Shares{{13, 13, 1, 13}}}),
+            "the step has 60 micro-batches, not 40");
+}
+
 TEST_F(WorldBatch, ABatchDividesItsMicroBatchesAmongTheReplicas) {
   run();
   EXPECT_EQ(job().micro_batches(), 40u);

@@ -24,20 +24,32 @@ SaveTiming::Order order(std::uint32_t job, Step step, double storage) {
 TEST(SaveTiming, WhatIsAskedForComesAfterTheNextStepThatBegins) {
   SaveTiming writer;
   writer.request_save(Tier::local_disk);
-  EXPECT_FALSE(writer.drain_due(4, kNoPlan)) << "no step has begun since";
-  writer.step_begins();
+  EXPECT_FALSE(writer.drain_due(4)) << "no step has begun since";
+  writer.step_begins(kNoPlan);
   EXPECT_FALSE(writer.is_requested());
   EXPECT_TRUE(writer.is_after_this_step());
-  EXPECT_EQ(writer.drain_due(5, kNoPlan), Tier::local_disk);
-  EXPECT_FALSE(writer.drain_due(6, kNoPlan));
-  EXPECT_EQ(writer.drain_due(8, kPlan), Tier::local_disk);
+  EXPECT_EQ(writer.drain_due(5), Tier::local_disk);
+  EXPECT_FALSE(writer.drain_due(6));
+  writer.step_begins(kPlan);
+  EXPECT_EQ(writer.drain_due(8), Tier::local_disk);
+}
+
+TEST(SaveTiming, ThePlanWithWhichAStepBeginsHoldsAtItsEnd) {
+  SaveTiming writer;
+  writer.step_begins(kPlan);
+  EXPECT_EQ(writer.plan(), kPlan);
+  writer.step_begins(kNoPlan);
+  EXPECT_FALSE(writer.drain_due(8)) << "that of the step before";
+  writer.step_begins(kPlan);
+  EXPECT_TRUE(writer.drain_due(8));
 }
 
 TEST(SaveTiming, OneIsWrittenAtATimeAndTakesAsLongAsTheStorageLets) {
   SaveTiming writer;
+  writer.step_begins(kPlan);
   EXPECT_EQ(writer.begin(order(2, 8, 0.5), 1000, costs()), 10);
   EXPECT_EQ(writer.next(), 1210);
-  EXPECT_FALSE(writer.drain_due(12, kPlan));
+  EXPECT_FALSE(writer.drain_due(12));
   EXPECT_FALSE(writer.take_done(1209));
   const auto done = writer.take_done(1210);
   ASSERT_TRUE(done);
@@ -46,11 +58,12 @@ TEST(SaveTiming, OneIsWrittenAtATimeAndTakesAsLongAsTheStorageLets) {
   EXPECT_EQ(done->took, 210);
   EXPECT_TRUE(done->durable);
   EXPECT_EQ(writer.next(), kNever);
-  EXPECT_TRUE(writer.drain_due(12, kPlan));
+  EXPECT_TRUE(writer.drain_due(12));
 }
 
 TEST(SaveTiming, WithoutStorageOrWithALostPartItIsNotDurable) {
   SaveTiming writer;
+  writer.step_begins(kPlan);
   writer.begin(order(0, 8, 0), 1000, costs());
   EXPECT_EQ(writer.next(), 1010);
   EXPECT_FALSE(writer.take_done(1010)->durable);
@@ -59,7 +72,7 @@ TEST(SaveTiming, WithoutStorageOrWithALostPartItIsNotDurable) {
   writer.spoil_current();
   EXPECT_EQ(writer.next(), kNever);
   EXPECT_FALSE(writer.take_done(9000)) << "it is there until it is given up";
-  EXPECT_FALSE(writer.drain_due(12, kPlan));
+  EXPECT_FALSE(writer.drain_due(12));
   const auto failed = writer.abandon_saves();
   ASSERT_EQ(failed.size(), 1u);
   EXPECT_FALSE(failed[0].durable);
@@ -94,11 +107,11 @@ TEST(SaveTiming, ARequestOfAnotherTierWaitsForTheNextStep) {
   SaveTiming writer;
   writer.request_save(Tier::peer);
   writer.request_save(Tier::memory);
-  writer.step_begins();
-  EXPECT_EQ(writer.drain_due(5, kNoPlan), Tier::memory);
+  writer.step_begins(kNoPlan);
+  EXPECT_EQ(writer.drain_due(5), Tier::memory);
   EXPECT_TRUE(writer.is_requested());
-  writer.step_begins();
-  EXPECT_EQ(writer.drain_due(6, kNoPlan), Tier::peer);
+  writer.step_begins(kNoPlan);
+  EXPECT_EQ(writer.drain_due(6), Tier::peer);
   EXPECT_FALSE(writer.is_requested());
 }
 
