@@ -208,7 +208,7 @@ class Coordinator {
   };
   /// Fenced process.
   struct Fence {
-    Status newest;      ///< of no use if `beat` is 0: none has arrived
+    Status newest;      ///< newest status; `beat` 0: none has arrived
     Nanos since = 0;    ///< instant of the fence
     Nanos heard = 0;    ///< instant of the newest status; of the fence if none has arrived
     bool back = false;  ///< true if a status has arrived since
