@@ -14,9 +14,9 @@
 
 namespace orrery::live {
 
-/// Returns what Slurm's nodes state about the cluster: their number, their GPUs and, if the types
-/// of their GPUs (Gres) name one GPU of the catalogue, its name. Smaller nodes and nodes that are
-/// lost count as whole ones, which `assumed` says.
+/// Returns the facts that Slurm's nodes state about the cluster: their number, their GPUs and, if
+/// the types of their GPUs (Gres) name one GPU of the catalogue, its name. Smaller nodes and nodes
+/// that are lost count as whole ones, which `assumed` says.
 ClusterFacts node_facts(const std::vector<SlurmNode>& all, const NodeMap& nodes);
 
 /// Returns the answer of `scontrol show topology` as a topology.conf: switches above the first
@@ -26,7 +26,7 @@ std::string topology_conf(const std::string& answer);
 /// Jobs of the queue at one instant, as a job log.
 struct QueuedJobs {
   std::vector<TraceJob> jobs;        ///< placed ones first, then by submission; all submitted at 0
-  std::vector<std::string> assumed;  ///< what Slurm's answer does not state
+  std::vector<std::string> assumed;  ///< facts that Slurm's answer does not state
   std::vector<std::string> ignored;  ///< jobs left out, with the reason
 };
 /// Returns the placed and waiting jobs of these partitions (empty: all) that use GPUs. The duration

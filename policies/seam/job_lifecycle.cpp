@@ -120,9 +120,9 @@ bool can_run_without(const JobInfo& job, std::vector<RankId> lost,
   JobInfo then = job;
   then.lost = std::move(lost);
   const std::vector<bool> replicas = lost_replicas(then);
-  const auto working =
-      static_cast<std::uint32_t>(std::count(replicas.begin(), replicas.end(), false));
-  return fits_replicas(job.spec, job.micro_batches(), working) && can_run(working);
+  ParallelLayout working = job.layout;
+  working.data = static_cast<std::uint32_t>(std::count(replicas.begin(), replicas.end(), false));
+  return fits_replicas(job.spec, job.micro_batches(), working) && can_run(working.data);
 }
 
 }  // namespace

@@ -140,8 +140,10 @@ void review_heard_ranks(const JobInWorld& here, TrainingState& state) {
       heard.push_back(gpu);
     }
   }
-  const ReturnOrders orders = returns_of(job, heard, [&here](std::uint32_t replicas) {
-    return replicas_objection(here.scenario().job(), replicas).empty();
+  const ReturnOrders orders = returns_of(job, heard, [&](std::uint32_t replicas) {
+    ParallelLayout layout = job.layout;
+    layout.data = replicas;
+    return layout_objection(here.scenario().job(), layout).empty();
   });
   for (const GpuId gpu : orders.end) state.fenced.erase(gpu);
   for (const GpuId gpu : orders.readmit) state.fenced.erase(gpu);

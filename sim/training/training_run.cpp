@@ -18,9 +18,9 @@
 namespace orrery::sim {
 namespace {
 
-/// Returns the costs of the measured machine or of the node's measured kernels, if given. A built-in
-/// model's ranks are processes of live mode: their gradients are sent as whole numbers, over links
-/// with the scenario's rates.
+/// Returns the costs of the measured machine or of the node's measured kernels, if given. Ranks of
+/// a built-in model are processes of live mode: their gradients are sent as whole numbers, over
+/// links with the scenario's rates.
 estimates::MachineCosts costs_of(const RunRequest& request) {
   const Scenario& scenario = request.scenario();
   estimates::MachineCosts costs =

@@ -173,7 +173,7 @@ def _install_attention(parts: Parts) -> None:
         scale: "float | None" = None,
         enable_gqa: bool = False,
     ) -> Any:
-        local = getattr(query, "_local_tensor", query)  # of a DTensor
+        local = getattr(query, "_local_tensor", query)  # the shard of a DTensor
         if (
             isinstance(local, FakeTensor)
             and local.fake_device.type == "cuda"

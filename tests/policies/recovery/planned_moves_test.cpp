@@ -179,7 +179,7 @@ TEST_F(PlannedMovesTest, AStateWithoutThePartsThatAreAwayIsConverted) {
   parts.read_changes(toy::seen_of(world_, {}, samples_, 5));
   parts.save_to(write_away);
   ASSERT_TRUE(bytes.starts_with(away));
-  std::string old = bytes.substr(away.size());  // as version 0 wrote it
+  std::string old = bytes.substr(away.size());  // the state that version 0 wrote
   EXPECT_FALSE(convert_planned_moves(old, 7));
   ASSERT_TRUE(convert_planned_moves(old, 0));
   ByteReader read(old);
