@@ -9,10 +9,12 @@
 #include "cli/shared/description.hpp"
 #include "cli/shared/help.hpp"
 #include "cli/shared/output_file.hpp"
+#include "cli/shared/usage.hpp"
 #include "core/error.hpp"
 #include "core/schema/file_format.hpp"
 #include "policies/record/log_converter.hpp"
 #include "policies/record/log_format.hpp"
+#include "traces/files/csv.hpp"
 #include "traces/files/unpack.hpp"
 
 namespace orrery::cli {
