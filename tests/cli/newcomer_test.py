@@ -309,3 +309,16 @@ def test_e3_the_version_needs_no_pandas_and_a_closed_pipe_is_no_error(tmp_path):
     piped = subprocess.run(["bash", "-c", f"{PROGRAM} list models | head -1; exit 0"],
                            capture_output=True, text=True)  # fmt: skip
     assert piped.stderr == "" and piped.stdout.count("\n") == 1
+
+
+def test_c7_the_first_commands_of_the_page_of_futures_run():
+    page = (ROOT / "docs" / "futures.md").read_text()
+    (line,) = re.findall(r"^orrery (simulate ramp-4-ranks --futures .*)$", page, re.MULTILINE)
+    done = orrery(*line.replace("--futures 20", "--futures 2").split())
+    assert done.returncode == 0, done.stderr
+    lines = re.search(r"```python\n(table = .*?)```", page, re.DOTALL)[1]
+    import orrery as package
+
+    names = {"orrery": package}
+    exec(lines.replace("count=20", "count=2, progress=False"), names)  # noqa: S102
+    assert len(names["table"]) == 4
