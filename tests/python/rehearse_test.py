@@ -26,11 +26,11 @@ def environment():
     return {**plain, "PATH": f"{TORCH.parent}:{plain['PATH']}", "OMP_NUM_THREADS": "1"}
 
 
-def rehearse(*words, ranks=4, cluster="dgx-h100", options=()):
+def rehearse(*words, ranks=4, cluster="dgx-h100", options=(), limit=240):
     return subprocess.run(
         [PROGRAM, "rehearse", "--ranks", str(ranks), "--cluster", cluster, *options, "--",
          *map(str, words)],
-        capture_output=True, text=True, env=environment(), timeout=240,
+        capture_output=True, text=True, env=environment(), timeout=limit,
     )  # fmt: skip
 
 

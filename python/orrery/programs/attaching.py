@@ -28,6 +28,7 @@ def attach() -> None:
         sys.stderr.write(f"{error}\n")
         sys.stderr.flush()
         os._exit(3)
+    _add_stand_in_packages()
     os.set_inheritable(connection.fileno(), True)  # torchrun replaces itself by the program
 
     def prepare(folder: str) -> None:
@@ -70,7 +71,6 @@ def install(session: Session) -> None:
     from .values import Values
 
     session.clock.replace_time_functions()
-    _add_stand_in_packages()
     settings = session.settings
     storages = Storages(int(settings.memory_bytes), session.clock, settings.gpu)
     values = Values()

@@ -263,7 +263,9 @@ class Groups:
     ) -> "Carried":
         """Return the tensors between which a collective of torch.ops.c10d carries values."""
         reduction = _argument(func, args, kwargs, "reduce_op")
-        root = int(_argument(func, args, kwargs, "root_rank") or 0) if base == "broadcast" else 0
+        root = 0
+        if base in ("broadcast", "scatter"):
+            root = int(_argument(func, args, kwargs, "root_rank") or 0)
         kind, size = _KINDS.get(base, base), group.size()
         if base == "scatter":
             kind = base  # other values than this rank's own
@@ -282,7 +284,8 @@ class Groups:
         """
         kind = "broadcast" if carried.kind == "list" else carried.kind
         contents = {} if met is None else {r: unpacked(c) for r, c in met.contents.items()}
-        for place, (output, sent) in enumerate(zip(carried.outputs, carried.inputs)):
+        sent_by_root = carried.inputs or carried.outputs  # the others of a scatter have no inputs
+        for place, (output, sent) in enumerate(zip(carried.outputs, sent_by_root)):
             result = None
             if contents:
                 result = self._combined_of_roles(carried, place, group, contents)
@@ -310,6 +313,9 @@ class Groups:
             return combined("broadcast", sent, [1], output, "")
         if kind == "broadcast":
             return combined(kind, [contents[roles[carried.root]][place]], [1], output, "")
+        if kind == "scatter":
+            parts = contents[roles[carried.root]]
+            return combined("broadcast", [parts[dist.get_rank(group)]], [1], output, "")
         if kind == "all_gather":
             return combined(kind, [contents[role][place] for role in roles], [], output, "")
         distinct = sorted(set(roles))

@@ -32,6 +32,7 @@ from .values import COUNTS, FINITE_CHECKS, Values, run_known
 LARGE = 1 << 20
 _FAKE_KEY = torch._C._TorchDispatchModeKey.FAKE
 _DEVICE_OF = torch.ops.prim.device.default
+_COPY = torch.ops.aten._to_copy.default
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _ITEM_PARTS = ("aten::is_nonzero", "aten::allclose", "aten::item")
 #: Fixed time of a copy between host and GPU, seconds.
@@ -124,9 +125,19 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
             return self._run_real(func, args, kwargs, inputs)
         if func.namespace == "prim":
             return func(*args, **kwargs)
+        if func is _COPY and _names_meta(kwargs):
+            # Without memory on any device, as a plain parameter of a model that is built on meta.
+            source = inputs[0]
+            dtype = kwargs.get("dtype") or source.dtype
+            return torch.empty_strided(source.shape, source.stride(), dtype=dtype, device="meta")
         if func._schema.name in _ITEM_PARTS and func._can_decompose():
             with self:
                 return func.decompose(*args, **kwargs)
+        if func is _COPY and inputs[0].dtype == torch.uint8 and not _names_device(kwargs):
+            known = self._values.of(inputs[0])
+            if known is not None:  # bytes that the CPU reads, such as states of its generators
+                self._wait_for(inputs[0])
+                return known.to(kwargs.get("dtype") or torch.uint8, copy=True)
         special = self._run_special(func, args)
         if special is not NotImplemented:
             return special
@@ -136,7 +147,7 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
         self, func: Any, args: Sequence[Any], kwargs: "dict[str, Any]", inputs: "list[Any]"
     ) -> Any:
         """Runs an operator of the CPU; large new tensors are fake."""
-        if not inputs and func.namespace == "aten" and args:
+        if not inputs and func.namespace == "aten" and args and not _names_meta(kwargs):
             size = args[0]
             if isinstance(size, (list, tuple)) and all(isinstance(each, int) for each in size):
                 if math.prod(size) > LARGE:
@@ -444,6 +455,11 @@ def stand_in_number(dtype: Any, name: str) -> Any:
 def _names_device(kwargs: "dict[str, Any]") -> bool:
     device = kwargs.get("device")
     return device is not None and torch.device(device).type == "cuda"
+
+
+def _names_meta(kwargs: "dict[str, Any]") -> bool:
+    device = kwargs.get("device")
+    return device is not None and torch.device(device).type == "meta"
 
 
 def _arguments_at(operator: Operator, args: Sequence[Any]) -> "list[Any]":

@@ -1,0 +1,233 @@
+"""Small programs drawn by number: layers, sharding, accumulation, checkpointing, streams.
+
+drawn.py FIRST COUNT FOLDER trains the programs of these numbers for two steps in one process group,
+on the CPU with Gloo or on rehearsed GPUs, and writes FOLDER/RANK.json: the collectives of each
+second step as [kind, bytes, ranks of the group], and its peak of memory.
+"""
+
+import contextlib
+import gc
+import json
+import random
+import sys
+import weakref
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    RowwiseParallel,
+    parallelize_module,
+)
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.checkpoint import checkpoint
+
+KINDS = {
+    "allreduce": "all_reduce", "all_reduce": "all_reduce", "broadcast": "broadcast",
+    "allgather_base": "all_gather", "all_gather_into_tensor": "all_gather",
+    "reduce_scatter_base": "reduce_scatter", "reduce_scatter_tensor": "reduce_scatter",
+    "allgather": "all_gather", "barrier": "barrier",
+}  # fmt: skip
+SHARDINGS = ("none", "ddp", "ddp", "fsdp", "fsdp", "hybrid", "tensor", "tensor and fsdp")
+
+
+class Real(TorchDispatchMode):
+    """Collectives of this process, and the bytes of its living tensors in blocks of 512."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows, self.held, self.now, self.peak = [], set(), 0, 0
+
+    def begin(self):
+        pass
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if any(each.__name__ == "DTensor" for each in types):
+            return NotImplemented
+        result = func(*args, **(kwargs or {}))
+        name = func._schema.name.split("::")[1].strip("_")
+        if func.namespace in ("c10d", "_c10d_functional") and name in KINDS:
+            groups = [self.group_of(each) for each in (*args, *(kwargs or {}).values())]
+            group = next(each for each in groups if each is not None)
+            buffers = (*args[:2], result if func.namespace != "c10d" else ())
+            sizes = [
+                sum(t.nbytes for t in tree_leaves(each) if isinstance(t, torch.Tensor))
+                for each in buffers
+            ]
+            ranks = dist.get_process_group_ranks(group)
+            if len(ranks) > 1:
+                self.rows.append([KINDS[name], max(sizes), ranks])
+        for each in tree_leaves(result):
+            if isinstance(each, torch.Tensor):
+                self.hold(each)
+        return result
+
+    @staticmethod
+    def group_of(argument):
+        if isinstance(argument, torch.ScriptObject):
+            with contextlib.suppress(RuntimeError):
+                return dist.ProcessGroup.unbox(argument)
+        if isinstance(argument, str) and not argument.isalpha():
+            with contextlib.suppress(Exception):
+                return dist.distributed_c10d._resolve_process_group(argument)
+        return None
+
+    def hold(self, tensor):
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        if key in self.held:
+            return
+        size = -(-storage.nbytes() // 512) * 512
+        self.held.add(key)
+        self.now += size
+        self.peak = max(self.peak, self.now)
+        weakref.finalize(storage, self.release, key, size).atexit = False
+
+    def release(self, key, size):
+        self.held.discard(key)
+        self.now -= size
+
+
+class Rehearsed:
+    """The same of a rehearsal, from its own record."""
+
+    def __init__(self):
+        self.session = sys.modules["orrery_programs.session"].Session.current
+        self.before = 0
+
+    def begin(self):
+        self.before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+
+    @property
+    def rows(self):
+        found = self.session.record.last.rows
+        return [[r.kind, r.size, list(r.members)] for r in found if hasattr(r, "members")]
+
+    @property
+    def peak(self):
+        return torch.cuda.max_memory_allocated() - self.before
+
+
+class Block(nn.Module):
+    """Two products, with what was drawn between and around them."""
+
+    def __init__(self, width, draw):
+        super().__init__()
+        self.norm = nn.LayerNorm(width) if draw.random() < 0.5 else nn.Identity()
+        inner, bias = width * draw.choice((1, 2, 4)), draw.random() < 0.5
+        self.first, self.second = nn.Linear(width, inner, bias), nn.Linear(inner, width, bias)
+        self.act = draw.choice((nn.GELU, nn.ReLU, nn.SiLU))()
+        self.again = draw.random() < 0.4
+
+    def part(self, x):
+        return self.second(self.act(self.first(self.norm(x))))
+
+    def forward(self, x):
+        return x + (checkpoint(self.part, x, use_reentrant=False) if self.again else self.part(x))
+
+
+def shard(net, kind, device, draw):
+    """Returns the model, divided or copied among the ranks."""
+    ranks = dist.get_world_size()
+    policy = MixedPrecisionPolicy(draw.choice((None, torch.bfloat16)), torch.float32)
+    reshard = draw.random() < 0.5
+    if kind == "ddp":
+        return nn.parallel.DistributedDataParallel(
+            net, bucket_cap_mb=draw.choice((0.05, 1, 25)), gradient_as_bucket_view=reshard
+        )
+    if kind.startswith("tensor"):
+        shape = (1, ranks) if kind == "tensor" else (ranks // 2, 2)
+        mesh = init_device_mesh(device, shape, mesh_dim_names=("data", "tensor"))
+        for block in net:
+            plan = {"first": ColwiseParallel(), "second": RowwiseParallel()}
+            parallelize_module(block, mesh["tensor"], plan)
+        if kind == "tensor":
+            return net
+        mesh = mesh["data"]
+    elif kind == "hybrid":
+        mesh = init_device_mesh(device, (2, ranks // 2), mesh_dim_names=("copies", "shares"))
+    else:
+        mesh = init_device_mesh(device, (ranks,))
+    for block in net:
+        fully_shard(block, mesh=mesh, mp_policy=policy, reshard_after_forward=reshard)
+    return fully_shard(net, mesh=mesh, mp_policy=policy)
+
+
+def optimizer_of(net, kind, draw):
+    choice, momentum = draw.randrange(3), draw.choice((0, 0.9))
+    lists = choice == 1 and kind != "tensor"  # lists of plain and divided parameters fail on GPUs
+    if choice == 0:
+        return torch.optim.SGD(net.parameters(), lr=0.1, momentum=momentum, foreach=lists)
+    return torch.optim.AdamW(net.parameters(), lr=1e-3, foreach=lists)
+
+
+def count_tokens(device, draw):
+    """Sums a count among all ranks, on a stream of its own where there are streams."""
+    kind = draw.randrange(3)
+    stream = torch.cuda.Stream() if device == "cuda" else None
+    context = torch.cuda.stream(stream) if stream else contextlib.nullcontext()
+    with context:
+        count = torch.ones(draw.choice((1, 100)), device=device)
+        if kind == 0:
+            dist.all_reduce(count)
+        elif kind == 1:
+            dist.broadcast(count, 0)
+        else:
+            dist.all_reduce(count, async_op=True).wait()
+    if stream:
+        torch.cuda.current_stream().wait_stream(stream)
+
+
+def train(number, device, log):
+    """Returns the collectives of the second step of a program, and the peak of memory."""
+    draw = random.Random(number)
+    kind, width = draw.choice(SHARDINGS), draw.choice((64, 128, 256))
+    net = nn.Sequential(*[Block(width, draw) for _ in range(draw.randint(1, 4))]).to(device)
+    net = shard(net, kind, device, draw)
+    optimizer = optimizer_of(net, kind, draw)
+    passes, batch = draw.randint(1, 3), draw.choice((2, 8, 32))
+    defers, clips, counts = draw.random() < 0.5, draw.random() < 0.5, draw.random() < 0.5
+    for _ in range(2):
+        begin = len(log.rows) if device == "cpu" else 0
+        for place in range(passes):
+            last = place == passes - 1
+            held = contextlib.nullcontext()
+            if defers and kind == "ddp" and not last:
+                held = net.no_sync()
+            elif defers and hasattr(net, "set_requires_gradient_sync"):
+                net.set_requires_gradient_sync(last)
+            with held:
+                net(torch.randn(batch, width, device=device)).square().mean().backward()
+        if counts:
+            count_tokens(device, draw)
+        if clips:
+            nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+    return [kind, log.rows[begin:], log.peak]
+
+
+def main():
+    first, count, folder = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    dist.init_process_group("nccl" if device == "cuda" else "gloo")
+    torch.autograd.set_multithreading_enabled(False)
+    seen = {}
+    for number in range(first, first + count):
+        log = Rehearsed() if device == "cuda" else Real()
+        gc.collect()  # modules with hooks are cycles
+        log.begin()
+        torch.manual_seed(number)
+        with contextlib.nullcontext() if device == "cuda" else log:
+            seen[number] = train(number, device, log)
+    with open(f"{folder}/{dist.get_rank()}.json", "w", encoding="utf-8") as file:
+        json.dump(seen, file)
+    dist.destroy_process_group()
+
+
+main()
