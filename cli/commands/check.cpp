@@ -11,6 +11,7 @@
 #include "cli/shared/help.hpp"
 #include "cli/shared/replay_options.hpp"
 #include "cli/shared/run_options.hpp"
+#include "cli/shared/spec_output.hpp"
 #include "core/error.hpp"
 #include "core/files/file_kind.hpp"
 #include "core/process.hpp"
@@ -38,11 +39,11 @@ std::string switches_of(const Cluster& cluster) {
   const std::uint32_t planes = cluster.shape().planes;
   if (planes == 1) return "";
   const std::uint32_t ports = 2 * switches.spines / planes / planes;
-  return fmt::format("; {} leaf and {} spine switches a plane, {} in all, {} paths between two "
-                     "leaves; in three tiers {} switches",
-                     switches.leaves / planes, switches.spines / planes, switches.all(),
-                     switches.paths,
-                     three_tier_switches(std::uint64_t{cluster.nodes()} * cluster.rails(), ports));
+  return fmt::format(
+      "; {} leaf and {} spine switches a plane, {} in all, {} paths between two "
+      "leaves; in three tiers {} switches",
+      switches.leaves / planes, switches.spines / planes, switches.all(), switches.paths,
+      three_tier_switches(std::uint64_t{cluster.nodes()} * cluster.rails(), ports));
 }
 
 std::vector<Error> check_topology(const std::string& text, const std::string& file) {
@@ -116,6 +117,13 @@ void begin_run(const RunOptions& options, const LoadedScenario& loaded) {
   }
 }
 
+/// Grades a file under the training spec.
+int grade(const RunOptions& options) {
+  const sim::SpecReport report = grade_file(options);
+  print_grades(options.file, report, options.json);
+  return report.count_of(sim::SpecGrade::fail) == 0 ? 0 : static_cast<int>(ErrorKind::goal_missed);
+}
+
 int check(const RunOptions& options) {
   try {
     const LoadedScenario loaded = options.load();
@@ -137,15 +145,23 @@ int check(const RunOptions& options) {
 
 void add_check(CLI::App& app, Action& chosen) {
   const auto options = std::make_shared<RunOptions>();
+  const auto by_spec = std::make_shared<bool>(false);
   CLI::App* command =
       app.add_subcommand("check",
                          "print every problem of a scenario (also those found only by a run), a "
                          "topology, or a replay of a job trace");
   options->add_file(*command);
   options->add_overrides(*command);
-  add_examples(*command, {"orrery check train.yaml",
-                          "orrery check train.yaml --set cluster.nodes=128"});
-  command->callback([options, &chosen] { chosen = [options] { return check(*options); }; });
+  command->add_flag("--spec", *by_spec,
+                    "grade a scenario, a topology or the log of a run against the training spec "
+                    "(docs/spec.md); exit code 1 if a rule fails");
+  command->add_flag("--json", options->json, "with --spec: print one JSON object");
+  add_examples(*command,
+               {"orrery check train.yaml", "orrery check train.yaml --set cluster.nodes=128",
+                "orrery check --spec train.yaml --json"});
+  command->callback([options, by_spec, &chosen] {
+    chosen = [options, by_spec] { return *by_spec ? grade(*options) : check(*options); };
+  });
 }
 
 }  // namespace orrery::cli

@@ -324,7 +324,7 @@ FutureEnd run_one_future(const RunRequest& request, std::uint32_t future, std::u
 
 FuturesReport run_outside_futures(const std::string& program, const RunRequest& request,
                                   const FuturePolicies& policies, const ProgressSink& progress,
-                                  const std::function<bool()>& interrupted) {
+                                  const std::function<bool()>& interrupted, std::uint32_t first) {
   check_log_of_futures(request);
   const auto began = std::chrono::steady_clock::now();
   FuturesReport all = begin_report(request);
@@ -343,7 +343,7 @@ FuturesReport run_outside_futures(const std::string& program, const RunRequest& 
   begun.mutable_futures()->set_count(0);
   *all.mutable_begun() = run(std::move(begun), std::nullopt);
   const auto choices = static_cast<std::uint32_t>(std::max(1, order.choices_size()));
-  for (std::uint32_t future = 0; future < order.count(); ++future) {
+  for (std::uint32_t future = first; future < first + order.count(); ++future) {
     for (std::uint32_t choice = 0; choice < choices; ++choice) {
       tell(run_one_future(request, future, choice, run));
     }

@@ -112,10 +112,13 @@ using FuturePolicies =
 
 /// Runs a request with futures whose policies `policies` makes. A process cannot fork policies
 /// outside of it, so each future simulates the run from its beginning, one after the other; its
-/// result is that of run_futures(). An error of the policies is the failure of their future.
-/// `progress`: receives the number of ended futures. Throws as run_in_worker() and `policies`.
+/// result is that of run_futures(). The futures are those from number `first` on, as many as the
+/// request says, so that several processes can share the futures of one run. An error of the
+/// policies is the failure of their future. `progress`: receives the number of ended futures.
+/// Throws as run_in_worker() and `policies`.
 FuturesReport run_outside_futures(const std::string& program, const RunRequest& request,
                                   const FuturePolicies& policies, const ProgressSink& progress = {},
-                                  const std::function<bool()>& interrupted = {});
+                                  const std::function<bool()>& interrupted = {},
+                                  std::uint32_t first = 0);
 
 }  // namespace orrery

@@ -246,11 +246,13 @@ class OwnFutures {
   std::deque<Raised> raised_;  ///< exceptions of each future, which are the failure of the future
 };
 
-/// Returns the report up to the instant, and of each future its number, its choice, its report or
-/// the reason of its absence, and its metrics.
+/// `first`: number of the first future, of which each is then simulated from its beginning;
+/// nothing: 0. Returns the report up to the instant, and of each future its number, its choice, its
+/// report or the reason of its absence, and its metrics.
 py::tuple futures(const LoadedScenario& loaded, const RunSettings& settings,
                   const FuturesOrder& times, double until_s, const py::list& choices,
-                  const py::object& policies, const py::object& progress) {
+                  const py::object& policies, const py::object& progress,
+                  std::optional<std::uint32_t> first) {
   RunRequest request = request_of(loaded, settings);
   request.set_until(to_nanos(until_s));
   *request.mutable_futures() = times;
@@ -266,11 +268,11 @@ py::tuple futures(const LoadedScenario& loaded, const RunSettings& settings,
   const auto interrupted = [&] { return wants_end(raised, uncancelled); };
   const FuturesReport all = without_gil(raised, [&] {
     const std::string program = sibling_program("orrery-sim");
-    if (!outside) return run_futures(program, request, told, interrupted);
+    if (!outside && !first) return run_futures(program, request, told, interrupted);
     return run_outside_futures(
         program, request,
         [&own](RunRequest& one, std::optional<int> choice) { return own.make(one, choice); }, told,
-        interrupted);
+        interrupted, first.value_or(0));
   });
   const auto known = [](bool has, auto value) {
     return has ? py::object(py::cast(value)) : py::object(py::none());
@@ -300,7 +302,14 @@ void bind_run(py::module_& module) {
       .def("json", [](const Report& self) { return report_json(self); })
       .def("summary", [](const Report& self) { return report_summary(self); })
       .def("step_times", [](const Report& self) { return as_bytes(self.step_times_s()); })
-      .def("losses", [](const Report& self) { return as_bytes(self.losses()); });
+      .def("losses", [](const Report& self) { return as_bytes(self.losses()); })
+      // Results of runs in processes of an executor.
+      .def(py::pickle([](const Report& self) { return py::bytes(self.SerializeAsString()); },
+                      [](const py::bytes& stored) {
+                        Report report;
+                        ensure(report.ParseFromString(std::string(stored)), "a stored report");
+                        return report;
+                      }));
   py::class_<ForkServer>(module, "ForkServer",
                          "A program that has been started once, for many runs. It and its runs end "
                          "with the thread that made it.")
@@ -321,17 +330,17 @@ void bind_run(py::module_& module) {
       "futures",
       [](const LoadedScenario& scenario, const py::dict& settings, std::uint32_t count, double at_s,
          double until_s, std::uint32_t at_once, const py::list& choices, const py::object& policies,
-         const py::object& progress) {
+         const py::object& progress, std::optional<std::uint32_t> first) {
         FuturesOrder order;
         order.set_count(count);
         order.set_at(to_nanos(at_s));
         order.set_at_once(at_once);
-        return futures(scenario, settings_of(settings), order, until_s, choices, policies,
-                       progress);
+        return futures(scenario, settings_of(settings), order, until_s, choices, policies, progress,
+                       first);
       },
       py::arg("scenario"), py::arg("settings"), py::arg("count"), py::arg("at_s"),
       py::arg("until_s"), py::arg("at_once"), py::arg("choices"), py::arg("policies"),
-      py::arg("progress"));
+      py::arg("progress"), py::arg("first") = py::none());
 }
 
 }  // namespace orrery::python

@@ -10,6 +10,7 @@ Times are seconds, sizes bytes.
 """
 
 from orrery import actions, events, settings, testing, values
+from orrery._answer import Answer
 from orrery._cluster import Cluster
 from orrery._compare import compare_policies
 from orrery._errors import (
@@ -26,6 +27,8 @@ from orrery._futures import futures
 from orrery._log import Log, read_log
 from orrery._plan import Plan, plan
 from orrery._planning import layouts, names, predict
+from orrery._played import PlayedRow
+from orrery._prices import prices
 from orrery._policy import Capabilities, Needs, Policy
 from orrery._report import Report
 from orrery._run import live, simulate
@@ -51,6 +54,7 @@ from orrery.values import Layout, Standing
 __version__ = version()
 
 __all__ = [
+    "Answer",
     "Capabilities",
     "Cluster",
     "Decisions",
@@ -69,6 +73,7 @@ __all__ = [
     "Observation",
     "PartState",
     "Plan",
+    "PlayedRow",
     "Policy",
     "RankSummary",
     "Replay",
@@ -97,6 +102,7 @@ __all__ = [
     "plan",
     "policy_names",
     "predict",
+    "prices",
     "read_log",
     "replay",
     "settings",

@@ -7,8 +7,21 @@ def kinds_of_names() -> list[str]: ...
 def names(kind: str) -> list[tuple[str, str]]: ...
 def predict(rows: list[list[tuple[str, str]]]) -> list[dict[str, Any]]: ...
 def plan(
+    texts: list[tuple[str, str]],
+    numbers: list[tuple[str, float]],
+    overrides: list[str],
+    found: list[str],
+) -> tuple[str, list[str], str, PlanStudy]: ...
+def plan_tasks(
     texts: list[tuple[str, str]], numbers: list[tuple[str, float]], overrides: list[str]
-) -> tuple[str, list[str], str]: ...
+) -> list[tuple[str, int]]: ...
+def plan_layouts(
+    texts: list[tuple[str, str]],
+    numbers: list[tuple[str, float]],
+    overrides: list[str],
+    cluster: str,
+    gpus: int,
+) -> str: ...
 def layouts(scenario: Scenario, top: int) -> str: ...
 def layouts_asked(
     said: list[tuple[str, str]],
@@ -49,7 +62,29 @@ def futures(
     choices: list[tuple[list[Any], list[Any]]],
     policies: list[Any] | None,
     progress: Callable[[int, int, float], object] | None,
+    first: int | None = None,
 ) -> tuple[RawReport, list[tuple[Any, ...]]]: ...
+
+class PlanStudy:
+    def play(
+        self,
+        row: int,
+        overrides: list[str],
+        spare_nodes: int | None,
+        every: int | None,
+        step_factor: float,
+    ) -> tuple[str, bytes, bytes]: ...
+    def courses(
+        self,
+        row: int,
+        overrides: list[str],
+        spare_nodes: int | None,
+        every: int | None,
+        step_factor: float,
+    ) -> list[tuple[float, bytes, bytes]]: ...
+    def memory(self, row: int) -> list[dict[str, float]]: ...
+    def operators(self, row: int) -> list[tuple[str, float, float, float, float, float]]: ...
+    def gpu(self, row: int) -> tuple[str, float, float]: ...
 
 class ForkServer:
     def __init__(self, program: str) -> None: ...

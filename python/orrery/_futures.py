@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+from concurrent.futures import Executor
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import pandas as pd
@@ -37,74 +38,107 @@ def futures(
     overrides: Optional[Mapping[str, Any]] = None,
     policy: PolicyLike = None,
     policies: Optional[Sequence[PolicyLike]] = None,
+    executor: Optional[Executor] = None,
     **changes: Any,
 ) -> pd.DataFrame:
     """Simulate a scenario up to an instant, and continue from there in many ways.
 
-    At the instant the run's process is forked for every future. Where an `orrery.Policy` decides,
-    the run is simulated from its beginning for each future, one after the other. Future 0 goes on
-    with the run's own random numbers, future k with others that depend on the seed and k alone:
-    choices meet the same in the same future.
+    At the instant the run's process is forked for every future; where an `orrery.Policy` decides,
+    each future is simulated from the beginning. Future 0 goes on with the run's own random numbers,
+    future k with others that depend on the seed and k alone: choices meet the same.
 
     Parameters
     ----------
     scenario : path, str, mapping or Scenario
         As for `orrery.load`.
-    at : float, optional
+    at, count : float, optional; int
         The instant, seconds of the run's clock; by default 0, or where an `orrery.Snapshot` ends.
-    count : int
         How many futures.
     horizon : float, optional
         Seconds after `at` at which each future ends; by default when it is done.
     choices : mapping, optional
-        Changes of the futures from the instant on, by name: each future runs once under
-        each. ``None`` is nothing; policies, as for `orrery.simulate`, decide instead of the run's
-        (one of a name or class that the run has goes on with that one's state); actions of
-        `orrery.actions` are taken at the instant. One of these, or a list.
-    seed : int, optional
-        Instead of the scenario's.
-    workers : int, optional
-        How many processes run at a time; by default one for each CPU.
+        Changes from the instant on, by name: each future runs once under each. ``None``, policies
+        as for `orrery.simulate`, which decide instead of the run's (one of the same name or class
+        goes on with its state), actions of `orrery.actions`, or a list of these.
+    seed, workers : int, optional
+        Instead of the scenario's; how many processes run at a time, by default one for each CPU.
     record : path, optional
         Where to write the log of future 0 as it goes on by itself: of the run without futures.
     progress, overrides, policy, policies, **changes : as for `orrery.simulate`
+    executor : concurrent.futures.Executor, optional
+        As for `orrery.sweep`; eight futures a task.
 
     Returns
     -------
     pandas.DataFrame
-        One row for each future and choice. Columns: ``future``; ``choice``, if there are any;
-        ``steps_ahead``, committed after the instant; ``goodput_ahead``, their fault-free time over
-        their duration; ``end_s``, the end of the job; then the plain values of the report, which
-        covers the run from its beginning. ``attrs["begun"]`` has those up to the instant.
+        One row for each future and choice: ``future``; ``choice``, if there are any;
+        ``steps_ahead`` after the instant; ``goodput_ahead``, their fault-free time over their
+        duration; ``end_s``, the end of the job; the plain values of the report from the beginning.
+        ``attrs["begun"]`` has those up to the instant.
 
     Raises
     ------
-    InputError
-        If the scenario cannot be run, or is over before the instant.
-    ValueError
-        If an object decides both in the run and in a choice: two objects have a state each.
+    InputError, ValueError
+        If the scenario cannot be run, or is over before the instant; if an object decides both in
+        the run and in a choice.
     """
-    loaded = _with_seed(scenario, seed, overrides, changes)
+    loaded, own = _with_seed(scenario, seed, overrides, changes), listed(policy, policies)
     said = {name: _choice(choice) for name, choice in (choices or {}).items()}
-    loaded, own = _deciding(loaded, listed(policy, policies), said)
-    at_once = 0 if workers is None else _whole("workers", workers)
     span = _span(loaded, at, horizon)
-    order = (_whole("count", count), *span, at_once, list(said.values()), own)
-    begun, ends = _simulated(loaded, os.fspath(record or ""), order, progress)
+    if executor is None:
+        loaded, own = _deciding(loaded, own, said)
+        at_once = 0 if workers is None else _whole("workers", workers)
+        order = (_whole("count", count), *span, at_once, list(said.values()), own)
+        begun, ends = _simulated(loaded, os.fspath(record or ""), order, progress)
+    else:
+        begun, ends = _simulated_by(executor, count, (loaded, own, said, span), record)
     table = pd.DataFrame([_row(end, list(said)) for end in ends])
     table.attrs["begun"] = scalars(Report(begun))
     return table
 
 
+#: Futures of one task of an executor.
+_OF_TASK = 8
+
+
+def _simulated_by(
+    executor: Executor, count: int, run: Tuple[Any, ...], record: PathLike
+) -> Tuple[Any, List[Tuple[Any, ...]]]:
+    if record is not None:
+        raise ValueError("record: expected no file beside an executor, found one")
+    _check_roles(run[1] or [], run[2])
+    count = _whole("count", count)
+    tasks = [
+        executor.submit(_simulate_some, run, first, min(_OF_TASK, count - first))
+        for first in range(0, count, _OF_TASK)
+    ]
+    parts = [task.result() for task in tasks]
+    return parts[0][0], [end for _, ends in parts for end in ends]
+
+
+def _simulate_some(
+    run: Tuple[Any, ...], first: int, count: int
+) -> Tuple[Any, List[Tuple[Any, ...]]]:
+    # Runs in a worker of an executor.
+    loaded, policies, said, span = run
+    loaded, own = _deciding(loaded, policies, said)
+    order = (count, *span, 0, list(said.values()), own)
+    return _simulated(loaded, "", order, False, first)
+
+
 def _simulated(
-    loaded: Scenario, record: str, order: Tuple[Any, ...], progress: bool
+    loaded: Scenario,
+    record: str,
+    order: Tuple[Any, ...],
+    progress: bool,
+    first: Optional[int] = None,
 ) -> Tuple[Any, List[Tuple[Any, ...]]]:
     settings: Dict[str, Any] = {**_SETTINGS, "program": "orrery-sim", "from": loaded._from}
     settings.update(record=record, timeline="", kill_switch="")
     count, choices = order[0], order[4]
     with tqdm(total=count, unit="future", disable=not progress) as bar:
         shown = _counter(bar, max(1, len(choices))) if progress else None
-        arguments: Tuple[Any, ...] = (*order, shown)
+        arguments: Tuple[Any, ...] = (*order, shown, first)
         return _core.futures(loaded._core, settings, *arguments)
 
 

@@ -32,6 +32,13 @@ class Scenario:
         self._file = file
         self._overrides = overrides
 
+    def __getstate__(self) -> Dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key != "_core"}
+
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._core = _core.Scenario.from_text(self._text, self._file, self._overrides)
+
     @property
     def name(self) -> str:
         """The scenario's name."""

@@ -6,8 +6,8 @@ import itertools
 import os
 import queue
 import threading
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Union
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
 import pandas as pd
 
@@ -28,6 +28,7 @@ def sweep(
     detail: str = "folded",
     hashes: bool = False,
     impossible: str = "row",
+    executor: Optional[Executor] = None,
 ) -> pd.DataFrame:
     """Simulate a scenario at every point of a grid, several points at a time.
 
@@ -50,8 +51,11 @@ def sweep(
         Whether to add the columns of digests: ``scenario_hash``, ``decision_log_sha256`` and
         their like.
     impossible : {"row", "raise"}
-        Treatment of an impossible point: a row with its ``status`` and ``reason`` and no
-        values, or an error. Where no point can be, it is an error.
+        An impossible point is a row with its ``status`` and ``reason``, or an error. Where no
+        point can be, it is an error.
+    executor : concurrent.futures.Executor, optional
+        Runs the points, a task each, with the same rows. Its workers need this package, the files
+        of the scenario by the same paths, and policies that can be pickled.
 
     Returns
     -------
@@ -69,25 +73,32 @@ def sweep(
     ValueError
         If the grid or `workers` is empty, or a key has no list of values.
     """
+    points = _points_of(grid)
+    if workers is not None and workers < 1:
+        raise ValueError("workers is at least 1")
+    chosen = [_policies_of(point) for point in points]
+    base, raises = load(scenario), _raises(impossible)
+    loaded = [_checked(base, point, raises) for point in points]
+    _refuse_all(loaded)
+    if executor is not None:
+        reports = _run_by(executor, points, loaded, chosen, progress, detail, raises)
+    else:
+        threads = workers or os.cpu_count() or 1
+        reports = _run_all(points, loaded, chosen, threads, progress, detail, raises)
+    _refuse_all(reports)
+    shown = [{key: _shown(value) for key, value in point.items()} for point in points]
+    rows = [{**point, **_found(report, point, hashes)} for point, report in zip(shown, reports)]
+    return pd.DataFrame(rows).reindex(columns=_columns(rows))
+
+
+def _points_of(grid: Mapping[str, Sequence[Any]]) -> List[Dict[str, Any]]:
     for key, values in grid.items():
         if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
             raise ValueError(f"a grid has a list of values for each key; {key!r} has {values!r}")
     points = [dict(zip(grid, values)) for values in itertools.product(*grid.values())]
     if not grid or not points:
         raise ValueError("an empty grid: every key needs at least one value")
-    if workers is not None and workers < 1:
-        raise ValueError("workers is at least 1")
-    chosen = [_policies_of(point) for point in points]
-    base = load(scenario)
-    _check_choice(impossible)
-    loaded = [_checked(base, point, impossible == "raise") for point in points]
-    _refuse_all(loaded)
-    threads = workers or os.cpu_count() or 1
-    reports = _run_all(points, loaded, chosen, threads, progress, detail, impossible == "raise")
-    _refuse_all(reports)
-    shown = [{key: _shown(value) for key, value in point.items()} for point in points]
-    rows = [{**point, **_found(report, point, hashes)} for point, report in zip(shown, reports)]
-    return pd.DataFrame(rows).reindex(columns=_columns(rows))
+    return points
 
 
 def _at(base: Scenario, point: Mapping[str, Any]) -> Scenario:
@@ -160,9 +171,10 @@ def _found(
     return found if hashes else {key: found[key] for key in found if not _is_digest(key)}
 
 
-def _check_choice(impossible: str) -> None:
+def _raises(impossible: str) -> bool:
     if impossible not in ("row", "raise"):
         raise ValueError(f"impossible is 'row' or 'raise', not {impossible!r}")
+    return impossible == "raise"
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> List[str]:
@@ -216,6 +228,48 @@ def _run_all(
     finally:
         cancel.set()
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _run_by(
+    executor: Executor,
+    points: Sequence[Mapping[str, Any]],
+    loaded: Sequence[Union[Scenario, InputError]],
+    chosen: Sequence[Optional[Listed]],
+    progress: bool,
+    detail: str,
+    raises: bool,
+) -> List[Union[Report, InputError]]:
+    tasks: Dict[int, Future[Any]] = {}
+    for index, scenario in enumerate(loaded):
+        if not isinstance(scenario, InputError):
+            tasks[index] = executor.submit(_run_point, scenario, chosen[index], detail)
+    try:
+        _wait_for(list(tasks.values()), progress)
+        out: List[Union[Report, InputError]] = []
+        for index, scenario in enumerate(loaded):
+            if isinstance(scenario, InputError):
+                out.append(scenario)
+                continue
+            report, problem = tasks[index].result()
+            if problem is not None and raises:
+                raise _at_point(InputError(*problem), points[index])
+            out.append(InputError(*problem) if report is None else report)
+        return out
+    finally:
+        for task in tasks.values():
+            task.cancel()
+
+
+def _run_point(
+    scenario: Scenario, policies: Optional[Listed], detail: str
+) -> Tuple[Optional[Report], Optional[Tuple[Any, ...]]]:
+    # Runs in a worker of an executor. Errors of input travel as values: not each library can
+    # pickle exceptions with arguments of their own.
+    try:
+        return start("orrery-sim", scenario, policies, False, detail=detail), None
+    except InputError as problem:
+        where = (problem.file, problem.line, problem.column)
+        return None, (str(problem.args[0]), problem.message, *where)
 
 
 def _wait_for(futures: "Sequence[Future[Any]]", progress: bool) -> None:

@@ -18,7 +18,7 @@ For planners who use Orrery from Python. First line: `import orrery`. Start with
 """
 LISTS = ("Parameters", "Returns", "Raises", "Attributes")
 RUNS = (
-    "simulate", "live", "sweep", "futures", "predict", "layouts", "plan", "names", "jobs",
+    "simulate", "live", "sweep", "futures", "predict", "layouts", "plan", "names", "prices", "jobs",
     "job_log", "replay", "read_log", "compare_policies", "load", "check", "example", "policy_names",
     "version"
 )

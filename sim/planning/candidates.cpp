@@ -247,4 +247,21 @@ std::vector<Candidate> find_candidates(const PlanBasis& basis, double batch_chan
   return Search(basis, batch_change).all();
 }
 
+std::vector<Candidate> priced_again(const PlanBasis& basis, const FoundLayouts& found) {
+  std::vector<Candidate> candidates;
+  for (const FoundLayouts::Each& each : found.layouts) {
+    Job job = basis.scenario.job();
+    job.set_global_batch(each.global_batch);
+    Candidate made{each.job_nodes, each.global_batch,
+                   estimates::price_layout(job, cluster_of(basis, each.job_nodes),
+                                           {basis.habits, basis.assumed.empty()}, each.choice),
+                   0};
+    if (made.priced.status != PricedLayout::Status::ok) continue;
+    const double tokens = double{1} * each.global_batch * job.sequence_length();
+    made.tokens_per_s = tokens / made.priced.estimate.step_s;
+    candidates.push_back(std::move(made));
+  }
+  return candidates;
+}
+
 }  // namespace orrery::sim

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "sim/estimates/predict/layouts.hpp"
+#include "sim/planning/found_layouts.hpp"
 #include "topologies/cluster.hpp"
 #include "traces/scenario/layout_question.hpp"
 
@@ -29,6 +30,8 @@ struct PlanQuestion {
   std::string measured;         ///< table of measured runs, for the nearest one; may be empty
   std::string failures;         ///< section `failures` as YAML; empty: default_failures()
   std::vector<std::string> overrides;  ///< "path=value" of the scenario, from the user
+  /// Layouts that other processes have found; clusters and sizes without an entry are searched.
+  std::vector<FoundLayouts> found = {};
 };
 
 /// The job of a question on all reserved nodes of one cluster, before a layout is chosen.
@@ -67,5 +70,8 @@ Cluster cluster_of(const PlanBasis& basis, std::uint32_t nodes);
 /// reserved nodes with the batch of the question first, as `orrery layouts` ranks them. Empty if no
 /// layout fits. `batch_change`: as in the question.
 std::vector<Candidate> find_candidates(const PlanBasis& basis, double batch_change);
+
+/// Returns the candidates of found layouts, priced again; those that do not fit are left out.
+std::vector<Candidate> priced_again(const PlanBasis& basis, const FoundLayouts& found);
 
 }  // namespace orrery::sim

@@ -71,8 +71,12 @@ class Nodes {
 
 class Player {
  public:
-  Player(const LongRun& run, Interruptions& failures)
-      : run_(run), failures_(failures), nodes_(run.nodes, run.cluster_nodes), pace_(run.step) {}
+  Player(const LongRun& run, Interruptions& failures, std::vector<CoursePoint>* points)
+      : run_(run),
+        failures_(failures),
+        points_(points),
+        nodes_(run.nodes, run.cluster_nodes),
+        pace_(run.step) {}
   RunCourse play();
 
  private:
@@ -87,11 +91,21 @@ class Player {
   Nanos restart(Nanos from, Nanos own);
   void set_pace();
   void finish_course();
+  void record_point() {
+    if (points_ != nullptr && now_ != kNever) points_->push_back({now_, step_});
+  }
+  /// Records a loss, which may cut the end of a recovery that is recorded already.
+  void record_loss() {
+    if (points_ == nullptr) return;
+    while (!points_->empty() && points_->back().at > now_) points_->pop_back();
+    record_point();
+  }
   bool is_given_up() const { return now_ > kEarliestEnd && now_ - progress_at_ > kPatience; }
   bool is_done() const { return step_ == run_.steps; }
 
   const LongRun& run_;
   Interruptions& failures_;
+  std::vector<CoursePoint>* const points_;
   Nodes nodes_;
   Nanos pace_;             ///< duration of a step on the present nodes
   std::size_t index_ = 0;  ///< next failure
@@ -227,6 +241,7 @@ void Player::finish_course() {
 }
 
 RunCourse Player::play() {
+  record_point();
   while (!is_done()) {
     work_until(next().at);
     if (is_done()) break;
@@ -236,17 +251,21 @@ RunCourse Player::play() {
     // A failure while the ranks regroup, or during the stall of a checkpoint, cuts that time.
     if (failure.at < now_) course_.*stalled_by_ -= now_ - failure.at;
     now_ = failure.at;
+    record_loss();
     recover(failure);
+    if (points_ != nullptr) points_->push_back({failure.at, step_});  // the rollback
+    record_point();
     if (now_ == kNever || is_given_up()) return course_;
   }
+  record_point();
   finish_course();
   return course_;
 }
 
 }  // namespace
 
-RunCourse play_run(const LongRun& run, Interruptions& failures) {
-  return Player(run, failures).play();
+RunCourse play_run(const LongRun& run, Interruptions& failures, std::vector<CoursePoint>* points) {
+  return Player(run, failures, points).play();
 }
 
 }  // namespace orrery::sim

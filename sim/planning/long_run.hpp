@@ -46,7 +46,16 @@ struct RunCourse {
   std::uint64_t failures = 0;  ///< losses that stopped the run
 };
 
-/// Returns the course of the run. The failures must be those of `cluster_nodes` nodes.
-RunCourse play_run(const LongRun& run, Interruptions& failures);
+/// Committed steps at an instant of a played run.
+struct CoursePoint {
+  Nanos at = 0;
+  std::uint64_t step = 0;
+};
+
+/// Returns the course of the run. The failures must be those of `cluster_nodes` nodes. Appends to
+/// `points`, unless null, the begin, each loss (before and after the rollback), each end of a
+/// recovery and the end, by time: steps grow evenly in between.
+RunCourse play_run(const LongRun& run, Interruptions& failures,
+                   std::vector<CoursePoint>* points = nullptr);
 
 }  // namespace orrery::sim

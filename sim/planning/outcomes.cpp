@@ -141,12 +141,11 @@ Quantiles failures_only(const LongRun& run, Weather& weather, std::size_t seeds)
 
 Outcome play_seeds(const LongRun& run, const estimates::Interval& interval, Weather& weather) {
   Outcome outcome;
-  std::vector<double> plain;
   double finished = 0;
   const double step = to_seconds(run.step);
   for (std::size_t i = 0; i < weather.seeds(); ++i) {
     const RunCourse course = play_run(run, weather.failures(i));
-    plain.push_back(end_of(course));
+    outcome.alone_ends_s.push_back(end_of(course));
     if (course.finished) {
       finished += 1;
       add_shares(course, outcome);
@@ -157,7 +156,7 @@ Outcome play_seeds(const LongRun& run, const estimates::Interval& interval, Weat
   divide(finished, outcome);
   outcome.unfinished = 1 - finished / static_cast<double>(weather.seeds());
   outcome.finish_s = quantiles_of(outcome.ends_s);
-  outcome.failures_only_s = quantiles_of(plain);
+  outcome.failures_only_s = quantiles_of(outcome.alone_ends_s);
   outcome.goodput = static_cast<double>(run.steps) * step / outcome.failures_only_s.p50;
   return outcome;
 }

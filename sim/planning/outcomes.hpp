@@ -28,13 +28,14 @@ struct TimeShares {
 
 /// End of a run over all seeds.
 struct Outcome {
-  Quantiles finish_s;          ///< ends with failures and error of the step price
-  Quantiles failures_only_s;   ///< ends with the predicted step time
-  std::vector<double> ends_s;  ///< end of each seed, failures and error together
-  double goodput = 0;          ///< median with the predicted step time
-  double failures = 0;         ///< mean number of losses that stopped the run
-  TimeShares shares;           ///< shares with the predicted step time
-  double unfinished = 0;       ///< share of the seeds whose run is given up
+  Quantiles finish_s;                ///< ends with failures and error of the step price
+  Quantiles failures_only_s;         ///< ends with the predicted step time
+  std::vector<double> ends_s;        ///< end of each seed, failures and error together
+  std::vector<double> alone_ends_s;  ///< end of each seed with the predicted step time
+  double goodput = 0;                ///< median with the predicted step time
+  double failures = 0;               ///< mean number of losses that stopped the run
+  TimeShares shares;                 ///< shares with the predicted step time
+  double unfinished = 0;             ///< share of the seeds whose run is given up
 };
 
 /// Failures of the seeds 1, 2, ... on the nodes of one cluster, and the errors of the step price.

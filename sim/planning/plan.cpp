@@ -100,6 +100,19 @@ struct Ground {
   Weather weather;
 };
 
+/// Returns the candidates whose runs end first, by a few seeds, the first one first.
+std::vector<Candidate> first_candidates(const PlanQuestion& question, Ground& ground) {
+  std::vector<std::pair<double, Candidate>> by_date;
+  for (Candidate& each : find_candidates(ground.basis, question.batch_change)) {
+    const LongRun run = long_run_of(ground.basis, each, fixed_interval(question, ground.basis));
+    by_date.emplace_back(failures_only(run, ground.weather, kFirstLook).p50, std::move(each));
+  }
+  keep_first(by_date);
+  std::vector<Candidate> first;
+  for (auto& [date, each] : by_date) first.push_back(std::move(each));
+  return first;
+}
+
 class Planner {
  public:
   explicit Planner(const PlanQuestion& question) : question_(question) {}
@@ -150,13 +163,14 @@ PlannedRun Planner::row_of(Ground& ground, Candidate candidate) const {
 }
 
 void Planner::add_rows(Ground& ground) {
-  std::vector<std::pair<double, Candidate>> by_date;
-  for (Candidate& each : find_candidates(ground.basis, question_.batch_change)) {
-    const LongRun run = long_run_of(ground.basis, each, fixed_interval(question_, ground.basis));
-    by_date.emplace_back(failures_only(run, ground.weather, kFirstLook).p50, std::move(each));
-  }
-  keep_first(by_date);
-  for (auto& [date, each] : by_date) plan_.rows.push_back(row_of(ground, std::move(each)));
+  const auto known =
+      std::find_if(question_.found.begin(), question_.found.end(), [&](const FoundLayouts& each) {
+        return each.cluster == ground.basis.name && each.gpus == ground.basis.cluster.gpus();
+      });
+  std::vector<Candidate> candidates = known != question_.found.end()
+                                          ? priced_again(ground.basis, *known)
+                                          : first_candidates(question_, ground);
+  for (Candidate& each : candidates) plan_.rows.push_back(row_of(ground, std::move(each)));
 }
 
 void rank_rows(const PlanQuestion& question, std::vector<PlannedRun>& rows) {
@@ -249,6 +263,28 @@ Plan Planner::make() {
 Plan make_plan(const PlanQuestion& question) {
   check_whole_question(question);
   return Planner(question).make();
+}
+
+std::vector<std::pair<std::string, std::uint32_t>> plan_tasks(const PlanQuestion& question) {
+  check_whole_question(question);
+  std::vector<std::pair<std::string, std::uint32_t>> tasks;
+  std::vector<std::string> rounded;
+  for (const std::string& cluster : question.clusters) {
+    for (const std::uint32_t gpus : whole_nodes(question, cluster, rounded)) {
+      tasks.emplace_back(cluster, gpus);
+    }
+  }
+  return tasks;
+}
+
+FoundLayouts find_layouts(const PlanQuestion& question, const std::string& cluster,
+                          std::uint32_t gpus) {
+  Ground ground(basis_of(question, cluster, gpus), question.seeds);
+  FoundLayouts found{cluster, gpus, {}};
+  for (Candidate& each : first_candidates(question, ground)) {
+    found.layouts.push_back({each.job_nodes, each.global_batch, std::move(each.priced.choice)});
+  }
+  return found;
 }
 
 }  // namespace orrery::sim

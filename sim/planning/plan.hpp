@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/planning/candidates.hpp"
@@ -58,5 +59,14 @@ struct Plan {
 /// Returns the plan. Throws bad_input as basis_of(), and if clusters or GPUs are missing. No row
 /// means that no layout fits; the reason is then in `why`.
 Plan make_plan(const PlanQuestion& question);
+
+/// Returns the clusters and sizes (GPUs in whole nodes) that make_plan() searches, each of which
+/// find_layouts() can search in a process of its own. Throws as make_plan().
+std::vector<std::pair<std::string, std::uint32_t>> plan_tasks(const PlanQuestion& question);
+
+/// Returns the layouts of one cluster and size whose rows make_plan() would add. A question with
+/// the results of all plan_tasks() in `found` has the plan of a question without them.
+FoundLayouts find_layouts(const PlanQuestion& question, const std::string& cluster,
+                          std::uint32_t gpus);
 
 }  // namespace orrery::sim

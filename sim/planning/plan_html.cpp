@@ -18,7 +18,8 @@ constexpr std::size_t kShownRows = 10, kShownChanges = 8;
 
 /// Colours that colour-blind readers tell apart (Okabe and Ito), readable in black and white.
 constexpr const char* kStyle =
-    ".orrery-plan{font:14px/1.45 system-ui,sans-serif;color:#1a1a1a;max-width:1080px}"
+    ".orrery-plan{font:14px/1.45 system-ui,sans-serif;color:#1a1a1a;background:#fff;"
+    "max-width:1080px;padding:8px 12px}"
     ".orrery-plan h1{font-size:22px;margin:0 0 4px}.orrery-plan h2{font-size:16px;margin:24px 0 "
     "6px}.orrery-plan table{border-collapse:collapse;font-variant-numeric:tabular-nums}"
     ".orrery-plan th,.orrery-plan td{padding:3px 9px;text-align:right;border-bottom:1px solid "
@@ -27,7 +28,15 @@ constexpr const char* kStyle =
     ".orrery-plan .key{font-size:18px;font-weight:600}.orrery-plan .cards{display:flex;flex-wrap:"
     "wrap;gap:10px 34px;margin:12px 0}.orrery-plan .warn{border-left:4px solid #d55e00;padding:"
     "3px 10px;margin:4px 0}.orrery-plan li{margin:1px 0}.orrery-plan svg{display:block;"
-    "margin:6px 0}";
+    "margin:6px 0}.orrery-plan svg text{fill:currentColor}"
+    ".orrery-plan .grid{stroke:#ddd}"
+    // A page of its own follows the reader's scheme; a notebook, which drops `body`, does not.
+    "@media(prefers-color-scheme:dark){.orrery-page{background:#14171a}"
+    ".orrery-page .orrery-plan{color:#e4e6e8;background:#14171a}"
+    ".orrery-page .orrery-plan th,.orrery-page .orrery-plan td{border-color:#3a4046}"
+    ".orrery-page .orrery-plan th{border-bottom-color:#9aa2aa}"
+    ".orrery-page .orrery-plan .first{background:#1d2f3d}"
+    ".orrery-page .orrery-plan .grid{stroke:#3a4046}}";
 
 std::string escaped(std::string_view text) {
   std::string out;
@@ -173,7 +182,7 @@ std::string drawing_of(const Json& plan) {
       bottom + 44);
   for (double day = scale.first; day <= scale.last + tick / 2; day += tick) {
     out += fmt::format(
-        "<line x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"4\" y2=\"{1:.0f}\" stroke=\"#ddd\"/>"
+        "<line x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"4\" y2=\"{1:.0f}\" class=\"grid\"/>"
         "<text x=\"{0:.1f}\" y=\"{2:.0f}\" text-anchor=\"middle\">{3:g}</text>",
         scale.at(day), bottom, bottom + 15, day);
   }
@@ -258,7 +267,7 @@ std::string basis_of_plan(const Json& plan) {
 std::string plan_html(const nlohmann::ordered_json& plan) {
   std::string out = fmt::format(
       "<!DOCTYPE html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>Plan: {}</title>"
-      "<style>{}</style></head><body><div class=\"orrery-plan\">",
+      "<style>{}</style></head><body class=\"orrery-page\"><div class=\"orrery-plan\">",
       escaped(plan["model"].get<std::string>()), kStyle);
   if (plan["candidates"].empty()) {
     return out + "<p>" + escaped(plan["why"].get<std::string>()) + "</p></div></body></html>\n";

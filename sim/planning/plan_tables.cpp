@@ -51,47 +51,6 @@ Json run_json(const PlannedRun& row) {
           {"displaced", shares.displaced}};
 }
 
-Json row_json(const PlannedRun& row, std::size_t rank) {
-  const estimates::PricedLayout& priced = row.layout.priced;
-  const double step = priced.estimate.step_s;
-  return {{"rank", rank},
-          {"cluster", row.cluster},
-          {"gpus", row.gpus},
-          {"job_gpus", row.job_gpus},
-          {"layout", layout_json(priced.choice)},
-          {"policies",
-           {{"recovery", "restart"},
-            {"spare_nodes", row.spare_nodes},
-            {"checkpoint_every_steps", row.run.every},
-            {"checkpoint_every_s", static_cast<double>(row.run.every) * step}}},
-          {"global_batch", row.layout.global_batch},
-          {"steps", row.run.steps},
-          {"step_time_s", step},
-          {"simulated_step_s", row.contention == 1 ? Json() : Json(step * row.contention)},
-          {"step_interval_s",
-           {{"p2_5", priced.interval.p2_5_s},
-            {"p10", priced.interval.p10_s},
-            {"p90", priced.interval.p90_s},
-            {"p97_5", priced.interval.p97_5_s}}},
-          {"step_parts_s", step_json(priced.estimate)},
-          {"state", name_of(priced.interval.state)},
-          {"tokens_per_s", row.layout.tokens_per_s},
-          {"memory_bytes", row.memory_bytes},
-          {"memory_headroom_bytes", row.gpu_memory_bytes - row.memory_bytes},
-          {"goodput", number(row.outcome.goodput)},
-          {"failures", row.outcome.failures},
-          {"time_shares", run_json(row)},
-          {"finish_s", json_of(row.outcome.finish_s)},
-          {"finish_failures_only_s", json_of(row.outcome.failures_only_s)},
-          {"unfinished", row.outcome.unfinished},
-          {"cost_usd", row.cost_usd ? number(row.cost_usd->p50) : Json()},
-          {"cost_interval_usd", row.cost_usd ? json_of(*row.cost_usd) : Json()},
-          {"energy_j", number(row.energy_j)},
-          {"carbon_kg", number(row.carbon_kg)},
-          {"deadline_met", number(row.deadline_met)},
-          {"within_budget", number(row.within_budget)}};
-}
-
 Json changes_json(const Plan& plan) {
   Json all = Json::array();
   for (const PlanChange& each : plan.changes) {
@@ -137,6 +96,47 @@ void add_cells(const Json& of, const std::string& prefix, std::string& header, s
 }
 
 }  // namespace
+
+nlohmann::ordered_json row_json(const PlannedRun& row, std::size_t rank) {
+  const estimates::PricedLayout& priced = row.layout.priced;
+  const double step = priced.estimate.step_s;
+  return {{"rank", rank},
+          {"cluster", row.cluster},
+          {"gpus", row.gpus},
+          {"job_gpus", row.job_gpus},
+          {"layout", layout_json(priced.choice)},
+          {"policies",
+           {{"recovery", "restart"},
+            {"spare_nodes", row.spare_nodes},
+            {"checkpoint_every_steps", row.run.every},
+            {"checkpoint_every_s", static_cast<double>(row.run.every) * step}}},
+          {"global_batch", row.layout.global_batch},
+          {"steps", row.run.steps},
+          {"step_time_s", step},
+          {"simulated_step_s", row.contention == 1 ? Json() : Json(step * row.contention)},
+          {"step_interval_s",
+           {{"p2_5", priced.interval.p2_5_s},
+            {"p10", priced.interval.p10_s},
+            {"p90", priced.interval.p90_s},
+            {"p97_5", priced.interval.p97_5_s}}},
+          {"step_parts_s", step_json(priced.estimate)},
+          {"state", name_of(priced.interval.state)},
+          {"tokens_per_s", row.layout.tokens_per_s},
+          {"memory_bytes", row.memory_bytes},
+          {"memory_headroom_bytes", row.gpu_memory_bytes - row.memory_bytes},
+          {"goodput", number(row.outcome.goodput)},
+          {"failures", row.outcome.failures},
+          {"time_shares", run_json(row)},
+          {"finish_s", json_of(row.outcome.finish_s)},
+          {"finish_failures_only_s", json_of(row.outcome.failures_only_s)},
+          {"unfinished", row.outcome.unfinished},
+          {"cost_usd", row.cost_usd ? number(row.cost_usd->p50) : Json()},
+          {"cost_interval_usd", row.cost_usd ? json_of(*row.cost_usd) : Json()},
+          {"energy_j", number(row.energy_j)},
+          {"carbon_kg", number(row.carbon_kg)},
+          {"deadline_met", number(row.deadline_met)},
+          {"within_budget", number(row.within_budget)}};
+}
 
 nlohmann::ordered_json plan_json(const PlanQuestion& question, const Plan& plan, std::size_t top) {
   Json rows = Json::array();

@@ -11,6 +11,9 @@
 
 namespace orrery::sim {
 
+/// Returns a row as an element of `candidates` of plan_json().
+nlohmann::ordered_json row_json(const PlannedRun& row, std::size_t rank);
+
 /// Returns the first `top` rows (0: all) and the reasons as one JSON object. Seconds, bytes, USD,
 /// joules, kilograms.
 nlohmann::ordered_json plan_json(const PlanQuestion& question, const Plan& plan, std::size_t top);

@@ -94,7 +94,11 @@ def test_what_is_installed_is_whole(tmp_path):
     assert str(tmp_path / "orrery" / "__init__.py") in steered.stderr
 
 
-@pytest.mark.parametrize("name", ["first-steps", "replay-a-production-trace"])
+@pytest.mark.parametrize(
+    "name",
+    ["first-steps", "replay-a-production-trace", "capacity-planning", "choice-of-fabric",
+     "cluster-health"],
+)
 def test_a_notebook_runs(name):
     path = ROOT / "python" / "notebooks" / f"{name}.ipynb"
     notebook = nbformat.read(path, as_version=4)

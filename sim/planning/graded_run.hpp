@@ -1,0 +1,57 @@
+// Training of a scenario as the training spec grades it: its step, its memory and the course of a
+// long run with failures. Called by sim/planning/training_spec. One thread. Seconds, bytes.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "sim/planning/candidates.hpp"
+#include "sim/planning/outcomes.hpp"
+
+namespace orrery::sim {
+
+/// Training run of a scenario with the price of its step and of its failures. For example, gain_of
+/// a change that halves the restart time returns 0.012 if the run then takes 1.2% less time.
+class GradedRun {
+ public:
+  /// `scenario` must be loaded and have a job. Throws bad_input as estimate_step().
+  explicit GradedRun(const Scenario& scenario);
+
+  const Scenario& scenario() const { return basis_.scenario; }
+  const Cluster& cluster() const { return basis_.cluster; }
+  const estimates::StepEstimate& step() const { return candidate_.priced.estimate; }
+  const LongRun& run() const { return run_; }
+  const TimeShares& shares() const { return shares_; }
+  const PlanBasis& basis() const { return basis_; }
+  /// Returns the nodes that hold ranks.
+  std::uint32_t job_nodes() const { return candidate_.job_nodes; }
+  /// Returns the mean seconds between two failures that interrupt the job; infinite without
+  /// failures.
+  double mtbf_s() const;
+  /// Returns true if the scenario has no failures of its own, so that assumed ones were taken.
+  bool assumes_failures() const { return assumes_failures_; }
+
+  /// Returns the share of the run's time that a change of the scenario saves, with the same
+  /// failures; nothing if the changed run is impossible or never ends.
+  std::optional<double> gain_of(const std::function<void(Scenario&)>& change) const;
+  /// Returns the share that another step time saves, with the same failures.
+  std::optional<double> gain_of_step(double step_s) const;
+
+ private:
+  /// Returns the median seconds of the run of a candidate on a basis.
+  double median_of(const PlanBasis& basis, const LongRun& run) const;
+  std::optional<double> share_saved(double seconds) const;
+
+  bool assumes_failures_ = false;
+  PlanBasis basis_;
+  Candidate candidate_;
+  LongRun run_;
+  TimeShares shares_;
+  double median_s_ = 0;
+};
+
+/// Returns the layout of a job as a choice.
+LayoutChoice choice_of(const Job& job);
+
+}  // namespace orrery::sim
