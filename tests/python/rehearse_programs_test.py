@@ -1,5 +1,5 @@
-"""Rehearsed programs of tests/programs/table.py: those of the repository, and all checkouts that lie
-under ORRERY_PROGRAMS."""
+"""Rehearsed programs of tests/programs/table.py: those of the repository, and all checkouts under
+ORRERY_PROGRAMS."""
 
 import subprocess
 import sys

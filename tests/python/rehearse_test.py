@@ -226,6 +226,7 @@ CALLS = {
     "array_interface": "__cuda_array_interface__", "dlpack": "to_dlpack",
     "dlpack_of_the_protocol": "__dlpack__", "storage_of_bytes": "whose bytes are read",
     "shared_memory_between_processes": "_share_cuda_", "source_compiled_at_run_time": "'f'",
+    "kernel_package_without_a_stand_in": "flash_attn_with_kvcache",
 }  # fmt: skip
 
 

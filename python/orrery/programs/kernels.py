@@ -293,9 +293,9 @@ class KernelPricer:
         moved: int,
     ) -> Work:
         if operator.name in _GROUPED:
-            shape = _grouped_shape(inputs, outputs[0])
-            model = Shape("gemm", precision_of(inputs[0].dtype), *shape)
-            flops = 2.0 * math.prod(shape)
+            grouped = _grouped_shape(inputs, outputs[0])
+            model = Shape("gemm", precision_of(inputs[0].dtype), *grouped)
+            flops = 2.0 * math.prod(grouped)
             return self._priced(model, flops, moved, operator.source)
         result = outputs[0] if len(outputs) == 1 else tuple(outputs)
         flops = float(flop_registry[func._overloadpacket](*call[0], **call[1], out_val=result))

@@ -17,11 +17,15 @@ ClusterFacts facts_of(const std::vector<SlurmNode>& nodes) {
 }
 
 TEST(ClusterImport, NodesAndTheOneGpuThatTheirTypesName) {
-  const ClusterFacts facts = facts_of(parse_nodes(kNodesAnswer));
+  std::vector<SlurmNode> nodes = parse_nodes(kNodesAnswer);
+  EXPECT_EQ(nodes[1].gpu_type, "a100");
+  EXPECT_EQ(facts_of(nodes).gpu, "") << "of 40 or 80 GB";
+  nodes[1].gpu_type = "nvidia_a100-sxm4-80gb";
+  const ClusterFacts facts = facts_of(nodes);
   EXPECT_EQ(facts.nodes, 3u);
   EXPECT_EQ(facts.gpus_per_node, 8u);
-  EXPECT_EQ(facts.gpu, "A100");
-  EXPECT_THAT(facts.read, ElementsAre(HasSubstr("3 nodes, at most 8 GPUs each (a100)")));
+  EXPECT_EQ(facts.gpu, "A100-80GB");
+  EXPECT_THAT(facts.read, ElementsAre(HasSubstr("3 nodes, at most 8 GPUs each (nvidia_a100")));
   EXPECT_THAT(facts.assumed, ElementsAre(HasSubstr("1 nodes with fewer GPUs"),
                                          HasSubstr("2 nodes that are down")));
 }
@@ -30,10 +34,10 @@ TEST(ClusterImport, TypesThatNameNoneOrTwoGpus) {
   std::vector<SlurmNode> nodes = parse_nodes(kNodesAnswer);
   nodes[1].gpu_type = "nvidia_h100_80gb_hbm3";
   EXPECT_EQ(facts_of(nodes).gpu, "H100");
-  nodes[0].gpu_type = "a100";
+  nodes[0].gpu_type = "a100_40gb";
   const ClusterFacts mixed = facts_of(nodes);
   EXPECT_EQ(mixed.gpu, "");
-  EXPECT_THAT(mixed.assumed.front(), HasSubstr("A100 and H100"));
+  EXPECT_THAT(mixed.assumed.front(), HasSubstr("A100-40GB and H100"));
   nodes[0].gpu_type = nodes[1].gpu_type = "big";
   EXPECT_EQ(facts_of(nodes).gpu, "");
 }

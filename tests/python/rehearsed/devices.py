@@ -1,4 +1,4 @@
-"""Parts of PyTorch and of other packages that large programs use; prints what came of each as JSON."""
+"""Parts of PyTorch and of kernel packages that large programs use; prints each result as JSON."""
 
 import json
 import os
@@ -74,7 +74,7 @@ def generators():
     own = torch.Generator(device="cuda").manual_seed(3)
     drawn = torch.randn(4, device="cuda", generator=own)
     plain = torch.Generator()
-    plain.set_state(plain.get_state().to("cuda").cpu())  # as accelerate sends a state
+    plain.set_state(plain.get_state().to("cuda").cpu())  # accelerate sends a state so
     return [state.numel(), torch.cuda.initial_seed(), list(drawn.shape),
             len(torch.cuda.default_generators)]  # fmt: skip
 

@@ -318,6 +318,20 @@ def argwhere():
     torch.argwhere(mask())
 
 
+@program
+def rows_of_experts():
+    choice = torch.randn(N, 8, device="cuda").argmax(1)
+    counts = torch.histc(choice.float(), bins=8, min=0, max=7)
+    torch.empty(int(counts.view(2, 4).sum(1)[0]), device="cuda")
+
+
+@program
+def sizes_of_an_exchange():
+    choice = torch.randn(N, 8, device="cuda").argmax(1)
+    counts = torch.histc(choice.float(), bins=8, min=0, max=7).int()
+    torch.randn(N, device="cuda").split(counts.tolist())
+
+
 # Operators without a fake kernel.
 
 
@@ -401,6 +415,13 @@ def source_compiled_at_run_time():
     from torch.cuda import _compile_kernel
 
     _compile_kernel("extern \"C\" __global__ void f(float* x) {}", "f")
+
+
+@program
+def kernel_package_without_a_stand_in():
+    from flash_attn.flash_attn_interface import flash_attn_with_kvcache
+
+    flash_attn_with_kvcache(torch.randn(N, device="cuda"))
 
 
 def end_of(call):

@@ -1,10 +1,10 @@
 """Attention of flash_attn: tensors of (sequences, rows, heads, width), or packed sequences."""
 
-from typing import Any, Callable, Optional
+from typing import Any, Optional
 
 import torch
 
-from orrery_missing import missing_function
+from orrery_missing import missing_function  # type: ignore[import-not-found]
 
 
 def _attention(
@@ -65,7 +65,7 @@ def flash_attn_varlen_qkvpacked_func(
     qkv: Any, cu_seqlens: Any, max_seqlen: Any, *args: Any, **kwargs: Any
 ) -> Any:
     """Return the attention of packed sequences with queries, keys and values in one tensor."""
-    bounds = (cu_seqlens, cu_seqlens, max_seqlen, max_seqlen)
+    bounds: "tuple[Any, ...]" = (cu_seqlens, cu_seqlens, max_seqlen, max_seqlen)
     return flash_attn_varlen_func(*qkv.unbind(-3), *bounds, *args, **kwargs)
 
 
@@ -74,9 +74,9 @@ def flash_attn_varlen_kvpacked_func(
     *args: Any, **kwargs: Any,
 ) -> Any:  # fmt: skip
     """Return the attention of packed sequences with keys and values in one tensor."""
-    bounds = (cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
+    bounds: "tuple[Any, ...]" = (cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k)
     return flash_attn_varlen_func(q, *kv.unbind(-3), *bounds, *args, **kwargs)
 
 
-def __getattr__(name: str) -> Callable[..., Any]:
+def __getattr__(name: str) -> Any:
     return missing_function(__name__, name)

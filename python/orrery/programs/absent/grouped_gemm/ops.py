@@ -1,9 +1,9 @@
 """Products of groups of rows, each group with a matrix of its own."""
 
-from typing import Any, Callable
+from typing import Any
 
 import torch
-from orrery_missing import missing_function
+from orrery_missing import missing_function  # type: ignore[import-not-found]
 
 
 def gmm(a: Any, b: Any, batch_sizes: Any, trans_b: bool = False) -> Any:
@@ -12,5 +12,5 @@ def gmm(a: Any, b: Any, batch_sizes: Any, trans_b: bool = False) -> Any:
     return torch._grouped_mm(a, b.transpose(-2, -1) if trans_b else b, offs=ends)
 
 
-def __getattr__(name: str) -> Callable[..., Any]:
+def __getattr__(name: str) -> Any:
     return missing_function(__name__, name)

@@ -1,28 +1,30 @@
 """Rotary embeddings: one kernel, priced by its bytes."""
 
-from typing import Any, Callable, Optional
+from typing import Any, Optional
 
 import torch
 
-from orrery_missing import missing_function
+from orrery_missing import missing_function  # type: ignore[import-not-found]
 
 
-@torch.library.custom_op("flash_attn::rotary", mutates_args=())
+@torch.library.custom_op("flash_attn::rotary", mutates_args=())  # type: ignore[untyped-decorator]
 def _rotary(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
     return torch.empty_like(x)
 
 
-@_rotary.register_fake
+@_rotary.register_fake  # type: ignore[untyped-decorator]
 def _(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
     return torch.empty_like(x)
 
 
-@torch.library.custom_op("flash_attn::rotary_", mutates_args=("x",))
+@torch.library.custom_op(  # type: ignore[untyped-decorator]
+    "flash_attn::rotary_", mutates_args=("x",)
+)
 def _rotary_in_place(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> None:
     pass
 
 
-@_rotary_in_place.register_fake
+@_rotary_in_place.register_fake  # type: ignore[untyped-decorator]
 def _(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> None:
     pass
 
@@ -101,5 +103,5 @@ class RotaryEmbedding(torch.nn.Module):  # type: ignore[misc]
         return torch.stack((*rotated, values), dim=-3)
 
 
-def __getattr__(name: str) -> Callable[..., Any]:
+def __getattr__(name: str) -> Any:
     return missing_function(__name__, name)

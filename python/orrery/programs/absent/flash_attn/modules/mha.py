@@ -1,6 +1,6 @@
 """Names that programs import from the module of multi-head attention."""
 
-from typing import Any, Callable
+from typing import Any
 
 from ..flash_attn_interface import (
     flash_attn_kvpacked_func,
@@ -8,7 +8,7 @@ from ..flash_attn_interface import (
     flash_attn_varlen_kvpacked_func,
     flash_attn_varlen_qkvpacked_func,
 )
-from orrery_missing import missing_function
+from orrery_missing import missing_function  # type: ignore[import-not-found]
 
 __all__ = [
     "flash_attn_kvpacked_func",
@@ -18,5 +18,5 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Callable[..., Any]:
+def __getattr__(name: str) -> Any:
     return missing_function(__name__, name)

@@ -1,10 +1,10 @@
 """Norms with a residual: PyTorch's norms and one addition."""
 
-from typing import Any, Callable
+from typing import Any
 
 import torch
 
-from orrery_missing import missing_function
+from orrery_missing import missing_function  # type: ignore[import-not-found]
 
 
 def layer_norm_fn(
@@ -32,5 +32,5 @@ def rms_norm_fn(x: Any, weight: Any, bias: Any = None, **named: Any) -> Any:
     return layer_norm_fn(x, weight, bias, **{**named, "is_rms_norm": True})
 
 
-def __getattr__(name: str) -> Callable[..., Any]:
+def __getattr__(name: str) -> Any:
     return missing_function(__name__, name)
