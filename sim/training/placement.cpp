@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "policies/seam/job_lifecycle.hpp"
+#include "sim/training/job_fit.hpp"
 #include "traces/workload/job_choices.hpp"
 #include "traces/workload/model.hpp"
 

@@ -42,7 +42,10 @@ double median(std::vector<std::pair<double, std::uint64_t>> values) {
 }  // namespace
 
 RunMetrics::RunMetrics(const Cluster& cluster, std::shared_ptr<const StepGraph> graph, double rest)
-    : cluster_(&cluster), graph_(std::move(graph)), rest_(rest), time_(graph_->ranks()) {}
+    : cluster_(&cluster),
+      graph_(std::move(graph)),
+      rest_(rest),
+      time_(graph_->ranks(), EnergyMeter(cluster)) {}
 
 namespace {
 
@@ -166,6 +169,7 @@ void RunMetrics::spend_time(const estimates::SimulatedStep& step, Nanos duration
   }
   const double whole = to_seconds(duration);
   std::array<double, kStepUses> spent{};
+  double products = 0, memory = 0;
   for (std::uint32_t stage = 0; stage < step.plan.stages; ++stage) {
     const auto run_of = [&](const Share& share) -> const estimates::WorkerRun& {
       return step.run.workers[share.of_class * step.plan.stages + stage];
@@ -178,7 +182,11 @@ void RunMetrics::spend_time(const estimates::SimulatedStep& step, Nanos duration
     for (const Share& share : shares) {
       const estimates::WorkerRun& run = run_of(share);
       const double kernels = run.compute - run.tail;  // kernel time of the passes
-      spent[0] += share.replicas * (kernels * share.stretch + run.tail);
+      const double computing = share.replicas * (kernels * share.stretch + run.tail);
+      spent[0] += computing;
+      const auto [of_products, of_memory] = estimates::kernel_shares(run);
+      products += computing * of_products;
+      memory += computing * of_memory;
       spent[1] += share.replicas * ((run.passes - kernels + run.exposed) * share.stretch +
                                     std::max(0.0, after - run.tail));
       spent[2] += share.replicas * (run.passes_end - run.passes - run.exposed) * share.stretch;
@@ -189,8 +197,11 @@ void RunMetrics::spend_time(const estimates::SimulatedStep& step, Nanos duration
   busy_s_ += (spent[0] + spent[1]) * static_cast<double>(count) / graph_->data() /
              step.plan.stages;
   const double each = static_cast<double>(graph_->ranks()) / graph_->data();
+  const double gaps = std::max(0.0, spent[0] - products - memory);  // time between kernels
   time_.commit_steps(duration * static_cast<Nanos>(count), spent,
-               static_cast<std::uint32_t>(std::lround(replicas * each)));
+                     static_cast<std::uint32_t>(std::lround(replicas * each)),
+                     {.time = {products, memory, spent[1], spent[2] + spent[3] + gaps, 0},
+                      .clock = step.run.clock});
 }
 
 double RunMetrics::median_step() const {
@@ -201,13 +212,11 @@ double RunMetrics::median_step() const {
   return median(std::move(values));
 }
 
-double RunMetrics::energy(double elapsed, double utilization) const {
-  const GpuModel& gpu = cluster_->gpu_model();
-  const Watts each = gpu.idle_power + (gpu.max_power - gpu.idle_power) * utilization;
-  const double hosts =
-      static_cast<double>(graph_->ranks()) / cluster_->shape().gpus_per_node;
-  const Watts all = each * graph_->ranks() + cluster_->shape().host_power * hosts;
-  return all.value * cluster_->price().pue * elapsed;
+/// A run that continues a log draws the mean power of its own steps before them, too.
+void RunMetrics::fill_energy(Report& report, double elapsed) const {
+  const double own = elapsed - began_s_;
+  if (began_s_ > 0 && own <= 0) return;
+  time_.meter().fill(report, began_s_ > 0 ? elapsed / own : 1, elapsed, graph_->ranks());
 }
 
 void RunMetrics::fill(Report& report, Nanos elapsed_ns, double fault_free) const {
@@ -241,21 +250,11 @@ void RunMetrics::fill(Report& report, Nanos elapsed_ns, double fault_free) const
   const double utilization =
       elapsed > began_s_ ? std::min(1.0, busy_s_ / (elapsed - began_s_)) : 0;
   report.set_gpu_utilization(utilization);
-  report.set_energy_j(energy(elapsed, utilization));
-  fill_footprint(report, elapsed);
+  fill_energy(report, elapsed);
   const DollarsPerSecond price = cluster_->price().per_gpu;
   if (price.value <= 0) return;
   report.set_cost_usd(price.value * gpus * elapsed);
   report.set_cost_per_million_tokens_usd(report.cost_usd() / (graph_->tokens() * steps) * 1e6);
-}
-
-void RunMetrics::fill_footprint(Report& report, double elapsed) const {
-  const Price& price = cluster_->price();
-  const double kwh = report.energy_j() / 3.6e6;
-  if (price.carbon_g_per_kwh > 0) report.set_carbon_kg(kwh * price.carbon_g_per_kwh / 1000);
-  if (price.purchase <= 0) return;
-  const double share = elapsed / price.lifetime.value;
-  report.set_cost_if_bought_usd(price.purchase * graph_->ranks() * share + price.per_kwh * kwh);
 }
 
 void RunMetrics::fill_time(Report& report) const {
