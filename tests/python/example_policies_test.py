@@ -135,12 +135,12 @@ def test_a_queue_keeps_within_its_power_budget(tmp_path):
         assert (report.preemptions > 0) == pauses
         working, at, most = 0, 0.0, 0
         for event in orrery.read_log(log).events.itertuples():
-            if event.time_s > at and 1000 <= at % 3000 < 2000:
+            if event.at_s > at and 1000 <= at % 3000 < 2000:
                 most = max(most, working)
-            at = event.time_s
-            if event.kind == "JobStarted":
+            at = event.at_s
+            if event.event == "JobStarted":
                 working += rows[int(event.job)][2]
-            elif event.kind in ("JobDone", "JobStopped"):
+            elif event.event in ("JobDone", "JobStopped"):
                 working -= rows[int(event.job)][2]
         assert 0 < most <= 6
         assert orrery.replay(
