@@ -4,8 +4,11 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <set>
+#include <sstream>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -36,12 +39,13 @@ class Site {
   const std::string& path_;
 };
 
-/// Keys that belong to one kind of fabric.
+/// Keys that belong to one kind of fabric. `tier3`: of a third tier, which is optional.
 struct FabricKey {
   FabricForm form;
   const char* name;
   bool (FabricSpec::*has)() const;
   void (FabricSpec::*clear)();
+  bool tier3 = false;
 };
 constexpr std::array kFabricKeys{
     FabricKey{FabricForm::fat_tree, "nodes_per_unit", &FabricSpec::has_nodes_per_unit,
@@ -55,6 +59,24 @@ constexpr std::array kFabricKeys{
               &FabricSpec::clear_switch_ports},
     FabricKey{FabricForm::ring, "ring_link_bandwidth", &FabricSpec::has_ring_link_bandwidth,
               &FabricSpec::clear_ring_link_bandwidth},
+    FabricKey{FabricForm::fat_tree, "units_per_pod", &FabricSpec::has_units_per_pod,
+              &FabricSpec::clear_units_per_pod, true},
+    FabricKey{FabricForm::fat_tree, "cores", &FabricSpec::has_cores, &FabricSpec::clear_cores,
+              true},
+    FabricKey{FabricForm::fat_tree, "core_link_bandwidth", &FabricSpec::has_core_link_bandwidth,
+              &FabricSpec::clear_core_link_bandwidth, true},
+    FabricKey{FabricForm::torus, "dimensions", &FabricSpec::has_dimensions,
+              &FabricSpec::clear_dimensions},
+    FabricKey{FabricForm::torus, "torus_link_bandwidth", &FabricSpec::has_torus_link_bandwidth,
+              &FabricSpec::clear_torus_link_bandwidth},
+    FabricKey{FabricForm::dragonfly, "routers_per_group", &FabricSpec::has_routers_per_group,
+              &FabricSpec::clear_routers_per_group},
+    FabricKey{FabricForm::dragonfly, "nodes_per_router", &FabricSpec::has_nodes_per_router,
+              &FabricSpec::clear_nodes_per_router},
+    FabricKey{FabricForm::dragonfly, "local_link_bandwidth", &FabricSpec::has_local_link_bandwidth,
+              &FabricSpec::clear_local_link_bandwidth},
+    FabricKey{FabricForm::dragonfly, "global_link_bandwidth",
+              &FabricSpec::has_global_link_bandwidth, &FabricSpec::clear_global_link_bandwidth},
 };
 
 FabricForm form_of(const FabricSpec& fabric) {
@@ -71,19 +93,35 @@ Transport transport_of(const FabricSpec& fabric) {
 
 bool spreads(const FabricSpec& fabric) { return transport_of(fabric) >= Transport::adaptive; }
 
-void check_fabric(const FabricSpec& fabric, const Site& site) {
+bool has_third_tier(const FabricSpec& fabric) {
+  return fabric.has_units_per_pod() || fabric.has_cores() || fabric.has_core_link_bandwidth();
+}
+
+void check_fabric_keys(const FabricSpec& fabric, const Site& site) {
   const FabricForm form = form_of(fabric);
   for (const FabricKey& key : kFabricKeys) {
     const bool written = (fabric.*key.has)();
-    if (form == key.form && !written) {
+    const bool needed = !key.tier3 || has_third_tier(fabric);
+    if (form == key.form && !written && needed) {
       site.fail("fabric",
-                fmt::format("missing key '{}' in fabric: a {} needs it", key.name, name_of(form)));
+                fmt::format("missing key '{}' in fabric: {} needs it", key.name,
+                            key.tier3 ? "a third tier" : fmt::format("a {}", name_of(form))));
     }
     if (form != key.form && written) {
       site.fail(fmt::format("fabric.{}", key.name),
                 fmt::format("'{}' belongs to a fabric of kind {}, not {}", key.name,
                             name_of(key.form), name_of(form)));
     }
+  }
+}
+
+void check_fabric(const FabricSpec& fabric, const Site& site) {
+  check_fabric_keys(fabric, site);
+  const FabricForm form = form_of(fabric);
+  const bool two_tiers = has_spines(fabric) && !has_third_tier(fabric);
+  if (fabric.in_network_reduction() && !two_tiers && form != FabricForm::flat) {
+    site.fail("fabric.in_network_reduction",
+              "expected switches of two tiers that add up, found another fabric");
   }
   if (fabric.has_transport() && !has_spines(fabric)) {
     site.fail("fabric.transport", fmt::format("a {} fabric has one way only", name_of(form)));
@@ -176,6 +214,38 @@ Tiers tiers_of(const Topology& topology) {
           node.nic_bandwidth() / fabric.planes()};
 }
 
+/// Returns the dimensions of a torus, for example {8, 8, 4} of "8x8x4".
+std::array<std::uint32_t, 3> dimensions_of(const FabricSpec& fabric, const Site& site) {
+  std::array<std::uint32_t, 3> sizes{1, 1, 1};
+  std::size_t count = 0;
+  std::istringstream text(fabric.dimensions());
+  std::string part;
+  bool valid = !fabric.dimensions().empty() && fabric.dimensions().back() != 'x';
+  while (valid && std::getline(text, part, 'x')) {
+    const bool digits = !part.empty() && part.size() <= 6 &&
+                        part.find_first_not_of("0123456789") == std::string::npos;
+    valid = digits && count < sizes.size() && std::stoul(part) > 0;
+    if (valid) sizes[count++] = static_cast<std::uint32_t>(std::stoul(part));
+  }
+  if (!valid) {
+    site.fail("fabric.dimensions",
+              fmt::format("expected one to three numbers such as 8x8x4, found '{}'",
+                          fabric.dimensions()));
+  }
+  return sizes;
+}
+
+/// A torus has a node at every place.
+void check_torus(const Topology& topology, const Site& site) {
+  if (form_of(topology.fabric()) != FabricForm::torus) return;
+  std::uint64_t places = 1;
+  for (const std::uint32_t size : dimensions_of(topology.fabric(), site)) places *= size;
+  if (places == topology.nodes()) return;
+  site.fail("fabric.dimensions", fmt::format("{} have {} places, the cluster {} nodes",
+                                             topology.fabric().dimensions(), places,
+                                             topology.nodes()));
+}
+
 /// Every spine has a port for every leaf of its plane.
 void check_ports(const Topology& topology, const Site& site) {
   const FabricSpec& fabric = topology.fabric();
@@ -186,6 +256,29 @@ void check_ports(const Topology& topology, const Site& site) {
   site.fail("fabric.switch_ports",
             fmt::format("{} nodes need {} leaf switches a plane, a spine has {} ports",
                         topology.nodes(), leaves, fabric.switch_ports()));
+}
+
+/// Returns the number of links of a rail between switches, in one direction.
+std::uint64_t links_of_fabric(const Topology& topology) {
+  const FabricSpec& fabric = topology.fabric();
+  const std::uint64_t nodes = topology.nodes();
+  switch (form_of(fabric)) {
+    case FabricForm::flat: return 0;
+    case FabricForm::ring: return nodes;
+    case FabricForm::torus: return 3 * nodes;
+    case FabricForm::dragonfly: {
+      const std::uint64_t each = fabric.routers_per_group();
+      const std::uint64_t groups = (nodes - 1) / (each * fabric.nodes_per_router()) + 1;
+      return groups * (each * each + groups);
+    }
+    default: break;
+  }
+  const Tiers tiers = tiers_of(topology);
+  const std::uint64_t units = (nodes - 1) / tiers.nodes_per_unit + 1;
+  if (spreads(fabric)) return 2 * units;
+  if (!has_third_tier(fabric)) return units * tiers.spines;
+  const std::uint64_t pods = (units - 1) / fabric.units_per_pod() + 1;
+  return (units + pods * fabric.cores()) * tiers.spines;
 }
 
 void check_shape(const Topology& topology, const Site& site) {
@@ -204,14 +297,9 @@ void check_shape(const Topology& topology, const Site& site) {
                           rails_of(node), fewer ? "NICs" : "GPUs", more, fewer ? "GPUs" : "NICs"));
   }
   const std::uint64_t nodes = topology.nodes();
-  std::uint64_t fabric_links = 0;
-  if (form_of(fabric) == FabricForm::ring) fabric_links = nodes;
   check_ports(topology, site);
-  if (has_spines(fabric)) {
-    const Tiers tiers = tiers_of(topology);
-    fabric_links = (nodes - 1) / tiers.nodes_per_unit + 1;
-    if (!spreads(fabric)) fabric_links *= tiers.spines;
-  }
+  check_torus(topology, site);
+  const std::uint64_t fabric_links = links_of_fabric(topology);
   const std::uint64_t links = 2 * nodes * (node.gpus_per_node() + rails_of(node)) +
                               2 * fabric_links * rails_of(node);
   if (links > kMostLinks) {
@@ -236,6 +324,8 @@ FabricKind fabric_kind(const FabricSpec& fabric) {
   switch (form_of(fabric)) {
     case FabricForm::flat: return FabricKind::flat;
     case FabricForm::ring: return FabricKind::ring;
+    case FabricForm::torus: return FabricKind::torus;
+    case FabricForm::dragonfly: return FabricKind::dragonfly;
     default: return FabricKind::fat_tree;
   }
 }
@@ -261,7 +351,8 @@ double clock_under(const GpuSpec& spec, const NodeSpec& node, const Site& site) 
 
 GpuModel build_gpu(const GpuSpec& spec, const NodeSpec& node, const Site& site) {
   const double clock = clock_under(spec, node, site);
-  const double most = clock < 1 ? node.power_cap() : spec.max_power();
+  ActivityPower activity = spec.activity();
+  fill_defaults(activity);
   return {.name = spec.name(),
           .memory = {spec.memory()},
           .memory_bandwidth = {spec.memory_bandwidth()},
@@ -273,9 +364,12 @@ GpuModel build_gpu(const GpuSpec& spec, const NodeSpec& node, const Site& site) 
           .nvlink = {spec.nvlink()},
           .pcie = {spec.pcie()},
           .idle_power = {spec.idle_power()},
-          .max_power = {most},
+          .max_power = {spec.max_power()},
           .nvls = spec.nvls(),
-          .family = family_of(spec)};
+          .family = family_of(spec),
+          .power_cap = {clock < 1 ? node.power_cap() : 0},
+          .activity_shares = {activity.products(), activity.memory(), activity.communication(),
+                              activity.waiting()}};
 }
 
 /// A switch or a sender that spreads traffic detects losses at once.
@@ -283,6 +377,50 @@ std::optional<Seconds> reroute_of(const FabricSpec& fabric) {
   constexpr Seconds kSpreading{1e-3};
   if (fabric.has_reroute()) return Seconds{to_seconds(fabric.reroute())};
   return spreads(fabric) ? std::optional(kSpreading) : std::nullopt;
+}
+
+/// Returns the bandwidth of the links between the lowest switches, or between neighbours.
+double lower_bandwidth(const FabricSpec& fabric, const Tiers& tiers, std::uint32_t cables) {
+  switch (form_of(fabric)) {
+    case FabricForm::ring: return fabric.ring_link_bandwidth();
+    case FabricForm::torus: return fabric.torus_link_bandwidth();
+    case FabricForm::dragonfly: return fabric.local_link_bandwidth();
+    default: return tiers.cable_bandwidth * cables;
+  }
+}
+
+/// Returns the mean of a table by the hour; `constant` without a table.
+double mean_of(const google::protobuf::RepeatedField<double>& table, double constant) {
+  if (table.empty()) return constant;
+  return std::accumulate(table.begin(), table.end(), 0.0) / table.size();
+}
+
+/// One value holds for all hours, or each hour has its own.
+void check_hours(const PriceSpec& price, const Site& site) {
+  const auto check = [&site](bool constant, int hours, const char* name) {
+    if (!constant || hours == 0) return;
+    site.fail(fmt::format("price.{}_by_hour", name),
+              fmt::format("expected '{0}' or '{0}_by_hour', found both", name));
+  };
+  check(price.electricity() > 0, price.electricity_by_hour_size(), "electricity");
+  check(price.carbon() > 0, price.carbon_by_hour_size(), "carbon");
+}
+
+Price price_of(PriceSpec said, const Site& site) {
+  fill_defaults(said);
+  check_hours(said, site);
+  const auto& money = said.electricity_by_hour();
+  const auto& carbon = said.carbon_by_hour();
+  // The price is kept per second (SI).
+  return {.per_gpu = {said.gpu_hour()},
+          .pue = said.pue(),
+          .purchase = said.purchase(),
+          .lifetime = {to_seconds(said.lifetime())},
+          .per_kwh = mean_of(money, said.electricity()),
+          .carbon_g_per_kwh = mean_of(carbon, said.carbon()),
+          .per_kwh_by_hour = {money.begin(), money.end()},
+          .carbon_by_hour = {carbon.begin(), carbon.end()},
+          .begins_at = {to_seconds(said.begins_at())}};
 }
 
 }  // namespace
@@ -311,6 +449,7 @@ Cluster build_cluster(const Topology& resolved, const SourceMap& places, const s
   const Tiers tiers = tiers_of(resolved);
   const bool pooled = kind == FabricKind::fat_tree && spreads(fabric);
   const std::uint32_t cables = pooled ? tiers.spines * tiers.planes : 1;
+  const std::uint32_t upper_cables = pooled ? cables * fabric.cores() : 1;
   const Cluster::Shape shape = {
       .nodes = resolved.nodes(),
       .gpus_per_node = node.gpus_per_node(),
@@ -318,8 +457,7 @@ Cluster build_cluster(const Topology& resolved, const SourceMap& places, const s
       .nodes_per_unit = tiers.nodes_per_unit,
       .spines = pooled ? 1 : tiers.spines,
       .nic_bandwidth = {node.nic_bandwidth() * node.nics_per_node() / rails_of(node)},
-      .spine_link_bandwidth = {kind == FabricKind::ring ? fabric.ring_link_bandwidth()
-                                                        : tiers.cable_bandwidth * cables},
+      .spine_link_bandwidth = {lower_bandwidth(fabric, tiers, cables)},
       .nvlink_latency = {fabric.nvlink_latency()},
       .nic_latency = {fabric.nic_latency()},
       .hop_latency = {fabric.hop_latency()},
@@ -334,16 +472,17 @@ Cluster build_cluster(const Topology& resolved, const SourceMap& places, const s
       .paths = fabric.paths(),
       .reroute = reroute_of(fabric),
       .hash_seed = fabric.hash_seed(),
+      .units_per_pod = fabric.units_per_pod(),
+      .cores = pooled ? 1 : std::max(1u, fabric.cores()),
+      .upper_link_bandwidth = {kind == FabricKind::dragonfly
+                                   ? fabric.global_link_bandwidth()
+                                   : fabric.core_link_bandwidth() * upper_cables},
+      .torus = kind == FabricKind::torus ? dimensions_of(fabric, site)
+                                         : std::array<std::uint32_t, 3>{1, 1, 1},
+      .routers_per_group = std::max(1u, fabric.routers_per_group()),
+      .nodes_per_router = std::max(1u, fabric.nodes_per_router()),
   };
-  // The price is kept per second (SI).
-  const PriceSpec& said = resolved.price();
-  const Price price = {.per_gpu = {said.gpu_hour()},
-                       .pue = said.pue(),
-                       .purchase = said.purchase(),
-                       .lifetime = {to_seconds(said.lifetime())},
-                       .per_kwh = said.electricity(),
-                       .carbon_g_per_kwh = said.carbon()};
-  return Cluster(build_gpu(gpu, node, site), shape, price);
+  return Cluster(build_gpu(gpu, node, site), shape, price_of(resolved.price(), site));
 }
 
 }  // namespace orrery

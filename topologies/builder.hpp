@@ -17,9 +17,9 @@ namespace orrery {
 
 /// Fabrics as files name them (FabricSpec.kind). A multi-plane fabric becomes a cluster of
 /// FabricKind::fat_tree with several planes.
-enum class FabricForm : std::uint8_t { fat_tree, multi_plane, flat, ring };
-constexpr std::array<std::string_view, 4> names_of(FabricForm) {
-  return {"fat-tree", "multi-plane", "flat", "ring"};
+enum class FabricForm : std::uint8_t { fat_tree, multi_plane, flat, ring, torus, dragonfly };
+constexpr std::array<std::string_view, 6> names_of(FabricForm) {
+  return {"fat-tree", "multi-plane", "flat", "ring", "torus", "dragonfly"};
 }
 
 /// Resolves preset and catalogue names in place and sets defaults (afterwards node, fabric, price

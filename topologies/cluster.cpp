@@ -1,5 +1,6 @@
 #include "topologies/cluster.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <string_view>
@@ -22,37 +23,87 @@ FlopPerSecond GpuModel::peak(Precision precision) const {
 }
 
 // Links in the order of their ids: NVLink out and in per GPU, NIC out and in per node and rail,
-// then in fat-trees leaf up and down per unit, rail and spine, in rings next and back per node and
-// rail.
+// then those of the fabric. Fat-trees: leaf up per unit, rail and spine, then spine up per pod,
+// rail, spine and core; then the same down. Rings and tori: next per dimension, node and rail, then
+// back. Dragonflies: local per router, rail and router of the group, then global per pair of groups
+// and rail.
 Cluster::Cluster(GpuModel gpu, Shape shape, Price price)
-    : gpu_(std::move(gpu)), shape_(shape), price_(price) {
+    : gpu_(std::move(gpu)), shape_(shape), price_(std::move(price)) {
   nic_base_ = 2 * gpus();
   fabric_base_ = nic_base_ + 2 * shape_.nodes * shape_.nics_per_node;
-  link_count_ = fabric_base_ + 2 * fabric_links();
+  const std::uint32_t directions = shape_.fabric == FabricKind::dragonfly ? 1 : 2;
+  link_count_ = fabric_base_ + directions * fabric_links();
 }
+
+namespace {
+
+std::uint32_t parts_of(std::uint32_t all, std::uint32_t each) { return (all + each - 1) / each; }
+
+/// Returns the place of a node in a dimension of a torus.
+std::uint32_t place_in(const std::array<std::uint32_t, 3>& torus, std::uint32_t node,
+                       std::size_t dimension) {
+  for (std::size_t before = 0; before < dimension; ++before) node /= torus[before];
+  return node % torus[dimension];
+}
+
+}  // namespace
 
 std::uint32_t Cluster::units() const {
   if (shape_.fabric != FabricKind::fat_tree) return 1;
-  return (shape_.nodes + shape_.nodes_per_unit - 1) / shape_.nodes_per_unit;
+  return parts_of(shape_.nodes, shape_.nodes_per_unit);
 }
 
 std::uint32_t Cluster::unit_of(NodeId node) const {
   return shape_.fabric == FabricKind::fat_tree ? node.value / shape_.nodes_per_unit : 0;
 }
 
-std::uint32_t Cluster::fabric_links() const {
+std::uint32_t Cluster::pods() const {
+  return shape_.units_per_pod == 0 ? 1 : parts_of(units(), shape_.units_per_pod);
+}
+
+std::uint32_t Cluster::pod_of(std::uint32_t unit) const {
+  return shape_.units_per_pod == 0 ? 0 : unit / shape_.units_per_pod;
+}
+
+std::uint32_t Cluster::groups() const {
+  if (shape_.fabric != FabricKind::dragonfly) return 1;
+  return parts_of(shape_.nodes, shape_.nodes_per_router * shape_.routers_per_group);
+}
+
+std::uint32_t Cluster::lower_links() const {
   switch (shape_.fabric) {
     case FabricKind::fat_tree: return units() * rails() * shape_.spines;
     case FabricKind::flat: return 0;
     case FabricKind::ring: return nodes() * rails();
+    case FabricKind::torus: return nodes() * rails() * 3;
+    case FabricKind::dragonfly:
+      return groups() * shape_.routers_per_group * rails() * shape_.routers_per_group;
   }
   return 0;
+}
+
+std::uint32_t Cluster::fabric_links() const {
+  if (shape_.fabric == FabricKind::dragonfly) {
+    return lower_links() + groups() * rails() * groups();
+  }
+  const std::uint32_t upper =
+      shape_.units_per_pod == 0 ? 0 : pods() * rails() * shape_.spines * shape_.cores;
+  return lower_links() + upper;
 }
 
 Cluster::Switches Cluster::switches() const {
   if (shape_.fabric != FabricKind::fat_tree) return {};
   const std::uint32_t spines = shape_.spines * shape_.cables;
-  return {.leaves = units() * rails() * shape_.planes, .spines = spines, .paths = spines};
+  return {.leaves = units() * rails() * shape_.planes,
+          .spines = spines * pods(),
+          .paths = spines,
+          .cores = shape_.units_per_pod == 0 ? 0 : spines * shape_.cores};
+}
+
+std::int64_t shorter_way(std::uint32_t from, std::uint32_t to, std::uint32_t size) {
+  const std::int64_t onward = (std::int64_t{to} + size - from) % size;
+  const std::int64_t backward = size - onward;
+  return onward <= backward ? onward : -backward;
 }
 
 std::uint64_t three_tier_switches(std::uint64_t nics, std::uint32_t ports) {
@@ -79,7 +130,30 @@ LinkId Cluster::leaf_up(std::uint32_t unit, std::uint32_t rail, std::uint32_t sp
   return {fabric_base_ + (unit * rails() + rail) * shape_.spines + spine};
 }
 LinkId Cluster::leaf_down(std::uint32_t unit, std::uint32_t rail, std::uint32_t spine) const {
-  return {fabric_base_ + ((units() + unit) * rails() + rail) * shape_.spines + spine};
+  return {leaf_up(unit, rail, spine).value + fabric_links()};
+}
+
+LinkId Cluster::core_up(std::uint32_t pod, std::uint32_t rail, std::uint32_t spine,
+                        std::uint32_t core) const {
+  return {fabric_base_ + lower_links() +
+          ((pod * rails() + rail) * shape_.spines + spine) * shape_.cores + core};
+}
+LinkId Cluster::core_down(std::uint32_t pod, std::uint32_t rail, std::uint32_t spine,
+                          std::uint32_t core) const {
+  return {core_up(pod, rail, spine, core).value + fabric_links()};
+}
+
+LinkId Cluster::torus_link(NodeId node, std::uint32_t rail, std::uint32_t dimension,
+                           bool next) const {
+  return {fabric_base_ + (next ? 0 : fabric_links()) +
+          (dimension * nodes() + node.value) * rails() + rail};
+}
+
+LinkId Cluster::group_local(std::uint32_t router, std::uint32_t rail, std::uint32_t to) const {
+  return {fabric_base_ + (router * rails() + rail) * shape_.routers_per_group + to};
+}
+LinkId Cluster::group_global(std::uint32_t from, std::uint32_t rail, std::uint32_t to) const {
+  return {fabric_base_ + lower_links() + (from * rails() + rail) * groups() + to};
 }
 
 LinkId Cluster::ring_next(NodeId node, std::uint32_t rail) const {
@@ -96,10 +170,16 @@ LinkKind Cluster::kind_of(LinkId id) const {
     const bool out = id.value - nic_base_ < nodes() * rails();
     return out ? LinkKind::nic_out : LinkKind::nic_in;
   }
-  const bool first = id.value - fabric_base_ < fabric_links();
-  if (shape_.fabric == FabricKind::ring) {
-    return first ? LinkKind::ring_next : LinkKind::ring_back;
+  const std::uint32_t index = id.value - fabric_base_;
+  const bool first = index < fabric_links();
+  const bool lower = (first ? index : index - fabric_links()) < lower_links();
+  switch (shape_.fabric) {
+    case FabricKind::ring: return first ? LinkKind::ring_next : LinkKind::ring_back;
+    case FabricKind::torus: return first ? LinkKind::torus_next : LinkKind::torus_back;
+    case FabricKind::dragonfly: return lower ? LinkKind::group_local : LinkKind::group_global;
+    default: break;
   }
+  if (!lower) return first ? LinkKind::core_up : LinkKind::core_down;
   return first ? LinkKind::leaf_up : LinkKind::leaf_down;
 }
 
@@ -112,12 +192,11 @@ Link Cluster::link(LinkId id) const {
       return {kind, gpu_.nvlink.value > 0 ? gpu_.nvlink : gpu_.pcie};
     case LinkKind::nic_out:
     case LinkKind::nic_in: return {kind, shape_.nic_bandwidth};
-    case LinkKind::leaf_up:
-    case LinkKind::leaf_down:
-    case LinkKind::ring_next:
-    case LinkKind::ring_back: break;
+    case LinkKind::core_up:
+    case LinkKind::core_down:
+    case LinkKind::group_global: return {kind, shape_.upper_link_bandwidth};
+    default: return {kind, shape_.spine_link_bandwidth};
   }
-  return {kind, shape_.spine_link_bandwidth};
 }
 
 std::string Cluster::link_name(LinkId id) const {
@@ -137,25 +216,44 @@ std::string Cluster::link_name(LinkId id) const {
       return fmt::format("node{}/nic{} {}", nic / rails(), nic % rails(),
                          index < all ? "out" : "in");
     }
-    case LinkKind::leaf_up:
-    case LinkKind::leaf_down:
-    case LinkKind::ring_next:
-    case LinkKind::ring_back: break;
+    default: return fabric_link_name(id);
   }
-  return fabric_link_name(id);
 }
 
 std::string Cluster::fabric_link_name(LinkId id) const {
   const std::uint32_t index = id.value - fabric_base_;
-  const std::uint32_t port = index % fabric_links();
   const bool first = index < fabric_links();
-  if (shape_.fabric == FabricKind::ring) {
-    return fmt::format("node{}/ring{} {}", port / rails(), port % rails(),
-                       first ? "next" : "back");
+  const std::uint32_t port = first ? index : index - fabric_links();
+  const LinkKind kind = kind_of(id);
+  const std::uint32_t spines = shape_.spines, routers = shape_.routers_per_group;
+  const std::uint32_t above = port - std::min(port, lower_links());
+  switch (kind) {
+    case LinkKind::ring_next:
+    case LinkKind::ring_back:
+      return fmt::format("node{}/ring{} {}", port / rails(), port % rails(),
+                         first ? "next" : "back");
+    case LinkKind::torus_next:
+    case LinkKind::torus_back:
+      return fmt::format("node{}/torus{} {} {}", port / rails() % nodes(), port % rails(),
+                         first ? "next" : "back", port / rails() / nodes());
+    case LinkKind::group_local:
+      return fmt::format("router{}/local{} to {}", port / routers / rails(),
+                         port / routers % rails(), port % routers);
+    case LinkKind::group_global:
+      return fmt::format("group{}/global{} to {}", above / groups() / rails(),
+                         above / groups() % rails(), above % groups());
+    case LinkKind::core_up:
+    case LinkKind::core_down: {
+      const std::uint32_t plane = above / shape_.cores / spines;
+      return fmt::format("pod{}/spine{}.{} {} {}", plane / rails(), plane % rails(),
+                         above / shape_.cores % spines, first ? "up" : "down",
+                         above % shape_.cores);
+    }
+    default: break;
   }
-  const std::uint32_t leaf = port / shape_.spines;
+  const std::uint32_t leaf = port / spines;
   return fmt::format("unit{}/leaf{} {} {}", leaf / rails(), leaf % rails(), first ? "up" : "down",
-                     port % shape_.spines);
+                     port % spines);
 }
 
 bool Cluster::is_relayed(GpuId from, GpuId to) const {
@@ -171,10 +269,71 @@ std::uint32_t Cluster::spine_of(NodeId from, NodeId to, std::uint32_t rail) cons
                                         .below(shape_.spines));
 }
 
-std::int64_t Cluster::ring_steps(NodeId from, NodeId to) const {
-  const std::int64_t onward = (std::int64_t{to.value} + nodes() - from.value) % nodes();
-  const std::int64_t backward = nodes() - onward;
-  return onward <= backward ? onward : -backward;
+std::uint32_t Cluster::core_of(NodeId to) const {
+  return to.value / shape_.spines % shape_.cores;
+}
+
+void Cluster::route_ring(NodeId from, NodeId to, std::uint32_t rail,
+                         std::vector<LinkId>& out) const {
+  const std::int64_t steps = shorter_way(from.value, to.value, nodes());
+  std::uint32_t at = from.value;
+  for (std::int64_t left = std::abs(steps); left > 0; --left) {
+    out.push_back(steps > 0 ? ring_next({at}, rail) : ring_back({at}, rail));
+    at = (at + (steps > 0 ? 1 : nodes() - 1)) % nodes();
+  }
+}
+
+void Cluster::route_torus(NodeId from, NodeId to, std::uint32_t rail,
+                          std::vector<LinkId>& out) const {
+  std::uint32_t at = from.value, stride = 1;
+  for (std::uint32_t dimension = 0; dimension < shape_.torus.size(); ++dimension) {
+    const std::uint32_t size = shape_.torus[dimension];
+    std::uint32_t here = place_in(shape_.torus, at, dimension);
+    const std::uint32_t there = place_in(shape_.torus, to.value, dimension);
+    const bool next = shorter_way(here, there, size) > 0;
+    while (here != there) {
+      out.push_back(torus_link({at}, rail, dimension, next));
+      const std::uint32_t reached = (here + (next ? 1 : size - 1)) % size;
+      at += (reached - here) * stride;  // modulo 2^32, like the difference
+      here = reached;
+    }
+    stride *= size;
+  }
+}
+
+void Cluster::route_dragonfly(NodeId from, NodeId to, std::uint32_t rail,
+                              std::vector<LinkId>& out) const {
+  const std::uint32_t each = shape_.routers_per_group;
+  std::uint32_t at = from.value / shape_.nodes_per_router;
+  const std::uint32_t there = to.value / shape_.nodes_per_router;
+  const std::uint32_t group = at / each, destination = there / each;
+  if (group != destination) {
+    const std::uint32_t gateway = destination % each;
+    if (at % each != gateway) out.push_back(group_local(at, rail, gateway));
+    out.push_back(group_global(group, rail, destination));
+    at = destination * each + group % each;
+  }
+  if (at != there) out.push_back(group_local(at, rail, there % each));
+}
+
+void Cluster::route_fabric(NodeId from, NodeId to, std::uint32_t rail,
+                           std::vector<LinkId>& out) const {
+  switch (shape_.fabric) {
+    case FabricKind::flat: return;
+    case FabricKind::ring: return route_ring(from, to, rail, out);
+    case FabricKind::torus: return route_torus(from, to, rail, out);
+    case FabricKind::dragonfly: return route_dragonfly(from, to, rail, out);
+    case FabricKind::fat_tree: break;
+  }
+  const std::uint32_t unit = unit_of(from), destination = unit_of(to);
+  if (unit == destination) return;
+  const std::uint32_t spine = spine_of(from, to, rail);
+  out.push_back(leaf_up(unit, rail, spine));
+  if (pod_of(unit) != pod_of(destination)) {
+    out.push_back(core_up(pod_of(unit), rail, spine, core_of(to)));
+    out.push_back(core_down(pod_of(destination), rail, spine, core_of(to)));
+  }
+  out.push_back(leaf_down(destination, rail, spine));
 }
 
 void Cluster::route(GpuId from, GpuId to, std::vector<LinkId>& out) const {
@@ -192,19 +351,7 @@ void Cluster::route(GpuId from, GpuId to, std::vector<LinkId>& out) const {
     out.push_back(nvlink_in(relay));
   }
   out.push_back(nic_out(source, is_relayed(from, to) ? rail : rail_of(from)));
-  if (unit_of(source) != unit_of(destination)) {
-    const std::uint32_t spine = spine_of(source, destination, rail);
-    out.push_back(leaf_up(unit_of(source), rail, spine));
-    out.push_back(leaf_down(unit_of(destination), rail, spine));
-  }
-  if (shape_.fabric == FabricKind::ring) {
-    const std::int64_t steps = ring_steps(source, destination);
-    std::uint32_t at = source.value;
-    for (std::int64_t left = std::abs(steps); left > 0; --left) {
-      out.push_back(steps > 0 ? ring_next({at}, rail) : ring_back({at}, rail));
-      at = (at + (steps > 0 ? 1 : nodes() - 1)) % nodes();
-    }
-  }
+  route_fabric(source, destination, rail, out);
   out.push_back(nic_in(destination, rail));
 }
 
@@ -214,13 +361,33 @@ Seconds Cluster::latency(GpuId from, GpuId to) const {
   const NodeId source = node_of(from), destination = node_of(to);
   Seconds total = shape_.nic_latency;
   if (is_relayed(from, to)) total += shape_.nvlink_latency;
-  // A route over the spine has two more switches: the spine and the destination's leaf.
-  if (unit_of(source) != unit_of(destination)) total += 2.0 * shape_.hop_latency;
-  if (shape_.fabric == FabricKind::ring) {
-    const auto hops = static_cast<double>(std::abs(ring_steps(source, destination)));
-    total += shape_.hop_latency * (hops - 1);
+  return total + shape_.hop_latency * static_cast<double>(further_switches(source, destination));
+}
+
+/// The first switch is in the NIC's latency. In rings and tori the nodes are the switches.
+std::int64_t Cluster::further_switches(NodeId from, NodeId to) const {
+  switch (shape_.fabric) {
+    case FabricKind::flat: return 0;
+    case FabricKind::ring: return std::abs(shorter_way(from.value, to.value, nodes())) - 1;
+    case FabricKind::torus: {
+      std::int64_t links = -1;
+      for (std::size_t dimension = 0; dimension < shape_.torus.size(); ++dimension) {
+        links += std::abs(shorter_way(place_in(shape_.torus, from.value, dimension),
+                                      place_in(shape_.torus, to.value, dimension),
+                                      shape_.torus[dimension]));
+      }
+      return links;
+    }
+    case FabricKind::dragonfly: {
+      std::vector<LinkId> links;
+      route_dragonfly(from, to, 0, links);
+      return static_cast<std::int64_t>(links.size());
+    }
+    case FabricKind::fat_tree: break;
   }
-  return total;
+  // Over a spine there are two more switches, over a core four.
+  if (unit_of(from) == unit_of(to)) return 0;
+  return pod_of(unit_of(from)) == pod_of(unit_of(to)) ? 2 : 4;
 }
 
 }  // namespace orrery

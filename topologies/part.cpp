@@ -38,11 +38,34 @@ void add_leaf(const Cluster& cluster, std::uint32_t leaf, std::vector<LinkId>& o
   }
 }
 
+/// `spine`: pod x spines + spine; the spine joins the leaves of its pod, and the cores above it.
 void add_spine(const Cluster& cluster, std::uint32_t spine, std::vector<LinkId>& out) {
-  for (std::uint32_t unit = 0; unit < cluster.units(); ++unit) {
-    for (std::uint32_t rail = 0; rail < cluster.rails(); ++rail) {
-      out.push_back(cluster.leaf_up(unit, rail, spine));
-      out.push_back(cluster.leaf_down(unit, rail, spine));
+  const Cluster::Shape& shape = cluster.shape();
+  const std::uint32_t pod = spine / shape.spines, of_pod = spine % shape.spines;
+  for (std::uint32_t rail = 0; rail < cluster.rails(); ++rail) {
+    for (std::uint32_t unit = 0; unit < cluster.units(); ++unit) {
+      if (cluster.pod_of(unit) != pod) continue;
+      out.push_back(cluster.leaf_up(unit, rail, of_pod));
+      out.push_back(cluster.leaf_down(unit, rail, of_pod));
+    }
+    for (std::uint32_t core = 0; shape.units_per_pod > 0 && core < shape.cores; ++core) {
+      out.push_back(cluster.core_up(pod, rail, of_pod, core));
+      out.push_back(cluster.core_down(pod, rail, of_pod, core));
+    }
+  }
+}
+
+/// All links of a dragonfly's routers on a rail.
+void add_routers(const Cluster& cluster, std::uint32_t rail, std::vector<LinkId>& out) {
+  const std::uint32_t each = cluster.shape().routers_per_group, groups = cluster.groups();
+  for (std::uint32_t router = 0; router < groups * each; ++router) {
+    for (std::uint32_t to = 0; to < each; ++to) {
+      out.push_back(cluster.group_local(router, rail, to));
+    }
+  }
+  for (std::uint32_t from = 0; from < groups; ++from) {
+    for (std::uint32_t to = 0; to < groups; ++to) {
+      out.push_back(cluster.group_global(from, rail, to));
     }
   }
 }
@@ -54,13 +77,19 @@ void add_plane(const Cluster& cluster, std::uint32_t rail, std::vector<LinkId>& 
     }
     return;
   }
-  const bool ring = cluster.shape().fabric == FabricKind::ring;
+  const FabricKind fabric = cluster.shape().fabric;
   for (std::uint32_t node = 0; node < cluster.nodes(); ++node) {
     add_nic(cluster, {node}, rail, out);
-    if (!ring) continue;
-    out.push_back(cluster.ring_next({node}, rail));
-    out.push_back(cluster.ring_back({node}, rail));
+    if (fabric == FabricKind::ring) {
+      out.push_back(cluster.ring_next({node}, rail));
+      out.push_back(cluster.ring_back({node}, rail));
+    }
+    for (std::uint32_t dimension = 0; fabric == FabricKind::torus && dimension < 3; ++dimension) {
+      out.push_back(cluster.torus_link({node}, rail, dimension, true));
+      out.push_back(cluster.torus_link({node}, rail, dimension, false));
+    }
   }
+  if (fabric == FabricKind::dragonfly) add_routers(cluster, rail, out);
 }
 
 void add_node(const Cluster& cluster, Part node, std::vector<LinkId>& out) {
@@ -90,7 +119,7 @@ std::uint32_t count_of(const Cluster& cluster, PartKind kind) {
     case PartKind::plane: return planes > 1 ? planes : cluster.rails();
     case PartKind::storage: return 1;
     case PartKind::port: return cluster.nodes() * cluster.rails() * planes;
-    case PartKind::cable: return is_fat_tree(cluster) ? leaves * cluster.switches().spines : 0;
+    case PartKind::cable: return is_fat_tree(cluster) ? leaves * cluster.switches().paths : 0;
   }
   return 0;
 }

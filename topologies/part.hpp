@@ -19,12 +19,12 @@
 namespace orrery {
 
 /// Kinds of parts and their indices: for a GPU, node and directed link their ids; for a NIC node x
-/// rails + rail; for a leaf switch unit x rails + rail. A spine joins the leaves of all rails; a
-/// plane is everything that serves one rail: its NICs, leaves and their links. There is one
-/// storage. If NICs have ports in several planes, leaves and spines are those of one plane (leaf x
-/// planes + plane, spine x planes + plane), and a plane is one of these networks. A port is NIC x
-/// planes + plane; a cable, both directions, leaf x spines x planes + spine x planes + plane. The
-/// loss of a port or cable takes a fraction of its links.
+/// rails + rail; for a leaf switch unit x rails + rail. A spine (in three tiers pod x spines +
+/// spine) joins the leaves of all rails; a plane is all that serves one rail: NICs, leaves and
+/// their links. There is one storage. If NICs have ports in several planes, leaves and spines are
+/// of one plane (leaf x planes + plane, spine x planes + plane), and a plane is one of these
+/// networks. A port is NIC x planes + plane; a cable, both directions, leaf x spines x planes +
+/// spine x planes + plane. The loss of a port or cable takes a part of its links.
 enum class PartKind : std::uint8_t {
   gpu, node, nic, link, leaf, spine, plane, storage, port, cable
 };

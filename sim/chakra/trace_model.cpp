@@ -13,6 +13,7 @@
 #include "core/error.hpp"
 #include "core/schema/names.hpp"
 #include "sim/estimates/engine/free_engine.hpp"
+#include "sim/estimates/collectives/protocols.hpp"
 #include "sim/estimates/plan/trace_plan.hpp"
 #include "traces/chakra/chakra_reader.hpp"
 #include "traces/report/report.hpp"
@@ -131,6 +132,34 @@ void TraceModel::begin(Nanos now, const Watch&) {
   execute_trace();
   began_ = now;
   ends_ = now + to_nanos(result_.duration) * static_cast<Nanos>(steps());
+  if (has_faults()) execute_under_faults(now);
+}
+
+bool TraceModel::has_faults() const {
+  const Scenario& scenario = request_.scenario();
+  return scenario.has_collective() && (scenario.faults_size() > 0 || scenario.has_failures());
+}
+
+void TraceModel::execute_under_faults(Nanos now) {
+  const Cluster& cluster = world_.cluster();
+  const Collective& collective = request_.scenario().collective();
+  const estimates::CostProfile profile =
+      estimates::over_links(estimates::cost_profile(cluster.gpu_model()), cluster);
+  std::vector<GpuId> placement;
+  for (std::uint32_t rank = 0; rank < trace_.ranks.size(); ++rank) placement.push_back({rank});
+  const auto kind = named<CollectiveKind>(collective.kind());
+  const Bytes size{collective.size()};
+  auto algorithm = named(collective.algorithm(), std::optional(CollectiveAlgorithm::automatic));
+  if (algorithm == CollectiveAlgorithm::automatic) {
+    algorithm = estimates::choose_nccl_algorithm(cluster, profile, kind, {placement}, size);
+  }
+  const estimates::PricedSchedule priced = estimates::price_protocols(
+      cluster, profile, kind,
+      estimates::collective_schedule(cluster, kind, algorithm, {placement}), size);
+  faults_.emplace(request_.scenario(), cluster, placement);
+  FaultedCollective executed(cluster, profile, priced.schedule, size.value, *faults_);
+  course_ = executed.run(steps(), now);
+  ends_ = course_.ended;
 }
 
 Nanos TraceModel::next_event_time() const {
@@ -149,6 +178,23 @@ std::string TraceModel::refusal(const Decision&) const {
   return "a recorded execution runs as it was recorded";
 }
 
+void TraceModel::fill_course(Report& report) const {
+  std::vector<std::pair<Nanos, std::uint64_t>> sorted = course_.durations;
+  std::sort(sorted.begin(), sorted.end());
+  std::uint64_t below = 0;
+  for (const auto& [duration, count] : sorted) {
+    if (2 * below <= steps()) report.set_step_time_s(to_seconds(duration));
+    below += count;
+  }
+  report.set_iterations_simulated(course_.simulated + 1);
+  report.set_iterations_fast_forwarded(steps() - std::min(steps(), course_.simulated + 1));
+  report.set_fault_free_step_time_s(result_.duration);
+  const double elapsed = to_seconds(ends_ - began_);
+  report.set_goodput(std::min(1.0, result_.duration * static_cast<double>(steps()) / elapsed));
+  report.set_faults_injected(faults_->begun_count(steps() - 1, ends_));
+  faults_->append_fault_counts(steps() - 1, began_, ends_, report);
+}
+
 void TraceModel::fill(Report& report, Nanos) {
   const double elapsed = to_seconds(ends_ - began_);
   const auto ranks = static_cast<double>(trace_.ranks.size());
@@ -162,6 +208,7 @@ void TraceModel::fill(Report& report, Nanos) {
   report.set_rank_classes(folded_.classes.size());
   report.set_goodput(1);
   report.set_cost_usd(world_.cluster().price().per_gpu.value * ranks * elapsed);
+  if (faults_ && elapsed > 0) fill_course(report);
   report.mutable_trace_limits()->set_compute_s(bounds_.compute);
   report.mutable_trace_limits()->set_communication_s(bounds_.communication);
   report.mutable_trace_limits()->set_serial_s(bounds_.serial);

@@ -1,12 +1,15 @@
 // Recorded execution trace, or a single collective, in a simulated world: rank r on GPU r. Policies
 // can decide nothing about it, but it is observed, recorded and reported like a job. One pass is
-// simulated; the others are equal. Other jobs of the world do not slow it, and it slows none
+// simulated; the others are equal, except passes of a single collective during which links fail or
+// return. Other jobs of the world do not slow it, and it slows none
 // (limits: docs/chakra.md). Called by the simulator's backend; one thread.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
+#include "sim/chakra/faulted_collective.hpp"
 #include "sim/estimates/step/trace_run.hpp"
 #include "sim/world/job_model.hpp"
 #include "traces/chakra/chakra_trace.hpp"
@@ -55,6 +58,12 @@ class TraceModel : public JobModel, public BranchingJob {
  private:
   void submit_job();
   void execute_trace();
+  /// Returns true if faults happen to a single collective.
+  bool has_faults() const;
+  /// Executes all passes of the single collective under the scenario's faults, from `now` on.
+  void execute_under_faults(Nanos now);
+  /// Writes the results of the passes that execute_under_faults() executed.
+  void fill_course(Report& report) const;
   Step steps() const { return request_.scenario().run().steps(); }
 
   const RunRequest request_;
@@ -66,6 +75,8 @@ class TraceModel : public JobModel, public BranchingJob {
   JobId id_;
   estimates::TraceRunResult result_;
   estimates::TraceBounds bounds_;
+  std::optional<FaultPlan> faults_;  ///< only with has_faults(), once executed
+  FaultedCollective::Course course_;
   std::uint64_t engine_events_ = 0;
   Nanos began_ = 0, ends_ = kNever;
   bool submitted_ = false, over_ = false;

@@ -92,7 +92,7 @@ double PlacedSteps::step_on(const std::vector<std::uint32_t>& nodes) {
 
 Slowdown slowdown_of(const Job& job, const Cluster& cluster, std::uint32_t job_nodes) {
   const bool has_spares = job_nodes < cluster.nodes();
-  const bool shares_links = cluster.units() > 1 || cluster.shape().fabric == FabricKind::ring;
+  const bool shares_links = cluster.units() > 1 || cluster.is_direct();
   if (!has_spares || !shares_links) return {};
   const auto steps = std::make_shared<PlacedSteps>(job, cluster);
   return [steps](const std::vector<std::uint32_t>& nodes) { return steps->slowdown(nodes); };

@@ -8,6 +8,7 @@
 
 #include "core/error.hpp"
 #include "topologies/builder.hpp"
+#include "topologies/power.hpp"
 #include "traces/workload/job_choices.hpp"
 #include "traces/workload/layout_check.hpp"
 
@@ -16,14 +17,18 @@ namespace {
 
 constexpr std::uint32_t kSeeds = 100;
 
-/// Power of the reserved nodes, in watts: ranks compute outside of stalls, repairs and bubbles.
+/// Power of the reserved nodes, in watts: the job's GPUs draw the power of their activities in the
+/// steps that they work on, and wait in stalls and repairs; spare ones are idle.
 double watts_of(const Cluster& cluster, const PlannedRun& row) {
   const GpuModel& gpu = cluster.gpu_model();
   const estimates::StepEstimate& step = row.layout.priced.estimate;
-  const double in_step = std::clamp(1 - step.pipeline_s / step.step_s, 0.0, 1.0);
-  const double working = row.outcome.goodput + row.outcome.shares.lost_work;
-  const double used = std::min(1.0, in_step * working);
-  const double busy = gpu.idle_power.value + (gpu.max_power.value - gpu.idle_power.value) * used;
+  const double working = std::min(1.0, row.outcome.goodput + row.outcome.shares.lost_work);
+  const double gaps = std::max(0.0, step.compute_s - step.products_s - step.memory_s);
+  const double in_step = mean_power(gpu, {step.products_s, step.memory_s,
+                                          step.inside_s + step.exposed_s,
+                                          step.pipeline_s + gaps, 0}).value;
+  const double busy =
+      in_step * working + power_of(gpu, Activity::waiting).value * (1 - working);
   return cluster.price().pue *
          (busy * row.job_gpus + gpu.idle_power.value * (row.gpus - row.job_gpus) +
           cluster.shape().host_power.value * cluster.nodes());
@@ -55,6 +60,16 @@ void double_network(PlanBasis& basis, Candidate&) {
   }
   if (fabric.ring_link_bandwidth() > 0) {
     fabric.set_ring_link_bandwidth(2 * fabric.ring_link_bandwidth());
+  }
+  if (fabric.has_core_link_bandwidth()) {
+    fabric.set_core_link_bandwidth(2 * fabric.core_link_bandwidth());
+  }
+  if (fabric.has_torus_link_bandwidth()) {
+    fabric.set_torus_link_bandwidth(2 * fabric.torus_link_bandwidth());
+  }
+  if (fabric.has_local_link_bandwidth()) {
+    fabric.set_local_link_bandwidth(2 * fabric.local_link_bandwidth());
+    fabric.set_global_link_bandwidth(2 * fabric.global_link_bandwidth());
   }
   rebuild(basis);
 }

@@ -6,9 +6,21 @@
 #include "core/error.hpp"
 
 namespace orrery::sim {
+namespace {
+
+/// GPUs without a process draw idle power; in all other stalls processes wait.
+EnergyMeter::Mix mix_of(GpuUse use) {
+  EnergyMeter::Mix mix;
+  const Activity activity = use == GpuUse::idle ? Activity::idle : Activity::waiting;
+  mix.time[static_cast<std::size_t>(activity)] = 1;
+  return mix;
+}
+
+}  // namespace
 
 void GpuTimeLedger::book_until(Nanos until, GpuUse use) {
   if (until <= cursor_) return;
+  meter_.add(cursor_, until, gpus_, mix_of(use));
   spent(use) += GpuNanos{until - cursor_} * gpus_;
   cursor_ = until;
 }
@@ -39,13 +51,19 @@ void GpuTimeLedger::lose_step(Nanos began, Nanos now, std::uint32_t working) {
   const GpuNanos worked = GpuNanos{now - cursor_} * std::min(working, gpus_);
   const GpuNanos all = GpuNanos{now - cursor_} * gpus_;
   if (now <= cursor_) return;
+  meter_.add(cursor_, now, std::min(working, gpus_), newest_);
+  meter_.add(cursor_, now, gpus_ - std::min(working, gpus_), mix_of(GpuUse::idle));
   spent(GpuUse::lost_work) += worked;
   spent(GpuUse::idle) += all - worked;
   cursor_ = now;
 }
 
 void GpuTimeLedger::commit_steps(Nanos length, const std::array<double, kStepUses>& shares,
-                                 std::uint32_t working) {
+                                 std::uint32_t working, const EnergyMeter::Mix& mix) {
+  const bool known = std::any_of(mix.time.begin(), mix.time.end(), [](double t) { return t > 0; });
+  newest_ = known ? mix : kProducts;
+  meter_.add(cursor_, cursor_ + length, std::min(working, gpus_), newest_);
+  meter_.add(cursor_, cursor_ + length, gpus_ - std::min(working, gpus_), mix_of(GpuUse::idle));
   const GpuNanos all = GpuNanos{length} * gpus_;
   const GpuNanos worked = GpuNanos{length} * std::min(working, gpus_);
   double sum = 0;

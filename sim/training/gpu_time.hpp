@@ -6,10 +6,12 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "core/ids.hpp"
 #include "core/units.hpp"
+#include "sim/training/energy_meter.hpp"
 #include "traces/report.pb.h"
 
 namespace orrery::sim {
@@ -27,8 +29,10 @@ class GpuTimeLedger {
  public:
   __extension__ using GpuNanos = __int128;
 
-  /// Constructs an empty ledger of a job with `gpus` GPUs. Call begin() before methods that book.
-  explicit GpuTimeLedger(std::uint32_t gpus) : gpus_(gpus) {}
+  /// Constructs an empty ledger of a job with `gpus` GPUs, whose energy `meter` measures. Call
+  /// begin() before methods that book.
+  explicit GpuTimeLedger(std::uint32_t gpus, EnergyMeter meter = {})
+      : gpus_(gpus), meter_(std::move(meter)) {}
 
   /// Sets the begin, and the end of the booked time, to the instant `at`; keeps booked time and
   /// stalls.
@@ -54,9 +58,10 @@ class GpuTimeLedger {
   /// Books committed steps of total duration `length` from booked_until() on, whatever stalls
   /// remain: call interrupt_at() at the begin of the steps. `shares`: times of the `working` GPUs
   /// in computing, exposed communication, bubble and waiting, in any unit; all computing if the sum
-  /// is 0. The other GPUs are idle.
+  /// is 0. The other GPUs are idle. `mix`: activities of the same GPUs in the same time, for the
+  /// energy; products if all are 0. Steps that are lost later draw power as the newest ones.
   void commit_steps(Nanos length, const std::array<double, kStepUses>& shares,
-                    std::uint32_t working);
+                    std::uint32_t working, const EnergyMeter::Mix& mix = {});
 
   /// Marks a checkpoint of the state before `step` at the booked time; replaces an earlier mark of
   /// `step`. Forgets the marks before `durable`, behind which no rollback will go.
@@ -66,6 +71,9 @@ class GpuTimeLedger {
   /// stay. Forgets the marks of all other steps.
   void roll_back(Step step);
 
+  /// Returns the meter of the energy.
+  EnergyMeter& meter() { return meter_; }
+  const EnergyMeter& meter() const { return meter_; }
   /// Returns the booked GPU-nanoseconds.
   GpuNanos total() const;
   /// Returns the booked GPU-seconds of one use.
@@ -85,6 +93,8 @@ class GpuTimeLedger {
   };
   using StepTime = std::array<GpuNanos, kStepUses>;
 
+  static constexpr EnergyMeter::Mix kProducts{.time = {1, 0, 0, 0, 0}};
+
   void book_until(Nanos until, GpuUse use);
   GpuNanos& spent(GpuUse use) { return spent_[static_cast<std::size_t>(use)]; }
   StepTime step_time() const;
@@ -94,11 +104,14 @@ class GpuTimeLedger {
   std::vector<Pause> pauses_;  ///< indexed by `until`
   std::array<GpuNanos, kGpuUses> spent_{};
   std::map<Step, StepTime> marks_;
+  EnergyMeter meter_;
+  EnergyMeter::Mix newest_ = kProducts;  ///< activities of the newest steps
 
   /// Passes all members to a StateWriter or StateReader.
   template <class Archive>
   friend void fields(Archive& archive, GpuTimeLedger& of) {
-    archive(of.gpus_, of.began_, of.cursor_, of.pauses_, of.spent_, of.marks_);
+    archive(of.gpus_, of.began_, of.cursor_, of.pauses_, of.spent_, of.marks_, of.meter_,
+            of.newest_);
   }
 };
 

@@ -39,8 +39,7 @@ std::vector<estimates::Stepper::Change> changes_within(const JobInWorld& here,
   for (const Nanos instant :
        plan.instants(now - 1, lost.empty() ? now + duration : lost.front().at)) {
     FaultPlan::Touched touched = plan.touched_at(instant);
-    estimates::HardwareState then =
-        fit.local(state.fits.numbered, plan.state(state.step, instant));
+    estimates::HardwareState then = hardware_at(state, instant);
     const estimates::HardwareState& before =
         changes.empty() ? state.conditions->state : changes.back().state;
     const bool every = here.setup().request.full_detail();
@@ -53,7 +52,7 @@ std::vector<estimates::Stepper::Change> changes_within(const JobInWorld& here,
   if (!lost.empty()) {
     const Nanos at = lost.front().at;
     changes.push_back({.at = to_seconds(at - now),
-                       .state = fit.local(state.fits.numbered, plan.state(state.step, at)),
+                       .state = hardware_at(state, at),
                        .fatal = true});
   }
   return changes;
@@ -84,6 +83,13 @@ Nanos length_of(const estimates::SimulatedStep& what, Step step, Nanos now,
       fmt::format("run.steps: step {} would end after more than 285 simulated years", step));
 }
 
+estimates::HardwareState hardware_at(const TrainingState& state, Nanos instant) {
+  estimates::HardwareState hardware = state.fit().local(
+      state.fits.numbered, state.faults.plan.state(state.step, instant));
+  hardware.clock = state.conditions->state.clock;
+  return hardware;
+}
+
 bool enter_step(const JobInWorld& here, TrainingState& state) {
   const JobInfo& job = here.job(state.id);
   FaultPlan& plan = state.faults.plan;
@@ -93,6 +99,9 @@ bool enter_step(const JobInWorld& here, TrainingState& state) {
       .collectives = job.now.get<CollectiveTable>(),
       .codecs = job.now.get<CodecRules>(),
       .company = state.conditions ? state.conditions->company : 0};
+  // No step begins during a pause; one that is repeated from its begin has full power.
+  const double clock = here.setup().power.clock_at(state.now);
+  current.state.clock = clock > 0 ? clock : 1;
   plan.mark_felt(state.step, state.now);
   if (state.conditions == current) return false;
   state.conditions = std::move(current);

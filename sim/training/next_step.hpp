@@ -14,11 +14,15 @@
 namespace orrery::sim {
 
 /// Enters the current step and fixes its conditions (TrainingState::conditions), by the current
-/// fit, the faults, and the job's shares and settings in the world. Marks the faults in effect as
+/// fit, the faults, the limits of power, and the job's shares and settings in the world. Marks the
+/// faults in effect as
 /// felt. Returns true if the conditions differ from the previous ones, or no step was entered: then
 /// takes effect as apply_conditions(). Otherwise changes nothing else. Call while no step is in
 /// progress and the job runs on the GPUs of the current fit, which is not checked.
 bool enter_step(const JobInWorld& here, TrainingState& state);
+/// Returns the state of the job's hardware during the current step at `instant`, at the compute
+/// clock of the fixed conditions. Call after enter_step().
+estimates::HardwareState hardware_at(const TrainingState& state, Nanos instant);
 /// Sets the collectives and codecs of the fixed conditions in the stepper, and enters contention
 /// with the work.
 void apply_conditions(const JobInWorld& here, const TrainingState& state);

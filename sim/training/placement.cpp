@@ -6,6 +6,7 @@
 #include "policies/seam/fabric_rules.hpp"
 #include "policies/seam/job_lifecycle.hpp"
 #include "sim/training/job_fit.hpp"
+#include "traces/workload/job_choices.hpp"
 #include "traces/workload/model.hpp"
 
 namespace orrery::sim {

@@ -41,7 +41,10 @@ double median(std::vector<std::pair<double, std::uint64_t>> values) {
 }  // namespace
 
 RunMetrics::RunMetrics(const Cluster& cluster, std::shared_ptr<const StepGraph> graph, double rest)
-    : cluster_(&cluster), graph_(std::move(graph)), rest_(rest), time_(graph_->ranks()) {}
+    : cluster_(&cluster),
+      graph_(std::move(graph)),
+      rest_(rest),
+      time_(graph_->ranks(), EnergyMeter(cluster)) {}
 
 namespace {
 
@@ -165,6 +168,7 @@ void RunMetrics::spend_time(const estimates::SimulatedStep& step, Nanos duration
   }
   const double whole = to_seconds(duration);
   std::array<double, kStepUses> spent{};
+  double products = 0, memory = 0;
   for (std::uint32_t stage = 0; stage < step.plan.stages; ++stage) {
     const auto run_of = [&](const Share& share) -> const estimates::WorkerRun& {
       return step.run.workers[share.of_class * step.plan.stages + stage];
@@ -177,7 +181,11 @@ void RunMetrics::spend_time(const estimates::SimulatedStep& step, Nanos duration
     for (const Share& share : shares) {
       const estimates::WorkerRun& run = run_of(share);
       const double kernels = run.compute - run.tail;  // kernel time of the passes
-      spent[0] += share.replicas * (kernels * share.stretch + run.tail);
+      const double computing = share.replicas * (kernels * share.stretch + run.tail);
+      spent[0] += computing;
+      const auto [of_products, of_memory] = estimates::kernel_shares(run);
+      products += computing * of_products;
+      memory += computing * of_memory;
       spent[1] += share.replicas * ((run.passes - kernels + run.exposed) * share.stretch +
                                     std::max(0.0, after - run.tail));
       spent[2] += share.replicas * (run.passes_end - run.passes - run.exposed) * share.stretch;
@@ -188,8 +196,11 @@ void RunMetrics::spend_time(const estimates::SimulatedStep& step, Nanos duration
   const std::uint32_t replica = step.plan.stages * step.plan.members;
   const double replicas = static_cast<double>(graph_->ranks()) / replica;
   busy_s_ += (spent[0] + spent[1]) * static_cast<double>(count) / replicas / step.plan.stages;
+  const double gaps = std::max(0.0, spent[0] - products - memory);  // time between kernels
   time_.commit_steps(duration * static_cast<Nanos>(count), spent,
-                     static_cast<std::uint32_t>(step.plan.class_of.size()) * replica);
+                     static_cast<std::uint32_t>(step.plan.class_of.size()) * replica,
+                     {.time = {products, memory, spent[1], spent[2] + spent[3] + gaps, 0},
+                      .clock = step.run.clock});
 }
 
 double RunMetrics::median_step() const {
@@ -200,13 +211,11 @@ double RunMetrics::median_step() const {
   return median(std::move(values));
 }
 
-double RunMetrics::energy(double elapsed, double utilization) const {
-  const GpuModel& gpu = cluster_->gpu_model();
-  const Watts each = gpu.idle_power + (gpu.max_power - gpu.idle_power) * utilization;
-  const double hosts =
-      static_cast<double>(graph_->ranks()) / cluster_->shape().gpus_per_node;
-  const Watts all = each * graph_->ranks() + cluster_->shape().host_power * hosts;
-  return all.value * cluster_->price().pue * elapsed;
+/// A run that continues a log draws the mean power of its own steps before them, too.
+void RunMetrics::fill_energy(Report& report, double elapsed) const {
+  const double own = elapsed - began_s_;
+  if (began_s_ > 0 && own <= 0) return;
+  time_.meter().fill(report, began_s_ > 0 ? elapsed / own : 1, elapsed, graph_->ranks());
 }
 
 void RunMetrics::fill(Report& report, Nanos elapsed_ns, double fault_free) const {
@@ -238,24 +247,13 @@ void RunMetrics::fill(Report& report, Nanos elapsed_ns, double fault_free) const
   fill_time(report);
   // Of a run that continues a log and commits no step of its own, the use of the GPUs is unknown.
   if (elapsed > began_s_) {
-    const double utilization = std::min(1.0, busy_s_ / (elapsed - began_s_));
-    report.set_gpu_utilization(utilization);
-    report.set_energy_j(energy(elapsed, utilization));
-    fill_footprint(report, elapsed);
+    report.set_gpu_utilization(std::min(1.0, busy_s_ / (elapsed - began_s_)));
+    fill_energy(report, elapsed);
   }
   const DollarsPerSecond price = cluster_->price().per_gpu;
   if (price.value <= 0) return;
   report.set_cost_usd(price.value * gpus * elapsed);
   report.set_cost_per_million_tokens_usd(report.cost_usd() / (graph_->tokens() * steps) * 1e6);
-}
-
-void RunMetrics::fill_footprint(Report& report, double elapsed) const {
-  const Price& price = cluster_->price();
-  const double kwh = report.energy_j() / 3.6e6;
-  if (price.carbon_g_per_kwh > 0) report.set_carbon_kg(kwh * price.carbon_g_per_kwh / 1000);
-  if (price.purchase <= 0) return;
-  const double share = elapsed / price.lifetime.value;
-  report.set_cost_if_bought_usd(price.purchase * graph_->ranks() * share + price.per_kwh * kwh);
 }
 
 void RunMetrics::fill_time(Report& report) const {

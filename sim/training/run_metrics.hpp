@@ -22,7 +22,7 @@ namespace orrery::sim {
 /// must outlive it.
 ///
 /// For example, ten steps of 0.85 s on two GPUs that compute for 0.4 s and 0.8 s of each step add
-/// 17 GPU-seconds, of which 12 are computing; energy follows from the utilization of the GPUs, and
+/// 17 GPU-seconds, of which 12 are computing; energy follows from the activities of the GPUs, and
 /// cost from the elapsed time.
 class RunMetrics {
  public:
@@ -42,9 +42,13 @@ class RunMetrics {
   /// that each step counts with the mean, and no GPU time, bytes or parts of a step are booked.
   /// Does nothing if `count` is 0.
   void add_told_steps(Nanos duration, std::uint64_t count, std::uint32_t batch);
-  /// Sets the instant at which a run that continues a log begins its own steps; GPU utilization is
-  /// the mean from that instant on, and unknown without a later step. Without a call, from 0 on.
-  void begin_at(Nanos at) { began_s_ = to_seconds(at); }
+  /// Sets the instant at which a run that continues a log begins its own steps; GPU utilization and
+  /// power are means from that instant on, and unknown without a later step. Without a call, from 0
+  /// on.
+  void begin_at(Nanos at) {
+    began_s_ = to_seconds(at);
+    time_.meter().begin_at(at);
+  }
   /// Returns the ledger of GPU time, in which the caller books all time outside committed steps.
   GpuTimeLedger& time() { return time_; }
   const GpuTimeLedger& time() const { return time_; }
@@ -83,8 +87,8 @@ class RunMetrics {
   /// Books the GPU time of `count` steps by use.
   void spend_time(const estimates::SimulatedStep& step, Nanos duration, std::uint64_t count,
              const std::vector<double>& stretch);
-  /// Writes the emissions, and the cost to an owner of the machines.
-  void fill_footprint(Report& report, double elapsed) const;
+  /// Writes the energy, its price and its emissions.
+  void fill_energy(Report& report, double elapsed) const;
   /// Writes the ledger of GPU time, and its shares.
   void fill_time(Report& report) const;
   /// Adds `count` steps of `whole` seconds to the durations of the parts of a step.
@@ -92,8 +96,6 @@ class RunMetrics {
                   const std::vector<double>& stretch);
   /// Writes the medians of the parts of a step.
   void fill_phases(Report& report) const;
-  /// Returns the energy of GPUs and hosts in joules, with the power usage effectiveness.
-  double energy(double elapsed, double utilization) const;
 
   const Cluster* cluster_;
   std::shared_ptr<const StepGraph> graph_;

@@ -22,8 +22,8 @@ struct StepConditions {
   /// Passes all members to a StateWriter or StateReader.
   template <class Archive>
   friend void fields(Archive& archive, StepConditions& of) {
-    archive(of.state.slow, of.state.link_slow, of.state.down, of.shares, of.collectives, of.codecs,
-            of.company);
+    archive(of.state.slow, of.state.link_slow, of.state.down, of.state.clock, of.shares,
+            of.collectives, of.codecs, of.company);
   }
 };
 

@@ -38,7 +38,8 @@ Step next_boundary(const JobInWorld& here, const TrainingState& state) {
 Nanos next_interruption(const JobInWorld& here, const TrainingState& state, const Watch& watch) {
   const Nanos next = std::min({watch.limit, here.gate().next_wake(),
                                next_report_time(state.faults), state.saving.next(),
-                               state.next_change()});
+                               state.next_change(),
+                               here.setup().power.next_change(state.now)});
   const auto fault = state.faults.plan.next_instant(state.now - 1);
   return fault ? std::min(next, *fault) : next;
 }
@@ -151,8 +152,7 @@ void open_next_step(const JobInWorld& here, TrainingState& state) {
     note_parts(state.faults, state.step, instant);
     plan.mark_felt(state.step, instant);
     // No policy has seen a step that changes while it runs.
-    const auto changed = state.fit().local(state.fits.numbered, plan.state(state.step, instant));
-    if (changed != state.conditions->state) state.watched = false;
+    if (hardware_at(state, instant) != state.conditions->state) state.watched = false;
     state.stalled += stalled_by(here.setup(), state, instant);
   }
 }

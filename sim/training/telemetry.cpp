@@ -222,9 +222,8 @@ void Telemetry::fill_device(SampleField field, const estimates::PlayedStep& step
     if (field == SampleField::memory_bandwidth) {
       return std::min(1.0, step.memory_rate(replica, stage) / gpu.memory_bandwidth.value);
     }
-    const double used = step.utilization(replica, stage);
-    if (field == SampleField::utilization) return used;
-    return (gpu.idle_power + (gpu.max_power - gpu.idle_power) * used).value;
+    if (field == SampleField::utilization) return step.utilization(replica, stage);
+    return mean_power(gpu, step.activity(replica, stage), step.what().run.clock).value;
   };
   fill_groups(ranks, value_of, out);
 }

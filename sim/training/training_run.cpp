@@ -125,6 +125,10 @@ void TrainingRun::announce_work(Nanos now) {
     leave_step(here_, state_);  // jobs that share its links have them alone until then
     return stall_until(state_, now + to_nanos(delay), GpuUse::idle);
   }
+  if (setup_.power.clock_at(now) <= 0) {
+    leave_step(here_, state_);
+    return stall_until(state_, setup_.power.next_change(now), GpuUse::idle);
+  }
   enter_new_step(here_, state_);
   here_.contention().next_step(state_.id, state_.now);
 }

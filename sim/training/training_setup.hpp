@@ -9,6 +9,7 @@
 
 #include "core/random.hpp"
 #include "core/units.hpp"
+#include "sim/training/power_limits.hpp"
 #include "topologies/cluster.hpp"
 #include "traces/run.pb.h"
 
@@ -27,6 +28,8 @@ struct TrainingSetup {
   RunRequest request;
   Arrival arrival = {};
   const Cluster* cluster = nullptr;  ///< not null; must outlive the setup
+  /// Limits of the scenario's power budget.
+  PowerLimits power{request.scenario().power(), cluster};
 
   const Scenario& scenario() const { return request.scenario(); }
   const Survival& survival() const { return request.scenario().survival(); }

@@ -26,6 +26,7 @@ CheapestRecovery = example("cheapest_recovery", "CheapestRecovery")
 Elastic = example("elastic", "Elastic")
 GangScheduler = example("gang_scheduler", "GangScheduler")
 CollectiveTuner = example("collective_tuner", "CollectiveTuner")
+PowerQueue = example("power_queue", "PowerQueue")
 
 
 class Lookout(orrery.Policy):
@@ -117,6 +118,37 @@ def test_gangs_start_at_once_and_close_together(tmp_path):
     fifo = orrery.jobs(trace, policy="fifo", **size)
     assert report.makespan_s == fifo.makespan_s
     assert orrery.replay(tmp_path / "log", policy=GangScheduler()).identical
+
+
+def test_a_queue_keeps_within_its_power_budget(tmp_path):
+    """16 GPUs, 6 of them between 1,000 s and 2,000 s of every 3,000 s."""
+    rows = [(i, 37 * i, 1 + i % 6, 100 + 91 * (i % 9), "a") for i in range(60)]
+    trace = trace_of(tmp_path / "trace.csv", rows)
+    size = {"nodes": 2, "gpus_per_node": 8}
+    budget = [(1000, 2000, 6)]
+    ends = {}
+    for pauses in (True, False):
+        policy = PowerQueue(budget, pauses=pauses, every=3000)
+        log = tmp_path / f"log-{pauses}"
+        report = orrery.jobs(trace, policy=policy, record=log, **size)
+        assert (report.jobs_in, report.jobs_out) == (60, 60)
+        assert (report.preemptions > 0) == pauses
+        working, at, most = 0, 0.0, 0
+        for event in orrery.read_log(log).events.itertuples():
+            if event.at_s > at and 1000 <= at % 3000 < 2000:
+                most = max(most, working)
+            at = event.at_s
+            if event.event == "JobStarted":
+                working += rows[int(event.job)][2]
+            elif event.event in ("JobDone", "JobStopped"):
+                working -= rows[int(event.job)][2]
+        assert 0 < most <= 6
+        assert orrery.replay(
+            log, policy=PowerQueue(budget, pauses=pauses, every=3000)
+        ).identical
+        ends[pauses] = report.makespan_s
+    flat = orrery.jobs(trace, policy=PowerQueue([(0, 3000, 6)], every=3000), **size)
+    assert max(ends.values()) < flat.makespan_s  # the budget of the night is spent
 
 
 def test_urgent_jobs_go_first(tmp_path):

@@ -200,13 +200,60 @@ TEST(Build, APowerCapCostsItsCubeRoot) {
   const GpuModel capped =
       build("preset: dgx-h100\nnodes: 1\nnode: {power_cap: 400 W}\n").gpu_model();
   const double share = (400 - all.idle_power.value) / (all.max_power.value - all.idle_power.value);
-  EXPECT_DOUBLE_EQ(capped.max_power.value, 400);
+  EXPECT_DOUBLE_EQ(capped.power_cap.value, 400);
+  EXPECT_DOUBLE_EQ(capped.max_power.value, 700) << "of the data sheet";
   EXPECT_DOUBLE_EQ(capped.bf16.value, all.bf16.value * std::cbrt(share));
   EXPECT_EQ(capped.memory_bandwidth.value, all.memory_bandwidth.value);
   const std::string above = "preset: dgx-h100\nnodes: 1\nnode: {power_cap: 900 W}\n";
   EXPECT_EQ(build(above).gpu_model().bf16.value, all.bf16.value) << "it draws no more anyway";
   EXPECT_NE(refusal("preset: dgx-h100\nnodes: 1\nnode: {power_cap: 20 W}\n").find("idling"),
             std::string::npos);
+}
+
+TEST(Build, ATorusHasANodeAtEveryPlace) {
+  const std::string node =
+      "node: {gpu: TPU-v5p, gpus_per_node: 1, nics_per_node: 1, nic_bandwidth: 600 GB/s}\n";
+  const std::string torus = "fabric: {kind: torus, torus_link_bandwidth: 100 GB/s, dimensions: ";
+  const Cluster cluster = build("nodes: 128\n" + node + torus + "8x4x4}\n");
+  EXPECT_EQ(cluster.shape().torus, (std::array<std::uint32_t, 3>{8, 4, 4}));
+  EXPECT_EQ(cluster.link(cluster.torus_link({5}, 0, 2, true)).bandwidth.value, 100e9);
+  EXPECT_EQ(build("nodes: 16\n" + node + torus + "4x4}\n").shape().torus[2], 1u);
+  EXPECT_EQ(refusal("nodes: 100\n" + node + torus + "8x4x4}\n"),
+            "3:67: 8x4x4 have 128 places, the cluster 100 nodes");
+  for (const char* const wrong : {"8x", "x8", "8x0", "8 x 4", "2x2x2x2", "many"}) {
+    EXPECT_NE(refusal("nodes: 8\n" + node + torus + "'" + wrong + "'}\n").find("such as 8x8x4"),
+              std::string::npos) << wrong;
+  }
+  EXPECT_NE(refusal("nodes: 8\n" + node + "fabric: {kind: torus, dimensions: 2x2x2}\n")
+                .find("missing key 'torus_link_bandwidth'"), std::string::npos);
+}
+
+TEST(Build, AThirdTierNeedsAllOfItsKeys) {
+  const std::string three = "preset: dgx-h100\nnodes: 256\nfabric: {units_per_pod: 2, ";
+  const Cluster cluster = build(three + "cores: 16, core_link_bandwidth: 800 Gbps}\n");
+  EXPECT_EQ(cluster.pods(), 4u);
+  EXPECT_EQ(cluster.switches().leaves, 8 * 8u);
+  EXPECT_EQ(cluster.switches().spines, 4 * 32u);
+  EXPECT_EQ(cluster.switches().cores, 32 * 16u);
+  EXPECT_EQ(cluster.link(cluster.core_up(3, 7, 31, 15)).bandwidth.value, 100e9);
+  EXPECT_NE(refusal(three + "cores: 16}\n").find("missing key 'core_link_bandwidth' in fabric: a "
+                                                 "third tier needs it"), std::string::npos);
+  EXPECT_NE(refusal(three + "cores: 16, core_link_bandwidth: 800 Gbps, in_network_reduction: true}")
+                .find("two tiers"), std::string::npos);
+  const Cluster spread =
+      build(three + "cores: 16, core_link_bandwidth: 800 Gbps, transport: adaptive}\n");
+  EXPECT_DOUBLE_EQ(spread.link(spread.core_up(0, 0, 0, 0)).bandwidth.value, 32 * 16 * 100e9);
+}
+
+TEST(Build, PricesByTheHourReplaceTheConstant) {
+  const Price price = build("preset: dgx-h100\nnodes: 1\nprice: {electricity_by_hour: [0.1, 0.3], "
+                            "carbon: 250, begins_at: 8 h}\n").price();
+  EXPECT_DOUBLE_EQ(price.per_kwh, 0.2) << "the mean";
+  EXPECT_EQ(price.per_kwh_by_hour, (std::vector<double>{0.1, 0.3}));
+  EXPECT_EQ(price.carbon_g_per_kwh, 250);
+  EXPECT_EQ(price.begins_at.value, 8 * 3600);
+  EXPECT_NE(refusal("preset: dgx-h100\nnodes: 1\nprice: {carbon: 250, carbon_by_hour: [1, 2]}\n")
+                .find("found both"), std::string::npos);
 }
 
 }  // namespace

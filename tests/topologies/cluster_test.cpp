@@ -237,6 +237,75 @@ TEST(Cluster, RingGoesTheShorterWayRound) {
   EXPECT_EQ(seen.size(), cluster.links());
 }
 
+TEST(Cluster, ATorusGoesThroughOneDimensionAfterTheOther) {
+  Cluster::Shape shape = small_cluster().shape();
+  shape.nodes = 5 * 4 * 3;
+  shape.gpus_per_node = shape.nics_per_node = 1;
+  shape.fabric = FabricKind::torus;
+  shape.torus = {5, 4, 3};
+  const Cluster cluster(small_cluster().gpu_model(), shape, {});
+  EXPECT_EQ(cluster.links(), 2 * 60u + 2 * 60 + 2 * 3 * 60);
+  EXPECT_EQ(names(cluster, 0, 2 + 5 * 3),
+            (Names{"node0/nic0 out", "node0/torus0 next 0", "node1/torus0 next 0",
+                   "node2/torus0 back 1", "node17/nic0 in"}));
+  EXPECT_EQ(names(cluster, 0, 20),
+            (Names{"node0/nic0 out", "node0/torus0 next 2", "node20/nic0 in"}));
+  EXPECT_EQ(names(cluster, 4, 40),
+            (Names{"node4/nic0 out", "node4/torus0 next 0", "node0/torus0 back 2",
+                   "node40/nic0 in"}));
+  EXPECT_DOUBLE_EQ(cluster.latency({0}, {1}).value, 2e-6);
+  EXPECT_DOUBLE_EQ(cluster.latency({0}, {17}).value, 2e-6 + 2 * 5e-7);
+  std::set<std::string> seen;
+  for (std::uint32_t id = 0; id < cluster.links(); ++id) seen.insert(cluster.link_name({id}));
+  EXPECT_EQ(seen.size(), cluster.links());
+}
+
+TEST(Cluster, ADragonflyCrossesOneGlobalLinkAtMost) {
+  Cluster::Shape shape = small_cluster().shape();
+  shape.nodes = 3 * 4 * 2;
+  shape.gpus_per_node = shape.nics_per_node = 1;
+  shape.fabric = FabricKind::dragonfly;
+  shape.routers_per_group = 4;
+  shape.nodes_per_router = 2;
+  shape.upper_link_bandwidth = {75e9};
+  const Cluster cluster(small_cluster().gpu_model(), shape, {});
+  EXPECT_EQ(cluster.groups(), 3u);
+  EXPECT_EQ(cluster.links(), 2 * 24u + 2 * 24 + 12 * 4 + 9);
+  EXPECT_EQ(names(cluster, 0, 1), (Names{"node0/nic0 out", "node1/nic0 in"})) << "one router";
+  EXPECT_EQ(names(cluster, 0, 7),
+            (Names{"node0/nic0 out", "router0/local0 to 3", "node7/nic0 in"}));
+  EXPECT_EQ(names(cluster, 0, 22),
+            (Names{"node0/nic0 out", "router0/local0 to 2", "group0/global0 to 2",
+                   "router8/local0 to 3", "node22/nic0 in"}));
+  EXPECT_EQ(names(cluster, 4, 16),
+            (Names{"node4/nic0 out", "group0/global0 to 2", "node16/nic0 in"}));
+  EXPECT_DOUBLE_EQ(cluster.latency({0}, {22}).value, 2e-6 + 3 * 5e-7);
+  EXPECT_EQ(cluster.link(cluster.group_global(0, 0, 2)).bandwidth.value, 75e9);
+  std::set<std::string> seen;
+  for (std::uint32_t id = 0; id < cluster.links(); ++id) seen.insert(cluster.link_name({id}));
+  EXPECT_EQ(seen.size(), cluster.links());
+}
+
+TEST(Cluster, AThirdTierIsCrossedBetweenPods) {
+  Cluster::Shape shape = small_cluster().shape();
+  shape.units_per_pod = 2;
+  shape.cores = 2;
+  shape.upper_link_bandwidth = {100e9};
+  const Cluster cluster(small_cluster().gpu_model(), shape, {});
+  EXPECT_EQ(cluster.pods(), 2u);
+  EXPECT_EQ(names(cluster, 0, 4 * 8),
+            (Names{"node0/nic0 out", "unit0/leaf0 up 1", "unit1/leaf0 down 1", "node4/nic0 in"}));
+  EXPECT_EQ(names(cluster, 0, 8 * 8),
+            (Names{"node0/nic0 out", "unit0/leaf0 up 2", "pod0/spine0.2 up 0",
+                   "pod1/spine0.2 down 0", "unit2/leaf0 down 2", "node8/nic0 in"}));
+  EXPECT_DOUBLE_EQ(cluster.latency({0}, {32}).value, 2e-6 + 2 * 5e-7);
+  EXPECT_DOUBLE_EQ(cluster.latency({0}, {64}).value, 2e-6 + 4 * 5e-7);
+  EXPECT_EQ(cluster.link(cluster.core_down(1, 0, 2, 0)).bandwidth.value, 100e9);
+  std::set<std::string> seen;
+  for (std::uint32_t id = 0; id < cluster.links(); ++id) seen.insert(cluster.link_name({id}));
+  EXPECT_EQ(seen.size(), cluster.links());
+}
+
 TEST(Cluster, NvlinkDomainsSpanNodes) {
   const Cluster cluster = with_fabric(FabricKind::fat_tree, 2);
   EXPECT_EQ(cluster.domain_of({15}), 0u);

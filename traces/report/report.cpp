@@ -163,9 +163,25 @@ std::string energy_and_cost(const Report& r) {
   if (r.has_cost_if_bought_usd()) {
     more += fmt::format(", {} if bought", dollars(r.cost_if_bought_usd()));
   }
+  if (r.has_electricity_usd()) {
+    more += fmt::format(", {} of electricity", dollars(r.electricity_usd()));
+  }
   if (r.has_carbon_kg()) more += fmt::format(", {:.1f} t of CO2", r.carbon_kg() / 1000);
   return fmt::format("{}, {}{}, modelled", known(r.has_energy_j(), r.energy_j(), energy),
                      r.has_cost_usd() ? dollars(r.cost_usd()) : "no price given", more);
+}
+
+/// Returns the mean power of a node and its parts; unknown without them.
+std::string power(const Report& r) {
+  const EnergyUse& use = r.energy_use();
+  const double machines = r.energy_j() - use.site_j();
+  if (!r.has_node_power_w() || !r.has_energy_use() || machines <= 0) return kNotKnown;
+  const auto share = [machines](double joules) { return percent(joules / machines); };
+  return fmt::format("{:.2f} kW a node: products {}, memory {}, communication {}, waiting {}, idle "
+                     "{}, host {}, modelled",
+                     r.node_power_w() / 1000, share(use.products_j()), share(use.memory_j()),
+                     share(use.communication_j()), share(use.waiting_j()), share(use.idle_j()),
+                     share(use.host_j()));
 }
 
 std::string hand_over(const HandOverReport& h) {
@@ -283,6 +299,7 @@ std::string report_summary(const Report& r) {
       {"shares", breakdown(r)},
       {"memory", memory(r)},
       {"energy, cost", energy_and_cost(r)},
+      {"power", power(r)},
       {"decisions", fmt::format("{} on {} events", grouped(r.decisions()), grouped(r.events()))},
       {"failures", fmt::format("{}; micro-batches lost {}, repeated {}, recomputed {}", failures(r),
                                grouped(r.micro_batches_lost()), grouped(r.micro_batches_repeated()),

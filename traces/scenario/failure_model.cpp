@@ -282,6 +282,10 @@ void add_duration_problems(const FailureKind& kind, const std::string& path,
   check("restart", kind.has_restart(), kind.restart(), ends_ranks, kRanks);
   check("repair", kind.has_repair(), kind.repair(), !is_of_job(kind) && !kind.has_lasts(),
         "hardware, and without 'lasts' beside it");
+  if (kind.has_notice() && !(kind.has_down() && holds_ranks)) {
+    problems.push_back({path + ".notice", "expected 'notice' of planned work on a gpu, node, rack "
+                                          "or row that goes down"});
+  }
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -34,6 +35,7 @@ FailureStream::FailureStream(const Scenario& scenario, const Cluster& cluster)
     lemons_ =
         some_of(static_cast<std::uint32_t>(count), cluster.nodes(), rng.split_stream("lemons"));
   }
+  crews_.assign(failures_.crews(), 0);
   std::size_t number = 0;
   for (const FailureKind& kind : failure_kinds(failures_)) add_source(kind, number++, rng);
 }
@@ -85,15 +87,35 @@ std::vector<Fault> FailureStream::pop_failure() {
   const std::uint32_t each = nodes ? nodes_of_part(source.kind, failures_) : 1;
   const std::uint32_t first = failure.target * each;
   const std::uint32_t end = nodes ? std::min(cluster_.nodes(), first + each) : first + 1;
+  const bool waits = fault_of_kind(source.kind, first).has_down() && !source.kind.has_notice();
+  const Nanos lasts = waits ? repaired_after(failure.at, failure.lasts) : failure.lasts;
   std::vector<Fault> faults;
   for (std::uint32_t target = first; target < end; ++target) {
     Fault& fault = faults.emplace_back(fault_of_kind(source.kind, target));
     fault.set_at_time(failure.at);
-    if (failure.lasts > 0) fault.set_for_(failure.lasts);
+    if (failure.lasts > 0) fault.set_for_(lasts);
+    if (source.kind.has_notice()) fault.set_notice(source.kind.notice());
     if (failure.detection) fault.set_detection(*failure.detection);
     if (failure.restart) fault.set_restart(*failure.restart);
   }
   return faults;
+}
+
+/// The crew that is free first repairs. A rack or row is one repair.
+Nanos FailureStream::repaired_after(Nanos at, Nanos work) {
+  if (crews_.empty() || work <= 0) return work;
+  std::pop_heap(crews_.begin(), crews_.end(), std::greater<>());
+  const Nanos begin = std::max(at, crews_.back());
+  crews_.back() = begin > kNever - work ? kNever : begin + work;
+  const Nanos after = crews_.back() - at;
+  std::push_heap(crews_.begin(), crews_.end(), std::greater<>());
+  return after;
+}
+
+Nanos FailureStream::longest_notice() const {
+  Nanos longest = 0;
+  for (const Source& source : sources_) longest = std::max(longest, source.kind.notice());
+  return longest;
 }
 
 Nanos FailureStream::next_time(Source& source) const {

@@ -36,6 +36,9 @@ class FailureStream {
   /// or one for each node of a rack or row. Of failures of one instant the kind listed first is
   /// first. Throws an internal Error after the last failure.
   std::vector<Fault> pop_failure();
+  /// Returns the longest notice of all kinds: failures that begin within this time from now may be
+  /// announced already.
+  Nanos longest_notice() const;
 
  private:
   /// One drawn failure.
@@ -67,6 +70,8 @@ class FailureStream {
   };
 
   void add_source(const FailureKind& kind, std::size_t number, const Rng& rng);
+  /// Returns the duration of an outage that begins at `at` and takes a crew `work`; books the crew.
+  Nanos repaired_after(Nanos at, Nanos work);
   bool knows_lemons(const FailureKind& kind) const;
   std::uint32_t parts_per_node(const FailureKind& kind) const;
   bool is_lemon(std::uint32_t node) const;
@@ -88,6 +93,7 @@ class FailureStream {
   std::uint64_t ranks_ = 0;
   std::vector<std::uint32_t> lemons_;  ///< nodes, ascending
   std::vector<Source> sources_;
+  std::vector<Nanos> crews_;  ///< heap of the instants at which crews are free, the earliest first
   std::optional<std::size_t> first_;  ///< source of the next failure, once it is known
   Nanos first_at_ = kNever;
 };

@@ -31,6 +31,12 @@ auto between(const Edges& edges, std::int64_t from, std::int64_t until) {
   return std::span(first, last);
 }
 
+/// Returns the last instant before any begin or announcement of the failures left in the stream.
+Nanos known_until(FailureStream& stream) {
+  const Nanos next = stream.next_time();
+  return next == kNever ? kNever : next - 1 - std::min(next - 1, stream.longest_notice());
+}
+
 }  // namespace
 
 /// Selects by the method of Fisher and Yates (1938).
@@ -83,7 +89,7 @@ FaultScript::FaultScript(const Scenario& scenario, const Cluster& cluster)
   std::sort(ramp_tops_.begin(), ramp_tops_.end());
   if (!scenario.has_failures()) return;
   stream_.emplace(scenario, cluster);
-  drawn_until_ = stream_->next_time() - 1;
+  drawn_until_ = known_until(*stream_);
 }
 
 FaultScript::Entry& FaultScript::entry(std::uint32_t fault) const {
@@ -203,7 +209,7 @@ void FaultScript::draw_more() const {
     for (const Fault& fault : stream_->pop_failure()) add(fault);
   }
   sort_edges(times_, sorted);
-  drawn_until_ = stream_->next_time() == kNever ? kNever : stream_->next_time() - 1;
+  drawn_until_ = known_until(*stream_);
 }
 
 void FaultScript::draw_until(Nanos instant) const {
@@ -241,6 +247,9 @@ std::vector<FaultScript::Forgotten> FaultScript::forget_before(Nanos instant, Na
   times_.edges.erase(times_.edges.cbegin(), end);
   times_.begins.erase(times_.begins.cbegin(), past(times_.begins));
   times_.strikes.erase(times_.strikes.cbegin(), past(times_.strikes));
+  std::erase_if(planned_, [this](const Planned& each) {
+    return each.fault >= own_ && !drawn_entries_.contains(each.fault);
+  });
   kept_ = drawn_entries_.size();
   return forgotten;
 }
@@ -329,6 +338,7 @@ std::map<FaultTarget, Condition> FaultScript::conditions(Moment at) const {
 
 std::map<Part, Removal> FaultScript::removals(Moment at) const {
   std::map<Part, Removal> all;
+  draw_until(at.now);
   if (planned_.empty()) return all;
   move_to(at);
   for (const bool begun : {true, false}) {

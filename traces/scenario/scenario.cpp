@@ -38,6 +38,28 @@ Nanos stall_of(const Fault& fault) {
   return fault.has_for_() ? fault.for_() : fault.until_time() - fault.at_time();
 }
 
+bool is_network(std::optional<PartKind> kind) {
+  return kind && *kind != PartKind::gpu && *kind != PartKind::node && *kind != PartKind::storage;
+}
+
+/// Returns path and message of the first fault that cannot happen to a trace or a single collective
+/// (`work`); empty if all can. A collective has no ranks that are lost, but links that fail.
+std::pair<std::string, std::string> unsuitable_fault(const Scenario& scenario, const char* work) {
+  const bool links_only = scenario.has_collective();
+  const std::string found =
+      links_only ? "expected faults of links, cables, ports, NICs, switches or planes: a "
+                   "collective has no ranks that are lost"
+                 : fmt::format("faults happen to jobs, not to a {}", work);
+  for (int i = 0; i < scenario.faults_size(); ++i) {
+    if (links_only && is_network(part_kind(scenario.faults(i)))) continue;
+    return {fmt::format("faults[{}]", i), found};
+  }
+  for (const FailureKind& kind : failure_kinds(scenario.failures())) {
+    if (!links_only || !is_network(part_kind(kind))) return {"failures", found};
+  }
+  return {};
+}
+
 /// Collector of problems across fields, each with its place.
 class CrossCheck {
  public:
@@ -90,12 +112,8 @@ class CrossCheck {
     if (scenario_.policies_size() > 0 && !others) {
       add("policies[0]", fmt::format("a {} leaves a policy nothing to decide", work));
     }
-    if (scenario_.faults_size() > 0) {
-      add("faults[0]", fmt::format("faults happen to jobs, not to a {}", work));
-    }
-    if (scenario_.has_failures()) {
-      add("failures", fmt::format("failures happen to jobs, not to a {}", work));
-    }
+    const auto [path, message] = unsuitable_fault(scenario_, work);
+    if (!path.empty()) add(path, message);
     const Topology& cluster = scenario_.cluster();
     const std::uint64_t gpus = std::uint64_t{cluster.node().gpus_per_node()} * cluster.nodes();
     const std::uint64_t ranks = scenario_.has_trace() ? scenario_.trace().ranks()

@@ -90,7 +90,7 @@ void FlowCounter::add_all_pairs(const GpuGroup& members) {
   const bool straddles = shape.fabric == FabricKind::fat_tree &&
                          shape.nodes_per_unit % shape.nodes_per_domain != 0;
   const bool hashed = shape.transport == Transport::ecmp;
-  if (shape.fabric == FabricKind::ring || straddles || hashed) return add_each_pair(members);
+  if (cluster_.is_direct() || straddles || hashed) return add_each_pair(members);
   const Census census(cluster_, members);
   const bool flat = shape.fabric == FabricKind::flat;
   for (const GpuId gpu : members) {
@@ -108,6 +108,11 @@ void FlowCounter::add_all_pairs(const GpuGroup& members) {
       const std::uint32_t spine = node.value % shape.spines;
       add_link(cluster_.leaf_up(unit, rail, spine), count);
       add_link(cluster_.leaf_down(own, rail, spine), count);
+      const std::uint32_t from = cluster_.pod_of(unit), to = cluster_.pod_of(own);
+      if (from == to) continue;
+      const std::uint32_t core = cluster_.core_of(node);
+      add_link(cluster_.core_up(from, rail, spine, core), count);
+      add_link(cluster_.core_down(to, rail, spine, core), count);
     }
   }
   if (flat) return;

@@ -18,6 +18,9 @@ struct HardwareState {
   /// Divisor x by LinkId: the link has 1/x of its bandwidth.
   std::map<std::uint32_t, double> link_slow;
   std::set<std::uint32_t> down;               ///< LinkIds of links that are down
+  /// Share of the compute clock that all GPUs keep under a limit of power: products take 1/clock as
+  /// long, kernels that the memory limits as long as before.
+  double clock = 1;
 
   /// Returns the slowdown factor of a rank; 1 if nominal.
   double slow_of(RankId rank) const {

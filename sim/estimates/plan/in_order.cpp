@@ -19,16 +19,19 @@ namespace {
 constexpr std::uint32_t kMostGpus = 1u << 20;
 
 /// Returns the number of GPUs by which a cluster can be shifted onto itself: a scalable unit (whole
-/// NVLink domains; as many as leave each node its spine), or a domain if units do not matter. Rings
-/// of nodes have paths over everything and a hash has no symmetry: the whole cluster.
+/// NVLink domains; as many as leave each node its spine and core), or a domain if units do not
+/// matter. Direct fabrics have paths over everything and a hash has no symmetry: the whole
+/// cluster.
 std::uint32_t unit_of(const Cluster& cluster) {
   const Cluster::Shape& shape = cluster.shape();
   const bool hashed = shape.transport == Transport::ecmp;
-  if (shape.fabric == FabricKind::ring || hashed) return cluster.gpus();
+  if (cluster.is_direct() || hashed) return cluster.gpus();
   std::uint64_t nodes = shape.nodes_per_domain;
   if (shape.fabric == FabricKind::fat_tree) {
     nodes = std::lcm(std::lcm(nodes, std::uint64_t{shape.nodes_per_unit}),
-                     std::uint64_t{shape.spines});
+                     std::uint64_t{shape.spines} * shape.cores);
+    nodes = std::lcm(nodes,
+                     std::uint64_t{shape.nodes_per_unit} * std::max(1u, shape.units_per_pod));
   }
   return static_cast<std::uint32_t>(
       std::min(nodes * shape.gpus_per_node, std::uint64_t{kMostGpus}));
@@ -36,7 +39,7 @@ std::uint32_t unit_of(const Cluster& cluster) {
 
 Cluster with_gpus(const Cluster& cluster, std::uint32_t gpus) {
   Cluster::Shape shape = cluster.shape();
-  if (shape.fabric == FabricKind::ring || shape.transport == Transport::ecmp) return cluster;
+  if (cluster.is_direct() || shape.transport == Transport::ecmp) return cluster;
   shape.nodes = (gpus + shape.gpus_per_node - 1) / shape.gpus_per_node;
   return Cluster(cluster.gpu_model(), shape, cluster.price());
 }

@@ -37,6 +37,8 @@ void by_walk(StepGraph& graph, const Cluster& cluster, const MachineCosts& machi
   for (const StageTime& stage : step.stages) {
     if (stage.compute <= estimate.compute_s) continue;
     estimate.compute_s = stage.compute;
+    estimate.products_s = stage.products;
+    estimate.memory_s = stage.memory;
     estimate.inside_s = stage.inside;
     estimate.exposed_s = stage.exposed + stage.input;
     estimate.pipeline_s = stage.pipeline;
@@ -55,6 +57,8 @@ void by_engine(StepGraph& graph, const Cluster& cluster, const MachineCosts& mac
   for (const WorkerRun& worker : step->run.workers) {
     if (worker.compute <= estimate.compute_s) continue;
     estimate.compute_s = worker.compute;
+    estimate.products_s = worker.products;
+    estimate.memory_s = worker.memory;
     estimate.inside_s = worker.tensor;
     estimate.exposed_s = worker.exposed;
     estimate.pipeline_s = worker.passes_end - worker.passes - worker.exposed;

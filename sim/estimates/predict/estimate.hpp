@@ -17,6 +17,8 @@ struct StepEstimate {
   /// Duration of the step.
   double step_s = 0;
   double compute_s = 0;   ///< kernels of the busiest stage
+  double products_s = 0;  ///< part of that in matrix products and attention
+  double memory_s = 0;    ///< part of that in kernels that the GPU's memory limits
   double inside_s = 0;    ///< exposed collectives inside its blocks (tensor, context, expert)
   double exposed_s = 0;   ///< its waits for gradients, parameters or data
   double pipeline_s = 0;  ///< its waits for other stages

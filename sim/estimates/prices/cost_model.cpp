@@ -444,7 +444,7 @@ BlockPrice price(const Block& block, const GpuModel& gpu, Precision precision,
   BlockPrice sum;
   for (const Kernel& kernel : block.kernels) sum.moved += kernel.bytes * kernel.repeat;
   if (block.declared > 0) {
-    sum.compute = {to_seconds(block.declared)};
+    sum.compute = sum.products = {to_seconds(block.declared)};
     return sum;
   }
   std::map<KernelName, Seconds> by_name;
@@ -452,6 +452,7 @@ BlockPrice price(const Block& block, const GpuModel& gpu, Precision precision,
     const Seconds all = kernel_time(kernel, gpu, precision, profile) * kernel.repeat;
     by_name[kernel.name] += all;
     sum.compute += all;
+    (kernel.kind == Kernel::Kind::memory_bound ? sum.memory : sum.products) += all;
   }
   sum.compute += profile.layer_gap * block.layers;
   sum.tensor = exposed(block, by_name, Links(gpu, groups, profile));

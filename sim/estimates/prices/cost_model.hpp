@@ -144,7 +144,15 @@ struct BlockPrice {
   Seconds compute;  ///< kernel time, which grows with the GPU's slowdown
   Seconds tensor;   ///< collectives inside the block that no kernel hides, and waits for launches
   Bytes moved;      ///< bytes through GPU memory
+  Seconds products = {};  ///< part of `compute` in matrix products and attention
+  Seconds memory = {};    ///< part of `compute` in kernels that the GPU's memory limits
 };
+
+/// Returns the seconds of a block's kernels at a share `clock` of the GPU's compute clock: products
+/// take 1/clock as long, everything else as long as before.
+inline double kernel_time(const BlockPrice& price, double clock) {
+  return price.compute.value + price.products.value * (1 / clock - 1);
+}
 
 /// Returns the precision in which a GPU computes a product of this precision: the next wider one
 /// that the GPU has, for example tf32 as fp32 and fp8 as bf16.

@@ -35,8 +35,9 @@ void ComputeStreams::start(std::uint32_t worker, std::uint32_t op) {
   at.running_members = request_.plan.member_hosts;
   const BlockPrice& price = request_.prices[what.block];
   for (std::uint32_t member = 0; member < request_.plan.member_hosts; ++member) {
-    request_.engine.start_computation(hardware_.host(worker, member), price.compute.value,
-                            [this, worker, op](bool) { member_ended(worker, op); });
+    request_.engine.start_computation(hardware_.host(worker, member),
+                                      kernel_time(price, request_.state.clock),
+                                      [this, worker, op](bool) { member_ended(worker, op); });
   }
 }
 
@@ -52,7 +53,8 @@ void ComputeStreams::member_ended(std::uint32_t worker, std::uint32_t op) {
 void ComputeStreams::block_ended(std::uint32_t worker, std::uint32_t op) {
   Stream& at = streams_[worker];
   const Op& what = programs_.op(worker, op);
-  record_.add_block(worker, what, at.began, at.ended, request_.prices[what.block].moved.value);
+  record_.add_block(worker, what, at.began, at.ended, request_.prices[what.block],
+                    request_.state.clock);
   if (what.phase == Phase::backward && --at.backward_left[what.micro_batch] == 0) {
     record_.micro_batch(worker);
   }

@@ -131,6 +131,8 @@ void Walk::account(std::uint32_t number, const Op& op, double start) {
   StageTime& time = out_.stages[number];
   const BlockPrice& price = in_.prices[op.block];
   time.compute += price.compute.value;
+  time.products += price.products.value;
+  time.memory += price.memory.value;
   const bool host = op.phase == Phase::optimizer;  // time after the kernels belongs to the host
   (host ? time.compute : time.inside) += price.tensor.value;
   const double waited = start - stage.idle_since;

@@ -36,6 +36,8 @@ struct FreeStepRequest {
 /// Attribution of the time of a stage's GPU; the sum of the parts is the step's duration.
 struct StageTime {
   double compute = 0;   ///< kernels, and time that the host adds
+  double products = 0;  ///< part of `compute` in matrix products and attention
+  double memory = 0;    ///< part of `compute` in kernels that the GPU's memory limits
   double inside = 0;    ///< exposed collectives inside blocks (tensor, context, expert)
   double exposed = 0;   ///< wait for gradients or parameters
   double pipeline = 0;  ///< wait for another stage

@@ -139,7 +139,9 @@ IterationRun Execution::run() {
 
 IterationRun Execution::take() {
   ensure(over_, "every operation of a training step runs");
-  return record_.take_run(in_.plan.stages);
+  IterationRun run = record_.take_run(in_.plan.stages);
+  run.clock = in_.state.clock;
+  return run;
 }
 
 }  // namespace

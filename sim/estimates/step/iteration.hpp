@@ -33,11 +33,20 @@ struct WorkerRun {
   double exposed = 0;       ///< idle time before such blocks, waiting for a collective or for input
   double tail = 0;          ///< compute and tensor time after passes_end (optimizer)
   double moved = 0;         ///< bytes through the memory of one GPU
+  double products = 0;      ///< part of `compute` in matrix products and attention
+  double memory = 0;        ///< part of `compute` in kernels that the GPU's memory limits
   std::uint32_t micro_batches = 0;  ///< micro-batches whose backward pass ended
   /// Part of `passes` done by a time: points (time, seconds done), ascending, linear between them.
   std::vector<std::pair<double, double>> progress;
   std::vector<Slice> slices;  ///< intervals for the timeline; empty unless requested
 };
+
+/// Returns the shares of products and of kernels that the memory limits in the compute time of a
+/// worker; products only if its kinds of kernels are not known.
+inline std::pair<double, double> kernel_shares(const WorkerRun& run) {
+  if (run.compute <= 0 || run.products + run.memory <= 0) return {1, 0};
+  return {run.products / run.compute, run.memory / run.compute};
+}
 
 /// Result of one executed step.
 struct IterationRun {
@@ -45,6 +54,7 @@ struct IterationRun {
   std::vector<WorkerRun> workers;     ///< runs by class x stage, as in the plan
   std::vector<double> stage_passes_end;  ///< end of the passes of each stage's slowest class
   std::uint64_t events = 0;
+  double clock = 1;  ///< share of the compute clock of all GPUs (HardwareState)
   /// True if a fatal change or a failed flow ended the step early, at `duration`.
   bool cut_short = false;
   std::optional<LinkId> broken;  ///< link that is down and failed a flow

@@ -110,6 +110,17 @@ double PlayedStep::utilization(std::uint32_t replica, std::uint32_t stage) const
   return whole > 0 ? std::min(1.0, busy / whole) : 0;
 }
 
+ByActivity PlayedStep::activity(std::uint32_t replica, std::uint32_t stage) const {
+  const WorkerRun& run = worker(replica, stage);
+  const double whole = to_seconds(duration());
+  const double busy = utilization(replica, stage) * whole;
+  const double kernels =
+      std::min(busy, (run.compute - run.tail) * stretch_of(replica) + run.tail);
+  const auto [products, memory] = kernel_shares(run);
+  return {kernels * products, kernels * memory, busy - kernels,
+          whole - busy + kernels * std::max(0.0, 1 - products - memory), 0};
+}
+
 double PlayedStep::memory_rate(std::uint32_t replica, std::uint32_t stage) const {
   const double whole = to_seconds(duration());
   return whole > 0 ? worker(replica, stage).moved / whole : 0;

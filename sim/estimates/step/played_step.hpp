@@ -8,6 +8,7 @@
 
 #include "core/ids.hpp"
 #include "sim/estimates/step/stepper.hpp"
+#include "topologies/power.hpp"
 
 namespace orrery::estimates {
 
@@ -54,6 +55,8 @@ class PlayedStep {
   /// after the passes of the slowest replica counts as busy. At most 1; 0 for a step without
   /// duration.
   double utilization(std::uint32_t replica, std::uint32_t stage) const;
+  /// Returns the seconds of the GPU by activity; the time between kernels counts as waiting.
+  ByActivity activity(std::uint32_t replica, std::uint32_t stage) const;
   /// Returns the bytes through GPU memory per second, as the mean of the step; 0 for a step without
   /// duration.
   double memory_rate(std::uint32_t replica, std::uint32_t stage) const;

@@ -47,14 +47,18 @@ void StepRecord::add_interval(std::uint32_t worker, Slice::Track track, const Op
 }
 
 void StepRecord::add_block(std::uint32_t worker, const Op& op, double began, double kernels_ended,
-                       double moved) {
+                           const BlockPrice& price, double clock) {
   WorkerRun& run = run_.workers[worker];
   const double end = now();
   // Time after an update's kernels belongs to the host, not to a collective.
   const double kernels = is_pass(op.phase) ? kernels_ended : end;
   run.compute += kernels - began;
   run.tensor += end - kernels;
-  run.moved += moved;
+  run.moved += price.moved.value;
+  const double nominal = kernel_time(price, clock);
+  const double slowness = nominal > 0 ? (kernels_ended - began) / nominal : 0;
+  run.products += slowness * price.products.value / clock;
+  run.memory += slowness * price.memory.value;
   if (is_pass(op.phase)) {
     run.progress.emplace_back(began, run.passes);
     run.passes += end - began;

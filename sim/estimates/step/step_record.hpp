@@ -28,10 +28,11 @@ class StepRecord {
   void add_interval(std::uint32_t worker, Slice::Track track, const Op& op, double from);
   /// Adds idle seconds in which `worker` waited for a collective or for input.
   void add_exposed_time(std::uint32_t worker, double idle) { run_.workers[worker].exposed += idle; }
-  /// Adds a block that ends now: begun at `began`, with kernels ended at `kernels` and `moved`
-  /// bytes through GPU memory; also its interval. Forward and backward blocks extend the progress
-  /// and the end of the passes; other blocks count as compute until now, and as tail.
-  void add_block(std::uint32_t worker, const Op& op, double began, double kernels, double moved);
+  /// Adds a block that ends now: begun at `began`, with kernels ended at `kernels`, of the given
+  /// price at the compute clock `clock`; also its interval. Forward and backward blocks extend the
+  /// progress and the end of the passes; other blocks count as compute until now, and as tail.
+  void add_block(std::uint32_t worker, const Op& op, double began, double kernels,
+                 const BlockPrice& price, double clock);
   /// Counts a micro-batch whose backward pass ended.
   void micro_batch(std::uint32_t worker) { ++run_.workers[worker].micro_batches; }
   /// Counts one ended operation.

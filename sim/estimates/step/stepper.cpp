@@ -92,9 +92,15 @@ EngineRoom engine_room(const Cluster& cluster, const StepGraph& graph, bool full
   };
   const std::uint32_t nodes = above(graph.ranks(), shape.gpus_per_node);
   std::uint32_t fabric = 0;  // links per rail in one direction
-  if (shape.fabric == FabricKind::ring) fabric = cluster.nodes();
   if (shape.fabric == FabricKind::fat_tree) {
-    fabric = above(nodes, shape.nodes_per_unit) * shape.spines;
+    const std::uint32_t units = above(nodes, shape.nodes_per_unit);
+    fabric = units * shape.spines;
+    if (shape.units_per_pod > 0) {
+      fabric += above(units, shape.units_per_pod) * shape.spines * shape.cores;
+    }
+  } else {
+    fabric = (cluster.links() - 2 * cluster.gpus() - 2 * cluster.nodes() * cluster.rails() + 1) /
+             2 / cluster.rails();
   }
   const std::uint32_t all =
       2 * nodes * (shape.gpus_per_node + shape.nics_per_node) + 2 * fabric * cluster.rails();
@@ -128,7 +134,7 @@ std::vector<BlockPrice> block_prices(const Cluster& cluster, const StepGraph& gr
   const Seconds rest = rest_of_step(machine, graph.job());
   for (const std::uint32_t block : optimizer_blocks(graph)) {
     if (machine.update) {  // paced ranks are slow in their micro-batches only
-      prices[block].compute = {};
+      prices[block].compute = prices[block].products = prices[block].memory = {};
       prices[block].tensor = *machine.update * graph.blocks()[block].kernels.front().m + rest;
     } else {
       prices[block].compute += rest;

@@ -10,6 +10,18 @@ namespace {
 
 constexpr std::array<double, kStepUses> kHalf{0.5, 0.25, 0.125, 0.125};
 
+/// 8 GPUs of 75 to 700 W on a host of 2 kW.
+Cluster estimated_cluster() {
+  GpuModel gpu{};
+  gpu.idle_power = {75};
+  gpu.max_power = {700};
+  Cluster::Shape shape{};
+  shape.nodes = shape.nodes_per_unit = shape.spines = 1;
+  shape.gpus_per_node = shape.nics_per_node = 8;
+  shape.host_power = {2000};
+  return Cluster(gpu, shape, {});
+}
+
 TEST(GpuTimeLedger, StepsAreDividedAsTheyWereAndIdleGpusAreIdle) {
   GpuTimeLedger time(8);
   time.begin(100);
@@ -54,6 +66,26 @@ TEST(GpuTimeLedger, WhatIsDoneAgainWasLostSinceTheCheckpointThatIsGoneBackTo) {
   EXPECT_DOUBLE_EQ(time.seconds(GpuUse::computing), 100e-9);
   time.roll_back(0);  // without its mark, kept work stays kept
   EXPECT_DOUBLE_EQ(time.seconds(GpuUse::lost_work), 600e-9);
+}
+
+TEST(GpuTimeLedger, EnergyFollowsTheUseOfTheTime) {
+  const Cluster cluster = estimated_cluster();
+  GpuTimeLedger time(8, EnergyMeter(cluster));
+  constexpr Nanos kSecond = kNanosPerSecond;
+  time.begin(0);
+  time.commit_steps(kSecond, kHalf, 6, {.time = {2, 1, 1, 0, 0}});
+  const double step = (2 * 700 + 450 + 293.75) / 4 * 6 + 2 * 75;
+  EXPECT_NEAR(time.meter().joules(), step + 2000, 1e-6);
+  time.lose_step(kSecond, 2 * kSecond, 8);
+  EXPECT_NEAR(time.meter().joules(), step + (2 * 700 + 450 + 293.75) / 4 * 8 + 4000, 1e-6)
+      << "a lost step draws as the newest one";
+  const double before = time.meter().joules();
+  time.stall_until(3 * kSecond, GpuUse::recovery);
+  time.advance_to(4 * kSecond);  // a second of recovery, a second without work
+  EXPECT_NEAR(time.meter().joules() - before, 8 * 200 + 8 * 75 + 4000, 1e-6);
+  time.roll_back(0);
+  EXPECT_NEAR(time.meter().joules() - before, 8 * 200 + 8 * 75 + 4000, 1e-6)
+      << "what was drawn was drawn";
 }
 
 TEST(GpuTimeLedger, WhateverIsToldThePartsAreTheClockTimesTheGpus) {

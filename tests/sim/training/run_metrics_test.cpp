@@ -5,6 +5,7 @@
 #include "tests/sim/by_hand.hpp"
 #include "tests/sim/run.hpp"
 #include "topologies/builder.hpp"
+#include "topologies/power.hpp"
 
 namespace orrery::sim {
 namespace {
@@ -31,10 +32,13 @@ TEST_F(RunMetricsTest, TimeIsWhatItWentInto) {
   EXPECT_NEAR(report.goodput(), 4.5 / 8.5, 1e-12);
   EXPECT_NEAR(report.tokens_per_s(), graph_->tokens() * 10 / 8.5, 1e-6);
   const GpuModel& gpu = cluster_.gpu_model();
-  const double each = gpu.idle_power.value + (gpu.max_power - gpu.idle_power).value *
-                                                 report.gpu_utilization();
-  const double watts = 2 * each + cluster_.shape().host_power.value * 2 / 8;
-  EXPECT_NEAR(report.energy_j(), watts * cluster_.price().pue * 8.5, 1e-3);
+  const auto watts = [&gpu](Activity activity) { return power_of(gpu, activity).value; };
+  const double joules = 10 * ((0.4 + 0.8) * watts(Activity::products) +
+                              2 * 0.05 * watts(Activity::communication) +
+                              0.4 * watts(Activity::waiting)) +
+                        8.5 * cluster_.shape().host_power.value * 2 / 8;
+  EXPECT_NEAR(report.energy_j() / (joules * cluster_.price().pue), 1, 1e-9);
+  EXPECT_NEAR(report.node_power_w(), joules / 8.5 * 8 / 2, 1e-6);
   EXPECT_FALSE(report.has_cost_usd()) << "this cluster has no price";
 }
 

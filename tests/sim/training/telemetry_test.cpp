@@ -8,6 +8,7 @@
 #include "tests/sim/by_hand.hpp"
 #include "tests/sim/run.hpp"
 #include "topologies/builder.hpp"
+#include "topologies/power.hpp"
 
 namespace orrery::sim {
 namespace {
@@ -130,8 +131,8 @@ TEST_F(TelemetryTest, DevicesShowLoadMemoryAndPower) {
   ASSERT_EQ(devices.size(), 2u);
   const GpuModel& gpu = cluster_.gpu_model();
   EXPECT_NEAR(devices[1].utilization.value, 1, 1e-9);
-  EXPECT_NEAR(devices[1].power.value, gpu.max_power.value, 1e-6);
-  EXPECT_LT(devices[0].power.value, gpu.max_power.value);
+  EXPECT_NEAR(devices[1].power.value, mean_power(gpu, {0.8, 0, 0.05, 0, 0}).value, 1e-6);
+  EXPECT_NEAR(devices[0].power.value, mean_power(gpu, {0.4, 0, 0.05, 0.4, 0}).value, 1e-6);
   EXPECT_NEAR(devices[0].memory_bandwidth.value, 8e9 / 0.85 / gpu.memory_bandwidth.value, 1e-9);
   EXPECT_EQ(devices[0].memory_used.value, graph_.memory(0, 8).total().value);
 }

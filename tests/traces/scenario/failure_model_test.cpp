@@ -106,6 +106,10 @@ TEST(FailureModel, WhatMeansNothingIsSaidWithItsPlace) {
     return complaint("{kinds: [{cause: a, part: node, mtbf: 1 d, down: true, " + more + "}]}");
   };
   EXPECT_EQ(of_node("restart: {median: 4 min, p90: 1 h}, repair: {values: [1 h, 2 h]}"), "");
+  EXPECT_EQ(of_node("notice: 1 h"), "");
+  EXPECT_NE(complaint("{kinds: [{cause: a, part: job, mtbf: 1 d, kill: true, notice: 1 h}]}")
+                .find("expected 'notice' of planned work"),
+            std::string::npos);
   EXPECT_NE(of_node("restart: {fixed: 4 min, values: [1 h]}").find("one of fixed, median and"),
             std::string::npos);
   EXPECT_NE(of_node("repair: {fixed: 4 min}, lasts: 1 h").find("without 'lasts'"),

@@ -195,6 +195,59 @@ TEST(FailureStream, HardwareThatIsDownStaysAwayUntilItIsRepaired) {
   EXPECT_EQ(by_cause(faults).size(), 3u);
 }
 
+TEST(FailureStream, RepairsWaitForACrew) {
+  const Cluster cluster = testing::sample_cluster(64);
+  const std::string kinds =
+      "kinds: [{cause: a, part: node, mtbf: 4 d, down: true, repair: {median: 2 h, p90: 9 h}},"
+      "{cause: planned, part: node, mtbf: 8 d, regular: true, down: true, lasts: 1 h, "
+      "notice: 2 h}, {cause: slow, part: gpu, mtbf: 10 d, rate: 0.7, lasts: 1 h}]}";
+  const auto free = drawn_faults(with("{" + kinds), cluster);
+  const auto two = drawn_faults(with("{crews: 2, " + kinds), cluster);
+  ASSERT_EQ(free.size(), two.size());
+  std::vector<Nanos> crews(2, 0);  // the same by hand
+  std::size_t waited = 0;
+  for (std::size_t i = 0; i < two.size(); ++i) {
+    EXPECT_EQ(two[i].at_time(), free[i].at_time()) << "crews change no failure";
+    if (two[i].cause() != "a") {
+      EXPECT_EQ(two[i].for_(), free[i].for_()) << "planned work and slow parts need no crew";
+      continue;
+    }
+    Nanos& crew = *std::min_element(crews.begin(), crews.end());
+    const Nanos begin = std::max(crew, two[i].at_time());
+    waited += begin > two[i].at_time();
+    crew = begin + free[i].for_();
+    EXPECT_EQ(two[i].at_time() + two[i].for_(), crew);
+  }
+  EXPECT_GT(waited, 10u);
+}
+
+TEST(FailureStream, PlannedWorkIsAnnouncedAndForgotten) {
+  const Cluster cluster = testing::sample_cluster(64);
+  const Scenario scenario = with(
+      "{kinds: [{cause: planned, part: node, mtbf: 10 d, regular: true, down: true, lasts: 1 h, "
+      "notice: 2 h}, {cause: flap, part: nic, mtbf: 60 min, down: true, lasts: 1 s}]}");
+  constexpr Nanos kHour = 3600 * kNanosPerSecond;
+  std::vector<Fault> planned;
+  for (const Fault& fault : drawn_faults(scenario, cluster, 3)) {
+    if (fault.cause() == "planned") planned.push_back(fault);
+  }
+  ASSERT_GT(planned.size(), 10u);
+  FaultScript script(scenario, cluster);
+  for (const Fault& fault : planned) {
+    const Part node{PartKind::node, fault.node()};
+    const Nanos begin = fault.at_time();
+    if (begin < 3 * kHour) continue;
+    EXPECT_FALSE(script.removals({0, begin - 2 * kHour - 1}).contains(node));
+    const auto announced = script.removals({0, begin - 2 * kHour});
+    ASSERT_TRUE(announced.contains(node));
+    EXPECT_EQ(announced.at(node).at, begin);
+    EXPECT_EQ(announced.at(node).back_at, begin + kHour);
+    EXPECT_TRUE(script.removals({0, begin + kHour - 1}).contains(node));
+    EXPECT_FALSE(script.removals({0, begin + kHour}).contains(node));
+    if (script.is_worth_forgetting()) script.forget_before(begin - 2 * kHour - 1, 0);
+  }
+}
+
 TEST(FailureStream, EachDurationIsDrawnFromItsOwnNumbers) {
   const Cluster cluster = testing::sample_cluster(64);
   const std::string kind = "{cause: a, part: node, mtbf: 30 d, down: true";

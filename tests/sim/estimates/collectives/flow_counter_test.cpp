@@ -36,7 +36,14 @@ RC_GTEST_PROP(FlowCounter, AllPairsAreEveryPair, ()) {
   shape.nodes_per_unit = *rc::gen::inRange(1u, 7u);
   shape.spines = *rc::gen::inRange(1u, 4u);
   shape.nodes_per_domain = *rc::gen::element(1u, 2u, 3u);
-  shape.fabric = *rc::gen::element(FabricKind::fat_tree, FabricKind::flat, FabricKind::ring);
+  shape.fabric = *rc::gen::element(FabricKind::fat_tree, FabricKind::flat, FabricKind::ring,
+                                   FabricKind::torus, FabricKind::dragonfly);
+  shape.units_per_pod = *rc::gen::inRange(0u, 4u);
+  shape.cores = *rc::gen::inRange(1u, 4u);
+  if (shape.fabric != FabricKind::fat_tree) shape.units_per_pod = 0;
+  shape.torus = {shape.nodes, 1, 1};
+  shape.routers_per_group = *rc::gen::inRange(1u, 4u);
+  shape.nodes_per_router = *rc::gen::inRange(1u, 4u);
   const Cluster cluster(testing::small_cluster({}).gpu_model(), shape, {});
   GpuGroup group;
   for (std::uint32_t gpu = 0; gpu < cluster.gpus(); ++gpu) {

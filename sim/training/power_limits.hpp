@@ -1,0 +1,44 @@
+// Limits of the cluster's power over time, as the compute clock that caps leave to the GPUs. Read
+// by a training job when a step begins; a plain value. Nanoseconds of the policy clock.
+#pragma once
+
+#include <vector>
+
+#include "core/units.hpp"
+#include "topologies/cluster.hpp"
+#include "traces/scenario.pb.h"
+
+namespace orrery::sim {
+
+/// Limits of a power budget (PowerBudget in traces/scenario.proto). The lowest limit in effect
+/// holds. All GPUs of the cluster have the same cap, so that the cluster stays within the limit
+/// even if all compute products at once.
+///
+/// For example, a limit of 80% leaves nodes of 8 H100 with 2.8 kW for the host, 8.4 kW in all, a
+/// cap of 490 W for each GPU, and their products 87% of the clock.
+class PowerLimits {
+ public:
+  /// Constructs a budget without limits.
+  PowerLimits() = default;
+  /// Reads a budget; `cluster` may be null if the budget has no limit. Throws bad_input for a limit
+  /// that ends before it begins, that returns before it ends, or that lasts for ever without
+  /// leaving power to any GPU.
+  PowerLimits(const PowerBudget& budget, const Cluster* cluster);
+
+  /// Returns the share of the compute clock at `now`: 1 without a limit, 0 if jobs pause.
+  double clock_at(Nanos now) const;
+  /// Returns the first instant after `now` at which the clock may change; kNever if none follows.
+  Nanos next_change(Nanos now) const;
+
+ private:
+  /// One limit: from `from` for `length`, and again after each `every` (kNever: once).
+  struct Window {
+    Nanos from = 0, length = kNever, every = kNever;
+    double clock = 1;
+    bool is_active(Nanos now) const;
+    Nanos next_change(Nanos now) const;
+  };
+  std::vector<Window> windows_;
+};
+
+}  // namespace orrery::sim
