@@ -76,7 +76,8 @@ struct Plan {
   /// flow crosses.
   std::map<std::uint32_t, std::uint32_t> pinned;
   std::uint32_t stages = 1;
-  /// Simulated hosts per (class, stage): all members, or one for all.
+  /// Simulated hosts per (class, stage): all members, or one for all, unless members change
+  /// differently during the step (StepHardware).
   std::uint32_t member_hosts = 1;
 
   /// Communications that groups and transfers refer to.
