@@ -393,10 +393,10 @@ void SimGridEngine::cancel_all() {
   for (std::uint32_t place = 0; place < state.activities.size(); ++place) {
     State::Activity& activity = state.activities[place];
     state.give_up(activity);
+    if (activity.host != kNobody) state.hosts[activity.host].busy = kNobody;
     state.forget(activity);
     state.free_places.push_back(place);
   }
-  for (State::Host& host : state.hosts) host.busy = kNobody;
   for (State::Link& link : state.links) {
     link.flows = 0;
     link.alone = kNobody;

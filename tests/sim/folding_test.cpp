@@ -115,7 +115,7 @@ std::vector<double> disturbed(bool full_detail, bool background) {
                                                        .full_detail = full_detail,
                                                        .apart = {{5}},
                                                        .pinned = {nic}});
-    SimGridEngine engine(estimates::hosts_needed(graph, true), 4096);
+    SimGridEngine engine(estimates::hosts_needed(graph), 4096);
     const auto run = [&](std::vector<estimates::TimedChange> changes,
                          std::vector<estimates::Background> others) {
       return estimates::run_iteration({.engine = engine,

@@ -47,7 +47,7 @@ struct PricedByHand {
   }
   estimates::IterationRun run(const estimates::Plan& plan,
                               const estimates::HardwareState& state = {}) {
-    estimates::FreeEngine engine(estimates::hosts_needed(graph, true),
+    estimates::FreeEngine engine(estimates::hosts_needed(graph),
                                  static_cast<std::uint32_t>(plan.slots.size()));
     return estimates::run_iteration(
         {.engine = engine, .graph = graph, .plan = plan, .prices = prices, .state = state});

@@ -77,7 +77,8 @@ struct Plan {
   std::map<std::uint32_t, std::uint32_t> pinned;
   std::uint32_t stages = 1;
   std::uint32_t members = 1;  ///< ranks of one stage of a replica
-  /// Simulated hosts per (class, stage): all members, or one for all.
+  /// Simulated hosts per (class, stage): all members, or one for all, unless members change
+  /// differently during the step (StepHardware).
   std::uint32_t member_hosts = 1;
 
   /// Communications that groups and transfers refer to.

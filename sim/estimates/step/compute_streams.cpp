@@ -32,10 +32,10 @@ void ComputeStreams::start(std::uint32_t worker, std::uint32_t op) {
   at.busy = true;
   at.began = record_.now();
   if (at.held_up && is_pass(what.phase)) record_.add_exposed_time(worker, at.began - at.ended);
-  at.running_members = request_.plan.member_hosts;
+  at.running_members = hardware_.host_count(worker);
   const BlockPrice& price = request_.prices[what.block];
-  for (std::uint32_t member = 0; member < request_.plan.member_hosts; ++member) {
-    request_.engine.start_computation(hardware_.host(worker, member),
+  for (std::uint32_t i = 0; i < hardware_.host_count(worker); ++i) {
+    request_.engine.start_computation(hardware_.first_host(worker) + i,
                                       kernel_time(price, request_.state.clock),
                                       [this, worker, op](bool) { member_ended(worker, op); });
   }

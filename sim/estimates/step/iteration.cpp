@@ -146,9 +146,7 @@ IterationRun Execution::take() {
 
 }  // namespace
 
-std::uint32_t hosts_needed(const StepGraph& graph, bool full_detail) {
-  return graph.data() * graph.pipeline() * (full_detail ? graph.members() : 1);
-}
+std::uint32_t hosts_needed(const StepGraph& graph) { return graph.ranks(); }
 
 IterationRun run_iteration(const IterationRequest& request) { return Execution(request).run(); }
 

@@ -90,8 +90,9 @@ struct IterationRequest {
   bool slices = false;
 };
 
-/// Returns the number of hosts that an engine needs for the largest plan of a job.
-std::uint32_t hosts_needed(const StepGraph& graph, bool full_detail);
+/// Returns the number of hosts that an engine needs for any step of a job: one for each rank, which
+/// a folded step needs if GPUs of all replicas change during the step.
+std::uint32_t hosts_needed(const StepGraph& graph);
 
 /// Executes one step and returns its run: every (replica class, stage) of the plan executes its
 /// program. Blocks until the step ends or is cut short, then cancels all activities of the engine;

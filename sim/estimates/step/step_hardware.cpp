@@ -1,16 +1,63 @@
 #include "sim/estimates/step/step_hardware.hpp"
 
+#include <algorithm>
+#include <cstddef>
+#include <map>
+
 #include <fmt/format.h>
 
 #include "core/error.hpp"
 
 namespace orrery::estimates {
+namespace {
+
+/// Slowdown factors of a rank: at the beginning of the step, and after each change.
+using Factors = std::vector<double>;
+
+/// Returns the factors of the ranks that the changes of a step name, by rank.
+std::map<std::uint32_t, Factors> changing_factors(const IterationRequest& request) {
+  std::map<std::uint32_t, Factors> found;
+  for (std::size_t i = 0; i < request.changes.size(); ++i) {
+    for (const auto& [rank, factor] : request.changes[i].slow) {
+      Factors& factors = found[rank.value];
+      if (factors.empty()) {
+        factors.assign(request.changes.size() + 1, request.state.slow_of(rank));
+      }
+      std::fill(factors.begin() + static_cast<std::ptrdiff_t>(i) + 1, factors.end(), factor);
+    }
+  }
+  return found;
+}
+
+/// Returns true if a rank with the factors `slow` is never faster than one with the factors `fast`.
+bool is_never_faster(const Factors& slow, const Factors& fast) {
+  return std::equal(slow.begin(), slow.end(), fast.begin(),
+                    [](double a, double b) { return a >= b; });
+}
+
+/// Returns the indices of the ranks that can end a block last: without those that are always at
+/// least as fast as another one.
+std::vector<std::size_t> slowest_at_times(const std::vector<Factors>& ranks) {
+  std::vector<std::size_t> slowest;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    std::size_t other = 0;
+    const auto hides = [&](const Factors& factors) {
+      const std::size_t at = other++;
+      if (at == i || !is_never_faster(factors, ranks[i])) return false;
+      return at < i || !is_never_faster(ranks[i], factors);  // of equal ranks the first one stays
+    };
+    if (std::none_of(ranks.begin(), ranks.end(), hides)) slowest.push_back(i);
+  }
+  return slowest;
+}
+
+}  // namespace
 
 StepHardware::StepHardware(const IterationRequest& request, const StepPrograms& programs)
     : request_(request), programs_(programs), state_(request.state) {
   const Plan& plan = request.plan;
-  ensure(programs.workers() * plan.member_hosts <= request.engine.hosts(),
-         "the engine has a host for every simulated worker");
+  assign_hosts();
+  ensure(ranks_.size() <= request.engine.hosts(), "the engine has a host for every simulated GPU");
   if (plan.slots.size() <= request.engine.links()) return;
   throw Error(ErrorKind::bad_input,
               fmt::format("faults: expected a step with at most {1} different links, found {0}: "
@@ -28,19 +75,54 @@ void StepHardware::begin() {
   set_speeds();
 }
 
-double StepHardware::slow_of(std::uint32_t worker, std::uint32_t member) const {
-  const Plan& plan = request_.plan;
-  StepGraph& graph = request_.graph;
-  const std::uint32_t replica = plan.classes[programs_.class_of(worker)].members.front();
-  const RankId rank = graph.rank(replica, programs_.stage_of(worker), member);
-  const bool apart = plan.member_hosts > 1 && graph.communicator_size(Communicator::expert) == 1;
-  return apart ? state_.slow_of(rank) : slowest_beside(graph, state_, rank);
+std::vector<RankId> StepHardware::ranks_of(std::uint32_t worker) const {
+  const StepGraph& graph = request_.graph;
+  const std::uint32_t replica = request_.plan.classes[programs_.class_of(worker)].members.front();
+  std::vector<RankId> ranks;
+  for (std::uint32_t member = 0; member < graph.members(); ++member) {
+    ranks.push_back(graph.rank(replica, programs_.stage_of(worker), member));
+  }
+  return ranks;
+}
+
+void StepHardware::assign_hosts() {
+  const StepGraph& graph = request_.graph;
+  const bool all = request_.plan.member_hosts > 1;
+  std::map<std::uint32_t, Factors> changing;
+  // The ranks of an expert-parallel group have one speed: slowest_beside().
+  if (graph.communicator_size(Communicator::expert) == 1) changing = changing_factors(request_);
+  for (std::uint32_t worker = 0; worker < programs_.workers(); ++worker) {
+    const std::vector<RankId> ranks = ranks_of(worker);
+    first_hosts_.push_back(static_cast<std::uint32_t>(ranks_.size()));
+    const auto changes = [&](RankId rank) { return changing.contains(rank.value); };
+    if (all) {
+      ranks_.insert(ranks_.end(), ranks.begin(), ranks.end());
+    } else if (std::none_of(ranks.begin(), ranks.end(), changes)) {
+      ranks_.push_back(ranks.front());
+    } else {
+      std::vector<Factors> factors;
+      for (const RankId rank : ranks) {
+        const Factors same(request_.changes.size() + 1, state_.slow_of(rank));
+        factors.push_back(changes(rank) ? changing[rank.value] : same);
+      }
+      for (const std::size_t i : slowest_at_times(factors)) ranks_.push_back(ranks[i]);
+    }
+  }
+  first_hosts_.push_back(static_cast<std::uint32_t>(ranks_.size()));
+}
+
+double StepHardware::slow_of(std::uint32_t worker, std::uint32_t host) const {
+  const bool apart =
+      host_count(worker) > 1 && request_.graph.communicator_size(Communicator::expert) == 1;
+  return apart ? state_.slow_of(ranks_[host])
+               : slowest_beside(request_.graph, state_, ranks_[host]);
 }
 
 void StepHardware::set_speeds() {
   for (std::uint32_t worker = 0; worker < programs_.workers(); ++worker) {
-    for (std::uint32_t member = 0; member < request_.plan.member_hosts; ++member) {
-      request_.engine.set_speed(host(worker, member), 1 / slow_of(worker, member));
+    for (std::uint32_t i = 0; i < host_count(worker); ++i) {
+      const std::uint32_t host = first_host(worker) + i;
+      request_.engine.set_speed(host, 1 / slow_of(worker, host));
     }
   }
 }

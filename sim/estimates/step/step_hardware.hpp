@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "sim/estimates/engine/engine.hpp"
 #include "sim/estimates/plan/plan.hpp"
@@ -14,6 +15,12 @@ namespace orrery::estimates {
 
 /// Hardware of a step as resources of an engine: speeds of the workers' GPUs, bandwidths and
 /// outages of links, and their changes during the step. Not thread-safe.
+///
+/// In full detail each GPU of a worker has a host. Otherwise a worker has one host, as fast as the
+/// slowest of its GPUs, unless a change during the step makes another GPU the slowest: then each
+/// GPU that is not always at least as fast as another one has a host. For example, GPUs with the
+/// factors 3 and 2 that become 1 and 2 have two hosts: a block that has begun before the change
+/// ends on the second GPU, at factor 2 from its beginning.
 class StepHardware {
  public:
   /// Copies the state of the request. Throws bad_input if the plan needs more links than the engine
@@ -29,17 +36,23 @@ class StepHardware {
   /// pinned, except that broken_link() knows them as down. `at` and `fatal` are left to the caller.
   void apply_change(const TimedChange& change);
 
-  /// Returns the engine's host number of a simulated GPU.
-  std::uint32_t host(std::uint32_t worker, std::uint32_t member) const {
-    return worker * request_.plan.member_hosts + member;
+  /// Returns the engine's number of the first host of a worker; the others follow it.
+  std::uint32_t first_host(std::uint32_t worker) const { return first_hosts_[worker]; }
+  /// Returns the number of hosts of a worker, at least 1.
+  std::uint32_t host_count(std::uint32_t worker) const {
+    return first_hosts_[worker + 1] - first_hosts_[worker];
   }
   /// Returns a link that is down and crossed by a flow of this phase, the last in the order of the
   /// flows; nothing if none is down.
   std::optional<LinkId> broken_link(const CommPhase& phase) const;
 
  private:
-  /// Returns the slowdown factor of a simulated GPU.
-  double slow_of(std::uint32_t worker, std::uint32_t member) const;
+  /// Returns the ranks of a worker, of the first replica of its class.
+  std::vector<RankId> ranks_of(std::uint32_t worker) const;
+  /// Fills `ranks_` and `first_hosts_`.
+  void assign_hosts();
+  /// Returns the slowdown factor of a host of a worker.
+  double slow_of(std::uint32_t worker, std::uint32_t host) const;
   /// Sets the speeds of all hosts by the current state.
   void set_speeds();
   /// Marks a link as down; ignored by the engine if no flow of the plan crosses the link.
@@ -48,6 +61,8 @@ class StepHardware {
   const IterationRequest& request_;
   const StepPrograms& programs_;
   HardwareState state_;
+  std::vector<RankId> ranks_;               ///< rank of each host
+  std::vector<std::uint32_t> first_hosts_;  ///< first host of each worker, and the number of hosts
 };
 
 }  // namespace orrery::estimates

@@ -104,7 +104,7 @@ EngineRoom engine_room(const Cluster& cluster, const StepGraph& graph, bool full
   }
   const std::uint32_t all =
       2 * nodes * (shape.gpus_per_node + shape.nics_per_node) + 2 * fabric * cluster.rails();
-  return {hosts_needed(graph, full_detail), full_detail ? all : std::min(all, kMostFoldedLinks)};
+  return {hosts_needed(graph), full_detail ? all : std::min(all, kMostFoldedLinks)};
 }
 
 CostProfile job_profile(const Job& job, const Cluster& cluster, const MachineCosts& machine) {

@@ -1,6 +1,10 @@
 #include "sim/estimates/step/iteration.hpp"
 
+#include <algorithm>
+#include <array>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -144,7 +148,7 @@ TEST(Iteration, RingAllReduceIsItsFormula) {
   const auto t = testing::numbers_in_child([] {
     Bench work(testing::small_scenario(8, 1, 4, {}, {"job.overlap=false"}));
     const Plan plan = work.plan();
-    sim::SimGridEngine engine(hosts_needed(work.graph, false), 64);
+    sim::SimGridEngine engine(hosts_needed(work.graph), 64);
     const HardwareState state;
     const IterationRun run = run_iteration({.engine = engine, .graph = work.graph, .plan = plan,
                                             .prices = work.prices, .state = state});
@@ -166,7 +170,7 @@ TEST(Iteration, PipelineWithoutCommunicationCostIsItsFormula) {
     for (BlockPrice& price : bench.prices) price = {{0.003}, {0}, {0}};
     Plan plan = bench.plan();
     for (CommPlan& comm : plan.comms) comm = {};
-    sim::SimGridEngine engine(hosts_needed(bench.graph, false), 64);
+    sim::SimGridEngine engine(hosts_needed(bench.graph), 64);
     const HardwareState state;
     const IterationRun run = run_iteration({.engine = engine, .graph = bench.graph, .plan = plan,
                                             .prices = bench.prices, .state = state});
@@ -180,7 +184,7 @@ TEST(Iteration, PipelineWithoutCommunicationCostIsItsFormula) {
 TEST(Iteration, RankThatSlowsMidwayIsExact) {
   const auto t = testing::numbers_in_child([] {
     Bench bench(testing::small_scenario(1, 1, 8));
-    sim::SimGridEngine engine(hosts_needed(bench.graph, false), 64);
+    sim::SimGridEngine engine(hosts_needed(bench.graph), 64);
     const HardwareState state;
     const Plan plan = bench.plan();
     const IterationRun calm = run_iteration({.engine = engine, .graph = bench.graph, .plan = plan,
@@ -202,6 +206,54 @@ TEST(Iteration, RankThatSlowsMidwayIsExact) {
   });
   EXPECT_NEAR(t.at(0), t.at(1), 1e-8);
   EXPECT_NEAR(t.at(2), t.at(3), 1e-8);
+}
+
+/// Slowdown factors of the two GPUs of a replica, which become others during the first block.
+struct PairChange {
+  std::array<double, 2> before{};
+  double at_ms = 0;
+  std::array<double, 2> after{};
+};
+
+/// Returns the milliseconds until the replica has ended its first block, if the blocks after it
+/// take as long as the slower GPU of `after` needs. A block needs 3 ms of work, communication none.
+double first_block_ms(const PairChange& pair, bool full_detail) {
+  const auto t = testing::numbers_in_child([&] {
+    Bench bench(testing::small_scenario(2, 1, 4, {}, {"job.overlap=false"}));
+    for (BlockPrice& price : bench.prices) price = {{0.003}, {0}, {0}};
+    HardwareState state;
+    TimedChange change;
+    change.at = pair.at_ms / 1e3;
+    for (std::uint32_t i = 0; i < 2; ++i) {
+      state.slow[6 + i] = pair.before[i];
+      if (pair.before[i] != pair.after[i]) change.slow.emplace_back(RankId{6 + i}, pair.after[i]);
+    }
+    Plan plan = make_plan({.cluster = bench.cluster, .graph = bench.graph,
+                           .profile = bench.profile, .placement = bench.placement,
+                           .state = state, .micro_batches = bench.shares,
+                           .full_detail = full_detail, .apart = {{6}}});
+    for (CommPlan& comm : plan.comms) comm = {};
+    sim::SimGridEngine engine(hosts_needed(bench.graph), 64);
+    const IterationRun run = run_iteration({.engine = engine, .graph = bench.graph, .plan = plan,
+                                            .prices = bench.prices, .state = state,
+                                            .changes = {std::move(change)}});
+    const double later = 2.0 * bench.shares[3] - 1;  // forward and backward blocks but the first
+    const double each = 0.003 * std::max(pair.after[0], pair.after[1]);
+    return std::vector<double>{run.workers[plan.class_of[3]].passes_end - later * each};
+  });
+  return 1e3 * t.at(0);
+}
+
+TEST(Iteration, EachGpuOfAPairEndsItsOwnPartOfABlockThroughAChange) {
+  const std::pair<PairChange, double> cases[] = {
+      {{{3, 2}, 3, {1, 2}}, 6},    // the second GPU ends last, at factor 2 from the beginning
+      {{{3, 1}, 4.5, {1, 3}}, 6},  // the second GPU has ended before it becomes slow
+      {{{1, 2}, 1.5, {4, 2}}, 7.5},
+      {{{2, 1}, 3, {4, 1}}, 9}};
+  for (const auto& [pair, expected] : cases) {
+    EXPECT_NEAR(first_block_ms(pair, false), expected, 1e-5);
+    EXPECT_NEAR(first_block_ms(pair, true), expected, 1e-5);
+  }
 }
 
 }  // namespace
