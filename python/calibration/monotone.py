@@ -109,12 +109,12 @@ def more_work(*names):
 
 
 def more_replicas(row):
-    """With all state on every rank: a sharded update is less work on more replicas."""
+    """Keeps all state on every rank: a sharded update is less work on more replicas."""
     return more_work("n_gpus", "dp", "gbs")(changed(row, dp_shard="none"))
 
 
 def fewer_chunks(row):
-    """Where all chunks have equally many layers: unequal chunks wait for the largest."""
+    """Needs chunks of equally many layers: unequal chunks wait for the largest."""
     chunks, stages = int(row["vpp"] or 1), int(row["pp"] or 1)
     if int(row["layers"] or 1) % (chunks * stages) != 0:
         return []

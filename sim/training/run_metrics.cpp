@@ -245,7 +245,7 @@ void RunMetrics::fill(Report& report, Nanos elapsed_ns, double fault_free) const
   report.set_goodput(std::min(1.0, fault_free * steps / elapsed));
 
   fill_time(report);
-  // Of a run that continues a log and commits no step of its own, the use of the GPUs is unknown.
+  // The use of the GPUs is unknown if a run that continues a log commits no step of its own.
   if (elapsed > began_s_) {
     report.set_gpu_utilization(std::min(1.0, busy_s_ / (elapsed - began_s_)));
     fill_energy(report, elapsed);

@@ -1,4 +1,4 @@
-"""From a clone to a recommendation that a planner can sign: the two commands and the five lines of
+"""A recommendation that a planner can sign, from a clone: the two commands and the five lines of
 Python of docs/plan.md. The first command is the build of this tree."""
 
 import json

@@ -44,7 +44,7 @@ std::vector<std::size_t> slowest_at_times(const std::vector<Factors>& ranks) {
     const auto hides = [&](const Factors& factors) {
       const std::size_t at = other++;
       if (at == i || !is_never_faster(factors, ranks[i])) return false;
-      return at < i || !is_never_faster(ranks[i], factors);  // of equal ranks the first one stays
+      return at < i || !is_never_faster(ranks[i], factors);  // the first of equal ranks stays
     };
     if (std::none_of(ranks.begin(), ranks.end(), hides)) slowest.push_back(i);
   }

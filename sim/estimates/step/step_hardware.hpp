@@ -16,7 +16,7 @@ namespace orrery::estimates {
 /// Hardware of a step as resources of an engine: speeds of the workers' GPUs, bandwidths and
 /// outages of links, and their changes during the step. Not thread-safe.
 ///
-/// In full detail each GPU of a worker has a host. Otherwise a worker has one host, as fast as the
+/// Each GPU of a worker has a host in full detail. Otherwise a worker has one host, as fast as the
 /// slowest of its GPUs, unless a change during the step makes another GPU the slowest: then each
 /// GPU that is not always at least as fast as another one has a host. For example, GPUs with the
 /// factors 3 and 2 that become 1 and 2 have two hosts: a block that has begun before the change
