@@ -152,10 +152,11 @@ void add_check(CLI::App& app, Action& chosen) {
                          "topology, or a replay of a job trace");
   options->add_file(*command);
   options->add_overrides(*command);
-  command->add_flag("--spec", *by_spec,
-                    "grade a scenario, a topology or the log of a run against the training spec "
-                    "(docs/spec.md); exit code 1 if a rule fails");
-  command->add_flag("--json", options->json, "with --spec: print one JSON object");
+  CLI::Option* spec =
+      command->add_flag("--spec", *by_spec,
+                        "grade a scenario, a topology or the log of a run against the training "
+                        "spec (docs/spec.md); exit code 1 if a rule fails");
+  command->add_flag("--json", options->json, "print the grades as one JSON object")->needs(spec);
   add_examples(*command,
                {"orrery check train.yaml", "orrery check train.yaml --set cluster.nodes=128",
                 "orrery check --spec train.yaml --json"});

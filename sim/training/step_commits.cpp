@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "policies/seam/job_lifecycle.hpp"
 #include "sim/training/job_faults.hpp"
 #include "sim/training/placement.hpp"
 
@@ -47,12 +46,14 @@ void commit_steps(const JobInWorld& here, TrainingState& state, std::uint64_t st
   state.losses.mark_resumed(state.now);
   state.metrics.record_progress(state.step, state.now);
   state.faults.plan.forget_before(state.now, state.metrics.started());
-  if (tell || state.step == here.scenario().run().steps()) {
+  // Not has_done_all_steps(): a run that continues a log may have another number of steps.
+  const Step all = here.scenario().run().steps();
+  if (tell || state.step == all) {
     tell_committed(here, state);
     here.gate().settle_deferred(state.id, state.now);
     save_if_due(here, state);
   }
-  if (has_done_all_steps(here.job(state.id))) end_job(here, state, Ending::completed);
+  if (state.step == all) end_job(here, state, Ending::completed);
   here.report_progress(state.step, state.now);
 }
 

@@ -112,9 +112,9 @@ def test_measured_kernels_price_a_simulated_step_as_layouts_does(tmp_path):
     assert abs(json.loads(result.stdout)["step_time_s"] / seconds - 1) < 1e-3
     plain = json.loads(orrery("simulate", scenario, "--json").stdout)
     assert plain["step_time_s"] < 0.9 * seconds
-    other = orrery("simulate", scenario, "--kernels", node, "--set", "cluster.preset=dgx-h100")
+    other = orrery("simulate", scenario, "--kernels", node, "--set", "cluster.node.gpu=H100")
     assert other.returncode == 3 and "expected GPUs of the model B200" in other.stderr
-    paced = orrery("simulate", "straggler", "--kernels", node)
+    paced = orrery("simulate", "straggler-4-ranks", "--kernels", node)
     assert paced.returncode == 3 and "other work has no priced kernels" in paced.stderr
 
 

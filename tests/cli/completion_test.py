@@ -31,7 +31,7 @@ def completed(*words):
         (("live", "a.yaml", "--mode", "sh"), ["shadow"]),
         (("jobs", "t.csv", "--policy", "sj"), ["sjf"]),
         (("completion", ""), ["bash", "zsh", "fish"]),
-        (("import", ""), ["chakra", "jobs", "cluster-file", "model"]),
+        (("import", ""), ["chakra", "jobs", "cluster-file", "cluster", "model"]),
         (("import", "chakra", "--gr"), ["--groups"]),
         (("simulate", "--set", "x"), []),
     ],

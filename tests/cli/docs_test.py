@@ -18,7 +18,7 @@ def test_commands_and_options_exist(page):
         if command not in known:
             known[command] = orrery("help", command).stdout
             assert known[command], f"{page.name}: orrery {command} {rest}"
-            for kind in ("chakra", "cluster-file", "jobs", "model", "policy", "slurm"):
+            for kind in ("chakra", "cluster", "cluster-file", "jobs", "model", "policy", "slurm"):
                 if re.search(rf"^  {kind} ", known[command], re.MULTILINE):
                     known[command] += orrery(command, kind, "--help").stdout
         for option in OPTION.findall(rest):

@@ -12,10 +12,10 @@ gpu_utilization goodput failures events decisions energy_j cost_usd decision_log
 decision_trace_sha256 parameters_sha256 final_loss host""".split()
 
 
-def test_the_summary_has_twelve_lines():
+def test_the_summary_has_thirteen_lines():
     result = orrery("simulate", STRAGGLER)
     assert result.returncode == 0, result.stderr
-    assert len(result.stdout.splitlines()) == 12
+    assert len(result.stdout.splitlines()) == 13
     assert result.stderr == ""
 
 

@@ -20,7 +20,7 @@ def test_a_report_has_what_the_command_line_prints():
     assert report.step_times.shape == (40,)
     assert np.median(report.step_times) == pytest.approx(report.step_time_s, rel=0.02)
     assert report.parameters_sha256 is None and report.losses.shape == (0,)
-    assert len(report.summary().splitlines()) == 12
+    assert len(report.summary().splitlines()) == 13
     assert report.to_pandas()["tokens_per_s"] == report.tokens_per_s
     assert "tokens_per_s" in dir(report)
     with pytest.raises(AttributeError, match="step_time_s"):
@@ -43,7 +43,7 @@ def test_a_report_shows_itself():
 def test_a_report_shows_what_a_planner_reads():
     page = orrery.simulate(EXAMPLES / "llama3-70b-512-h100.yaml")._repr_html_()
     for said in (
-        "58.3 GiB", "1.28 h", "4.59 s", "40.5%", "share: compute", "74.0%", "973.0 kWh",
+        "58.3 GiB", "1.28 h", "4.59 s", "40.5%", "share: compute", "74.0%", "751.7 kWh",
         "1,959.69 USD", "457,053 tokens/s",
     ):  # fmt: skip
         assert said in page, said

@@ -171,6 +171,7 @@ DESCRIBED = {
             "nics_per_node": 8,
             "nic_bandwidth": "400 Gbps",
         },
+        "fabric": {"kind": "flat"},
     },
     "job": {
         "model": {

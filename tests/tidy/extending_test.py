@@ -61,13 +61,15 @@ KINDS = (
     Kind('A command', r'\badd_plan\b|"plan"', (('NAME', 'plan'),),
          beside=(('live/group/messages.hpp', 'a message of this name'),
                  ('python/bindings/plan.cpp', 'the function of Python'),
+                 ('python/orrery/_questions.py', 'questions to a plan'),
                  ('sim/planning/plan.cpp', 'the work of this command'),
                  ('traces/scenario/fault_script.cpp', 'a function of this name'),
                  ('traces/scenario/fault_script.hpp', 'a function of this name')),
          spared=(('docs/commands.md', 'has the command in words'),)),
     Kind('A fabric', r'\bplanes\b',
          beside=(('live/transport/credentials.hpp', 'planes of control and data'),
-                 ('topologies/builder.hpp', 'a comment'))),
+                 ('topologies/builder.hpp', 'a comment'),
+                 ('traces/scenario/scenario.cpp', 'a message about faults of a collective'))),
 )
 
 
