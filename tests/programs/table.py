@@ -79,8 +79,8 @@ NANOGPT = (
     "--log_interval=1 --out_dir={inputs}/out --dataset={inputs}/tokens"
 )
 STREAMING = (
-    "the model is built; mosaicml-streaming then waits in shared memory for the other ranks of the "
-    "node, which do not exist"
+    "the model is built; then its data loaders wait without end, probably in mosaicml-streaming's "
+    "shared memory for the other ranks of the node"
 )
 ONE_CONNECTION = {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}
 
