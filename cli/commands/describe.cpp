@@ -1,4 +1,4 @@
-// orrery describe: says what a file is, with the main figures of its contents.
+// orrery describe: prints the kind of a file and the main figures of its contents.
 #include <memory>
 
 #include <fmt/format.h>

@@ -227,8 +227,8 @@ void check_backtest(const std::vector<Variant>& variants, const JobsReport& reco
 
 std::uint32_t gpus_of(const JobReplay& replay) { return replay.nodes() * replay.gpus_per_node(); }
 
-/// Sets what each report saves against the log's own outcome; against the first report, which then
-/// saves nothing, if the log has no outcome of the same number of jobs.
+/// Sets the savings of each report against the log's own outcome; against the first report, which
+/// then saves nothing, if the log has no outcome of the same number of jobs.
 void add_savings(const JobsOptions& options, const std::vector<Variant>& variants,
                  const JobsReport& recorded, std::vector<JobsReport>& reports) {
   const bool is_known =

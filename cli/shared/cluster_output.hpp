@@ -10,7 +10,7 @@
 
 namespace orrery::cli {
 
-/// Writes the cluster of the facts to `file`, prints what was assumed and left out, and one line
+/// Writes the cluster of the facts to `file`, prints its assumptions and omissions, and one line
 /// with its size; `out` is the name of the file. Returns the cluster. Throws bad_input if the facts
 /// are no cluster (cluster_of()).
 Topology write_cluster(const ClusterChoices& choices, ClusterFacts& facts, const std::string& out,

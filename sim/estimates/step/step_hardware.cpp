@@ -40,13 +40,13 @@ bool is_never_faster(const Factors& slow, const Factors& fast) {
 std::vector<std::size_t> slowest_at_times(const std::vector<Factors>& ranks) {
   std::vector<std::size_t> slowest;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    std::size_t other = 0;
-    const auto hides = [&](const Factors& factors) {
-      const std::size_t at = other++;
-      if (at == i || !is_never_faster(factors, ranks[i])) return false;
-      return at < i || !is_never_faster(ranks[i], factors);  // the first of equal ranks stays
-    };
-    if (std::none_of(ranks.begin(), ranks.end(), hides)) slowest.push_back(i);
+    bool is_hidden = false;
+    for (std::size_t other = 0; other < ranks.size(); ++other) {
+      if (other == i || !is_never_faster(ranks[other], ranks[i])) continue;
+      // The first of equal ranks stays.
+      is_hidden = is_hidden || other < i || !is_never_faster(ranks[i], ranks[other]);
+    }
+    if (!is_hidden) slowest.push_back(i);
   }
   return slowest;
 }
