@@ -188,10 +188,19 @@ class Writer:
             first = index == 0 and "efault: " not in each.comment
             if not defaults or first or self.schema.is_choice(each.type):
                 absent = each.label == "optional" and "efault: " not in each.comment
-                yield each, f"Optional[{name}]" if absent and not defaults else name, ""
+                wanted = f"Optional[{name}]" if absent and not defaults else name
+                yield each, wanted, "" if defaults else self.default_if_last(message, index)
                 continue
             default = self.default_of(message, each, name)
             yield each, f"Optional[{name}]" if default == "None" else name, default
+
+    def default_if_last(self, message, index):
+        """Default of an event's field; only optional and repeated fields at its end have one."""
+        last = index > 0 and all(each.label for each in message.fields[index:])
+        if not last or message not in self.schema.kinds("EventRecord"):
+            return ""
+        optional = message.fields[index].label == "optional"
+        return "None" if optional else "field(default_factory=list)"
 
     def describe(self, each, message):
         said = re.sub(r"\s*;?\s*(?:by default|Default): [\w.-]+", "", each.comment)

@@ -68,7 +68,9 @@ Log log_of(const RunRequest& request) {
   if (request.has_replay()) {
     const JobReplay& replay = request.replay();
     const std::uint64_t seed = replay_seed(replay);
-    return {.jobs = load_job_log(replay.trace(), {.strict = replay.strict()}).jobs,
+    const JobLogOptions reading{.strict = replay.strict(),
+                                .gpus_per_node = replay.gpus_per_node()};
+    return {.jobs = load_job_log(replay.trace(), reading).jobs,
             .conditions = replay.conditions(),
             .estimates = estimate_choice(replay, seed),
             .seed = seed};

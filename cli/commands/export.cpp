@@ -1,4 +1,4 @@
-// orrery export: writes the steps of a job in the formats of other tools.
+// orrery export: writes the steps of a job and clusters in the formats of other tools.
 #include <filesystem>
 #include <memory>
 
@@ -6,11 +6,15 @@
 
 #include "cli/commands/commands.hpp"
 #include "cli/shared/help.hpp"
+#include "cli/shared/output_file.hpp"
 #include "cli/shared/run_options.hpp"
+#include "cli/shared/usage.hpp"
 #include "core/error.hpp"
 #include "policies/seam/world.hpp"
 #include "sim/estimates/step/chakra_export.hpp"
 #include "topologies/builder.hpp"
+#include "traces/clusters/cluster_writers.hpp"
+#include "traces/scenario/layout_question.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -37,10 +41,53 @@ int export_step(const ExportOptions& options) {
   return 0;
 }
 
+struct ExportClusterOptions {
+  std::string cluster, format, out;
+  std::uint32_t nodes = 0;
+};
+
+int export_cluster(const ExportClusterOptions& options) {
+  OutputFile file(options.out);
+  Topology topology = asked_cluster(options.cluster);
+  if (options.nodes > 0) topology.set_nodes(options.nodes);
+  if (topology.nodes() == 0) {
+    throw Error(ErrorKind::usage,
+                "expected --nodes N beside a preset, which has no number of nodes");
+  }
+  resolve(topology, {});
+  build_cluster(topology, {});
+  const WrittenCluster written = write_cluster_file(topology, named<WrittenFormat>(options.format));
+  file.write_and_rename(written.text);
+  for (const std::string& each : written.changed) fmt::print(stderr, "left out: {}\n", each);
+  fmt::print("{}: {} nodes as {}\n", options.out, topology.nodes(), options.format);
+  return 0;
+}
+
+void add_export_cluster(CLI::App& command, Action& chosen) {
+  const auto options = std::make_shared<ExportClusterOptions>();
+  CLI::App* cluster = command.add_subcommand("cluster", "a cluster, for NCCL, Slurm or SimGrid");
+  cluster
+      ->add_option("CLUSTER", options->cluster,
+                   "preset (orrery list clusters), or cluster file (YAML)")
+      ->required();
+  whole_number(*cluster->add_option("--nodes", options->nodes, "number of nodes"), 1, 131072)
+      .type_name("N");
+  one_of(*cluster->add_option("--format", options->format, "format of the other tool"),
+         all_names<WrittenFormat>())
+      .required();
+  cluster->add_option("-o,--output", options->out, "file to write")->type_name("FILE")->required();
+  add_examples(*cluster,
+               {"orrery export cluster cluster.yaml --format nccl -o nccl.xml",
+                "orrery export cluster dgx-h100 --nodes 64 --format simgrid -o platform.xml"});
+  cluster->callback(
+      [options, &chosen] { chosen = [options] { return export_cluster(*options); }; });
+}
+
 }  // namespace
 
 void add_export(CLI::App& app, Action& chosen) {
-  CLI::App* command = app.add_subcommand("export", "write a scenario in another tool's format");
+  CLI::App* command =
+      app.add_subcommand("export", "write a scenario or a cluster in another tool's format");
   command->require_subcommand(1);
   const auto options = std::make_shared<ExportOptions>();
   CLI::App* chakra = command->add_subcommand("chakra", "one step, as a Chakra execution trace");
@@ -51,6 +98,7 @@ void add_export(CLI::App& app, Action& chosen) {
   options->add_overrides(*chakra);
   add_examples(*chakra, {"orrery export chakra train.yaml -o traces/train"});
   chakra->callback([options, &chosen] { chosen = [options] { return export_step(*options); }; });
+  add_export_cluster(*command, chosen);
 }
 
 }  // namespace orrery::cli

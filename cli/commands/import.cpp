@@ -68,7 +68,7 @@ int import_chakra(const ImportOptions& options) {
   const ChakraTrace trace = read_chakra(options.input);
   for (const std::string& warning : trace.warnings) fmt::print(stderr, "warning: {}\n", warning);
   file.write_and_rename("# Written by orrery import; file names are relative to this file.\n" +
-                        to_yaml(scenario_of(options, trace)));
+                        to_yaml_file(scenario_of(options, trace)));
   fmt::print("{}: {} ranks with {} different programs, {} nodes, {} communicators\n", options.out,
              trace.ranks.size(), trace.programs.size(), trace.nodes, trace.groups.size());
   return 0;
@@ -203,6 +203,9 @@ void add_import_jobs(CLI::App& command, Action& chosen) {
   jobs->add_option("--gpu", options->log.gpu, "GPU whose throughputs are used")
       ->type_name("NAME")
       ->capture_default_str();
+  jobs->add_option("--gpu-kind", options->log.gpu_kind,
+                   "only jobs that may have this kind of GPU, as the log names it")
+      ->type_name("KIND");
   jobs->add_flag("--json", options->json, "print the report on the rows as one JSON object");
   add_examples(*jobs, {"sacct -aP --format=JobID,JobName,User,Partition,State,Submit,Start,End,"
                        "AllocTRES,TimelimitRaw > sacct.txt",

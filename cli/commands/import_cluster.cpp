@@ -71,7 +71,7 @@ void write_queue(const ImportClusterOptions& options, const live::QueuedJobs& qu
   std::string text = "# Written by orrery import cluster; for orrery jobs.\n";
   for (const std::string& each : queued.assumed) text += fmt::format("# assumed: {}\n", each);
   for (const std::string& each : queued.ignored) text += fmt::format("# ignored: {}\n", each);
-  scenario.write_and_rename(text + to_yaml(replay));
+  scenario.write_and_rename(text + to_yaml_file(replay));
   for (const std::string& each : queued.assumed) fmt::print(stderr, "assumed: {}\n", each);
   for (const std::string& each : queued.ignored) fmt::print(stderr, "ignored: {}\n", each);
   fmt::print("{}: {} jobs\n", options.queue, queued.jobs.size());
@@ -82,7 +82,7 @@ int import_cluster(const ImportClusterOptions& options) {
   const auto slurm = live::installed_slurm(kPatience);
   const std::set<std::string> partitions(options.partitions.begin(), options.partitions.end());
   const std::vector<live::SlurmNode> all = live::parse_nodes(slurm->read_nodes());
-  const live::NodeMap nodes(all, partitions);
+  const live::NodeMap nodes(live::managed_nodes(all, partitions));
   ClusterFacts facts = live::node_facts(all, nodes);
   add_switches(*slurm, facts);
   for (const std::string& each : options.files) {

@@ -225,6 +225,16 @@ void check_backtest(const std::vector<Variant>& variants, const JobsReport& reco
                   recorded.jobs_in()));
 }
 
+/// Throws if options of the reading, which the simulator's process does not get, meet simulated
+/// speed.
+void check_reading(const JobsOptions& options, const std::vector<Variant>& variants) {
+  if (options.log.gpu_kind.empty()) return;
+  if (std::none_of(variants.begin(), variants.end(), is_elsewhere)) return;
+  throw Error(ErrorKind::usage,
+              "--gpu-kind: expected jobs of recorded speed, got simulated speed: write the log "
+              "with 'orrery import jobs LOG --gpu-kind KIND -o jobs.csv' and replay that file");
+}
+
 std::uint32_t gpus_of(const JobReplay& replay) { return replay.nodes() * replay.gpus_per_node(); }
 
 /// Sets the savings of each report against the log's own outcome; against the first report, which
@@ -277,6 +287,7 @@ int jobs(const JobsOptions& options) {
   const HostMeter meter;
   check_choice(options);
   std::vector<Variant> variants = variants_of(options);
+  check_reading(options, variants);
   JobLog log = load_log(variants[0].replay, options);
   if (!options.choose.empty()) use_known_estimates(variants, log.jobs);
   std::vector<JobsReport> reports;

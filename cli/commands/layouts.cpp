@@ -1,7 +1,12 @@
 // orrery layouts: prices and ranks all layouts of a job on a cluster, and says why the first layout
 // is the best.
 #include <algorithm>
+#include <array>
 #include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -25,6 +30,7 @@ namespace {
 
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 constexpr std::size_t kShown = 10;
+constexpr std::size_t kColumnsOfText = 100;
 
 struct LayoutsOptions {
   std::string file;
@@ -42,12 +48,14 @@ bool asks_by_name(const LayoutQuestion& asked) {
 }
 
 /// Loads the scenario, also if its own layout does not fit the changed values: that layout is only
-/// one of the candidates.
-LoadedScenario any_layout(const LayoutsOptions& options) {
+/// one of the candidates. `has_own` tells whether the layout fits.
+LoadedScenario any_layout(const LayoutsOptions& options, bool& has_own) {
   std::vector<std::string> overrides = options.run.overrides;
+  has_own = true;
   try {
     return load_scenario(options.file, overrides);
   } catch (const Error&) {
+    has_own = false;
     for (const char* one : {"data=1", "expert=1", "shard_group=0"}) {
       overrides.push_back(std::string("job.layout.") + one);
     }
@@ -58,7 +66,7 @@ LoadedScenario any_layout(const LayoutsOptions& options) {
   }
 }
 
-AskedScenario asked_for(const LayoutsOptions& options) {
+AskedScenario asked_for(const LayoutsOptions& options, bool& has_own) {
   if (options.file.empty()) return scenario_of(options.question, options.run.overrides);
   if (asks_by_name(options.question)) {
     throw Error(ErrorKind::usage,
@@ -66,15 +74,74 @@ AskedScenario asked_for(const LayoutsOptions& options) {
                 "both: change the scenario with --set, for example --set cluster.nodes=64, or "
                 "leave the file out");
   }
-  return {any_layout(options), {}, nullptr};
+  return {any_layout(options, has_own), {}, nullptr};
 }
 
-void print_row(std::size_t rank, const estimates::PricedLayout& each, double tokens,
-               std::size_t width) {
+/// Column of the table for one part of a layout.
+struct LayoutColumn {
+  const char* name;
+  const char* prefix;  ///< words before the value where it stands without the column
+  std::string (*value)(const LayoutChoice&);
+  const char* plain;         ///< value that needs no mention
+  bool is_division = false;  ///< part of the division of the GPUs, which each row shows
+};
+
+template <std::uint32_t LayoutChoice::*part>
+std::string number_of(const LayoutChoice& choice) {
+  return std::to_string(choice.*part);
+}
+
+std::string shard_of(const LayoutChoice& choice) {
+  constexpr std::array<const char*, 4> kShardings{"-", "ZeRO-1", "ZeRO-2", "FSDP"};
+  return kShardings.at(static_cast<std::size_t>(choice.shard));
+}
+
+std::string recompute_of(const LayoutChoice& choice) {
+  return std::string(name_of(choice.recompute));
+}
+
+constexpr std::array kColumns{
+    LayoutColumn{"tensor", "tensor ", number_of<&LayoutChoice::tensor>, "1", true},
+    LayoutColumn{"context", "context ", number_of<&LayoutChoice::context>, "1", true},
+    LayoutColumn{"pipeline", "pipeline ", number_of<&LayoutChoice::pipeline>, "1", true},
+    LayoutColumn{"data", "data ", number_of<&LayoutChoice::data>, "1", true},
+    LayoutColumn{"expert", "expert ", number_of<&LayoutChoice::expert>, "1"},
+    LayoutColumn{"micro", "micro-batch ", number_of<&LayoutChoice::micro_batch>, ""},
+    LayoutColumn{"chunks", "chunks ", number_of<&LayoutChoice::chunks>, "1"},
+    LayoutColumn{"sharded", "", shard_of, "-"},
+    LayoutColumn{"recompute", "recompute ", recompute_of, "none"},
+};
+
+using Shown = std::span<const estimates::PricedLayout>;
+
+/// Returns the columns of a table of these layouts. Columns with one value in all rows are left
+/// out; `same` gets these values.
+std::vector<LayoutColumn> columns_of(Shown rows, std::vector<std::string>& same) {
+  std::vector<LayoutColumn> columns;
+  for (const LayoutColumn& column : kColumns) {
+    const std::string first = column.value(rows.front().choice);
+    const bool varies = std::any_of(rows.begin(), rows.end(), [&](const auto& row) {
+      return column.value(row.choice) != first;
+    });
+    if (varies || (column.is_division && first != column.plain)) {
+      columns.push_back(column);
+    } else if (first != column.plain) {
+      same.push_back(column.prefix + first);
+    }
+  }
+  return columns;
+}
+
+void print_row(std::size_t rank, const estimates::PricedLayout& each,
+               const std::vector<LayoutColumn>& columns, double tokens) {
   const double step = each.estimate.step_s;
-  fmt::print("{:>3}  {:<{}} {:>10} {:>21} {:>12} {:>6.1f} GiB\n", rank, words_of(each.choice),
-             width, fmt::format("{:.4g} s", step),
-             fmt::format("{:.4g} to {:.4g} s", each.interval.p10_s, each.interval.p90_s),
+  std::string line = fmt::format("{:>3}", rank);
+  for (const LayoutColumn& column : columns) {
+    line +=
+        fmt::format("  {:>{}}", column.value(each.choice), std::string_view(column.name).size());
+  }
+  fmt::print("{}  {:>7}  {:>14}  {:>10}  {:>5.1f}\n", line, fmt::format("{:.4g} s", step),
+             fmt::format("{:.4g} to {:.4g}", each.interval.p10_s, each.interval.p90_s),
              grouped(static_cast<std::uint64_t>(tokens / step)),
              each.estimate.memory.total().value / kGiB);
 }
@@ -102,15 +169,28 @@ void print_table(const estimates::LayoutSearch& search, std::size_t top) {
     return;
   }
   const std::size_t shown = top == 0 ? search.fitting : std::min(top, search.fitting);
-  std::size_t width = 0;
-  for (std::size_t i = 0; i < shown; ++i) {
-    width = std::max(width, words_of(search.layouts[i].choice).size());
-  }
-  fmt::print("{:>3}  {:<{}} {:>10} {:>21} {:>12} {:>10}\n", "", "layout", width, "step",
-             "80% of runs", "tokens/s", "memory");
-  for (std::size_t i = 0; i < shown; ++i) {
-    print_row(i + 1, search.layouts[i], search.tokens, width);
-  }
+  const Shown rows(search.layouts.data(), shown);
+  std::vector<std::string> same;
+  const std::vector<LayoutColumn> columns = columns_of(rows, same);
+  std::string header = "   ";
+  for (const LayoutColumn& column : columns) header += fmt::format("  {}", column.name);
+  fmt::print("{}  {:>7}  {:>14}  {:>10}  {:>5}\n", header, "step", "80% of runs", "tokens/s",
+             "GiB");
+  for (std::size_t i = 0; i < shown; ++i) print_row(i + 1, rows[i], columns, search.tokens);
+  if (!same.empty()) fmt::print("in each row: {}\n", fmt::join(same, ", "));
+}
+
+/// Prints a note if the scenario's own layout leaves GPUs free: layouts use all of them.
+void note_spares(const Layout& own, const Cluster& cluster) {
+  const std::uint64_t ranks =
+      std::uint64_t{own.tensor()} * own.context() * own.pipeline() * own.data();
+  const std::uint64_t nodes = ranks * cluster.nodes() / cluster.gpus();
+  if (ranks >= cluster.gpus() || nodes == 0) return;
+  fmt::print(
+      stderr,
+      "note: the scenario's own layout has {} ranks on {} GPUs; to keep the others as spares, "
+      "lay out fewer nodes: --set cluster.nodes={}\n",
+      grouped(ranks), grouped(cluster.gpus()), nodes);
 }
 
 /// Writes a layout that fits as a scenario.
@@ -131,7 +211,8 @@ void write_scenario(const LayoutsOptions& options, const AskedScenario& asked,
 }
 
 int layouts(const LayoutsOptions& options) {
-  const AskedScenario asked = asked_for(options);
+  bool has_own_layout = false;
+  const AskedScenario asked = asked_for(options, has_own_layout);
   const Scenario& scenario = asked.loaded.scenario;
   const Job& job = scenario.job();
   if (!scenario.has_job() || job.has_program() || !job.model().builtin().empty()) {
@@ -160,8 +241,12 @@ int layouts(const LayoutsOptions& options) {
   } else {
     print_counts(scenario.job(), cluster, search);
     print_table(search, options.top < 0 ? kShown : whole);
-    if (!search.why.empty()) fmt::print("\nwhy: {}\n", search.why);
-    if (!asked.assumed.empty()) fmt::print("assumed: {}\n", fmt::join(asked.assumed, ", "));
+    if (!search.why.empty()) fmt::print("\n{}\n", wrapped("why: " + search.why, 0, kColumnsOfText));
+    if (!asked.assumed.empty()) {
+      const std::string assumed = fmt::format("assumed: {}", fmt::join(asked.assumed, ", "));
+      fmt::print("{}\n", wrapped(assumed, 0, kColumnsOfText));
+    }
+    if (has_own_layout) note_spares(job.layout(), cluster);
   }
   if (search.fitting > 0) return 0;
   fmt::print(stderr, "goal missed: no layout fits\n");

@@ -39,7 +39,7 @@ void add_list(CLI::App& app, Action& chosen) {
   std::vector<std::string> kinds = kinds_of_names();
   kinds.emplace_back(kExamples);
   CLI::App* command = app.add_subcommand(
-      "list", "models, clusters, GPUs, stacks, policies and shipped examples by name");
+      "list", "models, clusters, GPUs, stacks, policies, prices and shipped examples by name");
   one_of(*command->add_option("KIND", *kind, "kind of names"), kinds).required();
   add_examples(*command, {"orrery list models"});
   command->callback([kind, &chosen] { chosen = [kind] { return list(*kind); }; });

@@ -220,13 +220,28 @@ void declare_goals(CLI::App& command, sim::PlanOptions& words) {
                   "llama3)")
       ->type_name("NAME|FILE.yaml");
   whole_number(
-      *command.add_option("--seeds", words.seeds, "played runs for each interval (default: 200)"),
+      *command.add_option("--seeds", words.seeds, "played runs for each interval (default: 1000)"),
       10, 10'000)
       .type_name("N");
 }
 
+void declare_prices(CLI::App& command, sim::PlanOptions& words) {
+  command
+      .add_option("--instance", words.instances,
+                  "instances whose price replaces the cluster's, one for each GPU (orrery list "
+                  "prices)")
+      ->type_name("NAME[,NAME]");
+  command.add_option("--grid", words.grid, "grid whose carbon is counted (orrery list prices)")
+      ->type_name("NAME");
+  command
+      .add_option("--prices", words.prices,
+                  "table of prices of one's own, whose rows replace those of the same name")
+      ->type_name("PRICES.csv");
+}
+
 void declare(CLI::App& command, const std::shared_ptr<PlanCommand>& options) {
   declare_job(command, options->words);
+  declare_prices(command, options->words);
   declare_goals(command, options->words);
   whole_number(*command.add_option("--top", options->top,
                                    "number of rows; 0: all (default: 10, all in JSON and CSV)"),

@@ -61,7 +61,7 @@ void write_scenario(const PredictOptions& options, const TableRow& row, const Pu
   const std::string head =
       fmt::format("# {} of {}, written by orrery predict\n", name, options.cases);
   write_file((fs::path(options.scenarios) / (name + ".yaml")).string(),
-             head + to_yaml(scenario_of(run, name)));
+             head + to_yaml_file(scenario_of(run, name)));
 }
 
 void make_folder(const std::string& path) {

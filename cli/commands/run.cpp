@@ -430,11 +430,11 @@ void declare(CLI::App& command, const std::shared_ptr<ProgramOptions>& options) 
                                    "--nproc-per-node"),
                1, 4096)
       .type_name("N");
-  command
-      .add_option("--heartbeat-timeout", options->heartbeat_s,
-                  "seconds without a heartbeat after which a rank counts as lost and is killed")
-      ->type_name("SECONDS")
-      ->check(CLI::Range(0.5, 86400.0))
+  number(*command.add_option("--heartbeat-timeout", options->heartbeat_s,
+                             "seconds without a heartbeat after which a rank counts as lost and "
+                             "is killed"),
+         0.5, 86400)
+      .type_name("S")
       ->capture_default_str();
   whole_number(*command.add_option("--restart", options->restarts,
                                    "start all ranks again, at most this often, if no rank can go "

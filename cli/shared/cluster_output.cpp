@@ -24,7 +24,7 @@ Topology write_cluster(const ClusterChoices& choices, ClusterFacts& facts, const
   Topology resolved = topology;
   resolve(resolved, SourceMap{}, "cluster");
   const Cluster cluster = build_cluster(resolved, SourceMap{}, "cluster");
-  file.write_and_rename(notes_of(facts) + to_yaml(topology));
+  file.write_and_rename(notes_of(facts) + to_yaml_file(topology));
   for (const std::string& each : facts.assumed) fmt::print(stderr, "assumed: {}\n", each);
   for (const std::string& each : facts.ignored) fmt::print(stderr, "ignored: {}\n", each);
   fmt::print("{}: {} nodes, {} {}\n", out, cluster.nodes(), cluster.gpus(),

@@ -22,25 +22,6 @@ namespace {
 constexpr std::size_t kNameColumn = 28;  // column of the sentences
 constexpr std::size_t kNarrowest = 40, kWidest = 100;
 
-/// Returns `text` in lines of at most `width` columns, all lines after the first with `indent`.
-std::string wrapped(const std::string& text, std::size_t indent, std::size_t width) {
-  std::istringstream words(text);
-  std::string out;
-  std::size_t column = indent;
-  for (std::string word; words >> word;) {
-    if (column > indent && column + 1 + word.size() > width) {
-      out += '\n' + std::string(indent, ' ');
-      column = indent;
-    } else if (column > indent) {
-      out += ' ';
-      ++column;
-    }
-    out += word;
-    column += word.size();
-  }
-  return out;
-}
-
 /// Returns a name with its meaning in the next column, or below if the name is too long.
 std::string entry(const std::string& name, const std::string& meaning, std::size_t width) {
   const std::size_t indent = std::min(kNameColumn, width / 3);
@@ -81,6 +62,24 @@ std::size_t number(const char* text) {
 }
 
 }  // namespace
+
+std::string wrapped(const std::string& text, std::size_t indent, std::size_t width) {
+  std::istringstream words(text);
+  std::string out;
+  std::size_t column = indent;
+  for (std::string word; words >> word;) {
+    if (column > indent && column + 1 + word.size() > width) {
+      out += '\n' + std::string(indent, ' ');
+      column = indent;
+    } else if (column > indent) {
+      out += ' ';
+      ++column;
+    }
+    out += word;
+    column += word.size();
+  }
+  return out;
+}
 
 std::size_t help_width() {
   std::size_t width = number(std::getenv("COLUMNS"));

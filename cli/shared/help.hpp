@@ -18,6 +18,9 @@ std::size_t help_width();
 /// Returns the formatter of help texts, which wraps at words. `width`: columns of a line.
 std::shared_ptr<CLI::FormatterBase> help_formatter(std::size_t width);
 
+/// Returns `text` in lines of at most `width` columns, all lines after the first with `indent`.
+std::string wrapped(const std::string& text, std::size_t indent, std::size_t width);
+
 /// Adds example command lines to the end of the help of `command`, before its footer and earlier
 /// examples.
 void add_examples(CLI::App& command, std::initializer_list<const char*> lines);

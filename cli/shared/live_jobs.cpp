@@ -64,13 +64,15 @@ JobReplay replay_of(const LiveJobsOptions& options, const std::vector<std::strin
   return replay;
 }
 
-/// Returns the jobs that are submitted in the excerpt, with submission times from its begin.
+/// Returns the jobs that are submitted in the excerpt, with submission times from its begin and
+/// without dependencies.
 std::vector<TraceJob> excerpt(const LiveJobsOptions& options) {
   std::vector<TraceJob> jobs;
   for (TraceJob& job : load_job_log(options.log).jobs) {
     const std::int64_t at = job.submit_s - options.begin_s;
     if (at < 0 || at >= options.for_s) continue;
     job.submit_s = at;
+    job.after = {};
     jobs.push_back(std::move(job));
   }
   if (!jobs.empty()) return jobs;

@@ -341,12 +341,11 @@ void OperatorOptions::add(CLI::App& command, const std::string& default_on_polic
                   "approve: command with the decision as its argument; exit "
                   "code 0 is a yes")
       ->type_name("COMMAND");
-  command
-      .add_option("--hook-timeout", hook_timeout_s,
-                  "seconds after which a hook without an answer is killed and its decision "
-                  "refused (default: 60 live, 600 in simulation)")
-      ->check(CLI::Range(0.001, 86400.0))
-      ->type_name("S")
+  number(*command.add_option("--hook-timeout", hook_timeout_s,
+                             "seconds after which a hook without an answer is killed and its "
+                             "decision refused (default: 60 live, 600 in simulation)"),
+         0.001, 86400)
+      .type_name("S")
       ->needs("--hook");
   whole_number(*command.add_option("--decisions-per-hour", per_hour,
                                    "limit of the applied "
@@ -362,12 +361,11 @@ void OperatorOptions::add(CLI::App& command, const std::string& default_on_polic
                              "static: continue without the policies; stop: end the run"),
          all_names<OnPolicyError>())
       .capture_default_str();
-  command
-      .add_option("--policy-timeout", policy_timeout_s,
-                  "seconds for one call of the policies; then --on-policy-error applies; 0: no "
-                  "limit")
-      ->check(CLI::Range(0.0, 1e6))
-      ->type_name("S")
+  number(*command.add_option("--policy-timeout", policy_timeout_s,
+                             "seconds for one call of the policies; then --on-policy-error "
+                             "applies; 0: no limit"),
+         0, 1e6)
+      .type_name("S")
       ->capture_default_str();
 }
 

@@ -11,10 +11,10 @@
 
 #include <fmt/format.h>
 
+#include "cli/shared/package_python.hpp"
 #include "cli/shared/run_options.hpp"
 #include "core/error.hpp"
 #include "core/files/file_kind.hpp"
-#include "core/process.hpp"
 #include "policies/run/choose.hpp"
 #include "policies/run/outside_policies.hpp"
 #include "policies/run/registry.hpp"
@@ -36,32 +36,16 @@ constexpr const char* kHostScript =
     "    sys.exit(64)\n"
     "_policy_host.main()\n";
 
-/// Returns the folder that contains the package of this program; empty if unknown.
-std::string package_folder() {
-  const fs::path program(sibling_program("orrery"));
-  const fs::path bin = program.parent_path();
-  if (fs::exists(bin.parent_path() / "_policy_host.py")) return bin.parent_path().parent_path();
-  const fs::path built = bin.parent_path() / "python";
-  return fs::exists(built / "orrery" / "_policy_host.py") ? built.string() : std::string();
-}
-
 /// Returns the program that serves policies: the Python of ORRERY_PYTHON, of the build, or of PATH.
 HostPolicy::Program host_program() {
-  const char* const chosen = std::getenv("ORRERY_PYTHON");
-  const fs::path built = fs::path(sibling_program("orrery")).parent_path() / "../venv/bin/python";
-  std::string python = "python3";
-  if (chosen != nullptr && *chosen != '\0') {
-    python = chosen;
-  } else if (fs::exists(built)) {
-    python = built;
-  }
+  const PackagePython python = package_python();
   return {.path = "/usr/bin/env",
-          .arguments = {python, "-c", kHostScript, package_folder()},
+          .arguments = {python.interpreter, "-c", kHostScript, python.folder},
           .absence = fmt::format(
               "--policy FILE.py: expected a Python with the package orrery, found none: '{}' "
               "cannot import it; install the package (pip install orrery) or set ORRERY_PYTHON to "
               "the Python that has it",
-              python)};
+              python.interpreter)};
 }
 
 HostedPolicy file_of(const std::string& given) {

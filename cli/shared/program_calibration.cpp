@@ -131,9 +131,9 @@ std::string scenario_text(const live::MeasuredStep& measured, const Launch& laun
   scenario.mutable_run()->set_steps(100);
   nlohmann::json command = launch.command;
   if (launch.is_torchrun) command[0] = executable;
-  return to_yaml(scenario) + fmt::format("job:\n  program: {{trace: {}, command: {}}}\n",
-                                         nlohmann::json(prefix.filename().string()).dump(),
-                                         command.dump());
+  return to_yaml_file(scenario) + fmt::format("job:\n  program: {{trace: {}, command: {}}}\n",
+                                              nlohmann::json(prefix.filename().string()).dump(),
+                                              command.dump());
 }
 
 std::string summary(const live::MeasuredStep& measured, const Launch& launch) {

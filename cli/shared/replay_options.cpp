@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -146,11 +147,26 @@ void refuse_without_effect(const JobReplay& replay, const std::string& text) {
                          : "nothing is drawn; add --estimates disturbed"));
 }
 
-/// Sets the cluster from the operator's list of nodes. All nodes with GPUs must have equally many.
-void take_nodes(JobReplay& replay, const std::string& file) {
+/// Returns the nodes with GPUs of an operator's list, of one kind of GPU if `kind` is not empty.
+std::vector<NodeRecord> gpu_nodes(const std::string& file, const std::string& kind) {
+  std::vector<NodeRecord> nodes = load_cluster_log(file);
+  std::erase_if(nodes, [](const NodeRecord& node) { return node.gpus == 0; });
+  if (kind.empty()) return nodes;
+  std::set<std::string> kinds;
+  for (const NodeRecord& node : nodes) kinds.insert(node.model);
+  std::erase_if(nodes, [&kind](const NodeRecord& node) { return node.model != kind; });
+  if (!nodes.empty()) return nodes;
+  throw Error(SourcePlace{.file = file, .line_text = ""},
+              fmt::format("--gpu-kind {}: expected nodes with this kind of GPU, found ({}): give "
+                          "--nodes and --gpus-per-node",
+                          kind, fmt::join(kinds, ", ")));
+}
+
+/// Sets the cluster from the operator's list of nodes. All nodes with GPUs, of the kind if one is
+/// requested, must have equally many.
+void take_nodes(JobReplay& replay, const std::string& file, const std::string& kind) {
   std::map<std::uint32_t, std::uint32_t> nodes;  // keyed by GPUs
-  for (const NodeRecord& node : load_cluster_log(file)) nodes[node.gpus] += node.gpus > 0 ? 1 : 0;
-  nodes.erase(0);
+  for (const NodeRecord& node : gpu_nodes(file, kind)) ++nodes[node.gpus];
   if (nodes.size() > 1) {
     std::vector<std::string> kinds;
     for (const auto& [gpus, count] : nodes) {
@@ -165,8 +181,9 @@ void take_nodes(JobReplay& replay, const std::string& file) {
   replay.set_gpus_per_node(nodes.begin()->first);
 }
 
-void take_cluster(JobReplay& replay, const std::string& file) {
-  if (!is_yaml(file)) return take_nodes(replay, file);
+void take_cluster(JobReplay& replay, const ReplayOptions& options) {
+  const std::string& file = options.cluster;
+  if (!is_yaml(file)) return take_nodes(replay, file, options.log.gpu_kind);
   Topology& topology = *replay.mutable_cluster();
   const SourceMap places = load_yaml_file(file, topology);
   resolve(topology, places);
@@ -194,6 +211,10 @@ void declare_log(CLI::App& command, const std::shared_ptr<ReplayOptions>& option
   command.add_option("--gpu", options->log.gpu, "GPU whose throughputs are used")
       ->type_name("NAME")
       ->capture_default_str();
+  command
+      .add_option("--gpu-kind", options->log.gpu_kind,
+                  "only jobs that may have this kind of GPU, as the log names it")
+      ->type_name("KIND");
 }
 
 void declare_estimates(CLI::App& command, const std::shared_ptr<ReplayOptions>& options) {
@@ -214,7 +235,7 @@ void declare_estimates(CLI::App& command, const std::shared_ptr<ReplayOptions>& 
 JobReplay asked_for(const ReplayOptions& options, const std::vector<std::string>& changes) {
   Origin origin;
   JobReplay replay = described(options.file, origin);
-  if (!options.cluster.empty()) take_cluster(replay, options.cluster);
+  if (!options.cluster.empty()) take_cluster(replay, options);
   if (options.nodes != 0) replay.set_nodes(options.nodes);
   if (options.gpus_per_node != 0) replay.set_gpus_per_node(options.gpus_per_node);
   for (const std::string& policy : options.policies) take_policy(replay, policy);
@@ -294,7 +315,8 @@ void declare_replay(CLI::App& command, const std::shared_ptr<ReplayOptions>& opt
       .add_option(
           "--policy", options->policies,
           "order of the queue: fifo, fifo-skip, sjf, easy, conservative, srtf, srsf, las, "
-          "priority, gittins, finish-time-fairness, drf, max-min, FILE.py[:CLASS], or a program; "
+          "priority, gittins, finish-time-fairness, drf, max-min, multifactor, FILE.py[:CLASS], or "
+          "a program; "
           "several are compared")
       ->type_name("P")
       ->delimiter(',');

@@ -100,6 +100,15 @@ std::string without_exponent(std::string_view text) {
   return digits + std::string(*zeros - decimals, '0');
 }
 
+/// Returns the number with an exponent in place of its suffix, "2e12" for "2T"; other texts as they
+/// are.
+std::string with_exponent(std::string_view text) {
+  constexpr std::string_view kSuffixes = "kMBT";  // each is a thousand times the one before
+  const std::size_t power = text.empty() ? std::string_view::npos : kSuffixes.find(text.back());
+  if (power == std::string_view::npos) return std::string(text);
+  return fmt::format("{}e{}", text.substr(0, text.size() - 1), 3 * (power + 1));
+}
+
 void store(Message& message, const FieldDescriptor& field, double value) {
   const auto& reflection = *message.GetReflection();
   field.is_repeated() ? reflection.AddDouble(&message, &field, value)
@@ -187,9 +196,11 @@ std::string put_quantity(Message& message, const FieldDescriptor& field, std::st
 }
 
 std::string put_whole(Message& message, const FieldDescriptor& field, std::string_view given) {
-  const std::string text = without_exponent(given);
+  const bool suffixed = takes_suffix(field);
+  const std::string text = without_exponent(suffixed ? with_exponent(given) : given);
   if (!is_whole(text)) {
-    return fmt::format("'{}' must be a whole number, not '{}'", field.name(), shown(given));
+    return fmt::format("'{}' must be a whole number{}, not '{}'", field.name(),
+                       suffixed ? ", such as 1500, 10k, 300B or 2T" : "", shown(given));
   }
   const auto value = parse_whole<std::int64_t>(text);
   if (!value || !in_range(field, static_cast<double>(*value))) return range_problem(field, given);
@@ -302,15 +313,23 @@ Range range_of(const FieldDescriptor& field) {
   return {rules.has_min() ? rules.min() : 0.0, rules.has_max() ? rules.max() : type_limit(field)};
 }
 
+bool takes_suffix(const FieldDescriptor& field) {
+  constexpr double kSmallest = 1e12;
+  const auto type = field.cpp_type();
+  const bool whole =
+      type == FieldDescriptor::CPPTYPE_UINT64 || type == FieldDescriptor::CPPTYPE_INT64;
+  return whole && rule_of(field).unit() == UNITLESS && range_of(field).high >= kSmallest;
+}
+
 std::string put_scalar(Message& message, const FieldDescriptor& field, std::string_view text,
                        bool plain) {
   const auto type = field.cpp_type();
   if (type == FieldDescriptor::CPPTYPE_STRING) return put_string(message, field, text);
   const FieldRule& rules = rule_of(field);
-  // Quantities are text with a unit and may have quotes. A number or a truth value in quotes is
-  // text, which is refused.
+  // Quantities are text with a unit and may have quotes, as a number with a suffix. Any other
+  // number or a truth value in quotes is text, which is refused.
   if (rules.unit() != UNITLESS) return put_quantity(message, field, text);
-  if (!plain) {
+  if (!plain && !(takes_suffix(field) && with_exponent(text) != text)) {
     return fmt::format("'{}' must be {}; \"{}\" in quotes is text", field.name(),
                        type == FieldDescriptor::CPPTYPE_BOOL ? "true or false" : "a number",
                        shown(text));

@@ -29,6 +29,10 @@ bool is_required(const google::protobuf::OneofDescriptor& choice_of);
 /// stop".
 std::string choices_of(const google::protobuf::OneofDescriptor& choice_of);
 
+/// Returns true for a whole number without a unit that may be 10^12 or more, as numbers of steps
+/// and tokens: its text may end in k, M, B or T, for example "2T".
+bool takes_suffix(const google::protobuf::FieldDescriptor& field);
+
 /// Converts `text` by the rule of `field` and sets the field (appends, if the field is repeated).
 /// `plain`: the text has no quotes. Returns "", or the problem for a message to the user; then the
 /// message is unchanged. Throws an internal Error for a field whose type no schema of Orrery has.

@@ -26,6 +26,11 @@ Json number_schema(const FieldDescriptor& field) {
   };
   Json schema = {{"type", whole ? "integer" : "number"}, {"minimum", bound(range_of(field).low)}};
   if (rules.has_max()) schema["maximum"] = bound(rules.max());
+  if (takes_suffix(field)) {
+    schema["type"] = Json::array({"integer", "string"});
+    schema["pattern"] = R"(^(0|[1-9][0-9]*)(\.[0-9]+)?[kMBT]$)";
+    schema["examples"] = Json::array({"10k", "2T"});
+  }
   return schema;
 }
 
@@ -130,7 +135,7 @@ class Schemas {
     const FieldRule& rules = rule_of(field);
     Json schema = value(field);
     if (!rules.default_().empty()) {
-      const bool text = schema.value("type", "") == "string";
+      const bool text = schema.contains("type") && schema["type"] == "string";
       schema["default"] = text ? Json(rules.default_()) : Json::parse(rules.default_());
     }
     if (field.is_repeated()) {

@@ -7,6 +7,7 @@
 #include <google/protobuf/any.pb.h>
 
 #include "core/schema/field_rules.hpp"
+#include "core/schema/file_format.hpp"
 
 namespace orrery {
 namespace {
@@ -196,5 +197,11 @@ Json to_yaml_json(const Message& message) {
 }
 
 std::string to_yaml(const google::protobuf::Message& message) { return Writer().write(message); }
+
+std::string to_yaml_file(const google::protobuf::Message& message) {
+  const std::string text = to_yaml(message);
+  if (!kind_of_file(message.GetTypeName())) return text;
+  return fmt::format("{}: \"{}\"\n{}", kFormatKey, format_text(kFileFormat), text);
+}
 
 }  // namespace orrery

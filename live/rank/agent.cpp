@@ -147,10 +147,15 @@ class Agent {
   }
 
   /// Sends the hash of the parameters, if requested: the controller collects the hashes of all
-  /// ranks before it releases any rank.
+  /// ranks before it releases any rank. Reports a failure instead if the state is damaged.
   void hand_in() {
     const std::optional<Step> applied = state_.parameters_wanted();
     if (!applied) return;
+    try {
+      trainer_.verify_state();
+    } catch (const StateDamaged&) {
+      return fail(failure_of(std::current_exception()));
+    }
     AgentMessage finished;
     finished.mutable_finished()->set_applied(*applied);
     finished.mutable_finished()->set_parameters_sha256(device_->parameters_sha256());

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "policies/seam/job_lifecycle.hpp"
+
 namespace orrery::live {
 namespace {
 
@@ -38,7 +40,7 @@ Step roll_back(const JobRelease& run, bool anew) {
 void release_job(const JobRelease& run) {
   run.proposals.reject_open(run.carrier, fmt::format("job {} is not running", kLiveJob.value));
   const Step kept = roll_back(run, false);
-  run.carrier.emit_event(JobStopped{kLiveJob, kept});
+  run.carrier.emit_event(stop_of(run.placement.job(), kept));
   run.recovery.mark_released();
   run.gate.reject_decisions(kLiveJob, run.clock.now());
 }
@@ -49,6 +51,15 @@ void restart_job(const JobRelease& run, StateFrom state) {
   run.gate.expire_settings(kLiveJob);
   if (run.placement.job().phase == JobPhase::running) run.carrier.emit_event(JobHeld{kLiveJob});
   run.recovery.mark_released();
+}
+
+bool restore_job(const JobRelease& run) {
+  if (!run.recovery.begin_restore(run.step.number())) return false;
+  restart_job(run, StateFrom::checkpoint);
+  run.recovery.start_pending_ranks();
+  const Standing& where = *run.placement.job().next;
+  run.crew.await_ranks(static_cast<std::uint32_t>(where.gpus.size()));
+  return true;
 }
 
 }  // namespace orrery::live

@@ -47,4 +47,10 @@ void release_job(const JobRelease& run);
 /// checkpoint exists.
 void restart_job(const JobRelease& run, StateFrom state);
 
+/// Lets the ranks of a pending replacement load the newest checkpoint, because no rank with the
+/// state is left; as restart_job(). Returns false, without effect, if no replacement is pending, if
+/// there is no checkpoint, or if the run has not advanced since the last time: the cause may return
+/// at the same step.
+bool restore_job(const JobRelease& run);
+
 }  // namespace orrery::live

@@ -139,7 +139,8 @@ LiveBackend::LiveBackend(const RunRequest& request, const Cluster& cluster, Prog
 LiveBackend::~LiveBackend() = default;
 
 Capabilities LiveBackend::capabilities() const {
-  return {.actions = Kinds<Action>::all(), .settings = Kinds<Setting>::all()};
+  return {.actions = Kinds<Action>::all(),
+          .settings = Kinds<Setting>::all() - Kinds<Setting>::of<PowerCap>()};
 }
 
 // ---- start ----

@@ -59,7 +59,7 @@ class LiveBackend : public RunBackend, public PacedRun, public OperatedRun, publ
   /// finish_run(), bad_input for a record of the journal that cannot be read, and an environment
   /// Error if paced ranks of this machine kept too many of its cores busy.
   std::optional<Observation> next() override;
-  /// As PacedRun::advance_run(); throws as next(). Call only after begin().
+  /// Behaves as PacedRun::advance_run(); throws as next(). Call only after begin().
   bool advance_run() override;
   /// As OperatedRun::attend_operator(). Returns true also if the end was ordered earlier. Call only
   /// after begin().

@@ -53,6 +53,11 @@ void check_fault(const Fault& fault, const std::string& place, LiveFabric fabric
            "expected no fault of links with NCCL, whose traffic cannot be slowed or cut; use "
            "--fabric grpc");
   }
+  if (fault.has_corrupted()) {
+    refuse(Fault::kCorruptedFieldNumber,
+           "expected a fault without 'corrupted', which only the simulator has; a live run finds "
+           "flipped bits of its state by survival.verify_every");
+  }
   const bool cut = fault.has_link_down() || (fault.has_down() && part == PartKind::nic);
   if (cut && !fault.has_until_time() && !fault.has_for_()) {
     refuse(fault.kind_case(),
@@ -70,6 +75,7 @@ std::vector<Fault> faults_of_kinds(const Failures& failures) {
     Fault& fault = faults.emplace_back(fault_of_kind(kind, 0));
     fault.set_at_time(1);
     if (fault.has_down()) fault.set_for_(1);
+    if (kind.has_corrupted()) fault.set_corrupted(1);
   }
   return faults;
 }

@@ -1,7 +1,10 @@
 // End of a live run.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "core/ids.hpp"
 #include "live/run/files/journal.hpp"
@@ -11,6 +14,15 @@
 #include "traces/report.pb.h"
 
 namespace orrery::live {
+
+/// Hash that more than half of the ranks have sent, and the other ranks; an empty hash and all
+/// ranks if no hash has a majority.
+struct AgreedHash {
+  std::string hash;
+  std::vector<std::uint32_t> others;
+};
+/// Returns the hash on which most ranks agree. `hashes`: hash of the parameters by rank.
+AgreedHash agreed_hash(const std::map<std::uint32_t, std::string>& hashes);
 
 /// End of a live run: either complete, with the parameters that the ranks send, or early, with a
 /// reason. Used by the step driver; single-threaded.
@@ -41,29 +53,36 @@ class RunEnd {
   bool is_whole(Step next) const { return are_steps_done(next) && !is_state_gone(); }
   /// Restores the parameter hash of an earlier controller from the journal, and does nothing else
   /// if the journal holds one. Without it, collects the hashes of the ranks and ends the ranks
-  /// (RankProcesses::finish_run(), at most 10 s), and adds the losses meanwhile to `failures`. If a
-  /// rank has sent its hash, writes the hash to the journal and marks all losses as resumed. Throws
-  /// an internal Error if the hashes differ. `next`: number of committed steps. Call only while
-  /// is_whole() holds.
+  /// (RankProcesses::finish_run(), at most 10 s), and adds the losses meanwhile to `failures`. If
+  /// the hashes of most ranks are equal, writes this hash to the journal and marks all losses as
+  /// resumed; ranks with another hash count as lost. `next`: number of committed steps. Call only
+  /// while is_whole() holds.
   void gather_hashes(RankProcesses& crew, Step next, FailureRecords& failures, Journal& journal,
                      const PolicyClock& clock);
 
   /// Returns the reason why the run is not complete; empty if it is. While is_whole() is false: the
   /// lost state, otherwise the reason of stop(), otherwise that the job waits for GPUs
   /// (set_waiting()), otherwise the cause of the newest loss, otherwise that no rank is left.
-  /// Otherwise: that no rank has sent its parameters, otherwise `no_checkpoint`, the reason why the
-  /// last checkpoint is missing. Call after gather_hashes() if is_whole() holds.
+  /// Otherwise: that no rank has sent its parameters or that they differ, otherwise
+  /// `no_checkpoint`, the reason why the last checkpoint is missing. Call after gather_hashes() if
+  /// is_whole() holds.
   std::string unfinished(Step next, const FailureRecords& failures,
                          const std::string& no_checkpoint) const;
   /// Writes the hash of the parameters into the report; nothing if no rank has sent it.
   void fill(Report& report) const;
 
  private:
+  /// Records the hash on which most ranks agree, and the losses of the others.
+  void record_hashes(const std::map<std::uint32_t, std::string>& hashes, FailureRecords& failures,
+                     Nanos now);
+
   const Step steps_;
   bool waits_ = false;             ///< True if the job waits for GPUs.
   std::string stop_reason_;        ///< Reason of the operator; empty: none.
   std::string state_gone_;         ///< Lost part of the state; empty: none.
-  std::string parameters_sha256_;  ///< Hash of the parameters; empty: no rank has sent it.
+  std::string parameters_sha256_;  ///< Hash of the parameters; empty: the ranks sent none.
+  /// Reason why there is no hash.
+  std::string no_hash_ = "no rank has sent its parameters";
 };
 
 }  // namespace orrery::live

@@ -243,7 +243,13 @@ void StepDriver::advance_run() {
   const auto lacks = ranks_.find_warning(run_.placement.counted(), replaces, cause, now);
   if (lacks) run_.desk.add_warning(now, *lacks);
   const bool shown = !run_.observations.has_pending();
-  if (recovery_.is_nobody_left() && shown) return abandon_run(kWholeState);
+  if (recovery_.is_nobody_left() && shown) {
+    if (recovery_.has_unreported()) return recovery_.emit_losses();  // the policies decide first
+    if (end_.is_stopping() || !restore_job(release_)) return abandon_run(kWholeState);
+    run_.desk.add_line(now, fmt::format("no rank has the training state any more: all ranks "
+                                        "restart from the state of step {}",
+                                        step_.number()));
+  }
   const bool stops = recovery_.is_held() && end_.is_stopping();
   end_.set_waiting(!job.is_placed());
   if (stops && run_.checkpoints.is_requested()) {
@@ -323,11 +329,15 @@ void StepDriver::send_hardware() {
 }
 
 void StepDriver::emit_part_changes() {
+  const bool was_assigned = run_.placement.is_submitted() && run_.placement.job().next.has_value();
   for (const PartChanged& part : tests_.part_changes(step_.number(), run_.clock.now())) {
     const bool is_lost_node = part.part.kind == PartKind::node && part.to.health == Health::lost;
     if (is_lost_node) run_.checkpoints.record_lost_node({part.part.index});
     emit_event(part);
   }
+  if (!was_assigned || run_.placement.job().next) return;
+  const JobInfo& job = run_.placement.job();
+  if (job.is_placed()) ranks_.set_wanted(job.gpus.size());
 }
 
 // ---- decisions ----

@@ -315,6 +315,24 @@ std::vector<SlurmNode> parse_nodes(const std::string& answer) {
   return nodes;
 }
 
+std::vector<QueueNode> managed_nodes(const std::vector<SlurmNode>& all,
+                                     const std::set<std::string>& partitions) {
+  std::vector<QueueNode> nodes;
+  for (const SlurmNode& node : all) {
+    const bool chosen =
+        partitions.empty() ||
+        std::any_of(node.partitions.begin(), node.partitions.end(),
+                    [&](const std::string& name) { return partitions.contains(name); });
+    if (node.gpus > 0 && chosen) nodes.push_back(node);
+  }
+  if (nodes.empty()) {
+    throw Error(ErrorKind::bad_input,
+                "expected nodes with GPUs (Gres=gpu:N) in the managed partitions, found none in "
+                "`scontrol show node`");
+  }
+  return nodes;
+}
+
 std::vector<SlurmEnd> parse_ends(const std::string& answer) {
   // sacct has no '|' at the end of a line: read each line as if it had one.
   std::string closed;

@@ -5,10 +5,12 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "live/queue/node_map.hpp"
 #include "policies/seam/event.hpp"
 
 namespace orrery::live {
@@ -39,12 +41,9 @@ struct SlurmJob {
 };
 
 /// One node as scontrol shows it.
-struct SlurmNode {
-  std::string name;
-  std::string state;       ///< Slurm's words, for example "MIXED+DRAIN"
-  std::uint32_t gpus = 0;  ///< configured GPUs
-  std::string gpu_type;    ///< type of the first GPUs (Gres), for example "a100"; empty: not stated
-  bool is_usable = false;  ///< Slurm can start jobs there: not down, drained or silent
+struct SlurmNode : QueueNode {
+  std::string state;     ///< Slurm's words, for example "MIXED+DRAIN"
+  std::string gpu_type;  ///< type of the first GPUs (Gres), for example "a100"; empty: not stated
   std::vector<std::string> partitions;
 };
 
@@ -72,6 +71,10 @@ std::string complete_answer(const std::string& text, std::string_view command);
 std::vector<SlurmJob> parse_jobs(const std::string& answer);
 /// Returns the nodes in the answer of `scontrol -o show node`. Throws bad_input as above.
 std::vector<SlurmNode> parse_nodes(const std::string& answer);
+/// Returns the nodes of `all` that have GPUs and, unless `partitions` is empty, are in one of
+/// `partitions`. Throws bad_input if no node is left.
+std::vector<QueueNode> managed_nodes(const std::vector<SlurmNode>& all,
+                                     const std::set<std::string>& partitions);
 /// Returns the ends in the answer of `sacct`, without jobs that have not ended. Throws bad_input as
 /// above.
 std::vector<SlurmEnd> parse_ends(const std::string& answer);

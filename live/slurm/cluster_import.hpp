@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "live/queue/node_map.hpp"
 #include "live/slurm/answers.hpp"
-#include "live/slurm/node_map.hpp"
 #include "traces/clusters/cluster_facts.hpp"
 #include "traces/jobs/job_trace.hpp"
 

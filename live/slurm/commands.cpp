@@ -71,6 +71,15 @@ class InstalledSlurm : public SlurmCommands {
     }
   }
 
+  /// A shell that has ended before it read the input has said why in its answer.
+  static void send_all(const ChildProcess& shell, const std::string& name,
+                       const std::string& input) {
+    if (input.empty()) return;
+    const ssize_t sent = send(shell.channel(), input.data(), input.size(), MSG_NOSIGNAL);
+    if (sent == static_cast<ssize_t>(input.size()) || (sent < 0 && errno == EPIPE)) return;
+    throw Error(ErrorKind::environment, fmt::format("{}: expected a reader, found none", name));
+  }
+
   std::string read(const std::vector<std::string>& command) const {
     std::vector<std::string> words{"-c", kRead, "sh"};
     words.insert(words.end(), command.begin(), command.end());
@@ -82,10 +91,7 @@ class InstalledSlurm : public SlurmCommands {
                         const std::string& input) const {
     const Clock::time_point deadline = Clock::now() + patience_;
     ChildProcess shell("/bin/sh", words, ChildGroup::own);
-    if (send(shell.channel(), input.data(), input.size(), MSG_NOSIGNAL) !=
-        static_cast<ssize_t>(input.size())) {
-      throw Error(ErrorKind::environment, fmt::format("{}: expected a reader, found none", name));
-    }
+    send_all(shell, name, input);
     shutdown(shell.channel(), SHUT_WR);
     std::string answer;
     while (true) {

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "live/queue/node_map.hpp"
 #include "live/slurm/answers.hpp"
-#include "live/slurm/node_map.hpp"
 #include "live/slurm/start_order.hpp"
 #include "policies/seam/decision.hpp"
 #include "policies/seam/world.hpp"

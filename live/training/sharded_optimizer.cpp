@@ -40,6 +40,13 @@ std::vector<Range> merged(std::vector<Range> ranges) {
   return out;
 }
 
+/// Neighbours on the ring around which holdings and pieces are passed: each link costs a handshake,
+/// and 8 ranks have 56 links to each other but 8 around the ring.
+std::uint32_t next_of(const Fabric& fabric) { return (fabric.rank() + 1) % fabric.ranks(); }
+std::uint32_t previous_of(const Fabric& fabric) {
+  return (fabric.rank() + fabric.ranks() - 1) % fabric.ranks();
+}
+
 /// Head of a message with a piece of the state.
 struct PieceHead {
   StateChecksums sums;
@@ -238,18 +245,16 @@ ShardedOptimizer::Holdings ShardedOptimizer::exchange_holdings(Fabric& fabric,
     words[1 + 2 * i] = own[i].begin;
     words[2 + 2 * i] = own[i].end;
   }
-  for (std::uint32_t step = 1; step < fabric.ranks(); ++step) {
-    fabric.send_to((fabric.rank() + step) % fabric.ranks(), std::as_bytes(std::span(words)));
-  }
   Holdings all(fabric.ranks());
-  for (std::uint32_t rank = 0; rank < fabric.ranks(); ++rank) {
-    std::array<std::uint64_t, 1 + 2 * kMostRanges> theirs = words;
-    if (rank != fabric.rank()) {
-      fabric.receive_from(rank, std::as_writable_bytes(std::span(theirs)));
+  for (std::uint32_t step = 0; step < fabric.ranks(); ++step) {
+    if (step > 0) {
+      fabric.send_to(next_of(fabric), std::as_bytes(std::span(words)));
+      fabric.receive_from(previous_of(fabric), std::as_writable_bytes(std::span(words)));
     }
-    ensure(theirs[0] <= kMostRanges, "a rank says what it holds");
-    for (std::size_t i = 0; i < theirs[0]; ++i) {
-      all[rank].push_back({theirs[1 + 2 * i], theirs[2 + 2 * i]});
+    ensure(words[0] <= kMostRanges, "a rank says what it holds");
+    std::vector<Range>& theirs = all[(fabric.rank() + fabric.ranks() - step) % fabric.ranks()];
+    for (std::size_t i = 0; i < words[0]; ++i) {
+      theirs.push_back({words[1 + 2 * i], words[2 + 2 * i]});
     }
   }
   return all;
@@ -287,17 +292,25 @@ std::vector<ShardedOptimizer::Piece> ShardedOptimizer::pieces(const Holdings& ho
   return out;
 }
 
-void ShardedOptimizer::give_piece(Fabric& fabric, const Piece& piece, const Copy& copy) {
-  for (std::uint32_t step = 1; step < fabric.ranks(); ++step) {
-    const std::uint32_t to = (fabric.rank() + step) % fabric.ranks();
-    fabric.send_to(to, encode_piece(copy.state, copy.sums, piece.takes_moments[to]));
+bool ShardedOptimizer::Piece::carries_moments_to(std::uint32_t rank) const {
+  const auto ranks = static_cast<std::uint32_t>(takes_moments.size());
+  for (; rank != source; rank = (rank + 1) % ranks) {
+    if (takes_moments[rank]) return true;
   }
+  return false;
+}
+
+void ShardedOptimizer::pass_piece(Fabric& fabric, const Piece& piece, const Copy& copy) {
+  const std::uint32_t next = next_of(fabric);
+  if (next == piece.source) return;
+  fabric.send_to(next, encode_piece(copy.state, copy.sums, piece.carries_moments_to(next)));
 }
 
 ShardedOptimizer::Copy ShardedOptimizer::take_piece(Fabric& fabric, const Piece& piece) {
   Copy copy;
-  copy.state = receive_piece(fabric, piece.source, piece.range, piece.takes_moments[fabric.rank()],
-                             copy.sums);
+  copy.state = receive_piece(fabric, previous_of(fabric), piece.range,
+                             piece.carries_moments_to(fabric.rank()), copy.sums);
+  pass_piece(fabric, piece, copy);
   write_parameters(piece.range, copy);
   return copy;
 }
@@ -322,7 +335,7 @@ void ShardedOptimizer::deal_state(Fabric& fabric, bool current, const Keepers& k
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Range& range = all[i].range;
     if (all[i].source == fabric.rank()) {
-      give_piece(fabric, all[i], *copies[i]);
+      pass_piece(fabric, all[i], *copies[i]);
     } else {
       Copy taken = take_piece(fabric, all[i]);
       if (!copies[i]) copies[i] = std::move(taken);

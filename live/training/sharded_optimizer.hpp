@@ -100,12 +100,16 @@ class ShardedOptimizer {
     Range range;
     std::uint32_t source = 0;
     std::vector<bool> takes_moments;  ///< indexed by rank
+    /// Returns true if the message of this piece to `rank` contains moments: `rank` takes them, or
+    /// one of the ranks to which it passes the piece on, up to the source.
+    bool carries_moments_to(std::uint32_t rank) const;
   };
   std::vector<Range> holdings() const;
   static Holdings exchange_holdings(Fabric& fabric, const std::vector<Range>& own);
   std::vector<Piece> pieces(const Holdings& holdings, const Keepers& keepers) const;
   Copy copy_range(const Range& range) const;
-  static void give_piece(Fabric& fabric, const Piece& piece, const Copy& copy);
+  /// Passes a piece on to the next rank, unless that is its source.
+  static void pass_piece(Fabric& fabric, const Piece& piece, const Copy& copy);
   Copy take_piece(Fabric& fabric, const Piece& piece);
   Held cut_range(const Copy& copy, const Range& range) const;
   void write_parameters(const Range& range, const Copy& copy);

@@ -71,7 +71,6 @@ void Trainer::verify_state() const {
 }
 
 PartChecksums Trainer::state_checksums() const {
-  if (!scenario_.live().reproducible()) return {};
   if (shards_) return shards_->part_checksums();
   const std::optional<Checksum> whole = device_.state_checksum();
   return whole ? PartChecksums{{0, *whole}} : PartChecksums{};
@@ -146,9 +145,11 @@ void Trainer::report_squares(double own, double total) {
   report_.set_total_square(total);
 }
 
-/// Verifies the state, which the step was computed with, and adds its checksums to the report.
+/// Verifies the state, which the step was computed with, and adds its checksums to the report of a
+/// reproducible run.
 void Trainer::report_state() {
   verify_state();
+  if (!scenario_.live().reproducible()) return;
   for (const auto& [part, checksum] : state_checksums()) {
     *report_.add_hashes() = to_wire(part, checksum);
   }

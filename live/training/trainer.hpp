@@ -79,9 +79,12 @@ class Trainer {
   /// internal Error for a range beyond the model or the held state; with a sharded state the range
   /// must lie within the model, which is not checked.
   TrainingState part(const Range& range) const;
+  /// Throws StateDamaged if the state in memory differs from the one that updates and transfers
+  /// have written.
+  void verify_state() const;
   /// Returns the checksums of the state that updates and transfers have written, for a comparison
-  /// with other ranks (ShardedOptimizer::part_checksums()); empty if the run is not reproducible or
-  /// the state is not in host memory. Reads no state.
+  /// with other ranks (ShardedOptimizer::part_checksums()); empty if the state is not in host
+  /// memory. Reads no state.
   PartChecksums state_checksums() const;
   /// Sets parameters and optimizer state, and accepts the result as the undamaged state. With a
   /// sharded optimizer this rank holds the whole state until the next share_state(). Throws an
@@ -110,8 +113,6 @@ class Trainer {
   double micro_batch(Step step, std::uint64_t id);
   /// Copies the state of rank `source` to all ranks.
   void copy_state(std::uint32_t source);
-  /// Throws StateDamaged if the state in memory differs from the written one.
-  void verify_state() const;
   void report_state();
 
   const Scenario& scenario_;

@@ -1,6 +1,8 @@
 // Placement by the request of a batch system: a number of nodes with the same number of GPUs on
-// each, as Slurm's `-N 2 --gpus-per-node=3`. Best fit: the nodes with the fewest sufficient free
-// GPUs, ties to the lowest number. All or nothing; nothing is reserved.
+// each, as Slurm's `-N 2 --gpus-per-node=3` or the pods of a gang. Best fit: the nodes with the
+// fewest sufficient free GPUs, ties to the lowest number. In a fat-tree, several nodes are nodes of
+// one scalable unit where possible: of the units with enough of them the one with the fewest.
+// Otherwise the job spans as few units as possible. All or nothing; nothing is reserved.
 #pragma once
 
 #include "policies/placement/placer.hpp"

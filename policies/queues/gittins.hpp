@@ -68,7 +68,7 @@ class GittinsPolicy : public RankedPolicy {
 
  private:
   Jobs select_jobs(const Jobs& jobs, std::uint64_t gpus, Nanos now) override;
-  void on_job_end(double gpu_seconds) override { index_.add_service(gpu_seconds); }
+  void on_job_end(const JobInfo& job) override { index_.add_service(job.gpu_seconds); }
   const char* reason() const override { return "likeliest to end soon"; }
 
   GittinsIndex index_;

@@ -64,8 +64,7 @@ void RankedPolicy::remove_job(const JobInfo& info) {
     if (known->second.running) running_gpus_ -= known->second.gpus;
     jobs_.erase(known);
   }
-  on_job_end(
-      info.gpu_seconds);  // also if the queue is not rebuilt yet, at the first call after load
+  on_job_end(info);  // also if the queue is not rebuilt yet, at the first call after load
 }
 
 void RankedPolicy::clear() {

@@ -2,8 +2,8 @@
 // Every pass looks at all jobs, running and waiting, and selects those that shall run. Running jobs
 // that are not selected are preempted first, then the selected waiting jobs are placed in the order
 // of selection. A job that cannot be placed stays in the queue. Preemption costs nothing in the
-// policy; the backend adds its cost. Base of gittins, finish-time-fairness, drf and max-min. One
-// thread; nanoseconds of the policy clock.
+// policy; the backend adds its cost. Base of gittins, finish-time-fairness, drf, max-min and
+// multifactor. One thread; nanoseconds of the policy clock.
 #pragma once
 
 #include <cstdint>
@@ -49,8 +49,8 @@ class RankedPolicy : public QueuePolicy {
   /// anywhere. `jobs`: the running jobs in the order of their starts, then the waiting jobs in the
   /// order of the queue.
   virtual Jobs select_jobs(const Jobs& jobs, std::uint64_t gpus, Nanos now) = 0;
-  /// Called with the GPU-seconds of a job that is over, after its removal.
-  virtual void on_job_end(double) {}
+  /// Called with a job that is over, after its removal.
+  virtual void on_job_end(const JobInfo&) {}
   /// Returns the reason of a start in the decision.
   virtual const char* reason() const = 0;
 

@@ -78,6 +78,7 @@ struct SettingEncoder {
     out.mutable_batch()->set_learning_rate_factor(batch.learning_rate_factor);
   }
   void operator()(const Delay& delay) const { out.mutable_delay()->set_seconds(delay.seconds); }
+  void operator()(const PowerCap& cap) const { out.mutable_power_cap()->set_watts(cap.watts); }
 };
 
 }  // namespace
@@ -108,6 +109,7 @@ Setting decode(const SettingRecord& record) {
       return Batch{batch.micro_batches(), factor};
     }
     case SettingRecord::kDelay: return Delay{record.delay().seconds()};
+    case SettingRecord::kPowerCap: return PowerCap{record.power_cap().watts()};
     case SettingRecord::KIND_NOT_SET:
       break;
   }

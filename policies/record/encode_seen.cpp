@@ -115,6 +115,7 @@ struct EventEncoder {
     out.mutable_ranks_lost()->set_job(event.job.value);
     encode_ids(event.ranks, out.mutable_ranks_lost()->mutable_ranks());
     out.mutable_ranks_lost()->set_epoch(event.epoch.value);
+    if (event.intact) out.mutable_ranks_lost()->set_intact(*event.intact);
   }
   void operator()(const JobHeld& event) const { out.mutable_job_held()->set_job(event.job.value); }
   void operator()(const JobSubmitted& event) const {
@@ -208,10 +209,13 @@ Event decode(const EventRecord& record) {
     case EventRecord::kRanksSuspected:
       return RanksSuspected{{record.ranks_suspected().job()},
                             decode_ids<RankId>(record.ranks_suspected().ranks())};
-    case EventRecord::kRanksLost:
-      return RanksLost{{record.ranks_lost().job()},
-                       decode_ids<RankId>(record.ranks_lost().ranks()),
-                       {record.ranks_lost().epoch()}};
+    case EventRecord::kRanksLost: {
+      const RanksLostRecord& lost = record.ranks_lost();
+      return RanksLost{{lost.job()},
+                       decode_ids<RankId>(lost.ranks()),
+                       {lost.epoch()},
+                       lost.has_intact() ? std::optional<Step>(lost.intact()) : std::nullopt};
+    }
     case EventRecord::kJobHeld:
       return JobHeld{{record.job_held().job()}};
     case EventRecord::kJobSubmitted:

@@ -70,13 +70,14 @@ std::vector<CheapestGoodput::Way> CheapestGoodput::ways(
   const std::vector<bool> lost = lost_replicas(job);
   const auto replicas = static_cast<double>(std::count(lost.begin(), lost.end(), true));
   const double gone = replicas * job.layout.ranks_per_replica();
-  const bool others_work = job.now.get<OnLoss>().response != LossResponse::hold && can_go_on(job);
+  const bool others_work = job.now.get<OnLoss>().response != LossResponse::hold &&
+                           can_go_on(job) && !job.is_corrupted;
   const double regroup = to_seconds(parameters.regroup());
   const double replacement = to_seconds(parameters.replacement());
   const double repair = to_seconds(parameters.repair());
   const double again = static_cast<double>(job.step - std::min(job.step, job.saved)) * step_s;
   const double restart = gpus * (to_seconds(parameters.restart()) + regroup + again);
-  const bool peers = parameters.peers() && gone < gpus;
+  const bool peers = parameters.peers() && gone < gpus && !job.is_corrupted;
 
   std::vector<Way> found;
   const double replace = gpus * regroup + (others_work ? gone : gpus) * replacement;

@@ -54,7 +54,7 @@ bool RecoverPolicy::decide_recovery(const Observation& seen, const JobInfo& job,
   if (how_ == How::shrink) {
     const Standing where = without_lost(job);
     if (where.gpus.empty()) return true;  // nobody is left
-    decisions.add(Assign{job.spec.id, where.gpus, where.layout, StateFrom::peer},
+    decisions.add(Assign{job.spec.id, where.gpus, where.layout, nearest_state(job)},
                   lost + ": the other ranks continue");
     return true;
   }

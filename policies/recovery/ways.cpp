@@ -212,7 +212,7 @@ std::optional<Standing> back_home(const Observation& seen, const JobInfo& job,
 StateFrom nearest_state(const JobInfo& job) {
   const std::vector<bool> lost = lost_replicas(job);
   const bool left = std::find(lost.begin(), lost.end(), false) != lost.end();
-  return left && job.is_placed() ? StateFrom::peer : kept_state(job);
+  return left && job.is_placed() && !job.is_corrupted ? StateFrom::peer : kept_state(job);
 }
 
 StateFrom kept_state(const JobInfo& job) {

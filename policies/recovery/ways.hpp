@@ -37,8 +37,8 @@ std::optional<Standing> smaller_away(const Observation& seen, const JobInfo& job
 /// in the order of moved_away(); the present placement if no GPU is free. A job without GPUs gets
 /// the layout of its submission.
 Standing grown(const Observation& seen, const JobInfo& job, std::size_t gpus);
-/// Returns the nearest source of state: a peer if the job is placed and a replica remains, else the
-/// newest checkpoint, else none.
+/// Returns the nearest source of state: a peer if the job is placed, a replica remains and the
+/// state is not corrupted, else the newest checkpoint, else none.
 StateFrom nearest_state(const JobInfo& job);
 /// Returns the newest checkpoint as the source of state, else none.
 StateFrom kept_state(const JobInfo& job);

@@ -11,6 +11,7 @@
 #include "policies/seam/policy.hpp"
 #include "topologies/builder.hpp"
 #include "topologies/catalog.hpp"
+#include "traces/scenario/price_table.hpp"
 #include "traces/workload/model.hpp"
 #include "traces/workload/stacks.hpp"
 
@@ -105,12 +106,23 @@ std::vector<KnownName> policies() {
   return out;
 }
 
+std::vector<KnownName> prices() {
+  std::vector<KnownName> out;
+  for (const PriceRow& row : price_table()) {
+    std::string about = fmt::format("{}, {:g} {}", name_of(row.kind), row.value, unit_of(row.kind));
+    if (row.gpus > 0) about += fmt::format(" for {} {}", row.gpus, row.gpu);
+    out.push_back({row.name, fmt::format("{}, {} ({})", about, row.date, row.source)});
+  }
+  return out;
+}
+
 struct Kind {
   std::string_view name;
   std::vector<KnownName> (*names)();
 };
-constexpr std::array kKinds{Kind{"models", models}, Kind{"clusters", clusters}, Kind{"gpus", gpus},
-                            Kind{"stacks", stacks}, Kind{"policies", policies}};
+constexpr std::array kKinds{Kind{"models", models},     Kind{"clusters", clusters},
+                            Kind{"gpus", gpus},         Kind{"stacks", stacks},
+                            Kind{"policies", policies}, Kind{"prices", prices}};
 
 }  // namespace
 

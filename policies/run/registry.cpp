@@ -14,6 +14,7 @@
 #include "policies/compression/fixed_codec.hpp"
 #include "policies/compression/memory_aware.hpp"
 #include "policies/parameters.pb.h"
+#include "policies/power/power_budget.hpp"
 #include "policies/queues/conservative.hpp"
 #include "policies/queues/easy.hpp"
 #include "policies/queues/fair_shares.hpp"
@@ -22,6 +23,7 @@
 #include "policies/queues/finish_time_fairness.hpp"
 #include "policies/queues/gittins.hpp"
 #include "policies/queues/las.hpp"
+#include "policies/queues/multifactor.hpp"
 #include "policies/queues/priority.hpp"
 #include "policies/queues/remaining.hpp"
 #include "policies/queues/sjf.hpp"
@@ -71,6 +73,8 @@ constexpr std::array kPolicies{
     Entry{"las", new_policy<LasPolicy>, new_message<LasParameters>},
     Entry{"max-min", new_policy<MaxMinPolicy>, new_message<MaxMinParameters>},
     Entry{"memory-aware", new_policy<MemoryAware>, new_message<MemoryAwareParameters>},
+    Entry{"multifactor", new_policy<MultifactorPolicy>, new_message<MultifactorParameters>},
+    Entry{"power-budget", new_policy<PowerBudgetPolicy>, new_message<PowerBudgetParameters>},
     Entry{"predictive-rebalance", new_policy<PredictiveRebalance>,
           new_message<PredictiveRebalanceParameters>},
     Entry{"priority", new_policy<PriorityPolicy>, new_message<PriorityParameters>},
@@ -82,12 +86,15 @@ constexpr std::array kPolicies{
 };
 
 /// Names that other schedulers and papers use, and the policy of this name here.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kOtherNames{{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kOtherNames{{
     {"backfill", "easy"},
     {"backfilling", "easy"},
     {"easy-backfill", "easy"},
     {"conservative-backfill", "conservative"},
     {"fcfs", "fifo"},
+    {"fair-share", "multifactor"},
+    {"fairshare", "multifactor"},
+    {"slurm", "multifactor"},
     {"spt", "sjf"},
     {"srpt", "srtf"},
     {"themis", "finish-time-fairness"},

@@ -9,7 +9,8 @@ namespace {
 constexpr std::array<std::string_view, std::variant_size_v<Action>> kActionNames{
     "Assign", "Configure", "Save"};
 constexpr std::array<std::string_view, std::variant_size_v<Setting>> kSettingNames{
-    "Shares", "CollectiveTable", "CodecRules", "CheckpointPlan", "OnLoss", "Batch", "Delay"};
+    "Shares", "CollectiveTable", "CodecRules", "CheckpointPlan", "OnLoss", "Batch", "Delay",
+    "PowerCap"};
 
 }  // namespace
 

@@ -77,6 +77,9 @@ struct RanksLost {
   JobId job;
   std::vector<RankId> ranks;  ///< all ranks that were lost at this instant
   Epoch epoch;                ///< membership epoch of the remaining ranks
+  /// Set if the loss has revealed that the state of the job is corrupted: step of the newest
+  /// checkpoint whose state is intact; 0: none is. No rank can pass on the state.
+  std::optional<Step> intact = {};
 };
 /// Stop of a job, after a loss or for a restart, until an assignment is complete.
 struct JobHeld {

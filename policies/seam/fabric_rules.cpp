@@ -161,6 +161,8 @@ struct Refusal {
 Kinds<Setting> settable(const Scenario& scenario) {
   auto all = Kinds<Setting>::of<Shares, CollectiveTable, CodecRules, OnLoss, Batch, Delay>();
   if (scenario.live().has_checkpoints()) all = all | Kinds<Setting>::of<CheckpointPlan>();
+  // Live runs, which a built-in model may have, set no limits of power.
+  if (scenario.job().model().builtin().empty()) all = all | Kinds<Setting>::of<PowerCap>();
   return all;
 }
 

@@ -12,7 +12,8 @@
 namespace orrery {
 
 /// Returns the kinds of settings that the scenario's job can change while it runs: all kinds, but
-/// CheckpointPlan only with live.checkpoints.
+/// CheckpointPlan only with live.checkpoints, and PowerCap only without a built-in model, which
+/// live runs can train.
 Kinds<Setting> settable(const Scenario& scenario);
 
 /// Returns the reason why the fabric cannot carry out a decision on the scenario's job; empty if

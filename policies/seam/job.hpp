@@ -110,11 +110,23 @@ struct Delay {
 /// Longest delay of a step in seconds.
 inline constexpr double kMostDelay = 3600;
 
+/// Setting: limit of the power of each GPU of the job, in watts; 0: the GPU's own limit. Steps that
+/// begin later have the compute clock that the limit leaves. A limit that leaves a GPU no more than
+/// its idle power pauses the job between two steps, until a later limit. For example, {490} leaves
+/// an H100 87% of its clock.
+struct PowerCap {
+  double watts = 0;  ///< 0 to kMostPowerCap
+  friend bool operator==(const PowerCap&, const PowerCap&) = default;
+};
+/// Largest limit of one GPU's power in watts.
+inline constexpr double kMostPowerCap = 100'000;
+
 /// Value of any one setting. The order of the alternatives is part of the wire format
 /// (trace.proto): append only. A new setting needs a struct and an alternative here, code that
 /// executes steps with the setting, and a check in World::objection if a value can be invalid.
 using Setting =
-    std::variant<Shares, CollectiveTable, CodecRules, CheckpointPlan, OnLoss, Batch, Delay>;
+    std::variant<Shares, CollectiveTable, CodecRules, CheckpointPlan, OnLoss, Batch, Delay,
+                 PowerCap>;
 
 /// True for settings that change the computation of a step, and therefore apply from a step
 /// boundary on; all other settings apply at once.
@@ -221,6 +233,9 @@ struct JobInfo {
   bool is_restarting = false;
   Settings now;                  ///< settings of the step in progress
   std::vector<RankId> lost, suspected;  ///< ascending
+  /// true from the discovery of silent corruption until the job starts again: no rank can pass on
+  /// the state
+  bool is_corrupted = false;
 
   /// Returns true if the job has GPUs.
   bool is_placed() const { return !gpus.empty(); }

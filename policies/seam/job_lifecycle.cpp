@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/error.hpp"
+
 namespace orrery {
 namespace {
 
@@ -51,6 +53,26 @@ void forget_checkpoints_after(JobInfo& job, Step step) {
   update_saved(job);
 }
 
+void fall_back(JobInfo& job, Step intact, Nanos now) {
+  job.is_corrupted = true;
+  forget_checkpoints_after(job, intact);
+  if (job.saved >= intact) return;
+  add_checkpoint(job, {.step = intact, .tier = Tier::local_disk, .at = now});
+}
+
+std::vector<GpuId> lost_gpus(const JobInfo& job) {
+  std::vector<GpuId> gpus;
+  auto lost = job.lost.begin();
+  std::uint32_t rank = 0;
+  for (const GpuId gpu : job.gpus) {
+    if (lost == job.lost.end()) break;
+    if (rank++ != lost->value) continue;
+    gpus.push_back(gpu);
+    ++lost;
+  }
+  return gpus;
+}
+
 std::size_t count_working_ranks(const JobInfo& job) {
   return job.is_restarting ? 0 : job.gpus.size() - job.lost.size();
 }
@@ -81,17 +103,12 @@ RanksLost loss_of(const JobInfo& job, std::vector<RankId> ranks) {
 AfterLoss after_loss(const JobInfo& job, bool can_run) {
   AfterLoss after;
   const bool holds = job.now.get<OnLoss>().response == LossResponse::hold;
-  after.held = holds || !can_go_on(job) || !can_run;
+  after.held = holds || job.is_corrupted || !can_go_on(job) || !can_run;
   after.is_assigned = job.next.has_value();
-  after.is_state_lost = without_lost(job).gpus.empty();
+  after.is_state_lost = job.is_corrupted || without_lost(job).gpus.empty();
   if (!after.is_assigned) return after;
-  auto lost = job.lost.begin();
-  std::uint32_t rank = 0;
-  for (const GpuId gpu : job.gpus) {
-    if (lost == job.lost.end()) break;
-    if (rank++ != lost->value) continue;
+  for (const GpuId gpu : lost_gpus(job)) {
     if (job.next->gpus.contains(gpu)) after.replace.push_back(gpu);
-    ++lost;
   }
   return after;
 }
@@ -100,14 +117,10 @@ namespace {
 
 /// Returns the lost ranks of the job without those on the GPUs `back`.
 std::vector<RankId> lost_after_return(const JobInfo& job, const std::vector<GpuId>& back) {
+  const std::vector<GpuId> gpus = lost_gpus(job);
   std::vector<RankId> left;
-  auto lost = job.lost.begin();
-  std::uint32_t rank = 0;
-  for (const GpuId gpu : job.gpus) {
-    if (lost == job.lost.end()) break;
-    if (rank++ != lost->value) continue;
-    if (std::find(back.begin(), back.end(), gpu) == back.end()) left.push_back(*lost);
-    ++lost;
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    if (std::find(back.begin(), back.end(), gpus[i]) == back.end()) left.push_back(job.lost[i]);
   }
   return left;
 }
@@ -167,8 +180,20 @@ AssignmentOrders orders_of(const JobInfo& job, const Assign& assign) {
   return orders;
 }
 
+bool is_assignment_void(const JobInfo& job, const std::function<bool(GpuId)>& is_healthy) {
+  if (!job.next || job.phase != JobPhase::running || job.is_restarting) return false;
+  return std::ranges::any_of(job.next->gpus, [&](GpuId gpu) {
+    return !is_healthy(gpu) && role_of(job, gpu) == ProcessRole::starting;
+  });
+}
+
+JobStopped stop_of(const JobInfo& job, Step kept) {
+  ensure(kept <= job.step, "expected a checkpoint of a step that the job has completed");
+  return {job.spec.id, kept};
+}
+
 bool has_done_all_steps(const JobInfo& job) {
-  return job.spec.steps > 0 && job.step >= job.spec.steps;
+  return has_done_all_steps(job.step, job.spec.steps);
 }
 
 JobStarted start_of(const JobInfo& job, Step from, Standing where) {

@@ -11,10 +11,12 @@
 // | World has applied the loss | after_loss()               | JobHeld if held | replace           |
 // | a node is lost             | lose_copies()              |                 |                   |
 // | GPUs are assigned          | is_restart(), orders_of()  | JobHeld (1)     | start, abandon (2)|
+// | a GPU is lost              | is_assignment_void()       |                 | end role `none`   |
 // | a process ends             | role_of(): working         | a loss          |                   |
 // |                            | role_of(): starting        |                 | start it again    |
 // |                            | role_of(): leaving, none   |                 |                   |
 // | all assigned ranks joined  | start_of() (3)             | JobStarted      | end role `none`   |
+// | the job leaves its GPUs    | stop_of()                  | JobStopped      | end all processes |
 // | a checkpoint is complete   | add_checkpoint()           |                 |                   |
 // | the last step is committed | has_done_all_steps()       | JobDone         |                   |
 //
@@ -47,6 +49,8 @@ bool is_restart(const JobInfo& job, const Assign& assign);
 /// Returns the rank that works on the GPU; nothing if the job does not use the GPU, or if the rank
 /// is lost. The ranks of a job that is restarting count, see role_of().
 std::optional<RankId> rank_on(const JobInfo& job, GpuId gpu);
+/// Returns the GPUs of the lost ranks, in the order of their ranks.
+std::vector<GpuId> lost_gpus(const JobInfo& job);
 /// Returns the number of ranks that work: those of the job's GPUs without the lost ones; 0 for a
 /// job without GPUs and for a job that is restarting.
 std::size_t count_working_ranks(const JobInfo& job);
@@ -61,6 +65,9 @@ void add_checkpoint(JobInfo& job, HeldCheckpoint checkpoint);
 void lose_copies(JobInfo& job, NodeId node);
 /// Forgets the checkpoints of steps after `step`, with which the job begins again.
 void forget_checkpoints_after(JobInfo& job, Step step);
+/// Marks the state of the job as corrupted. The newest checkpoint of the job is then that of step
+/// `intact`, which is complete at `now` at the latest; 0: the job has none any more.
+void fall_back(JobInfo& job, Step intact, Nanos now);
 
 /// Returns the time since its last heartbeat after which a rank is suspected: half of the time
 /// after which it is lost.
@@ -81,7 +88,8 @@ RanksLost loss_of(const JobInfo& job, std::vector<RankId> ranks);
 struct AfterLoss {
   bool held = false;           ///< the job stops until it is assigned: JobHeld follows
   bool is_assigned = false;    ///< an assignment is pending, made by the loss or before it
-  bool is_state_lost = false;  ///< no whole replica is left, so that no rank can pass on the state
+  /// no whole replica is left, or the state is corrupted, so that no rank can pass on the state
+  bool is_state_lost = false;
   std::vector<GpuId> replace;  ///< GPUs of all lost ranks, of any loss, that the assignment uses
 };
 /// Returns the consequences of a loss; call after World has applied the RanksLost event. `can_run`:
@@ -124,8 +132,24 @@ struct AssignmentOrders {
 /// GPUs are its present ones. A restart starts processes for all of its GPUs and abandons the step.
 AssignmentOrders orders_of(const JobInfo& job, const Assign& assign);
 
-/// Returns true if the job has completed its last step: a pending assignment is not activated any
-/// more. Returns false if JobSpec::steps is unknown.
+/// Returns true if the pending assignment of a running job is void: a GPU on which it starts a
+/// process is lost. World then drops the assignment: the ranks that work go on, and the policies
+/// decide anew. A rank that still works on a lost GPU makes nothing void; its loss follows. For
+/// example, a growth of a job on GPUs 0 and 1 to GPU 2 is void once GPU 2 is lost. Restarts, and
+/// assignments of jobs on hold, are not void. `is_healthy`: true for a GPU that is not lost, nor
+/// its node.
+bool is_assignment_void(const JobInfo& job, const std::function<bool(GpuId)>& is_healthy);
+
+/// Returns the event of a job that has left all of its GPUs and would begin again at step `kept`,
+/// that of its newest intact checkpoint or, without one, 0.
+JobStopped stop_of(const JobInfo& job, Step kept);
+
+/// Returns true if a job of `steps` steps has completed its last step: JobDone follows, and a
+/// pending assignment is not activated any more. Returns false for 0 steps: the number is unknown.
+constexpr bool has_done_all_steps(Step completed, Step steps) {
+  return steps > 0 && completed >= steps;
+}
+/// The same for the steps of the job's submission.
 bool has_done_all_steps(const JobInfo& job);
 /// Returns the event that activates an assignment to `where` from step `from` on, in the next
 /// membership epoch.

@@ -12,6 +12,13 @@
 namespace orrery {
 namespace {
 
+/// Returns true if the GPUs of all lost ranks work, so that replacements can use the same GPUs.
+bool can_replace_lost(const JobInfo& job, const ClusterState& state, const Cluster& cluster) {
+  return std::ranges::all_of(lost_gpus(job), [&state, &cluster](GpuId gpu) {
+    return state.is_healthy(gpu, cluster.node_of(gpu));
+  });
+}
+
 std::uint64_t sum(const std::vector<std::uint32_t>& values) {
   return std::accumulate(values.begin(), values.end(), std::uint64_t{0});
 }
@@ -149,6 +156,7 @@ void World::release_job(JobInfo& job, Nanos now) {
   job.gpus.clear();
   job.next.reset();
   job.is_restarting = false;
+  job.is_corrupted = false;
   job.lost.clear();
   job.suspected.clear();
   job.now = {};
@@ -197,9 +205,17 @@ void World::lose_ranks(JobInfo& job, const RanksLost& event) {
   std::vector<std::uint32_t> shares = job.shares();
   deal_out_lost(job, shares);
   job.now.set_setting(Shares{std::move(shares)});
+  drop_void_assignment(job);
   const bool replaces = job.now.get<OnLoss>().response == LossResponse::replace;
-  if (replaces && !job.next && has_healthy_lost_gpus(job))
+  if (replaces && !job.next && can_replace_lost(job, state_, *cluster_))
     job.next = Standing{job.gpus, job.layout};
+}
+
+void World::drop_void_assignment(JobInfo& job) {
+  if (!is_assignment_void(job, [this](GpuId gpu) { return is_healthy(gpu); })) return;
+  owners().vacate_gpus(job, job.gpus);
+  job.next.reset();
+  coming_.erase(job.spec.id);
 }
 
 void World::start(JobInfo& job, const JobStarted& event, Nanos now) {
@@ -215,6 +231,7 @@ void World::start(JobInfo& job, const JobStarted& event, Nanos now) {
   job.layout = event.where.layout;
   job.next.reset();
   job.is_restarting = false;
+  job.is_corrupted = false;
   job.lost = event.lost;
   job.suspected.clear();
   job.epoch = event.epoch;
@@ -276,7 +293,11 @@ void World::change_part(const PartChanged& event, Nanos now) {
   if (event.part.kind == PartKind::gpu)
     owners().recount_free(cluster_->node_of({event.part.index}));
   if (event.part.kind == PartKind::node) owners().recount_free({event.part.index});
-  if (!has_copies_ || event.part.kind != PartKind::node || !is_lost || was_lost) return;
+  if (!holds_gpus || !is_lost || was_lost) return;
+  for (const JobInfo& job : jobs_) {
+    if (job.next) drop_void_assignment(jobs_.at(job.spec.id));
+  }
+  if (!has_copies_ || event.part.kind != PartKind::node) return;
   for (const JobInfo& job : jobs_) lose_copies(jobs_.at(job.spec.id), {event.part.index});
 }
 
@@ -291,20 +312,6 @@ void World::apply(const Event& event, Nanos now) {
   ensure(why.empty(), why);
   apply_change(event, now);
   if (!std::holds_alternative<Tick>(event)) ++state_.version;
-}
-
-/// Returns true if the GPUs of all lost ranks work, so that replacements can use the same GPUs.
-bool World::has_healthy_lost_gpus(const JobInfo& job) const {
-  if (lost_hosts_ == 0) return true;
-  auto lost = job.lost.begin();
-  std::uint32_t rank = 0;
-  for (const GpuId gpu : job.gpus) {
-    if (lost == job.lost.end()) break;
-    if (rank++ != lost->value) continue;
-    if (!is_healthy(gpu)) return false;
-    ++lost;
-  }
-  return true;
 }
 
 }  // namespace orrery

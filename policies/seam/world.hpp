@@ -121,11 +121,11 @@ class World {
                                  const Supposed& supposed) const;
   std::string gpu_objection(const JobInfo& job, GpuId gpu, const Supposed& supposed) const;
   bool is_healthy(GpuId gpu) const { return state_.is_healthy(gpu, cluster_->node_of(gpu)); }
-  bool has_healthy_lost_gpus(const JobInfo& job) const;
   GpuOwners owners() { return {*cluster_, state_, lost_hosts_ > 0}; }
   void release_job(JobInfo& job, Nanos now);
   void account_time(JobInfo& job, Nanos now);
   void lose_ranks(JobInfo& job, const RanksLost& event);
+  void drop_void_assignment(JobInfo& job);
   void start(JobInfo& job, const JobStarted& event, Nanos now);
   void change_part(const PartChanged& event, Nanos now);
   void begin_step(JobInfo& job, Step step);

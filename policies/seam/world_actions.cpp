@@ -87,6 +87,12 @@ std::string objection_to(const JobInfo&, const Delay& delay, const CheckedFor&) 
   return fmt::format("expected a delay of 0 s to {} s, found {} s", kMostDelay, delay.seconds);
 }
 
+std::string objection_to(const JobInfo&, const PowerCap& cap, const CheckedFor&) {
+  if (cap.watts >= 0 && cap.watts <= kMostPowerCap) return {};
+  return fmt::format("expected a limit of power of 0 W to {} W, found {} W", kMostPowerCap,
+                     cap.watts);
+}
+
 std::string objection_to(const JobInfo&, const CodecRules& rules, const CheckedFor&) {
   for (const CodecRule& rule : rules) {
     if (rule.bucket_class >= kBucketClasses) {
@@ -190,6 +196,11 @@ struct World::Against {
     // A job on hold after a loss may be assigned again despite a pending assignment.
     if (job->next && job->phase != JobPhase::held) {
       return fmt::format("job {} is being assigned already", assign.job.value);
+    }
+    if (job->is_corrupted && assign.state == StateFrom::peer) {
+      return fmt::format("the state of job {} is corrupted: expected the state of a checkpoint, or "
+                         "none, found that of a peer",
+                         assign.job.value);
     }
     if (std::string why = world.standing_objection(*job, assign, supposed); !why.empty()) {
       return why;

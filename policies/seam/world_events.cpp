@@ -102,7 +102,12 @@ struct World::Check {
   std::string operator()(const RanksSuspected& event) const { return of_ranks(event); }
   std::string operator()(const RanksLost& event) const {
     if (std::string why = of_ranks(event); !why.empty()) return why;
-    return newer(world.jobs_[event.job], event.epoch);
+    const JobInfo& job = world.jobs_[event.job];
+    if (event.intact && *event.intact > job.step) {
+      return fmt::format("job {} works on step {}, found an intact checkpoint of step {}",
+                         event.job.value, job.step, *event.intact);
+    }
+    return newer(job, event.epoch);
   }
   std::string operator()(const JobHeld& event) const {
     return with_job(event.job, [&event](const JobInfo& job) {
@@ -179,7 +184,9 @@ struct World::Change {
     std::sort(job.suspected.begin(), job.suspected.end());
   }
   void operator()(const RanksLost& event) const {
-    world.lose_ranks(world.jobs_.at(event.job), event);
+    JobInfo& job = world.jobs_.at(event.job);
+    if (event.intact) fall_back(job, *event.intact, now);
+    world.lose_ranks(job, event);
   }
   void operator()(const JobHeld& event) const {
     JobInfo& job = world.jobs_.at(event.job);

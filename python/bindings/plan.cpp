@@ -30,12 +30,19 @@ using Numbers = std::vector<std::pair<std::string, double>>;
 using Overrides = std::vector<std::string>;
 
 void set_text(const std::string& key, const std::string& text, sim::PlanOptions& options) {
-  const std::pair<const char*, std::string*> places[] = {
-      {"model", &options.job.model},   {"clusters", &options.clusters},
-      {"gpus", &options.gpus},         {"tokens", &options.tokens},
-      {"deadline", &options.deadline}, {"budget", &options.budget},
-      {"start", &options.start},       {"failures", &options.failures},
-      {"stack", &options.job.stack},   {"precision", &options.job.precision}};
+  const std::pair<const char*, std::string*> places[] = {{"model", &options.job.model},
+                                                         {"clusters", &options.clusters},
+                                                         {"gpus", &options.gpus},
+                                                         {"tokens", &options.tokens},
+                                                         {"deadline", &options.deadline},
+                                                         {"budget", &options.budget},
+                                                         {"start", &options.start},
+                                                         {"failures", &options.failures},
+                                                         {"instance", &options.instances},
+                                                         {"grid", &options.grid},
+                                                         {"prices", &options.prices},
+                                                         {"stack", &options.job.stack},
+                                                         {"precision", &options.job.precision}};
   for (const auto& [name, place] : places) {
     if (key == name) *place = text;
   }
@@ -157,10 +164,24 @@ py::tuple gpu_of(const sim::RunStudy& study, std::size_t row) {
   return py::make_tuple(facts.name, facts.memory_bandwidth, facts.memory_bytes);
 }
 
+/// Returns the rows of the table of prices.
+py::list prices(const std::string& file) {
+  py::list out;
+  for (const PriceRow& row : price_table(file)) {
+    const bool is_grid = row.kind == PriceKind::grid;
+    out.append(py::make_tuple(std::string(name_of(row.kind)), row.name,
+                              is_grid ? py::object(py::none()) : py::object(py::str(row.gpu)),
+                              is_grid ? py::object(py::none()) : py::object(py::int_(row.gpus)),
+                              row.value, std::string(unit_of(row.kind)), row.date, row.source));
+  }
+  return out;
+}
+
 }  // namespace
 
 void bind_plan(py::module_& module) {
   py::class_<sim::RunStudy>(module, "PlanStudy", "A plan whose rows can be played again.")
+      .def("with_first_seeds", &sim::RunStudy::with_first_seeds, py::arg("seeds"))
       .def("play", &play, py::arg("row"), py::arg("overrides"), py::arg("spare_nodes"),
            py::arg("every"), py::arg("step_factor"))
       .def("courses", &courses, py::arg("row"), py::arg("overrides"), py::arg("spare_nodes"),
@@ -168,6 +189,7 @@ void bind_plan(py::module_& module) {
       .def("memory", &memory, py::arg("row"))
       .def("operators", &operators, py::arg("row"))
       .def("gpu", &gpu_of, py::arg("row"));
+  module.def("prices", &prices, py::arg("file"));
   module.def("plan", &plan, py::arg("texts"), py::arg("numbers"), py::arg("overrides"),
              py::arg("found"));
   module.def(

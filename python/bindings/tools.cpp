@@ -118,10 +118,11 @@ JobsResult jobs(const py::dict& asked, const std::string& record, const py::obje
 /// Returns the jobs as CSV, and the quality of the rows as JSON.
 std::array<std::string, 2> job_log(const std::string& path, bool strict,
                                    const std::string& throughputs, const std::string& gpu,
-                                   bool anonymous) {
+                                   const std::string& gpu_kind, bool anonymous) {
   Raised raised;
   return without_gil(raised, [&]() -> std::array<std::string, 2> {
-    JobLog log = load_job_log(path, {.strict = strict, .throughputs = throughputs, .gpu = gpu});
+    JobLog log = load_job_log(
+        path, {.strict = strict, .throughputs = throughputs, .gpu = gpu, .gpu_kind = gpu_kind});
     if (anonymous) anonymize(log.jobs);
     return {job_trace_csv(log.jobs), to_json(log.quality).dump()};
   });
@@ -138,7 +139,7 @@ void bind_tools(py::module_& module) {
   module.def("replay", &replay, py::arg("log"), py::arg("overrides"), py::arg("policies"));
   module.def("jobs", &jobs, py::arg("asked"), py::arg("record"), py::arg("policy"));
   module.def("job_log", &job_log, py::arg("path"), py::arg("strict"), py::arg("throughputs"),
-             py::arg("gpu"), py::arg("anonymous"));
+             py::arg("gpu"), py::arg("gpu_kind"), py::arg("anonymous"));
   module.def("policy_names", &policy_names);
   module.def(
       "log_scenario",

@@ -23,6 +23,7 @@ from orrery._errors import (
     WorkerDied,
 )
 from orrery._examples import example
+from orrery._extras import name_the_extra_of_plots
 from orrery._futures import futures
 from orrery._log import Log, read_log
 from orrery._plan import Plan, plan
@@ -47,11 +48,13 @@ from orrery._seen import (
 from orrery._simulation import Simulation
 from orrery._snapshot import Snapshot
 from orrery._spec import JobSpec
+from orrery._summary import summary
 from orrery._sweep import sweep
 from orrery._tools import JobsReport, Replay, job_log, jobs, policy_names, replay, version
 from orrery.values import Layout, Standing
 
 __version__ = version()
+name_the_extra_of_plots()
 
 __all__ = [
     "Answer",
@@ -107,6 +110,7 @@ __all__ = [
     "replay",
     "settings",
     "simulate",
+    "summary",
     "sweep",
     "testing",
     "values",

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, Iterable, List, Optional, Sequence, Tuple, Union
+
+from orrery._extras import require
 
 #: Colours that colour-blind readers tell apart (Okabe and Ito).
 PALETTE = (
@@ -182,16 +185,18 @@ def svg_of(chart: Chart) -> Optional[str]:
     out = io.StringIO()
     figure.savefig(out, format="svg", metadata={"Date": None})
     text = out.getvalue()
-    return text[text.index("<svg") :]
+    drawing = text[text.index("<svg") :]
+    # A window narrower than the drawing shrinks it instead of cutting it off.
+    return drawing.replace("<svg ", '<svg style="max-width: 100%; height: auto" ', 1)
 
 
 class _MatplotlibDrawing:
     def __init__(self, chart: Chart, axes: Any, own: bool = False) -> None:
         if axes is None:
-            import matplotlib.pyplot as plt
-
+            require("matplotlib", "plot")
             own = True
-            _, axes = plt.subplots(figsize=(7.5, chart.height), layout="constrained")
+            pyplot = import_module("matplotlib.pyplot")
+            _, axes = pyplot.subplots(figsize=(7.5, chart.height), layout="constrained")
         self.axes = axes
         self.named = False
         self.beside: List[Tuple[float, str]] = []
@@ -290,8 +295,8 @@ class _MatplotlibDrawing:
 
 
 def _plotly_figure(chart: Chart) -> Any:
-    import plotly.graph_objects as go
-
+    require("plotly", "plot")
+    go = import_module("plotly.graph_objects")
     figure = go.Figure()
     for mark in chart.marks:
         _add_to_plotly(go, figure, mark)

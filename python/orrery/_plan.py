@@ -15,7 +15,7 @@ from orrery._answer import Answer
 from orrery._html import size
 from orrery._played import PlayedRow, Variant, play
 from orrery._planning import NameOrFile, layouts
-from orrery._prices import PriceFile, priced
+from orrery._prices import PriceFile
 from orrery._scenario import Scenario, _override_list, load
 
 #: A time in seconds, a text such as ``"60 d"``, or a date.
@@ -41,6 +41,8 @@ class Plan:
         Comparison of the first row with the second, and the rule of the ranking.
     assumed, warnings : list of str
         Every assumption with its source, and what to know before signing.
+    seeds : int
+        Played runs for each interval.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Plan:
     ) -> None:
         self._found = dict(found)
         self._study = study
+        self._fewer: Dict[int, _core.PlanStudy] = {}
         self._asked = asked
         self._scenarios = list(scenarios)
         self._html = html
@@ -64,6 +67,7 @@ class Plan:
         self.order: str = self._found["order"]
         self.assumed: List[str] = self._found["assumed"]
         self.warnings: List[str] = self._found["warnings"]
+        self.seeds: int = self._found["seeds"]
 
     @property
     def best(self) -> Optional[Dict[str, Any]]:
@@ -143,9 +147,10 @@ class Plan:
         checkpoint_every: Optional[int] = None,
         step_factor: float = 1.0,
         overrides: Optional[Mapping[str, Any]] = None,
+        seeds: Optional[int] = None,
         **changes: Any,
     ) -> PlayedRow:
-        """Play a row again with changed values and the same seeds, within milliseconds.
+        """Play a row again with changed values and the same seeds, within a fraction of a second.
 
         Parameters
         ----------
@@ -157,6 +162,9 @@ class Plan:
             Steps between two checkpoints; by default Daly's interval.
         step_factor : float
             Factor on the predicted step time.
+        seeds : int, optional
+            The first seeds only, from 10 on: 200 take a fifth of the time of 1,000. By default all
+            seeds of the plan.
         overrides, **changes
             Values of the scenario, as for `orrery.load`: ``failures__scale=2``.
 
@@ -170,7 +178,16 @@ class Plan:
         InputError, UsageError
             If a value is wrong, or makes the run impossible.
         """
-        return play(self._study, row, spares, checkpoint_every, step_factor, overrides, changes)
+        study = self._study_of(seeds)
+        return play(study, row, spares, checkpoint_every, step_factor, overrides, changes)
+
+    def _study_of(self, seeds: Optional[int]) -> _core.PlanStudy:
+        """The study that plays all seeds of the plan, or the first ones only."""
+        if seeds is None:
+            return self._study
+        if seeds not in self._fewer:
+            self._fewer[seeds] = self._study.with_first_seeds(seeds)
+        return self._fewer[seeds]
 
     def compare(self, a: Variant = 1, b: Variant = 2, errors: str = "common") -> Answer:
         """Compare two rows, or a row with changed values, seed by seed.
@@ -456,7 +473,7 @@ def plan(
     failures: Optional[str] = None,
     confidence: float = 0.8,
     batch_change: float = 0.05,
-    seeds: int = 200,
+    seeds: int = 1000,
     overrides: Optional[Mapping[str, Any]] = None,
     instance: Optional[str] = None,
     grid: Optional[str] = None,
@@ -486,7 +503,8 @@ def plan(
         Values of the scenario to change, as for `orrery.load`; ``sequence_length``,
         ``global_batch``, ``tokens_per_batch``, ``stack``, ``precision`` as for `orrery.layouts`.
     instance, grid, prices : str, str, path, optional
-        Names of `orrery.prices`, in place of the cluster's price and carbon; a table of one's own.
+        Names of `orrery.prices`, in place of the cluster's price and carbon (several instances, one
+        for each GPU: ``"nebius-h100,nebius-b200"``); a table of one's own.
     executor : concurrent.futures.Executor, optional
         Searches clusters and sizes, a task each, as `orrery.sweep` uses one.
 
@@ -500,20 +518,18 @@ def plan(
     UsageError, InputError
         If a text has another form; if a name or value is wrong.
     """
-    paid, sources = priced(instance, grid, prices)
     words = {
         "model": os.fspath(model), "clusters": _names_of(cluster), "gpus": _list_of(gpus),
         "tokens": _text_of(tokens), "budget": _text_of(budget), "start": _text_of(start),
         "deadline": f"{deadline} s" if isinstance(deadline, (int, float)) else _text_of(deadline),
-        "failures": failures or "",
+        "failures": failures or "", "instance": instance or "", "grid": grid or "",
+        "prices": "" if prices is None else os.fspath(prices),
     }  # fmt: skip
     numbers = {"confidence": 100 * confidence, "batch_change": 100 * batch_change, "seeds": seeds}
-    asked = _asked(words, numbers, {**paid, **(overrides or {})}, changes)
+    asked = _asked(words, numbers, overrides or {}, changes)
     found = [] if executor is None else _found_by(executor, asked)
     text, scenarios, html, study = _core.plan(*asked, found)
-    planned = json.loads(text)
-    planned["assumed"] += sources
-    return Plan(planned, scenarios, html, study, asked)
+    return Plan(json.loads(text), scenarios, html, study, asked)
 
 
 def _asked(

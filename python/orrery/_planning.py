@@ -158,7 +158,7 @@ def names(kind: Optional[str] = None) -> pd.DataFrame:
 
     Parameters
     ----------
-    kind : {"models", "clusters", "gpus", "stacks", "policies"}, optional
+    kind : {"models", "clusters", "gpus", "stacks", "policies", "prices"}, optional
         All of them by default.
 
     Returns

@@ -12,9 +12,23 @@ import pandas as pd
 from orrery import _core
 from orrery._html import Row, count, duration, energy, money, percent, size, table
 
-#: Names of the shares of the GPU time, and of the worlds.
+#: Names of the shares of the GPU time, of the uses of lost time (keys of ``gpu_time``), and of the
+#: worlds. The clocks of real ranks end with their compute: all else is one measured rest.
 _SHARES = {"exposed_communication": "communication", "bubble": "pipeline bubble"}
+_MEASURED = {
+    "compute": "compute",
+    "waiting": "waiting",
+    "exposed_communication": "other (communication, pauses, lost steps)",
+}
+_LOST = {
+    "checkpoint": "checkpoints",
+    "lost_work": "lost work",
+    "detection": "detection",
+    "recovery": "recovery",
+    "idle": "idle",
+}
 _WORLDS = {"sim": "simulated", "live": "live, measured"}
+
 
 class Report:
     """The result of one run, simulated or live.
@@ -97,7 +111,7 @@ class Report:
     def _repr_html_(self) -> str:
         values = self._values
         ideal, step = values.get("ideal_step_time_s"), values.get("step_time_s")
-        shares = values.get("breakdown") or {}
+        mfu = values.get("mfu")
         failures = values.get("failures") or []
         rows: List[Row] = [
             ("ranks", count(values.get("ranks"))),
@@ -106,10 +120,10 @@ class Report:
             ("median step time", duration(step)),
             ("step time over the ideal", f"{step / ideal:.3g} x" if step and ideal else None),
             ("throughput", _with_unit(count(values.get("tokens_per_s")), "tokens/s")),
-            ("model FLOPs utilization", percent(values.get("mfu"))),
+            ("model FLOPs utilization", "below 0.1%" if mfu and mfu < 0.0005 else percent(mfu)),
             ("GPU time busy", percent(values.get("gpu_utilization"))),
             ("goodput", percent(values.get("goodput"))),
-            *((f"share: {_SHARES.get(key, key)}", percent(shares[key])) for key in shares),
+            *_shares(values),
             ("memory per GPU", size(values.get("memory_per_gpu_bytes"))),
             ("energy", energy(values.get("energy_j"))),
             ("cost", money(values.get("cost_usd"))),
@@ -143,6 +157,21 @@ def scalars(report: Report, host: bool = False) -> Dict[str, Any]:
     if host:
         out.update({f"host_{key}": value for key, value in (values.get("host") or {}).items()})
     return out
+
+
+def _shares(values: Dict[str, Any]) -> List[Row]:
+    # The rows of the GPU time, with the words of the summary.
+    shares, time = values.get("breakdown") or {}, values.get("gpu_time") or {}
+    if values.get("mode") == "live":
+        names = {key: name for key, name in _MEASURED.items() if key in shares}
+    else:
+        names = {key: _SHARES.get(key, key) for key in shares}
+    rows: List[Row] = [(f"share: {name}", percent(shares[key])) for key, name in names.items()]
+    if "lost" in names and shares["lost"] >= 0.0005 and time.get("total"):
+        for key, name in _LOST.items():
+            if time.get(key):
+                rows.append((f"share: lost, {name}", percent(time[key] / time["total"])))
+    return rows
 
 
 def _with_unit(number: Optional[str], unit: str) -> Optional[str]:

@@ -5,10 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Dict
 
 from orrery._errors import Error
+from orrery._extras import require
 from orrery._played import PlayedRow
 
 if TYPE_CHECKING:
     from orrery._plan import Plan
+
+
+#: Seeds of a slider's position, so that an answer takes less than 100 ms.
+SEEDS = 200
 
 
 def changes_of(values: Dict[str, float], row: Dict[str, Any]) -> Dict[str, Any]:
@@ -55,8 +60,7 @@ def sliders(plan: "Plan", row: int) -> Any:
     ipywidgets.VBox
         Sliders and the row.
     """
-    import ipywidgets as widgets
-
+    widgets = require("ipywidgets", "Plan.sliders")
     found = plan.row(row)
     values = plan.scenario(row).to_dict(units=False)
     repair_h = values["failures"]["repair"] / 3.6e12
@@ -74,11 +78,12 @@ def sliders(plan: "Plan", row: int) -> Any:
         "step": widgets.FloatSlider(1, min=0.5, max=2, step=0.01, description="step time x"),
     }  # fmt: skip
     shown = widgets.HTML()
+    seeds = min(SEEDS, plan.seeds)
 
     def update(_: Any = None) -> None:
         positions = {name: slider.value for name, slider in made.items()}
         try:
-            played: PlayedRow = plan.play(row, **changes_of(positions, found))
+            played: PlayedRow = plan.play(row, seeds=seeds, **changes_of(positions, found))
             shown.value = played._repr_html_()
         except Error as problem:
             shown.value = f"<em>{problem}</em>"

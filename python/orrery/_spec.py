@@ -15,6 +15,7 @@ from orrery.settings import (
     CollectiveTable,
     Delay,
     OnLoss,
+    PowerCap,
     Setting,
     Settings,
     Shares,
@@ -215,3 +216,8 @@ class JobAttributes:
     def delay(self) -> Delay:
         """Seconds by which the job's next step starts later, once."""
         return self.now.delay
+
+    @property
+    def power_cap(self) -> PowerCap:
+        """Limit of the power of each GPU of a job, in watts; 0: the GPU's own limit."""
+        return self.now.power_cap

@@ -265,12 +265,13 @@ def job_log(
     throughputs: Optional[PathLike] = None,
     gpu: str = "v100",
     anonymous: bool = False,
+    gpu_kind: str = "",
 ) -> pd.DataFrame:
     """Read another tool's job log.
 
     That is one of Slurm (``sacct -P``), Kubernetes and Kueue (``kubectl get -o json``), Philly,
-    Helios, Acme, openb, GFS, Gavel, Tiresias or Muri, in the Standard Workload Format or in our own
-    form.
+    Helios, Acme, openb, GFS, DLRM, Gavel, Shockwave, Tiresias, Muri, ElasticFlow or Sia, in the
+    Standard Workload Format or in our own form.
 
     Parameters
     ----------
@@ -284,13 +285,15 @@ def job_log(
         Which GPU's throughputs.
     anonymous : bool
         Numbers in place of the names of users, virtual clusters, jobs and ids.
+    gpu_kind : str
+        Only jobs that may have this kind of GPU, as the log names it; empty: all jobs.
 
     Returns
     -------
     pandas.DataFrame
         One row a job: ``job_id, submit_s, num_gpus, duration_s, vc, user, name, requested_s,
-        recorded_start_s``; unknown values are NaN. Its ``attrs["quality"]`` has the results of
-        the rows.
+        recorded_start_s, priority, after``; unknown values are NaN. Its ``attrs["quality"]`` has
+        the results of the rows.
 
     Raises
     ------
@@ -298,9 +301,14 @@ def job_log(
         For a file that is not a job log, with the place.
     """
     table, quality = _core.job_log(
-        os.fspath(path), bool(strict), os.fspath(throughputs or ""), str(gpu), bool(anonymous)
+        os.fspath(path),
+        bool(strict),
+        os.fspath(throughputs or ""),
+        str(gpu),
+        str(gpu_kind),
+        bool(anonymous),
     )
-    names = dict.fromkeys(("job_id", "vc", "user", "name"), str)
+    names = dict.fromkeys(("job_id", "vc", "user", "name", "after"), str)
     log = pd.read_csv(io.StringIO(table), dtype=names, keep_default_na=False, na_values=[""])
     log.attrs["quality"] = json.loads(quality)
     return log

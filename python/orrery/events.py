@@ -5,7 +5,7 @@ Written by python/generate_records.py from traces/trace.proto.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, List, Optional, Type
 
 from orrery._spec import JobSpec
@@ -83,8 +83,8 @@ class SaveDone(Event):
     stalled: float
     took: float
     durable: bool
-    nodes: List[int]
-    peers: List[int]
+    nodes: List[int] = field(default_factory=list)
+    peers: List[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -114,10 +114,10 @@ class PartChanged(Event):
     index: int
     health: Health
     rate: float
-    removed_at: Optional[float]
-    removed_at_step: Optional[int]
-    back_at: Optional[float]
-    back_at_step: Optional[int]
+    removed_at: Optional[float] = None
+    removed_at_step: Optional[int] = None
+    back_at: Optional[float] = None
+    back_at_step: Optional[int] = None
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class RanksSuspected(Event):
     _record: ClassVar[str] = "RanksSuspectedRecord"
 
     job: int
-    ranks: List[int]
+    ranks: List[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -148,6 +148,9 @@ class RanksLost(Event):
     ranks : List[int]
     epoch : int
         Epoch of the surviving members.
+    intact : Optional[int]
+        Present if the state of the job is corrupted: step of the newest checkpoint whose state is
+        intact; 0: none is.
     """
 
     _record: ClassVar[str] = "RanksLostRecord"
@@ -155,6 +158,7 @@ class RanksLost(Event):
     job: int
     ranks: List[int]
     epoch: int
+    intact: Optional[int] = None
 
 
 @dataclass(frozen=True)
@@ -239,7 +243,7 @@ class JobStarted(Event):
     epoch: int
     from_: int
     where: Standing
-    lost: List[int]
+    lost: List[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

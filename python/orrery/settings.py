@@ -165,6 +165,20 @@ class Delay(Setting):
 
 
 @dataclass(frozen=True)
+class PowerCap(Setting):
+    """Limit of the power of each GPU of a job, in watts; 0: the GPU's own limit.
+
+    Attributes
+    ----------
+    watts : float
+    """
+
+    _record: ClassVar[str] = "PowerCapRecord"
+
+    watts: float
+
+
+@dataclass(frozen=True)
 class Settings:
     """One value of every setting: how a job is set."""
 
@@ -175,6 +189,7 @@ class Settings:
     on_loss: OnLoss
     batch: Batch
     delay: Delay
+    power_cap: PowerCap
 
 
 #: All kinds, in the order of the schema.
@@ -186,4 +201,5 @@ KINDS: List[Type[Setting]] = [
     OnLoss,
     Batch,
     Delay,
+    PowerCap,
 ]

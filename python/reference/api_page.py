@@ -18,9 +18,9 @@ For planners who use Orrery from Python. First line: `import orrery`. Start with
 """
 LISTS = ("Parameters", "Returns", "Raises", "Attributes")
 RUNS = (
-    "simulate", "live", "sweep", "futures", "predict", "layouts", "plan", "names", "prices", "jobs",
-    "job_log", "replay", "read_log", "compare_policies", "load", "check", "example", "policy_names",
-    "version"
+    "simulate", "live", "sweep", "futures", "summary", "predict", "layouts", "plan", "names",
+    "prices", "jobs", "job_log", "replay", "read_log", "compare_policies", "load", "check",
+    "example", "policy_names", "version"
 )
 MODULES = ("events", "actions", "settings", "values", "testing")
 

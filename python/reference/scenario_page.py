@@ -15,7 +15,8 @@ comes from `./dev reference`, from the rules of the loader (`orrery schema scena
 comments of the `.proto` files; a test compares the page with them.
 
 Quantities are written with their units: `50 ms`, `80 GiB`, `400 Gbps`, `989 TFLOP/s`, `700 W`,
-`2.5 USD/h`. A key in **bold** is required.
+`2.5 USD/h`. Whole numbers of up to 10^12 or more (steps, tokens) may end in k, M, B or T: `2T`. A
+key in **bold** is required.
 """
 
 
@@ -48,7 +49,9 @@ def kind_of(value):
         return f"list of {kind_of(value['items'])}"
     if "enum" in value:
         return ", ".join(f"`{choice}`" for choice in value["enum"])
-    if "pattern" in value:
+    if value["type"] == ["integer", "string"]:  # HEAD explains the suffixes
+        value = {**value, "type": "integer"}
+    elif "pattern" in value:
         return f"quantity, `{value['examples'][0]}`"
     words = {"integer": "whole number", "number": "number", "boolean": "`true`, `false`"}
     text = words.get(value["type"], "text" if value["type"] == "string" else "map")

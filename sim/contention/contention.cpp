@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "core/units.hpp"
-#include "sim/estimates/step/side_by_side.hpp"
 
 namespace orrery::sim {
 namespace {
@@ -60,15 +59,19 @@ std::uint64_t Contention::company(JobId job) const {
   return found == entries_.end() ? 0 : found->second.company;
 }
 
-/// A removed job may have been the only connection between the others, so the group of each
-/// remaining job is computed again. A job that shares no links keeps version 0.
+/// A removed job may have been the only connection between the others, so the groups of the
+/// remaining jobs are computed again. A job that shares no links keeps version 0.
 void Contention::mark_changed(const std::vector<JobId>& group) {
   ++changes_;
-  for (const JobId job : group) {
-    const auto found = entries_.find(job);
-    if (found == entries_.end()) continue;
-    found->second.beside = nullptr;
-    found->second.company = entries_.size() > 1 && group_of(job).size() > 1 ? changes_ : 0;
+  std::set<JobId> left(group.begin(), group.end());
+  std::erase_if(left, [this](JobId job) { return !entries_.contains(job); });
+  while (!left.empty()) {
+    const std::vector<JobId> together = group_of(*left.begin());
+    for (const JobId job : together) {
+      entries_.at(job).beside = nullptr;
+      entries_.at(job).company = together.size() > 1 ? changes_ : 0;
+      left.erase(job);
+    }
   }
 }
 
@@ -95,55 +98,65 @@ std::shared_ptr<const estimates::SimulatedStep> Contention::step(JobId job, Nano
 }
 
 void Contention::replace_steps(const std::vector<JobId>& group, Nanos now) {
-  Known known;
-  std::vector<const estimates::Stepper*> key;
-  bool steady = true;
-  for (const JobId job : group) {
-    const Work& work = entries_.at(job).work;
-    known.steppers.push_back(work.stepper);
-    key.push_back(work.stepper.get());
-    steady = steady && work.steady;
-  }
-  const auto before = steady ? known_.find(key) : known_.end();
-  known.steps = before != known_.end() ? before->second.steps : simulate_group(group, now);
+  Steps steps = plan_steps(group);
+  const std::vector<estimates::JobBeside> jobs = jobs_beside(group, steps, now);
+  const bool steady = std::all_of(group.begin(), group.end(), [this](JobId job) {
+    return entries_.at(job).work.steady;
+  });
+  estimates::Engine& engine = entries_.at(group.front()).work.stepper->engine();
+  Runs runs = steady ? known_runs(engine, jobs) : estimates::steady_steps(engine, jobs);
   for (std::size_t i = 0; i < group.size(); ++i) {
-    entries_.at(group[i]).beside = known.steps[i];
+    steps[i]->run = std::move(runs[i].run);
+    steps[i]->run.duration = runs[i].mean;
+    entries_.at(group[i]).beside = std::move(steps[i]);
   }
-  if (!steady || before != known_.end()) return;
-  if (known_.size() >= kMostKnown) known_.clear();
-  known_.emplace(std::move(key), std::move(known));
 }
 
-Contention::Steps Contention::simulate_group(const std::vector<JobId>& group, Nanos now) const {
+Contention::Steps Contention::plan_steps(const std::vector<JobId>& group) const {
   std::map<LinkId, std::size_t> users;
   for (const JobId job : group) {
     for (const LinkId link : *entries_.at(job).links) ++users[link];
   }
-  std::vector<std::unique_ptr<estimates::SimulatedStep>> steps;
-  std::vector<estimates::JobBeside> jobs;
+  Steps steps;
   for (const JobId job : group) {
     const Entry& entry = entries_.at(job);
-    estimates::Stepper& stepper = *entry.work.stepper;
     std::vector<LinkId> shared;
     for (const LinkId link : *entry.links) {
       if (users.at(link) > 1) shared.push_back(link);
     }
-    steps.push_back(stepper.planned(entry.work.state, entry.work.micro_batches, std::move(shared)));
-    jobs.push_back({.graph = stepper.graph(),
-                    .plan = steps.back()->plan,
-                    .prices = stepper.prices(),
+    steps.push_back(entry.work.stepper->planned(entry.work.state, entry.work.micro_batches,
+                                                std::move(shared)));
+  }
+  return steps;
+}
+
+std::vector<estimates::JobBeside> Contention::jobs_beside(const std::vector<JobId>& group,
+                                                          const Steps& steps, Nanos now) const {
+  std::vector<estimates::JobBeside> jobs;
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    const Entry& entry = entries_.at(group[i]);
+    jobs.push_back({.graph = entry.work.stepper->graph(),
+                    .plan = steps[i]->plan,
+                    .prices = entry.work.stepper->prices(),
                     .state = entry.work.state,
                     .begins = to_seconds(std::max<Nanos>(0, entry.next - now))});
   }
-  estimates::Engine& engine = entries_.at(group.front()).work.stepper->engine();
-  std::vector<estimates::SteadyStep> steady = estimates::steady_steps(engine, jobs);
-  Steps out;
-  for (std::size_t i = 0; i < group.size(); ++i) {
-    steps[i]->run = std::move(steady[i].run);
-    steps[i]->run.duration = steady[i].mean;
-    out.push_back(std::move(steps[i]));
+  return jobs;
+}
+
+Contention::Runs Contention::known_runs(estimates::Engine& engine,
+                                        const std::vector<estimates::JobBeside>& jobs) {
+  estimates::JointPattern pattern = estimates::joint_pattern(jobs);
+  if (known_.size() >= kMostKnown) known_.clear();
+  Runs& known = known_[std::move(pattern.text)];
+  if (known.empty()) {
+    std::vector<estimates::JobBeside> in_order;
+    for (const std::size_t job : pattern.order) in_order.push_back(jobs[job]);
+    known = estimates::steady_steps(engine, in_order);
   }
-  return out;
+  Runs runs(jobs.size());
+  for (std::size_t i = 0; i < jobs.size(); ++i) runs[pattern.order[i]] = known[i];
+  return runs;
 }
 
 }  // namespace orrery::sim

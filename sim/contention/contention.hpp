@@ -14,9 +14,11 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/ids.hpp"
+#include "sim/estimates/step/side_by_side.hpp"
 #include "sim/estimates/step/stepper.hpp"
 
 namespace orrery::sim {
@@ -32,8 +34,8 @@ class Contention {
     std::vector<std::uint32_t> micro_batches;  ///< one number for each replica of the step graph
     /// Links of the job's flows, ascending; nothing: computed from the stepper when needed.
     std::optional<std::vector<LinkId>> links = {};
-    /// True if the stepper never changes and no begin of a step is reported. If all jobs of a group
-    /// are steady, their steps begin together, and the result is cached by steppers.
+    /// True if the stepper never changes, the state is nominal, and no begin of a step is reported.
+    /// If all jobs of a group are steady, their steps begin together, and the result is cached.
     bool steady = false;
   };
   /// Adds a job, or replaces the work of a job. Its next step may begin at once, until next_step().
@@ -76,22 +78,25 @@ class Contention {
   void find_links();
   /// Gives the jobs of a changed group a new version, and discards their steps.
   void mark_changed(const std::vector<JobId>& group);
-  /// Steps of the jobs of a group, in the order of the group.
-  using Steps = std::vector<std::shared_ptr<const estimates::SimulatedStep>>;
-  /// Cached steps of a group. Holds the steppers, whose addresses are the key of the cache.
-  struct Known {
-    std::vector<std::shared_ptr<estimates::Stepper>> steppers;
-    Steps steps;
-  };
-  static constexpr std::size_t kMostKnown = 1024;
+  /// Steps of the jobs of a group, in the order of the group: first planned, then with their runs.
+  using Steps = std::vector<std::unique_ptr<estimates::SimulatedStep>>;
+  /// Typical steps of the jobs of a group.
+  using Runs = std::vector<estimates::SteadyStep>;
+  static constexpr std::size_t kMostKnown = 4096;
 
-  /// Replaces the steps of a group, from the cache if all jobs of the group are steady.
+  /// Replaces the steps of a group.
   void replace_steps(const std::vector<JobId>& group, Nanos now);
-  /// Returns newly simulated steps of a group from `now` on.
-  Steps simulate_group(const std::vector<JobId>& group, Nanos now) const;
+  /// Returns the planned steps of a group; links that several of its jobs cross are pinned.
+  Steps plan_steps(const std::vector<JobId>& group) const;
+  /// Returns the jobs of a group for a joint simulation from `now` on; `steps` must outlive them.
+  std::vector<estimates::JobBeside> jobs_beside(const std::vector<JobId>& group,
+                                                const Steps& steps, Nanos now) const;
+  /// Returns the typical steps of a group of steady jobs, cached by the pattern of the group.
+  Runs known_runs(estimates::Engine& engine, const std::vector<estimates::JobBeside>& jobs);
 
   std::map<JobId, Entry> entries_;
-  std::map<std::vector<const estimates::Stepper*>, Known> known_;  ///< steps of steady jobs
+  /// typical steps of groups of steady jobs, in the order of their pattern, by its text
+  std::map<std::string, Runs> known_;
   std::uint64_t changes_ = 0;  ///< number of changes of groups
 };
 

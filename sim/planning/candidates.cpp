@@ -53,6 +53,28 @@ std::vector<std::string> default_blocks(const PlanQuestion& question, double par
           "policies=[{name: recover, parameters: {how: restart}}]"};
 }
 
+/// Returns the prices of the question's instance with the cluster's GPU and of its grid.
+std::vector<std::string> price_blocks(const PlanQuestion& question, const std::string& cluster) {
+  std::vector<std::string> blocks;
+  if (question.grid) {
+    blocks.push_back(fmt::format("cluster.price.carbon={}", question.grid->value));
+  }
+  if (question.instances.empty()) return blocks;
+  Topology one = asked_cluster(cluster);
+  one.set_nodes(1);
+  resolve(one, {}, "");
+  const std::string& gpu = one.node().gpu();
+  for (const PriceRow& each : question.instances) {
+    if (!gpu.starts_with(each.gpu)) continue;
+    blocks.push_back(fmt::format("cluster.price.gpu_hour={} USD/h", each.value / each.gpus));
+    return blocks;
+  }
+  const PriceRow& first = question.instances.front();
+  throw Error(ErrorKind::bad_input,
+              fmt::format("plan: expected an instance with {}, the GPU of {}, found {} with {}",
+                          gpu, cluster, first.name, first.gpu));
+}
+
 std::uint32_t largest_prime(std::uint32_t number) {
   std::uint32_t largest = 1;
   for (std::uint32_t i = 2; i * i <= number; ++i) {
@@ -223,6 +245,7 @@ PlanBasis basis_of(const PlanQuestion& question, const std::string& cluster, std
   Model model = asked_model(asked.model);
   resolve(model, {}, "model");
   std::vector<std::string> overrides = default_blocks(question, parameter_count(model));
+  for (std::string& each : price_blocks(question, cluster)) overrides.push_back(std::move(each));
   overrides.insert(overrides.end(), question.overrides.begin(), question.overrides.end());
   AskedScenario made = scenario_of(asked, overrides);
   Cluster whole = build_cluster(made.loaded.scenario.cluster(), made.loaded.places, "cluster");

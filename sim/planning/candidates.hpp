@@ -13,6 +13,7 @@
 #include "sim/planning/found_layouts.hpp"
 #include "topologies/cluster.hpp"
 #include "traces/scenario/layout_question.hpp"
+#include "traces/scenario/price_table.hpp"
 
 namespace orrery::sim {
 
@@ -25,11 +26,14 @@ struct PlanQuestion {
   std::optional<double> deadline_s, budget_usd;
   double confidence = 0.8;      ///< probability with which deadline and budget shall be met
   double batch_change = 0.05;   ///< largest change of the batch, as a share
-  std::uint32_t seeds = 200;    ///< played runs for each interval
+  std::uint32_t seeds = 1000;   ///< played runs for each interval
   bool simulates_steps = true;  ///< simulate the step of the first rows (orrery-sim)
   std::string measured;         ///< table of measured runs, for the nearest one; may be empty
   std::string failures;         ///< section `failures` as YAML; empty: default_failures()
   std::vector<std::string> overrides;  ///< "path=value" of the scenario, from the user
+  /// Instances, at most one for each GPU, and the grid whose prices replace those of the clusters.
+  std::vector<PriceRow> instances = {};
+  std::optional<PriceRow> grid = {};
   /// Layouts that other processes have found; clusters and sizes without an entry are searched.
   std::vector<FoundLayouts> found = {};
 };
@@ -57,7 +61,8 @@ struct Candidate {
 std::string default_failures();
 
 /// Returns the basis of a question for `gpus` GPUs of `cluster`, a preset or file. Throws bad_input
-/// as scenario_of(), and for tokens, deadline or budget that are not positive.
+/// as scenario_of(), for tokens, deadline or budget that are not positive, and for instances
+/// without the cluster's GPU.
 PlanBasis basis_of(const PlanQuestion& question, const std::string& cluster, std::uint32_t gpus);
 
 /// Returns the job of the basis with the batch and the layout of a candidate.

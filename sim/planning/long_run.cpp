@@ -25,6 +25,8 @@ class Nodes {
 
   /// Returns the job's nodes in the order of their ranks.
   const std::vector<std::uint32_t>& of_job() const { return job_; }
+  /// Returns how often nodes of the job were replaced.
+  std::uint64_t moves() const { return moves_; }
   bool is_used(std::uint32_t node) const { return used_[node]; }
   void take_down(std::uint32_t node, Nanos until) {
     down_until_[node] = std::max(down_until_[node], until);
@@ -47,6 +49,7 @@ class Nodes {
       if (!used_[i] && down_until_[i] <= at) spare.push_back(i);
     }
     if (broken.size() > spare.size()) return false;
+    if (!broken.empty()) ++moves_;
     for (std::size_t i = 0; i < broken.size(); ++i) {
       used_[*broken[i]] = false;
       used_[spare[i]] = true;
@@ -67,6 +70,7 @@ class Nodes {
   std::vector<std::uint32_t> job_;
   std::vector<bool> used_;
   std::vector<Nanos> down_until_;
+  std::uint64_t moves_ = 0;
 };
 
 class Player {
@@ -107,7 +111,8 @@ class Player {
   Interruptions& failures_;
   std::vector<CoursePoint>* const points_;
   Nodes nodes_;
-  Nanos pace_;             ///< duration of a step on the present nodes
+  Nanos pace_;                      ///< duration of a step on the present nodes
+  std::uint64_t priced_moves_ = 0;  ///< moves of the job when its step was priced
   std::size_t index_ = 0;  ///< next failure
   Nanos now_ = 0;
   std::uint64_t step_ = 0, saved_ = 0, furthest_ = 0;
@@ -226,9 +231,10 @@ void Player::recover(const Interruption& loss) {
   set_pace();
 }
 
-/// Prices the step on the job's present nodes.
+/// Prices the step on the job's present nodes, if they are others than before.
 void Player::set_pace() {
-  if (!run_.slowdown) return;
+  if (!run_.slowdown || nodes_.moves() == priced_moves_) return;
+  priced_moves_ = nodes_.moves();
   const double step = static_cast<double>(run_.step) * run_.slowdown(nodes_.of_job());
   pace_ = std::max<Nanos>(1, std::llround(step));
 }

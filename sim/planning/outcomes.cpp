@@ -89,22 +89,23 @@ double step_factor(const estimates::Interval& interval, double step_s, double no
 }
 
 LongRun long_run_of(const PlanBasis& basis, const Candidate& candidate,
-                    std::optional<std::uint64_t> every) {
+                    std::optional<std::uint64_t> every, const Slowdown* slowdown) {
   const Scenario& scenario = basis.scenario;
   const Checkpoints& saved = scenario.live().checkpoints();
   const Survival& survival = scenario.survival();
   const double batch_tokens = double{1} * candidate.global_batch * scenario.job().sequence_length();
-  LongRun run{
-      .steps = static_cast<std::uint64_t>(std::ceil(basis.tokens / batch_tokens)),
-      .step = std::max<Nanos>(1, to_nanos(candidate.priced.estimate.step_s)),
-      .stall = saved.stall(),
-      .write = saved.write(),
-      .detection = survival.detection(),
-      .restart = survival.restart(),
-      .regroup = survival.regroup(),
-      .nodes = candidate.job_nodes,
-      .cluster_nodes = basis.cluster.nodes(),
-      .slowdown = slowdown_of(job_of(basis, candidate), basis.cluster, candidate.job_nodes)};
+  LongRun run{.steps = static_cast<std::uint64_t>(std::ceil(basis.tokens / batch_tokens)),
+              .step = std::max<Nanos>(1, to_nanos(candidate.priced.estimate.step_s)),
+              .stall = saved.stall(),
+              .write = saved.write(),
+              .detection = survival.detection(),
+              .restart = survival.restart(),
+              .regroup = survival.regroup(),
+              .nodes = candidate.job_nodes,
+              .cluster_nodes = basis.cluster.nodes(),
+              .slowdown = slowdown != nullptr ? *slowdown
+                                              : slowdown_of(job_of(basis, candidate), basis.cluster,
+                                                            candidate.job_nodes)};
   const double rate =
       scenario.failures().scale() * interruption_rate(failure_kinds(scenario.failures()), run.nodes,
                                                       basis.cluster.shape().gpus_per_node);

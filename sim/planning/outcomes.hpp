@@ -62,9 +62,10 @@ double step_factor(const estimates::Interval& interval, double step_s, double no
 
 /// Returns the long run of a candidate with its checkpoint interval: Daly's for the stall of a
 /// checkpoint and the job's failure rate, at least the time in which a checkpoint is written.
-/// `every`: steps between two checkpoints; nothing: that interval.
+/// `every`: steps between two checkpoints; nothing: that interval. `slowdown`: that of an earlier
+/// run of the candidate on a cluster of equal nodes; nothing: slowdown_of().
 LongRun long_run_of(const PlanBasis& basis, const Candidate& candidate,
-                    std::optional<std::uint64_t> every = {});
+                    std::optional<std::uint64_t> every = {}, const Slowdown* slowdown = nullptr);
 
 /// Returns the quantiles of failures alone over the first `seeds` seeds: a cheap first look.
 Quantiles failures_only(const LongRun& run, Weather& weather, std::size_t seeds);

@@ -10,8 +10,8 @@
 namespace orrery::sim {
 namespace {
 
-/// Placements of a class that are priced.
-constexpr std::uint32_t kPriced = 3;
+/// Placements of a class that are priced, and nodes of a cluster whose routes are kept.
+constexpr std::uint32_t kPriced = 3, kSmall = 256;
 
 /// Returns the rings of each stage over nodes, by ranks on the first GPU of their node.
 std::vector<std::vector<std::vector<std::uint32_t>>> rings_of(const StepGraph& graph,
@@ -36,7 +36,8 @@ PlacedSteps::PlacedSteps(const Job& job, const Cluster& cluster)
     : cluster_(cluster),
       graph_(job),
       rings_(rings_of(graph_, cluster.shape().gpus_per_node)),
-      flows_(cluster.links(), 0) {
+      flows_(cluster.links(), 0),
+      routes_(cluster.nodes() <= kSmall ? std::size_t{cluster.nodes()} * cluster.nodes() : 1) {
   std::vector<std::uint32_t> first(graph_.ranks() / cluster.shape().gpus_per_node);
   std::iota(first.begin(), first.end(), 0);
   first_s_ = step_on(first);
@@ -56,17 +57,22 @@ double PlacedSteps::slowdown(std::vector<std::uint32_t> nodes) {
   return known_[std::move(nodes)] = step_s / first_s_;
 }
 
+const std::vector<LinkId>& PlacedSteps::route_of(std::uint32_t from, std::uint32_t to) {
+  const std::uint32_t nodes = cluster_.nodes(), each = cluster_.shape().gpus_per_node;
+  const bool kept = nodes <= kSmall;
+  std::vector<LinkId>& route = routes_[kept ? std::size_t{from} * nodes + to : 0];
+  if (kept && !route.empty()) return route;
+  route.clear();
+  cluster_.route({from * each}, {to * each}, route);
+  return route;
+}
+
 std::uint32_t PlacedSteps::most_flows(const std::vector<std::uint32_t>& nodes) {
-  const std::uint32_t each = cluster_.shape().gpus_per_node;
-  std::vector<LinkId> route;
   std::uint32_t most = 0;
   for (const auto& rings : rings_) {
     for (const std::vector<std::uint32_t>& ring : rings) {
       for (std::size_t i = 0; i < ring.size(); ++i) {
-        const std::uint32_t from = nodes[ring[i]], to = nodes[ring[(i + 1) % ring.size()]];
-        route.clear();
-        cluster_.route({from * each}, {to * each}, route);
-        for (const LinkId link : route) {
+        for (const LinkId link : route_of(nodes[ring[i]], nodes[ring[(i + 1) % ring.size()]])) {
           touched_.push_back(link.value);
           most = std::max(most, ++flows_[link.value]);
         }

@@ -41,6 +41,8 @@ class PlacedSteps {
     double sum_s = 0;
     std::uint32_t priced = 0;
   };
+  /// Returns the links between the first GPUs of two nodes, in the order of a route.
+  const std::vector<LinkId>& route_of(std::uint32_t from, std::uint32_t to);
   /// Returns the largest number of flows of one link.
   std::uint32_t most_flows(const std::vector<std::uint32_t>& nodes);
   /// Returns the seconds of a step on these nodes.
@@ -53,6 +55,8 @@ class PlacedSteps {
   std::map<std::uint32_t, Class> classes_;
   std::map<std::vector<std::uint32_t>, double> known_;  ///< factors of placements
   std::vector<std::uint32_t> flows_, touched_;          ///< scratch data of most_flows()
+  /// Routes between any two nodes of a small cluster; the last one of a large cluster.
+  std::vector<std::vector<LinkId>> routes_;
   double first_s_ = 0;
 };
 

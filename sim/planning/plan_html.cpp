@@ -29,7 +29,7 @@ constexpr const char* kStyle =
     "wrap;gap:10px 34px;margin:12px 0}.orrery-plan .warn{border-left:4px solid #d55e00;padding:"
     "3px 10px;margin:4px 0}.orrery-plan li{margin:1px 0}.orrery-plan svg{display:block;"
     "margin:6px 0}.orrery-plan svg text{fill:currentColor}"
-    ".orrery-plan .grid{stroke:#ddd}"
+    ".orrery-plan .grid{stroke:#ddd}.orrery-plan .wide{overflow-x:auto}"
     // A page of its own follows the reader's scheme; a notebook, which drops `body`, does not.
     "@media(prefers-color-scheme:dark){.orrery-page{background:#14171a}"
     ".orrery-page .orrery-plan{color:#e4e6e8;background:#14171a}"
@@ -109,7 +109,8 @@ std::string list_of(const Json& texts, const char* item, const char* end) {
 
 std::string rows_of(const Json& plan) {
   std::string out =
-      "<h2>Candidates</h2><table><tr><th></th><th class=\"l\">cluster</th><th>GPUs</th>"
+      "<h2>Candidates</h2><div class=\"wide\"><table><tr><th></th><th class=\"l\">cluster</th>"
+      "<th>GPUs</th>"
       "<th>spare nodes</th><th class=\"l\">layout</th><th>step, s</th><th>free, GiB</th>"
       "<th>goodput</th><th>days P10 / P50 / P90</th><th>MUSD</th><th>MWh</th><th>in time</th>"
       "<th>in budget</th></tr>";
@@ -127,8 +128,8 @@ std::string rows_of(const Json& plan) {
         shown(row["energy_j"], 3.6e9, 0), shown(row["deadline_met"], 0.01, 0, "%"),
         shown(row["within_budget"], 0.01, 0, "%"));
   }
-  return out +
-         fmt::format("</table><div>Order: {}.</div>", escaped(plan["order"].get<std::string>()));
+  return out + fmt::format("</table></div><div>Order: {}.</div>",
+                           escaped(plan["order"].get<std::string>()));
 }
 
 /// Returns a number of days for tick marks, one of 1, 2 and 5 times a power of ten.
@@ -177,8 +178,8 @@ std::string drawing_of(const Json& plan) {
   scale.last = std::ceil(scale.last / tick) * tick;
   const double bottom = 22.0 * static_cast<double>(count) + 10;
   std::string out = fmt::format(
-      "<h2>Dates: P10 to P90</h2><svg width=\"920\" height=\"{:.0f}\" font-size=\"12\" "
-      "role=\"img\" aria-label=\"intervals of the dates\">",
+      "<h2>Dates: P10 to P90</h2><div class=\"wide\"><svg width=\"920\" height=\"{:.0f}\" "
+      "font-size=\"12\" role=\"img\" aria-label=\"intervals of the dates\">",
       bottom + 44);
   for (double day = scale.first; day <= scale.last + tick / 2; day += tick) {
     out += fmt::format(
@@ -195,7 +196,7 @@ std::string drawing_of(const Json& plan) {
   }
   out += fmt::format(
       "<text x=\"460\" y=\"{:.0f}\" text-anchor=\"middle\">days after the first "
-      "step</text></svg>",
+      "step</text></svg></div>",
       bottom + 34);
   return out +
          "<div>Row by row. Dark: spread of the failures alone. Light: with the error of the "
@@ -204,8 +205,8 @@ std::string drawing_of(const Json& plan) {
 
 std::string shares_of(const Json& row) {
   std::string out =
-      "<h2>Step and run of the first row</h2><table><tr><th class=\"l\">step</th>"
-      "<th>s</th><th class=\"l\">run</th><th>share</th></tr>";
+      "<h2>Step and run of the first row</h2><div class=\"wide\"><table><tr>"
+      "<th class=\"l\">step</th><th>s</th><th class=\"l\">run</th><th>share</th></tr>";
   const std::vector<std::pair<const char*, const char*>> parts{
       {"compute_s", "kernels of the busiest stage"},
       {"inside_s", "exchanges inside layers"},
@@ -226,7 +227,7 @@ std::string shares_of(const Json& row) {
         shown(share, 0.01, 2, "%"));
   }
   return out + fmt::format(
-                   "</table><div>{} failures on average; a checkpoint every {} steps "
+                   "</table></div><div>{} failures on average; a checkpoint every {} steps "
                    "({} min).</div>",
                    shown(row["failures"], 1, 0),
                    row["policies"]["checkpoint_every_steps"].get<std::int64_t>(),
@@ -237,14 +238,14 @@ std::string changes_of_plan(const Json& plan) {
   const Json& all = plan["changes"];
   if (all.empty()) return "";
   std::string out =
-      "<h2>One change at a time</h2><table><tr><th class=\"l\">change</th>"
+      "<h2>One change at a time</h2><div class=\"wide\"><table><tr><th class=\"l\">change</th>"
       "<th>days saved</th><th>USD saved</th></tr>";
   for (std::size_t i = 0; i < std::min(kShownChanges, all.size()); ++i) {
     out += fmt::format("<tr><td class=\"l\">{}</td><td>{}</td><td>{}</td></tr>",
                        escaped(all[i]["change"].get<std::string>()),
                        shown(all[i]["saved_s"], kDay_s, 2), shown(all[i]["saved_usd"], 1, 0));
   }
-  return out + "</table>";
+  return out + "</table></div>";
 }
 
 std::string basis_of_plan(const Json& plan) {

@@ -113,6 +113,15 @@ std::string failures_of(const std::string& name) {
   return fmt::format("{{profile: {}, repair: 6 h}}", name);
 }
 
+void read_prices(const PlanOptions& options, PlanQuestion& question) {
+  const std::vector<PriceRow> table = price_table(options.prices);
+  for (const std::string& name : parts_of(options.instances)) {
+    question.instances.push_back(price_named(table, PriceKind::instance, name, "--instance"));
+  }
+  if (options.grid.empty()) return;
+  question.grid = price_named(table, PriceKind::grid, options.grid, "--grid");
+}
+
 }  // namespace
 
 double number_of(const std::string& option, const std::string& text) {
@@ -146,6 +155,7 @@ PlanQuestion question_of(const PlanOptions& options, std::vector<std::string> ov
   if (!options.deadline.empty()) question.deadline_s = deadline_of(options);
   if (!options.budget.empty()) question.budget_usd = number_of("--budget", options.budget);
   question.failures = failures_of(options.failures);
+  read_prices(options, question);
   question.confidence = options.confidence / 100;
   question.batch_change = options.batch_change / 100;
   question.seeds = options.seeds;

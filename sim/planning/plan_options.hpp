@@ -1,5 +1,5 @@
 // Options of a plan as people write them, for `orrery plan` and orrery.plan(). Pure functions, but
-// for the file of failures.
+// for the files of failures and prices.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,13 @@ struct PlanOptions {
   std::string deadline;     ///< "60 d", or a date "2027-03-01", which needs `start`
   std::string start;        ///< date of the first step, "2027-01-01"
   std::string budget;       ///< USD: "1500000", "1.5M"
+  std::string instances;    ///< names of the table of prices, one for each GPU
+  std::string grid;         ///< name of the table of prices
+  std::string prices;       ///< file with prices of one's own
   std::string failures;     ///< name of a profile, "none", or a file with a section `failures`
   double confidence = 80;   ///< wanted probability, per cent
   double batch_change = 5;  ///< largest change, per cent
-  std::uint32_t seeds = 200;
+  std::uint32_t seeds = 1000;
 };
 
 /// Returns the question. `overrides`: "path=value" of the scenario. Throws a usage Error that names

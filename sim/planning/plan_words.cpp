@@ -63,6 +63,8 @@ std::vector<Assumption> assumptions_of_run(const PlanBasis& basis) {
 
 bool is_given(const PlanQuestion& question, std::string_view path) {
   if (path == "failures" && !question.failures.empty()) return true;
+  if (path == "cluster.price.gpu_hour" && !question.instances.empty()) return true;
+  if (path == "cluster.price.carbon" && question.grid) return true;
   return std::any_of(question.overrides.begin(), question.overrides.end(),
                      [&](const std::string& each) {
                        const std::string key = each.substr(0, each.find('='));
@@ -91,6 +93,8 @@ std::vector<std::string> assumptions_of(const PlanQuestion& question, const Plan
     const char* const source = is_given(question, each.path) ? "given" : each.source;
     all.push_back(fmt::format("{} ({})", each.words, source));
   }
+  for (const PriceRow& each : question.instances) all.push_back(words_of(each));
+  if (question.grid) all.push_back(words_of(*question.grid));
   all.emplace_back(
       "after a loss all ranks restart from the newest checkpoint, on spare nodes where hardware "
       "failed (recover: restart)");

@@ -10,7 +10,7 @@ std::string scenario_text(Scenario scenario, const std::string& comment) {
     policies += "  - " + to_yaml_json(each).dump() + "\n";
   }
   scenario.clear_policies();
-  std::string text = "# " + comment + "\n" + to_yaml(scenario);
+  std::string text = "# " + comment + "\n" + to_yaml_file(scenario);
   if (!policies.empty()) text += "policies:\n" + policies;
   return text;
 }

@@ -14,7 +14,25 @@ namespace orrery::sim {
 namespace {
 
 /// Grounds that are kept: those of a slider's last positions.
-constexpr std::size_t kKept = 4;
+constexpr std::size_t kKept = 8;
+
+/// Returns true if the override leaves the job, its nodes and the network as they are.
+bool keeps_steps(const std::string& override) {
+  if (override.starts_with("cluster.price.")) return true;
+  return override.starts_with("failures.") || override.starts_with("survival.") ||
+         override.starts_with("live.");
+}
+
+/// Returns the overrides that change which failures are drawn.
+std::vector<std::string> of_failures(const std::vector<std::string>& overrides) {
+  std::vector<std::string> found;
+  for (const std::string& each : overrides) {
+    const bool other = each.starts_with("survival.") || each.starts_with("live.") ||
+                       each.starts_with("cluster.price.");
+    if (!other) found.push_back(each);
+  }
+  return found;
+}
 
 /// Prices the row's layout on the basis; throws bad_input with the reason if it is impossible.
 void reprice(const PlanBasis& basis, PlannedRun& row) {
@@ -49,21 +67,36 @@ void scale_step(double factor, estimates::PricedLayout& priced) {
 
 }  // namespace
 
-struct RunStudy::Ground {
-  Ground(PlanBasis of, std::uint32_t seeds, std::vector<std::string> values)
-      : basis(std::move(of)), weather(basis, seeds), overrides(std::move(values)) {}
-  Ground(const Ground&) = delete;  // the failures refer to the basis
-  Ground& operator=(const Ground&) = delete;
+/// Failures of a cluster, with the basis to which they refer.
+struct RunStudy::Sky {
+  Sky(const PlanBasis& of, std::uint32_t seeds) : basis(of), weather(basis, seeds) {}
+  Sky(const Sky&) = delete;
+  Sky& operator=(const Sky&) = delete;
 
   const PlanBasis basis;
   Weather weather;
+};
+
+struct RunStudy::Ground {
+  const PlanBasis basis;
   const std::vector<std::string> overrides;
+  std::shared_ptr<Sky> sky;
 };
 
 RunStudy::RunStudy(PlanQuestion question, Plan plan)
     : question_(std::move(question)), plan_(std::move(plan)) {}
 
 RunStudy::~RunStudy() = default;
+
+std::unique_ptr<RunStudy> RunStudy::with_first_seeds(std::uint32_t seeds) const {
+  if (seeds < 10 || seeds > question_.seeds) {
+    throw Error(ErrorKind::usage,
+                fmt::format("expected 10 to {} seeds, found {}", question_.seeds, seeds));
+  }
+  PlanQuestion fewer = question_;
+  fewer.seeds = seeds;
+  return std::make_unique<RunStudy>(std::move(fewer), plan_);
+}
 
 const PlannedRun& RunStudy::row_at(std::size_t row) const {
   if (row < plan_.rows.size()) return plan_.rows[row];
@@ -83,10 +116,43 @@ RunStudy::Ground& RunStudy::ground_of(const std::string& cluster, std::uint32_t 
   }
   PlanQuestion asked = question_;
   asked.overrides.insert(asked.overrides.end(), overrides.begin(), overrides.end());
-  auto made = std::make_unique<Ground>(basis_of(asked, cluster, gpus), question_.seeds, overrides);
+  PlanBasis basis = basis_of(asked, cluster, gpus);
+  std::shared_ptr<Sky> sky = sky_of(basis, overrides);
+  auto made = std::make_unique<Ground>(Ground{std::move(basis), overrides, std::move(sky)});
   if (grounds_.size() == kKept) grounds_.erase(grounds_.begin());
   grounds_.push_back(std::move(made));
   return *grounds_.back();
+}
+
+std::shared_ptr<RunStudy::Sky> RunStudy::sky_of(const PlanBasis& basis,
+                                                const std::vector<std::string>& overrides) {
+  const std::vector<std::string> drawn = of_failures(overrides);
+  for (const auto& each : grounds_) {
+    const bool alike = each->basis.name == basis.name &&
+                       each->basis.cluster.gpus() == basis.cluster.gpus() &&
+                       of_failures(each->overrides) == drawn;
+    if (alike) return each->sky;
+  }
+  return std::make_shared<Sky>(basis, question_.seeds);
+}
+
+LongRun RunStudy::run_of(std::size_t index, const PlannedRun& changed, const PlanBasis& basis,
+                         const std::vector<std::string>& overrides,
+                         std::optional<std::uint64_t> every) {
+  if (!std::all_of(overrides.begin(), overrides.end(), keeps_steps)) {
+    return long_run_of(basis, changed.layout, every);
+  }
+  const PlannedRun& planned = row_at(index);
+  if (changed.gpus == planned.gpus) {
+    return long_run_of(basis, changed.layout, every, &planned.run.slowdown);
+  }
+  const auto known = slowdowns_.find({index, changed.gpus});
+  if (known != slowdowns_.end()) {
+    return long_run_of(basis, changed.layout, every, &known->second);
+  }
+  LongRun run = long_run_of(basis, changed.layout, every);
+  slowdowns_.insert({{index, changed.gpus}, run.slowdown});
+  return run;
 }
 
 RunStudy::Changed RunStudy::changed_row(std::size_t index, const RunChanges& changes) {
@@ -97,7 +163,9 @@ RunStudy::Changed RunStudy::changed_row(std::size_t index, const RunChanges& cha
   row.gpus = (row.layout.job_nodes + row.spare_nodes) * of_node;
   changed.ground = &ground_of(row.cluster, row.gpus, changes.overrides);
   const PlanBasis& basis = changed.ground->basis;
-  if (!changes.overrides.empty()) reprice(basis, row);
+  if (!std::all_of(changes.overrides.begin(), changes.overrides.end(), keeps_steps)) {
+    reprice(basis, row);
+  }
   if (changes.step_factor != 1) scale_step(changes.step_factor, row.layout.priced);
   // The fixed interval of a user is that of the row.
   const bool fixed = std::any_of(
@@ -105,7 +173,7 @@ RunStudy::Changed RunStudy::changed_row(std::size_t index, const RunChanges& cha
       [](const std::string& each) { return each.starts_with("live.checkpoints.every="); });
   std::optional<std::uint64_t> every = changes.every;
   if (!every && fixed) every = row.run.every;
-  row.run = long_run_of(basis, row.layout, every);
+  row.run = run_of(index, row, basis, changes.overrides, every);
   row.run.step = to_nanos(row.layout.priced.estimate.step_s * row.contention);
   return changed;
 }
@@ -113,7 +181,7 @@ RunStudy::Changed RunStudy::changed_row(std::size_t index, const RunChanges& cha
 PlannedRun RunStudy::play_row(std::size_t index, const RunChanges& changes) {
   Changed changed = changed_row(index, changes);
   PlannedRun& row = changed.row;
-  row.outcome = play_seeds(row.run, row.layout.priced.interval, changed.ground->weather);
+  row.outcome = play_seeds(row.run, row.layout.priced.interval, changed.ground->sky->weather);
   price_row(question_, changed.ground->basis.cluster, row);
   return std::move(row);
 }
@@ -121,7 +189,7 @@ PlannedRun RunStudy::play_row(std::size_t index, const RunChanges& changes) {
 std::vector<StudiedCourse> RunStudy::courses(std::size_t index, const RunChanges& changes) {
   Changed changed = changed_row(index, changes);
   LongRun& run = changed.row.run;
-  Weather& weather = changed.ground->weather;
+  Weather& weather = changed.ground->sky->weather;
   const double step = to_seconds(run.step);
   std::vector<StudiedCourse> all;
   for (std::size_t seed = 0; seed < weather.seeds(); ++seed) {

@@ -5,9 +5,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/planning/operator_list.hpp"
@@ -45,6 +47,11 @@ class RunStudy {
   RunStudy(PlanQuestion question, Plan plan);
   ~RunStudy();
 
+  /// Returns a study of the same plan whose answers play only the first `seeds` seeds: a slider
+  /// needs its answer within 100 ms. Throws a usage Error for fewer than 10 and for more
+  /// than the plan's.
+  std::unique_ptr<RunStudy> with_first_seeds(std::uint32_t seeds) const;
+
   /// Returns row `row` (from 0) with the changes, priced and played again. Throws a usage Error for
   /// an unknown row, and bad_input for values that make the run impossible.
   PlannedRun play_row(std::size_t row, const RunChanges& changes);
@@ -59,6 +66,7 @@ class RunStudy {
   GpuFacts gpu(std::size_t row) const;
 
  private:
+  struct Sky;
   struct Ground;
   /// Run of a row with changes, and the failures that the run meets.
   struct Changed {
@@ -71,10 +79,17 @@ class RunStudy {
   /// Returns the basis and the failures of a cluster with these overrides, kept for later calls.
   Ground& ground_of(const std::string& cluster, std::uint32_t gpus,
                     const std::vector<std::string>& overrides);
+  /// Returns the failures of a basis, those of another ground where both have the same.
+  std::shared_ptr<Sky> sky_of(const PlanBasis& basis, const std::vector<std::string>& overrides);
+  /// Returns the long run of a row on a basis that differs by the overrides.
+  LongRun run_of(std::size_t row, const PlannedRun& changed, const PlanBasis& basis,
+                 const std::vector<std::string>& overrides, std::optional<std::uint64_t> every);
 
   const PlanQuestion question_;
   const Plan plan_;
   std::vector<std::unique_ptr<Ground>> grounds_;  ///< the most recently used last
+  /// Prices of a row's steps on spare nodes, by row and reserved GPUs.
+  std::map<std::pair<std::size_t, std::uint32_t>, Slowdown> slowdowns_;
 };
 
 }  // namespace orrery::sim

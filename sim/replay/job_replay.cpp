@@ -52,7 +52,8 @@ std::uint64_t replay_seed(const JobReplay& replay) { return replay.has_seed() ? 
 RunConditions run_conditions(const ReplayConditions& asked, const Cluster& cluster,
                              std::uint64_t seed) {
   constexpr Nanos kHour = 3600 * kNanosPerSecond;
-  RunConditions conditions{.restart_cost = asked.restart_cost()};
+  RunConditions conditions{.restart_cost = asked.restart_cost(),
+                           .enforce_limits = asked.enforce_limits()};
   if (asked.has_checkpoint_every()) conditions.checkpoint_every = asked.checkpoint_every();
   std::vector<Outage> outages;
   if (!asked.outages().empty()) outages = load_outages(asked.outages(), cluster.nodes());

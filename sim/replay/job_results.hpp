@@ -26,6 +26,7 @@ struct JobRow {
   Nanos start = -1, end = -1;     ///< first start, and end; -1: never
   Nanos ran = 0;                  ///< time with GPUs; only of a completed job
   Nanos lost = 0;                 ///< part of `ran` spent on restarts and on work that was lost
+  Nanos held = 0;  ///< time from the submission until the jobs that it waits for had ended
   Nanos estimate = 0;             ///< estimated duration that policies saw
   std::uint32_t preemptions = 0;  ///< number of times that the job left its GPUs before its end
   std::uint32_t nodes = 0;        ///< number of nodes of the newest placement
@@ -33,8 +34,9 @@ struct JobRow {
 
   /// Returns the instant of the submission.
   Nanos submit_time() const { return job->submit_s * kNanosPerSecond; }
-  /// Returns the time from the submission to the end of a completed job.
-  Nanos completion() const { return end - submit_time(); }
+  /// Returns the time from the entry into the queue to the end of a completed job. A job enters the
+  /// queue at its submission, or when the jobs that it waits for have ended.
+  Nanos completion() const { return end - submit_time() - held; }
   /// Returns the time that a completed job spent in the queue, before its start and after
   /// preemptions.
   Nanos waited() const { return completion() - ran; }

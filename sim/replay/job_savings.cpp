@@ -1,8 +1,10 @@
 #include "sim/replay/job_savings.hpp"
 
+#include <algorithm>
 #include <map>
 
 #include "sim/replay/job_results.hpp"
+#include "traces/jobs/job_dependencies.hpp"
 
 namespace orrery::sim {
 namespace {
@@ -30,10 +32,28 @@ void add_groups(const JobsReport& report, const JobsReport& before, JobsSavings&
   }
 }
 
+/// Returns the time from the submission of a job until the recorded ends of the jobs that it waits
+/// for, at most until its start.
+Nanos recorded_hold(const std::vector<TraceJob>& jobs, const JobDependencies& dependencies,
+                    std::size_t index) {
+  const auto first = dependencies.after.find(index);
+  if (first == dependencies.after.end()) return 0;
+  const TraceJob& job = jobs[index];
+  std::int64_t entered_s = job.submit_s;
+  for (const std::size_t before : first->second) {
+    const TraceJob& other = jobs[before];
+    if (other.recorded_start_s < 0) continue;
+    entered_s = std::max<std::int64_t>(entered_s, other.recorded_start_s + other.duration_s);
+  }
+  return (std::min<std::int64_t>(entered_s, job.recorded_start_s) - job.submit_s) *
+         kNanosPerSecond;
+}
+
 }  // namespace
 
 JobsReport recorded_outcome(const std::vector<TraceJob>& jobs, std::uint32_t gpus) {
-  const auto row_at = [&jobs](std::size_t index) {
+  const JobDependencies dependencies = job_dependencies(jobs);
+  const auto row_at = [&](std::size_t index) {
     const TraceJob& job = jobs[index];
     if (job.recorded_start_s < 0) return JobRow{.job = &job};
     const Nanos start = job.recorded_start_s * kNanosPerSecond;
@@ -42,7 +62,8 @@ JobsReport recorded_outcome(const std::vector<TraceJob>& jobs, std::uint32_t gpu
                   .state = JobRow::State::completed,
                   .start = start,
                   .end = start + ran,
-                  .ran = ran};
+                  .ran = ran,
+                  .held = recorded_hold(jobs, dependencies, index)};
   };
   JobsReport report;
   JobResults(jobs.size(), row_at, gpus).fill(report);

@@ -22,6 +22,8 @@ class NumberedTrace {
   /// Numbers the jobs; those that need more GPUs than `gpus`, the cluster's, get no number.
   NumberedTrace(std::vector<TraceJob> jobs, std::uint32_t gpus);
 
+  /// Returns the jobs of all rows of the log.
+  const std::vector<TraceJob>& all_rows() const { return trace_; }
   /// Returns the number of rows of the log.
   std::size_t rows() const { return trace_.size(); }
   /// Returns the job in row `index`, with or without a number; `index` < rows().

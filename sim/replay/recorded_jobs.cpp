@@ -31,7 +31,10 @@ RecordedJobs::RecordedJobs(std::vector<TraceJob> jobs, const World& world, Happe
       trace_(std::move(jobs), world.cluster().gpus()),
       estimates_(std::move(estimates)),
       conditions_(std::move(conditions)),
-      runs_(trace_, conditions_.restart_cost, conditions_.paces != nullptr),
+      runs_(trace_, {.restart_cost = conditions_.restart_cost,
+                     .paced = conditions_.paces != nullptr,
+                     .limited = conditions_.enforce_limits}),
+      held_(trace_),
       load_(world) {
   if (!estimates_.are_recorded_durations()) told_.resize(trace_.size());
   if (trace_.size() > 0) load_.begin(trace_.submission(0));
@@ -68,6 +71,7 @@ void RecordedJobs::end_jobs(Nanos now) {
     const JobId id = ids_.id_of(number);
     if (conditions_.paces != nullptr) conditions_.paces->remove_job(id);
     estimates_.record_end(trace_[number], runs_.run_time(number));
+    held_.record_end(number);
     happen_(JobDone{id});
   }
 }
@@ -100,16 +104,27 @@ std::vector<std::uint32_t> RecordedJobs::struck_jobs(Nanos now) {
   return struck;
 }
 
+/// Jobs that enter the queue at one instant do so in the order of the log.
 void RecordedJobs::submit_jobs(Nanos now) {
+  std::vector<std::uint32_t> numbers = held_.drain_released();
+  for (const std::uint32_t number : numbers) entered_[number] = now;
   for (; arrived_ < trace_.size() && trace_.submission(arrived_) <= now; ++arrived_) {
-    const JobId id{world_.jobs().submitted()};
     const auto number = static_cast<std::uint32_t>(arrived_);
-    ids_.add(number, id);
-    const TraceJob& job = trace_[number];
-    if (!told_.empty()) told_[number] = estimates_.at_submission(job);
-    load_.wait(job.gpus);
-    happen_(JobSubmitted{recorded_job(job, id, told_duration(number))});
+    if (held_.record_arrival(number)) numbers.push_back(number);
   }
+  if (!entered_.empty()) std::sort(numbers.begin(), numbers.end());
+  for (const std::uint32_t number : numbers) submit_job(number, now);
+}
+
+void RecordedJobs::submit_job(std::uint32_t number, Nanos now) {
+  const JobId id{world_.jobs().submitted()};
+  ids_.add(number, id);
+  const TraceJob& job = trace_[number];
+  if (!told_.empty()) told_[number] = estimates_.at_submission(job);
+  load_.wait(job.gpus);
+  JobSpec spec = recorded_job(job, id, told_duration(number));
+  if (entered_.contains(number)) spec.submit = now;
+  happen_(JobSubmitted{std::move(spec)});
 }
 
 std::string RecordedJobs::refusal(const Decision& decision) const {
@@ -160,12 +175,16 @@ JobRow RecordedJobs::row(std::size_t index) const {
     return row;
   }
   row.estimate = told_duration(number);
+  if (const auto entered = entered_.find(number); entered != entered_.end()) {
+    row.held = entered->second - trace_.submission(number);
+  }
   row.start = runs_.first_start(number);
   row.nodes = runs_.nodes(number);
   row.preemptions = runs_.move_count(number) / 2;
   if (!runs_.over(number)) return row;
   row.end = runs_.end(number);
   row.state = JobRow::State::completed;
+  if (runs_.is_timed_out(number)) row.reason = Label("time limit");
   row.ran = runs_.run_time(number);
   row.lost = runs_.lost_time(number);
   return row;
@@ -182,10 +201,14 @@ void RecordedJobs::fill(JobsReport& report) const {
 
 void RecordedJobs::fill_conditions(JobsReport& report) const {
   double sum = 0, most = 0, lost_s = 0;
-  std::size_t ended = 0;
+  std::size_t ended = 0, timed_out = 0;
   for (std::size_t i = 0; i < rows(); ++i) {
     const JobRow at = row(i);
     if (at.state != JobRow::State::completed) continue;
+    if (!at.reason.str().empty()) {
+      ++timed_out;
+      continue;
+    }
     lost_s += to_seconds(at.lost) * at.job->gpus;
     const Nanos whole = at.job->duration_s * kNanosPerSecond;
     const double slowdown =
@@ -195,6 +218,7 @@ void RecordedJobs::fill_conditions(JobsReport& report) const {
     ++ended;
   }
   report.set_lost_gpu_hours(lost_s / 3600);
+  if (conditions_.enforce_limits) report.set_jobs_timed_out(timed_out);
   report.set_outages(conditions_.outages.outages());
   report.set_jobs_struck(struck_);
   report.set_speed(std::string(

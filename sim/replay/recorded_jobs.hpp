@@ -3,11 +3,13 @@
 // Policies place them; a job keeps its GPUs until it ends, a policy preempts it, or its node goes
 // down; then it continues later. A job larger than the cluster is rejected without being shown to
 // policies. Called by the simulator's backend. One thread. Nanoseconds of the policy clock. Order
-// within one instant: ending jobs free their GPUs, nodes return and go down, new jobs arrive, then
-// the policy is called once, and again for the outcomes of its decisions.
+// within one instant: ending jobs free their GPUs, nodes return and go down, new jobs and jobs that
+// waited for others enter the queue, then the policy is called once, and again for the outcomes of
+// its decisions.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -16,6 +18,7 @@
 
 #include "policies/seam/gate.hpp"
 #include "sim/contention/job_paces.hpp"
+#include "sim/replay/held_jobs.hpp"
 #include "sim/replay/job_estimates.hpp"
 #include "sim/replay/job_id_runs.hpp"
 #include "sim/replay/job_results.hpp"
@@ -31,13 +34,16 @@ namespace orrery::sim {
 /// Conditions of recorded jobs beyond their log.
 struct RunConditions {
   Nanos restart_cost = 0;  ///< delay whenever a job continues that had left its GPUs
+  bool enforce_limits = false;  ///< a run ends at the requested time of its job
   /// A job keeps whole multiples of this work when its node fails; nothing: it keeps none.
   std::optional<Nanos> checkpoint_every = {};
   NodeOutages outages = {};
   std::shared_ptr<JobPaces> paces = {};  ///< null: all run as recorded
 
   /// Returns true if jobs may run for other than their recorded durations.
-  bool any() const { return restart_cost > 0 || outages.any() || paces != nullptr; }
+  bool any() const {
+    return restart_cost > 0 || enforce_limits || outages.any() || paces != nullptr;
+  }
 };
 
 /// Model of all jobs of a log.
@@ -91,6 +97,7 @@ class RecordedJobs : public JobModel {
   std::vector<std::uint32_t> standing_on(std::uint32_t node) const;
   void end_jobs(Nanos now);
   void submit_jobs(Nanos now);
+  void submit_job(std::uint32_t number, Nanos now);
   void fill_conditions(JobsReport& report) const;
 
   const World& world_;
@@ -101,6 +108,9 @@ class RecordedJobs : public JobModel {
   RunConditions conditions_;
   RecordedRuns runs_;
   JobIdRuns ids_;
+  HeldJobs held_;
+  /// instants at which jobs that were held entered the queue, by number
+  std::map<std::uint32_t, Nanos> entered_;
   ReplayLoad load_;
   std::set<std::uint32_t> fails_;  ///< jobs whose node fails at this instant
   std::size_t arrived_ = 0, ended_ = 0;

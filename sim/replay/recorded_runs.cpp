@@ -1,12 +1,14 @@
 #include "sim/replay/recorded_runs.hpp"
 
+#include <algorithm>
+
 namespace orrery::sim {
 
-RecordedRuns::RecordedRuns(const NumberedTrace& trace, Nanos restart_cost, bool paced)
-    : trace_(trace), restart_cost_(restart_cost), paced_(paced), jobs_(trace.size()) {}
+RecordedRuns::RecordedRuns(const NumberedTrace& trace, Rules rules)
+    : trace_(trace), rules_(rules), jobs_(trace.size()) {}
 
 void RecordedRuns::expect_end(std::uint32_t number, Way& way) {
-  way.end = way.course.due(trace_.duration(number));
+  way.end = std::min(way.course.due(trace_.duration(number)), way.limit);
   ends_.push({way.end, number, jobs_[number].starts});
 }
 
@@ -17,9 +19,14 @@ void RecordedRuns::start(std::uint32_t number, Nanos now, std::uint32_t nodes) {
   job.nodes = nodes & 0x7FFF'FFFFu;
   const bool fresh = job.start < 0;
   if (fresh) job.start = now;
-  if (fresh && !paced_) return ends_.push({now + trace_.duration(number), number, job.starts});
+  const Nanos requested = trace_[number].requested_s * kNanosPerSecond;
+  const Nanos limit = rules_.limited && requested > 0 ? requested : kNever;
+  if (fresh && !rules_.paced && trace_.duration(number) <= limit) {
+    return ends_.push({now + trace_.duration(number), number, job.starts});
+  }
   Way& way = ways_[number];
-  way.course.start(now, fresh ? 0 : restart_cost_);
+  way.course.start(now, fresh ? 0 : rules_.restart_cost);
+  way.limit = limit < kNever ? now + limit : kNever;
   expect_end(number, way);
 }
 

@@ -22,9 +22,14 @@ class RecordedRuns {
  public:
   static constexpr std::uint32_t kNone = ~0u;
 
-  /// Constructs the runs. `restart_cost`: delay of each continuation. `paced`: jobs have paces. The
-  /// trace must outlive this object.
-  RecordedRuns(const NumberedTrace& trace, Nanos restart_cost, bool paced);
+  /// Rules for all jobs.
+  struct Rules {
+    Nanos restart_cost = 0;  ///< delay of each continuation
+    bool paced = false;      ///< jobs have paces
+    bool limited = false;    ///< a run ends after the requested time of its job, if there is one
+  };
+  /// Constructs the runs. The trace must outlive this object.
+  RecordedRuns(const NumberedTrace& trace, Rules rules);
 
   /// Records that the job has its GPUs now, in `nodes` nodes, and schedules its end. The job has
   /// not started before, or has been stopped: then it progresses after the restart cost.
@@ -62,6 +67,11 @@ class RecordedRuns {
     const Way* const way = way_of(number);
     return way == nullptr ? trace_.duration(number) : way->course.served_time();
   }
+  /// Returns true if a job that is over has reached its time limit before its work was done.
+  bool is_timed_out(std::uint32_t number) const {
+    const Way* const way = way_of(number);
+    return way != nullptr && way->end >= way->limit && way->course.done() < trace_.duration(number);
+  }
   /// Returns the part of run_time() that went into restarts and lost work.
   Nanos lost_time(std::uint32_t number) const {
     const Way* const way = way_of(number);
@@ -81,7 +91,8 @@ class RecordedRuns {
   /// State of a job that has left its GPUs, or whose pace is not as recorded.
   struct Way {
     JobCourse course;
-    Nanos end = -1;  ///< expected end; later the real one
+    Nanos end = -1;        ///< expected end; later the real one
+    Nanos limit = kNever;  ///< instant at which the run must end
   };
   struct End {
     Nanos at = 0;
@@ -92,7 +103,7 @@ class RecordedRuns {
   /// Returns the state of an unusual job; null if it runs, or ran, from its start to its end as
   /// recorded.
   const Way* way_of(std::uint32_t number) const {
-    if (jobs_[number].starts < 2 && !paced_) return nullptr;
+    if (jobs_[number].starts < 2 && !rules_.paced && !rules_.limited) return nullptr;
     const auto way = ways_.find(number);
     return way == ways_.end() ? nullptr : &way->second;
   }
@@ -100,13 +111,12 @@ class RecordedRuns {
   bool is_void(const End& end) const {
     const Job& job = jobs_[end.job];
     if (job.starts != end.start || job.over == 1) return true;
-    return paced_ && ways_.at(end.job).end != end.at;
+    return rules_.paced && ways_.at(end.job).end != end.at;
   }
   void expect_end(std::uint32_t number, Way& way);
 
   const NumberedTrace& trace_;
-  const Nanos restart_cost_;
-  const bool paced_;
+  const Rules rules_;
   std::vector<Job> jobs_;
   std::map<std::uint32_t, Way> ways_;
   /// outdated ends are skipped

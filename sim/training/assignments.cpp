@@ -39,6 +39,7 @@ void activate_assignment(const JobInWorld& here, TrainingState& state,
     state.losses.record_rollback(state.step - saved);
     roll_back_to(state, saved);
   } else if (made.state == StateFrom::none && !waited) {
+    if (!state.losses.has_resumed()) state.losses.record_rollback(state.step);
     roll_back_to(state, 0);
   }
   const std::shared_ptr<FittedJob> before = waited ? nullptr : state.fits.now;
@@ -79,7 +80,7 @@ void release_gpus(const JobInWorld& here, TrainingState& state) {
   state.losses.forget_unnoticed();
   state.metrics.time().interrupt_at(state.now);
   roll_back_to(state, here.job(state.id).saved);
-  here.emit_event(JobStopped{state.id, state.step});
+  here.emit_event(stop_of(here.job(state.id), state.step));
   here.gate().reject_decisions(state.id, state.now);
   leave_step(here, state);
 }
@@ -126,6 +127,7 @@ void assign_gpus(const JobInWorld& here, TrainingState& state, const Assign& ass
 /// If its hardware has broken meanwhile, who works waits for it working; who stands still is
 /// assigned anew.
 void change_between_steps(const JobInWorld& here, TrainingState& state) {
+  forget_void_assignment(here, state);
   if (!state.pending || state.now < state.pending->ready || state.now < state.resume_at) return;
   GpuRuns back;
   for (const GpuId gpu : state.pending->back) back.push_back(gpu);

@@ -9,8 +9,7 @@
 
 namespace orrery::sim {
 
-FaultPlan::FaultPlan(const Scenario& scenario, const Cluster& cluster,
-                     std::vector<GpuId> placement)
+FaultPlan::FaultPlan(const Scenario& scenario, const Cluster& cluster, std::vector<GpuId> placement)
     : cluster_(&cluster), script_(scenario, cluster) {
   move_ranks(std::move(placement));
   for (const FailureKind& kind : failure_kinds(scenario.failures())) {
@@ -24,7 +23,8 @@ FaultPlan::FaultPlan(const Scenario& scenario, const Cluster& cluster,
     if (part_kind(scenario.faults(i)) != PartKind::storage) continue;
     throw Error(ErrorKind::bad_input,
                 fmt::format("faults[{}].storage: expected a run that writes checkpoints, found "
-                            "none: give live.checkpoints or remove the fault", i));
+                            "none: give live.checkpoints or remove the fault",
+                            i));
   }
 }
 
@@ -34,7 +34,22 @@ void FaultPlan::move_ranks(std::vector<GpuId> placement) {
   for (std::uint32_t rank = 0; rank < moved->gpus.size(); ++rank) {
     moved->ranks_at[moved->gpus[rank]].push_back({rank});
   }
+  const auto known = static_cast<std::uint32_t>(placement_ ? placement_->gpus.size() : 0);
   placement_ = std::move(moved);
+  spend_begun_losses(known);
+}
+
+void FaultPlan::spend_begun_losses(std::uint32_t first) {
+  if (!begun_) return;
+  for (std::uint32_t fault = 0; fault < script_.size(); ++fault) {
+    if (!script_.is_at_step(fault) || !script_.is_ending_ranks(fault)) continue;
+    if (static_cast<Step>(script_.begin(fault)) > *begun_) continue;
+    for (const FaultTarget& target : script_.targets(fault)) {
+      for (const RankId rank : ranks_of(target)) {
+        if (rank.value >= first) spent_.insert({fault, rank.value});
+      }
+    }
+  }
 }
 
 std::vector<LinkId> FaultPlan::links_of(const FaultTarget& target) const {
@@ -97,8 +112,10 @@ estimates::HardwareState FaultPlan::state(Step step, Nanos now) const {
   }
   constexpr double kNothingLeft = 1e-9;
   for (const auto& [link, share] : lost) {
-    if (share > 1 - kNothingLeft) state.down.insert(link);
-    else state.link_slow.emplace(link, 1.0).first->second /= 1 - share;
+    if (share > 1 - kNothingLeft)
+      state.down.insert(link);
+    else
+      state.link_slow.emplace(link, 1.0).first->second /= 1 - share;
   }
   std::erase_if(state.slow, [](const auto& entry) { return entry.second == 1; });
   std::erase_if(state.link_slow, [](const auto& entry) { return entry.second == 1; });
@@ -118,8 +135,8 @@ std::optional<Nanos> FaultPlan::down_since(const FaultTarget& target,
 
 bool FaultPlan::is_avoided(const Part& part, Step step, Nanos now) const {
   const auto& reroute = cluster_->shape().reroute;
-  const bool between = part.kind == PartKind::spine || part.kind == PartKind::cable ||
-                       part.kind == PartKind::link;
+  const bool between =
+      part.kind == PartKind::spine || part.kind == PartKind::cable || part.kind == PartKind::link;
   if (!reroute || cluster_->is_spraying() || !between) return false;
   if (part.kind == PartKind::link && cluster_->link({part.index}).kind < LinkKind::leaf_up) {
     return false;
@@ -178,6 +195,7 @@ std::vector<FatalFault> FaultPlan::struck_ranks(const FaultScript::Strike& strik
                         .fault = fault,
                         .detection = script_.own_detection(fault),
                         .restart = script_.own_restart(fault),
+                        .corrupted = script_.corrupted(fault),
                         .returns = script_.stop_end(fault)});
       }
     }
@@ -187,8 +205,8 @@ std::vector<FatalFault> FaultPlan::struck_ranks(const FaultScript::Strike& strik
   return lost;
 }
 
-std::vector<FatalFault> FaultPlan::losses(std::optional<Step> step, Nanos from,
-                                          Nanos until) const {
+std::vector<FatalFault> FaultPlan::losses(std::optional<Step> step, Nanos from, Nanos until) const {
+  if (step && *step < furthest_step(*step)) step.reset();  // its faults have begun before
   if (last_struck_ && *last_struck_ < from && from < until) {
     if (const auto rest = script_.next_strike({}, *last_struck_, *last_struck_ + 1)) {
       std::vector<FatalFault> lost = struck_ranks(*rest);
@@ -256,8 +274,10 @@ FatalFault FaultPlan::cause_of(LinkId link, Step step, Nanos now) const {
       const std::vector<LinkId> taken = links_of(target);
       if (std::find(taken.begin(), taken.end(), link) == taken.end()) continue;
       const auto* rank = std::get_if<RankId>(&target);
-      return {.rank = rank ? *rank : RankId{}, .cause = script_.cause(fault, target),
-              .killed = false, .at = now};
+      return {.rank = rank ? *rank : RankId{},
+              .cause = script_.cause(fault, target),
+              .killed = false,
+              .at = now};
     }
   }
   throw Error(ErrorKind::internal, "a link is down without a fault");
@@ -284,6 +304,7 @@ std::map<Part, double> FaultPlan::slower_parts(Step step, Nanos now) const {
 }
 
 void FaultPlan::mark_felt(Step step, Nanos now) {
+  begun_ = std::max(begun_.value_or(step), step);
   for (const auto& [target, faults] : script_.active(moment(step, now))) {
     for (const std::uint32_t fault : faults) {
       if (!script_.is_ending_ranks(fault) && !script_.named_cause(fault).empty())
@@ -308,8 +329,10 @@ void FaultPlan::forget_before(Nanos now, Nanos counted_from) {
   if (!script_.is_worth_forgetting()) return;
   if (last_struck_) {
     const auto rest = script_.next_strike({}, *last_struck_, *last_struck_ + 1);
-    if (rest && !struck_ranks(*rest).empty()) now = std::min(now, *last_struck_);
-    else last_struck_.reset();
+    if (rest && !struck_ranks(*rest).empty())
+      now = std::min(now, *last_struck_);
+    else
+      last_struck_.reset();
   }
   for (const FaultScript::Forgotten& each : script_.forget_before(now, counted_from)) {
     if (felt_.erase(each.fault) > 0) ++felt_causes_[each.cause];

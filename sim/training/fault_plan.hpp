@@ -33,6 +33,8 @@ struct FatalFault {
   std::size_t fault = 0;  ///< index of the fault in the scenario
   /// Own times of the fault, instead of those of `survival`.
   std::optional<Nanos> detection = {}, restart = {};
+  /// Time before the loss since which the training state is corrupted; nothing if it is not.
+  std::optional<Nanos> corrupted = {};
   /// Instant at which the stalled rank runs again; nothing if it never does.
   std::optional<Nanos> returns = {};
 };
@@ -45,17 +47,20 @@ constexpr Nanos end_of_patience(Nanos since) {
 }
 
 /// Faults of a scenario (FaultScript) applied to the ranks and links of one job, placed on the GPUs
-/// of `placement`. Records which faults have killed ranks and which were felt. Owned by the job's
-/// backend; not thread-safe. The cluster must outlive this object.
+/// of `placement`. Records which faults have killed ranks and which were felt. A step that is
+/// repeated after a rollback has the faults of the last step that has begun (mark_felt()): parts do
+/// not recover because a job loads a checkpoint. Owned by the job's backend; not thread-safe. The
+/// cluster must outlive this object.
 class FaultPlan {
  public:
   /// Reads the faults; `placement` is the GPU of each rank. Throws bad_input for parts that the
   /// cluster lacks, and for faults of the storage in a run without live.checkpoints.
   FaultPlan(const Scenario& scenario, const Cluster& cluster, std::vector<GpuId> placement);
 
-  /// Moves the ranks to `placement` from now on; GPU by rank. Spent losses stay spent. Faults that
-  /// name a rank require an entry for that rank; queries that need the rank's GPU throw
-  /// std::out_of_range otherwise.
+  /// Moves the ranks to `placement` from now on; GPU by rank. Spent losses stay spent, and faults
+  /// of steps that have begun (mark_felt()) end no rank on a GPU that had none. Faults that name a
+  /// rank require an entry for that rank; queries that need the rank's GPU throw std::out_of_range
+  /// otherwise.
   void move_ranks(std::vector<GpuId> placement);
 
   /// Returns the state during `step`, with the faults of instants that are active at `now`; empty
@@ -64,7 +69,9 @@ class FaultPlan {
   /// its links instead of taking them down.
   estimates::HardwareState state(Step step, Nanos now) const;
   /// Returns the first step after `step` whose state or losses may differ; nothing if no step does.
-  std::optional<Step> next_change(Step step) const { return script_.next_step(step); }
+  std::optional<Step> next_change(Step step) const {
+    return script_.next_step(furthest_step(step));
+  }
   /// Returns the ranks that are lost first, all at one instant, by rank; empty if none: at `step`,
   /// which begins at `from`, or at an instant from `from` on and before `until`. Without a step
   /// only faults of instants count. Losses of the newest instant that were not marked as spent are
@@ -134,8 +141,8 @@ class FaultPlan {
   std::uint64_t begun_count(Step step, Nanos now) const {
     return script_.begun_count(moment(step, now));
   }
-  /// Marks the faults that are active during `step` at `now` as felt, because a step ran under
-  /// them. Skips faults without a cause in the scenario and faults that end ranks.
+  /// Marks `step` as begun, and the faults that are active during `step` at `now` as felt, because
+  /// a step ran under them. Skips faults without a cause in the scenario and faults that end ranks.
   void mark_felt(Step step, Nanos now);
   /// Adds one entry to the report for each cause in the scenario's faults: the number of faults
   /// that began by `step` or, after the instant `from`, by `now`, and the number of faults, since
@@ -147,7 +154,11 @@ class FaultPlan {
   void forget_before(Nanos now, Nanos counted_from);
 
  private:
-  static Moment moment(Step step, Nanos now) { return {static_cast<std::int64_t>(step), now}; }
+  /// Returns `step`, or the last step that has begun if `step` is repeated after a rollback.
+  Step furthest_step(Step step) const { return std::max(begun_.value_or(step), step); }
+  Moment moment(Step step, Nanos now) const {
+    return {static_cast<std::int64_t>(furthest_step(step)), now};
+  }
   /// Returns the links of a target: of a rank its NIC's links, of a fabric part all affected links.
   std::vector<LinkId> links_of(const FaultTarget& target) const;
   /// Returns the ranks that are placed on the GPUs of a target.
@@ -166,6 +177,8 @@ class FaultPlan {
   /// active.
   std::optional<Nanos> down_since(const FaultTarget& target,
                                   const std::set<std::uint32_t>& faults) const;
+  /// Marks the losses of the ranks from `first` on by faults of steps that have begun as spent.
+  void spend_begun_losses(std::uint32_t first);
   /// Marks the faults all of whose ranks are marked as lost as spent in the script.
   void mark_spent_faults();
   /// Marks a fault as spent in the script if all of its ranks are marked as lost.
@@ -184,6 +197,7 @@ class FaultPlan {
   std::shared_ptr<const Placement> placement_;
   /// (fault, rank) of losses that happened.
   std::set<std::pair<std::size_t, std::uint32_t>> spent_;
+  std::optional<Step> begun_;  ///< last step of the run that has begun; nothing: none
   /// Faults under which a step ran, or that lost a rank.
   std::set<std::uint32_t> felt_;
   std::map<std::string, std::uint64_t> felt_causes_;  ///< felt faults that were removed, by cause
@@ -194,7 +208,7 @@ class FaultPlan {
   /// from the scenario.
   template <class Archive>
   friend void fields(Archive& archive, FaultPlan& of) {
-    archive(of.spent_, of.felt_, of.felt_causes_, of.last_struck_);
+    archive(of.spent_, of.begun_, of.felt_, of.felt_causes_, of.last_struck_);
     if constexpr (Archive::kReads) of.mark_spent_faults();
   }
 };

@@ -99,7 +99,7 @@ void GpuTimeLedger::roll_back(Step step) {
     spent(GpuUse::lost_work) += spent_[use] - kept[use];
     spent_[use] = kept[use];
   }
-  marks_.erase(marks_.begin(), marks_.lower_bound(step));  // nothing goes back behind it
+  if (known == marks_.end()) return marks_.clear();
   marks_.erase(marks_.upper_bound(step), marks_.end());
 }
 

@@ -68,7 +68,7 @@ class GpuTimeLedger {
   void mark_checkpoint(Step step, Step durable);
   /// Books a rollback to `step`: the time of the uses within steps that was booked since that
   /// step's mark, or ever if `step` has no mark, moves to lost work. Other uses and booked_until()
-  /// stay. Forgets the marks of all other steps.
+  /// stay. Forgets the marks of later steps, and without a mark of `step` all marks.
   void roll_back(Step step);
 
   /// Returns the meter of the energy.

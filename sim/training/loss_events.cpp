@@ -39,6 +39,10 @@ void lose_ranks(const JobInWorld& here, TrainingState& state,
       const Nanos silence = now + suspicion_time(survival.heartbeat_timeout());
       const Nanos suspected = silent && silence < noticed ? silence : kNever;
       state.losses.record_death(*rank, each.cause, now, noticed, suspected, each.restart);
+      if (each.corrupted) {
+        const Nanos since = now - *each.corrupted;
+        state.corrupted_since = std::min(since, state.corrupted_since.value_or(since));
+      }
       if (each.returns) state.fenced[state.fits.numbered.at(each.rank.value)] = *each.returns;
       if (here.timeline() != nullptr) here.timeline()->instant(now, each.cause);
       state.resume_at = std::max(state.resume_at, noticed + survival.regroup());
@@ -110,9 +114,14 @@ void notice_losses(const JobInWorld& here, TrainingState& state) {
   }
   const Losses::Noticed noticed = state.losses.drain_noticed(state.now, state.resume_at);
   if (noticed.ranks.empty()) return;
-  here.emit_event(loss_of(here.job(state.id), noticed.ranks));
+  RanksLost loss = loss_of(here.job(state.id), noticed.ranks);
+  if (const auto since = std::exchange(state.corrupted_since, {})) {
+    loss.intact = state.saving.newest_intact(*since);
+  }
+  here.emit_event(std::move(loss));
   here.gate().expire_settings(state.id);
   fail_saving(here, state);
+  forget_void_assignment(here, state);
   const JobInfo& job = here.job(state.id);
   const ParallelLayout left = without_lost(job).layout;
   const AfterLoss after = after_loss(job, layout_objection(here.scenario().job(), left).empty());
@@ -134,6 +143,7 @@ void notice_losses(const JobInWorld& here, TrainingState& state) {
 void review_heard_ranks(const JobInWorld& here, TrainingState& state) {
   if (state.fenced.empty() || state.losses.has_unnoticed() || state.metrics.is_over()) return;
   const JobInfo& job = here.job(state.id);
+  if (job.is_corrupted) return;
   std::vector<GpuId> heard;
   for (const auto& [gpu, at] : state.fenced) {
     if (at <= state.now && are_parts_healthy(here.world(), GpuRuns::range(gpu, 1))) {

@@ -8,6 +8,7 @@
 
 #include "core/error.hpp"
 #include "sim/training/job_faults.hpp"
+#include "topologies/power.hpp"
 #include "traces/scenario/scenario.hpp"
 
 namespace orrery::sim {
@@ -90,6 +91,13 @@ estimates::HardwareState hardware_at(const TrainingState& state, Nanos instant) 
   return hardware;
 }
 
+double clock_of(const JobInWorld& here, const TrainingState& state) {
+  const double site = here.setup().power.clock_at(state.now);
+  const double watts = here.job(state.id).now.get<PowerCap>().watts;
+  if (watts <= 0) return site;
+  return std::min(site, clock_under(here.cluster().gpu_model(), Watts{watts}));
+}
+
 bool enter_step(const JobInWorld& here, TrainingState& state) {
   const JobInfo& job = here.job(state.id);
   FaultPlan& plan = state.faults.plan;
@@ -100,7 +108,7 @@ bool enter_step(const JobInWorld& here, TrainingState& state) {
       .codecs = job.now.get<CodecRules>(),
       .company = state.conditions ? state.conditions->company : 0};
   // No step begins during a pause; one that is repeated from its begin has full power.
-  const double clock = here.setup().power.clock_at(state.now);
+  const double clock = clock_of(here, state);
   current.state.clock = clock > 0 ? clock : 1;
   plan.mark_felt(state.step, state.now);
   if (state.conditions == current) return false;

@@ -13,6 +13,9 @@
 
 namespace orrery::sim {
 
+/// Returns the share of the compute clock for a step that begins now: the lower one of those that
+/// the scenario's limits of power and the job's PowerCap leave; 0 if the job pauses.
+double clock_of(const JobInWorld& here, const TrainingState& state);
 /// Enters the current step and fixes its conditions (TrainingState::conditions), by the current
 /// fit, the faults, the limits of power, and the job's shares and settings in the world. Marks the
 /// faults in effect as

@@ -82,9 +82,22 @@ void stall_until(TrainingState& state, Nanos at, GpuUse use) {
   state.resume_at = std::max(state.resume_at, at);
 }
 
+void forget_void_assignment(const JobInWorld& here, TrainingState& state) {
+  if (!state.pending || !state.pending->back.empty() || here.job(state.id).next) return;
+  state.pending.reset();
+}
+
+void end_pause(TrainingState& state) {
+  const std::optional<Nanos> until = std::exchange(state.paused_until, {});
+  if (!until || state.resume_at != *until) return;
+  state.metrics.time().interrupt_at(state.now);
+  state.resume_at = std::min(state.resume_at, state.now);
+}
+
 bool can_begin_step(const JobInWorld& here, const TrainingState& state) {
   return state.submitted && !state.metrics.is_over() && state.is_idle() &&
-         here.job(state.id).phase == JobPhase::running && state.now >= state.resume_at;
+         here.job(state.id).phase == JobPhase::running && state.now >= state.resume_at &&
+         !state.paused_until;
 }
 
 bool is_stalled_job(const JobInWorld& here, const TrainingState& state) {

@@ -34,12 +34,18 @@ void leave_step(const JobInWorld& here, TrainingState& state);
 /// Numbers GPUs that the job has not used before, so that faults reach them.
 void number_gpus(TrainingState& state, const GpuRuns& gpus);
 
+/// Forgets the pending assignment if the world has made it void (is_assignment_void()).
+void forget_void_assignment(const JobInWorld& here, TrainingState& state);
+
 /// Stalls the job until `at`, for `use`: no step begins before. Books the time up to now. An
 /// earlier stall that ends later stays.
 void stall_until(TrainingState& state, Nanos at, GpuUse use);
 
+/// Ends a pause by a limit of power now, so that the limits are read again before the next step.
+/// Nothing if the job does not pause; another stall that lasts longer stays.
+void end_pause(TrainingState& state);
 /// Returns true if the job is submitted and not over, no step is in progress, the phase of the job
-/// is `running` and the job is not stalled, so that the next step can begin.
+/// is `running` and the job neither stalls nor pauses, so that the next step can begin.
 bool can_begin_step(const JobInWorld& here, const TrainingState& state);
 /// Returns true if the job is placed and waits between two steps: it is stalled, an assignment is
 /// pending, or a loss is undetected. Such a job loses ranks as one that works.

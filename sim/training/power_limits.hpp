@@ -7,6 +7,7 @@
 #include "core/units.hpp"
 #include "topologies/cluster.hpp"
 #include "traces/scenario.pb.h"
+#include "traces/scenario/power_schedule.hpp"
 
 namespace orrery::sim {
 
@@ -20,9 +21,8 @@ class PowerLimits {
  public:
   /// Constructs a budget without limits.
   PowerLimits() = default;
-  /// Reads a budget; `cluster` may be null if the budget has no limit. Throws bad_input for a limit
-  /// that ends before it begins, that returns before it ends, or that lasts for ever without
-  /// leaving power to any GPU.
+  /// Reads a budget; `cluster` may be null if the budget has no limit. Throws bad_input as
+  /// PowerSchedule(), and for a limit that lasts for ever without leaving power to any GPU.
   PowerLimits(const PowerBudget& budget, const Cluster* cluster);
 
   /// Returns the share of the compute clock at `now`: 1 without a limit, 0 if jobs pause.
@@ -31,14 +31,9 @@ class PowerLimits {
   Nanos next_change(Nanos now) const;
 
  private:
-  /// One limit: from `from` for `length`, and again after each `every` (kNever: once).
-  struct Window {
-    Nanos from = 0, length = kNever, every = kNever;
-    double clock = 1;
-    bool is_active(Nanos now) const;
-    Nanos next_change(Nanos now) const;
-  };
-  std::vector<Window> windows_;
+  PowerSchedule schedule_;
+  std::vector<double> clocks_;  ///< clock under each limit of the schedule
+  double always_ = 1;           ///< clock at all times; below 1 only if the caps are flat
 };
 
 }  // namespace orrery::sim

@@ -55,6 +55,34 @@ Nanos SaveTiming::begin(const Order& order, Nanos now, const Checkpoints& costs)
   return costs.stall();
 }
 
+void SaveTiming::keep_checkpoint(const SaveDone& done, Nanos now, std::size_t keep) {
+  if (!done.durable || is_in_memory(done.tier)) return;
+  std::map<Step, Nanos>& kept = kept_[done.tier];
+  kept[done.step] = now - done.took;
+  while (kept.size() > keep) kept.erase(kept.begin());
+}
+
+void SaveTiming::forget_kept_after(Step step) {
+  for (auto& [tier, kept] : kept_) kept.erase(kept.upper_bound(step), kept.end());
+}
+
+Step SaveTiming::newest_intact(Nanos since) const {
+  Step newest = 0;
+  for (const auto& [tier, kept] : kept_) {
+    for (const auto& [step, taken] : kept) {
+      if (taken < since) newest = std::max(newest, step);
+    }
+  }
+  return newest;
+}
+
+Step SaveTiming::oldest_kept(Step held) const {
+  for (const auto& [tier, kept] : kept_) {
+    if (!kept.empty()) held = std::min(held, kept.begin()->first);
+  }
+  return held;
+}
+
 Nanos SaveTiming::next() const {
   Nanos first = kNever;
   for (const auto& [tier, writing] : writing_) first = std::min(first, writing.at);

@@ -53,6 +53,16 @@ class SaveTiming {
   /// drain_due(). A checkpoint on disk with the rate 0 ends after the stall and is not durable;
   /// checkpoints in memory do not depend on the storage.
   Nanos begin(const Order& order, Nanos now, const Checkpoints& costs);
+  /// Records the checkpoint `done`, which ends at `now`; nothing if it is not durable. Of the
+  /// checkpoints on disk and storage, the `keep` newest ones of each tier stay.
+  void keep_checkpoint(const SaveDone& done, Nanos now, std::size_t keep);
+  /// Forgets the kept checkpoints of steps after `step`, with which the job begins again.
+  void forget_kept_after(Step step);
+  /// Returns the step of the newest kept checkpoint whose state was taken before `since`; 0 if no
+  /// such checkpoint is kept.
+  Step newest_intact(Nanos since) const;
+  /// Returns the step of the oldest kept checkpoint, or `held` if that is older or none is kept.
+  Step oldest_kept(Step held) const;
   /// Returns the instant at which the next checkpoint in flight ends; kNever if none is in flight,
   /// or if all are incomplete.
   Nanos next() const;
@@ -81,6 +91,8 @@ class SaveTiming {
     }
   };
   std::map<Tier, Writing> writing_;
+  /// Instants at which the states of the kept checkpoints were taken, by tier and step.
+  std::map<Tier, std::map<Step, Nanos>> kept_;
   CheckpointPlan plan_;      ///< plan of the current step
   SaveRequests asked_;       ///< due at the end of the next step
   SaveRequests after_step_;  ///< due at the end of the current step
@@ -88,7 +100,7 @@ class SaveTiming {
   /// Passes all members to a StateWriter or StateReader.
   template <class Archive>
   friend void fields(Archive& archive, SaveTiming& of) {
-    archive(of.writing_, of.plan_.every_steps, of.plan_.tier, of.asked_, of.after_step_);
+    archive(of.writing_, of.kept_, of.plan_.every_steps, of.plan_.tier, of.asked_, of.after_step_);
   }
 };
 

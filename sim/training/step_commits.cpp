@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "policies/seam/job_lifecycle.hpp"
 #include "sim/training/job_faults.hpp"
 #include "sim/training/placement.hpp"
 
@@ -23,7 +24,7 @@ void save_if_due(const JobInWorld& here, TrainingState& state) {
                           // storage rate at the begin of the save
                           .storage = state.faults.plan.storage(state.step, state.now)},
                          state.now, here.scenario().live().checkpoints());
-  state.metrics.time().mark_checkpoint(state.step, job.saved);
+  state.metrics.time().mark_checkpoint(state.step, state.saving.oldest_kept(job.saved));
   stall_until(state, state.now + stall, GpuUse::checkpoint);
 }
 
@@ -46,14 +47,14 @@ void commit_steps(const JobInWorld& here, TrainingState& state, std::uint64_t st
   state.losses.mark_resumed(state.now);
   state.metrics.record_progress(state.step, state.now);
   state.faults.plan.forget_before(state.now, state.metrics.started());
-  // Not has_done_all_steps(): a run that continues a log may have another number of steps.
-  const Step all = here.scenario().run().steps();
-  if (tell || state.step == all) {
+  // A run that continues a log may have another number of steps than the job's submission.
+  const bool is_over = has_done_all_steps(state.step, here.scenario().run().steps());
+  if (tell || is_over) {
     tell_committed(here, state);
     here.gate().settle_deferred(state.id, state.now);
     save_if_due(here, state);
   }
-  if (state.step == all) end_job(here, state, Ending::completed);
+  if (is_over) end_job(here, state, Ending::completed);
   here.report_progress(state.step, state.now);
 }
 
@@ -67,13 +68,18 @@ void tell_committed(const JobInWorld& here, TrainingState& state) {
 
 void roll_back_to(TrainingState& state, Step step) {
   state.metrics.roll_back(state.step, step);
+  state.saving.forget_kept_after(step);
   state.step = step;
 }
 
 void emit_due_events(const JobInWorld& here, TrainingState& state) {
   std::vector<Event> due;
   drain_reports(state.faults, state.now, due);
-  while (auto done = state.saving.take_done(state.now)) due.push_back(std::move(*done));
+  while (auto done = state.saving.take_done(state.now)) {
+    const std::uint32_t keep = here.scenario().live().checkpoints().keep();
+    state.saving.keep_checkpoint(*done, state.now, keep);
+    due.push_back(std::move(*done));
+  }
   std::stable_sort(due.begin(), due.end(),
                    [](const Event& a, const Event& b) { return a.index() < b.index(); });
   bool parts_changed = false;

@@ -167,11 +167,11 @@ bool is_resting(const TrainingSetup& setup, const TrainingState& state, const Wa
 }
 
 void enter_new_step(const JobInWorld& here, TrainingState& state) {
-  const bool differs = enter_step(here, state);
-  if (differs) state.watched = false;
   // A part that no rank uses changes nothing for the step, but policies must know of it.
   const bool begins =
       state.step == 0 || state.faults.plan.next_change(state.step - 1) == state.step;
+  const bool differs = enter_step(here, state);
+  if (differs) state.watched = false;
   if (differs || begins) note_parts(state.faults, state.step, state.now);
 }
 

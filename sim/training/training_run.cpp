@@ -114,20 +114,33 @@ void TrainingRun::continue_from(const Past& past) { continue_from_log(here_, sta
 
 // ---- time -------------------------------------------------------------------------------------
 
-void TrainingRun::announce_work(Nanos now) {
+Nanos TrainingRun::policy_time() const {
+  const bool decides = !needs_.actions.empty() || !needs_.settings.empty();
+  const bool watches = hand_over_mode(setup_.request.mode()) == HandOverMode::shadow;
+  return decides && !watches ? setup_.scenario().run().policy_time() : 0;
+}
+
+void TrainingRun::announce_work(Nanos now, bool asked) {
   state_.now = now;
   if (!state_.submitted || state_.metrics.is_over() || !state_.is_idle()) return;
+  if (state_.paused_until && now >= *state_.paused_until) state_.paused_until.reset();
   change_between_steps(here_, state_);
   if (!can_begin_step(here_, state_)) return;
+  if (asked && policy_time() > 0 && state_.asked != state_.step) {
+    state_.asked = state_.step;
+    return stall_until(state_, now + policy_time(), GpuUse::idle);
+  }
   const double delay = here_.job(state_.id).now.get<Delay>().seconds;
   if (delay > 0 && state_.delayed != state_.step) {
     state_.delayed = state_.step;
     leave_step(here_, state_);  // jobs that share its links have them alone until then
     return stall_until(state_, now + to_nanos(delay), GpuUse::idle);
   }
-  if (setup_.power.clock_at(now) <= 0) {
+  if (clock_of(here_, state_) <= 0) {
     leave_step(here_, state_);
-    return stall_until(state_, setup_.power.next_change(now), GpuUse::idle);
+    // A policy that pauses the job changes its limit at a call, or never.
+    state_.paused_until = std::min(setup_.power.next_change(now), here_.gate().next_wake());
+    return stall_until(state_, *state_.paused_until, GpuUse::idle);
   }
   enter_new_step(here_, state_);
   here_.contention().next_step(state_.id, state_.now);
@@ -176,6 +189,8 @@ std::string TrainingRun::refusal(const Decision& decision) const {
 void TrainingRun::carry_out(const Decision& decision, Nanos now) {
   state_.now = now;
   if (const auto* save = std::get_if<Save>(&decision.what)) state_.saving.request_save(save->tier);
+  const auto* configure = std::get_if<Configure>(&decision.what);
+  if (configure != nullptr && std::holds_alternative<PowerCap>(configure->what)) end_pause(state_);
   const auto* assign = std::get_if<Assign>(&decision.what);
   if (assign == nullptr) return;
   if (assign->is_release()) {

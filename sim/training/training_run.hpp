@@ -50,9 +50,10 @@ class TrainingRun : public JobModel,
 
   void prepare_job(const Needs& needs) override { needs_ = needs; }
   /// Sets the clock to `now`. Between two steps, activates a pending assignment that is ready; if a
-  /// step can begin, fixes its conditions and enters contention. Does nothing more before the
+  /// step can begin, fixes its conditions and enters contention. A step waits for the answer of
+  /// policies that are `asked`, once, for run.policy_time. Does nothing more before the
   /// submission, after the end, or during a step.
-  void announce_work(Nanos now) override;
+  void announce_work(Nanos now, bool asked) override;
   /// Begins the next step or stretch if announce_work() has entered a step; otherwise does nothing.
   /// Throws as begin_steps().
   void begin(Nanos now, const Watch& watch) override;
@@ -115,6 +116,8 @@ class TrainingRun : public JobModel,
 
  private:
   JobSpec spec() const;
+  /// Returns the time of a call of the policies; 0 without policies that decide.
+  Nanos policy_time() const;
   void submit_job();
 
   const TrainingSetup setup_;

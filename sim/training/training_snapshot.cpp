@@ -14,7 +14,7 @@ namespace orrery::sim {
 namespace {
 
 /// First value of a snapshot; another one is another layout of the bytes.
-constexpr std::uint32_t kVersion = 3;
+constexpr std::uint32_t kVersion = 5;
 
 /// Fits of a state by their placements, and the begin of the open step.
 struct Placements {

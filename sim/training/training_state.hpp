@@ -87,6 +87,7 @@ struct TrainingState {
   bool watched = false;  ///< true if policies have seen a whole step under these conditions
   Nanos stalled = 0;     ///< stall of the current step by lost packets
   std::optional<Step> delayed = {};  ///< newest step whose Delay has begun
+  std::optional<Step> asked = {};    ///< newest step that waited for an answer of the policies
 
   // Committed steps.
   std::uint64_t untold_steps = 0;  ///< committed steps that have not been reported
@@ -103,6 +104,10 @@ struct TrainingState {
   Losses losses = {};
   std::map<GpuId, Nanos> fenced = {};  ///< GPUs of stalled ranks, and when these are heard again
   SaveTiming saving = {};
+  /// instant since which the state is corrupted, from the discovery until the policies are told
+  std::optional<Nanos> corrupted_since = {};
+  /// end of a pause by a policy's limit of power, while the pause lasts
+  std::optional<Nanos> paused_until = {};
   JobFaults faults;
 
   /// Returns true if neither a single step nor a stretch is in progress.
@@ -131,8 +136,9 @@ struct TrainingState {
   template <class Archive>
   friend void fields(Archive& archive, TrainingState& of) {
     archive(of.id, of.submitted, of.now, of.step, of.conditions, of.watched, of.stalled, of.delayed,
-            of.untold_steps, of.untold_duration, of.tells_all, of.exchange, of.metrics,
-            of.resume_at, of.pending, of.warm, of.losses, of.fenced, of.saving, of.faults);
+            of.asked, of.untold_steps, of.untold_duration, of.tells_all, of.exchange, of.metrics,
+            of.resume_at, of.pending, of.warm, of.losses, of.fenced, of.saving, of.corrupted_since,
+            of.paused_until, of.faults);
   }
 };
 

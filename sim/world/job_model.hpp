@@ -76,9 +76,9 @@ class SteppedJob {
   /// over.
   virtual void prepare_job(const Needs& needs) = 0;
   /// Prepares the work that could begin at `now`: applies changes that wait for this, and announces
-  /// the work to jobs that share links with it. Called for all models before any begin() of this
-  /// instant.
-  virtual void announce_work(Nanos now) = 0;
+  /// the work to jobs that share links with it. `asked`: the policies have been called at `now`.
+  /// Called for all models before any begin() of this instant.
+  virtual void announce_work(Nanos now, bool asked) = 0;
   /// Advances the state to `now` <= next_event_time(), because an event happens elsewhere that may
   /// change the course of this model, or decisions follow at `now`. Steps that were advanced
   /// together are committed up to `now`.

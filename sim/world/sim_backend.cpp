@@ -44,9 +44,9 @@ void SimBackend::branch_at(Nanos at, std::function<Continuation()> branch) {
     if (each.branching) each.branching->set_milestones(milestones_);
   }
   milestones_.add_milestone(at, [this, at, branch = std::move(branch)] {
-    branches_at_ = at;
+    instants_.branches_at = at;
     const Continuation on = branch();
-    branches_at_ = 0;
+    instants_.branches_at = 0;
     for (const Member& each : members_) {
       if (on.seed && each.branching) each.branching->reseed_noise(at, *on.seed);
     }
@@ -96,6 +96,7 @@ void SimBackend::carry_out(const Decision& decision) {
 void SimBackend::apply(const DecisionList& decisions) {
   at_rest_ = decisions.is_resting();
   if (past_) return past_->check_decisions(decisions);
+  instants_.asked_at = now_;
   // A decision at this instant may change work that has just begun.
   for (const Member& each : members_) {
     if (each.stepped) each.stepped->settle_until(now_);
@@ -202,7 +203,7 @@ bool SimBackend::are_jobs_unchanged() const {
 
 void SimBackend::begin_models() {
   for (const Member& each : members_) {
-    if (each.stepped) each.stepped->announce_work(now_);
+    if (each.stepped) each.stepped->announce_work(now_, instants_.asked_at == now_);
   }
   for (const Member& each : members_) {
     each.model->begin(now_, watch_state());
@@ -274,7 +275,7 @@ Nanos SimBackend::next_stop() {
 }
 
 void SimBackend::fill(Report& report) {
-  members_.front().model->fill(report, std::max(now_, branches_at_));
+  members_.front().model->fill(report, std::max(now_, instants_.branches_at));
   if (members_.size() == 1) return;
   for (const Member& each : members_) each.model->add_outcomes(report);
 }

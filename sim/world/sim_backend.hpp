@@ -148,7 +148,11 @@ class SimBackend : public RunBackend, public BranchingRun, private Carrier {
   std::function<bool()> hand_over_;  ///< called after the last recorded observation
   Milestones milestones_;
   Nanos now_ = 0, next_tick_ = kNever, end_ = kNever;
-  Nanos branches_at_ = 0;  ///< later instant that has been announced; 0: none
+  /// Instants outside of the course of the clock.
+  struct Instants {
+    Nanos branches_at = 0;  ///< later instant that has been announced; 0: none
+    Nanos asked_at = -1;    ///< newest call of the policies
+  } instants_;
   std::uint64_t calls_ = 0;
   std::vector<Event> events_;  ///< events since the last observation
   std::vector<Event> shown_;   ///< events of the last observation

@@ -1,9 +1,11 @@
 """Cost of replays of job logs: every queue policy on a log of 68,503 recorded jobs (if the shared
-data exist), some of them on a million synthetic jobs, fifo on ten million. CPU time, and memory, of
-whole runs, reading included. Run by `./dev bench jobs [NAME]`; asserts nothing."""
+data exist), some of them on a million synthetic jobs, fifo on ten million, and jobs of simulated
+speed on one spine. CPU time, and memory, of whole runs, reading included. Run by `./dev bench jobs
+[NAME]`; asserts nothing."""
 
 import os
 import pathlib
+import random
 import subprocess
 import sys
 import tempfile
@@ -13,7 +15,7 @@ from worlds_bench import BUILD, ROOT, draw_jobs, run
 DATA = pathlib.Path(os.environ.get("ORRERY_DATA", ROOT.parent / "shared" / "data"))
 POLICIES = [
     *("fifo", "fifo-skip", "sjf", "easy", "conservative", "srtf", "srsf", "las"),
-    *("gittins", "finish-time-fairness", "drf", "max-min"),
+    *("gittins", "finish-time-fairness", "drf", "max-min", "multifactor"),
 ]
 
 
@@ -63,7 +65,27 @@ def year():
         show("10,000,000 jobs, 16,384 GPUs, fifo, count", *replay(trace, 2048, "fifo", "count"))
 
 
-MEASURED = {"recorded": recorded, "synthetic": synthetic, "year": year}
+def simulated():
+    """Replays jobs of the example at simulated speed, drawn as in the first measurement of their
+    cost, and the same jobs at their recorded speed."""
+    example = ROOT / "examples" / "replay-one-spine.yaml"
+    with tempfile.TemporaryDirectory() as folder:
+        trace = pathlib.Path(folder) / "jobs.csv"
+        for count in (20, 100, 400):
+            draw = random.Random(1)
+            now_s = 0.0
+            with trace.open("w") as lines:
+                lines.write("job_id,submit_s,num_gpus,duration_s,name\n")
+                for job in range(count):
+                    now_s += draw.expovariate(1 / 3000)
+                    gpus, duration_s = draw.choice((16, 64, 128, 256)), draw.randint(3600, 14400)
+                    lines.write(f"{job},{int(now_s)},{gpus},{duration_s},llama\n")
+            for speed in ("simulated", "recorded"):
+                result = run("jobs", example, "--set", f"trace={trace}", "--speed", speed, "--json")
+                show(f"{count:,} jobs, 768 GPUs, one spine, speed {speed}", *result)
+
+
+MEASURED = {"recorded": recorded, "synthetic": synthetic, "year": year, "simulated": simulated}
 
 
 def main():

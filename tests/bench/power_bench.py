@@ -1,10 +1,12 @@
 """Power of a node beside published measurements, and a month under a power budget of 80% by day:
-the savings of caps that follow the limit, compared with a flat cap, for the same work. Run by
-`./dev bench power [node|month]`; asserts nothing."""
+the savings of caps that follow the limit, and of the policy that divides it among two jobs,
+compared with a flat cap, for the same work. Run by `./dev bench power [node|month|jobs]`; asserts
+nothing."""
 
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -132,9 +134,41 @@ def month():
           f"{100 * (follow['carbon_kg'] / flat['carbon_kg'] - 1):+.2f}%")
 
 
+def two_jobs():
+    """Returns the month's scenario with two jobs of half the size, without a budget."""
+    text = EXAMPLE.read_text(encoding="utf-8").replace("data: 78", "data: 39").replace(
+        "global_batch: 2028", "global_batch: 1014")
+    text = re.sub(r"(?ms)^power:.*?(?=^failures:)", "", text)
+    job = re.search(r"(?ms)^job:\n(.*?)(?=^\w)", text)[1].rstrip()
+    indented = "\n".join(f"    {line}" for line in job.splitlines())
+    return text + f"\njobs:\n  - name: second\n    first_gpu: 4992\n    steps: 100000\n" \
+                  f"    job:\n{indented}\n"
+
+
+def jobs():
+    policy = ("[{name: recover, parameters: {how: restart}}, {name: checkpoint-interval, "
+              "parameters: {method: adaptive, mtbf: 3 h}}, {name: power-budget, parameters: "
+              f"{{spend: SPEND, limits: {BY_DAY}}}}}]")
+    print("\n| two jobs of 4,992 GPUs, 100,000 steps each, seed 1 | first ends, days | "
+          "second ends, days | mean |\n|---|---:|---:|---:|")
+    for name, settings in (
+        ("no limit", {}),
+        ("flat cap of 80%", {"power": f"{{limits: {BY_DAY}, spend: flat}}"}),
+        ("caps follow the limit", {"power": f"{{limits: {BY_DAY}}}"}),
+        ("`power-budget`, even", {"policies": policy.replace("SPEND", "even")}),
+        ("`power-budget`, priority", {"policies": policy.replace("SPEND", "priority")}),
+        ("`power-budget`, pause", {"policies": policy.replace("SPEND", "pause")}),
+    ):
+        report = of_text(two_jobs(), **settings, run__steps=100_000)
+        days = [each["ended_s"] / DAY_S for each in report["jobs"]]
+        print(f"| {name} | {days[0]:.2f} | {days[1]:.2f} | {sum(days) / 2:.2f} |", flush=True)
+
+
 if __name__ == "__main__":
-    wanted = sys.argv[1:] or ["node", "month"]
+    wanted = sys.argv[1:] or ["node", "month", "jobs"]
     if "node" in wanted:
         node()
     if "month" in wanted:
         month()
+    if "jobs" in wanted:
+        jobs()

@@ -8,6 +8,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "build" / "python"))
 
 import orrery  # noqa: E402
+from orrery._sliders import SEEDS  # noqa: E402
 
 QUESTIONS = ("sensitivity", "spares", "pareto", "layout_map", "memory", "roofline",
              "goodput_over_time", "fan")  # fmt: skip
@@ -29,15 +30,18 @@ def main():
         plan = orrery.plan("llama3-70b", "dgx-h100", gpus=gpus, tokens="2T", deadline="60 d")
         spares = plan.best["policies"]["spare_nodes"]
         positions = {
-            "step time": lambda i: plan.play(1, step_factor=1 + i / 100),
-            "checkpoint interval": lambda i: plan.play(1, checkpoint_every=20 + i),
-            "spare nodes": lambda i: plan.play(1, spares=spares + i % 4),
-            "failure rates": lambda i: plan.play(1, failures__scale=1 + i / 10),
-            "repair": lambda i: plan.play(1, failures__repair=f"{2 + i} h"),
-            "restart": lambda i: plan.play(1, survival__restart=f"{1 + i} min"),
+            "step time": lambda i: {"step_factor": 1 + i / 100},
+            "checkpoint interval": lambda i: {"checkpoint_every": 20 + i},
+            "spare nodes": lambda i: {"spares": spares + i % 4},
+            "failure rates": lambda i: {"failures__scale": 1 + i / 10},
+            "repair": lambda i: {"failures__repair": f"{2 + i} h"},
+            "restart": lambda i: {"survival__restart": f"{1 + i} min"},
         }
-        for name, action in positions.items():
-            print(f"| {gpus:,} | {name} | {cpu_ms(action, 9):.0f} |", flush=True)
+        for name, at in positions.items():
+            spent = cpu_ms(lambda i, at=at: plan.play(1, seeds=SEEDS, **at(i)), 9)
+            print(f"| {gpus:,} | {name} | {spent:.0f} |", flush=True)
+        spent = cpu_ms(lambda i: plan.play(1, step_factor=1 + i / 100), 3)
+        print(f"| {gpus:,} | step time, all {plan.seeds:,} seeds | {spent:.0f} |", flush=True)
         for name in QUESTIONS:
             action = getattr(plan, name)
             spent = cpu_ms(lambda _, action=action: action(), 1)

@@ -14,6 +14,10 @@ damaged parameters may become final.
 wrongly: only a comparison with the other ranks finds such damage. A run of four ranks must name and
 replace the rank. A run of two ranks cannot know which one is right: it must continue from the
 newest complete checkpoint and end with the undisturbed bits.
+
+--unsaved flips parameters in runs without checkpoints that verify no step any more: each rank must
+find the damage before it sends the hash of its parameters, and the run must end with the hash of
+the others.
 """
 
 import argparse
@@ -39,6 +43,7 @@ import places
 STEPS, EVERY, MOST = 400, 5, 5
 BYTES = 64  # length of a pattern
 LAST = 320  # newest step at which a bit is flipped
+UNSAVED = 60  # steps of a run without checkpoints
 SIDE = 2  # runs side by side, which mostly wait
 PATIENCE = 3  # seconds beyond the steps in which a flip must be found, on a busy machine
 STEP = 0.1  # seconds a step at most, on a busy machine
@@ -278,6 +283,64 @@ def strike_forged(seed, ranks, sha):
     return [] if named else [f"rank {rank} was damaged, reported: {causes}"]
 
 
+class Unsaved(Target):
+    """One run without checkpoints."""
+
+    def start_main(self):
+        place = next(i for i, word in enumerate(self.command) if "live.checkpoints=" in word)
+        del self.command[place - 1 : place + 1]
+        return super().start_main()
+
+
+def idle_parameters(folder):
+    """Parameters that no step changes, from the checkpoints of a short run."""
+    run = Target(f"flips idle {os.getpid()}", folder, [f"run.steps={4 * EVERY}"])
+    try:
+        run.wait_for_end(60)
+        return unchanged_parameters(run.kept)
+    finally:
+        run.close()
+
+
+def strike_unsaved(seed, found):
+    """Returns the faults of a run in which only the end can show the flip."""
+    dice = random.Random(seed)
+    settings = [f"run.steps={UNSAVED}", "survival.verify_every=1000000", *UNHURRIED]
+    with tempfile.TemporaryDirectory(prefix="orrery-flips-") as folder:
+        run = Unsaved(f"flips unsaved {os.getpid()} {seed}", folder, settings)
+        victim = None
+        try:
+            while victim is None and not run.over() and run.status().get("step", 0) < UNSAVED // 2:
+                working = [r for r in run.status().get("ranks", []) if r["state"] == "working"]
+                if len(working) == 4 and run.status()["step"] > 1:
+                    chosen = dice.choice(working)
+                    if flip(chosen["pid"], dice.choice(found), dice.randrange(8 * BYTES)):
+                        victim = chosen["rank"]
+            printed = run.wait_for_end(120)
+        finally:
+            run.close()
+    if victim is None:
+        return ["no bit was flipped"]
+    if printed is None or run.code() != 0:
+        return [f"exit code {run.code()}: {printed and printed[1][-800:]}"]
+    causes = [failure["cause"] for failure in json.loads(printed[0])["failures"]]
+    named = len(causes) == 1 and causes[0].startswith(f"rank {victim} ") and "memory" in causes[0]
+    return [] if named else [f"rank {victim} was damaged, reported: {causes}"]
+
+
+def run_unsaved(count, seed):
+    with tempfile.TemporaryDirectory(prefix="orrery-flips-") as folder:
+        found = idle_parameters(folder)
+    bad = 0
+    with concurrent.futures.ThreadPoolExecutor(SIDE) as pool:
+        verdicts = pool.map(strike_unsaved, range(seed, seed + count), [found] * count)
+        for number, wrong in enumerate(verdicts):
+            bad += bool(wrong)
+            print(f"seed {seed + number}, unsaved: {'; '.join(wrong) or 'found'}", flush=True)
+    print(f"{count} flipped bits that no later step verifies, {count - bad} found at the end")
+    return 1 if bad else 0
+
+
 def run_forged(count, seed):
     sha, bad = places.undisturbed_bits(STEPS, EVERY), 0
     ranks = [4 if number % 2 == 0 else 2 for number in range(count)]
@@ -328,7 +391,10 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--verify-every", type=int, default=1)
     parser.add_argument("--forge", action="store_true")
+    parser.add_argument("--unsaved", action="store_true")
     asked = parser.parse_args()
+    if asked.unsaved:
+        return run_unsaved(asked.count, asked.seed)
     if asked.forge:
         return run_forged(asked.count, asked.seed)
     return run_flips(asked.count, asked.seed, asked.verify_every)

@@ -31,8 +31,10 @@ def completed(*words):
         (("live", "a.yaml", "--mode", "sh"), ["shadow"]),
         (("jobs", "t.csv", "--policy", "sj"), ["sjf"]),
         (("completion", ""), ["bash", "zsh", "fish"]),
+        (("cluster", ""), ["slurm", "kubernetes"]),
         (("import", ""), ["chakra", "jobs", "cluster-file", "cluster", "model"]),
         (("import", "chakra", "--gr"), ["--groups"]),
+        (("export", "cluster", "--fo"), ["--format"]),
         (("simulate", "--set", "x"), []),
     ],
 )

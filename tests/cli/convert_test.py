@@ -1,9 +1,12 @@
 """orrery convert: scenarios, topologies and logs in the newest format; and the key `format`."""
 
 import json
+import re
 
 import pytest
 from conftest import EXAMPLES, ROOT, STRAGGLER, orrery
+from import_test import step_of
+from predict_test import HEADER, ROW
 
 LOGS = ROOT / "tests" / "policies" / "record" / "logs"
 
@@ -93,3 +96,42 @@ def test_the_schema_for_editors_knows_the_key():
     for kind in ("scenario", "topology", "jobs"):
         schema = json.loads(orrery("schema", kind).stdout)
         assert schema["properties"]["format"]["examples"] == ["1.0"]
+
+
+SECTIONS = {  # writers of parts of files, and of files that are not of a kind with a format
+    "cli/commands/calibrate.cpp": "profiles of machines and kernels",
+    "cli/commands/fit.cpp": "the section `failures` of a scenario",
+    "cli/commands/import.cpp": "the key `model` of a job",
+    "cli/shared/run_calibration.cpp": "a stack of software",
+}
+
+
+def written_files(tmp_path):
+    """Yields the files that the commands write, for each command that writes such a file."""
+    asked = ("--model", "llama3-8b", "--cluster", "dgx-h100", "--gpus", 8)
+    layout, plan = tmp_path / "layout.yaml", tmp_path / "plan.yaml"
+    yield layout, orrery("layouts", *asked, "--scenario", layout)
+    yield plan, orrery("plan", *asked, "--tokens", "1B", "--scenario", plan)
+    cases = tmp_path / "cases.csv"
+    cases.write_text(HEADER + ROW.format(time=""))
+    yield tmp_path / "a.yaml", orrery(
+        "predict", cases, "-o", tmp_path / "out.csv", "--scenarios", tmp_path)
+    cluster, trace = tmp_path / "cluster.yaml", tmp_path / "trace.yaml"
+    facts = ROOT / "tests" / "traces" / "clusters" / "samples" / "topology.conf"
+    yield cluster, orrery("import", "cluster-file", facts, "--gpu", "H100", "-o", cluster)
+    yield trace, orrery("import", "chakra", step_of(tmp_path), "-o", trace)
+
+
+def test_every_written_file_states_its_format(tmp_path):
+    for file, done in written_files(tmp_path):
+        assert done.returncode == 0, done.stderr
+        head = [line for line in file.read_text().splitlines() if not line.startswith("#")]
+        assert head[0] == 'format: "1.0"' and "format" not in "".join(head[1:]), file
+        assert orrery("check", file).returncode == 0, file
+
+
+def test_no_other_code_writes_yaml_without_its_format():
+    writers = {str(file.relative_to(ROOT)) for room in ("cli", "sim", "live", "python")
+               for file in (ROOT / room).rglob("*.cpp")
+               if re.search(r"\bto_yaml\(", file.read_text())}  # fmt: skip
+    assert writers == set(SECTIONS)

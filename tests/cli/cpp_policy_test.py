@@ -5,7 +5,7 @@ import os
 import subprocess
 
 import pytest
-from conftest import BUILD, EXAMPLES, ROOT, STRAGGLER, orrery
+from conftest import BRISK, BUILD, EXAMPLES, ROOT, STRAGGLER, orrery
 
 KILL = EXAMPLES / "kill-one-rank.yaml"
 OTHERS = """
@@ -108,6 +108,9 @@ def test_it_runs_by_name_and_beside_others(project, tmp_path):
         assert result.returncode == 0, result.stderr
         assert json.loads(result.stdout)["decisions"] >= 1
         assert orrery("replay", log, *given).returncode == 0
+        live = orrery("live", KILL, *BRISK, *given, "--json")
+        assert live.returncode == 0, live.stderr
+        assert json.loads(live.stdout)["decisions"] >= 1
     finally:
         del os.environ["ORRERY_POLICY_PATH"]
 

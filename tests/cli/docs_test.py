@@ -18,9 +18,9 @@ def test_commands_and_options_exist(page):
         if command not in known:
             known[command] = orrery("help", command).stdout
             assert known[command], f"{page.name}: orrery {command} {rest}"
-            for kind in ("chakra", "cluster", "cluster-file", "jobs", "model", "policy", "slurm"):
-                if re.search(rf"^  {kind} ", known[command], re.MULTILINE):
-                    known[command] += orrery(command, kind, "--help").stdout
+            below = known[command].partition("\nSubcommands:\n")[2].partition("\n\n")[0]
+            for kind in re.findall(r"^  ([a-z-]+) ", below, re.MULTILINE):
+                known[command] += orrery(command, kind, "--help").stdout
         for option in OPTION.findall(rest):
             assert option in known[command], f"{page.name}: orrery {command} has no {option}"
 
@@ -71,6 +71,30 @@ def test_the_scripts_commands_exist():
     for page in PAGES + hosted:
         for word in re.findall(r"\./dev ([a-z]+)", page.read_text()):
             assert word in known, f"{page.name}: ./dev {word}"
+
+
+def test_every_benchmark_of_the_script_is_in_its_help():
+    listed = subprocess.check_output([ROOT / "dev", "help"], text=True)
+    known = set(re.findall(r"^\./dev bench ([a-z]+) ", listed, re.MULTILINE))
+    body = (ROOT / "dev").read_text().partition("\nbench() {")[2].partition("\n}")[0]
+    cases = re.findall(r"^    ([a-z |]+)\)", body, re.MULTILINE)
+    assert len(cases) > 10
+    assert {name for case in cases for name in case.split(" | ")} == known
+
+
+def test_the_tests_and_scripts_that_pages_name_exist():
+    lists = "".join(file.read_text() for file in ROOT.glob("tests/**/CMakeLists.txt"))
+    programs = set(re.findall(r"orrery_test\((\w+)", lists))
+    # Lists with a loop have a test for each file, with the name of the room before it.
+    programs |= {f"{file.parts[len(ROOT.parts) + 1]}_{file.stem}"
+                 for file in ROOT.glob("tests/*/**/*_test.cpp")}  # fmt: skip
+    for page in PAGES:
+        text = page.read_text()
+        for name in re.findall(r"(?:-R '?|build/tests/)(\w+_test)\b", text):
+            assert name in programs, f"{page.name}: {name}"
+        for file in re.findall(r"`((?:tests|python)/[\w/]+\.(?:py|sh|txt))\b", text):
+            placeholder = "/a/b" in file or "NAME" in file
+            assert placeholder or (ROOT / file).is_file(), f"{page.name}: {file}"
 
 
 def test_the_page_of_tasks_names_every_command():

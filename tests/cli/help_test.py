@@ -4,10 +4,14 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 
 import pytest
-from conftest import PROGRAM, orrery
+from conftest import PROGRAM, ROOT, orrery
 from main_test import COMMANDS
+
+sys.path.insert(0, str(ROOT / "python" / "reference"))
+import options_page  # noqa: E402
 
 RUNS = [name for name in COMMANDS if name not in ("doctor", "help", "import", "export", "fit")]
 
@@ -46,6 +50,20 @@ def test_defaults_are_shown():
     assert "(default: drive)" in help_of("live")
     assert "(default: static,predictive-rebalance)" in help_of("compare-policies", columns="100")
     assert "--detail folded|full" in help_of("simulate")
+
+
+def test_the_page_of_options_is_what_the_help_says():
+    written = (ROOT / "docs" / "options.md").read_text()
+    assert options_page.page(PROGRAM) == written, "run ./dev reference"
+    for command in COMMANDS:
+        assert f"\n### `orrery {command}`\n" in written, command
+
+
+def test_a_placeholder_of_an_option_has_no_range_in_it():
+    labels = re.findall(r"^\| `(-[^`]*)`", options_page.page(PROGRAM), re.MULTILINE)
+    assert len(labels) > 300
+    types = re.compile(r"\b(TEXT|UINT|INT|FLOAT)\b")
+    assert [label for label in labels if types.search(label) or label.count(" ") > 2] == []
 
 
 @pytest.mark.parametrize("command", RUNS)

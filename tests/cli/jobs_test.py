@@ -354,6 +354,44 @@ def test_the_cluster_as_its_operator_has_it(tmp_path):
     assert result.returncode == 3 and "slurm.conf:1:1" in result.stderr
 
 
+def test_one_kind_of_gpu_on_its_own_nodes(tmp_path):
+    conf = tmp_path / "slurm.conf"
+    conf.write_text("NodeName=a[1-3] Gres=gpu:a100:8\nNodeName=h[1-2] Gres=gpu:h100:4\n")
+    log = tmp_path / "sacct.txt"
+    times = "2024-03-01T08:00:00|2024-03-01T08:05:00|2024-03-01T10:05:00"
+    log.write_text("JobID|Submit|Start|End|AllocTRES\n"
+                   f"1|{times}|gres/gpu:a100=8\n2|{times}|gres/gpu:h100=8\n")  # fmt: skip
+    asked = ["jobs", log, "--cluster", conf, "--policy", "fifo", "--json", "--gpu-kind"]
+    for kind, nodes, gpus in (("a100", 3, 8), ("h100", 2, 4)):
+        report = json.loads(orrery(*asked, kind).stdout)
+        assert (report["jobs_in"], report["nodes"], report["gpus_per_node"]) == (1, nodes, gpus)
+    result = orrery(*asked, "v100")
+    assert result.returncode == 3
+    assert "expected nodes with this kind of GPU, found (a100, h100)" in result.stderr
+    written = tmp_path / "jobs.csv"
+    result = orrery("import", "jobs", log, "--gpu-kind", "h100", "-o", written)
+    assert "2 rows = 1 jobs + 1 passed over" in result.stdout + result.stderr
+    example = EXAMPLES / "replay-one-spine.yaml"
+    result = orrery("jobs", example, "--gpu-kind", "a100")
+    assert result.returncode == 2 and "orrery import jobs LOG --gpu-kind" in result.stderr
+
+
+def test_a_job_waits_for_those_that_it_names(tmp_path):
+    log = tmp_path / "jobs.csv"
+    head = "job_id,submit_s,num_gpus,duration_s,after\n"
+    log.write_text(head + "a,0,8,100,\nb,10,1,5,a\nc,20,1,5,\n")
+    result = orrery("jobs", log, "--nodes", 2, "--gpus-per-node", 8, "--policy", "fifo",
+                    "--json", "--out", tmp_path / "out")  # fmt: skip
+    report = json.loads(result.stdout)
+    assert report["jobs_completed"] == 3 and report["queue_mean_s"] == 0
+    assert report["jct_mean_s"] == pytest.approx((100 + 5 + 5) / 3)
+    rows = pd.read_csv(tmp_path / "out" / "jobs.csv").set_index("job_id")
+    assert rows.start_s["b"] == 100 and rows.start_s["c"] == 20
+    log.write_text(head + "a,0,8,100,b\nb,10,1,5,a\n")
+    result = orrery("jobs", log, "--nodes", 2, "--gpus-per-node", 8, "--policy", "fifo")
+    assert result.returncode == 3 and "jobs.csv:2:1: error: after: expected" in result.stderr
+
+
 def rows_of(result):
     """Lines of a comparison by their label; of the first table with it."""
     assert result.returncode == 0, result.stderr

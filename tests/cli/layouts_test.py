@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 
 import pytest
 from conftest import EXAMPLES, orrery
@@ -18,7 +19,8 @@ def test_a_preset_and_a_number_of_gpus_are_enough():
     assert lines[0].startswith("llama3-8b on 16 H100: 1,048,576 tokens a step, ")
     assert lines[4].startswith("  1  ") and lines[5].startswith("  2  ")
     assert any(line.startswith("why: ") and "ahead of" in line for line in lines)
-    assert lines[-1].startswith("assumed: sequences of 8192 tokens, stack nemo, ")
+    assert any(line.startswith("assumed: sequences of 8192 tokens, stack nemo, ") for line in lines)
+    assert max(map(len, lines)) <= 100
 
 
 def test_json_has_all_of_them_ranked():
@@ -54,6 +56,30 @@ def test_what_is_missing_is_told_at_once():
     assert result.returncode == 3
     for part in ("a model (", "llama3-70b", "a cluster (", "dgx-h100", "a number of GPUs"):
         assert part in result.stderr
+
+
+def test_the_table_has_a_column_for_each_part_that_differs():
+    wide = orrery("layouts", "--model", "llama3-70b", "--cluster", "dgx-h100", "--gpus", 512)
+    lines = wide.stdout.splitlines()
+    assert max(map(len, lines)) <= 100
+    names = lines[3].split()
+    assert names[:4] == ["tensor", "context", "pipeline", "data"]
+    rows = [line.split() for line in lines[4:14]]
+    for row in rows:
+        assert math.prod(map(int, row[1:5])) == 512
+    alone = orrery("layouts", *ASKED, "--top", 1).stdout.splitlines()
+    assert alone[5].startswith("in each row: micro-batch ")
+
+
+def test_spares_of_a_scenario_are_named():
+    spare = orrery("layouts", MAIN, "--top", 1, "--set", "cluster.nodes=65")
+    assert "on 520 H100" in spare.stdout
+    assert spare.stderr == (
+        "note: the scenario's own layout has 512 ranks on 520 GPUs; to keep the others as spares, "
+        "lay out fewer nodes: --set cluster.nodes=64\n"
+    )
+    for nodes in (64, 32):
+        assert orrery("layouts", MAIN, "--top", 1, "--set", f"cluster.nodes={nodes}").stderr == ""
 
 
 def test_a_scenario_is_not_contradicted():

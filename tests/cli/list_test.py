@@ -12,6 +12,7 @@ from conftest import orrery
         ("gpus", "H100"),
         ("stacks", "nemo"),
         ("policies", "predictive-rebalance"),
+        ("prices", "nebius-h100"),
         ("examples", "compare/plain"),
     ],
 )

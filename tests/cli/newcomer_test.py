@@ -1,8 +1,9 @@
 """Defects that a new user met on 2026-11-23: each one has a command that shows that it is gone.
 
 Items are named as in the user's list: A for an operator with job logs, B for a planner, C for the
-commands of the pages, D for the author of a policy, E for an installation. Tests of this file run
-the commands of items that no other test runs; `ELSEWHERE` names the test of each other item.
+commands of the pages, D for the author of a policy, E for an installation. docs/newcomers.md shows
+a command for each. Tests of this file run further cases of items that no other test runs;
+`ELSEWHERE` names the test of each other item.
 """
 
 import ast
@@ -28,6 +29,8 @@ ELSEWHERE = {
     "B3": "tests/cli/layouts_test.py::test_layouts_predict_and_simulate_give_one_answer",
     "B3, a scenario of a row": "tests/cli/plan_test.py::test_layouts_write_scenarios",
     "B4": "tests/cli/plan_test.py::test_a_change_of_the_batch_saves_odd_numbers_of_nodes",
+    "B5, layouts": "tests/cli/layouts_test.py::test_spares_of_a_scenario_are_named",
+    "B7": "tests/cli/layouts_test.py::test_the_table_has_a_column_for_each_part_that_differs",
     "B9, B10": "tests/python/module_test.py::test_a_notebook_runs",
     "C1": "tests/cli/runs_test.py::test_a_run_without_checkpoints_cannot_be_stopped_with_one",
     "D1": "tests/cli/policy_option_test.py::test_policies_are_compared_side_by_side",
@@ -36,6 +39,23 @@ ELSEWHERE = {
         "tests/cli/policy_time_test.py::test_status_names_who_owes_an_answer_and_stop_ends_the_run",
     "E2": "tests/cli/shipped_examples_test.py::test_a_shipped_example_has_a_name_in_any_folder",
 }  # fmt: skip
+
+
+#: The number of items of each part of the list; the logs of A have no number.
+ITEMS = {"A": 11, "B": 11, "C": 8, "D": 4, "E": 3}
+
+
+def test_the_page_has_each_item_with_a_command_that_shows_it():
+    """tutorials_test.py runs the commands and compares their output."""
+    parts = re.split(r"^(?=\*\*[A-E])", (ROOT / "docs" / "newcomers.md").read_text(),
+                     flags=re.MULTILINE)[1:]  # fmt: skip
+    shown = []
+    for part in parts:
+        assert "\n$ " in part or "the test `" in part, part
+        shown += re.findall(r"\b[A-E]\d+\b", part.partition("\n\n")[0])
+    assert sorted(set(shown)) == sorted(
+        f"{part}{number}" for part, count in ITEMS.items() for number in range(1, count + 1)
+    )
 
 
 @pytest.mark.parametrize("item", ELSEWHERE)
@@ -91,6 +111,12 @@ def test_a_log_of_sacct_is_read_in_each_shape(tmp_path):
 def test_a_log_of_sacct_that_cannot_be_read_says_why(tmp_path, change, reason):
     refused = orrery("import", "jobs", sacct_as(tmp_path, change), "-o", tmp_path / "jobs.csv")
     assert refused.returncode == 3 and reason in refused.stderr
+
+
+def test_a_log_of_instances_that_serve_models_is_read():
+    done = orrery("jobs", SAMPLES / "dlrm.csv", *CLUSTER, "--policy", "fifo", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["quality"]["format"] == "dlrm"
 
 
 def test_a2_a_job_without_a_limit_is_a_job(tmp_path):
@@ -196,9 +222,18 @@ def test_b5_a_plan_counts_its_spare_nodes():
     assert best["gpus"] == 520 and best["layout"]["pipeline"] < 8
 
 
-def test_b6_tokens_may_have_an_exponent():
-    done = orrery("simulate", "llama3-70b-512-h100", "--set", "run.tokens=2e9", "--json")
+@pytest.mark.parametrize("tokens", ["2e9", "2B"])
+def test_b6_tokens_may_have_an_exponent_or_a_suffix(tokens):
+    done = orrery("simulate", "llama3-70b-512-h100", "--set", f"run.tokens={tokens}", "--json")
     assert json.loads(done.stdout)["steps_completed"] == 954
+
+
+def test_b5_a_cost_names_its_gpus_and_its_price():
+    done = orrery("simulate", "llama3-70b-512-h100", "--set", "run.steps=10")
+    assert " USD (512 GPUs, 3.00 USD an hour each), modelled" in done.stdout
+    other = orrery("simulate", "llama3-70b-512-h100", "--set", "run.steps=10", "--set",
+                   "cluster.price.gpu_hour=2 USD/h")  # fmt: skip
+    assert " USD (512 GPUs, 2.00 USD an hour each), modelled" in other.stdout
 
 
 def test_b8_a_program_without_widgets_prints_no_warning():
@@ -253,6 +288,11 @@ def test_c5_a_quota_of_an_unknown_virtual_cluster_is_warned_of():
     assert "belongs to the virtual cluster 'vision', so its 16 GPUs are lent" in warning
 
 
+def test_c7_a_ratio_below_one_says_which_ideal_it_is_about():
+    done = orrery("simulate", "ramp-4-ranks")
+    assert "445 ms median, 0.93 x the ideal 480 ms at the end, modelled" in done.stdout
+
+
 def test_d2_a_class_is_a_policy_wherever_an_object_is():
     import orrery as package
 
@@ -297,6 +337,44 @@ def test_e1_the_extras_name_what_the_pages_use():
         assert re.search(rf'^{extra} = \[.*"{package}', text, re.MULTILINE), extra
     for page in ("README.md", "docs/first-steps.md", "docs/installation.md"):
         assert "[plot]" in (ROOT / page).read_text(), page
+
+
+WITHOUT_EXTRAS = """
+import sys
+sys.modules.update(matplotlib=None, plotly=None, ipywidgets=None)
+import orrery, pandas
+from orrery._charts import Axis, Chart, draw
+table = pandas.DataFrame({"a": [1, 2], "b": [3, 4]})
+chart = Chart("", Axis(""), Axis(""))
+for call in (lambda: table.plot(x="a"), lambda: table.a.plot.bar(), lambda: table.hist(),
+             lambda: draw(chart), lambda: draw(chart, "plotly"), lambda: orrery.Plan.sliders(None)):
+    try:
+        call()
+    except ModuleNotFoundError as error:
+        print(str(error).partition("expected ")[2])
+del sys.modules["matplotlib"]
+import matplotlib
+matplotlib.use("agg")
+print(len(table.plot(x="a").lines))
+"""
+
+
+def test_e1_a_call_without_its_package_names_the_extra():
+    done = subprocess.run([sys.executable, "-c", WITHOUT_EXTRAS], capture_output=True, text=True,
+                          env={"PYTHONPATH": str(BUILD / "python")})  # fmt: skip
+    rest = "in this Python, found none; install it with pip install"
+    assert done.stdout.splitlines() == [
+        *[f"matplotlib {rest} 'orrery[plot]'"] * 4, f"plotly {rest} plotly",
+        f"ipywidgets {rest} 'orrery[notebook]'", "1",
+    ], done.stderr  # fmt: skip
+
+
+def test_e1_a_program_without_pytorch_names_the_extra(tmp_path):
+    (tmp_path / "train.py").write_text("import sys\nsys.path.clear()\nimport torch\n")
+    for command in (("run", "-n", 1), ("rehearse", "--ranks", 8, "--cluster", "dgx-h100")):
+        done = orrery(*command, "--", sys.executable, tmp_path / "train.py")
+        assert done.returncode != 0
+        assert "install it with pip install 'orrery[torch]'\n" in done.stderr
 
 
 def test_e3_the_version_needs_no_pandas_and_a_closed_pipe_is_no_error(tmp_path):

@@ -15,16 +15,16 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md")])
-GENERATED = {"not-run.md", "CHANGELOG.md"}
+GENERATED = {"not-run.md", "options.md", "CHANGELOG.md"}
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 BLOCK = re.compile(r"```(\w*)\n(.*?)```", re.DOTALL)
 CHECKS = {"docs_test.py", "help_test.py", "completion_test.py", "main_test.py", "page_commands.py"}
 
 REASONS = {
     "gpu": "needs an NVIDIA GPU",
-    "cluster": "needs a Slurm cluster or several machines",
+    "cluster": "needs a Slurm or Kubernetes cluster, or several machines",
     "root": "needs root",
-    "network": "downloads packages",
+    "network": "downloads packages or files",
     "minutes": "measures this machine, or runs for minutes or hours",
     "tree": "writes files of the checkout, or stays open",
 }
@@ -42,10 +42,14 @@ DEV = {
 }  # fmt: skip
 #: First words of command lines of other tools: the test that runs such a line, or a reason.
 TOOLS = {
+    "tests/bench/public_logs.py": "network", "tests/wheel/chroots.py": "root",
+    "tests/wheel/image.py": "root",
     "pip": "network", "srun": "cluster", "sacct": "cluster", "sacctmgr": "cluster",
-    "docker": "root", "cmake": "tests/cli/cpp_policy_test.py", "ctest": "tests/CMakeLists.txt",
+    "docker": "root", "kubectl": "cluster", "cmake": "tests/cli/cpp_policy_test.py",
+    "ctest": "tests/CMakeLists.txt",
     "source": "tests/cli/completion_test.py", "tests/live/gpu.sh": "gpu",
-    "tests/live/gpu_programs.sh": "gpu", "tests/chaos/chaos.py": "minutes",
+    "tests/live/gpu_programs.sh": "gpu", "python/site/browser.py": "minutes",
+    "tests/chaos/chaos.py": "minutes",
     "tests/chaos/slurm_kills.py": "cluster", "tests/chaos/pairs.py": "tests/chaos/pairs_test.py",
     "tests/chaos/flips.py": "minutes", "tests/chaos/strangers.py": "minutes",
     "tests/tidy/structure.py": "tests/tidy/structure_test.py",
@@ -59,6 +63,7 @@ TOOLS = {
     "python/calibration/fit_components.py": "tree", "python/calibration/sweeps.py": "tree",
     "python/calibration/collectives_asked.py": "tree", "python/calibration/monotone.py": "tree",
     "python/calibration/fit_hardware.py": "tree", "python/calibration/node_kernels.py": "tree",
+    "python/calibration/plan_intervals.py": "minutes",
 }  # fmt: skip
 
 
@@ -72,7 +77,7 @@ def commands_in(text):
              for line in without_wrapping(block).splitlines()]  # fmt: skip
     lines += re.findall(r"`([^`\n]*orrery [^`\n]*)`", without_wrapping(text))
     for line in lines:
-        for found in re.finditer(r"(?:^|[ /(])orrery ((?:[a-z|\\-]+))([^#]*)", line):
+        for found in re.finditer(r"(?:^|[ /(])orrery ([a-z][a-z|\\-]*)([^#]*)", line):
             for command in found[1].replace("\\", "").split("|"):
                 yield command, found[2]
 
@@ -113,7 +118,7 @@ def scopes():
                 for each in ast.walk(node):
                     if isinstance(each, ast.Constant) and isinstance(each.value, str):
                         yield "tests/cli/pages_test.py", set(each.value.split())
-    for file in sorted(ROOT.glob("docs/tutorials/*.md")):
+    for file in [*sorted(ROOT.glob("docs/tutorials/*.md")), ROOT / "docs" / "newcomers.md"]:
         for line in re.findall(r"^\$ (.*)$", file.read_text(), re.MULTILINE):
             yield "tests/cli/tutorials_test.py", set(shlex.split(line))
 

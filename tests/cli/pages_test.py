@@ -15,6 +15,7 @@ RUNS = (
     "orrery new jobs --like seren --jobs 100 --gpus 64 -o jobs.csv",
     "orrery jobs sacct.txt --nodes 64 --gpus-per-node 8 --policy fifo,easy"
     " --estimates requested --backtest",
+    "orrery jobs sacct.txt --gpu-kind a100 --nodes 64 --gpus-per-node 8 --policy easy",
     "orrery jobs jobs.csv --nodes 8 --gpus-per-node 8 --policy easy --estimates requested"
     " --out tables",
     "orrery twin jobs jobs.csv --nodes 8 --gpus-per-node 8 --policy easy,srtf --every 36000"

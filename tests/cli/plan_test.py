@@ -212,3 +212,23 @@ def test_mistakes_are_named(arguments, code, part):
     result = orrery("plan", *words_of(*arguments))
     assert result.returncode == code, result.stderr
     assert part in result.stderr
+
+
+def test_prices_come_from_a_dated_table(tmp_path):
+    own = tmp_path / "own.csv"
+    own.write_text("kind,name,gpu,gpus,value,unit,date,source\n"
+                   "instance,offer-12,H100,8,16,USD/h,2026-11-01,offer 12\n"
+                   "grid,hall,,,100,g/kWh,2026-10-31,contract\n")  # fmt: skip
+    chosen = ("--instance", "offer-12", "--grid", "hall", "--prices", own)
+    plan = planned(*chosen)
+    row = plan["candidates"][0]
+    hours = row["finish_s"]["p50"] / 3600
+    assert row["cost_usd"] == pytest.approx(16 / 8 * 64 * hours)
+    assert row["carbon_kg"] == pytest.approx(row["energy_j"] / 3.6e6 * 100 / 1000)
+    assert "instance offer-12: 16 USD/h on 2026-11-01 (offer 12)" in plan["assumed"]
+    assert not any("placeholder" in each for each in plan["assumed"])
+    other = orrery("plan", *ASKED[:2], "--cluster", "dgx-b200", *ASKED[4:], *chosen)
+    assert other.returncode == 3
+    assert "expected an instance with B200, the GPU of dgx-b200" in other.stderr
+    assert "did you mean 'france'?" in orrery("plan", *ASKED, "--grid", "frnce").stderr
+    assert "nebius-h100" in orrery("list", "prices").stdout

@@ -1,4 +1,5 @@
-"""The tutorials: every command of docs/tutorials runs, and prints what the page shows.
+"""The tutorials and the page of new users' difficulties: every command runs, and prints what the
+page shows.
 
 A block ```console has commands after `$ `, each followed by its output. A line `...` stands for any
 lines, `...` within a line for any text. A block that begins with `# FILE` is written to FILE.
@@ -12,7 +13,9 @@ import subprocess
 import pytest
 from conftest import BUILD, ROOT
 
-PAGES = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+NEWCOMERS = ROOT / "docs" / "newcomers.md"
+PAGES = [*TUTORIALS, NEWCOMERS]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"))
 TORCH = pathlib.Path(os.environ.get("ORRERY_TORCH_PYTHON", CACHE / "orrery/torch/bin/python"))
@@ -51,8 +54,8 @@ def test_the_pattern_of_an_output_is_strict_and_leaves_gaps():
 
 
 def test_each_user_has_a_tutorial_with_commands():
-    assert [page.stem for page in PAGES] == ["engineer", "operator", "planner", "pytorch"]
-    for page in PAGES:
+    assert [page.stem for page in TUTORIALS] == ["engineer", "operator", "planner", "pytorch"]
+    for page in TUTORIALS:
         assert len([step for step in steps_of(page.read_text()) if step[0] is None]) >= 2, page
 
 

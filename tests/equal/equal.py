@@ -2,7 +2,7 @@
 """Shows that two builds simulate the same: logs, reports and decision traces, byte for byte.
 
     tests/equal/equal.py BEFORE AFTER [--scenarios N] [--seed S] [--jobs N] [--changed KEY]...
-                         [--no-logs] [--limit SECONDS]
+                         [--no-logs] [--limit SECONDS] [--forks]
 
 BEFORE and AFTER are folders with the programs (build/bin). Both builds simulate all examples and N
 random scenarios (default 1,000). The texts of `why`, `reason` and `cause` are blanked before the
@@ -10,9 +10,12 @@ comparison, and so is `host`, which the machine decides. --changed names a key o
 log whose value differs on purpose (`scenario_hash` and the keys that scenarios have got since).
 --no-logs compares reports, which contain the hash of the decision trace, and no logs: for a change
 of the log's format. --limit is the time of one simulation (default 300 s); a scenario that reaches
-it is not compared and counts as a difference. For a scenario that a build refuses, the exit codes
-are compared. Prints one line for each difference or internal error and exits 1 if there is one; the
-scenario stays in a temporary folder. Plain Python; needs protoc for logs that differ in bytes."""
+it is not compared and counts as a difference. --forks simulates the random scenarios in forks of
+one process of each build (forked.py), for many thousands; both builds then need their Python
+packages (build/python), and this Python those that they import. For a scenario that a build
+refuses, the exit codes are compared. Prints one line for each difference or internal error and
+exits 1 if there is one; the scenario stays in a temporary folder. Plain Python without --forks;
+needs protoc for logs that differ in bytes."""
 import argparse
 import collections
 import concurrent.futures
@@ -25,6 +28,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import scenarios
@@ -107,6 +111,40 @@ def simulate(programs, scenario, options, folder, chosen):
     return Outcome(code, blanked(json.loads(out)), None, log.read_bytes() if log.exists() else b'')
 
 
+class Forks:
+    """Process of one build that simulates scenarios in its forks."""
+
+    def __init__(self, programs):
+        program = pathlib.Path(__file__).with_name('forked.py')
+        self.process = subprocess.Popen(
+            [sys.executable, program, programs.parent / 'python'], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, text=True)
+
+    def simulate(self, scenario, options, folder, chosen):
+        """Returns the Outcome of one scenario; its log is empty with --no-logs."""
+        log = pathlib.Path(folder, 'run.log')
+        log.unlink(missing_ok=True)
+        order = {'scenario': str(scenario), 'options': options, 'limit': chosen.limit,
+                 'record': '' if chosen.no_logs else str(log)}
+        self.process.stdin.write(json.dumps(order) + '\n')
+        self.process.stdin.flush()
+        answer = json.loads(self.process.stdout.readline())
+        if answer['report'] is None:
+            return Outcome(answer['code'], None, None, None)
+        return Outcome(answer['code'], blanked(answer['report']), None,
+                       log.read_bytes() if log.exists() else b'')
+
+
+own = threading.local()  # the Forks of both builds, for each thread
+
+
+def forks_of(builds):
+    """Returns the Forks of both builds that belong to this thread."""
+    if not hasattr(own, 'forks'):
+        own.forks = [Forks(build) for build in builds]
+    return own.forks
+
+
 def replay_jobs(programs, replay, folder, chosen):
     """Returns the Outcome of one build for one replay of a job trace."""
     code, out = run([str(programs / 'orrery'), 'jobs', str(replay), '--json'], folder,
@@ -137,6 +175,9 @@ def compare(scenario, options, chosen):
     with tempfile.TemporaryDirectory() as folder:
         if 'replay-' in scenario.name:
             pair = [replay_jobs(build, scenario, folder, chosen) for build in builds]
+        elif chosen.forks and scenario.name.startswith('random-'):
+            pair = [forks.simulate(scenario, options, folder, chosen)
+                    for forks in forks_of(builds)]
         else:
             pair = [simulate(build, scenario, options, folder, chosen) for build in builds]
     return pair[0].code, difference(*pair, chosen.changed)
@@ -165,6 +206,7 @@ def main():
     parser.add_argument('--jobs', type=int, default=os.cpu_count())
     parser.add_argument('--changed', action='append', default=[], metavar='KEY')
     parser.add_argument('--no-logs', action='store_true')
+    parser.add_argument('--forks', action='store_true')
     parser.add_argument('--limit', type=float, default=LIMIT_S, metavar='SECONDS')
     chosen = parser.parse_args()
     folder = tempfile.mkdtemp(prefix='orrery-equal-')

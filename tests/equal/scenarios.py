@@ -125,7 +125,8 @@ class _Draw:
                 'kind': 'all-reduce', 'algorithm': self.pick(['ring', 'tree', 'hierarchical'])}]}}],
             [{'name': name, 'parameters': self.some(placement=['consolidated', 'topology'])}
              for name in ('fifo', 'fifo-skip', 'easy', 'conservative', 'sjf', 'srtf', 'srsf', 'las',
-                          'gittins', 'drf', 'max-min', 'finish-time-fairness', 'priority')],
+                          'gittins', 'drf', 'max-min', 'finish-time-fairness', 'priority',
+                          'multifactor')],
         ]
         return [self.pick(family) for family in families if self.chance(0.35)]
 

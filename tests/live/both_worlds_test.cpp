@@ -162,6 +162,9 @@ std::string steps_long(double steps) {
 
 const std::string kRebalance = "{name: predictive-rebalance, parameters: {tick: 20 ms}}";
 const std::string kReplace = "{name: recover, parameters: {how: replace}}";
+/// A decision, and none about GPUs.
+const std::string kTable =
+    "{name: collective-table, parameters: {rules: [{kind: all-reduce, algorithm: tree}]}}";
 const std::string kShrink = "{name: recover, parameters: {how: shrink}}";
 
 /// Slots for eight ranks; the replacement time is about that of a machine that is not busy.
@@ -188,12 +191,17 @@ const std::vector<std::string> kSaved{
     "cluster.nodes=2", "elastic=true", "survival.restart=400 ms", "survival.replacement=400 ms",
     fmt::format("live.checkpoints={{folder: {}, every: 4, write: 20 ms}}", kFolder)};
 
+const std::vector<std::string> kSavedAndReplaced{
+    kSaved[0], kSaved[1], kSaved[2], kSaved[3], kSaved[4], "survival.on_loss=replace"};
+
 const std::vector<std::string> kSavedAndHeld{kSaved[0], kSaved[1], kSaved[2], kSaved[3], kSaved[4],
                                              "survival.on_loss=hold"};
 
-/// Leaves the GPUs after step `after`, and takes `then` as soon as the job waits.
-Decides leaves_and_restores(Step after, GpuRuns then) {
-  return [after, then, left = false](const Observation& seen, DecisionList& decisions) mutable {
+/// Leaves the GPUs after step `after`, and takes `then` as soon as the job waits; also `otherwise`,
+/// if there are any.
+Decides leaves_and_restores(Step after, GpuRuns then, GpuRuns otherwise = {}) {
+  return [after, then, otherwise, left = false](const Observation& seen,
+                                                DecisionList& decisions) mutable {
     const auto* done = shown<StepsDone>(seen);
     if (done != nullptr && done->last == after && !std::exchange(left, true)) {
       decisions.add(Assign{{0}}, "to make room");
@@ -203,6 +211,9 @@ Decides leaves_and_restores(Step after, GpuRuns then) {
     const bool saved = seen.jobs[{0}].saved_at > 0;
     decisions.add(Assign{{0}, then, {.data = data},
                          saved ? StateFrom::checkpoint : StateFrom::none}, "room again");
+    if (otherwise.empty()) return;
+    const auto others = static_cast<std::uint32_t>(otherwise.size());
+    decisions.add(Assign{{0}, otherwise, {.data = others}, StateFrom::checkpoint}, "or there");
   };
 }
 
@@ -284,11 +295,17 @@ std::vector<Scenario> slot_scenarios() {
       {"leave, and lose a rank after the restore", equal, 39, "",
        "{at_step: 18, gpu: 5, down: true}", kSaved, {},
        leaves_and_restores(9, GpuRuns::range({4}, 4))},
+      {"leave, and take a GPU that was lost after the checkpoint", equal, 23, "",
+       "{at_step: 9, gpu: 5, down: true}", kSaved, {},
+       leaves_and_restores(9, GpuRuns::range({4}, 4), GpuRuns::range({1}, 3))},
       {"checkpoint plan from a step on", equal, 23, "", "", kSaved, {}, changes_interval},
       {"restart in place", equal, 23, "", "", kSaved, {}, restarts(9, GpuRuns::range({0}, 4))},
       {"restart on more GPUs", equal, 23, "", "", kSaved, {}, restarts(9, GpuRuns::range({1}, 6))},
       {"restart without a checkpoint", equal, 12, "", "", kSlots, {},
        restarts(5, GpuRuns::range({0}, 4))},
+      {"growth, and a GPU is lost during it", equal, 30, "",
+       fmt::format("{{at_time: {}, gpu: 5, down: true}}", steps_long(6.2)), kSlots, {},
+       placed({{3, GpuRuns::range({0}, 6)}, {20, GpuRuns::range({0}, 4)}})},
       {"kill, and all restart", equal, 23, "{name: recover, parameters: {how: restart}}",
        "{at_step: 11, rank: 2, kill: true}", kSavedAndHeld},
       {"kill, and all restart although others work", equal, 23,
@@ -380,8 +397,16 @@ std::vector<Scenario> fault_scenarios() {
        "{at_step: 5, rank: 1, kill: true}, {at_step: 5, rank: 2, kill: true}"},
       {"kill, and again soon", equal, 26, kShrink,
        "{at_step: 5, rank: 2, kill: true}, {at_step: 7, rank: 1, kill: true}"},
+      {"kill, and again soon, replaced", equal, 26, kReplace,
+       fmt::format("{{at_time: {}, rank: 2, kill: true}}, {{at_time: {}, rank: 1, kill: true}}",
+                   steps_long(5.3), steps_long(5.6))},
       {"kill at step 0", equal, 26, kReplace, "{at_step: 0, rank: 2, kill: true}"},
       {"kill at the last step", equal, 6, kShrink, "{at_step: 5, rank: 2, kill: true}"},
+      {"kill at the last step, replaced", equal, 6, kReplace, "{at_step: 5, rank: 2, kill: true}"},
+      {"kill of all ranks, and no policy decides", equal, 23, kTable,
+       "{at_step: 9, rank: 0, kill: true}, {at_step: 9, rank: 1, kill: true}, "
+       "{at_step: 9, rank: 2, kill: true}, {at_step: 9, rank: 3, kill: true}",
+       kSavedAndReplaced},
       {"stop", equal, 26, kReplace, "{at_step: 5, rank: 2, stop: true}"},
       {"kill at a time", equal, 26, kReplace,
        fmt::format("{{at_time: {}, rank: 2, kill: true}}", steps_long(3.5))},
@@ -389,14 +414,14 @@ std::vector<Scenario> fault_scenarios() {
       {"slow from a time on", measured, 18, kRebalance,
        fmt::format("{{at_time: {}, rank: 2, slow: 3}}", steps_long(5.5)), {}, 2},
       {"slow link", equal, 8,
-       "{name: collective-table, parameters: {rules: [{kind: all-reduce, algorithm: tree}]}}",
+       kTable,
        "{at_step: 3, rank: 1, link_slow: 20}", {"live.link_rate=100 MB/s"}},
       {"cut link", equal, 12,
-       "{name: collective-table, parameters: {rules: [{kind: all-reduce, algorithm: tree}]}}",
+       kTable,
        fmt::format("{{at_time: {}, rank: 1, link_down: true, until_time: {}}}", steps_long(3.5),
                    steps_long(9))},
       {"cut link between nodes", equal, 12,
-       "{name: collective-table, parameters: {rules: [{kind: all-reduce, algorithm: tree}]}}",
+       kTable,
        fmt::format("{{at_time: {}, rank: 1, link_down: true, until_time: {}}}", steps_long(3.5),
                    steps_long(9)),
        {"cluster.nodes=4", "cluster.node.gpus_per_node=1", "cluster.node.nics_per_node=1",
@@ -427,16 +452,14 @@ std::string stop_for(double begin, double steps, int rank = 2) {
 /// Ranks that fall silent and are heard again.
 std::vector<Scenario> silent_scenarios() {
   using enum Promise;
-  const std::string once = "{name: collective-table, parameters: {rules: [{kind: all-reduce, "
-                           "algorithm: tree}]}}";
   const std::string timeout = "survival.heartbeat_timeout=400 ms";
   const std::string begin = stop_for(3.5, 40);
   return {
-      {"stop that ends, continued", equal, 80, once, begin, {"survival.on_loss=go-on", timeout}},
-      {"stop that ends, held", equal, 20, once, begin, {"survival.on_loss=hold", timeout}},
+      {"stop that ends, continued", equal, 80, kTable, begin, {"survival.on_loss=go-on", timeout}},
+      {"stop that ends, held", equal, 20, kTable, begin, {"survival.on_loss=hold", timeout}},
       {"stop that ends, replaced", equal, 60, kReplace, begin, {timeout}},
       {"stop that ends, shrunk", equal, 60, kShrink, begin, {timeout}},
-      {"two stops that end one after the other", equal, 100, once,
+      {"two stops that end one after the other", equal, 100, kTable,
        begin + ", " + stop_for(3.5, 55, 3), {"survival.on_loss=go-on", timeout}},
   };
 }
@@ -508,7 +531,7 @@ class Probe : public Policy {
   explicit Probe(Decide decide) : decide_(std::move(decide)) {}
 
   Needs needs() const override {
-    return {.actions = Kinds<Action>::all(), .settings = Kinds<Setting>::all()};
+    return {.actions = Kinds<Action>::all(), .settings = kLiveSettings};
   }
   void start(Context&, const Cluster&, const google::protobuf::Message*) override {}
   void observe(Context&, const Observation& seen, DecisionList& decisions) override {

@@ -71,6 +71,32 @@ TEST(Slots, AJobGrowsFromFourToEightRanksAndShrinksAgain) {
                {4, 8, 4});
 }
 
+/// Ranks sum in floating point, so that the bits depend on the number of ranks in each step.
+TEST(Slots, AGrownJobHasTheBitsOfARestartOnAsManyRanksFromTheSameCheckpoint) {
+  const std::filesystem::path folder = ::testing::TempDir() + fmt::format("grown.{}", getpid());
+  const std::vector<std::string> more{
+      "live.reproducible=false",
+      fmt::format("live.checkpoints={{folder: {}, every: 1, keep: 1000}}", folder.string())};
+  Watching grows = placed({{3, GpuRuns::range({0}, 8)}});
+  const Report grown = run_in_worker(kProgram, eight_slots(60, more), &grows);
+  const std::vector<JobStarted> starts = grows.all<JobStarted>();
+  ASSERT_EQ(sizes(grows), (std::vector<std::size_t>{4, 8}));
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with("step-")) continue;
+    if (std::stoull(name.substr(5)) > starts[1].from) std::filesystem::remove(entry.path());
+  }
+  std::vector<std::string> restarts = more;
+  restarts.emplace_back("job.layout.data=8");
+  RunRequest again = eight_slots(60, restarts);
+  again.set_resume_from(folder.string());
+  const Report restarted = run_in_worker(kProgram, again);
+  EXPECT_EQ(restarted.steps_completed(), 60 - starts[1].from);
+  EXPECT_EQ(restarted.parameters_sha256(), grown.parameters_sha256());
+  std::filesystem::remove_all(folder);
+  expect_nothing_left();
+}
+
 TEST(Slots, AJobMovesToOtherGpusAndBack) {
   expect_alike(eight_slots(70), {{3, GpuRuns{{0}, {1}, {5}, {6}}}, {35, GpuRuns::range({4}, 4)}},
                {4, 4, 4});

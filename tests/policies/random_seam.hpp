@@ -74,7 +74,8 @@ inline Setting random_setting(Dice& dice, std::size_t kind) {
     case 3: return CheckpointPlan{dice.u64(), dice.random_enum(Tier::storage)};
     case 4: return OnLoss{dice.random_enum(LossResponse::replace)};
     case 5: return Batch{dice.u32(), dice.real()};
-    default: return Delay{dice.real()};
+    case 6: return Delay{dice.real()};
+    default: return PowerCap{dice.real()};
   }
 }
 inline Setting random_setting(Dice& dice) {

@@ -126,6 +126,16 @@ def test_the_gang_scheduler_runs_jobs_as_processes(tmp_path):
     assert report["equal"] and report["starts"] == report["ends"] == 60
     replayed = command("replay", log, "--policy", policy)
     assert replayed.returncode == 0, replayed.stdout + replayed.stderr
+    size = {"nodes": 4, "gpus_per_node": 4}
+    orrery.jobs(trace, policy=QuotaGangs(), record=tmp_path / "log", **size)
+    assert decided_in(log) == decided_in(tmp_path / "log")
+
+
+def decided_in(log):
+    """Decisions with their outcomes and reasons, by job: jobs of one instant have no order."""
+    rows = orrery.read_log(log).decisions
+    columns = ["job", "action", "parameters", "why", "outcome"]
+    return sorted(rows[columns].astype(str).values.tolist())
 
 
 def command(*words):

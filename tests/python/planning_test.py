@@ -101,7 +101,7 @@ def test_models_and_clusters_may_be_files(tmp_path):
 
 def test_names_are_listed():
     table = orrery.names()
-    assert set(table["kind"]) == {"models", "clusters", "gpus", "stacks", "policies"}
+    assert set(table["kind"]) == {"models", "clusters", "gpus", "stacks", "policies", "prices"}
     assert "llama3-70b" in set(orrery.names("models")["name"])
     assert table["about"].str.len().min() > 5
     with pytest.raises(orrery.UsageError, match="did you mean 'models'"):

@@ -30,6 +30,11 @@ def test_a_row_is_played_again_with_the_same_failures(plan):
     harder = plan.play(1, failures__scale=10)
     assert (harder.alone_s >= again.alone_s).all() and harder.days["p50"] > again.days["p50"]
     assert "P10/P50/P90" in repr(again) and "goodput" in again._repr_html_()
+    first = plan.play(1, seeds=20)
+    assert (first.alone_s == again.alone_s[:20]).all() and plan.seeds == 40
+    for seeds in (9, 41):
+        with pytest.raises(orrery.UsageError, match="expected 10 to 40 seeds"):
+            plan.play(1, seeds=seeds)
     with pytest.raises(IndexError, match="a row from 1 to"):
         plan.row(99)
     with pytest.raises(orrery.UsageError, match="a row from 1 to"):

@@ -164,6 +164,7 @@ def test_recorded_step_is_simulated_under_a_scenario(tmp_path):
     scenario = tmp_path / "faults.yaml"
     scenario.write_text(
         "name: faults\ncluster: {preset: dgx-h100, nodes: 2}\nelastic: true\n"
+        "policies: [{name: recover, parameters: {how: shrink}}]\n"
         "faults: [{at_step: 5, rank: 3, kill: true}]\nrun: {steps: 20}\n"
     )
     policy = tmp_path / "pause.py"
@@ -179,6 +180,7 @@ def test_recorded_step_is_simulated_under_a_scenario(tmp_path):
     assert simulation["steps_completed"] == 20 and len(simulation["failures"]) == 1
     assert simulation["decisions"] > 1
     assert simulation["elapsed_s"] > 10
+    assert "replaced_s" in simulation["failures"][0], "the policies replace the scenario's"
     # The simulation has no host time, which is most of a step this small.
     assert 0.2 < simulation["fault_free_step_time_s"] / report["step_time_s"] < 1.1
     assert report["tokens_per_s"] * report["step_time_s"] == pytest.approx(16 * 1024)

@@ -33,6 +33,15 @@ def replayed(log):
     return json.loads(result.stdout)
 
 
+def test_policies_of_the_command_line_replace_those_of_the_scenario(tmp_path):
+    scenario = tmp_path / "policies.yaml"
+    scenario.write_text("policies: [{name: recover, parameters: {how: shrink}}]\n")
+    options = ["--scenario", scenario, "--policy", "static"]
+    code, report, text = policy_run(PROGRAMS / "ddp.py", 1, *options)
+    assert code == 0, text
+    assert report["policies"] == ["static"]
+
+
 def test_a_lost_rank_is_replaced_by_decision_and_snapshots_follow_the_plan(tmp_path):
     scenario = tmp_path / "policies.yaml"
     scenario.write_text(
@@ -102,7 +111,10 @@ def test_in_shadow_mode_a_decision_has_no_effect(tmp_path):
 
 
 def test_a_policy_that_needs_more_is_refused_by_name_before_the_first_step(tmp_path):
-    code, report, text = policy_run(PROGRAMS / "ddp.py", 1, "--policy", "checkpoint-interval")
+    scenario = tmp_path / "policies.yaml"
+    scenario.write_text("policies: [{name: recover}]\n")
+    options = ["--scenario", scenario, "--policy", "checkpoint-interval"]
+    code, report, text = policy_run(PROGRAMS / "ddp.py", 1, *options)
     assert code == 4
     assert report is None
     assert "the policy 'checkpoint-interval' needs a part that this program lacks" in text

@@ -51,6 +51,16 @@ def test_a_report_shows_what_a_planner_reads():
     assert "None" not in page
 
 
+def test_a_report_shows_the_uses_of_lost_time_and_a_small_utilization():
+    page = orrery.simulate(EXAMPLES / "month-10k-h100.yaml", run__steps=100)._repr_html_()
+    assert "share: lost, checkpoints" in page and "share: lost, idle" not in page
+    page = orrery.simulate(STRAGGLER, run__steps=5)._repr_html_()
+    assert "below 0.1%" in page and "share: lost, " not in page
+    live = orrery.live(STRAGGLER, run__steps=3)._repr_html_()
+    assert "share: other (communication, pauses, lost steps)" in live
+    assert "share: lost" not in live and "bubble" not in live
+
+
 def test_a_job_without_a_software_stack_says_that_its_step_is_too_fast():
     main = orrery.load(EXAMPLES / "llama3-70b-512-h100.yaml")
     plain = orrery.simulate(main, job__stack="generic")

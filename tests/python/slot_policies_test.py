@@ -114,7 +114,7 @@ SHORT = {
 def in_both(make, tmp_path, refused=(), **changes):
     """Runs a policy in both worlds; returns what each saw, after the comparison of both. Decisions
     may be refused with a reason that contains one of `refused`."""
-    seen = []
+    seen, rows = [], []
     overrides = {**SHORT, **changes}
     for number, run in enumerate((orrery.simulate, orrery.live)):
         record = tmp_path / f"{number}.log"
@@ -130,6 +130,9 @@ def in_both(make, tmp_path, refused=(), **changes):
         for status, reason in look.outcomes:
             assert status == "applied" or any(each in reason for each in refused), look.outcomes
         seen.append((look, report))
+        decided = orrery.read_log(record).decisions
+        rows.append(decided[["job", "action", "setting", "parameters", "why"]].values.tolist())
+    assert rows[0] == rows[1]
     (simulated, _), (live, report) = seen
     assert live.sizes == simulated.sizes and live.gpus == simulated.gpus
     assert live.outcomes == simulated.outcomes and live.stopped == simulated.stopped

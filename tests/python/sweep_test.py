@@ -37,6 +37,26 @@ def test_digests_are_shown_when_asked_for():
     assert [name for name in plain.columns if "hash" in name or "sha256" in name] == []
 
 
+def test_a_summary_has_the_grid_and_the_main_figures_in_units_to_read():
+    llama = orrery.load(EXAMPLES / "llama3-70b-512-h100.yaml", run__steps=3)
+    table = orrery.sweep(llama, {"job.layout.pipeline": [4, 1]}, progress=False)
+    short = orrery.summary(table)
+    assert list(short.columns) == [
+        "job.layout.pipeline", "ranks", "days", "step (s)", "tokens/s", "MFU", "goodput",
+        "GiB a GPU", "MWh", "USD", "status",
+    ]  # fmt: skip
+    first = table.loc[0]
+    assert short.loc[0, "days"] * 86_400 == pytest.approx(first["elapsed_s"])
+    assert short.loc[0, "MWh"] * 3.6e9 == pytest.approx(first["energy_j"])
+    assert list(short["status"]) == ["ok", "out-of-memory"]
+    straggler = orrery.summary(orrery.sweep(STRAGGLER, {"seed": [1, 2]}, progress=False)[1:])
+    assert list(straggler["seed"]) == [2] and "status" not in straggler
+    futures = orrery.futures(STRAGGLER, at=5, count=2, choices={"own": None}, progress=False)
+    assert list(orrery.summary(futures))[:3] == ["future", "choice", "steps_ahead"]
+    with pytest.raises(ValueError, match="found no column 'mode'"):
+        orrery.summary(short)
+
+
 def test_a_bad_point_is_refused_before_anything_runs():
     with pytest.raises(orrery.InputError, match="steps"):
         orrery.sweep(STRAGGLER, {"run.steps": [3, 0]}, progress=False, impossible="raise")

@@ -219,6 +219,71 @@ TEST(Failures, AJobThatNobodyAssignsAgainEndsItsRun) {
   EXPECT_LE(report.elapsed_s(), 95 * 86400.0);
 }
 
+// ---- silent corruption ----------------------------------------------------------------------
+
+/// A run with a checkpoint every 10 steps, in which a kill in step 105 reveals that the state has
+/// been corrupted for 33 steps.
+Report corrupted_run(int keep, const std::string& survival, const std::string& policies,
+                     const testing::SimOptions& options = {}) {
+  static const double step = simulate(small_scenario(1, 1, 8)).step_time_s();
+  return simulate(
+      small_scenario(
+          1, 1, 8, {},
+          {fmt::format("faults=[{{at_time: {:.9f} s, rank: 2, kill: true, corrupted: {:.9f} s}}]",
+                       105.5 * step, 33 * step),
+           "run.steps=200", "policies=" + policies,
+           fmt::format("live.checkpoints={{folder: here, every: 10, keep: {}}}", keep),
+           "survival={on_loss: " + survival + ", detection: 10 ms, restart: 3 s}"}),
+      options);
+}
+
+TEST(Failures, CorruptionFallsBackToACheckpointThatIsOlder) {
+  const std::string restart = "[{name: recover, parameters: {how: restart}}]";
+  const std::string cheapest = "[{name: cheapest-goodput}]";
+  for (const auto& [survival, policies] : std::vector<std::pair<std::string, std::string>>{
+           {"hold", restart},
+           {"go-on", "[{name: recover}]"},
+           {"go-on", cheapest},
+           {"hold", cheapest},
+           {"replace", "[{name: static}]"},
+           {"go-on", "[{name: recover, parameters: {how: shrink}}]"}}) {
+    const Report report = corrupted_run(20, survival, policies);
+    ASSERT_EQ(report.failures_size(), 1) << survival << policies;
+    EXPECT_EQ(report.failures(0).lost_steps(), 35u) << survival << policies << ": from step 70";
+    EXPECT_EQ(report.steps_completed(), 200u) << survival << policies;
+    expect_closed(report);
+    const Report deleted = corrupted_run(2, survival, policies);
+    EXPECT_EQ(deleted.failures(0).lost_steps(), 105u) << "the two newest ones are corrupted";
+    EXPECT_EQ(deleted.steps_completed(), 200u) << survival << policies;
+    expect_closed(deleted);
+  }
+  const Report folded = corrupted_run(20, "hold", restart);
+  const Report full = corrupted_run(20, "hold", restart, {.full_detail = true});
+  EXPECT_EQ(folded.decision_trace_sha256(), full.decision_trace_sha256());
+  EXPECT_NEAR(folded.elapsed_s() / full.elapsed_s(), 1, 1e-9);
+}
+
+TEST(Failures, CorruptionCostsTheTimeUntilItsDiscoveryAndHalfAnInterval) {
+  const double step = simulate(small_scenario(1, 1, 8)).step_time_s();
+  const auto every = static_cast<int>(1200 / step);
+  const Report report = simulate(small_scenario(
+      1, 1, 8, {},
+      {"failures={kinds: [{cause: corruption, part: job, mtbf: 1 d, kill: true, "
+       "corrupted: {fixed: 1 h}}]}",
+       fmt::format("run.steps={:.0f}", 100 * 86400 / step),
+       fmt::format("live.checkpoints={{folder: here, every: {}, keep: 12}}", every),
+       "survival={on_loss: hold, detection: 10 s, restart: 60 s, regroup: 30 s}",
+       "policies=[{name: recover, parameters: {how: restart}}]"}));
+  expect_closed(report);
+  ASSERT_GT(report.failures_size(), 70);
+  double lost = 0;
+  for (const FailureReport& each : report.failures()) {
+    lost += static_cast<double>(each.lost_steps()) * step / report.failures_size();
+    EXPECT_LT(static_cast<double>(each.lost_steps()) * step, 4810);
+  }
+  EXPECT_NEAR(lost, 3600 + 600, 200) << "less where another failure follows soon";
+}
+
 // ---- kinds --------------------------------------------------------------------------------
 
 /// One kind each, as often as twenty times in the run.

@@ -11,7 +11,7 @@ namespace orrery::test {
 /// Seconds.
 inline TraceJob logged_job(std::string id, std::int64_t submit, std::uint32_t gpus,
                            std::int64_t duration, const std::string& pool = {}) {
-  return {.id = std::move(id), .submit_s = submit, .gpus = gpus, .duration_s = duration,
+  return {.id = std::move(id), .gpus = gpus, .submit_s = submit, .duration_s = duration,
           .pool = pool};
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -328,6 +329,70 @@ struct NaiveQueue {
     run_only(selected);
   }
 
+  /// Slurm's multifactor priority from its definition, with half-life and maximal age of a week,
+  /// and EASY backfill in that order.
+  void multifactor() {
+    const auto life = 7.0 * 86400;
+    const auto counted = [&](std::int64_t seconds, std::int64_t ago) {
+      return life / std::log(2) * (1 - std::exp2(-double(seconds) / life)) *
+             std::exp2(-double(ago) / life);
+    };
+    std::map<std::string, double> used;
+    double all = 0;
+    for (std::size_t job = 0; job < jobs.size(); ++job) {
+      if (jobs[job].submit_s > now) continue;
+      used[jobs[job].pool] += 0;
+      if (end[job] >= 0) {
+        used[jobs[job].pool] += jobs[job].gpus * counted(jobs[job].duration_s, now - end[job]);
+      }
+    }
+    for (const std::size_t job : running) {
+      used[jobs[job].pool] += jobs[job].gpus * counted(jobs[job].duration_s - left[job], 0);
+    }
+    for (const auto& [pool, seconds] : used) all += seconds;
+    const auto priority = [&](std::size_t job) {
+      const double part = all > 0 ? used[jobs[job].pool] / all : 0;
+      const double age = std::min(1.0, double(now - jobs[job].submit_s) / life);
+      return std::llround(100000 * std::exp2(-part * double(used.size()))) +
+             std::llround(10000 * age);
+    };
+    std::stable_sort(waiting.begin(), waiting.end(), [&](std::size_t a, std::size_t b) {
+      return std::tuple(-priority(a), jobs[a].submit_s, a) <
+             std::tuple(-priority(b), jobs[b].submit_s, b);
+    });
+    const std::vector<std::size_t> order = waiting;
+    std::int64_t quota = all_free(), shadow = INT64_MAX, extra = 0;
+    std::vector<std::size_t> selected;
+    bool blocked = false;
+    for (const std::size_t job : order) {
+      if (jobs[job].gpus > quota) {
+        if (std::exchange(blocked, true)) continue;
+        std::vector<std::pair<std::int64_t, std::int64_t>> ends;
+        for (const std::size_t other : running) {
+          ends.emplace_back(now + left[other], jobs[other].gpus);
+        }
+        for (const std::size_t other : selected) {
+          ends.emplace_back(now + left[other], jobs[other].gpus);
+        }
+        std::sort(ends.begin(), ends.end());
+        std::int64_t sum = quota;
+        for (const auto& [at, gpus] : ends) {
+          sum += gpus;
+          if (sum < jobs[job].gpus) continue;
+          shadow = at, extra = sum - jobs[job].gpus;
+          break;
+        }
+        continue;
+      }
+      const bool in_time = !blocked || now + left[job] <= shadow;
+      if (!in_time && jobs[job].gpus > extra) continue;
+      if (!in_time) extra -= jobs[job].gpus;
+      quota -= jobs[job].gpus;
+      selected.push_back(job);
+    }
+    for (const std::size_t job : selected) begin(job);
+  }
+
   // ---- the clock ----------------------------------------------------------------------------
   std::int64_t next(std::size_t arrived) const {
     std::int64_t at = arrived < jobs.size() ? std::int64_t{jobs[arrived].submit_s} : INT64_MAX;
@@ -375,6 +440,7 @@ struct NaiveQueue {
       }
       if (policy == "gittins" || policy == "finish-time-fairness") by_key();
       if (policy == "drf" || policy == "max-min") by_cluster();
+      if (policy == "multifactor") multifactor();
     }
   }
 };

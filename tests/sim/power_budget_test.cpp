@@ -62,6 +62,60 @@ TEST(PowerBudget, FoldedAndFullSimulationAgree) {
   EXPECT_EQ(folded.steps_completed(), full.steps_completed());
 }
 
+TEST(PowerBudget, ThePolicysCapsAreThoseOfTheSite) {
+  const double whole = simulate(job("")).elapsed_s();
+  const auto limits = [&](const char* share) {
+    return "[{share: " + std::string(share) + ", from: 0 s, until: " + std::to_string(whole / 4) +
+           " s, every: " + std::to_string(whole / 2) + " s}]";
+  };
+  const auto by_policy = [&](const std::string& spend, bool full = false) {
+    return simulate(job("", {"policies=[{name: power-budget, parameters: {spend: " + spend +
+                             ", limits: " + limits("70%") + "}}]"}),
+                    {.full_detail = full});
+  };
+  const Report follow = simulate(job("{spend: follow, limits: " + limits("70%") + "}"));
+  const Report even = by_policy("even");
+  EXPECT_DOUBLE_EQ(even.elapsed_s(), follow.elapsed_s());
+  EXPECT_NEAR(even.energy_j() / follow.energy_j(), 1, 1e-9);
+  EXPECT_NEAR(by_policy("even", true).elapsed_s() / even.elapsed_s(), 1, 1e-9) << "folded or not";
+  const Report pause = simulate(job("{spend: pause, limits: " + limits("70%") + "}"));
+  const Report paused = by_policy("pause");
+  EXPECT_DOUBLE_EQ(paused.elapsed_s(), pause.elapsed_s());
+  EXPECT_NEAR(paused.energy_use().idle_j() / pause.energy_use().idle_j(), 1, 1e-9);
+  EXPECT_EQ(paused.steps_completed(), 400u);
+}
+
+TEST(PowerBudget, TheFirstOfTwoJobsKeepsItsFullPower) {
+  const auto two = [&](const std::string& spend) {
+    const std::string other =
+        "jobs=[{name: second, first_gpu: 8, steps: 400, job: {model: {preset: llama3-8b}, "
+        "sequence_length: 4096, global_batch: 16, layout: {data: 8, shard: optimizer}}}]";
+    std::vector<std::string> overrides{"cluster.nodes=2", other, "run.memory=warn"};
+    if (!spend.empty()) {
+      overrides.push_back("policies=[{name: power-budget, parameters: {spend: " + spend +
+                          ", limits: [{share: 85%}]}}]");
+    }
+    return simulate(job("", overrides));
+  };
+  const Report free = two(""), even = two("even"), first = two("priority"), pause = two("pause");
+  ASSERT_EQ(first.jobs_size(), 2);
+  EXPECT_DOUBLE_EQ(first.jobs(0).ended_s(), free.jobs(0).ended_s());
+  EXPECT_GT(even.jobs(0).ended_s(), free.jobs(0).ended_s());
+  EXPECT_GT(first.jobs(1).ended_s(), even.jobs(1).ended_s()) << "the second one has what is left";
+  EXPECT_DOUBLE_EQ(pause.jobs(0).ended_s(), free.jobs(0).ended_s());
+  EXPECT_NEAR(pause.jobs(1).ended_s(), free.jobs(0).ended_s() + free.jobs(1).ended_s(),
+              0.02 * pause.jobs(1).ended_s())
+      << "it pauses until the first one has ended";
+}
+
+TEST(PowerBudget, AHeldJobEndsTheRunAlsoUnderLimitsThatRepeat) {
+  const Report held = simulate(
+      job("", {"survival.on_loss=hold", "faults=[{at_step: 20, rank: 1, kill: true}]",
+               "policies=[{name: power-budget, parameters: {limits: [{share: 70%, from: 0 s, "
+               "until: 1 s, every: 2 s}]}}]"}));
+  EXPECT_EQ(held.steps_completed(), 20u);
+}
+
 TEST(PowerBudget, EnergyFollowsTheActivityOfALongRun) {
   const Report even = simulate(job(""));
   const Report waits = simulate(job("", {"job.global_batch=8", "job.micro_batch=1"}));

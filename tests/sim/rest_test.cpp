@@ -13,6 +13,7 @@
 
 #include "core/random.hpp"
 #include "policies/record/log_reader.hpp"
+#include "policies/run/registry.hpp"
 #include "tests/policies/temp_dir.hpp"
 #include "tests/sim/run.hpp"
 
@@ -292,12 +293,32 @@ const std::vector<std::vector<std::string>> kPolicies{
      "{name: recover, parameters: {how: shrink}}",
      "{name: cheapest-goodput, parameters: {repair: 5 s}}"}};
 
+/// Policies of power, which are drawn from random numbers of their own.
+const std::vector<std::string> kPowerPolicies{
+    "{name: power-budget, parameters: {limits: [{share: 60%, from: 2 s, until: 9 s}]}}",
+    "{name: power-budget, parameters: {limits: [{share: 50%, from: 1 s, until: 2 s, every: 5 s}], "
+    "spend: pause}}"};
+
+TEST(Rest, EveryPolicyForATrainingJobIsDrawn) {
+  const std::vector<std::string> of_queues = queue_policy_names();
+  std::string drawn = fmt::format("{}", fmt::join(kPowerPolicies, " "));
+  for (const std::vector<std::string>& group : kPolicies) {
+    drawn += fmt::format("{}", fmt::join(group, " "));
+  }
+  for (const std::string& name : policy_names()) {
+    const bool orders_queue = std::ranges::find(of_queues, name) != of_queues.end();
+    EXPECT_NE(orders_queue, drawn.find("{name: " + name) != std::string::npos) << name;
+  }
+}
+
 std::string any_policies(Rng& rng) {
   std::vector<std::string> drawn;
   for (const std::vector<std::string>& group : kPolicies) {
     if (rng.below(2) == 0) drawn.push_back(group[rng.below(group.size())]);
   }
   if (drawn.empty()) drawn.push_back(kPolicies[1][0]);
+  Rng power = rng.split_stream("power");
+  if (power.below(2) == 0) drawn.push_back(kPowerPolicies[power.below(kPowerPolicies.size())]);
   return fmt::format("policies=[{}]", fmt::join(drawn, ", "));
 }
 

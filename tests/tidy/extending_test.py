@@ -27,7 +27,8 @@ CONDITION = re.compile(r'\b(if|If|only|Only|unless|instead)\b')
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """A heading of the page, and the pattern of the name of its newest example."""
+    """A heading of the page, and the pattern of the name of its newest example, or of the names of
+    several examples that need different files (a fault of a rank, and one that rates draw)."""
     heading: str
     pattern: str
     replaced: tuple = ()  # placeholders in the paths of the list: (('NAME', 'plan'),)
@@ -36,21 +37,31 @@ class Kind:
 
 
 KINDS = (
-    Kind('A policy', r'memory[-_]aware|MemoryAware',
-         (('FAMILY', 'compression'), ('NAME', 'memory_aware')),
+    Kind('A policy', r'power-budget|power_budget\.hpp|PowerBudgetP',
+         (('FAMILY', 'power'), ('NAME', 'power_budget')),
          spared=(('policies/seam/policy.hpp', 'the interface, to read'),)),
     Kind('A queue policy', r'finish[-_]time[-_]fairness|FinishTimeFairness',
          (('NAME', 'finish_time_fairness'),),
          beside=(('policies/queues/ranked.hpp', 'a comment'),)),
-    Kind('A kind of fault', r'link_down|LinkDown',
-         spared=(('docs/faults.md', 'has the fault in words'),)),
-    Kind('A GPU', r'\bB300\b',
+    Kind('A kind of fault',
+         r'link_down|LinkDown|Fault::kDown|\bFailureEffect\b|(fault|kind|first\))\.has_down\(',
+         spared=(('docs/faults.md', 'has the fault in words'),
+                 ('docs/month.md', 'has the fault in words'))),
+    Kind('A property of a fault', r'(?<!is_)corrupted(?!`)|corrupted_since',
+         beside=(('policies/seam/event.hpp', 'a field of an event'),
+                 ('policies/seam/job.hpp', 'the state of a job'),
+                 ('policies/seam/job_lifecycle.hpp', 'the state of a job'),
+                 ('policies/seam/world_actions.cpp', 'the state of a job'),
+                 ('policies/recovery/ways.hpp', 'a comment'),
+                 ('traces/trace.proto', 'a field of an event')),
+         spared=(('docs/faults.md', 'has the property in words'),)),
+    Kind('A GPU', r'\b(B300|MI355X)\b|\bV100-32GB',
          beside=(('topologies/catalog/presets.yaml', 'a cluster is an addition of its own'),)),
     Kind('A software stack', r'pytorch-fsdp|PyTorch FSDP',
          spared=(('docs/accuracy.md', 'the stack has no measured runs'),
                  ('python/calibration/accuracy.py', 'writes the page for all stacks'),
                  ('python/calibration/sweeps.py', 'writes the page for all stacks'))),
-    Kind('A format of job logs', r'\bgfs\b',
+    Kind('A format of job logs', r'\bdlrm\b',
          spared=(('docs/jobs.md', 'has the format in words'),
                  ('traces/jobs/job_log.cpp', 'the jobs of the log have ids'),
                  ('README.md', 'that of the samples; has the format in words'))),
@@ -58,18 +69,31 @@ KINDS = (
          (('NAME', 'halving_doubling'),),
          spared=(('traces/trace.proto', 'has the name in capitals'),
                  ('python/generate_records.py', 'writes all names'))),
-    Kind('A command', r'\badd_plan\b|"plan"', (('NAME', 'plan'),),
-         beside=(('live/group/messages.hpp', 'a message of this name'),
-                 ('python/bindings/plan.cpp', 'the function of Python'),
-                 ('python/orrery/_questions.py', 'questions to a plan'),
-                 ('sim/planning/plan.cpp', 'the work of this command'),
-                 ('traces/scenario/fault_script.cpp', 'a function of this name'),
-                 ('traces/scenario/fault_script.hpp', 'a function of this name')),
-         spared=(('docs/commands.md', 'has the command in words'),)),
-    Kind('A fabric', r'\bplanes\b',
+    Kind('A command', r'\badd_twin\b|"twin"', (('NAME', 'twin'),),
+         spared=(('docs/commands.md', 'has the command in words'),
+                 ('tests/cli/completion_test.py', 'has the words of import'))),
+    Kind('A fabric', r'\bplanes\b|\b[Tt]orus|dragonfly',
          beside=(('live/transport/credentials.hpp', 'planes of control and data'),
                  ('topologies/builder.hpp', 'a comment'),
                  ('traces/scenario/scenario.cpp', 'a message about faults of a collective'))),
+    Kind('A family of models, a format of cluster files',
+         r'Format::simgrid|\b(read|write)_simgrid_platform|enum class (Cluster|Written)Format'
+         r'|\bgpt_oss\b',
+         (('NAME', 'simgrid'),),
+         spared=(('docs/models.md', 'has the format in words'),)),
+    Kind('An action, a setting or an event', r'\bPowerCap(Record)?\b',
+         beside=(('policies/power/power_budget.cpp', 'a policy that decides the setting'),
+                 ('policies/power/power_budget.hpp', 'a policy that decides the setting'),
+                 ('sim/training/next_step.hpp', 'a comment')),
+         spared=tuple((file, f'of {kind}') for kind, files in (
+             ('actions', ('sim/training/assignments.cpp', 'sim/replay/recorded_jobs.cpp',
+                          'live/jobs/local_jobs.cpp', 'policies/seam/decision.hpp')),
+             ('settings of live mode', ('live/run/step_driver.cpp',
+                                        'tests/policies/seam/random_decisions.hpp')),
+             ('events', ('policies/seam/event.hpp', 'policies/record/encode_seen.cpp',
+                         'policies/seam/world_events.cpp', 'live/run/operator/status_board.cpp',
+                         'tests/policies/record/encode_seen_test.cpp')),
+         ) for file in files)),
 )
 
 

@@ -1,14 +1,16 @@
 #!/usr/bin/python3
 """Figures of the structure of some rooms, to compare two versions of the project.
 
-    tests/tidy/structure.py [--root ROOT] [ROOM...]
+    tests/tidy/structure.py [--root ROOT] [--before ROOT] [ROOM...]
 
 prints one line for each room (default: the inner rooms of sim/, without sim/estimates, and their
 sum): files, lines, levels (the longest chain of files of the room that include each other, headers
 and sources of one name counted as one), classes with more than seven data members, members that are
 references to other objects, virtual methods without destructors, the most of them in one class, and
-comparisons with a word (== "word"). To measure another version, clone it and name it as ROOT. Plain
-Python, nothing to install; structure_test.py holds the counting."""
+comparisons with a word (== "word"). To measure another version, clone it and name it as ROOT. With
+--before the lines are those of the table in docs/ARCHITECTURE.md: figures before and after, joined
+by an arrow where they differ; ROOM=OLD is a room that had the name OLD before. Plain Python,
+nothing to install; structure_test.py holds the counting."""
 import argparse
 import pathlib
 import re
@@ -93,16 +95,41 @@ def default_rooms(root):
             if path.is_dir() and path.name != 'estimates']
 
 
+# Figures of the table in docs/ARCHITECTURE.md.
+SHOWN = ('files', 'levels', 'classes > 7', 'virtual', 'most', 'words')
+
+
+def table_row(room, before, after):
+    """Returns a row of the page's table from the figures of a room in both versions."""
+    cells = [f'{old} → {new}' if old != new else str(new)
+             for column, old, new in zip(COLUMNS, before, after) if column in SHOWN]
+    return f'| {room} | ' + ' | '.join(cells) + ' |'
+
+
+def print_table(before, after, rooms):
+    """Prints the rows of the page's table."""
+    for room in rooms:
+        new, _, old = room.partition('=')
+        name = f'`{new}`' + (f' (was `{old}`)' if old else '')
+        print(table_row(name, figures(texts_of(before, old or new)),
+                        figures(texts_of(after, new))))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split('\n', maxsplit=1)[0])
     parser.add_argument('--root', default=pathlib.Path(__file__).resolve().parents[2],
                         type=pathlib.Path, help='another clone of the project')
+    parser.add_argument('--before', metavar='ROOT', type=pathlib.Path,
+                        help='an older clone: prints the table of docs/ARCHITECTURE.md')
     parser.add_argument('rooms', nargs='*', metavar='ROOM', help='for example sim/training')
     arguments = parser.parse_args()
     rooms = arguments.rooms or default_rooms(arguments.root)
-    missing = [room for room in rooms if not (arguments.root / room).is_dir()]
+    missing = [room for room in rooms
+               if not (arguments.root / room.partition('=')[0]).is_dir()]
     if missing:
         parser.error(f'expected folders of {arguments.root}, found no {missing[0]}')
+    if arguments.before:
+        return print_table(arguments.before, arguments.root, rooms)
     print(f'{"room":24}' + ''.join(f'{column:>12}' for column in COLUMNS))
     every = {}
     for room in rooms:

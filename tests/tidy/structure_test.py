@@ -42,6 +42,11 @@ class StructureTest(unittest.TestCase):
         self.assertEqual(found[2], 3)
         self.assertEqual(found[-1], 1)
 
+    def test_a_row_of_the_page_shows_what_differs(self):
+        before, after = [(files, 100, 3, 0, 2, 10, most, 5) for files, most in ((7, 4), (9, 4))]
+        self.assertEqual(structure.table_row('`x`', before, after),
+                         '| `x` | 7 → 9 | 3 | 0 | 10 | 4 | 5 |')
+
     def test_a_circle_has_an_end(self):
         self.assertEqual(structure.levels({'a': {'b'}, 'b': {'a'}}), 2)
 

@@ -19,6 +19,7 @@ std::optional<ClusterFormat> cluster_format(std::string_view text) {
   if (text[begin] == '<') {
     const bool is_nccl = contains(text, "<system") && contains(text, "<pci");
     if (is_nccl) return ClusterFormat::nccl;
+    if (contains(text, "<platform")) return ClusterFormat::simgrid;
     const bool is_hwloc = contains(text, "<topology") && contains(text, "<object");
     return is_hwloc ? std::optional(ClusterFormat::hwloc) : std::nullopt;
   }
@@ -41,8 +42,9 @@ ClusterFacts parse_cluster_file(std::string_view text, const std::string& file) 
   if (!format) {
     source.throw_error(
         1, 1,
-        "expected a cluster of another tool: a topology of NCCL or hwloc (XML), the output of "
-        "nvidia-smi topo -m or ibnetdiscover, or Slurm's topology.conf or topology.yaml");
+        "expected a cluster of another tool: a topology of NCCL or hwloc or a platform of "
+        "SimGrid (XML), the output of nvidia-smi topo -m or ibnetdiscover, or Slurm's "
+        "topology.conf or topology.yaml");
   }
   switch (*format) {
     case ClusterFormat::nccl: return read_nccl_topology(source);
@@ -50,6 +52,7 @@ ClusterFacts parse_cluster_file(std::string_view text, const std::string& file) 
     case ClusterFormat::slurm_conf: return read_slurm_conf(source);
     case ClusterFormat::slurm_yaml: return read_slurm_yaml(source);
     case ClusterFormat::hwloc: return read_hwloc_topology(source);
+    case ClusterFormat::simgrid: return read_simgrid_platform(source);
     case ClusterFormat::ibnetdiscover: return read_ibnetdiscover(source);
   }
   return {};

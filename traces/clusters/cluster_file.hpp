@@ -22,10 +22,11 @@ enum class ClusterFormat : std::uint8_t {
   slurm_yaml,
   ibnetdiscover,
   hwloc,
+  simgrid,
 };
-constexpr std::array<std::string_view, 6> names_of(ClusterFormat) {
-  return {"NCCL topology XML",   "nvidia-smi topo -m", "Slurm topology.conf",
-          "Slurm topology.yaml", "ibnetdiscover",      "hwloc XML"};
+constexpr std::array<std::string_view, 7> names_of(ClusterFormat) {
+  return {"NCCL topology XML", "nvidia-smi topo -m", "Slurm topology.conf", "Slurm topology.yaml",
+          "ibnetdiscover",     "hwloc XML",          "SimGrid platform XML"};
 }
 
 /// Returns the format of a text by its contents; nothing if it is no cluster of another tool.

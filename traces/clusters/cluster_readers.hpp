@@ -18,6 +18,9 @@ ClusterFacts read_smi_topology(const ConfigText& source);
 ClusterFacts read_slurm_conf(const ConfigText& source);
 /// Returns the facts of the first topology of Slurm's topology.yaml.
 ClusterFacts read_slurm_yaml(const ConfigText& source);
+/// Returns the facts of a platform of SimGrid: hosts as nodes, the rate of their links, the
+/// topology of a <cluster>, and GPUs where the platform was written by write_simgrid_platform().
+ClusterFacts read_simgrid_platform(const ConfigText& source);
 /// Returns the facts of the output of ibnetdiscover: nodes, NICs and their rate, switches of the
 /// first two tiers.
 ClusterFacts read_ibnetdiscover(const ConfigText& source);

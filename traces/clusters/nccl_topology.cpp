@@ -1,5 +1,5 @@
-// Reader of NCCL's topology XML (NCCL 2.30, src/graph/xml.cc): <system> <cpu> <pci> <gpu> <nvlink>
-// and <nic> <net>. Rates of a <net> are in Mbit/s.
+// Reader and writer of NCCL's topology XML (NCCL 2.30, src/graph/xml.cc): <system> <cpu> <pci>
+// <gpu> <nvlink> and <nic> <net>. Rates of a <net> are in Mbit/s.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -10,6 +10,7 @@
 
 #include "core/error.hpp"
 #include "traces/clusters/cluster_readers.hpp"
+#include "traces/clusters/cluster_writers.hpp"
 #include "traces/clusters/xml_tree.hpp"
 
 namespace orrery {
@@ -108,7 +109,7 @@ class NcclReader {
     out.nic_bandwidth = slowest_ * 1e6 / 8;
     out.nvlinks = most_links_;
     out.knows_nvlinks = true;
-    if (hosts > 1) out.nodes = out.nodes_per_domain = hosts;
+    if (hosts > 1) out.nodes_per_domain = hosts;
     name_gpu(out, hosts);
     if (slowest_ != fastest_) {
       out.assumed.push_back(
@@ -140,7 +141,71 @@ class NcclReader {
   double slowest_ = 0, fastest_ = 0;  ///< Mbit/s
 };
 
+/// GPU of a cluster as NCCL states it.
+struct StatedGpu {
+  std::uint32_t sm = 0, nvlinks = 0;
+};
+
+/// Returns the GPU's generation and links. A GPU with fewer links than its data sheet has a name
+/// such as H100-12-nvlinks (cluster_of()).
+StatedGpu stated_gpu(const std::string& name) {
+  constexpr std::array kBegins{Generation{70, "V100"},  Generation{80, "A100"},
+                               Generation{80, "A800"},  Generation{90, "H100"},
+                               Generation{90, "H800"},  Generation{90, "H200"},
+                               Generation{100, "B200"}, Generation{100, "GB200"},
+                               Generation{103, "B300"}, Generation{103, "GB300"}};
+  StatedGpu found{.sm = 0, .nvlinks = usual_nvlinks(name)};
+  for (const Generation& each : kBegins) {
+    if (name.starts_with(each.gpu)) found.sm = each.sm;
+  }
+  if (found.sm == 0 || found.nvlinks == 0) {
+    throw Error(ErrorKind::bad_input,
+                fmt::format("NCCL: expected a GPU with NVLink (V100 to GB300), found '{}'", name));
+  }
+  const std::string_view ending = "-nvlinks";
+  if (name.ends_with(ending)) {
+    const std::string_view rest = std::string_view(name).substr(0, name.size() - ending.size());
+    const std::string_view digits = rest.substr(rest.rfind('-') + 1);
+    std::from_chars(digits.data(), digits.data() + digits.size(), found.nvlinks);
+  }
+  return found;
+}
+
 }  // namespace
+
+std::string write_nccl_topology(const Topology& of) {
+  const NodeSpec& node = of.node();
+  const StatedGpu gpu = stated_gpu(node.gpu());
+  std::string text = "<system version=\"1\">\n";
+  for (std::uint32_t host = 0; host < std::max(1u, node.nvlink_domain()); ++host) {
+    text += fmt::format(
+        "  <cpu host_hash=\"{:#x}\" numaid=\"0\" affinity=\"ffffffff\" arch=\"x86_64\" "
+        "vendor=\"GenuineIntel\" familyid=\"6\" modelid=\"143\">\n",
+        host + 1);
+    for (std::uint32_t i = 0; i < node.gpus_per_node(); ++i) {
+      text += fmt::format(
+          "    <pci busid=\"{0:04x}:{1:02x}:00.0\" class=\"0x030200\" link_speed=\"32.0 GT/s "
+          "PCIe\" "
+          "link_width=\"16\">\n"
+          "      <gpu dev=\"{1}\" sm=\"{2}\" rank=\"{3}\" gdr=\"1\">\n"
+          "        <nvlink target=\"fffffffff:ffff:ff\" count=\"{4}\" tclass=\"0x068000\"/>\n"
+          "      </gpu>\n    </pci>\n",
+          host, i, gpu.sm, host * node.gpus_per_node() + i, gpu.nvlinks);
+    }
+    for (std::uint32_t i = 0; i < node.nics_per_node(); ++i) {
+      text += fmt::format(
+          "    <pci busid=\"{0:04x}:{1:02x}:00.1\" class=\"0x020700\" link_speed=\"32.0 GT/s "
+          "PCIe\" "
+          "link_width=\"16\">\n      <nic>\n"
+          "        <net name=\"mlx5_{1}\" dev=\"{1}\" speed=\"{2:.0f}\" port=\"1\" "
+          "latency=\"0.000000\" guid=\"{3:#x}\" maxconn=\"131072\" gdr=\"1\"/>\n"
+          "      </nic>\n    </pci>\n",
+          host, i, node.nic_bandwidth() * 8 / 1e6, (std::uint64_t{host} << 32) + i + 1);
+    }
+    text += "  </cpu>\n";
+  }
+  return text + "</system>\n";
+}
 
 ClusterFacts read_nccl_topology(const ConfigText& source) { return NcclReader(source).read(); }
 

@@ -1,6 +1,6 @@
-// Readers of Slurm's topology.conf (plugins topology/tree and topology/block) and topology.yaml.
-// Keys are case-insensitive. Slurm states neither GPUs nor rates (LinkSpeed is information only),
-// and its tree has one switch where the network may have several.
+// Readers and writers of Slurm's topology.conf (plugins topology/tree and topology/block) and
+// topology.yaml. Keys are case-insensitive. Slurm states neither GPUs nor rates (LinkSpeed is
+// information only), and its tree has one switch where the network may have several.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -9,7 +9,10 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
+#include "core/schema/names.hpp"
+#include "topologies/builder.hpp"
 #include "traces/clusters/cluster_readers.hpp"
+#include "traces/clusters/cluster_writers.hpp"
 #include "traces/jobs/cluster_log.hpp"
 #include "traces/workload/framework.hpp"
 
@@ -167,7 +170,49 @@ void read_yaml_items(const ConfigText& source, const ConfigKeys& topology, const
   }
 }
 
+/// Returns the nodes of each leaf switch as lists of hosts; one switch has all nodes of a flat
+/// fabric.
+std::vector<std::string> leaves_of(const Topology& of) {
+  const auto form = named(of.fabric().kind(), std::optional(FabricForm::fat_tree));
+  if (form != FabricForm::flat && form != FabricForm::fat_tree) {
+    throw Error(
+        ErrorKind::bad_input,
+        fmt::format("Slurm: expected a flat fabric or a fat-tree, found a {}", of.fabric().kind()));
+  }
+  const std::uint32_t each = form == FabricForm::flat ? of.nodes() : of.fabric().nodes_per_unit();
+  const std::size_t width = fmt::format("{}", of.nodes()).size();
+  std::vector<std::string> leaves;
+  for (std::uint32_t first = 1; first <= of.nodes(); first += each) {
+    const std::uint32_t last = std::min(of.nodes(), first + each - 1);
+    leaves.push_back(fmt::format("node[{:0{}}-{:0{}}]", first, width, last, width));
+  }
+  return leaves;
+}
+
 }  // namespace
+
+std::string write_slurm_conf(const Topology& of) {
+  const std::vector<std::string> leaves = leaves_of(of);
+  std::string text;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    text += fmt::format("SwitchName=leaf{} Nodes={}\n", i + 1, leaves[i]);
+  }
+  if (leaves.size() > 1)
+    text += fmt::format("SwitchName=spine Switches=leaf[1-{}]\n", leaves.size());
+  return text;
+}
+
+std::string write_slurm_yaml(const Topology& of) {
+  const std::vector<std::string> leaves = leaves_of(of);
+  std::string text = "---\n- topology: default\n  cluster_default: true\n  tree:\n    switches:\n";
+  if (leaves.size() > 1) {
+    text += fmt::format("      - switch: spine\n        children: leaf[1-{}]\n", leaves.size());
+  }
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    text += fmt::format("      - switch: leaf{}\n        nodes: {}\n", i + 1, leaves[i]);
+  }
+  return text;
+}
 
 ClusterFacts read_slurm_conf(const ConfigText& source) {
   SlurmTopology topology(source);

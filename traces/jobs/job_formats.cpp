@@ -130,6 +130,34 @@ std::optional<TraceJob> gfs(const LogRow& row) {
   return job;
 }
 
+/// Reads a row of Alibaba's log of instances that serve recommendation models (DLRM). An instance
+/// that began before the log or ended after it has no time of its own, and is skipped.
+std::optional<TraceJob> dlrm(const LogRow& row) {
+  TraceJob job;
+  job.id = row.string("instance_sn");
+  job.gpus = row.gpus("gpu_request");
+  const auto submit = row.instant("creation_time");
+  const auto start = row.instant("scheduled_time"), end = row.instant("deletion_time");
+  if (job.gpus == 0 || !submit || !start || !end) return {};
+  job.submit_s = *submit;
+  job.duration_s = between(*start, *end, "deletion_time");
+  job.name = row.string("app_name");
+  take_start(job, start);
+  return job;
+}
+
+/// Reads a row of Sia's or Pollux's workloads, to which a duration has been added.
+std::optional<TraceJob> sia(const LogRow& row) {
+  TraceJob job;
+  job.id = row.string("name");
+  job.gpus = row.gpus("num_replicas");
+  job.submit_s = row.seconds("time");
+  job.duration_s = row.seconds("duration");
+  job.name = row.string("application");
+  if (job.gpus == 0) return {};
+  return job;
+}
+
 /// Reads a row of Gavel. The duration is in steps until job_log.cpp divides it by the throughput.
 std::optional<TraceJob> gavel(const LogRow& row) {
   TraceJob job;
@@ -175,6 +203,7 @@ std::optional<TraceJob> swf(const LogRow& row) {
   job.user = name("user");
   job.pool = name("queue");
   job.name = name("executable");
+  if (known("preceding_job", kMostSeconds).value_or(0) > 0) job.after = row.string("preceding_job");
   if (const auto wait = known("wait", kMostSeconds)) {
     job.recorded_start_s = job.submit_s + static_cast<std::int64_t>(*wait);
   }
@@ -250,6 +279,23 @@ std::uint32_t slurm_gpus(const LogRow& row) {
   return 0;
 }
 
+/// Returns the kinds of GPUs in a list such as "gres/gpu:a100=4", separated by bars.
+std::string kinds_of_tres(std::string_view list) {
+  constexpr std::string_view kKind = "gres/gpu:";
+  std::string kinds;
+  for_each_part(list, [&](std::string_view part) {
+    if (!part.starts_with(kKind)) return;
+    if (!kinds.empty()) kinds += '|';
+    kinds += part.substr(kKind.size(), part.find('=') - kKind.size());
+  });
+  return kinds;
+}
+
+std::string slurm_kinds(const LogRow& row) {
+  std::string kinds = kinds_of_tres(row.text("AllocTRES"));
+  return kinds.empty() ? kinds_of_tres(row.text("ReqTRES")) : kinds;
+}
+
 std::int64_t slurm_limit(const LogRow& row) {
   const std::string_view raw = row.text("TimelimitRaw");
   if (raw != "UNLIMITED" && raw != "Partition_Limit") {
@@ -268,7 +314,10 @@ std::optional<TraceJob> sacct(const LogRow& row) {
   const auto start = row.instant("Start"), end = row.instant("End");
   job.gpus = slurm_gpus(row);
   if (job.gpus == 0 || !start || !end) return {};  // no GPUs, never ran, or still runs
-  job.submit_s = row.required_value(row.instant("Submit"), "Submit");
+  const std::int64_t submit = row.required_value(row.instant("Submit"), "Submit");
+  // A job that started is eligible.
+  const std::int64_t eligible = std::min(row.instant("Eligible").value_or(submit), *start);
+  job.submit_s = std::max(submit, eligible);
   job.duration_s = between(*start, *end, "End");
   job.requested_s = slurm_limit(row);
   job.user = row.string("User");
@@ -285,35 +334,77 @@ std::optional<TraceJob> sacct(const LogRow& row) {
 
 constexpr std::string_view kSacctNote =
     "Times without an offset are taken as UTC; the time limit is the requested time; steps of jobs "
-    "are part of their job.";
+    "are part of their job; with the column Eligible, jobs enter the queue when they may start.";
+
+/// Sources of the tables: a file with all columns, for messages.
+constexpr std::string_view kPhillyOrigin =
+    "such a table is sia-simulator/traces/philly.csv of github.com/siasosp23/artifacts";
+constexpr std::string_view kAcmeOrigin =
+    "such tables are data/job_trace/trace_*.csv of github.com/InternLM/AcmeTrace";
+constexpr std::string_view kHeliosOrigin = "such tables are data/*/cluster_log.csv of HeliosData";
+constexpr std::string_view kOpenbOrigin =
+    "such tables are cluster-trace-gpu-v2023/csv/openb_pod_list_*.csv of "
+    "github.com/alibaba/clusterdata";
+constexpr std::string_view kGfsOrigin =
+    "such a table is cluster-trace-v2026-spot-gpu/job_info_df.csv of "
+    "github.com/alibaba/clusterdata";
+constexpr std::string_view kDlrmOrigin =
+    "such a table is cluster-trace-gpu-v2025/disaggregated_DLRM_trace.csv of "
+    "github.com/alibaba/clusterdata";
+constexpr std::string_view kMuriOrigin =
+    "such tables are simulator/trace-data/trace*.csv of github.com/Rivendile/Muri";
+constexpr std::string_view kTiresiasOrigin =
+    "such a table is simulator/60_job.csv of github.com/SymbioticLab/Tiresias";
+constexpr std::string_view kElasticflowOrigin =
+    "such tables are ElasticFlow/traces_for_ElasticFlow/*.csv of github.com/pkusys/ElasticFlow";
+constexpr std::string_view kSiaOrigin =
+    "workloads of Sia and Pollux have no durations: add a column 'duration' with the seconds of "
+    "each job on its num_replicas GPUs";
 
 constexpr std::array kFormats{
     JobFormat{JobLogFormat::slurm_sacct, Separator::bar, "JobID Submit Start End", true, sacct,
-              kSacctNote},
+              kSacctNote, {}, slurm_kinds},
     JobFormat{JobLogFormat::slurm_sacct, Separator::comma, "JobID Submit Start End", true, sacct,
-              kSacctNote},
+              kSacctNote, {}, slurm_kinds},
     JobFormat{JobLogFormat::philly_csv, Separator::comma, "timestamp duration num_gpus cluster",
               true, philly,
-              "Durations are cut off to seconds; jobs have no ids and are numbered by submission."},
+              "Durations are cut off to seconds; jobs have no ids and are numbered by submission.",
+              kPhillyOrigin},
     JobFormat{JobLogFormat::acme, Separator::comma,
               "job_id user gpu_num type state submit_time start_time duration", true, helios,
-              "The type of a job is taken as its name; jobs without GPUs are passed over."},
+              "The type of a job is taken as its name; jobs without GPUs are passed over.",
+              kAcmeOrigin},
     JobFormat{JobLogFormat::helios, Separator::comma,
               "job_id user vc gpu_num state submit_time start_time duration", true, helios,
-              "Jobs without GPUs are passed over."},
+              "Jobs without GPUs are passed over.", kHeliosOrigin},
     JobFormat{JobLogFormat::openb, Separator::comma,
               "name num_gpu gpu_milli creation_time deletion_time scheduled_time", true, openb,
-              "A pod that requests a part of a GPU counts with a whole GPU."},
+              "A pod that requests a part of a GPU counts with a whole GPU.", kOpenbOrigin,
+              [](const LogRow& row) { return row.string("gpu_spec"); }},
     JobFormat{JobLogFormat::gfs, Separator::comma,
               "job_name organization gpu_request worker_num submit_time duration job_type", true,
               gfs,
               "A job has the GPUs of all its workers, parts of a GPU rounded up; its type is "
-              "taken as its name, its organization as its virtual cluster."},
+              "taken as its name, its organization as its virtual cluster.",
+              kGfsOrigin, [](const LogRow& row) { return row.string("gpu_model"); }},
+    JobFormat{JobLogFormat::dlrm, Separator::comma,
+              "instance_sn app_name gpu_request creation_time scheduled_time deletion_time", true,
+              dlrm,
+              "An instance that began before the log or ended after it is passed over; the "
+              "application is taken as the name.",
+              kDlrmOrigin},
     JobFormat{JobLogFormat::muri, Separator::comma,
               "job_id num_gpu submit_time iterations duration iteration_time", true, muri,
-              "Times are in milliseconds, cut off to seconds."},
+              "Times are in milliseconds, cut off to seconds.", kMuriOrigin},
+    JobFormat{JobLogFormat::elasticflow, Separator::comma,
+              "job_id num_gpu submit_time iteration ddl duration", true, tiresias,
+              "A job keeps its GPUs; deadlines (ddl) have no effect.", kElasticflowOrigin},
     JobFormat{JobLogFormat::tiresias, Separator::comma,
-              "job_id num_gpu submit_time iterations duration", true, tiresias},
+              "job_id num_gpu submit_time duration", true, tiresias,
+              {}, kTiresiasOrigin},
+    JobFormat{JobLogFormat::sia, Separator::comma, "name time application num_replicas duration",
+              true, sia, "A job keeps num_replicas GPUs; its application is taken as its name.",
+              kSiaOrigin},
     JobFormat{JobLogFormat::gavel, Separator::tab,
               "job_type command working_directory num_steps_arg needs_data_dir total_steps "
               "scale_factor priority_weight slo arrival_time",
@@ -383,6 +474,27 @@ std::optional<std::int64_t> LogRow::instant(std::string_view column) const {
 }
 
 std::span<const JobFormat> job_formats() { return kFormats; }
+
+std::optional<NearFormat> nearest_format(const std::vector<std::string>& columns, Separator mark) {
+  std::optional<NearFormat> nearest;
+  double most = 0.5;
+  for (const JobFormat& format : kFormats) {
+    if (format.mark != mark || !format.header) continue;
+    NearFormat near{&format, {}};
+    const std::vector<std::string_view> told_by = words(format.told_by);
+    for (const std::string_view column : told_by) {
+      if (std::find(columns.begin(), columns.end(), column) == columns.end()) {
+        near.missing.emplace_back(column);
+      }
+    }
+    const double there = static_cast<double>(told_by.size() - near.missing.size()) /
+                         static_cast<double>(told_by.size());
+    if (there < most || (nearest && there == most)) continue;
+    most = there;
+    nearest = std::move(near);
+  }
+  return nearest;
+}
 
 const JobFormat* format_with(const std::vector<std::string>& columns, Separator mark, bool header) {
   for (const JobFormat& format : kFormats) {

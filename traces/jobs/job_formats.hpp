@@ -29,16 +29,20 @@ enum class JobLogFormat : std::uint8_t {
   helios,
   openb,
   gfs,
+  dlrm,
   muri,
   tiresias,
+  elasticflow,
+  sia,
   gavel,
   shockwave,
   swf
 };
-constexpr std::array<std::string_view, 14> names_of(JobLogFormat) {
+constexpr std::array<std::string_view, 17> names_of(JobLogFormat) {
   return {"canonical", "philly-json", "kubernetes", "slurm-sacct", "philly-csv",
-          "acme",      "helios",      "openb",      "gfs",         "muri",
-          "tiresias",  "gavel",       "shockwave",  "swf"};
+          "acme",      "helios",      "openb",      "gfs",         "dlrm",
+          "muri",      "tiresias",    "elasticflow", "sia",        "gavel",
+          "shockwave", "swf"};
 }
 
 /// Exception of the readers of rows: a row contains an impossible value.
@@ -105,10 +109,27 @@ struct JobFormat {
   /// that is impossibly large.
   std::optional<TraceJob> (*read)(const LogRow& row) = nullptr;
   std::string_view note = {};  ///< remark on the interpretation
+  /// Where a file with all columns comes from, for messages.
+  std::string_view origin = {};
+  /// Returns the kinds of GPUs that the job of a row may have, separated by bars; empty: any. Null
+  /// if the format names no kinds.
+  std::string (*kinds)(const LogRow& row) = nullptr;
 };
 
 /// Returns all formats. A format comes before all formats whose columns are a part of its own.
 std::span<const JobFormat> job_formats();
+
+/// Format that a table nearly has, and the identifying columns that the table lacks.
+struct NearFormat {
+  const JobFormat* format = nullptr;
+  std::vector<std::string> missing;
+};
+/// Returns the format with a header of which a table has the largest part of the identifying
+/// columns, the first of several; nothing if it has less than half of them.
+///
+/// For example, the columns job_id, num_gpu, submit_time and duration are those of Tiresias without
+/// iterations.
+std::optional<NearFormat> nearest_format(const std::vector<std::string>& columns, Separator mark);
 
 /// Returns the first format whose identifying columns all exist in `columns`; null if none matches.
 /// A format without a header matches by the number of its columns.

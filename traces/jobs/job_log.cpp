@@ -1,9 +1,11 @@
 #include "traces/jobs/job_log.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -14,6 +16,7 @@
 #include "core/files/file_kind.hpp"
 #include "core/schema/yaml_tree.hpp"
 #include "traces/files/csv.hpp"
+#include "traces/jobs/job_dependencies.hpp"
 #include "traces/jobs/job_formats.hpp"
 #include "traces/jobs/kubernetes_json.hpp"
 #include "traces/jobs/log_time.hpp"
@@ -50,6 +53,8 @@ class LogReader {
 
  private:
   void take(std::optional<TraceJob> job, int line);
+  bool is_of_kind(const JobFormat& format, const LogRow& row);
+  void note_kinds();
   void reject(int line, const std::string& id, const std::string& reason);
   void refuse_bad_text() const;
 
@@ -57,6 +62,7 @@ class LogReader {
   const std::string_view text_;
   const JobLogOptions& options_;
   JobLog log_;
+  std::set<std::string> kinds_;  ///< kinds of GPUs of the jobs
 };
 
 void LogReader::refuse_bad_text() const {
@@ -83,6 +89,47 @@ void LogReader::take(std::optional<TraceJob> job, int line) {
   if (!job) return log_.quality.set_passed_over(log_.quality.passed_over() + 1);
   job->line = line;
   log_.jobs.push_back(std::move(*job));
+}
+
+/// Returns true if the job of a row may have GPUs of the requested kind, and collects its kinds.
+bool LogReader::is_of_kind(const JobFormat& format, const LogRow& row) {
+  if (format.kinds == nullptr) return true;
+  const std::string kinds = format.kinds(row);
+  bool found = kinds.empty();
+  for (std::string_view list = kinds; !list.empty();) {
+    const std::size_t end = std::min(list.find('|'), list.size());
+    kinds_.emplace(list.substr(0, end));
+    found = found || list.substr(0, end) == options_.gpu_kind;
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+  return found || options_.gpu_kind.empty();
+}
+
+/// Throws bad_input for a requested kind of GPU that the log does not name.
+void check_kind(const std::string& path, const std::string& kind,
+                const std::vector<std::string>& kinds) {
+  if (kind.empty() || std::find(kinds.begin(), kinds.end(), kind) != kinds.end()) return;
+  throw Error(SourcePlace{.file = path, .line_text = ""},
+              kinds.empty()
+                  ? fmt::format("--gpu-kind {}: expected a log that names kinds of GPUs (sacct "
+                                "with gres/gpu:KIND in AllocTRES, openb, GFS), found none",
+                                shown(kind))
+                  : fmt::format("--gpu-kind {}: expected a kind of GPU of the log ({}){}",
+                                shown(kind), fmt::join(kinds, ", "), did_you_mean(kind, kinds)));
+}
+
+/// Writes which kinds of GPUs the log names.
+void LogReader::note_kinds() {
+  const std::vector<std::string> kinds(kinds_.begin(), kinds_.end());
+  check_kind(path_, options_.gpu_kind, kinds);
+  if (kinds.size() < 2) return;
+  log_.quality.add_notes(
+      options_.gpu_kind.empty()
+          ? fmt::format("The log names {} kinds of GPUs ({}), which count as equal; --gpu-kind "
+                        "selects the jobs of one.",
+                        kinds.size(), fmt::join(kinds, ", "))
+          : fmt::format("Jobs that must have another kind of GPU than {} are passed over.",
+                        options_.gpu_kind));
 }
 
 /// Returns true if a log of sacct says which jobs have GPUs.
@@ -125,6 +172,27 @@ void count_duplicates(JobLog& log) {
   log.quality.set_first_duplicate(shown(log.jobs[first].id.str()));
 }
 
+/// Counts the dependencies on jobs that the log lacks. Throws bad_input for jobs that wait for each
+/// other.
+void check_dependencies(const std::string& path, JobLog& log) {
+  const JobDependencies dependencies = job_dependencies(log.jobs);
+  if (const auto row = first_circular(dependencies)) {
+    throw Error(SourcePlace{.file = path, .line = log.jobs[*row].line, .line_text = ""},
+                fmt::format("after: expected jobs that can end before this one, found '{}', which "
+                            "wait for this job, or for each other",
+                            shown(log.jobs[*row].after.str())));
+  }
+  if (!dependencies.after.empty()) {
+    log.quality.add_notes(fmt::format("{} jobs enter the queue after the end of others.",
+                                      dependencies.after.size()));
+  }
+  if (dependencies.unknown > 0) {
+    log.quality.add_notes(fmt::format("{} dependencies are on jobs that the log lacks: they keep "
+                                      "no job waiting.",
+                                      dependencies.unknown));
+  }
+}
+
 void LogReader::read_table(const JobFormat& format) {
   refuse_bad_text();
   log_.quality.set_format(std::string(name_of(format.name)));
@@ -164,7 +232,9 @@ void LogReader::read_table(const JobFormat& format) {
     }
     const LogRow row(reader, columns, fields, node_gpus);
     try {
-      take(format.read(row), reader.line());
+      std::optional<TraceJob> job = format.read(row);
+      if (job && !is_of_kind(format, row)) job.reset();
+      take(std::move(job), reader.line());
     } catch (const RowProblem& problem) {
       if (options_.strict) {
         reader.fail_at_field(row.index_of(problem.column).value_or(0), problem.reason);
@@ -173,6 +243,7 @@ void LogReader::read_table(const JobFormat& format) {
     }
   }
   log_.quality.set_rows(rows);
+  note_kinds();
 }
 
 void LogReader::read_json(const JsonFormat& format) {
@@ -189,6 +260,7 @@ void LogReader::read_json(const JsonFormat& format) {
     reject(entry.job.line, entry.job.id.str(), entry.problem);
   });
   log_.quality.set_rows(rows);
+  note_kinds();
 }
 
 /// Returns the log with its jobs sorted by submission and with times from the first submission.
@@ -210,6 +282,7 @@ JobLog LogReader::finish(bool numbered) {
     log_.quality.add_notes(fmt::format("Time 0 is {}, the first submission.", date_text(first)));
   }
   if (!numbered) count_duplicates(log_);
+  check_dependencies(path_, log_);
   if (!jobs.empty()) return std::move(log_);
   const TraceQuality& quality = log_.quality;
   std::string message = fmt::format(
@@ -323,8 +396,36 @@ void refuse_sacct(const std::string& path, std::string_view text) {
   }
 }
 
+/// Returns true if the fields look like the names of columns.
+bool is_header(const std::vector<std::string>& fields) {
+  return !fields.empty() && std::all_of(fields.begin(), fields.end(), [](const auto& field) {
+    return !field.empty() && std::isalpha(static_cast<unsigned char>(field.front())) != 0 &&
+           field.find_first_of(" \t{}[]") == std::string::npos;
+  });
+}
+
+/// Throws bad_input for a table whose columns are nearly those of a format, or those of none.
+void refuse_columns(const std::string& path, std::string_view text) {
+  for (const Separator mark : {Separator::comma, Separator::bar}) {
+    const std::optional<NearFormat> near = nearest_format(first_fields(path, text, mark), mark);
+    if (!near) continue;
+    throw Error(place_in(text, path, 1, 1),
+                fmt::format("expected the columns of the format {} ({}), found no '{}'; {}",
+                            name_of(near->format->name), near->format->told_by,
+                            fmt::join(near->missing, "', '"), near->format->origin));
+  }
+  const std::vector<std::string> fields = first_fields(path, text, Separator::comma);
+  if (!is_header(fields)) return;
+  throw Error(place_in(text, path, 1, 1),
+              fmt::format("expected a job log, found a table with the columns {}, of which no "
+                          "format (orrery import jobs --help) has half: write a CSV with the "
+                          "columns job_id,submit_s,num_gpus,duration_s, one line for each job",
+                          shown(fmt::format("{}", fmt::join(fields, ",")))));
+}
+
 [[noreturn]] void refuse_format(const std::string& path, std::string_view text) {
   refuse_sacct(path, text);
+  refuse_columns(path, text);
   throw Error(place_in(text, path, 1, 1),
               fmt::format("expected a job log that begins as one of: {}, got another file; "
                           "Orrery's own form has the columns "
@@ -362,8 +463,8 @@ std::map<std::pair<std::string, std::uint32_t>, double> read_throughputs(
 void take_throughputs(const std::string& path, const JobLogOptions& options, JobLog& log) {
   if (options.throughputs.empty()) {
     throw Error(SourcePlace{.file = path, .line_text = ""},
-                "is a trace of Gavel, which has steps instead of seconds: give the table of "
-                "throughputs (simulation_throughputs.json) with --throughputs");
+                "expected the throughputs of a trace of Gavel, which has steps instead of seconds, "
+                "found none: give Gavel's table (simulation_throughputs.json) with --throughputs");
   }
   const auto throughputs = read_throughputs(options);
   std::vector<TraceJob> known;
@@ -392,13 +493,16 @@ void take_throughputs(const std::string& path, const JobLogOptions& options, Job
   quality.set_jobs(log.jobs.size());
 }
 
-JobLog canonical(std::vector<TraceJob> jobs) {
+JobLog canonical(const std::string& path, std::vector<TraceJob> jobs,
+                 const JobLogOptions& options) {
+  check_kind(path, options.gpu_kind, {});
   JobLog log;
   log.jobs = std::move(jobs);
   log.quality.set_format(std::string(name_of(JobLogFormat::canonical)));
   log.quality.set_rows(log.jobs.size());
   log.quality.set_jobs(log.jobs.size());
   count_duplicates(log);
+  check_dependencies(path, log);
   return log;
 }
 
@@ -424,7 +528,7 @@ JobLog parse_job_log(const std::string& path, std::string_view text, const JobLo
     reader.read_json(is_kubernetes(text) ? kKubernetes : kPhilly);
     return reader.finish(false);
   }
-  if (is_canonical(path, text)) return canonical(parse_job_trace(path, text));
+  if (is_canonical(path, text)) return canonical(path, parse_job_trace(path, text), options);
   if (const auto table = with_bars(text)) return parse_job_log(path, *table, options);
   const JobFormat* const format = format_of(path, text);
   if (format == nullptr) refuse_format(path, text);
@@ -444,7 +548,9 @@ JobLog load_job_log(const std::string& path, const JobLogOptions& options) {
   bool more = file.more(text);
   // The canonical form is read piece by piece, without the whole text in memory.
   const bool again = is_file(path);
-  if (again && !is_json(text) && begins_canonical(text)) return canonical(load_job_trace(path));
+  if (again && !is_json(text) && begins_canonical(text)) {
+    return canonical(path, load_job_trace(path), options);
+  }
   while (more) more = file.more(text);
   return parse_job_log(path, text, options);
 }
@@ -457,11 +563,16 @@ void anonymize(std::vector<TraceJob>& jobs) {
     if (name.empty()) return;
     name = known.try_emplace(name, fmt::format("{}-{}", what, known.size() + 1)).first->second;
   };
+  const JobDependencies dependencies = job_dependencies(jobs);
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     jobs[i].id = std::to_string(i);
+    jobs[i].after = {};
     number(users, "user", jobs[i].user);
     number(pools, "vc", jobs[i].pool);
     number(names, "name", jobs[i].name);
+  }
+  for (const auto& [row, first] : dependencies.after) {
+    jobs[row].after = fmt::format("{}", fmt::join(first, " "));
   }
 }
 

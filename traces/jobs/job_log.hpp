@@ -31,6 +31,9 @@ struct JobLogOptions {
   /// Throughputs (JSON, gzip too) for Gavel's traces, which contain steps instead of seconds, and
   /// the GPU whose column is used.
   std::string throughputs = {}, gpu = "v100";
+  /// Kind of GPU, as the log names it: rows of jobs that must have another kind are skipped; empty:
+  /// none is.
+  std::string gpu_kind = {};
   /// GPUs of each node, for a log of sacct that names nodes but no GPUs; 0: not known.
   std::uint32_t gpus_per_node = 0;
 };

@@ -1,6 +1,6 @@
 // Production job traces in the canonical form: CSV with job_id, submit_s, num_gpus, duration_s, and
-// optionally vc, user, name, requested_s, recorded_start_s, priority, in any order and with any
-// additional columns; gzip too. Called by traces/jobs/job_log. Thread-safe. Seconds of the log.
+// optionally vc, user, name, requested_s, recorded_start_s, priority, after, in any order and with
+// any additional columns; gzip too. Called by traces/jobs/job_log. Thread-safe. Seconds of the log.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +18,17 @@ namespace orrery {
 /// small as possible.
 struct TraceJob {
   PackedText id;
-  PackedSeconds submit_s = 0;
   std::uint32_t gpus = 0;
   int line = 1;  ///< line in the file, from 1
+  PackedSeconds submit_s = 0;
   PackedSeconds duration_s = 0;
   PackedSeconds requested_s = 0;        ///< requested time; 0: none
   PackedSeconds recorded_start_s = -1;  ///< start in the log; never shown to policies; -1: none
   Label pool;
   Label user = {}, name = {};
   std::int32_t priority = 0;            ///< higher values go first in policies that use priorities
+  /// Ids, between blanks, of the jobs that must end before this job enters the queue.
+  Label after = {};
 };
 static_assert(sizeof(TraceJob) <= 64);
 

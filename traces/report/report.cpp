@@ -98,12 +98,17 @@ std::string steps(const Report& r) {
   return text;
 }
 
+/// Returns true if the times of the report were measured; others are modelled.
+bool is_measured(const Report& r) {
+  return find_named<ReportWorld>(r.mode()) == ReportWorld::live;
+}
+
 std::string step_time(const Report& r) {
   const std::string median = known(r.has_step_time_s(), r.step_time_s(), duration);
   if (!r.has_step_time_s() || !r.has_ideal_step_time_s() || r.ideal_step_time_s() <= 0) {
     return median + " median";
   }
-  return fmt::format("{} median, {:.2f} x the ideal {}", median,
+  return fmt::format("{} median, {:.2f} x the ideal {} at the end", median,
                      r.step_time_s() / r.ideal_step_time_s(), duration(r.ideal_step_time_s()));
 }
 
@@ -134,6 +139,12 @@ std::string lost_parts(const Report& r) {
 std::string breakdown(const Report& r) {
   if (!r.has_breakdown()) return kNotKnown;
   const Breakdown& b = r.breakdown();
+  // The clocks of ranks end with their compute: communication and losses are one measured rest.
+  if (is_measured(r)) {
+    return fmt::format("compute {}, waiting {}, other {} (communication, pauses, lost steps)",
+                       percent(b.compute()), percent(b.waiting()),
+                       percent(b.exposed_communication()));
+  }
   return fmt::format("compute {}, communication {}, bubble {}, waiting {}, lost {}{}",
                      percent(b.compute()), percent(b.exposed_communication()), percent(b.bubble()),
                      percent(b.waiting()), percent(b.lost()), lost_parts(r));
@@ -160,6 +171,11 @@ std::string energy_and_cost(const Report& r) {
     return fmt::format("{}.{:02} USD", grouped(cents / 100), cents % 100);
   };
   std::string more;
+  const double gpu_hours = static_cast<double>(r.ranks()) * r.elapsed_s() / 3600;
+  if (r.has_cost_usd() && gpu_hours > 0) {
+    more += fmt::format(" ({} GPUs, {} an hour each)", grouped(r.ranks()),
+                        dollars(r.cost_usd() / gpu_hours));
+  }
   if (r.has_cost_if_bought_usd()) {
     more += fmt::format(", {} if bought", dollars(r.cost_if_bought_usd()));
   }
@@ -282,7 +298,7 @@ std::string report_json(const JobsReport& report, bool with_host) {
 }
 
 std::string report_summary(const Report& r) {
-  const bool live = find_named<ReportWorld>(r.mode()) == ReportWorld::live;
+  const bool live = is_measured(r);
   const char* const origin = live ? "measured" : "modelled";
   std::vector<std::pair<const char*, std::string>> lines{
       {live ? "live run" : "simulation",

@@ -280,6 +280,8 @@ void add_duration_problems(const FailureKind& kind, const std::string& path,
       "node, rack or row";
   check("detection", kind.has_detection(), kind.detection(), ends_ranks, kRanks);
   check("restart", kind.has_restart(), kind.restart(), ends_ranks, kRanks);
+  check("corrupted", kind.has_corrupted(), kind.corrupted(), ends_ranks && !kind.has_stop(),
+        "a kind that ends ranks at once: kill of a job, or down of a gpu, node, rack or row");
   check("repair", kind.has_repair(), kind.repair(), !is_of_job(kind) && !kind.has_lasts(),
         "hardware, and without 'lasts' beside it");
   if (kind.has_notice() && !(kind.has_down() && holds_ranks)) {

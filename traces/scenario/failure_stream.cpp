@@ -55,7 +55,8 @@ void FailureStream::add_source(const FailureKind& kind, std::size_t number, cons
                 .rng = own,
                 .repair_rng = own.split_stream("repair"),
                 .detection_rng = own.split_stream("detection"),
-                .restart_rng = own.split_stream("restart")};
+                .restart_rng = own.split_stream("restart"),
+                .corruption_rng = own.split_stream("corruption")};
   if (source.has_memory()) {
     const double window = failures_.has_until() ? end_s_ : kWindow_s;
     source.window_s = std::min(window, kMostDrawn * mtbf / source.weight());
@@ -97,6 +98,7 @@ std::vector<Fault> FailureStream::pop_failure() {
     if (source.kind.has_notice()) fault.set_notice(source.kind.notice());
     if (failure.detection) fault.set_detection(*failure.detection);
     if (failure.restart) fault.set_restart(*failure.restart);
+    if (failure.corrupted) fault.set_corrupted(std::max<Nanos>(1, *failure.corrupted));
   }
   return faults;
 }
@@ -209,6 +211,9 @@ FailureStream::Failure FailureStream::draw_failure(Source& source, double at_s,
     failure.detection = draw_duration(kind.detection(), source.detection_rng);
   }
   if (kind.has_restart()) failure.restart = draw_duration(kind.restart(), source.restart_rng);
+  if (kind.has_corrupted()) {
+    failure.corrupted = draw_duration(kind.corrupted(), source.corruption_rng);
+  }
   return failure;
 }
 

@@ -159,6 +159,9 @@ class FaultScript {
   std::optional<Nanos> own_detection(std::uint32_t fault) const { return entry(fault).detection; }
   /// Returns the fault's own duration of a restart from a checkpoint; nothing if it has none.
   std::optional<Nanos> own_restart(std::uint32_t fault) const { return entry(fault).restart; }
+  /// Returns the time before the fault since which the training state is corrupted; nothing if the
+  /// fault corrupts nothing.
+  std::optional<Nanos> corrupted(std::uint32_t fault) const { return entry(fault).corrupted; }
   /// Returns the instant at which the ranks of a stop run again; nothing for another fault and for
   /// a stop without an end.
   std::optional<Nanos> stop_end(std::uint32_t fault) const { return entry(fault).stop_end; }
@@ -183,6 +186,7 @@ class FaultScript {
     double size = 1;                   ///< value of slow, link_slow or rate; top of a ramp
     std::uint64_t ramp_steps = 0;
     std::optional<Nanos> detection, restart;  ///< own times, instead of those of `survival`
+    std::optional<Nanos> corrupted;           ///< time since which the state is corrupted
     std::optional<Nanos> stop_end;            ///< end of a stop
     FaultTarget target;                ///< the only target, unless the fault hits a share
     bool share = false;

@@ -196,6 +196,10 @@ class CrossCheck {
   void check_times(const Fault& fault, const std::string& path) {
     const std::optional<PartKind> part = part_kind(fault);
     const bool hardware = fault.has_down() && (part == PartKind::gpu || part == PartKind::node);
+    if (fault.has_corrupted() && !fault.has_kill() && !hardware) {
+      add(path + ".corrupted", "expected 'corrupted' of a fault that ends ranks at once: kill, or "
+                               "down of a gpu or node");
+    }
     if (fault.has_kill() || fault.has_stop() || hardware) return;
     for (const char* const key : {"detection", "restart"}) {
       const bool has = key[0] == 'd' ? fault.has_detection() : fault.has_restart();

@@ -1,5 +1,6 @@
 #include "live/run/files/run_state.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace orrery::live {
@@ -35,6 +36,7 @@ Refusal apply_seen(RunState& state, const JournalSeen& seen) {
 Refusal apply_commit(RunState& state, const JournalCommit& commit) {
   if (commit.step() != state.core.committed) return "lacks the commit of a step";
   state.core.committed = commit.step() + 1;
+  state.furthest = std::max<Step>(state.furthest, commit.step() + 1);
   state.core.committed_in = commit.epoch();
   state.work = counters_of(commit);
   state.rolled_back.reset();
@@ -54,6 +56,7 @@ void apply_snapshot(RunState& state, const JournalSnapshot& then) {
                     .committed_in = then.committed_in(),
                     .decided = then.membership().decided()},
            .started = then.started(),
+           .furthest = std::max<Step>(then.furthest(), then.step()),
            .losses = {then.losses().begin(), then.losses().end()},
            .strikes = {then.strikes().begin(), then.strikes().end()},
            .removals = {then.removals().begin(), then.removals().end()},
@@ -107,6 +110,7 @@ void save_state(const RunState& state, JournalSnapshot& snapshot) {
   snapshot.mutable_membership()->set_epoch(state.core.epoch);
   snapshot.mutable_membership()->set_decided(state.core.decided);
   snapshot.set_step(state.core.committed);
+  snapshot.set_furthest(state.furthest);
   snapshot.set_committed_in(state.core.committed_in);
   for (const membership::Seat& seat : state.joined) {
     Seat& joined = *snapshot.add_joined();

@@ -35,6 +35,8 @@ struct RunState {
   /// Start of the policy clock, in nanoseconds of the machine's clock; none if the run has not
   /// started.
   std::optional<Nanos> started = {};
+  /// Largest number of committed steps of any time: a rollback does not decrease it.
+  Step furthest = 0;
   /// Checkpoint from which the run resumed; none if the run began with step 0.
   std::optional<Resumption> resumed = {};
   /// State that the next ranks begin with, after a release of the job's GPUs; none once a step has

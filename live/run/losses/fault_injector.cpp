@@ -29,6 +29,7 @@ FaultInjector::FaultInjector(const Scenario& scenario, const Cluster& cluster, s
 }
 
 void FaultInjector::restore_from(const Past& past) {
+  if (!past.empty) schedule_.restore_committed(past.furthest);
   for (const Fault& removal : past.removals) {
     FaultSchedule& schedule = add_removal(removal);
     if (!past.seen.empty()) schedule.skip_until(past.seen.back().now());

@@ -74,7 +74,7 @@ std::vector<std::uint32_t> FaultSchedule::drain_resumed(Nanos now) {
 }
 
 Hardware FaultSchedule::hardware(std::uint32_t rank, Step step, Nanos now) const {
-  const Moment at{static_cast<std::int64_t>(step), now};
+  const Moment at = moment(step, now);
   const GpuId gpu{rank};
   const NodeId node = cluster_.node_of(gpu);
   const Part nic{PartKind::nic, node.value * cluster_.rails() + cluster_.rail_of(gpu)};
@@ -95,11 +95,11 @@ Hardware FaultSchedule::hardware(std::uint32_t rank, Step step, Nanos now) const
 }
 
 std::set<Part> FaultSchedule::lost_parts(Step step, Nanos now) const {
-  return ::orrery::lost_parts(script_, {static_cast<std::int64_t>(step), now}, cluster_, gpus_);
+  return ::orrery::lost_parts(script_, moment(step, now), cluster_, gpus_);
 }
 
 std::map<Part, double> FaultSchedule::slower_parts(Step step, Nanos now) const {
-  return ::orrery::slower_parts(script_, {static_cast<std::int64_t>(step), now}, cluster_, gpus_);
+  return ::orrery::slower_parts(script_, moment(step, now), cluster_, gpus_);
 }
 
 std::optional<Nanos> FaultSchedule::take_hit_time(std::uint32_t rank) {

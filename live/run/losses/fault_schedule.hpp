@@ -1,6 +1,7 @@
 // Schedule of a scenario's faults for the processes of a live run.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -17,7 +18,9 @@ namespace orrery::live {
 
 /// Schedule that maps a scenario's faults (FaultScript) to processes: the ranks to signal now, and
 /// the state of each rank's hardware, which the rank's process imitates by its pace. Rank r runs on
-/// GPU r. Single-threaded. Instants are times of the policy clock.
+/// GPU r. A step that is repeated after a rollback has the faults of the last step that has begun:
+/// parts do not recover because a job loads a checkpoint. Single-threaded. Instants are times of
+/// the policy clock.
 class FaultSchedule {
  public:
   /// Injection of one fault into one rank.
@@ -55,7 +58,7 @@ class FaultSchedule {
   std::map<Part, double> slower_parts(Step step, Nanos now) const;
   /// Returns the planned removals from their announcement to the return of the part.
   std::map<Part, Removal> removals(Step step, Nanos now) const {
-    return script_.removals({static_cast<std::int64_t>(step), now});
+    return script_.removals(moment(step, now));
   }
   /// Returns true if the part is tested when it returns.
   bool has_test(Part part) const { return script_.test_time(part) > 0; }
@@ -68,6 +71,9 @@ class FaultSchedule {
   /// Leaves out the faults that were due by `now`: an earlier controller has injected them or found
   /// no rank to inject them into. Call before the first due().
   void skip_until(Nanos now) { seen_.now = now; }
+  /// Records that an earlier controller has committed `steps` steps, those before a rollback
+  /// included. Call before any other method.
+  void restore_committed(Step steps) { begun_ = static_cast<std::int64_t>(steps) - 1; }
   /// Records an injection of an earlier controller, which may not have been carried out: due() does
   /// not return it again. `noticed`: the loss was detected; otherwise take_hit_time() returns `at`.
   /// Call before the first due().
@@ -78,6 +84,10 @@ class FaultSchedule {
   std::size_t injected() const { return injected_.size(); }
 
  private:
+  /// Returns the state of the script in `step`, or in the last step that has begun.
+  Moment moment(Step step, Nanos now) const {
+    return {std::max({begun_, seen_.step, static_cast<std::int64_t>(step)}), now};
+  }
   /// Schedules the end of the stop `fault` of `rank`, if the fault is a stop with an end.
   void add_resume(std::uint32_t fault, std::uint32_t rank);
   /// Adds the injections of a fault that has begun, or only counts the fault.
@@ -90,6 +100,7 @@ class FaultSchedule {
   const Step first_;
   const double link_rate_;  ///< Rate of a link without a fault in bytes per second; 0: unlimited.
   Moment seen_ = kBeforeTheRun;
+  std::int64_t begun_ = kBeforeTheRun.step;  ///< last step that an earlier controller committed
   std::vector<Strike> waiting_;
   std::set<int> injected_;
   std::set<std::pair<int, std::uint32_t>> restored_;

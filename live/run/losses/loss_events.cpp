@@ -20,12 +20,26 @@ bool Recovery::record_exit(std::uint32_t seat, bool was_member) {
 }
 
 bool Recovery::is_nobody_left() const {
+  if (restoring_ == job().epoch) return false;
   for (std::uint32_t seat = 0; seat < placement_.seats(); ++seat) {
     const bool told = std::find(untold_.begin(), untold_.end(), seat) != untold_.end();
     const bool left = placement_.is_leaving(seat) && !control_.is_running(seat);
     if (placement_.is_working(seat) && !told && !left) return false;
   }
   return job().gpus.size() > 0 && !job().is_restarting && !control_.has_state_holder();
+}
+
+bool Recovery::begin_restore(Step next) {
+  if (!job().next || job().saved_at == 0 || next < least_progress_) return false;
+  restoring_ = job().epoch;
+  least_progress_ = next + 1;
+  return true;
+}
+
+void Recovery::start_pending_ranks() {
+  for (std::uint32_t seat = 0; seat < placement_.seats(); ++seat) {
+    if (placement_.is_pending(seat)) control_.replace(seat);
+  }
 }
 
 bool Recovery::may_rank_return() const {

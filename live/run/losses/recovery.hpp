@@ -57,8 +57,14 @@ class Recovery {
   bool has_unreported() const { return !untold_.empty(); }
   /// Returns true if the job has GPUs, every working rank has an unreported loss or is leaving and
   /// has ended, and no process holds the training state. False if a new process has received the
-  /// state, if the job has no GPUs, or if the job is restarting.
+  /// state, if the job has no GPUs, if the job is restarting, or after begin_restore().
   bool is_nobody_left() const;
+  /// Begins the restore of a job of which nobody is left, at step `next`: returns true if a
+  /// replacement is pending, a checkpoint is complete, and the run has advanced since the last
+  /// restore.
+  bool begin_restore(Step next);
+  /// Requests the processes that the pending assignment starts.
+  void start_pending_ranks();
   /// Reports the unreported losses to the policies as one RanksLost event, and expires the settings
   /// that wait for a step. Then requests replacements for the lost ranks whose GPUs the pending
   /// assignment names; if none was pending, the loss itself makes an assignment to the same GPUs
@@ -164,6 +170,8 @@ class Recovery {
   Nanos held_since_ = kNever;
   /// Begin of the wait for the shards of ranks that leave; kNever: none.
   Nanos delayed_since_ = kNever;
+  std::optional<Epoch> restoring_;  ///< epoch that the job leaves by a restore
+  Step least_progress_ = 0;         ///< step that the run must have reached for a restore
 };
 
 }  // namespace orrery::live

@@ -48,7 +48,10 @@ class _Finder(importlib.abc.MetaPathFinder):
         path: Optional[Sequence[str]] = None,
         target: Optional[ModuleType] = None,
     ) -> Optional[importlib.machinery.ModuleSpec]:
-        """Prepare, and return the spec of torch with a loader that installs; None for others."""
+        """Prepare, and return the spec of torch with a loader that installs; None for others.
+
+        Writes the remedy to the errors of the program if torch is not installed.
+        """
         if fullname != "torch":
             return None
         sys.meta_path.remove(self)
@@ -56,6 +59,9 @@ class _Finder(importlib.abc.MetaPathFinder):
         if spec is not None and spec.loader is not None and spec.origin is not None:
             self._prepare(os.path.dirname(spec.origin))
             spec.loader = _Loader(spec.loader, self._install)
+        if spec is None:
+            sys.stderr.write(f"orrery: expected PyTorch in {sys.executable}, found none; "
+                             "install it with pip install 'orrery[torch]'\n")  # fmt: skip
         return spec
 
 

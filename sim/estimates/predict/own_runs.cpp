@@ -20,9 +20,12 @@ namespace orrery::estimates {
 namespace {
 
 /// Standard deviation of runs of one software among themselves, runs as which this prior counts,
-/// and the least standard deviation of a software from its shipped stack. Chosen among a few for
+/// the least standard deviation of a software from its shipped stack, and the standard errors
+/// within which the median of several runs is no evidence of a deviation. Chosen among a few for
 /// the coverage that `./dev bench own` prints.
-constexpr double kWithin = 0.17, kPriorRuns = 2, kLeastBetween = 0.2;
+constexpr double kWithin = 0.18, kPriorRuns = 2, kLeastBetween = 0.2, kErrors = 2;
+/// Standard error of a median over that of a mean, for many normal values: sqrt(pi / 2).
+constexpr double kOfMedian = 1.2533141373155001;
 constexpr double kP90 = 1.2815515655446004;
 /// Rounds in which the times of the stack approach the shift.
 constexpr int kRounds = 3;
@@ -44,7 +47,19 @@ struct Variances {
 
 double shift_of(const std::vector<double>& deviations, Variances of) {
   const auto count = static_cast<double>(deviations.size());
-  return median_of(deviations) * of.between / (of.between + of.within / count);
+  const double median = median_of(deviations);
+  const double error = kOfMedian * std::sqrt(of.within / count);
+  if (count > 1 && std::abs(median) < kErrors * error) return 0;
+  return median * of.between / (of.between + of.within / count);
+}
+
+/// Returns the 90% quantile of Student's t over that of the normal distribution, by the expansion
+/// of Abramowitz and Stegun 26.7.5: within 0.4% from 2 degrees of freedom on.
+double tail_factor(double degrees) {
+  const double z = kP90, z2 = z * z;
+  const double first = (z2 + 1) / 4, second = ((5 * z2 + 16) * z2 + 3) / 96,
+               third = (((3 * z2 + 19) * z2 + 17) * z2 - 15) / 384;
+  return 1 + first / degrees + second / (degrees * degrees) + third / std::pow(degrees, 3);
 }
 
 /// Returns the root mean square of each deviation from the shift of the others; 0 for one.
@@ -187,7 +202,8 @@ Shrunk shrink(const std::vector<double>& deviations, double prior_spread) {
       std::max(prior_spread * prior_spread - kWithin * kWithin, kLeastBetween * kLeastBetween);
   const Variances of{between, within};
   const double of_another = within + between * within / (count * between + within);
-  const double spread = std::max(std::sqrt(of_another), left_out_spread(deviations, of));
+  const double spread = std::max(std::sqrt(of_another) * tail_factor(kPriorRuns + count - 1),
+                                 left_out_spread(deviations, of));
   return {median_of(deviations), shift_of(deviations, of),
           std::clamp(spread, kLeastSpread, kMostSpread)};
 }

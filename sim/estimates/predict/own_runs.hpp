@@ -6,12 +6,15 @@
 // logarithm of measured over predicted time of run i is r_i = d + e_i. The deviation d of the
 // software and its cluster from the shipped stack is normal with variance T, the deviation e_i of a
 // run with variance S. T + S is the variance of the shipped interval (T at least 0.2^2), S =
-// 0.17^2. Of K runs with the median m follow
+// 0.18^2. Of K runs with the median m follow
 //
 //     S' = (2 S + sum (r_i - mean)^2) / (2 + K - 1)   (Smyth 2004, doi:10.2202/1544-6115.1027)
 //     d' = m T / (T + S'/K),   variance of another run: V = S' + T S' / (K T + S')
 //
-// The spread is the larger one of sqrt(V) and the root mean square of the deviations of each run
+// With two runs or more, d' = 0 if |m| < 2 sqrt(pi/2 x S'/K), two standard errors of a median: such
+// runs are no evidence of a deviation.
+// S' has 2 + K - 1 degrees of freedom, so that another run has a t-distribution: the spread is the
+// larger one of sqrt(V) t(90%) / 1.2816, and the root mean square of the deviations of each run
 // from a fit to the other ones.
 #pragma once
 

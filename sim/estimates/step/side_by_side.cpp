@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <memory>
-#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,7 +13,6 @@
 namespace orrery::estimates {
 namespace {
 
-constexpr std::uint32_t kNoLink = ~0u;
 /// Steps of each job before the first counted one; fewest counted steps if all steps of all jobs
 /// take equally long, and if jobs drift against each other; most steps of the slowest job.
 constexpr std::size_t kBefore = 8, kLeast = 8, kLeastDrifting = 256, kMost = 512;
@@ -40,7 +37,7 @@ class EngineView : public Engine {
   Handle flow(std::span<const std::uint32_t> links, double bytes, Done done) override {
     over_.clear();
     for (const std::uint32_t link : links) {
-      if (links_[link] != kNoLink) over_.push_back(links_[link]);
+      if (links_[link] != JointLinks::kNone) over_.push_back(links_[link]);
     }
     return engine_.flow(over_, bytes, std::move(done));
   }
@@ -48,10 +45,10 @@ class EngineView : public Engine {
     engine_.set_speed(first_host_ + host, speed);
   }
   void set_bandwidth(std::uint32_t link, double bandwidth) override {
-    if (links_[link] != kNoLink) engine_.set_bandwidth(links_[link], bandwidth);
+    if (links_[link] != JointLinks::kNone) engine_.set_bandwidth(links_[link], bandwidth);
   }
   void set_link_up(std::uint32_t link, bool up) override {
-    if (links_[link] != kNoLink) engine_.set_link_up(links_[link], up);
+    if (links_[link] != JointLinks::kNone) engine_.set_link_up(links_[link], up);
   }
   void run() override { throw Error(ErrorKind::internal, "a part of an engine cannot run()"); }
   void cancel_all() override {}
@@ -60,69 +57,10 @@ class EngineView : public Engine {
  private:
   Engine& engine_;
   const std::uint32_t first_host_;
-  /// Engine link by the job's slot; kNoLink if an equal link represents it.
+  /// Engine link by the job's slot; JointLinks::kNone if an equal link represents it.
   const std::vector<std::uint32_t> links_;
   std::vector<std::uint32_t> over_;         ///< links of the flow that is being started
 };
-
-/// Flows of a job on one of its slots: (flow, flows on the link).
-using Crossings = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
-
-std::vector<Crossings> crossings_of(const Plan& plan) {
-  std::vector<Crossings> all(plan.slots.size());
-  std::uint32_t flow = 0;
-  for (const CommPlan& comm : plan.comms) {
-    for (const CommPhase& phase : comm.phases) {
-      for (const WideFlow& part : phase.parts) {
-        for (const std::uint32_t slot : part.links) {
-          Crossings& at = all[slot];
-          if (at.empty() || at.back().first != flow) at.emplace_back(flow, 0);
-          ++at.back().second;
-        }
-        ++flow;
-      }
-    }
-  }
-  return all;
-}
-
-/// Returns the engine's link numbers by job and slot. A link that several jobs cross has one number
-/// for all of them; links that the same flows of all jobs cross equally often, with equal
-/// bandwidth, are merged.
-std::vector<std::vector<std::uint32_t>> link_numbers(const std::vector<JobBeside>& jobs,
-                                                     std::uint32_t& used) {
-  std::vector<std::vector<Crossings>> crossings;
-  std::map<std::uint32_t, std::vector<std::pair<std::size_t, std::uint32_t>>> shared;
-  for (std::size_t job = 0; job < jobs.size(); ++job) {
-    crossings.push_back(crossings_of(jobs[job].plan));
-    for (const auto& [link, slot] : jobs[job].plan.pinned) shared[link].emplace_back(job, slot);
-  }
-  std::vector<std::vector<std::uint32_t>> numbers(jobs.size());
-  for (std::size_t job = 0; job < jobs.size(); ++job) {
-    numbers[job].resize(jobs[job].plan.slots.size(), kNoLink);
-  }
-  using Use = std::pair<double, std::vector<std::pair<std::size_t, Crossings>>>;
-  std::set<Use> known;
-  std::set<std::pair<std::size_t, std::uint32_t>> met;
-  for (const auto& [link, users] : shared) {
-    Use use;
-    for (const auto& [job, slot] : users) {
-      met.emplace(job, slot);
-      use.first = jobs[job].plan.slots[slot].bandwidth;
-      use.second.emplace_back(job, crossings[job][slot]);
-    }
-    const bool down = jobs[users.front().first].state.down.contains(link);
-    if (!down && !known.insert(std::move(use)).second) continue;
-    for (const auto& [job, slot] : users) numbers[job][slot] = used;
-    ++used;
-  }
-  for (std::size_t job = 0; job < jobs.size(); ++job) {
-    for (std::uint32_t slot = 0; slot < numbers[job].size(); ++slot) {
-      if (!met.contains({job, slot})) numbers[job][slot] = used++;
-    }
-  }
-  return numbers;
-}
 
 /// Sequence of one job's steps.
 class Lane {
@@ -227,9 +165,9 @@ void check_room(const Engine& engine, const std::vector<JobBeside>& jobs, std::u
 }  // namespace
 
 std::vector<SteadyStep> steady_steps(Engine& engine, const std::vector<JobBeside>& jobs) {
-  std::uint32_t links = 0, hosts = 0;
-  std::vector<std::vector<std::uint32_t>> numbers = link_numbers(jobs, links);
-  check_room(engine, jobs, links);
+  std::uint32_t hosts = 0;
+  JointLinks links = joint_links(jobs);
+  check_room(engine, jobs, links.count);
   Lanes lanes;
   bool over = false;
   const auto enough = [&] {
@@ -240,7 +178,7 @@ std::vector<SteadyStep> steady_steps(Engine& engine, const std::vector<JobBeside
   };
   for (std::size_t job = 0; job < jobs.size(); ++job) {
     lanes.push_back(
-        std::make_unique<Lane>(engine, jobs[job], hosts, std::move(numbers[job]), enough));
+        std::make_unique<Lane>(engine, jobs[job], hosts, std::move(links.numbers[job]), enough));
     hosts += jobs[job].plan.workers() * jobs[job].plan.member_hosts;
   }
   for (const auto& lane : lanes) lane->begin();

@@ -2,21 +2,11 @@
 // thread. Seconds.
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
-#include "sim/estimates/step/iteration.hpp"
+#include "sim/estimates/step/joint_links.hpp"
 
 namespace orrery::estimates {
-
-/// Job of a joint simulation. All references must outlive the call.
-struct JobBeside {
-  StepGraph& graph;
-  const Plan& plan;  ///< plan in which links that other jobs cross too are pinned
-  const std::vector<BlockPrice>& prices;
-  const HardwareState& state;
-  double begins = 0;  ///< seconds from now until its next step begins
-};
 
 /// Typical step of a job that shares links with others: the mean duration after the first steps,
 /// and the run closest to the mean. If a step is cut short because a link is down, the result is

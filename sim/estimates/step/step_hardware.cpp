@@ -41,10 +41,10 @@ std::vector<std::size_t> slowest_at_times(const std::vector<Factors>& ranks) {
   std::vector<std::size_t> slowest;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     bool is_hidden = false;
-    for (std::size_t other = 0; other < ranks.size(); ++other) {
+    for (std::size_t other = 0; other < ranks.size() && !is_hidden; ++other) {
       if (other == i || !is_never_faster(ranks[other], ranks[i])) continue;
       // The first of equal ranks stays.
-      is_hidden = is_hidden || other < i || !is_never_faster(ranks[i], ranks[other]);
+      is_hidden = other < i || !is_never_faster(ranks[i], ranks[other]);
     }
     if (!is_hidden) slowest.push_back(i);
   }

@@ -46,6 +46,28 @@ TEST(PutScalar, UnitsBecomeBaseUnits) {
   EXPECT_EQ(sample.room(), 1536.0);
 }
 
+TEST(PutScalar, LargeNumbersMayHaveSuffixes) {
+  Sample sample;
+  const auto big_of = [&sample](const std::string& text, bool plain = true) {
+    EXPECT_EQ(put(sample, "big", text, plain), "");
+    return sample.big();
+  };
+  EXPECT_EQ(big_of("10k"), 10'000u);
+  EXPECT_EQ(big_of("1.5M"), 1'500'000u);
+  EXPECT_EQ(big_of("300B"), 300'000'000'000u);
+  EXPECT_EQ(big_of("2T", false), 2'000'000'000'000u) << "in quotes";
+  EXPECT_EQ(big_of("2e12"), 2'000'000'000'000u);
+  for (const char* text : {"2t", "2 T", "T", "2TT", "2e3k", "0.5", "1.2345k", "-2T", "02T"}) {
+    EXPECT_NE(problem("big", text), "") << text;
+  }
+  EXPECT_NE(problem("big", "2", false), "") << "a number in quotes is text";
+  EXPECT_NE(problem("big", "2000000T"), "") << "above the largest value";
+  EXPECT_EQ(problem("small", "2k"), "'small' must be a whole number, not '2k'")
+      << "2000 or 2048? Such numbers are written in full";
+  EXPECT_EQ(problem("big", "2t"),
+            "'big' must be a whole number, such as 1500, 10k, 300B or 2T, not '2t'");
+}
+
 // An exponent spares the twelve zeros of 2e12 tokens.
 TEST(PutScalar, NumbersHaveOneSpellingButAnExponent) {
   for (const char* text : {"010", "+1", "1.0", "0x10", "1_000", "", " 1", "-", "1 "}) {

@@ -54,6 +54,18 @@ TEST(JsonSchema, QuantitiesAreTextWithAUnit) {
   }
 }
 
+TEST(JsonSchema, LargeNumbersAreTextWithASuffixToo) {
+  const auto schema = json_schema(*Sample::descriptor())["properties"]["big"];
+  EXPECT_EQ(schema["type"].dump(), R"(["integer","string"])");
+  const std::regex pattern(schema["pattern"].get<std::string>());
+  for (const char* good : {"2T", "1.5M", "300B", "10k"}) {
+    EXPECT_TRUE(std::regex_search(good, pattern)) << good;
+  }
+  for (const char* bad : {"2", "2t", "2 T", "T", "02T"}) {
+    EXPECT_FALSE(std::regex_search(bad, pattern)) << bad;
+  }
+}
+
 TEST(JsonSchema, EveryReferenceIsDefined) {
   const auto schema = json_schema(*Sample::descriptor());
   const std::string text = schema.dump();

@@ -101,6 +101,13 @@ TEST(Requirements, NamesTheFaultThatLiveModeCannotInject) {
     fault.set_down(true);
   };
   expect_refusal(down, kBad, "faults[0].down: expected an end");
+  const auto corrupted = [&](RunRequest& request) {
+    Fault& fault = *at(request);
+    fault.set_rank(1);
+    fault.set_kill(true);
+    fault.set_corrupted(1);
+  };
+  expect_refusal(corrupted, kBad, "faults[0].corrupted: expected a fault without 'corrupted'");
   const auto slowed_nccl = [&](RunRequest& request) {
     Fault& fault = *at(request);
     fault.set_rank(1);

@@ -15,6 +15,17 @@ TEST(RunEnd, ARunWithItsStepsAndNoParametersIsUnfinished) {
   EXPECT_FALSE(report.has_parameters_sha256());
 }
 
+TEST(RunEnd, MostRanksNameThoseWithOtherParameters) {
+  EXPECT_EQ(agreed_hash({}).hash, "");
+  EXPECT_EQ(agreed_hash({{3, "a"}}).hash, "a");
+  const AgreedHash most = agreed_hash({{0, "a"}, {1, "b"}, {2, "a"}, {5, "a"}});
+  EXPECT_EQ(most.hash, "a");
+  EXPECT_EQ(most.others, (std::vector<std::uint32_t>{1}));
+  const AgreedHash tie = agreed_hash({{0, "a"}, {1, "b"}});
+  EXPECT_EQ(tie.hash, "");
+  EXPECT_EQ(tie.others, (std::vector<std::uint32_t>{0, 1}));
+}
+
 TEST(RunEnd, SaysWhyItEndedBefore) {
   RunEnd end(10);
   FailureRecords failures;

@@ -59,6 +59,16 @@ TEST(SlurmAnswers, ATextOfAnOperatorCannotReplaceTheFieldsOfANode) {
   EXPECT_FALSE(nodes[2].is_usable);
 }
 
+TEST(SlurmAnswers, NodesOfTheManagedPartitions) {
+  const std::vector<SlurmNode> nodes = parse_nodes(kNodesAnswer);
+  EXPECT_EQ(managed_nodes(nodes, {}).size(), 3u);
+  const std::vector<QueueNode> ours = managed_nodes(nodes, {"orrery"});
+  ASSERT_EQ(ours.size(), 2u);
+  EXPECT_EQ(ours[1].name, "n2");
+  EXPECT_NE(error_of([&] { managed_nodes(nodes, {"debug"}); }).find("Gres=gpu:N"),
+            std::string::npos);
+}
+
 TEST(SlurmAnswers, EndsBootTimeAndOwnersAreRead) {
   const std::vector<SlurmEnd> ends = parse_ends(kSacctAnswer);
   ASSERT_EQ(ends.size(), 2u);

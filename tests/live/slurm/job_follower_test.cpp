@@ -64,7 +64,7 @@ class Followed : public SlurmOutlet {
 
  private:
   const Cluster cluster_ = four_nodes();
-  const NodeMap nodes_{parse_nodes(FakeSlurm().read_nodes()), {}};
+  const NodeMap nodes_{managed_nodes(parse_nodes(FakeSlurm().read_nodes()), {})};
   World world_{cluster_};
   std::string events_;
   std::vector<std::string> lines_;

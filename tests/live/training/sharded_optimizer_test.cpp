@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -111,6 +112,7 @@ class ShardedOptimizerTest : public testing::Test {
   std::vector<float> expected_ = initial();
   Adam reference_{kSize, kRate};
   std::function<void()> on_call_of_first_;  ///< called before each message of rank 0
+  std::set<std::uint32_t> receivers_of_first_;  ///< of rank 0, in the newest operation
 
  private:
   /// Fabric that breaks once it has sent so much. Calls `on_call` before each message.
@@ -120,6 +122,7 @@ class ShardedOptimizerTest : public testing::Test {
         : LoopFabric(hub, rank), most_(most) {}
     void send_to(std::uint32_t rank, std::span<const std::byte> bytes) override {
       if (bytes_sent() > most_) abort("cut");
+      receivers.insert(rank);
       if (on_call) on_call();
       LoopFabric::send_to(rank, bytes);
     }
@@ -128,6 +131,7 @@ class ShardedOptimizerTest : public testing::Test {
       LoopFabric::receive_from(rank, bytes);
     }
     std::function<void()> on_call;
+    std::set<std::uint32_t> receivers;
 
    private:
     const std::uint64_t most_;
@@ -148,6 +152,7 @@ class ShardedOptimizerTest : public testing::Test {
           try {
             action(*ranks_[index], fabric);
             through[index] = 1;
+            if (index == 0) receivers_of_first_ = fabric.receivers;
           } catch (const FabricBroken&) {
           } catch (...) {
             errors[index] = std::current_exception();
@@ -267,6 +272,18 @@ TEST_F(ShardedOptimizerTest, WhereverADealBreaksAnotherOneMakesUpForIt) {
   }
 }
 
+/// Each link costs a handshake.
+TEST_F(ShardedOptimizerTest, ADistributionOpensOnlyTheLinksOfARing) {
+  join(4);
+  ASSERT_TRUE(deal());
+  ASSERT_TRUE(train(2));
+  join_late();
+  ASSERT_TRUE(deal());
+  EXPECT_EQ(receivers_of_first_, std::set<std::uint32_t>{1});
+  ASSERT_TRUE(train(2));
+  expect_equal();
+}
+
 TEST_F(ShardedOptimizerTest, AWholeStateIsTakenOnAndDealt) {
   join(3);
   ASSERT_TRUE(deal());
@@ -314,7 +331,7 @@ TEST_F(ShardedOptimizerTest, ABitThatFlipsDuringATransferIsFoundByItsRankAndStay
       expect_equal();
     }
   }
-  EXPECT_EQ(flips, 5 * (6 + 14)) << "messages of the first rank";
+  EXPECT_EQ(flips, 5 * (6 + 10)) << "messages of the first rank";
 }
 
 TEST_F(ShardedOptimizerTest, HoldersOfOnePartHaveEqualChecksumsOfIt) {

@@ -11,8 +11,9 @@ namespace orrery {
 /// World with free GPUs for placement tests.
 class FreePool {
  public:
-  FreePool(std::uint32_t nodes, std::uint32_t size)
-      : cluster_(make_cluster(nodes, size)), world_(cluster_), free_(cluster_) {
+  /// `per_unit`: nodes of a scalable unit; 0: all nodes are one unit.
+  FreePool(std::uint32_t nodes, std::uint32_t size, std::uint32_t per_unit = 0)
+      : cluster_(make_cluster(nodes, size, per_unit)), world_(cluster_), free_(cluster_) {
     free_.refresh_from(world_.state());
   }
   /// Leaves `counts[n]` GPUs free in node n.
@@ -39,11 +40,14 @@ class FreePool {
   }
 
  private:
-  static Cluster make_cluster(std::uint32_t nodes, std::uint32_t size) {
+  static Cluster make_cluster(std::uint32_t nodes, std::uint32_t size, std::uint32_t per_unit) {
     JobReplay replay;
     replay.set_nodes(nodes);
     replay.set_gpus_per_node(size);
-    return cluster_of(replay);
+    const Cluster flat = cluster_of(replay);
+    Cluster::Shape shape = flat.shape();
+    if (per_unit > 0) shape.nodes_per_unit = per_unit;
+    return Cluster(flat.gpu_model(), shape, flat.price());
   }
   Cluster cluster_;
   World world_;

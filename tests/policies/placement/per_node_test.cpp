@@ -33,6 +33,20 @@ TEST(PerNodePlacer, TakesNothingIfOneNodeIsMissing) {
   EXPECT_EQ(placed(pool, 2, 3).size(), 6u);
 }
 
+TEST(PerNodePlacer, SeveralNodesAreOfTheSmallestSufficientUnit) {
+  FreePool pool(12, 2, 4);
+  pool.leave_free({2, 1, 2, 2, 2, 2, 2, 2, 2, 0, 2, 2});
+  EXPECT_EQ(placed(pool, 3, 2), (Numbers{0, 1, 4, 5, 6, 7}));
+  EXPECT_EQ(placed(pool, 4, 2), (Numbers{8, 9, 10, 11, 12, 13, 14, 15}));
+  EXPECT_EQ(placed(pool, 1, 1), (Numbers{3}));  // one node: the best fit of all units
+}
+
+TEST(PerNodePlacer, AJobLargerThanAUnitSpansAsFewUnitsAsPossible) {
+  FreePool pool(12, 2, 4);
+  pool.leave_free({2, 2, 0, 0, 2, 2, 2, 0, 2, 2, 2, 2});
+  EXPECT_EQ(placed(pool, 5, 2), (Numbers{8, 9, 16, 17, 18, 19, 20, 21, 22, 23}));
+}
+
 TEST(PerNodePlacer, AJobOfALogGoesToOneNode) {
   FreePool pool(2, 4);
   pool.leave_free({2, 3});

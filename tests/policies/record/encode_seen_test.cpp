@@ -54,9 +54,10 @@ std::vector<Event> every_event(toy::Dice& dice) {
           Decided{17, dice.random_enum(Outcome::expired), dice.text()},
           RanksSuspected{{0}, {{1}}},
           RanksLost{{0}, {{1}, {3}}, {2}},
+          RanksLost{{0}, {{0}}, {3}, dice.below(count)},
           JobHeld{{0}},
           JobStopped{{0}, dice.u64()},
-          JobStarted{{0}, {3}, dice.u64(), toy::standing(0, 2)},
+          JobStarted{{0}, {4}, dice.u64(), toy::standing(0, 2)},
           ParameterSet{"recover", "how", dice.text()},
           Tick{},
           JobDone{{1}, dice.random_enum(Ending::cancelled)}};
@@ -93,7 +94,7 @@ TEST(ObservationReader, ItsWorldFollowsTheEvents) {
   const Observation seen = reader.read(record, samples);
   EXPECT_EQ(seen.jobs.size(), 2u);
   EXPECT_EQ(seen.jobs[{0}].gpus, toy::gpus(0, 2));
-  EXPECT_EQ(seen.jobs[{0}].epoch, Epoch{3});
+  EXPECT_EQ(seen.jobs[{0}].epoch, Epoch{4});
   EXPECT_EQ(seen.jobs[{0}].spec.max_micro_batches, 20u);
   EXPECT_EQ(seen.jobs[{1}].phase, JobPhase::done);
   record.clear_events();

@@ -45,6 +45,22 @@ TEST(Recover, ReplacesWhereTheyStandOrGoesOnWithTheWholeReplicas) {
             "step 0}");
 }
 
+TEST(Recover, ACorruptedStateComesFromACheckpointWhateverTheRule) {
+  const SaveDone saved{.job = {0}, .step = 6, .tier = Tier::local_disk};
+  for (const char* how : {"replace", "restart"}) {
+    EXPECT_EQ(line(decide(how, {saved, RanksLost{{0}, {{2}}, {2}, Step{3}}})),
+              "Assign{job 0: gpus 0-3 layout tensor 1 context 1 pipeline 1 data 4 state "
+              "checkpoint, step 0}");
+    EXPECT_EQ(line(decide(how, {saved, RanksLost{{0}, {{2}}, {2}, Step{0}}})),
+              "Assign{job 0: gpus 0-3 layout tensor 1 context 1 pipeline 1 data 4, "
+              "step 0}")
+        << "no checkpoint is intact";
+  }
+  EXPECT_EQ(line(decide("shrink", {saved, RanksLost{{0}, {{2}}, {2}, Step{3}}})),
+            "Assign{job 0: gpus 0-1 3 layout tensor 1 context 1 pipeline 1 data 3 state "
+            "checkpoint, step 0}");
+}
+
 TEST(Recover, DecidesOnceALossAndNothingWithoutOne) {
   EXPECT_TRUE(decide("replace", {Tick{}}).empty());
   const Standing again = toy::standing(0, 4);

@@ -33,9 +33,9 @@ TEST(Registry, AnUnknownNameIsRefusedWithThePlaceAndTheNearest) {
               "there is no policy 'statik'; did you mean 'static'? "
               "Known of job queues: conservative, drf, easy, fifo, "
               "fifo-skip, finish-time-fairness, gittins, las, max-min, "
-              "priority, sjf, srsf, srtf; of trainings: cheapest-goodput, "
+              "multifactor, priority, sjf, srsf, srtf; of trainings: cheapest-goodput, "
               "checkpoint-interval, collective-table, fixed-codec, "
-              "memory-aware, predictive-rebalance, recover, static");
+              "memory-aware, power-budget, predictive-rebalance, recover, static");
     EXPECT_EQ(std::string(error.what()).substr(0, 12), "a.yaml:3:9: ");
   }
 }

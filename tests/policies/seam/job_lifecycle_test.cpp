@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/error.hpp"
 #include "tests/policies/toy.hpp"
 
 namespace orrery {
@@ -51,6 +52,30 @@ TEST(JobLifecycle, SilentRanksAreSuspectedUntilTheyAreHeardOrLost) {
   job.lost = {{3}}, job.suspected = {{1}};  // World has applied the loss of rank 3
   EXPECT_FALSE(suspicion_of(job, {{1}, {3}})) << "a loss needs no event of its own";
   EXPECT_TRUE(suspicion_of(job, {})->ranks.empty());
+}
+
+TEST(JobLifecycle, AnAssignmentIsVoidOnceAGpuOnWhichItStartsAProcessIsLost) {
+  const auto is_void = [](const JobInfo& job, std::uint32_t lost) {
+    return is_assignment_void(job, [lost](GpuId gpu) { return gpu.value != lost; });
+  };
+  JobInfo job = running_job();
+  EXPECT_FALSE(is_void(job, 1)) << "none is pending";
+  job.next = Standing{toy::gpus(0, 6), {.data = 6}};
+  EXPECT_TRUE(is_void(job, 5));
+  EXPECT_FALSE(is_void(job, 6)) << "the assignment does not name it";
+  EXPECT_FALSE(is_void(job, 1)) << "a rank works there, whose loss follows";
+  job.lost = {{1}};
+  EXPECT_TRUE(is_void(job, 1));
+  job.phase = JobPhase::held;
+  EXPECT_FALSE(is_void(job, 1)) << "a job on hold keeps its assignment";
+}
+
+TEST(JobLifecycle, AJobThatLeavesItsGpusBeginsAgainAtAStepThatItHasDone) {
+  JobInfo job = running_job();
+  job.step = 12;
+  EXPECT_EQ(stop_of(job, 8).kept, 8u);
+  EXPECT_EQ(stop_of(job, 0).job, job.spec.id);
+  EXPECT_THROW(stop_of(job, 13), Error);
 }
 
 TEST(JobLifecycle, OnlyRanksThatWorkAreSuspected) {

@@ -1,4 +1,5 @@
-// Batch, delay and checkpoints of a job in World; world_test.cpp covers the other actions.
+// Batch, delay, checkpoints and void assignments of a job in World; world_test.cpp covers the other
+// actions.
 #include <cmath>
 #include <vector>
 
@@ -44,6 +45,34 @@ class WorldBatch : public ::testing::Test {
   World world_{cluster_};
   DecisionId next_ = 0;
 };
+
+TEST_F(WorldBatch, AReplacementIsVoidOnceOneOfItsGpusIsLost) {
+  run();
+  decide(Configure{{0}, OnLoss{LossResponse::replace}});
+  lose({{1}});
+  apply(PartChanged{{PartKind::gpu, 2}, {.health = Health::lost}});
+  EXPECT_TRUE(job().next) << "the rank on the other GPU still works";
+  lose({{2}});
+  EXPECT_FALSE(job().next);
+  apply(PartChanged{{PartKind::gpu, 2}, {.health = Health::ok}});
+  lose({{3}});
+  ASSERT_TRUE(job().next);
+  apply(PartChanged{{PartKind::gpu, 1}, {.health = Health::lost}});
+  EXPECT_FALSE(job().next) << "the process that starts there is lost";
+  EXPECT_EQ(job().phase, JobPhase::running);
+  EXPECT_EQ(objection(toy::assign(0, 0, 1)), "1 replicas have memory for 20 micro-batches, not 40");
+}
+
+TEST_F(WorldBatch, AMoveIsVoidOnceItsGpuIsLostAndTheOthersAreFreeAgain) {
+  run();
+  decide(toy::assign(0, 2, 4, StateFrom::peer));
+  EXPECT_EQ(world_.state().owner[4], JobId{0});
+  apply(PartChanged{{PartKind::gpu, 5}, {.health = Health::lost}});
+  EXPECT_FALSE(job().next);
+  EXPECT_EQ(world_.state().owner[4], ClusterState::kNobody);
+  EXPECT_EQ(world_.state().owner[3], JobId{0});
+  EXPECT_EQ(job().phase, JobPhase::running);
+}
 
 /// Two replicas of two stages; a replica holds 20 micro-batches.
 class WorldLayout : public WorldBatch {
@@ -210,6 +239,42 @@ TEST_F(WorldBatch, ImpossibleBatchesAndDelaysAreRefused) {
   EXPECT_EQ(delay(kMostDelay), "");
   EXPECT_EQ(delay(3601), "expected a delay of 0 s to 3600 s, found 3601 s");
   for (const double by : {-0.1, std::nan(""), HUGE_VAL}) EXPECT_NE(delay(by), "");
+}
+
+TEST_F(WorldBatch, ACorruptedStateComesFromAnIntactCheckpointOnly) {
+  run();
+  apply(StepsDone{{0}, 9, 10, 1});
+  apply(SaveDone{.job = {0}, .step = 8, .tier = Tier::storage});
+  EXPECT_NE(world_.objection(RanksLost{{0}, {{1}}, {2}, Step{11}}), "") << "a step to come";
+  world_.apply(RanksLost{{0}, {{1}}, {2}, Step{4}}, 60);
+  EXPECT_TRUE(job().is_corrupted);
+  EXPECT_EQ(job().saved, 4u) << "that of step 8 is corrupted";
+  EXPECT_EQ(job().saved_at, 60);
+  const auto assign = [&](StateFrom state) {
+    return objection(Assign{{0}, job().gpus, job().layout, state});
+  };
+  EXPECT_EQ(assign(StateFrom::peer),
+            "the state of job 0 is corrupted: expected the state of a checkpoint, or none, found "
+            "that of a peer");
+  EXPECT_EQ(assign(StateFrom::checkpoint), "");
+  const Standing where{job().gpus, job().layout};
+  apply(JobStarted{.job = {0}, .epoch = {3}, .from = 4, .where = where});
+  EXPECT_FALSE(job().is_corrupted);
+  EXPECT_EQ(job().saved, 4u);
+  apply(RanksLost{{0}, {{1}}, {4}, Step{0}});
+  EXPECT_EQ(job().saved_at, 0) << "none is intact";
+}
+
+TEST_F(WorldBatch, ALimitOfPowerHoldsAtOnceAndStays) {
+  run();
+  const auto cap = [&](double watts) { return objection(Configure{{0}, PowerCap{watts}}); };
+  EXPECT_EQ(cap(0), "");
+  EXPECT_EQ(cap(490), "");
+  for (const double watts : {-1.0, 2e5, std::nan("")}) EXPECT_NE(cap(watts), "");
+  decide(Configure{{0}, PowerCap{490}});
+  EXPECT_EQ(job().now.get<PowerCap>().watts, 490);
+  apply(StepsDone{{0}, 0, 1, 1});
+  EXPECT_EQ(job().now.get<PowerCap>().watts, 490);
 }
 
 TEST_F(WorldBatch, ADelayIsThatOfOneStep) {

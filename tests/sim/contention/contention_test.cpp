@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -91,6 +92,38 @@ TEST(Contention, ThoseWhoMeetThroughOthersAreOneCompany) {
   EXPECT_EQ(seen[7], 1) << "who leaves changes it for all";
   EXPECT_GT(seen[8], 0);
   EXPECT_EQ(seen[9], 0) << "alone again";
+}
+
+/// Two steady jobs that share the uplinks of one unit: their steps, and the events of the engine.
+std::vector<double> steps_and_events(Bench& bench, Contention& contention, std::uint32_t first,
+                                     std::uint32_t second) {
+  for (const auto& [job, gpu] : {std::pair{kA, first}, {kB, second}}) {
+    Contention::Work work = bench.work(gpu);
+    work.steady = true;
+    contention.enter_job(job, std::move(work));
+  }
+  return {contention.step(kA, 0)->run.duration, contention.step(kB, 0)->run.duration,
+          static_cast<double>(bench.engine->events())};
+}
+
+TEST(Contention, ASteadyGroupIsSimulatedOnceWhereverItStands) {
+  const std::vector<double> seen = numbers_in_child([] {
+    Bench bench;
+    Contention contention;
+    std::vector<double> out = steps_and_events(bench, contention, 0, 32);  // units 0-1, 1-2
+    for (const auto& [first, second] : {std::pair{48u, 80u}, {80u, 48u}}) {
+      const std::vector<double> more = steps_and_events(bench, contention, first, second);
+      out.insert(out.end(), more.begin(), more.end());
+    }
+    return out;
+  });
+  ASSERT_EQ(seen.size(), 9u);
+  EXPECT_EQ((std::vector<double>{seen[3], seen[4], seen[5]}),
+            (std::vector<double>{seen[0], seen[1], seen[2]}))
+      << "units 2-3 and 3-4";
+  EXPECT_EQ((std::vector<double>{seen[6], seen[7], seen[8]}),
+            (std::vector<double>{seen[1], seen[0], seen[2]}))
+      << "the other way round";
 }
 
 TEST(Contention, WhereTheOthersStandInTheirStepsCounts) {

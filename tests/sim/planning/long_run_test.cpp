@@ -137,6 +137,9 @@ TEST(LongRun, StepsTakeLongerOnASpareUntilALaterLoss) {
     EXPECT_EQ(nodes.size(), 7u);
     EXPECT_EQ(std::set<std::uint32_t>(nodes.begin(), nodes.end()).size(), 7u) << "each node once";
   }
+  for (std::size_t i = 1; i < seen.size(); ++i) {
+    EXPECT_NE(seen[i], seen[i - 1]) << "a loss that moves no rank prices no step";
+  }
   expect_parts_sum_up(run, slow);
   EXPECT_GT(slow.displaced, kHour);
   EXPECT_LT(slow.displaced, static_cast<Nanos>(run.steps) * run.step / 2);

@@ -44,6 +44,16 @@ TEST(RunStudy, WithoutChangesARowIsThatOfThePlan) {
   }
 }
 
+TEST(RunStudy, FewerSeedsAreTheFirstOnes) {
+  const PlannedRun all = study().play_row(0, {});
+  const PlannedRun some = study().with_first_seeds(12)->play_row(0, {});
+  ASSERT_EQ(some.outcome.alone_ends_s.size(), 12u);
+  EXPECT_TRUE(std::equal(some.outcome.alone_ends_s.begin(), some.outcome.alone_ends_s.end(),
+                         all.outcome.alone_ends_s.begin()));
+  EXPECT_THROW(study().with_first_seeds(9), Error);
+  EXPECT_THROW(study().with_first_seeds(31), Error);
+}
+
 TEST(RunStudy, ChangesMoveTheEndAsTheyShould) {
   const double before = study().play_row(0, {}).outcome.failures_only_s.p50;
   const auto end = [&](const RunChanges& changes) {

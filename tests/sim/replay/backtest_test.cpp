@@ -18,7 +18,7 @@ JobReplay two_gpus(const std::string& policy) {
 
 TraceJob job(const std::string& id, std::int64_t submit, std::uint32_t gpus, std::int64_t duration,
              std::int64_t recorded_start) {
-  TraceJob job{.id = id, .submit_s = submit, .gpus = gpus, .duration_s = duration, .pool = ""};
+  TraceJob job{.id = id, .gpus = gpus, .submit_s = submit, .duration_s = duration, .pool = ""};
   job.recorded_start_s = recorded_start;
   return job;
 }

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -19,6 +20,7 @@
 #include "tests/policies/temp_dir.hpp"
 #include "tests/sim/logged_job.hpp"
 #include "tests/sim/naive_queue.hpp"
+#include "traces/jobs/job_dependencies.hpp"
 #include "traces/report/report.hpp"
 
 namespace orrery::sim {
@@ -90,7 +92,7 @@ TEST(JobReplay, ReferenceRowFifo) {
 const std::vector<std::string> kQueues{
     "fifo",   "fifo-skip", "sjf",      "easy",    "conservative",         "srtf",
     "srsf",   "las",       "priority", "gittins", "finish-time-fairness", "drf",
-    "max-min"};
+    "max-min", "multifactor"};
 
 void agrees(const std::vector<TraceJob>& jobs, std::uint32_t nodes, std::uint32_t size,
             const std::string& policy, bool consolidated) {
@@ -128,8 +130,8 @@ RC_GTEST_PROP(JobReplay, AgreesWithANaiveProgram, ()) {
   for (std::size_t i = 0; i < count; ++i) {
     now += *rc::gen::inRange(0, 4) * scale;  // many arrivals and ends at one instant
     jobs.push_back({.id = std::to_string(i),
-                    .submit_s = now,
                     .gpus = *rc::gen::inRange(1u, nodes * size + 1),
+                    .submit_s = now,
                     .duration_s = *rc::gen::inRange(0, 12) * scale,
                     .pool = *rc::gen::element<std::string>("a", "b", "c"),
                     .priority = *rc::gen::inRange(-1, 2)});
@@ -137,6 +139,56 @@ RC_GTEST_PROP(JobReplay, AgreesWithANaiveProgram, ()) {
   for (const std::string& policy : kQueues) {
     if (policy == "conservative" && scale > 1) continue;  // the naive one goes second by second
     for (const bool consolidated : {false, true}) agrees(jobs, nodes, size, policy, consolidated);
+  }
+  RC_ASSERT(!testing::Test::HasFailure());
+}
+
+/// Start and end of each job, from the table of jobs.
+std::vector<std::pair<std::int64_t, std::int64_t>> starts_and_ends(const JobTables& tables) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> out;
+  std::size_t at = tables.jobs.find('\n') + 1;
+  for (std::size_t stop; (stop = tables.jobs.find('\n', at)) != std::string::npos; at = stop + 1) {
+    std::size_t field = at;
+    for (int i = 0; i < 6; ++i) field = tables.jobs.find(',', field) + 1;
+    out.emplace_back(std::stoll(tables.jobs.substr(field)),
+                     std::stoll(tables.jobs.substr(tables.jobs.find(',', field) + 1)));
+  }
+  return out;
+}
+
+/// Jobs that wait for others run as jobs that are submitted when the others have ended. A job of no
+/// duration would end in the instant in which it begins, after the pass of its instant.
+RC_GTEST_PROP(JobReplay, DependentJobsRunAsJobsThatAreSubmittedLater, ()) {
+  std::vector<TraceJob> jobs;
+  const int count = *rc::gen::inRange(1, 40);
+  for (int i = 0; i < count; ++i) {
+    jobs.push_back(logged_job(std::to_string(i), *rc::gen::inRange(0, 60),
+                              *rc::gen::inRange(1u, 9u), *rc::gen::inRange(1, 12)));
+    std::string after;
+    for (int first = *rc::gen::inRange(0, 3); first > 0 && i > 0; --first) {
+      after += std::to_string(*rc::gen::inRange(0, i)) + " ";
+    }
+    jobs.back().after = after;
+  }
+  std::stable_sort(jobs.begin(), jobs.end(),
+                   [](const auto& a, const auto& b) { return a.submit_s < b.submit_s; });
+  for (const char* const policy : {"fifo", "easy", "srtf", "las"}) {
+    JobTables tables;
+    const JobReplay replay = replay_of(1, 8, policy, "count");
+    const JobsReport report = replay_jobs(jobs, replay, "", &tables);
+    EXPECT_EQ(report.jobs_completed(), jobs.size()) << policy;
+    const auto held = starts_and_ends(tables);
+    std::vector<TraceJob> later = jobs;
+    for (const auto& [row, first] : job_dependencies(jobs).after) {
+      for (const std::size_t before : first) {
+        later[row].submit_s = std::max<std::int64_t>(later[row].submit_s, held[before].second);
+      }
+    }
+    for (TraceJob& job : later) job.after = {};
+    const JobsReport of_later = replay_jobs(later, replay, "", &tables);
+    EXPECT_EQ(starts_and_ends(tables), held) << policy;
+    EXPECT_DOUBLE_EQ(of_later.jct_mean_s(), report.jct_mean_s()) << policy;
+    EXPECT_DOUBLE_EQ(of_later.queue_mean_s(), report.queue_mean_s()) << policy;
   }
   RC_ASSERT(!testing::Test::HasFailure());
 }
@@ -174,8 +226,8 @@ RC_GTEST_PROP(JobReplay, AgreesWithANaiveProgramWhereNodesFailAndRestartsCost, (
   const std::int64_t count = *rc::gen::inRange(1, 40), outages = *rc::gen::inRange(0, 6);
   for (std::int64_t i = 0; i < count; ++i) {
     naive.jobs.push_back({.id = std::to_string(i),
-                          .submit_s = i * scale,
                           .gpus = *rc::gen::inRange(1u, std::uint32_t(naive.nodes) * 4 + 1),
+                          .submit_s = i * scale,
                           .duration_s = *rc::gen::inRange(0, 12) * scale,
                           .pool = "a",
                           .priority = *rc::gen::inRange(-1, 2)});
@@ -236,6 +288,43 @@ TEST(JobReplay, FragmentationBlocksTheHeadOfTheLine) {
   EXPECT_EQ(packed.queue_mean_s(), (19.0 + 18.0) / 5);
   const JobsReport counted = replay_jobs(jobs, replay_of(2, 2, "fifo", "count"));
   EXPECT_LT(counted.queue_mean_s(), packed.queue_mean_s());
+}
+
+/// Order of the starts of jobs b and c, which wait for job a of the virtual cluster "used".
+bool later_cluster_goes_first(const std::string& setting) {
+  const std::vector<TraceJob> jobs{logged_job("a", 0, 8, 3600, "used"),
+                                   logged_job("b", 1, 8, 10, "used"),
+                                   logged_job("c", 2, 8, 10, "idle")};
+  JobReplay replay = replay_of(1, 8, "multifactor", "count");
+  if (!setting.empty()) replay.add_set(setting);
+  JobTables tables;
+  replay_jobs(jobs, replay, "", &tables);
+  const auto times = starts_and_ends(tables);
+  return times[2].first < times[1].first;
+}
+
+TEST(JobReplay, TheVirtualClusterThatHasUsedLessGoesFirst) {
+  EXPECT_TRUE(later_cluster_goes_first(""));
+  EXPECT_FALSE(later_cluster_goes_first("multifactor.fair_share_weight=0")) << "only age is left";
+  EXPECT_FALSE(later_cluster_goes_first("multifactor.shares=[{vc: idle, shares: 0}]"));
+  EXPECT_TRUE(later_cluster_goes_first("multifactor.shares=[{vc: used, shares: 100}]"))
+      << "2^(-101/100) is less than 1, whatever the shares";
+}
+
+/// An hour of use counts half after a half-life: the other cluster's later minute then counts more.
+TEST(JobReplay, UsedTimeIsForgotten) {
+  std::vector<TraceJob> jobs{logged_job("a", 0, 8, 3600, "old"),
+                             logged_job("b", 360000, 8, 60, "new"),
+                             logged_job("c", 360001, 8, 10, "new"),
+                             logged_job("d", 360002, 8, 10, "old")};
+  for (const bool forgets : {false, true}) {
+    JobReplay replay = replay_of(1, 8, "multifactor", "count");
+    replay.add_set(forgets ? "multifactor.half_life=1h" : "multifactor.half_life=100d");
+    JobTables tables;
+    replay_jobs(jobs, replay, "", &tables);
+    const auto times = starts_and_ends(tables);
+    EXPECT_EQ(times[3].first < times[2].first, forgets);
+  }
 }
 
 TEST(JobReplay, AJobLargerThanTheClusterIsRejectedAndTheOthersRun) {

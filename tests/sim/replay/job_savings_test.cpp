@@ -9,7 +9,7 @@ namespace {
 constexpr std::int64_t kHour = 3600;
 
 TraceJob job_of(std::int64_t start, std::uint32_t gpus, const char* pool) {
-  TraceJob job{.id = "", .submit_s = 0, .gpus = gpus, .duration_s = kHour, .pool = pool};
+  TraceJob job{.id = "", .gpus = gpus, .submit_s = 0, .duration_s = kHour, .pool = pool};
   job.recorded_start_s = start;
   return job;
 }
@@ -30,6 +30,14 @@ TEST(RecordedOutcome, HasTheWaitsOfTheLog) {
   EXPECT_DOUBLE_EQ(report.utilization(), 10.0 / 32);
   EXPECT_FALSE(report.has_preemptions());
   EXPECT_EQ(recorded_outcome({job_of(-1, 4, "a")}, 8).jobs_completed(), 0u);
+}
+
+TEST(RecordedOutcome, AJobThatWaitsForOthersWaitsInTheQueueFromTheirEnd) {
+  std::vector<TraceJob> jobs = {job_of(kHour, 8, "a"), job_of(5 * kHour, 2, "a")};
+  jobs[0].id = "first";
+  jobs[1].after = "first";
+  EXPECT_DOUBLE_EQ(recorded_outcome(jobs, 8).queue_mean_s(), (1.0 + 3.0) / 2 * kHour)
+      << "the first one ends after 2 h";
 }
 
 TEST(Savings, AreHoursOfWaitingAndOfTheCluster) {

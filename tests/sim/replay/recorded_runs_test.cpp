@@ -18,7 +18,7 @@ NumberedTrace two_jobs() {
 
 TEST(RecordedRuns, EachEndsAfterItsDuration) {
   const NumberedTrace trace = two_jobs();
-  RecordedRuns runs(trace, 0, false);
+  RecordedRuns runs(trace, {});
   EXPECT_FALSE(runs.next_end());
   runs.start(0, 0, 1);
   runs.start(1, 10 * kSecond, 2);
@@ -35,7 +35,7 @@ TEST(RecordedRuns, EachEndsAfterItsDuration) {
 
 TEST(RecordedRuns, WhoLeavesGoesOnLaterAndPaysForIt) {
   const NumberedTrace trace = two_jobs();
-  RecordedRuns runs(trace, 5 * kSecond, false);
+  RecordedRuns runs(trace, {.restart_cost = 5 * kSecond});
   runs.start(0, 0, 1);
   runs.stop(0, 40 * kSecond, {});
   EXPECT_FALSE(runs.next_end()) << "its end is void";
@@ -49,7 +49,7 @@ TEST(RecordedRuns, WhoLeavesGoesOnLaterAndPaysForIt) {
 
 TEST(RecordedRuns, AFailureCostsWhatCameAfterTheLastCheckpoint) {
   const NumberedTrace trace = two_jobs();
-  RecordedRuns runs(trace, 0, false);
+  RecordedRuns runs(trace, {});
   runs.start(0, 0, 1);
   runs.stop(0, 47 * kSecond, 20 * kSecond);
   runs.start(0, 50 * kSecond, 1);
@@ -58,9 +58,34 @@ TEST(RecordedRuns, AFailureCostsWhatCameAfterTheLastCheckpoint) {
   EXPECT_EQ(runs.lost_time(0), 7 * kSecond);
 }
 
+TEST(RecordedRuns, ARunEndsAtTheTimeLimitOfItsJob) {
+  std::vector<TraceJob> jobs(3);
+  for (TraceJob& job : jobs) job.gpus = 1, job.duration_s = 100;
+  jobs[0].requested_s = 60;
+  jobs[1].requested_s = 100;
+  const NumberedTrace trace(std::move(jobs), 8);
+  for (const bool limited : {false, true}) {
+    RecordedRuns runs(trace, {.restart_cost = 5 * kSecond, .limited = limited});
+    for (const std::uint32_t number : {0, 1, 2}) runs.start(number, 10 * kSecond, 1);
+    EXPECT_EQ(runs.next_end(), (limited ? 70 : 110) * kSecond);
+    if (!limited) continue;
+    EXPECT_EQ(runs.end_one(70 * kSecond), 0u);
+    EXPECT_TRUE(runs.is_timed_out(0));
+    EXPECT_EQ(runs.run_time(0), 60 * kSecond);
+    EXPECT_EQ(runs.end(0), 70 * kSecond);
+    runs.stop(1, 50 * kSecond, {});
+    runs.start(1, 200 * kSecond, 1);
+    EXPECT_EQ(runs.end_one(110 * kSecond), 2u) << "without a limit";
+    EXPECT_EQ(runs.next_end(), 265 * kSecond) << "each run has the limit anew";
+    EXPECT_EQ(runs.end_one(265 * kSecond), 1u);
+    EXPECT_FALSE(runs.is_timed_out(1));
+    EXPECT_FALSE(runs.is_timed_out(2));
+  }
+}
+
 TEST(RecordedRuns, APaceMovesTheEnd) {
   const NumberedTrace trace = two_jobs();
-  RecordedRuns runs(trace, 0, true);
+  RecordedRuns runs(trace, {.paced = true});
   runs.start(1, 0, 1);
   runs.set_pace(1, 10 * kSecond, 0.5);
   EXPECT_EQ(runs.next_end(), 90 * kSecond);

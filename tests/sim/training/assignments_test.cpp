@@ -266,6 +266,16 @@ TEST(Standing, AShrinkDecidedSecondsAfterTheLossIsWhatHappens) {
   EXPECT_FALSE(ran.report.failures(0).has_replaced_s());
 }
 
+TEST(Standing, AStepThatWouldBeginWaitsForTheAnswerOfThePolicies) {
+  const auto elapsed = [](const std::string& time) {
+    return run({"policies=[]", "faults=[]", "run.policy_time=" + time},
+               [](std::vector<std::string>&) { return [](const Observation&, DecisionList&) {}; })
+        .report.elapsed_s();
+  };
+  // The only call before the end is that of the begin.
+  EXPECT_NEAR(elapsed("2 s"), elapsed("0 s") + 2, 1e-6);
+}
+
 TEST(Standing, AHeldJobWaitsForItsAssignment) {
   const Ran ran = run({"policies=[]", "survival={on_loss: hold}"},
                       [](std::vector<std::string>& lines) {
@@ -298,6 +308,27 @@ TEST(Standing, AHeldJobThatNobodyAssignsEndsTheRun) {
     return [](const Observation&, DecisionList&) {};
   });
   EXPECT_EQ(ran.report.steps_completed(), 5u);
+}
+
+TEST(Standing, AReplacementWhoseGpuIsLostMeanwhileIsVoidAndTheOthersGoOn) {
+  const Ran ran = run({"policies=[]", "survival={on_loss: replace, replacement: 1 h}",
+                       "faults=[{at_step: 8, rank: 1, kill: true},"
+                       " {at_step: 10, gpu: 1, down: true}]"},
+                      [](std::vector<std::string>& lines) {
+    return [&lines](const Observation& seen, DecisionList&) {
+      const JobInfo* job = seen.jobs.find({0});
+      for (const Event& event : seen.events) {
+        const bool lost = std::holds_alternative<RanksLost>(event);
+        const bool changed = std::holds_alternative<PartChanged>(event);
+        if (!lost && !changed) continue;
+        lines.push_back(fmt::format("{} {}", lost ? "rank" : "part",
+                                    job->next ? "replaced" : "not replaced"));
+      }
+    };
+  });
+  EXPECT_THAT(ran.lines, ElementsAre("rank replaced", "part not replaced"));
+  EXPECT_EQ(ran.report.steps_completed(), 30u);
+  EXPECT_EQ(ran.report.unfinished(), "");
 }
 
 TEST(Standing, TwoKillsAtOneStepAreOneLoss) {

@@ -64,6 +64,11 @@ class LoneJob : public Carrier {
     here.emit_event(JobSubmitted{spec});
     sim::place_initially(here, state(), {.job = {0}, .epoch = {1}, .from = 0, .where = where});
   }
+  /// Applies a decision in the world, and there alone.
+  void decide_in_world(const Action& what) {
+    world_.announce_decision({.id = 0, .what = what});
+    here.emit_event(Decided{0, Outcome::applied, ""});
+  }
   /// Opens the next step; it must be able to begin.
   void open_step() {
     state().now = std::max(state().now, state().resume_at);

@@ -82,6 +82,7 @@ TEST(LossEvents, AStoppedRankThatIsHeardAgainReturnsUnlessItsPlaceIsTaken) {
     EXPECT_EQ(read.state().next_heard_rank(), heard);
     if (is_taken) {
       const Standing where = job.state().fits.first->where();
+      job.decide_in_world(Assign{{0}, where.gpus, where.layout, StateFrom::peer});
       job.state().pending = PendingAssignment{where, StateFrom::peer, job.state().now};
       job.state().resume_at = 0;
       change_between_steps(job.here, job.state());
@@ -106,6 +107,7 @@ TEST(LossEvents, WithoutAWholeReplicaTheNewRanksLoadTheCheckpoint) {
     job.close_step();
     job.state().now = job.state().losses.next_noticed();
     const Standing where = job.state().fits.first->where();
+    job.decide_in_world(Configure{{0}, OnLoss{LossResponse::replace}});
     job.state().pending = PendingAssignment{where, StateFrom::peer, job.state().now};
     notice_losses(job.here, job.state());
     const PendingAssignment& pending = *job.state().pending;

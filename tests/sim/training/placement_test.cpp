@@ -38,6 +38,7 @@ TEST(Placement, APendingAssignmentIsActiveBetweenTwoSteps) {
   LoneJob job("", {"survival.replacement=30 s"});
   job.start();
   job.run_steps(2);
+  job.decide_in_world(to_gpus(job, 4, StateFrom::peer));
   assign_gpus(job.here, job.state(), to_gpus(job, 4, StateFrom::peer));
   ASSERT_TRUE(job.state().pending);
   LoneJob read(job, [&job](const JobInWorld& here) { return read_state(here, job.bytes()); });

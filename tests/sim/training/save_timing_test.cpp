@@ -44,6 +44,24 @@ TEST(SaveTiming, ThePlanWithWhichAStepBeginsHoldsAtItsEnd) {
   EXPECT_TRUE(writer.drain_due(8));
 }
 
+TEST(SaveTiming, TheNewestCheckpointsStayAndThoseBeforeACorruptionAreIntact) {
+  SaveTiming writer;
+  const auto keep = [&](Step step, Nanos at, Tier tier = Tier::local_disk) {
+    writer.keep_checkpoint({.job = {0}, .step = step, .tier = tier, .took = 10}, at, 3);
+  };
+  EXPECT_EQ(writer.newest_intact(1000), 0u);
+  EXPECT_EQ(writer.oldest_kept(7), 7u);
+  for (const Step step : {10, 20, 30, 40}) keep(step, 100 * static_cast<Nanos>(step));
+  keep(44, 4400, Tier::memory);
+  EXPECT_EQ(writer.oldest_kept(40), 20u) << "three stay";
+  EXPECT_EQ(writer.newest_intact(5000), 40u);
+  EXPECT_EQ(writer.newest_intact(3990), 30u) << "the state of step 40 was taken at 3990";
+  EXPECT_EQ(writer.newest_intact(3991), 40u);
+  EXPECT_EQ(writer.newest_intact(1990), 0u) << "that of step 10 is deleted";
+  writer.forget_kept_after(20);
+  EXPECT_EQ(writer.newest_intact(5000), 20u);
+}
+
 TEST(SaveTiming, OneIsWrittenAtATimeAndTakesAsLongAsTheStorageLets) {
   SaveTiming writer;
   writer.step_begins(kPlan);

@@ -11,6 +11,7 @@
 #include "core/schema/yaml_loader.hpp"
 #include "core/schema/yaml_writer.hpp"
 #include "topologies/builder.hpp"
+#include "traces/clusters/cluster_writers.hpp"
 #include "traces/clusters/xml_tree.hpp"
 
 namespace orrery {
@@ -104,6 +105,124 @@ TEST(ClusterFile, SwitchesOfInfiniBand) {
   EXPECT_EQ(facts.nodes_per_leaf, 4u);
   EXPECT_EQ(facts.spines, 2u);
   EXPECT_EQ(facts.spine_link_bandwidth, 100e9);  // two cables of 4xNDR
+}
+
+ClusterFacts platform(const std::string& cluster) {
+  return parse_cluster_file("<platform version='4.1'>" + cluster + "</platform>", "p.xml");
+}
+
+TEST(ClusterFile, TreesOfSimGrid) {
+  ClusterFacts facts = facts_of("simgrid.xml");
+  EXPECT_EQ(facts.nodes, 32u);
+  const Topology topology = rewritten(cluster_of(facts, {.gpu = "H100"}));
+  EXPECT_EQ(topology.node().nic_bandwidth(), 12.5e9);  // 100 GB/s by 8 NICs
+  EXPECT_EQ(topology.fabric().nodes_per_unit(), 8u);
+  EXPECT_EQ(topology.fabric().spines(), 4u);
+  EXPECT_EQ(topology.fabric().spine_link_bandwidth(), 25e9);  // two cables, by 8 rails
+  EXPECT_DOUBLE_EQ(topology.fabric().nic_latency(), 1e-6);    // two links
+  EXPECT_DOUBLE_EQ(topology.fabric().hop_latency(), 500e-9);
+}
+
+TEST(ClusterFile, OtherNetworksOfSimGrid) {
+  const FabricSpec torus = platform(
+                               "<cluster radical='0-23' bw='8Gbps' lat='50us' topology='TORUS' "
+                               "topo_parameters='4,3,2'/>")
+                               .fabric;
+  EXPECT_EQ(torus.dimensions(), "4x3x2");
+  EXPECT_EQ(torus.torus_link_bandwidth(), 1e9);
+  const FabricSpec dragonfly = platform(
+                                   "<cluster radical='0-23' bw='1GBps' topology='DRAGONFLY' "
+                                   "topo_parameters='3,4;2,1;2,2;2'/>")
+                                   .fabric;
+  EXPECT_EQ(dragonfly.routers_per_group(), 4u);
+  EXPECT_EQ(dragonfly.global_link_bandwidth(), 4e9);
+  EXPECT_EQ(dragonfly.local_link_bandwidth(), 2e9);
+  const ClusterFacts flat =
+      platform("<zone><cabinet radical='1,3-5' bw='2MiBps'/><host id='a'/><route/></zone>");
+  EXPECT_EQ(flat.nodes, 5u);
+  EXPECT_EQ(flat.node_bandwidth, 2 * 1024.0 * 1024.0);
+  EXPECT_EQ(flat.fabric.kind(), "flat");
+  EXPECT_THAT(flat.ignored, Contains("1 routes"));
+}
+
+TEST(ClusterFile, ProblemsOfSimGridHaveTheirPlace) {
+  const auto problem = [](const std::string& cluster) {
+    return error_of("<platform>" + cluster + "</platform>");
+  };
+  EXPECT_THAT(problem(""), HasSubstr("c:1:1: error: expected at least one element 'host'"));
+  EXPECT_THAT(problem("<include file='x'/>"), HasSubstr("a platform in one file"));
+  EXPECT_THAT(problem("<cluster radical='5-1'/>"), HasSubstr("c:1:20: error: expected numbers"));
+  EXPECT_THAT(problem("<cluster radical='0-3' bw='1 parsec'/>"), HasSubstr("125MBps"));
+  EXPECT_THAT(problem("<cluster radical='0-3' bw='1GBps' topology='FAT_TREE' "
+                      "topo_parameters='2;4,4;1,2;1,1'/>"),
+              HasSubstr("a network of 4 hosts, found 16 places"));
+  EXPECT_THAT(problem("<cluster radical='0-3' bw='1GBps' topology='STAR' topo_parameters='1'/>"),
+              HasSubstr("FAT_TREE"));
+  ClusterFacts slow = platform("<host id='a'/>");
+  slow.node_bandwidth = 125e6;
+  EXPECT_THROW(cluster_of(slow, {.gpu = "H100"}), Error);
+}
+
+/// The cluster that the texts of some formats describe together.
+Topology round_trip(const Topology& topology, const std::vector<WrittenFormat>& formats,
+                    const std::string& gpu) {
+  ClusterFacts facts;
+  for (const WrittenFormat format : formats) {
+    merge_facts(facts, parse_cluster_file(write_cluster_file(topology, format).text, "written"));
+  }
+  return rewritten(cluster_of(facts, {.gpu = gpu}));
+}
+
+Topology resolved(const std::string& yaml) {
+  Topology topology;
+  load_yaml(yaml, "c.yaml", topology);
+  resolve(topology, SourceMap{});
+  topology.clear_preset();
+  return topology;
+}
+
+TEST(ClusterFile, AClusterIsTheSameAfterARoundTrip) {
+  using enum WrittenFormat;
+  const Topology dgx = resolved("{preset: dgx-h100, nodes: 96}");
+  EXPECT_EQ(to_yaml(round_trip(dgx, {simgrid}, "")), to_yaml(dgx));
+  EXPECT_THAT(write_cluster_file(dgx, simgrid).changed, testing::IsEmpty());
+  for (const WrittenFormat tree : {slurm_conf, slurm_yaml}) {
+    EXPECT_EQ(to_yaml(round_trip(dgx, {nccl, tree}, "")), to_yaml(dgx));
+  }
+  for (const char* fabric :
+       {"{kind: torus, dimensions: 4x2x2, torus_link_bandwidth: 100 Gbps}",
+        "{kind: dragonfly, nodes_per_router: 2, routers_per_group: 4, local_link_bandwidth: 800 "
+        "Gbps, global_link_bandwidth: 400 Gbps}",
+        "{kind: flat, nic_latency: 3 us, hop_latency: 1 us}",
+        "{nodes_per_unit: 4, spines: 2, spine_link_bandwidth: 800 Gbps, units_per_pod: 2, cores: "
+        "4, "
+        "core_link_bandwidth: 400 Gbps}"}) {
+    const Topology other =
+        resolved(std::string("{preset: dgx-h200, nodes: 16, fabric: ") + fabric + "}");
+    EXPECT_EQ(to_yaml(round_trip(other, {simgrid}, "")), to_yaml(other)) << fabric;
+  }
+}
+
+TEST(ClusterFile, FilesOfOtherToolsAreTheSameAfterARoundTrip) {
+  ClusterFacts facts = facts_of("nccl.xml");
+  merge_facts(facts, facts_of("topology.conf"));
+  const Topology read = rewritten(cluster_of(facts, {}));
+  EXPECT_EQ(to_yaml(round_trip(read, {WrittenFormat::nccl, WrittenFormat::slurm_yaml}, "")),
+            to_yaml(read));
+}
+
+TEST(ClusterFile, ValuesThatAFormatLacksAreNamed) {
+  const Topology dgx = resolved("{preset: dgx-h200, nodes: 64}");
+  const std::vector<std::string> lost = write_cluster_file(dgx, WrittenFormat::nccl).changed;
+  EXPECT_THAT(lost, Contains("nodes: 64, read again as 1"));
+  EXPECT_THAT(lost, Contains("node.gpu: H200, read again with --gpu H200"));
+  const Topology ring = resolved(
+      "{preset: dgx-h100, nodes: 4, fabric: {kind: ring, "
+      "ring_link_bandwidth: 400 Gbps}}");
+  EXPECT_THROW(write_cluster_file(ring, WrittenFormat::simgrid), Error);
+  EXPECT_THROW(write_cluster_file(ring, WrittenFormat::slurm_conf), Error);
+  const Topology amd = resolved("{preset: dgx-h100, nodes: 4, node: {gpu: MI300X}}");
+  EXPECT_THROW(write_cluster_file(amd, WrittenFormat::nccl), Error);
 }
 
 TEST(ClusterFile, ANodeAndANetworkAreOneCluster) {

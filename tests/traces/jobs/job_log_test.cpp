@@ -198,6 +198,86 @@ TEST(JobLog, GavelByItsThroughputs) {
   EXPECT_THROW(load_job_log(kSamples + "gavel.trace"), Error) << "steps are no seconds";
 }
 
+TEST(JobLog, ElasticFlowIsReadAndSiaNeedsADuration) {
+  const JobLog flow = parse_job_log(
+      "e.csv", "job_id,submit_time,iteration,model_name,ddl,batch_size,num_gpu,duration\n"
+               "0,3715485,2011,cifar10,3719996,4096,1,5644\n1,3717550,1548,ncf,3717583,327,8,66\n");
+  EXPECT_EQ(counts(flow.quality), "elasticflow 2 = 2 + 0 + 0");
+  EXPECT_THAT(in_short(flow), ElementsAre("0 0+5644 x1", "1 2065+66 x8"));
+  const std::string head = "name,time,application,num_replicas,batch_size";
+  EXPECT_THAT(refusal(head + "\nbert-0,487.66,bert,12,384\n"),
+              HasSubstr("found no 'duration'; workloads of Sia and Pollux have no durations: add a "
+                        "column 'duration'"));
+  const JobLog sia =
+      parse_job_log("s.csv", head + ",duration\nbert-0,487.66,bert,12,384,900\n");
+  EXPECT_THAT(in_short(sia), ElementsAre("bert-0 0+900 x12"));
+  EXPECT_EQ(sia.jobs[0].name, "bert");
+}
+
+TEST(JobLog, ATableThatLacksColumnsIsRefusedWithTheirNames) {
+  const std::string helios =
+      refusal("job_id,user,gpu_num,state,submit_time,start_time,duration\n1,u,8,X,0,0,5\n");
+  EXPECT_THAT(helios, HasSubstr("log.txt:1:1: "));
+  EXPECT_THAT(helios, HasSubstr("found no 'type'; such tables are data/job_trace/trace_*.csv"));
+  EXPECT_THAT(refusal("timestamp,duration,num_gpus\n0,1,2\n"),
+              HasSubstr("format philly-csv (timestamp duration num_gpus cluster), found no "
+                        "'cluster'"));
+  EXPECT_THAT(refusal("duration\n121\n122\n"),
+              HasSubstr("found a table with the columns duration, of which no format (orrery "
+                        "import jobs --help) has half: write a CSV with the columns "
+                        "job_id,submit_s,num_gpus,duration_s"));
+}
+
+TEST(JobLog, KindsOfGpusAreNamedAndSelected) {
+  const std::string text = "JobID|Submit|Start|End|AllocTRES\n1|" + kTimes +
+                           "|gres/gpu=2,gres/gpu:a100=2\n2|" + kTimes +
+                           "|gres/gpu:h100=4\n3|" + kTimes + "|gres/gpu=1\n";
+  const JobLog all = parse_job_log("log.txt", text);
+  EXPECT_EQ(all.jobs.size(), 3u);
+  EXPECT_THAT(all.quality.notes(),
+              ::testing::Contains(HasSubstr("The log names 2 kinds of GPUs (a100, h100)")));
+  const JobLog one = parse_job_log("log.txt", text, {.gpu_kind = "a100"});
+  EXPECT_EQ(counts(one.quality), "slurm-sacct 3 = 2 + 1 + 0") << "any kind is this one, too";
+  try {
+    parse_job_log("log.txt", text, {.gpu_kind = "a10"});
+    ADD_FAILURE() << "an unknown kind";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("(a100, h100); did you mean 'a100'?"));
+  }
+}
+
+TEST(JobLog, JobsThatBecomeEligibleLaterEnterTheQueueThen) {
+  const JobLog log = parse_job_log(
+      "log.txt", "JobID|Submit|Eligible|Start|End|AllocTRES\n"
+                 "1|2024-03-01T08:00:00|2024-03-01T08:00:00|2024-03-01T08:05:00|"
+                 "2024-03-01T10:05:00|gres/gpu=2\n"
+                 "2|2024-03-01T08:00:00|2024-03-01T10:05:00|2024-03-01T10:06:00|"
+                 "2024-03-01T10:07:00|gres/gpu=2\n"
+                 "3|2024-03-01T08:00:00|Unknown|2024-03-01T10:06:00|2024-03-01T10:07:00|gres/gpu=2"
+                 "\n");
+  EXPECT_THAT(in_short(log), ElementsAre("1 0+7200 x2", "3 0+60 x2", "2 7500+60 x2"));
+  EXPECT_EQ(log.jobs[2].recorded_start_s, 7560);
+}
+
+TEST(JobLog, ThePrecedingJobOfSwfMustEndFirst) {
+  const std::string row = " 0 5 9 4 -1 -1 4 60 -1 1 -1 -1 -1 -1 -1 ";
+  const JobLog log = parse_job_log("log.swf", "1" + row + "-1 -1\n2" + row + "1 30\n");
+  EXPECT_TRUE(log.jobs[0].after.empty());
+  EXPECT_EQ(log.jobs[1].after, "1");
+  EXPECT_THAT(log.quality.notes(),
+              ::testing::Contains("1 jobs enter the queue after the end of others."));
+}
+
+TEST(JobLog, JobsThatWaitForEachOtherAreRefused) {
+  const std::string head = "job_id,submit_s,num_gpus,duration_s,after\n";
+  EXPECT_THAT(refusal(head + "1,0,1,5,\n2,0,1,5,1 3\n3,0,1,5,2\n"),
+              HasSubstr("log.txt:3:1: error: after: expected jobs that can end before this one"));
+  const JobLog log = parse_job_log("log.csv", head + "1,0,1,5,\n2,0,1,5,1 77\n");
+  EXPECT_EQ(log.jobs[1].after, "1 77");
+  EXPECT_THAT(log.quality.notes(),
+              ::testing::Contains(HasSubstr("1 dependencies are on jobs that the log lacks")));
+}
+
 TEST(JobLog, StandardWorkloadFormat) {
   const JobLog log = load_job_log(kSamples + "log.swf");
   EXPECT_EQ(counts(log.quality), "swf 3 = 2 + 1 + 0");
@@ -214,6 +294,14 @@ TEST(JobLog, Gfs) {
   EXPECT_EQ(log.jobs[1].pool, "org-a");
 }
 
+TEST(JobLog, InstancesOfRecommendationModels) {
+  const JobLog log = load_job_log(kSamples + "dlrm.csv");
+  EXPECT_EQ(counts(log.quality), "dlrm 6 = 2 + 3 + 1");
+  EXPECT_THAT(in_short(log), ElementsAre("instance_4 0+600 x2", "instance_2 1800+3600 x1"));
+  EXPECT_EQ(log.jobs[1].name, "app_0");
+  EXPECT_EQ(log.jobs[1].recorded_start_s, 1805);
+}
+
 TEST(JobLog, KubernetesAndKueue) {
   const JobLog log = load_job_log(kSamples + "workloads.json");
   EXPECT_EQ(counts(log.quality), "kubernetes 6 = 3 + 2 + 1");
@@ -228,7 +316,7 @@ TEST(JobLog, KubernetesAndKueue) {
 
 TEST(JobLog, WhatIsWrittenIsReadAgain) {
   for (const char* file : {"sacct.txt", "philly.json", "helios.csv", "openb.csv", "log.swf",
-                           "gfs.csv", "workloads.json"}) {
+                           "gfs.csv", "dlrm.csv", "workloads.json"}) {
     const JobLog log = load_job_log(kSamples + file);
     const JobLog again = parse_job_log("again.csv", job_trace_csv(log.jobs));
     EXPECT_EQ(again.quality.format(), "canonical");
@@ -238,6 +326,7 @@ TEST(JobLog, WhatIsWrittenIsReadAgain) {
       EXPECT_EQ(again.jobs[i].name, log.jobs[i].name);
       EXPECT_EQ(again.jobs[i].pool, log.jobs[i].pool);
       EXPECT_EQ(again.jobs[i].requested_s, log.jobs[i].requested_s);
+      EXPECT_EQ(again.jobs[i].after, log.jobs[i].after);
       EXPECT_EQ(again.jobs[i].recorded_start_s, log.jobs[i].recorded_start_s);
     }
   }
@@ -265,7 +354,8 @@ TEST(JobLog, WhatIsNoLogIsRefusedWithItsPlace) {
   EXPECT_THAT(problem(head + good + "1,8,30,133,v,1e400,23\n"),
               HasSubstr("3:14: duration is 1e400"));
   EXPECT_THAT(problem(head + good + "1,9999999,30,133,v,14,23\n"), HasSubstr("3:3: num_gpu is"));
-  EXPECT_THAT(problem("a,b\n1,2\n"), HasSubstr("1:1: expected a job log that begins as one of"));
+  EXPECT_THAT(problem("a,b\n1,2\n"), HasSubstr("1:1: expected a job log, found a table with"));
+  EXPECT_THAT(problem("1,2\n"), HasSubstr("1:1: expected a job log that begins as one of"));
   EXPECT_THAT(problem(""), HasSubstr("1:1: expected a job log"));
   EXPECT_THAT(problem(head), HasSubstr("expected jobs with GPUs"));
   EXPECT_THAT(problem("[{\"jobid\": 1},\n {\"jobid\": "), HasSubstr("2:"));

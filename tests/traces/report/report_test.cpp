@@ -43,11 +43,28 @@ TEST(Report, TwelveLinesInBothWorlds) {
 
 TEST(Report, SummaryHasUnitsAndOrigins) {
   const std::string sim = report_summary(full_report("sim"));
-  EXPECT_NE(sim.find("1.04 x the ideal"), std::string::npos) << sim;
+  EXPECT_NE(sim.find("1.04 x the ideal 480 ms at the end"), std::string::npos) << sim;
   EXPECT_NE(sim.find("1,234,567 tokens/s, MFU 42.0%"), std::string::npos) << sim;
-  EXPECT_NE(sim.find("2.00 MWh, 12.50 USD, modelled"), std::string::npos) << sim;
+  EXPECT_NE(sim.find("2.00 MWh, 12.50 USD (4 GPUs, 2,163.46 USD an hour each), modelled"),
+            std::string::npos)
+      << sim;
   EXPECT_EQ(sim.find("measured"), std::string::npos);
   EXPECT_NE(report_summary(full_report("live")).find("measured"), std::string::npos);
+}
+
+TEST(Report, SharesOfALiveRunSayWhatTheirRestContains) {
+  Report report = full_report("live");
+  report.mutable_breakdown()->set_compute(0.6);
+  report.mutable_breakdown()->set_waiting(0.15);
+  report.mutable_breakdown()->set_exposed_communication(0.25);
+  const std::string text = report_summary(report);
+  EXPECT_NE(text.find("compute 60.0%, waiting 15.0%, other 25.0% (communication, pauses, lost "
+                      "steps)\n"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("lost 0.0%"), std::string::npos) << "losses are not measured: never 0";
+  report.set_mode("sim");
+  EXPECT_NE(report_summary(report).find("communication 25.0%, bubble 0.0%"), std::string::npos);
 }
 
 TEST(Report, SummaryHasThePlannersUnits) {

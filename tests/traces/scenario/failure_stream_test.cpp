@@ -257,7 +257,7 @@ TEST(FailureStream, EachDurationIsDrawnFromItsOwnNumbers) {
   const auto repaired = drawn_faults(with("{kinds: [" + kind + repair + "}]}"), cluster, 600);
   const auto all = drawn_faults(
       with("{kinds: [" + kind + repair + restart +
-           ", detection: {fixed: 9 s}}, "
+           ", detection: {fixed: 9 s}, corrupted: {median: 1 h, sigma: 1}}, "
            "{cause: b, part: gpu, mtbf: 900 d, down: true, restart: {median: 1 h, p90: 1 d}}]}"),
       cluster, 600);
   std::vector<Fault> own;
@@ -273,6 +273,8 @@ TEST(FailureStream, EachDurationIsDrawnFromItsOwnNumbers) {
     EXPECT_EQ(repaired[i].for_(), own[i].for_()) << "nor repairs on restarts";
     EXPECT_FALSE(plain[i].has_restart());
     EXPECT_EQ(own[i].detection(), 9 * kNanosPerSecond);
+    EXPECT_GT(own[i].corrupted(), 0);
+    EXPECT_FALSE(plain[i].has_corrupted());
     logs += std::log(to_seconds(own[i].for_()) / 7200);
     nights += own[i].restart() == 12 * 3600 * kNanosPerSecond ? 1 : 0;
   }

@@ -43,6 +43,23 @@ TEST(Shrink, ClaimsNoMoreThanRunsThatWereLeftOutSupport) {
   EXPECT_NEAR(of.shift, 0, 0.01);
 }
 
+TEST(Shrink, OneRunLeavesTheSpreadOfAFamily) {
+  // V = 0.0324 + 0.0576 x 0.0324 / 0.09; two degrees of freedom: t(90%) is 1.886.
+  EXPECT_NEAR(shrink({0}, 0.3).spread, std::sqrt(0.0531) * 1.886 / 1.2816, 0.003);
+}
+
+TEST(Shrink, RunsOnBothSidesOfThePredictionShiftNothing) {
+  EXPECT_EQ(shrink({-0.14, -0.04, 0.06, -0.12, 0.01}, 0.6).shift, 0);
+  EXPECT_LT(shrink({-0.44, -0.34, -0.24, -0.42, -0.29}, 0.6).shift, -0.3);
+}
+
+/// Three of five runs that are alike by chance, of a family with a median near 0: their median is
+/// two standard errors of a mean from 0, but not two of a median.
+TEST(Shrink, AMedianWithinItsStandardErrorShiftsNothing) {
+  EXPECT_EQ(shrink({-0.121, -0.128, -0.136, -0.061, -0.031}, 0.62).shift, 0);
+  EXPECT_LT(shrink({-0.181, -0.188, -0.196, -0.121, -0.091}, 0.62).shift, -0.15);
+}
+
 TEST(Shrink, AWidePriorGivesWay) {
   EXPECT_GT(shrink({0.4}, 1).shift, shrink({0.4}, 0.2).shift);
   EXPECT_DOUBLE_EQ(shrink({0, 0, 0}, 0.3).shift, 0);

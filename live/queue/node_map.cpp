@@ -1,4 +1,4 @@
-#include "live/slurm/node_map.hpp"
+#include "live/queue/node_map.hpp"
 
 #include <algorithm>
 
@@ -6,26 +6,19 @@
 
 namespace orrery::live {
 
-NodeMap::NodeMap(const std::vector<SlurmNode>& all, const std::set<std::string>& partitions) {
+NodeMap::NodeMap(const std::vector<QueueNode>& nodes) {
   std::vector<std::uint32_t> gpus;
-  for (const SlurmNode& node : all) {
-    const bool chosen =
-        partitions.empty() ||
-        std::any_of(node.partitions.begin(), node.partitions.end(),
-                    [&](const std::string& name) { return partitions.contains(name); });
-    if (node.gpus == 0 || !chosen) continue;
+  for (const QueueNode& node : nodes) {
     const NodeId id{static_cast<std::uint32_t>(names_.size())};
-    if (!ids_.emplace(node.name, id).second) continue;
+    if (!node.name.empty() && !ids_.emplace(node.name, id).second) continue;
     names_.push_back(node.name);
     gpus.push_back(node.gpus);
   }
-  if (names_.empty()) {
-    throw Error(ErrorKind::bad_input,
-                "expected nodes with GPUs (Gres=gpu:N) in the managed partitions, found none in "
-                "`scontrol show node`");
+  if (ids_.empty() || *std::max_element(gpus.begin(), gpus.end()) == 0) {
+    throw Error(ErrorKind::bad_input, "expected nodes with GPUs, found none");
   }
   gpus_per_node_ = *std::max_element(gpus.begin(), gpus.end());
-  for (std::uint32_t node = 0; node < nodes(); ++node) {
+  for (std::uint32_t node = 0; node < this->nodes(); ++node) {
     for (std::uint32_t gpu = gpus[node]; gpu < gpus_per_node_; ++gpu) {
       missing_gpus_.insert({PartKind::gpu, node * gpus_per_node_ + gpu});
     }
@@ -59,9 +52,9 @@ bool NodeMap::has_shape(const GpuRuns& gpus, std::uint32_t count, std::uint32_t 
          });
 }
 
-std::set<Part> NodeMap::lost_parts(const std::vector<SlurmNode>& nodes) const {
+std::set<Part> NodeMap::lost_parts(const std::vector<QueueNode>& nodes) const {
   std::set<NodeId> usable;
-  for (const SlurmNode& node : nodes) {
+  for (const QueueNode& node : nodes) {
     const auto id = find(node.name);
     if (id && node.is_usable) usable.insert(*id);
   }

@@ -1,15 +1,14 @@
-// Nodes of Slurm as nodes of a Cluster: names, GPUs, lost parts, and free GPUs on named nodes. Used
-// by live/slurm/job_follower and live/slurm/slurm_cluster. One thread.
+// Nodes of a real cluster as nodes of a Cluster: names, GPUs, lost parts, and free GPUs on named
+// nodes. Used by live/slurm and live/kubernetes. One thread.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "live/slurm/answers.hpp"
 #include "policies/seam/cluster_state.hpp"
 #include "policies/seam/gpu_runs.hpp"
 #include "topologies/cluster.hpp"
@@ -17,15 +16,23 @@
 
 namespace orrery::live {
 
-/// Fixed mapping of the nodes with GPUs, in ascending order of their names as Slurm lists them. A
-/// cluster has equal nodes: nodes with fewer GPUs than the largest have lost GPUs. GPU ids are
-/// Orrery's own: Slurm chooses the devices of a node. For example, the GPUs 8 to 15 are those of
+/// One node of a real cluster as a reading shows it.
+struct QueueNode {
+  std::string name;
+  std::uint32_t gpus = 0;  ///< configured GPUs
+  bool is_usable = false;  ///< jobs can start there: not down, drained or silent
+};
+
+/// Fixed mapping of the nodes with GPUs, in the order in which they are given. A cluster has equal
+/// nodes: nodes with fewer GPUs than the largest have lost GPUs. GPU ids are Orrery's own: the
+/// cluster's scheduler chooses the devices of a node. For example, the GPUs 8 to 15 are those of
 /// the second node if the largest node has 8.
 class NodeMap {
  public:
-  /// Maps the nodes of `all` that have GPUs and, unless `partitions` is empty, are in one of
-  /// `partitions`. Throws bad_input if no node is left.
-  NodeMap(const std::vector<SlurmNode>& all, const std::set<std::string>& partitions);
+  /// Maps the nodes of `nodes`; of two nodes of one name the first one counts. A node without a
+  /// name is a place of a rack that has no node: all of its GPUs are lost. Throws bad_input if no
+  /// node has a GPU.
+  explicit NodeMap(const std::vector<QueueNode>& nodes);
 
   /// Returns the number of nodes.
   std::uint32_t nodes() const { return static_cast<std::uint32_t>(names_.size()); }
@@ -41,9 +48,9 @@ class NodeMap {
   std::vector<std::string> names_of(const GpuRuns& gpus) const;
   /// Returns true if `gpus` holds `per_node` GPUs on each of `count` nodes and no others.
   bool has_shape(const GpuRuns& gpus, std::uint32_t count, std::uint32_t per_node) const;
-  /// Returns the parts that Slurm cannot use now: nodes that are down, drained, silent or missing
-  /// in `nodes`, and the GPUs that small nodes lack.
-  std::set<Part> lost_parts(const std::vector<SlurmNode>& nodes) const;
+  /// Returns the parts that no job can use now: nodes that are down, drained, silent or missing in
+  /// `nodes`, and the GPUs that small nodes lack.
+  std::set<Part> lost_parts(const std::vector<QueueNode>& nodes) const;
 
  private:
   std::vector<std::string> names_;

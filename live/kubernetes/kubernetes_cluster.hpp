@@ -1,0 +1,65 @@
+// Kubernetes cluster as a world of policies. Observes nodes and gangs at fixed intervals, shows the
+// differences as events, and carries out assignments through the adapter. Used by the command
+// `cluster kubernetes`. One thread. Policy time is nanoseconds since 1970.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "live/kubernetes/adapter.hpp"
+#include "live/kubernetes/gang_follower.hpp"
+#include "live/queue/queue_cluster.hpp"
+
+namespace orrery::live {
+
+/// Backend whose cluster is a Kubernetes cluster. While another controller leads, nothing is shown
+/// and nothing is decided. All state is in the objects of the cluster: a new process continues from
+/// the first reading. Not thread-safe.
+class KubernetesCluster : public QueueCluster, private GangOutlet {
+ public:
+  /// Options of a run.
+  struct Options : QueueCluster::Options {
+    bool acts = true;              ///< false: no order is sent
+    std::int64_t patience_s = 60;  ///< see GangFollower
+  };
+
+  /// Reads the nodes, which are those of the whole run. `adapter` must outlive this object. Throws
+  /// an environment Error if the cluster does not answer, and bad_input if no node has GPUs.
+  KubernetesCluster(KubeAdapter& adapter, const Options& options);
+
+  std::string id_of(JobId job) const override { return follower_.id_of(job); }
+  /// Returns the number of nodes of the largest rack; 0 if no label names racks.
+  std::uint32_t nodes_per_rack() const { return nodes_per_rack_; }
+
+ private:
+  /// Nodes of the first reading, and the size of their racks.
+  struct Places {
+    std::vector<QueueNode> nodes;
+    std::uint32_t nodes_per_rack = 0;
+  };
+  KubernetesCluster(KubeAdapter& adapter, const Options& options, Places places);
+  static Places read_places(KubeAdapter& adapter);
+
+  // QueueCluster
+  bool read_cluster() override;
+  void show_changes(std::int64_t now_s) override;
+  std::string objection(const Assign& assign) const override;
+  void order(const Assign& assign, std::int64_t now_s) override;
+  void send_orders() override;
+  // GangOutlet
+  void emit_event(Event event) override { QueueCluster::emit_event(std::move(event)); }
+  void report(std::string text) override { report_to_operator(text); }
+
+  KubeAdapter& adapter_;
+  const bool acts_;
+  const std::uint32_t nodes_per_rack_;
+  GangFollower follower_;
+  KubeReading reading_;                ///< newest
+  std::string holder_;                 ///< leader that was reported last
+  std::vector<std::string> problems_;  ///< those of the newest report
+  std::vector<GangOrder> orders_;
+};
+
+}  // namespace orrery::live

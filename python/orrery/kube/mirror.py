@@ -1,0 +1,121 @@
+"""Copies of the collections of an API server that follow their changes: list, then watch."""
+
+from __future__ import annotations
+
+import threading
+from typing import Dict, List
+
+from .api import Api, ApiError, Expired, Missing
+from .objects import Object
+
+
+class Mirror:
+    """Copy of one collection, kept by a thread of its own. Thread-safe.
+
+    A watch that ends continues from the newest version that was seen. If the server has forgotten
+    this version, the collection is listed again. Without an answer the copy stays as it is, and
+    :meth:`failure` says why.
+
+    Parameters
+    ----------
+    api : Api
+        Access to the server.
+    path : str
+        Path of the collection, for example ``/api/v1/pods``.
+    pause_s : float
+        Pause after a failed request, in seconds.
+    """
+
+    def __init__(self, api: Api, path: str, pause_s: float = 1.0) -> None:
+        self.path = path
+        self._api = api
+        self._pause_s = pause_s
+        self._lock = threading.Lock()
+        self._objects: Dict[str, Object] = {}
+        self._version = ""
+        self._failure = "it was not read yet"
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name=f"watch {path}", daemon=True)
+
+    def start(self) -> None:
+        """List the collection, and begin to follow it. Raises ApiError if the list fails."""
+        self._list()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread after its current request."""
+        self._stopped.set()
+
+    def objects(self) -> List[Object]:
+        """Return the objects; the caller must not change them."""
+        with self._lock:
+            return list(self._objects.values())
+
+    def put(self, thing: Object) -> None:
+        """Store an object that the server has just returned, before the watch shows it."""
+        self._store(thing)
+
+    def failure(self) -> str:
+        """Return why the copy may be out of date; empty while the watch runs."""
+        with self._lock:
+            return f"{self.path}: {self._failure}" if self._failure else ""
+
+    def _store(self, thing: Object) -> None:
+        metadata = thing["metadata"]
+        with self._lock:
+            known = self._objects.get(metadata["uid"])
+            if known is None or _is_newer(thing, known):
+                self._objects[metadata["uid"]] = thing
+
+    def _list(self) -> None:
+        objects, version = self._api.list(self.path)
+        with self._lock:
+            self._objects = {thing["metadata"]["uid"]: thing for thing in objects}
+            self._version = version
+            self._failure = ""
+
+    def _follow(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                if not self._version:
+                    self._list()
+                self._watch()
+            except Expired:
+                self._version = ""
+            except Missing as error:  # the kind is gone, for example with Kueue
+                with self._lock:
+                    self._objects = {}
+                self._note(error)
+            except ApiError as error:
+                self._note(error)
+
+    def _watch(self) -> None:
+        for kind, thing in self._api.watch(self.path, self._version):
+            if kind == "DELETED":
+                with self._lock:
+                    self._objects.pop(thing["metadata"]["uid"], None)
+            elif kind in ("ADDED", "MODIFIED"):
+                self._store(thing)
+            with self._lock:
+                self._version = thing["metadata"]["resourceVersion"]
+                self._failure = ""
+            if self._stopped.is_set():
+                return
+        self._stopped.wait(self._pause_s / 20)  # the next watch continues, or says why not
+
+    def _note(self, error: ApiError) -> None:
+        with self._lock:
+            self._failure = str(error)
+        self._stopped.wait(self._pause_s)
+
+
+def _is_newer(thing: Object, known: Object) -> bool:
+    """Return false if a late event shows an older state than a patch has returned before.
+
+    Versions are opaque texts; every server so far writes growing numbers. Another text counts as
+    newer, so that the order of the events decides.
+    """
+    new, old = thing["metadata"]["resourceVersion"], known["metadata"]["resourceVersion"]
+    if not (new.isdigit() and old.isdigit()):
+        return True
+    return int(new) >= int(old)

@@ -1,0 +1,75 @@
+#include "live/kubernetes/reading.hpp"
+
+#include <gtest/gtest.h>
+
+#include "core/error.hpp"
+
+namespace orrery::live {
+namespace {
+
+const std::string kReading =
+    R"({"leader":true,"holder":"a_7","nodes":[{"name":"n1","gpus":8,"usable":true,"rack":"r1"}],)"
+    R"("gangs":[{"id":"ml/llama","uid":"u","state":"placing","managed":true,"submitted_s":100,)"
+    R"("limit_s":3600,"queue":"team","pods":4,"pods_per_node":2,"gpus_per_pod":4,)"
+    R"("nodes":["n1","n1","n2","n2"]}],"problems":["ml/x: broken"]})";
+
+std::string with(const std::string& from, const std::string& to) {
+  std::string text = kReading;
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+std::string error_of(const std::string& message) {
+  try {
+    parse_reading(message);
+  } catch (const Error& error) {
+    return error.message();
+  }
+  return "";
+}
+
+TEST(KubeReading, NodesAndGangsAreRead) {
+  const KubeReading reading = parse_reading(kReading);
+  EXPECT_TRUE(reading.is_leader);
+  EXPECT_EQ(reading.holder, "a_7");
+  ASSERT_EQ(reading.nodes.size(), 1u);
+  EXPECT_EQ(reading.nodes[0].rack, "r1");
+  ASSERT_EQ(reading.gangs.size(), 1u);
+  EXPECT_EQ(reading.gangs[0].state, GangState::placing);
+  EXPECT_EQ(reading.gangs[0].requested_nodes(), 2u);
+  EXPECT_EQ(reading.gangs[0].gpus_per_node(), 8u);
+  EXPECT_EQ(reading.problems.size(), 1u);
+}
+
+TEST(KubeReading, AWrongFieldIsNamed) {
+  EXPECT_NE(error_of(with("\"pods\":4", "\"pods\":0")).find("pods: expected a whole number"),
+            std::string::npos);
+  EXPECT_NE(error_of(with("placing", "placcing")).find("state"), std::string::npos);
+  EXPECT_NE(error_of(with("\"usable\":true", "\"usable\":1")).find("usable"), std::string::npos);
+  EXPECT_NE(error_of(with("\"limit_s\":3600", "\"limit_s\":-1")).find("limit_s"),
+            std::string::npos);
+  EXPECT_NE(error_of(kReading.substr(0, 200)).find("leader"), std::string::npos);
+  EXPECT_EQ(error_of(R"({"failed":"GET /api/v1/pods: 403"})"), "GET /api/v1/pods: 403");
+}
+
+TEST(KubeReading, RacksHaveEqualSizes) {
+  std::vector<KubeNode> nodes(4);
+  const char* racks[] = {"r2", "r1", "r2", ""};
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    nodes[i].name = std::string("n") + static_cast<char>('1' + i);
+    nodes[i].gpus = 8;
+    nodes[i].rack = racks[i];
+  }
+  std::uint32_t per_rack = 0;
+  std::string places;
+  for (const QueueNode& node : nodes_by_rack(nodes, per_rack)) places += node.name + ",";
+  EXPECT_EQ(places, "n2,,n1,n3,n4,,");
+  EXPECT_EQ(per_rack, 2u);
+  nodes.resize(1);
+  EXPECT_EQ(nodes_by_rack(nodes, per_rack).size(), 1u);
+  EXPECT_EQ(per_rack, 0u);
+}
+
+}  // namespace
+}  // namespace orrery::live
