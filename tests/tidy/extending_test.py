@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """Compares docs/EXTENDING.md with the newest example of each kind of addition: the files that its
-list states, and the files that name the example.
+list states, and the files that name the example. Compares the patterns of `ctest -R` on the page
+with the names of the tests.
 
     extending_test.py            as a test
     extending_test.py --print    the number of stated and of needed files of each kind
 
 A file that names the example is a step of the addition, which the list must state, unless it is a
-test, a page, an example, a build file or a generated file, or BESIDE says why it is no step. A
-stated file must exist and name the example, unless its sentence has a condition ("if", "only").
+page, an example, a benchmark, a build file or a generated file, or BESIDE says why it is no step.
+The first list of the page covers the test of a stated source file (the test of its name, and the
+one in tests/tidy/covered_by.txt); every other test that names the example is a step. A stated file
+must exist and name the example, unless its sentence has a condition ("if", "only").
 """
 import dataclasses
 import pathlib
@@ -19,9 +22,13 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = 'docs/EXTENDING.md'
 SUFFIXES = ('.hpp', '.cpp', '.proto', '.py', '.yaml', '.md', '.txt')
-# Not a step of one kind: tests and pages are stated where a kind needs them.
-NO_STEPS = re.compile(r'^(tests|docs|examples|\.github)/|(^|/)(README|CHANGELOG)\.md$'
-                      r'|CMakeLists\.txt$|^python/orrery/(values|settings|actions|events)\.py$')
+# Not a step of one kind: pages and benchmarks are stated where a kind needs them.
+NO_STEPS = re.compile(r'^(docs|examples|tests/bench|\.github)/|(^|/)(README|CHANGELOG)\.md$'
+                      r'|CMakeLists\.txt$|^python/orrery/(values|settings|actions|events)\.py$'
+                      r'|^tests/tidy/extending_test\.py$')
+COVERED_BY = 'tests/tidy/covered_by.txt'
+CASE = re.compile(r'^(?:TEST|TEST_F|TEST_P|TYPED_TEST|RC_GTEST_PROP|RC_GTEST_FIXTURE_PROP)'
+                  r'\(\s*(\w+),\s*(\w+)', re.MULTILINE)
 CONDITION = re.compile(r'\b(if|If|only|Only|unless|instead)\b')
 
 
@@ -32,6 +39,7 @@ class Kind:
     heading: str
     pattern: str
     replaced: tuple = ()  # placeholders in the paths of the list: (('NAME', 'plan'),)
+    after: str = ''       # heading of the list whose steps come first
     beside: tuple = ()    # (file, reason): names the example, and is no step of an addition
     spared: tuple = ()    # (file, reason): stated, and not needed by this example
 
@@ -39,34 +47,61 @@ class Kind:
 KINDS = (
     Kind('A policy', r'power-budget|power_budget\.hpp|PowerBudgetP',
          (('FAMILY', 'power'), ('NAME', 'power_budget')),
+         beside=(('tests/sim/power_budget_test.cpp', 'whole runs under the policy'),),
          spared=(('policies/seam/policy.hpp', 'the interface, to read'),)),
     Kind('A queue policy', r'finish[-_]time[-_]fairness|FinishTimeFairness',
-         (('NAME', 'finish_time_fairness'),),
+         (('NAME', 'finish_time_fairness'),), 'A policy',
          beside=(('policies/queues/ranked.hpp', 'a comment'),)),
     Kind('A kind of fault',
          r'link_down|LinkDown|Fault::kDown|\bFailureEffect\b|(fault|kind|first\))\.has_down\(',
+         beside=(('tests/live/fault_run_test.cpp', 'whole runs'),
+                 ('tests/live/run/live_backend_test.cpp', 'whole runs'),
+                 ('tests/sim/training/assignments_test.cpp', 'whole runs'),
+                 ('tests/sim/world/sim_backend_test.cpp', 'whole runs')),
          spared=(('docs/faults.md', 'has the fault in words'),
-                 ('docs/month.md', 'has the fault in words'))),
+                 ('docs/fit.md', 'has the fault in words'),
+                 ('docs/both-worlds.md', 'has the scenario in words'),
+                 ('traces/failures/incident_log.hpp', 'has the effect as a field'),
+                 ('traces/failures/failure_section.cpp', 'has the effect as a field'),
+                 ('tests/traces/failures/incident_log_test.cpp', 'has the effect in a log'),
+                 ('tests/traces/failures/failure_section_test.cpp', 'has the effect in a log'),
+                 *((file, 'of an effect that is not one of links') for file in (
+                     'sim/estimates/plan/hardware_state.hpp', 'sim/estimates/plan/fold.cpp',
+                     'sim/estimates/prices/cost_model.hpp',
+                     'sim/estimates/step/compute_streams.cpp',
+                     'sim/estimates/step/step_record.cpp', 'sim/estimates/step/step_hardware.cpp',
+                     'sim/estimates/step/iteration.hpp', 'sim/estimates/step/stepper.cpp',
+                     'sim/training/step_conditions.hpp', 'sim/training/fitted_job.cpp',
+                     'sim/training/next_step.cpp', 'tests/sim/estimates/plan/fold_test.cpp',
+                     'tests/sim/estimates/step/iteration_test.cpp')))),
     Kind('A property of a fault', r'(?<!is_)corrupted(?!`)|corrupted_since',
          beside=(('policies/seam/event.hpp', 'a field of an event'),
                  ('policies/seam/job.hpp', 'the state of a job'),
                  ('policies/seam/job_lifecycle.hpp', 'the state of a job'),
                  ('policies/seam/world_actions.cpp', 'the state of a job'),
                  ('policies/recovery/ways.hpp', 'a comment'),
-                 ('traces/trace.proto', 'a field of an event')),
+                 ('traces/trace.proto', 'a field of an event'),
+                 ('tests/policies/seam/world_actions_test.cpp', 'the state of a job')),
          spared=(('docs/faults.md', 'has the property in words'),)),
     Kind('A GPU', r'\b(B300|MI355X)\b|\bV100-32GB',
-         beside=(('topologies/catalog/presets.yaml', 'a cluster is an addition of its own'),)),
+         beside=(('topologies/catalog/presets.yaml', 'a cluster is an addition of its own'),
+                 ('tests/sim/estimates/predict/collective_interval_test.cpp',
+                  'a GPU whose collectives nobody measured'))),
     Kind('A software stack', r'pytorch-fsdp|PyTorch FSDP',
+         beside=(('tests/traces/workload/layout_choices_test.cpp', 'a stack of each habit'),),
          spared=(('docs/accuracy.md', 'the stack has no measured runs'),
                  ('python/calibration/accuracy.py', 'writes the page for all stacks'),
                  ('python/calibration/sweeps.py', 'writes the page for all stacks'))),
     Kind('A format of job logs', r'\bdlrm\b',
+         beside=(('tests/cli/newcomer_test.py', 'the commands of a page'),),
          spared=(('docs/jobs.md', 'has the format in words'),
                  ('traces/jobs/job_log.cpp', 'the jobs of the log have ids'),
                  ('README.md', 'that of the samples; has the format in words'))),
     Kind('A collective algorithm', r'halving[-_]doubling|HalvingDoubling',
          (('NAME', 'halving_doubling'),),
+         beside=(('tests/examples/by_name.hpp', 'the algorithms that an example tries'),
+                 ('tests/python/observed_test.py', 'the algorithms that a run may choose'),
+                 ('tests/policies/collectives/collective_table_test.cpp', 'one of all')),
          spared=(('traces/trace.proto', 'has the name in capitals'),
                  ('python/generate_records.py', 'writes all names'))),
     Kind('A command', r'\badd_twin\b|"twin"', (('NAME', 'twin'),),
@@ -74,6 +109,8 @@ KINDS = (
                  ('tests/cli/completion_test.py', 'has the words of import'))),
     Kind('A fabric', r'\bplanes\b|\b[Tt]orus|dragonfly',
          beside=(('live/transport/credentials.hpp', 'planes of control and data'),
+                 ('tests/live/transport/credentials_test.cpp', 'planes of control and data'),
+                 ('tests/sim/fabric_test.cpp', 'losses of planes'),
                  ('topologies/builder.hpp', 'a comment'),
                  ('traces/scenario/scenario.cpp', 'a message about faults of a collective'))),
     Kind('A family of models, a format of cluster files',
@@ -84,6 +121,8 @@ KINDS = (
     Kind('An action, a setting or an event', r'\bPowerCap(Record)?\b',
          beside=(('policies/power/power_budget.cpp', 'a policy that decides the setting'),
                  ('policies/power/power_budget.hpp', 'a policy that decides the setting'),
+                 ('tests/policies/power/power_budget_test.cpp',
+                  'a policy that decides the setting'),
                  ('sim/training/next_step.hpp', 'a comment')),
          spared=tuple((file, f'of {kind}') for kind, files in (
              ('actions', ('sim/training/assignments.cpp', 'sim/replay/recorded_jobs.cpp',
@@ -142,16 +181,28 @@ def files_with(pattern):
             re.search(pattern, (ROOT / name).read_text(encoding='utf-8', errors='replace'))}
 
 
+def tests_of(sources):
+    """Returns the tests that the first list of the page gives to the source files."""
+    lines = (ROOT / COVERED_BY).read_text(encoding='utf-8').splitlines()
+    covered = dict(line.split()[:2] for line in lines if line and not line.startswith('#'))
+    named = {f'tests/{source.rsplit(".", 1)[0]}_test.cpp' for source in sources}
+    return named | {covered[source] for source in sources if source in covered}
+
+
 def compared(kind, page, found):
     """Returns (stated, needed, messages) of a kind; `found`: the files that name the example."""
-    text = sections(page).get(kind.heading)
+    parts = sections(page)
+    text = parts.get(kind.heading)
     if text is None:
         return set(), set(), [f'{PAGE}: expected a section "{kind.heading}"']
     stated = {}
     for step in steps_of(text):
         stated |= stated_files(step, kind.replaced)
-    every = set(re.findall(r'`([\w./-]+)`', text)) | set(stated)
-    beside = {file for file, _ in kind.beside}
+    every = set(stated)
+    for part in (re.split('^## ', page, maxsplit=1, flags=re.MULTILINE)[0],
+                 parts.get(kind.after, ''), text):
+        every |= set(re.findall(r'`([\w./-]+)`', part))
+    beside = {file for file, _ in kind.beside} | tests_of(stated)
     needed = {file for file in found if not NO_STEPS.search(file)} - beside
     messages = [f'{kind.heading}: {file} names the newest example; state it as a step'
                 for file in sorted(needed - every)]
@@ -162,6 +213,25 @@ def compared(kind, page, found):
                   or file.endswith('CMakeLists.txt')):
             messages.append(f'{kind.heading}: the newest example does not need {file}')
     return set(stated), needed, messages
+
+
+def names_of_tests():
+    """Returns the names of the tests as ctest has them, without a program of C++ before them."""
+    found = set()
+    for file in ROOT.glob('tests/**/*_test.cpp'):
+        found |= {'.'.join(name) for name in CASE.findall(file.read_text(encoding='utf-8'))}
+    for file in ROOT.glob('tests/**/CMakeLists.txt'):
+        text = file.read_text(encoding='utf-8')
+        found |= set(re.findall(r'(?:orrery_test|NAME)\s*\(?\s*(\w+_test)\b', text))
+        for room, body in re.findall(r'orrery_pytests\((\w+)\s+([^)]*)\)', text):
+            found |= {f'{room}.{word}' for word in body.split() if word.islower()}
+    return found
+
+
+def patterns_of(page):
+    """Returns the alternatives of all patterns of `ctest -R` on the page."""
+    return [each for pattern in re.findall(r"ctest [^`]*-R '([^']+)'", page)
+            for each in pattern.split('|')]
 
 
 class Extending(unittest.TestCase):
@@ -187,6 +257,34 @@ class Extending(unittest.TestCase):
         _, _, found = compared(Kind('A GPU', ''), page, set())
         self.assertEqual(found, ['A GPU: sim/absent.cpp does not exist',
                                  'A GPU: the newest example does not need sim/main.cpp'])
+
+    def test_a_test_that_is_not_stated_is_found_unless_it_is_the_one_of_a_stated_source(self):
+        page = '## A GPU\n\n1. `core/units.hpp` and `policies/queues/las.cpp` if new.\n'
+        _, _, found = compared(Kind('A GPU', ''), page, {
+            'tests/core/units_test.cpp', 'tests/policies/queues/preemptive_test.cpp',
+            'tests/sim/b_test.cpp', 'tests/bench/a_bench.py'})
+        self.assertEqual(
+            found, ['A GPU: tests/sim/b_test.cpp names the newest example; state it as a step'])
+
+    def test_the_steps_of_the_list_before_count(self):
+        page = '# All\n\n## A policy\n\n1. `sim/a.cpp`: x.\n\n## A queue policy\n\n1. y.\n'
+        for after, missing in (('A policy', 0), ('', 1)):
+            kind = Kind('A queue policy', '', after=after)
+            self.assertEqual(len(compared(kind, page, {'sim/a.cpp'})[2]), missing)
+
+    def test_every_list_has_a_command_for_its_tests_and_every_pattern_names_a_test(self):
+        page = (ROOT / PAGE).read_text(encoding='utf-8')
+        without = [heading for heading, text in sections(page).items()
+                   if steps_of(text) and not patterns_of(text)]
+        self.assertEqual(without, [])
+        names = names_of_tests()
+        self.assertEqual([each for each in patterns_of(page) if 'NAME' not in each and
+                          not any(re.search(each, name) for name in names)], [])
+
+    def test_patterns_are_read_with_their_alternatives(self):
+        self.assertEqual(patterns_of("`ctest --preset release -R 'A[.]|cli.b'`"),
+                         ['A[.]', 'cli.b'])
+        self.assertEqual(patterns_of("`ctest -N`, `git grep 'a'`"), [])
 
     def test_a_missing_section_is_found(self):
         self.assertEqual(len(compared(Kind('A GPU', ''), '## A model\n', set())[2]), 1)
