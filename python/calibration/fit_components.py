@@ -614,7 +614,7 @@ def validation(found):
 PAGE = """\
 ## Component models
 
-Printed by `python3 python/calibration/fit_components.py` (numpy and scipy; the measurements are
+Written by `python3 python/calibration/fit_components.py` (numpy and scipy; the measurements are
 found through `ORRERY_DATA`), which also writes `topologies/catalog/kernels.yaml`. This part
 is about single kernels and collectives.
 

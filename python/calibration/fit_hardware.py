@@ -305,7 +305,7 @@ def source_table(fit, by_family):
 TEXT = """\
 ## Hardware, with the family left out
 
-Printed by `python3 python/calibration/fit_hardware.py`: runs of runs-open.csv on GPUs newer or
+Written by `python3 python/calibration/fit_hardware.py`: runs of runs-open.csv on GPUs newer or
 older than A100 and H100, under factors of a fit that has not seen the row's family (a model on a
 GPU under a framework, as the table names it) or, in the last column, the row's source. Errors are
 of the time of a step; a family counts once. The widths of the fit's priors were chosen for these
