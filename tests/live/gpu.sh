@@ -78,7 +78,8 @@ write_page() { # write_page DEVICE
   local i
   {
     printf '# On a GPU\n\nFor everybody who has a machine with an NVIDIA GPU. First command: '
-    printf '`tests/live/gpu.sh`, after\n`./dev build`.\n\n'
+    printf '`tests/live/gpu.sh`, after\n`./dev build`. To add a GPU to the catalogue: '
+    printf '[EXTENDING.md](EXTENDING.md#a-gpu).\n\n'
     printf 'Measured by `tests/live/gpu.sh` on %s: %s\n\n' "$(date -u +%F)" "$1"
     printf '| section | verdict |\n|---|---|\n'
     for i in "${!names[@]}"; do printf '| %s | %s |\n' "${titles[i]}" "${verdicts[i]}"; done
