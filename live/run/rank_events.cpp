@@ -44,7 +44,10 @@ void StepDriver::handle_event(const RankEvent& event) {
               [this](const membership::Committed& committed) { commit_step(committed); },
               [this](const membership::Decided& lot) { proposals_.apply_agreed(lot.number); },
               [this](const membership::Aborted& lot) { proposals_.drop_batches(lot.number); },
-              [this](const membership::Stuck&) { abandon_run(kWholeState); },
+              [this](const membership::Stuck&) {
+                // If nobody is left, advance_run() lets the policies decide first.
+                if (!recovery_.is_nobody_left()) abandon_run(kWholeState);
+              },
               [this](const GivenUp& given_up) { omit_rank(given_up); },
               [this](const StateGone& gone) { abandon_run(gone.what); }},
       event);

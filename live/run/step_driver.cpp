@@ -43,6 +43,13 @@ std::optional<Nanos> hold_limit(const Scenario& scenario, const Needs& needs) {
   return scenario.survival().hold_limit();
 }
 
+/// Returns true if the policies are to be called although no rank works: at a wake-up, or because a
+/// part of the cluster changes.
+bool is_call_due(const DecisionGate& gate, const FaultInjector& faults, const ClusterState& known,
+                 Step step, Nanos now) {
+  return gate.next_wake() != kNever || faults.has_coming_changes(known, step, now);
+}
+
 }  // namespace
 
 StepDriver::StepDriver(const Run& run, AgentProcesses& processes, const ControllerStart& place,
@@ -200,7 +207,9 @@ void StepDriver::omit_rank(const GivenUp& given_up) {
     const auto left = static_cast<std::uint32_t>(run_.placement.pending_placement().gpus.size());
     crew_.await_ranks(left);
   }
-  if (recovery_.is_deserted()) abandon_run(kWholeState);
+  const bool is_due = is_call_due(gate_, faults_, run_.world.state(), step_.number(),
+                                  run_.clock.now());
+  if (recovery_.is_deserted() && !recovery_.can_be_assigned(is_due)) abandon_run(kWholeState);
 }
 
 /// No decision of a policy could continue the run: only the newest checkpoint can.
@@ -245,10 +254,20 @@ void StepDriver::advance_run() {
   const bool shown = !run_.observations.has_pending();
   if (recovery_.is_nobody_left() && shown) {
     if (recovery_.has_unreported()) return recovery_.emit_losses();  // the policies decide first
-    if (end_.is_stopping() || !restore_job(release_)) return abandon_run(kWholeState);
-    run_.desk.add_line(now, fmt::format("no rank has the training state any more: all ranks "
-                                        "restart from the state of step {}",
-                                        step_.number()));
+    const bool is_due = is_call_due(gate_, faults_, run_.world.state(), step_.number(), now);
+    if (!end_.is_stopping() && restore_job(release_)) {
+      run_.desk.add_line(now, fmt::format("no rank has the training state any more: all ranks "
+                                          "restart from the state of step {}",
+                                          step_.number()));
+    } else if (end_.is_stopping() || !recovery_.can_be_assigned(is_due)) {
+      return abandon_run(kWholeState);
+    } else if (std::exchange(deserted_in_, job.epoch) != job.epoch) {
+      run_.desk.add_warning(
+          now, fmt::format("no rank has the training state any more: the job waits for GPUs from a "
+                           "policy, at most {:g} s (survival.hold_limit), to restart from the "
+                           "checkpoint of step {}",
+                           to_seconds(scenario_.survival().hold_limit()), job.saved));
+    }
   }
   const bool stops = recovery_.is_held() && end_.is_stopping();
   end_.set_waiting(!job.is_placed());

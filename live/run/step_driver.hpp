@@ -88,9 +88,11 @@ class StepDriver : public Carrier {
   /// Advances the run after await_events(): ends the run if it is complete, otherwise begins the
   /// next step (begin_next_step()) if possible. Sends the ranks their messages, injects faults,
   /// kills or reconnects stalled ranks, and reports suspected ranks, changed parts and missing
-  /// ranks. Retries the last checkpoint before the run ends. Ends the run early if no process holds
-  /// the training state any more and the policies have seen all events, if a hold cannot end, or if
-  /// a stop is requested during a hold. Once the run is over, only sends the ranks their messages.
+  /// ranks. Retries the last checkpoint before the run ends. If no process holds the training state
+  /// any more and the policies have seen all events, restarts the ranks of a pending replacement,
+  /// or waits for an assignment (Recovery::can_be_assigned()); ends the run early if neither is
+  /// possible, if a hold cannot end, or if a stop is requested during a hold. Once the run is over,
+  /// only sends the ranks their messages.
   /// Call only once the job is submitted. Throws an environment Error if the owner of the processes
   /// is another process that has ended.
   void advance_run();
@@ -227,6 +229,7 @@ class StepDriver : public Carrier {
   RunEnd end_;
   const JobRelease release_;
   Nanos renew_connections_at_ = kNever;
+  Epoch deserted_in_;  ///< Newest epoch in which a job without ranks waits for its policies.
   bool over_ = false;
 };
 

@@ -51,10 +51,9 @@ bool RecoverPolicy::decide_recovery(const Observation& seen, const JobInfo& job,
                                     DecisionList& decisions) const {
   const std::size_t count = job.lost.size();
   const std::string lost = fmt::format("{} rank{} lost", count, count == 1 ? "" : "s");
-  if (how_ == How::shrink) {
-    const Standing where = without_lost(job);
-    if (where.gpus.empty()) return true;  // nobody is left
-    decisions.add(Assign{job.spec.id, where.gpus, where.layout, nearest_state(job)},
+  const Standing left = without_lost(job);
+  if (how_ == How::shrink && !left.gpus.empty()) {
+    decisions.add(Assign{job.spec.id, left.gpus, left.layout, nearest_state(job)},
                   lost + ": the other ranks continue");
     return true;
   }

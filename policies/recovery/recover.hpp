@@ -1,6 +1,7 @@
 // Recovery by a fixed rule: replace lost ranks (on the same GPUs, or on free GPUs if those are lost
-// too), continue with the complete replicas, or restart all ranks from the newest checkpoint.
-// Without enough healthy GPUs the policy waits for hardware. One decision per loss. Jobs leave
+// too), continue with the complete replicas, or restart all ranks from the newest checkpoint. If no
+// complete replica is left, all ranks restart whatever the rule is. Without enough healthy GPUs the
+// policy waits for hardware. One decision per loss. Jobs leave
 // parts whose removal is announced (planned_moves.hpp); a job that is to shrink does not move.
 #pragma once
 
@@ -23,9 +24,8 @@ class RecoverPolicy : public Policy {
   void start(Context& context, const Cluster& cluster,
              const google::protobuf::Message* parameters) override;
   /// Decides at RanksLost and JobHeld for a job with lost ranks and no pending assignment, or on
-  /// hold; for the jobs that wait for hardware, when a part is lost or back. A job whose replicas
-  /// are all lost gets no decision to shrink. Decides about jobs without lost ranks as
-  /// PlannedMoves. Always rests.
+  /// hold; for the jobs that wait for hardware, when a part is lost or back. Decides about jobs
+  /// without lost ranks as PlannedMoves. Always rests.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
   /// Writes the planned moves and the ids of the jobs that wait for hardware; replaces the content
   /// of the archive.

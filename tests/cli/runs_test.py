@@ -17,6 +17,7 @@ from operating import BINARY, ROOT, begin, settings, wait_until
 
 
 RECOVER = ["--set", "policies=[{name: recover, parameters: {how: replace}}]"]
+CHEAPEST = ["--set", "policies=[{name: cheapest-goodput}]"]
 
 
 def run_id(scenario):
@@ -280,10 +281,10 @@ def kill_ranks(name, ranks=range(4)):
 
 def test_a_run_that_has_lost_its_state_goes_on_by_itself_from_its_checkpoint(tmp_path):
     calm = begin(tmp_path / "calm", f"calm {tmp_path.name}", 80, "--json")
-    every_rank = (range(4), RECOVER)
     both_that_hold_a_part = ((0, 2), ["--set", "job.layout.shard=optimizer"])
+    cases = ((range(4), RECOVER), (range(4), CHEAPEST), both_that_hold_a_part)
     reports = []
-    for number, (ranks, options) in enumerate((every_rank, both_that_hold_a_part)):
+    for number, (ranks, options) in enumerate(cases):
         name = f"again {number} {tmp_path.name}"
         often = f"live.checkpoints={{folder: {tmp_path}/{number}, every: 10, keep: 2}}"
         run = begin(tmp_path, name, 80, "--set", often, *options, "--json")
@@ -293,8 +294,14 @@ def test_a_run_that_has_lost_its_state_goes_on_by_itself_from_its_checkpoint(tmp
         assert run.returncode == 0, err
         # The policy restarts the ranks if all are lost; without a part of the state the run ends.
         continues = "it continues by itself from the newest complete checkpoint" in err
-        assert continues == (number == 1)
+        assert continues == (number == 2)
         reports.append(json.loads(out))
+        if continues:
+            continue
+        losses = reports[-1]["failures"]
+        assert len(losses) == 4
+        # A wait for survival.hold_limit would take 10 min.
+        assert all(loss["resumed_s"] - loss["time_s"] < 10 for loss in losses)
     reports.append(json.loads(calm.communicate(timeout=90)[0]))
     assert len({report["parameters_sha256"] for report in reports}) == 1
 

@@ -46,6 +46,7 @@ struct Scenario {
   std::vector<std::string> more = {};
   std::optional<std::size_t> relieved = {};  ///< a rank that gets the smallest share some time
   Decides decides = {};
+  std::optional<double> resumed_s = {};  ///< limit of the time from a loss to the next full step
 };
 
 // ---- what is told -------------------------------------------------------------------------
@@ -229,6 +230,17 @@ Decides restarts(Step after, GpuRuns on) {
   };
 }
 
+/// Restarts the job on its GPUs from its newest checkpoint 300 ms after it is on hold.
+Decides restarts_later() {
+  return [at = kNever](const Observation& seen, DecisionList& decisions) mutable {
+    if (shown<JobHeld>(seen) != nullptr) decisions.wake(at = seen.now + 300'000'000);
+    if (seen.now < at) return;
+    at = kNever;
+    const JobInfo& job = seen.jobs[{0}];
+    decisions.add(Assign{{0}, job.gpus, job.layout, StateFrom::checkpoint}, "after a while");
+  };
+}
+
 /// Decides another division of the replica's ranks after step 3.
 void divides_replicas(const Observation& seen, DecisionList& decisions) {
   const auto* done = shown<StepsDone>(seen);
@@ -372,6 +384,32 @@ std::vector<Scenario> planned_scenarios() {
   };
 }
 
+const std::string kKillOfAll =
+    "{at_step: 9, rank: 0, kill: true}, {at_step: 9, rank: 1, kill: true}, "
+    "{at_step: 9, rank: 2, kill: true}, {at_step: 9, rank: 3, kill: true}";
+
+/// All ranks are lost at once. A policy that decides at once restarts them at once: a wait for the
+/// limit of a hold would last 10 minutes.
+std::vector<Scenario> total_losses() {
+  using enum Promise;
+  constexpr double kAtOnce_s = kSanitized ? 60 : 10;
+  return {
+      {"kill of all ranks, and no policy decides", equal, 23, kTable, kKillOfAll,
+       kSavedAndReplaced, {}, {}, kAtOnce_s},
+      {"kill of all ranks, replaced", equal, 23, kReplace, kKillOfAll, kSaved, {}, {}, kAtOnce_s},
+      {"kill of all ranks, shrunk", equal, 23, kShrink, kKillOfAll, kSaved, {}, {}, kAtOnce_s},
+      {"kill of all ranks, in the cheapest way", equal, 23, "{name: cheapest-goodput}", kKillOfAll,
+       kSaved, {}, {}, kAtOnce_s},
+      {"kill of all ranks, and the policy decides later", equal, 23, "", kKillOfAll, kSaved, {},
+       restarts_later()},
+      // Live, the processes end at once, and are not silent.
+      {"node down with all ranks, and back", equal, 23, kReplace,
+       fmt::format("{{at_time: {}, node: 0, down: true, detection: 10 ms, for: {}}}",
+                   steps_long(5.8), steps_long(8)),
+       kSavedWithoutSpares},
+  };
+}
+
 std::vector<Scenario> fault_scenarios() {
   using enum Promise;
   return {
@@ -403,10 +441,6 @@ std::vector<Scenario> fault_scenarios() {
       {"kill at step 0", equal, 26, kReplace, "{at_step: 0, rank: 2, kill: true}"},
       {"kill at the last step", equal, 6, kShrink, "{at_step: 5, rank: 2, kill: true}"},
       {"kill at the last step, replaced", equal, 6, kReplace, "{at_step: 5, rank: 2, kill: true}"},
-      {"kill of all ranks, and no policy decides", equal, 23, kTable,
-       "{at_step: 9, rank: 0, kill: true}, {at_step: 9, rank: 1, kill: true}, "
-       "{at_step: 9, rank: 2, kill: true}, {at_step: 9, rank: 3, kill: true}",
-       kSavedAndReplaced},
       {"stop", equal, 26, kReplace, "{at_step: 5, rank: 2, stop: true}"},
       {"kill at a time", equal, 26, kReplace,
        fmt::format("{{at_time: {}, rank: 2, kill: true}}", steps_long(3.5))},
@@ -466,6 +500,7 @@ std::vector<Scenario> silent_scenarios() {
 
 std::vector<Scenario> scenarios() {
   std::vector<Scenario> all = fault_scenarios();
+  std::ranges::move(total_losses(), std::back_inserter(all));
   std::ranges::move(silent_scenarios(), std::back_inserter(all));
   std::ranges::move(slot_scenarios(), std::back_inserter(all));
   std::ranges::move(slower_scenarios(), std::back_inserter(all));
@@ -486,6 +521,15 @@ bool relieves(const Story& story, std::size_t rank) {
     const auto least = std::ranges::min_element(shares);
     return shares[rank] == *least && std::ranges::count(shares, *least) == 1;
   });
+}
+
+/// Checks that the job went on soon after each loss.
+void expect_resumed_within(double limit_s, const Report& report) {
+  EXPECT_GT(report.failures_size(), 0);
+  for (const FailureReport& loss : report.failures()) {
+    EXPECT_TRUE(loss.has_resumed_s()) << loss.cause();
+    EXPECT_LT(loss.resumed_s() - loss.time_s(), limit_s) << loss.cause();
+  }
 }
 
 class BothWorlds : public ::testing::TestWithParam<std::size_t> {};
@@ -510,6 +554,7 @@ TEST_P(BothWorlds, TellTheSameStory) {
   for (const Story* each : {&live, &simulated}) {
     EXPECT_EQ(each->report.micro_batches_lost(), 0u);
     EXPECT_EQ(each->report.micro_batches_repeated(), 0u);
+    if (scenario.resumed_s) expect_resumed_within(*scenario.resumed_s, each->report);
   }
   if (scenario.promise == Promise::equal) {
     EXPECT_GT(live.report.decisions(), 0u) << "nothing would be compared";
@@ -523,6 +568,12 @@ TEST_P(BothWorlds, TellTheSameStory) {
 }
 
 // ---- decisions at given events --------------------------------------------------------------
+
+/// Returns a line of a word and ranks.
+std::string line_of(std::string line, const std::vector<RankId>& ranks) {
+  for (const RankId rank : ranks) line += fmt::format(" {}", rank.value);
+  return line + "\n";
+}
 
 /// Policy that decides at given events, and records what became of the job and of its decisions.
 class Probe : public Policy {
@@ -546,7 +597,12 @@ class Probe : public Policy {
         outcomes += fmt::format("{} {} {}\n", outcome->decision,
                                 kNames[static_cast<int>(outcome->status)], outcome->reason);
       }
-      if (std::holds_alternative<RanksSuspected>(event)) outcomes += "suspected\n";
+      if (const auto* silent = std::get_if<RanksSuspected>(&event)) {
+        outcomes += line_of("suspected", silent->ranks);
+      }
+      if (const auto* loss = std::get_if<RanksLost>(&event)) {
+        outcomes += line_of("lost", loss->ranks);
+      }
       if (std::holds_alternative<JobHeld>(event)) outcomes += "held\n";
       if (const auto* started = std::get_if<JobStarted>(&event)) {
         outcomes += fmt::format("on {} ranks from {}\n", started->where.gpus.size(), started->from);
@@ -591,8 +647,8 @@ TEST(BothWorldsRules, ASecondAssignmentReplacesThePendingOne) {
   Probe live(decide_twice), simulated(decide_twice);
   const Report real = probe(live, kProgram, kill), rehearsed = probe(simulated, kSimulator, kill);
   EXPECT_EQ(live.outcomes, simulated.outcomes);
-  EXPECT_EQ(live.outcomes, "on 4 ranks from 0\n0 applied \nheld\n1 applied \n2 applied \n"
-                           "on 3 ranks from 4\n");
+  EXPECT_EQ(live.outcomes, "on 4 ranks from 0\n0 applied \nlost 2\nheld\n1 applied \n"
+                           "2 applied \non 3 ranks from 4\n");
   for (const Probe* each : {&live, &simulated}) EXPECT_EQ(each->replicas, 3u);
   for (const Report* each : {&real, &rehearsed}) {
     EXPECT_EQ(each->steps_completed(), 12u);
@@ -649,7 +705,11 @@ TEST(BothWorldsRules, ARankThatFallsSilentIsSuspectedBeforeItIsLost) {
   Probe live(save), simulated(save);
   probe(live, kProgram, stop), probe(simulated, kSimulator, stop);
   for (const Probe* each : {&live, &simulated}) {
-    EXPECT_NE(each->outcomes.find("suspected"), std::string::npos);
+    const std::size_t suspected = each->outcomes.find("suspected 2\n");
+    const std::size_t lost = each->outcomes.find("lost 2\n");
+    EXPECT_NE(suspected, std::string::npos) << each->outcomes;
+    EXPECT_NE(lost, std::string::npos) << each->outcomes;
+    EXPECT_LT(suspected, lost) << each->outcomes;
   }
   expect_nothing_left();
 }

@@ -53,6 +53,11 @@ class FaultInjector {
   /// reported so far: parts lost or slower now, parts restored, and announced removals; empty if
   /// nothing has changed. Tests no part (PartTests). Injects nothing.
   std::vector<PartChanged> part_changes(const ClusterState& known, Step step, Nanos now) const;
+  /// Returns true if part_changes() contains a change, or a fault changes at a later instant.
+  /// Faults that change at a step do not count: a job on hold does not reach the step.
+  bool has_coming_changes(const ClusterState& known, Step step, Nanos now) const {
+    return next_instant(now) != kNever || !part_changes(known, step, now).empty();
+  }
   /// Returns true if the part is tested when it returns.
   bool has_test(Part part) const;
   /// Returns true if a part of the cluster is lost now.

@@ -143,6 +143,11 @@ bool Recovery::is_hold_unanswerable(bool shown) const {
   return shown && !job().next && !may_return;
 }
 
+bool Recovery::can_be_assigned(bool is_call_due) const {
+  return is_call_due && hold_limit_ && is_held() && !job().next && job().saved_at > 0 &&
+         !is_hold_unanswerable(true);
+}
+
 void Recovery::apply_reported(const Event& event, Nanos at) {
   const bool waits =
       std::holds_alternative<JobHeld>(event) || std::holds_alternative<JobStopped>(event);

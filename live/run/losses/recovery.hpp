@@ -131,6 +131,11 @@ class Recovery {
   /// not on hold.
   bool is_hold_unanswerable(bool shown) const;
 
+  /// Returns true if a policy may still assign GPUs to a job without ranks: the job is on hold, no
+  /// assignment is pending, a checkpoint is complete, the policies are to be called
+  /// (`is_call_due`), and the limit of the hold has not passed. False without a limit.
+  bool can_be_assigned(bool is_call_due) const;
+
   /// Writes the start of the hold into a snapshot of the journal.
   void save_to(JournalSnapshot& now) const { now.set_held_since(held_since_); }
   /// Restores the start of the hold from a snapshot.

@@ -10,8 +10,10 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include "live/run/files/run_files.hpp"
 #include "tests/live/slots.hpp"
 
 namespace orrery::live {
@@ -170,6 +172,37 @@ TEST(JobRelease, AJobThatIsNeverAssignedAgainEndsTheRunWithThatReason) {
   EXPECT_EQ(report.decision_trace_sha256(), modelled.decision_trace_sha256());
   EXPECT_EQ(modelled.steps_completed(), 0u);
   expect_nothing_left();
+}
+
+/// Runs a job whose only node goes down with all ranks, after checkpoints, for ever or, if
+/// `returns`, for five minutes. Checks that the run ends earlier, with the reason; returns its
+/// warnings.
+std::string lose_the_only_node(bool returns, const std::string& hold_limit) {
+  const Saved saved;
+  const std::string fault =
+      fmt::format("{{at_time: {} ms, node: 0, down: true, detection: 10 ms{}}}", 30 * kBriskPaceMs,
+                  returns ? ", for: 300 s" : "");
+  const Report report = run_in_worker(
+      kProgram,
+      eight_slots(100, {"cluster.nodes=1", saved.every(2), "survival.hold_limit=" + hold_limit,
+                        "policies=[{name: recover}]", "faults=[" + fault + "]"}));
+  EXPECT_NE(report.unfinished().find(kStateGone), std::string::npos) << report.unfinished();
+  EXPECT_LT(report.elapsed_s(), 60);
+  EXPECT_EQ(report.failures_size(), 4);
+  expect_nothing_left();
+  return fmt::format("{}", fmt::join(report.warnings(), "\n"));
+}
+
+TEST(JobRestart, AJobWithoutRanksWaitsForItsNodeUntilTheLimitOfAHold) {
+  const std::string warnings = lose_the_only_node(true, "500 ms");
+  EXPECT_NE(warnings.find("the job waits for GPUs from a policy, at most 0.5 s"),
+            std::string::npos)
+      << warnings;
+}
+
+TEST(JobRestart, AJobWithoutRanksDoesNotWaitIfNothingIsToCome) {
+  const std::string warnings = lose_the_only_node(false, "300 s");
+  EXPECT_EQ(warnings.find("the job waits for GPUs"), std::string::npos) << warnings;
 }
 
 TEST(JobRelease, ADecisionRightAfterIsJudgedAgainstAJobWithoutGpusInBothWorlds) {

@@ -66,8 +66,19 @@ TEST(Recover, DecidesOnceALossAndNothingWithoutOne) {
   const Standing again = toy::standing(0, 4);
   EXPECT_TRUE(decide("replace", {RanksLost{{0}, {{2}}, {2}}, JobStarted{{0}, {3}, 7, again}})
                   .empty());
-  const std::vector<RankId> all{{0}, {1}, {2}, {3}};
-  EXPECT_TRUE(decide("shrink", {RanksLost{{0}, all, {2}}}).empty()) << "nobody is left";
+}
+
+TEST(Recover, AllRestartFromTheNewestCheckpointIfNobodyIsLeftWhateverTheRule) {
+  const SaveDone saved{.job = {0}, .step = 6, .tier = Tier::local_disk};
+  const RanksLost all{{0}, {{0}, {1}, {2}, {3}}, {2}};
+  for (const char* how : {"replace", "shrink", "restart"}) {
+    EXPECT_EQ(line(decide(how, {saved, all})),
+              "Assign{job 0: gpus 0-3 layout tensor 1 context 1 pipeline 1 data 4 state "
+              "checkpoint, step 0}")
+        << how;
+    const PartChanged gone{{PartKind::gpu, 1}, {.health = Health::lost}};
+    EXPECT_TRUE(decide(how, {saved, gone, all}).empty()) << how << " waits for hardware";
+  }
 }
 
 }  // namespace

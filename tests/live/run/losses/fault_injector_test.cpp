@@ -92,6 +92,20 @@ TEST_F(FaultInjectorTest, TellsPartsThatAreGoneAndThoseThatAreBack) {
   EXPECT_EQ(changes[0].to.health, Health::ok);
 }
 
+TEST_F(FaultInjectorTest, AChangeComesAtAnInstantOrHasNotBeenReported) {
+  Fault& down = *scenario_.add_faults();
+  down.set_gpu(3);
+  down.set_at_time(700);
+  down.set_down(true);
+  Journal journal(path_, "hash");
+  const FaultInjector faults(scenario_, cluster_, 4, 0, ranks_, journal);
+  ClusterState known;
+  EXPECT_TRUE(faults.has_coming_changes(known, 0, 600));
+  EXPECT_TRUE(faults.has_coming_changes(known, 0, 800)) << "the loss is not reported yet";
+  known.parts[{PartKind::gpu, 3}] = faults.part_changes(known, 0, 800).at(0).to;
+  EXPECT_FALSE(faults.has_coming_changes(known, 0, 800)) << "only a fault of step 3 is left";
+}
+
 TEST_F(FaultInjectorTest, TellsHowSlowPartsAre) {
   const auto slow = [this](std::uint32_t from, std::uint32_t until, double rate) {
     Fault& fault = *scenario_.add_faults();

@@ -179,6 +179,38 @@ TEST(Recovery, NobodyIsLeftOnceAllProcessesOfTheJobHaveEnded) {
   EXPECT_FALSE(job.recovery.is_nobody_left()) << "a new process has received the state";
 }
 
+/// Ends all ranks of the job, which is then on hold. A checkpoint is complete if `saved`.
+void lose_all(Regrouping& job, bool saved) {
+  job.clock.start();
+  if (saved) job.run.world.apply(SaveDone{.job = kLiveJob, .tier = Tier::local_disk}, 1);
+  job.ranks.there = {};
+  for (const std::uint32_t seat : {0u, 1u, 2u, 3u}) job.recovery.record_exit(seat, true);
+  job.recovery.emit_losses();
+}
+
+TEST(Recovery, AJobOfWhichNobodyIsLeftWaitsForPoliciesThatAreToBeCalled) {
+  constexpr Nanos kHour = 3600 * kNanosPerSecond;
+  Regrouping job(LossResponse::go_on, kHour);
+  lose_all(job, true);
+  EXPECT_TRUE(job.recovery.is_nobody_left());
+  EXPECT_TRUE(job.recovery.can_be_assigned(true));
+  EXPECT_FALSE(job.recovery.can_be_assigned(false)) << "no call of the policies is to come";
+  Regrouping unsaved(LossResponse::go_on, kHour);
+  lose_all(unsaved, false);
+  EXPECT_FALSE(unsaved.recovery.can_be_assigned(true)) << "there is no checkpoint";
+  Regrouping undecided(LossResponse::go_on);
+  lose_all(undecided, true);
+  EXPECT_FALSE(undecided.recovery.can_be_assigned(true)) << "no policy assigns";
+  Regrouping replaced(LossResponse::replace, kHour);
+  lose_all(replaced, true);
+  EXPECT_FALSE(replaced.recovery.can_be_assigned(true)) << "an assignment is pending";
+  Regrouping late(LossResponse::go_on, Nanos{0});
+  lose_all(late, true);
+  const Nanos held = late.clock.now();
+  while (late.clock.now() <= held) std::this_thread::yield();
+  EXPECT_FALSE(late.recovery.can_be_assigned(true)) << "the limit of the hold has passed";
+}
+
 TEST(Recovery, WhereLostRanksAreReplacedTheyAreStartedAtOnce) {
   Regrouping job(LossResponse::replace);
   job.recovery.record_exit(1, true);
