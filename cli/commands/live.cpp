@@ -275,11 +275,13 @@ void add_live(CLI::App& app, Action& chosen) {
   declare(*command, options);
   const auto jobs = add_live_jobs(*command);
   command->get_option("FILE")->required(false)->excludes("--jobs");
-  command->callback([options, jobs, &chosen] {
+  command->callback([options, jobs, command, &chosen] {
     if (options->file.empty() && jobs->log.empty()) throw CLI::RequiredError("FILE");
-    chosen = [options, jobs] {
+    chosen = [options, jobs, command] {
       if (jobs->log.empty()) return live(*options);
-      return live_jobs(*jobs, options->policies, options->record, options->json);
+      check_live_jobs(*command);
+      return live_jobs(*jobs, options->policies, options->operation, options->record,
+                       options->json);
     };
   });
 }

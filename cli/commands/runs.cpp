@@ -175,12 +175,25 @@ void print_ranks(const LiveRun& run) {
   }
 }
 
+/// Prints which policies have owed an answer for longer than kLongCallS.
+void print_owed_answer(const LiveRun& run) {
+  const double waiting_s = run.number<double>("policy_waiting_s");
+  if (waiting_s < kLongCallS) return;
+  const std::string asked = run.text("policy_asked");
+  fmt::print("  {} {} owed an answer for {:.1f} s{}\n", asked,
+             asked.starts_with("the policies") ? "have" : "has", waiting_s,
+             find_named<HandOverMode>(run.text("mode")) == HandOverMode::shadow
+                 ? "; the run does not wait for it"
+                 : "");
+}
+
 /// Prints the status of a program of `orrery run`, which has no batch and no loss.
 void print_program(const LiveRun& run) {
   fmt::print("  step {}, {:.1f} s; median step {:.3f} s, ranks lost {}, missing {}, snapshot {}\n",
              run.number<std::uint64_t>("step"), run.number<double>("elapsed_s"),
              run.number<double>("step_time_s"), run.number<std::uint64_t>("losses"),
              run.number<std::uint64_t>("ranks_missing"), saved(run));
+  print_owed_answer(run);
   print_ranks(run);
 }
 
@@ -205,12 +218,7 @@ void print_status(const LiveRun& run) {
   if (const auto missing = run.number<std::uint64_t>("ranks_missing"); missing > 0) {
     fmt::print("  the job lacks {} rank{}\n", missing, missing == 1 ? "" : "s");
   }
-  if (const double waiting = run.number<double>("policy_waiting_s"); waiting >= kLongCallS) {
-    fmt::print("  {} has owed an answer for {:.1f} s{}\n", run.text("policy_asked"), waiting,
-               find_named<HandOverMode>(run.text("mode")) == HandOverMode::shadow
-                   ? "; the run does not wait for it"
-                   : "");
-  }
+  print_owed_answer(run);
   if (const std::string why = run.text("without_takeover"); why.length() > 1) {
     fmt::print("  without takeover: {}\n", why);
   }

@@ -203,32 +203,41 @@ std::vector<ParameterSet> ProgramPolicies::drain_parameters(ProgramStatus& statu
   return accepted;
 }
 
+PolicyMeter::Rules ProgramPolicies::meter_rules(live::ProgramBackend& backend) const {
+  const char* const noun = names_.size() == 1 ? "policy" : "policies";
+  return {.timeout = request_.policy_timeout(),
+          .name = [text = fmt::format("the {} '{}'", noun, fmt::join(names_, "', '"))] {
+            return text;
+          },
+          .attend =
+              [&backend] {
+                backend.attend_ranks();
+                return false;
+              },
+          .pause_ms = 10};
+}
+
 ProgramPolicyReport ProgramPolicies::run(live::ProgramAttempts& attempts, ProgramStatus& status) {
+  const HandOverMode mode = hand_over_mode(request_.mode());
   live::ProgramBackend backend(
       attempts, *cluster_,
       {.name = request_.scenario().name(),
        .restarts_alone = !decides_recovery_,
-       .waits_for_answers = hand_over_mode(request_.mode()) == HandOverMode::approve,
+       .begins_alone = mode == HandOverMode::shadow,
+       .waits_for_answers = mode == HandOverMode::approve,
        .drain_parameters = [this, &status] { return drain_parameters(status); }});
   ProgramPolicyReport report{.names = names_, .mode = request_.mode()};
   if (!backend.await_first_step()) {
     attempts.print_line("the program ended before an optimizer step: the policies decided nothing");
     return report;
   }
-  PolicyMeter meter;
-  meter.set_rules({.timeout = request_.policy_timeout(),
-                   .name = [this] { return fmt::format("{}", fmt::join(names_, ", ")); },
-                   .attend =
-                       [&backend] {
-                         backend.attend_ranks();
-                         return false;
-                       },
-                   .pause_ms = 10});
-  ThreadedPolicy threaded(stack_, cluster_, meter);
+  meter_.set_rules(meter_rules(backend));
+  status.watch_policies(meter_);
+  ThreadedPolicy threaded(stack_, cluster_, meter_);
   CheckedPolicy checked(threaded, *stack_, backend.features(),
                         fmt::format("{}", fmt::join(names_, ", ")));
   FallbackPolicy guarded(checked, request_.hand_over().fall_back());
-  MeteredPolicy decider(guarded, meter);
+  MeteredPolicy decider(guarded, meter_);
   const std::unique_ptr<Operator> operated = options_.operation.make_operator(false);
   OperatorApprover approver(*operated);
   HandOver handed_over(backend, rules_of(request_, approver, *operated));

@@ -12,10 +12,15 @@
 #include "cli/shared/operator.hpp"
 #include "cli/shared/program_status.hpp"
 #include "live/programs/policies/program_attempts.hpp"
+#include "policies/run/policy_meter.hpp"
 #include "policies/seam/policy.hpp"
 #include "policies/seam/stack.hpp"
 #include "topologies/cluster.hpp"
 #include "traces/run.pb.h"
+
+namespace orrery::live {
+class ProgramBackend;
+}
 
 namespace orrery::cli {
 
@@ -55,12 +60,15 @@ class ProgramPolicies {
   bool decide_recovery() const { return decides_recovery_; }
   const std::vector<std::string>& names() const { return names_; }
 
-  /// Runs the program to its end, and obeys the orders in the folder of `status`. Throws an
+  /// Runs the program to its end, and obeys the orders in the folder of `status`, which shows from
+  /// then on the calls of the policies: this object must outlive `status`. Call once. Throws an
   /// environment Error, and ends the program before its first step, if a policy needs a part that
   /// the program lacks; errors as drive() and ProgramAttempts.
   ProgramPolicyReport run(live::ProgramAttempts& attempts, ProgramStatus& status);
 
  private:
+  /// Returns the rules of a call of the policies, during which `backend` attends to the ranks.
+  PolicyMeter::Rules meter_rules(live::ProgramBackend& backend) const;
   /// Returns the ordered changes of parameters that the policies have; refuses others in a line.
   std::vector<ParameterSet> drain_parameters(ProgramStatus& status) const;
 
@@ -69,6 +77,7 @@ class ProgramPolicies {
   std::shared_ptr<const Cluster> cluster_;
   std::vector<std::string> names_;
   std::shared_ptr<PolicyStack> stack_;
+  PolicyMeter meter_;
   bool decides_recovery_ = false;
 };
 

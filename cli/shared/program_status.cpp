@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -63,6 +64,13 @@ std::string ProgramStatus::text_of(const live::ProgramRun* run) const {
   out["elapsed_s"] = live::monotonic_s() - began_s_;
   out["keeps_checkpoints"] = false;  // `orrery stop --checkpoint` has nobody to ask
   out["policies"] = policies_;
+  if (meter_ != nullptr) {
+    const std::optional<double> waiting_s = meter_->waiting_s();
+    out["policy_time_s"] = meter_->total_s();
+    out["policy_waiting_s"] = nullptr;
+    if (waiting_s) out["policy_waiting_s"] = *waiting_s;
+    out["policy_asked"] = waiting_s ? meter_->name() : std::string();
+  }
   if (run != nullptr) {
     const live::RunBook& book = run->run_book();
     out["step"] = book.steps();

@@ -11,6 +11,7 @@
 
 #include "core/files/temporary_folder.hpp"
 #include "live/programs/program_run.hpp"
+#include "policies/run/policy_meter.hpp"
 #include "policies/seam/event.hpp"
 
 namespace orrery::cli {
@@ -23,6 +24,8 @@ class ProgramStatus {
   /// created, and as run_parent().
   ProgramStatus(std::string name, std::string mode, std::vector<std::string> policies);
 
+  /// Shows from now on how long the policies of `meter`, which must outlive this object, decide.
+  void watch_policies(const PolicyMeter& meter) { meter_ = &meter; }
   /// Adds a line about an event; the status holds the newest 200 lines.
   void add_line(const std::string& what);
   /// Publishes the status if that is due. `run`: the attempt that runs; null between two attempts.
@@ -43,6 +46,7 @@ class ProgramStatus {
 
   const std::string name_, mode_;
   const std::vector<std::string> policies_;
+  const PolicyMeter* meter_ = nullptr;  ///< null without policies
   TemporaryFolder folder_;
   const double began_s_;
   double published_s_ = 0, looked_s_ = 0;

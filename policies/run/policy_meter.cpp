@@ -40,6 +40,11 @@ void PolicyMeter::await_answer(const std::function<bool(int)>& is_answered) {
   }
 }
 
+bool PolicyMeter::is_overdue() const {
+  return began_ && rules_.timeout > 0 &&
+         Clock::now() - *began_ >= std::chrono::nanoseconds(rules_.timeout);
+}
+
 void PolicyMeter::check_limits() const {
   if (!began_) return;
   const Clock::time_point now = Clock::now();
@@ -51,7 +56,7 @@ void PolicyMeter::check_limits() const {
                     name(), seconds(took)),
         true);
   }
-  if (rules_.timeout == 0 || took < std::chrono::nanoseconds(rules_.timeout)) return;
+  if (!is_overdue()) return;
   throw PolicyGivenUp(
       fmt::format("expected an answer of {} within {} s, found none; make its calls shorter, or "
                   "raise the limit (--policy-timeout, in Python policy_timeout)",

@@ -46,6 +46,11 @@ class PolicyMeter {
   /// Rules::attend pass through. Between two calls (see begin_call()) no limit applies.
   void await_answer(const std::function<bool(int wait_ms)>& is_answered);
 
+  /// Returns true if the current call has taken longer than its limit; false between two calls.
+  bool is_overdue() const;
+  /// Throws PolicyGivenUp if the current call is overdue, or if the run ends and has waited
+  /// kEndPatience.
+  void check_limits() const;
   /// Returns the seconds since the begin of the current call; nothing between two calls.
   std::optional<double> waiting_s() const;
   /// Returns the sum over all calls that have ended, in seconds.
@@ -56,9 +61,6 @@ class PolicyMeter {
   void fill(HostUse& host) const;
 
  private:
-  /// Throws PolicyGivenUp if the current call has taken too long.
-  void check_limits() const;
-
   Rules rules_;
   std::optional<Clock::time_point> began_;
   std::optional<Clock::time_point> run_ends_;  ///< first time that attend() returned true

@@ -3,10 +3,13 @@
 import json
 import os
 import subprocess
+import sys
 
 import pytest
 from conftest import BRISK, BUILD, EXAMPLES, ROOT, STRAGGLER, orrery
+from recorded_run_test import SCENARIO, rehearse
 
+sys.path.insert(0, str(BUILD / "python"))
 KILL = EXAMPLES / "kill-one-rank.yaml"
 OTHERS = """
 #include <memory>
@@ -71,29 +74,22 @@ def test_it_names_no_header_of_the_sources(project):
     assert str(BUILD.parent / "policies") not in used and "installed/include" in used
 
 
-@pytest.mark.parametrize("world", ["simulate", "live"])
-def test_it_decides_in_both_worlds_and_replays(project, world, tmp_path):
-    log = tmp_path / "log"
-    result = orrery(world, KILL, "--policy", project / "build" / "lost-ranks", "--record", log,
-                    "--json")  # fmt: skip
-    assert result.returncode == 0, result.stderr
-    report = json.loads(result.stdout)
-    assert report["decisions"] == 1 and report["failures"]
-    assert report["ranks_at_end"] in (None, 3)  # the simulator does not count them
-    replay = orrery("replay", log, "--policy", project / "build" / "lost-ranks", "--json")
-    assert replay.returncode == 0, replay.stdout + replay.stderr
-    refused = orrery("replay", log)
-    assert f"--policy {project / 'build' / 'lost-ranks'}" in refused.stderr
-
-
-def test_both_worlds_decide_the_same(project):
-    traces = [
-        json.loads(
-            orrery(world, KILL, "--policy", project / "build" / "lost-ranks", "--json").stdout
-        )["decision_trace_sha256"]
-        for world in ("simulate", "live")
-    ]
-    assert traces[0] == traces[1]
+def test_it_decides_the_same_in_both_worlds_and_replays(project, tmp_path):
+    traces = set()
+    for world in ("simulate", "live"):
+        log = tmp_path / world
+        result = orrery(world, KILL, "--policy", project / "build" / "lost-ranks", "--record", log,
+                        "--json")  # fmt: skip
+        assert result.returncode == 0, result.stderr
+        report = json.loads(result.stdout)
+        assert report["decisions"] == 1 and report["failures"]
+        assert report["ranks_at_end"] in (None, 3)  # the simulator does not count them
+        traces.add(report["decision_trace_sha256"])
+        replay = orrery("replay", log, "--policy", project / "build" / "lost-ranks", "--json")
+        assert replay.returncode == 0, replay.stdout + replay.stderr
+        refused = orrery("replay", log)
+        assert f"--policy {project / 'build' / 'lost-ranks'}" in refused.stderr
+    assert len(traces) == 1
 
 
 def test_it_runs_by_name_and_beside_others(project, tmp_path):
@@ -111,8 +107,34 @@ def test_it_runs_by_name_and_beside_others(project, tmp_path):
         live = orrery("live", KILL, *BRISK, *given, "--json")
         assert live.returncode == 0, live.stderr
         assert json.loads(live.stdout)["decisions"] >= 1
+        check_other_commands(tmp_path)
     finally:
         del os.environ["ORRERY_POLICY_PATH"]
+
+
+def check_other_commands(folder):
+    """The other commands that docs/cpp-policies.md names start the program by its name."""
+    (row,) = json.loads(
+        orrery("compare-policies", KILL, "--policies", "lost-ranks", "--json").stdout
+    )
+    assert (row["policy"], row["decisions"]) == ("lost-ranks", 1)
+    scenario, trace = folder / "survival.yaml", folder / "jobs.csv"
+    scenario.write_text(SCENARIO)
+    rehearsed = rehearse("--scenario", scenario, "--policy", "lost-ranks", "--json")
+    assert json.loads(rehearsed.stdout)["simulation"]["decisions"] >= 1, rehearsed.stderr
+    # The policy decides about losses only: all jobs wait.
+    trace.write_text("job_id,submit_s,num_gpus,duration_s\na,0,1,60\n")
+    cluster = ["--nodes", 1, "--gpus-per-node", 2, "--policy", "lost-ranks"]
+    jobs = orrery("jobs", trace, *cluster)
+    assert jobs.returncode == 1
+    assert "1 of 1 jobs never ran under lost-ranks" in jobs.stderr
+    live = orrery("live", "--jobs", trace, *cluster, "--json")
+    assert live.returncode == 0, live.stderr
+    report = json.loads(live.stdout)
+    assert report["equal"] and (report["jobs"], report["starts"]) == (1, 0)
+    # A program without PyTorch has no step that a policy could observe.
+    run = orrery("run", "--policy", "lost-ranks", "--", "true")
+    assert "orrery run: policies lost-ranks in mode drive" in run.stderr, run.stderr
 
 
 def test_another_version_is_refused_by_name(project):
@@ -182,21 +204,31 @@ def programs(project):
     return made
 
 
+def decisions_of(log):
+    """Decisions with their reasons, their outcomes, and the reasons of the outcomes."""
+    from orrery import read_log  # the module, not the command line
+
+    columns = ["action", "setting", "parameters", "why", "outcome", "reason"]
+    return read_log(log).decisions[columns].astype(str).values.tolist()
+
+
 @pytest.mark.parametrize("name", list(SAME))
 def test_a_policy_in_cpp_decides_as_the_one_in_python(programs, name, tmp_path):
+    """Those in Python decide alike in both worlds: tests/python/outside_policies_test.py and
+    slot_policies_test.py."""
     scenario, changes = SAME[name]
     in_python = f"{IN_PYTHON}:{name.title().replace('-', '')}"
     sets = [word for change in changes for word in ("--set", change)]
-    traces, number = set(), 0
-    for policy in (programs[name], in_python):
-        for world in ("simulate", "live"):
-            number += 1
-            log = tmp_path / str(number)
-            result = orrery(world, scenario, "--policy", policy, "--record", log, "--json", *sets)
-            assert result.returncode == 0, result.stderr
-            report = json.loads(result.stdout)
-            assert report["decisions"] >= 1
-            traces.add(report["decision_trace_sha256"])
-            replayed = orrery("replay", log, "--policy", policy)
-            assert replayed.returncode == 0, replayed.stderr
+    traces, decided = set(), []
+    runs = [("simulate", programs[name]), ("live", programs[name]), ("simulate", in_python)]
+    for number, (world, policy) in enumerate(runs):
+        log = tmp_path / str(number)
+        result = orrery(world, scenario, "--policy", policy, "--record", log, "--json", *sets)
+        assert result.returncode == 0, result.stderr
+        traces.add(json.loads(result.stdout)["decision_trace_sha256"])
+        decided.append(decisions_of(log))
+        replayed = orrery("replay", log, "--policy", policy)
+        assert replayed.returncode == 0, replayed.stderr
+    assert decided[0] and decided[0] == decided[1] == decided[2]
+    assert all(row[3] for row in decided[0])  # each says why
     assert len(traces) == 1

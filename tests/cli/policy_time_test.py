@@ -3,6 +3,7 @@
 import json
 import re
 import signal
+import statistics
 import subprocess
 import time
 
@@ -70,7 +71,7 @@ def test_built_in_policies_are_accounted_too():
 
 
 def test_a_shadow_is_never_on_the_path_of_a_step(file, tmp_path):
-    elapsed = {}
+    medians, elapsed = {}, {}
     for policy in ("static", f"{file}:Slow", f"{file}:Hang"):
         log = tmp_path / "log"
         result = orrery("live", STRAGGLER, *SHORT, "--mode", "shadow", "--policy", policy, "--json",
@@ -78,11 +79,15 @@ def test_a_shadow_is_never_on_the_path_of_a_step(file, tmp_path):
         assert result.returncode == 0, result.stderr
         report = json.loads(result.stdout)
         assert report["steps_completed"] == 10
+        medians[policy] = statistics.median(report["step_times_s"])
         elapsed[policy] = report["elapsed_s"]
         replay = orrery("replay", log, "--policy", policy, timeout=60)
         assert replay.returncode == 0 and replay.stdout.startswith("identical"), replay.stdout
+    # A call of 0.5 s on the path of every second step would add 0.25 s to the median.
+    alone, slow, hanging = medians.values()
+    assert slow < alone + 0.1 and hanging < alone + 0.1, medians
+    # The run waits at most 5 s for the last answers.
     alone, slow, hanging = elapsed.values()
-    # Ten steps of 0.3 s; on their path, twelve calls would add six seconds, a hanging one minutes.
     assert slow < alone + 5 and hanging < alone + 5, elapsed
 
 

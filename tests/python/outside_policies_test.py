@@ -134,7 +134,7 @@ def test_the_gang_scheduler_runs_jobs_as_processes(tmp_path):
 def decided_in(log):
     """Decisions with their outcomes and reasons, by job: jobs of one instant have no order."""
     rows = orrery.read_log(log).decisions
-    columns = ["job", "action", "parameters", "why", "outcome"]
+    columns = ["job", "action", "parameters", "why", "outcome", "reason"]
     return sorted(rows[columns].astype(str).values.tolist())
 
 

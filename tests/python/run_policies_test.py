@@ -33,13 +33,54 @@ def replayed(log):
     return json.loads(result.stdout)
 
 
-def test_policies_of_the_command_line_replace_those_of_the_scenario(tmp_path):
-    scenario = tmp_path / "policies.yaml"
+WAITS = """
+import pathlib
+import time
+
+import orrery
+
+
+class Waits(orrery.Policy):
+    def observe(self, seen, decisions):
+        end = pathlib.Path("END")
+        if end.exists():
+            return
+        while not end.exists():
+            time.sleep(0.05)
+        print("the policy has answered", flush=True)
+"""
+
+
+def test_a_shadow_of_two_policies_owes_an_answer_while_the_program_trains(tmp_path):
+    runs = tempfile.mkdtemp(dir="/tmp")  # a short path
+    scenario, file, end = tmp_path / "policies.yaml", tmp_path / "waits.py", tmp_path / "end"
     scenario.write_text("policies: [{name: recover, parameters: {how: shrink}}]\n")
-    options = ["--scenario", scenario, "--policy", "static"]
-    code, report, text = policy_run(PROGRAMS / "ddp.py", 1, *options)
-    assert code == 0, text
-    assert report["policies"] == ["static"]
+    file.write_text(WAITS.replace("END", str(end)))
+    options = ["--scenario", scenario, "--policy", "static", "--policy", file, "--mode", "shadow"]
+    run = Run("snapshot.py", 1, 100000, options, EVERY="100000", END=str(end), ORRERY_RUNS=runs)
+    run.wait_for_training()  # the policy is in its first call
+
+    def status(*options):
+        return subprocess.run(
+            [PROGRAM, "status", "snapshot.py", *options], capture_output=True, text=True,
+            check=True, env={**os.environ, "ORRERY_RUNS": runs},
+        ).stdout  # fmt: skip
+
+    text, until = "", time.monotonic() + 30
+    while "have owed" not in text and time.monotonic() < until:
+        time.sleep(0.1)
+        text = status()
+    said = f"the policies 'static', '{file}' have owed an answer for "
+    assert said in text and "; the run does not wait for it" in text, text
+    seen = json.loads(status("--json"))
+    assert seen["policy_asked"] == f"the policies 'static', '{file}'"
+    assert seen["policy_waiting_s"] >= 1 and seen["step"] > 0
+    assert "the policy has answered" not in run.text
+    end.touch()
+    report, _, code = run.end()
+    assert code == 0, run.text
+    assert report["policies"] == ["static", str(file)]  # and not recover
+    assert "the policy has answered" in run.text
 
 
 def test_a_lost_rank_is_replaced_by_decision_and_snapshots_follow_the_plan(tmp_path):

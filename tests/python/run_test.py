@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -218,9 +219,24 @@ def test_a_hook_answers_a_policy_in_python(tmp_path):
     assert orrery.replay(log, policy=Relieves()).identical
 
 
-def test_shadow_notes_and_changes_nothing():
-    report = orrery.live(STRAGGLER, policy="predictive-rebalance", mode="shadow", run__steps=20)
+class Dozes(orrery.Policy):
+    """Sleeps for several steps in every call, and decides after the first ones."""
+
+    def needs(self):
+        return orrery.Needs(settings=["Shares"])
+
+    def observe(self, seen, decisions):
+        time.sleep(1.5)
+        if any(isinstance(event, orrery.events.StepsDone) for event in seen.events):
+            decisions.configure(0, orrery.settings.Shares([11, 11, 7, 11]))
+
+
+def test_shadow_decides_and_neither_changes_nor_delays_a_step():
+    short = {"run.steps": 10, "job.pace.micro_batch": "20 ms", "job.sequence_length": 8}
+    report = orrery.live(STRAGGLER, policy=Dozes(), mode="shadow", overrides=short)
     assert report.hand_over["passed_on"] == 0 and report.decisions > 0
+    # Steps of 0.2 s; a call on the path of every second one makes the median 0.95 s.
+    assert np.median(report.step_times) < 0.8
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,7 @@ void ProgramBackend::begin(const Needs& needs) {
   const auto ranks = static_cast<std::uint32_t>(attempts_.ranks());
   job_.submit_job(program_job(options_.name, ranks, features_), from);
   job_.lose_ranks(attempts_.current()->run_book().missing_ranks());
+  if (options_.begins_alone) begin_ranks();
 }
 
 /// Lets all ranks that wait in their first step continue.

@@ -59,6 +59,7 @@ class ProgramBackend : public Backend, private Carrier {
   struct Options {
     std::string name;                ///< name of the job
     bool restarts_alone = false;     ///< true: a lost attempt starts again without a decision
+    bool begins_alone = false;       ///< true: the ranks begin without an answer of the policies
     bool waits_for_answers = false;  ///< true: decisions need approvals, which take time
     /// Returns the changes of parameters that operators have ordered since the last call.
     std::function<std::vector<ParameterSet>()> drain_parameters = {};
@@ -80,7 +81,7 @@ class ProgramBackend : public Backend, private Carrier {
   /// Returns the features of the attached program. Call after await_first_step().
   Capabilities capabilities() const override { return features_.capabilities(); }
   const Cluster& cluster() const override { return cluster_; }
-  /// Submits the job; the ranks begin with the first apply().
+  /// Submits the job. The ranks begin now if Options::begins_alone, else with the first apply().
   void begin(const Needs& needs) override;
   /// Blocks until the next event, tick or wake-up. Returns nothing once the program has ended.
   /// Throws as ProgramRun.

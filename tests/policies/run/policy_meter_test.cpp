@@ -22,6 +22,7 @@ TEST(PolicyMeter, ACallWithoutAnAnswerIsGivenUpAtItsLimit) {
                    .name = [] { return std::string("the policy 'mine'"); },
                    .attend = [&] { return ++attended < 0; },
                    .pause_ms = 5});
+  EXPECT_FALSE(meter.is_overdue());
   meter.begin_call();
   EXPECT_GE(meter.waiting_s(), 0.0);
   try {
@@ -33,7 +34,9 @@ TEST(PolicyMeter, ACallWithoutAnAnswerIsGivenUpAtItsLimit) {
               "expected an answer of the policy 'mine' within 0.1 s, found none; make its calls "
               "shorter, or raise the limit (--policy-timeout, in Python policy_timeout)");
   }
+  EXPECT_TRUE(meter.is_overdue());
   meter.end_call();
+  EXPECT_FALSE(meter.is_overdue());
   EXPECT_GT(attended, 2);
   EXPECT_GE(meter.total_s(), 0.1);
   EXPECT_FALSE(meter.waiting_s());
@@ -47,6 +50,7 @@ TEST(PolicyMeter, WithoutLimitItWaitsUntilTheAnswer) {
     EXPECT_EQ(wait_ms, -1);
     return ++asked == 3;  // a signal interrupted the first waits
   });
+  EXPECT_FALSE(meter.is_overdue());
   meter.end_call();
   EXPECT_EQ(asked, 3);
 }
