@@ -14,6 +14,22 @@ namespace {
 // Patience with a slow disk.
 constexpr std::chrono::seconds kWritePatience{10};
 
+/// Rolls the checkpoints back to the newest complete one that the policies know; without one, to
+/// the state with which the run began. Returns the state.
+Resumption roll_back_checkpoints(const JobRelease& run) {
+  const JobInfo& job = run.placement.job();
+  return run.checkpoints.roll_back_to(job.saved_at > 0 ? std::optional(job.saved) : std::nullopt);
+}
+
+/// Lets the processes that start from now on begin with the state `from`. Call once all ranks have
+/// ended.
+void begin_again(const JobRelease& run, const Resumption& from) {
+  run.account.roll_back(run.step.number(), from.step());
+  run.crew.begin_again(from);
+  run.step.roll_back_to(from.step());
+  run.detector.forget_ranks();
+}
+
 /// Ends all ranks and rolls the run back to its newest complete checkpoint; `anew`, and without a
 /// checkpoint: to the state with which the run began. Returns the next step.
 Step roll_back(const JobRelease& run, bool anew) {
@@ -25,14 +41,17 @@ Step roll_back(const JobRelease& run, bool anew) {
   for (const SaveDone& done : run.saves.drain_events(run.clock.now())) {
     run.carrier.emit_event(done);
   }
-  const JobInfo& job = run.placement.job();
-  const auto saved = job.saved_at > 0 && !anew ? std::optional(job.saved) : std::nullopt;
-  const Resumption from = run.checkpoints.roll_back_to(saved);
-  run.account.roll_back(run.step.number(), from.step());
-  run.crew.begin_again(from);
-  run.step.roll_back_to(from.step());
-  run.detector.forget_ranks();
+  const Resumption from =
+      anew ? run.checkpoints.roll_back_to(std::nullopt) : roll_back_checkpoints(run);
+  begin_again(run, from);
   return from.step();
+}
+
+/// Starts the processes of the pending assignment, which load the state together.
+void start_loading(const JobRelease& run) {
+  run.recovery.start_pending_ranks();
+  const Standing& where = *run.placement.job().next;
+  run.crew.await_ranks(static_cast<std::uint32_t>(where.gpus.size()));
 }
 
 }  // namespace
@@ -56,10 +75,20 @@ void restart_job(const JobRelease& run, StateFrom state) {
 bool restore_job(const JobRelease& run) {
   if (!run.recovery.begin_restore(run.step.number())) return false;
   restart_job(run, StateFrom::checkpoint);
-  run.recovery.start_pending_ranks();
-  const Standing& where = *run.placement.job().next;
-  run.crew.await_ranks(static_cast<std::uint32_t>(where.gpus.size()));
+  start_loading(run);
   return true;
+}
+
+void choose_checkpoint_again(const JobRelease& run) {
+  const std::optional<Resumption> before = run.crew.restored_state();
+  if (!before || !before->in_memory() || !run.placement.is_submitted()) return;
+  const JobInfo& job = run.placement.job();
+  if (job.is_placed() && !job.is_restarting) return;
+  const Resumption from = roll_back_checkpoints(run);
+  if (from.attempt() == before->attempt()) return;
+  run.crew.end_ranks();
+  begin_again(run, from);
+  if (job.next) start_loading(run);
 }
 
 }  // namespace orrery::live

@@ -1,4 +1,5 @@
-// Release of the GPUs of a live run's job, and restart of a job on its GPUs.
+// Release of the GPUs of a live run's job, restart of a job on its GPUs, and the state with which a
+// job without ranks begins again.
 #pragma once
 
 #include "live/run/account/run_account.hpp"
@@ -52,5 +53,13 @@ void restart_job(const JobRelease& run, StateFrom state);
 /// there is no checkpoint, or if the run has not advanced since the last time: the cause may return
 /// at the same step.
 bool restore_job(const JobRelease& run);
+
+/// Chooses another checkpoint for a job without ranks that is to load copies in memory, if the
+/// copies are lost: rolls the run further back, to the newest durable checkpoint that is left or,
+/// without one, to the state with which the run began. Processes that are loading the copies end
+/// and are started again. No effect if the job works, if it is to load another checkpoint, or if
+/// the copies can be read, which reads every byte. Call after a node is lost and the world knows
+/// it.
+void choose_checkpoint_again(const JobRelease& run);
 
 }  // namespace orrery::live

@@ -353,6 +353,7 @@ void StepDriver::emit_part_changes() {
     const bool is_lost_node = part.part.kind == PartKind::node && part.to.health == Health::lost;
     if (is_lost_node) run_.checkpoints.record_lost_node({part.part.index});
     emit_event(part);
+    if (is_lost_node) choose_checkpoint_again(release_);
   }
   if (!was_assigned || run_.placement.job().next) return;
   const JobInfo& job = run_.placement.job();

@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "core/process.hpp"
+#include "core/schema/yaml_loader.hpp"
 #include "policies/handover/fallback.hpp"
 #include "policies/handover/hand_over.hpp"
 #include "policies/record/encoding.hpp"
@@ -162,9 +163,12 @@ std::unique_ptr<PolicyStack> heirs_of(const FutureChoice& choice, Scenario scena
 }
 
 /// Throws if the run cannot continue from the log. Faults, noise and policies may differ from those
-/// of the log; the cluster, the layout and the batch may not.
+/// of the log; the cluster, the layout and the batch may not. A key that the log's version did not
+/// have counts as its default.
 void check_past(const RunRequest& request, const LogHeader& header) {
-  const auto differs = [](const google::protobuf::Message& a, const google::protobuf::Message& b) {
+  const auto differs = [](auto a, auto b) {
+    fill_defaults(a);
+    fill_defaults(b);
     return a.SerializeAsString() != b.SerializeAsString();
   };
   const Scenario& now = request.scenario();

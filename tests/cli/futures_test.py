@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from conftest import EXAMPLES, PROGRAM, STRAGGLER, alive, children_of, orrery, wait_until
+from conftest import EXAMPLES, PROGRAM, ROOT, STRAGGLER, alive, children_of, orrery, wait_until
 
 NOISE = ("--set", "noise.compute_cv=0.03")
 
@@ -110,6 +110,17 @@ def test_a_run_goes_on_from_its_log(tmp_path):
     futures = json.loads(result.stdout)
     assert futures["at_s"] == 15 and futures["until_s"] == 20
     assert all(each["steps_ahead"] in (4, 5) for each in futures["futures"])
+
+
+@pytest.mark.parametrize("number", [2, 3, 4])
+def test_a_run_goes_on_from_a_log_of_an_earlier_format(number):
+    log = ROOT / "tests" / "policies" / "record" / "logs" / f"format-{number}.log"
+    rest = orrery("simulate", "--from", f"{log}@3s", "--json")
+    assert rest.returncode == 0, rest.stderr
+    report = json.loads(rest.stdout)
+    assert report["steps_completed"] == 8
+    # Each step takes 0.5 s with the shares of the log, decided at 1.2 s, and 1.2 s without.
+    assert 4.3 < report["elapsed_s"] < 4.6
 
 
 def test_what_cannot_be_gone_on_with_is_refused(tmp_path):

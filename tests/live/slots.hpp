@@ -23,6 +23,20 @@ inline RunRequest eight_slots(int steps, const std::vector<std::string>& more = 
   return request(all);
 }
 
+/// Returns the request with a quarter of the pace, on which no parameters depend.
+inline RunRequest quick(RunRequest asked) {
+  asked.mutable_scenario()->mutable_job()->mutable_pace()->set_micro_batch(
+      Nanos{kBriskPaceMs} * 1'000'000 / 4);
+  return asked;
+}
+
+/// Returns the parameters after a run of `asked` that nothing disturbs, at a quick pace.
+inline std::string calm_parameters(const RunRequest& asked) {
+  const Report report = run_in_worker(kProgram, quick(asked));
+  EXPECT_EQ(report.steps_completed(), asked.scenario().run().steps());
+  return report.parameters_sha256();
+}
+
 inline Assign stand_on(GpuRuns gpus, StateFrom state = StateFrom::peer) {
   const auto data = static_cast<std::uint32_t>(gpus.size());
   return {.job = {0}, .gpus = std::move(gpus), .layout = {.data = data}, .state = state};

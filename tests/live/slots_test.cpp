@@ -19,19 +19,28 @@
 namespace orrery::live {
 namespace {
 
-/// Placement decided at the end of a step.
+/// Placement decided at the end of the step `after` steps behind the job's newest start, at which
+/// the ranks of the placement before have joined, however long that takes.
 struct Placed {
   Step after;
   GpuRuns gpus;
 };
 
 Watching placed(std::vector<Placed> plan) {
-  return Watching(kAssigns, [plan](const Observation& seen, DecisionList& decisions) {
-    const auto* done = shown<StepsDone>(seen);
-    if (done == nullptr) return;
-    for (const Placed& each : plan) {
-      if (each.after == done->last) decisions.add(stand_on(each.gpus), "as planned");
+  return Watching(kAssigns, [plan = std::move(plan), next = std::size_t{0}, from = Step{0},
+                             moves = false](const Observation& seen,
+                                            DecisionList& decisions) mutable {
+    if (const auto* started = shown<JobStarted>(seen)) {
+      from = started->from;
+      moves = false;
     }
+    const auto* decided = shown<Decided>(seen);
+    if (decided != nullptr && decided->status != Outcome::applied) moves = false;
+    const auto* done = shown<StepsDone>(seen);
+    if (done == nullptr || moves || next == plan.size()) return;
+    if (done->last < from + plan[next].after) return;
+    moves = true;
+    decisions.add(stand_on(plan[next++].gpus), "as planned");
   });
 }
 
@@ -46,14 +55,13 @@ std::vector<std::size_t> sizes(const Watching& policy) {
 /// lost, and that the parameters are those of the run with `asked` whose job stays in its place.
 void expect_alike(const RunRequest& asked, const std::vector<Placed>& plan,
                   const std::vector<std::size_t>& expected) {
-  const Report calm = run_in_worker(kProgram, asked);
   Watching live = placed(plan), simulated = placed(plan);
   const Report report = run_in_worker(kProgram, asked, &live);
   const Report modelled = run_in_worker(kSimulator, asked, &simulated);
-  EXPECT_EQ(report.steps_completed(), calm.steps_completed());
-  EXPECT_EQ(modelled.steps_completed(), calm.steps_completed());
+  EXPECT_EQ(report.steps_completed(), asked.scenario().run().steps());
+  EXPECT_EQ(modelled.steps_completed(), asked.scenario().run().steps());
   EXPECT_EQ(report.micro_batches_lost() + report.micro_batches_repeated(), 0u);
-  EXPECT_EQ(report.parameters_sha256(), calm.parameters_sha256());
+  EXPECT_EQ(report.parameters_sha256(), calm_parameters(asked));
   EXPECT_EQ(report.failures_size(), 0);
   EXPECT_EQ(report.decision_trace_sha256(), modelled.decision_trace_sha256());
   for (const Watching* each : {&live, &simulated}) {
@@ -67,44 +75,65 @@ void expect_alike(const RunRequest& asked, const std::vector<Placed>& plan,
 }
 
 TEST(Slots, AJobGrowsFromFourToEightRanksAndShrinksAgain) {
-  expect_alike(eight_slots(70), {{3, GpuRuns::range({0}, 8)}, {45, GpuRuns::range({0}, 4)}},
+  expect_alike(eight_slots(50), {{3, GpuRuns::range({0}, 8)}, {2, GpuRuns::range({0}, 4)}},
                {4, 8, 4});
 }
 
-/// Ranks sum in floating point, so that the bits depend on the number of ranks in each step.
-TEST(Slots, AGrownJobHasTheBitsOfARestartOnAsManyRanksFromTheSameCheckpoint) {
-  const std::filesystem::path folder = ::testing::TempDir() + fmt::format("grown.{}", getpid());
-  const std::vector<std::string> more{
-      "live.reproducible=false",
-      fmt::format("live.checkpoints={{folder: {}, every: 1, keep: 1000}}", folder.string())};
-  Watching grows = placed({{3, GpuRuns::range({0}, 8)}});
-  const Report grown = run_in_worker(kProgram, eight_slots(60, more), &grows);
-  const std::vector<JobStarted> starts = grows.all<JobStarted>();
-  ASSERT_EQ(sizes(grows), (std::vector<std::size_t>{4, 8}));
+// ---- restarts on as many ranks ---------------------------------------------------------------
+
+/// Removes the checkpoints of the steps after `newest`.
+void remove_checkpoints_after(const std::filesystem::path& folder, Step newest) {
+  std::vector<std::filesystem::path> later;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
-    if (!name.starts_with("step-")) continue;
-    if (std::stoull(name.substr(5)) > starts[1].from) std::filesystem::remove(entry.path());
+    if (name.starts_with("step-") && std::stoull(name.substr(5)) > newest) {
+      later.push_back(entry.path());
+    }
   }
-  std::vector<std::string> restarts = more;
-  restarts.emplace_back("job.layout.data=8");
-  RunRequest again = eight_slots(60, restarts);
-  again.set_resume_from(folder.string());
-  const Report restarted = run_in_worker(kProgram, again);
-  EXPECT_EQ(restarted.steps_completed(), 60 - starts[1].from);
-  EXPECT_EQ(restarted.parameters_sha256(), grown.parameters_sha256());
+  for (const std::filesystem::path& each : later) std::filesystem::remove(each);
+}
+
+/// Ranks sum in floating point, so that the bits depend on the number of ranks in each step.
+/// Restarts repeat the run from its last start backwards, each from the checkpoint of that start:
+/// four ranks to the end, then eight ranks to the step at which the four began, and four again from
+/// the checkpoint of these eight.
+TEST(Slots, AJobThatGrowsAndShrinksHasTheBitsOfRestartsOnAsManyRanks) {
+  constexpr Step kSteps = 60;
+  const std::filesystem::path folder = ::testing::TempDir() + fmt::format("grown.{}", getpid());
+  const auto with_ranks = [&](int ranks, Step steps, int every) {
+    return eight_slots(static_cast<int>(steps),
+                       {"live.reproducible=false", fmt::format("job.layout.data={}", ranks),
+                        fmt::format("live.checkpoints={{folder: {}, every: {}, keep: 1000}}",
+                                    folder.string(), every)});
+  };
+  Watching policy = placed({{3, GpuRuns::range({0}, 8)}, {5, GpuRuns::range({0}, 4)}});
+  const Report grown = run_in_worker(kProgram, with_ranks(4, kSteps, 1), &policy);
+  ASSERT_EQ(sizes(policy), (std::vector<std::size_t>{4, 8, 4}));
+  const std::vector<JobStarted> starts = policy.all<JobStarted>();
+  const auto restart = [&](int ranks, Step from, Step steps) {
+    remove_checkpoints_after(folder, from);
+    RunRequest again = quick(with_ranks(ranks, steps, static_cast<int>(steps)));
+    again.set_resume_from(folder.string());
+    const Report report = run_in_worker(kProgram, again);
+    EXPECT_EQ(report.steps_completed(), steps - from);
+    return report.parameters_sha256();
+  };
+  const Step up = starts[1].from, down = starts[2].from;
+  EXPECT_EQ(restart(4, down, kSteps), grown.parameters_sha256()) << "after the way back";
+  restart(8, up, down);
+  EXPECT_EQ(restart(4, down, kSteps), grown.parameters_sha256()) << "after the way up";
   std::filesystem::remove_all(folder);
   expect_nothing_left();
 }
 
 TEST(Slots, AJobMovesToOtherGpusAndBack) {
-  expect_alike(eight_slots(70), {{3, GpuRuns{{0}, {1}, {5}, {6}}}, {35, GpuRuns::range({4}, 4)}},
+  expect_alike(eight_slots(66), {{3, GpuRuns{{0}, {1}, {5}, {6}}}, {2, GpuRuns::range({4}, 4)}},
                {4, 4, 4});
 }
 
 TEST(Slots, AShardedJobGrowsAndMoves) {
-  expect_alike(eight_slots(70, {"job.layout.shard=optimizer"}),
-               {{3, GpuRuns::range({1}, 6)}, {30, GpuRuns{{0}, {1}, {7}}}}, {4, 6, 3});
+  expect_alike(eight_slots(66, {"job.layout.shard=optimizer"}),
+               {{3, GpuRuns::range({1}, 6)}, {2, GpuRuns{{0}, {1}, {7}}}}, {4, 6, 3});
 }
 
 TEST(Slots, ARigidJobMovesButDoesNotGrow) {
@@ -131,11 +160,10 @@ TEST(Slots, ALostRankIsReplacedByASpareInBothWorldsAlike) {
     });
   };
   const RunRequest asked = eight_slots(40, {"faults=[{at_step: 5, gpu: 2, down: true}]"});
-  const Report calm = run_in_worker(kProgram, eight_slots(40));
   Watching live = replaces(), simulated = replaces();
   const Report report = run_in_worker(kProgram, asked, &live);
   const Report modelled = run_in_worker(kSimulator, asked, &simulated);
-  EXPECT_EQ(report.parameters_sha256(), calm.parameters_sha256());
+  EXPECT_EQ(report.parameters_sha256(), calm_parameters(eight_slots(40)));
   EXPECT_EQ(report.decision_trace_sha256(), modelled.decision_trace_sha256());
   EXPECT_EQ(report.ranks_missing(), 0u);
   for (const Watching* each : {&live, &simulated}) {
@@ -170,13 +198,13 @@ struct Move {
 
 TEST(Slots, AMoveToAWarmSpareUsesTheProcessThatWaitsThere) {
   const RunRequest asked = eight_slots(50, {"survival.warm=2", "survival.replacement=400 ms"});
-  const Report calm = run_in_worker(kProgram, asked);
+  const std::string calm = calm_parameters(eight_slots(50));
   for (const bool warm : {true, false}) {
     Move move;
     Watching policy = move.policy(warm ? 4 : 7);
     const Report report = run_in_worker(kProgram, asked, &policy);
     EXPECT_EQ(report.steps_completed(), 50u);
-    EXPECT_EQ(report.parameters_sha256(), calm.parameters_sha256());
+    EXPECT_EQ(report.parameters_sha256(), calm);
     EXPECT_EQ(report.failures_size(), 0);
     ASSERT_GE(move.started, 0);
     EXPECT_NE(move.process_after, 0);
@@ -218,7 +246,6 @@ TEST(Slots, AJobRestoresACheckpointOnWarmSpares) {
   const RunRequest asked = eight_slots(
       30, {"survival.warm=4",
            fmt::format("live.checkpoints={{folder: {}, every: 4}}", folder)});
-  const Report calm = run_in_worker(kProgram, eight_slots(30));
   Watching policy(kAssigns, [left = false](const Observation& seen,
                                            DecisionList& decisions) mutable {
     const auto* done = shown<StepsDone>(seen);
@@ -229,7 +256,7 @@ TEST(Slots, AJobRestoresACheckpointOnWarmSpares) {
   });
   const Report report = run_in_worker(kProgram, asked, &policy);
   std::filesystem::remove_all(folder);
-  EXPECT_EQ(report.parameters_sha256(), calm.parameters_sha256());
+  EXPECT_EQ(report.parameters_sha256(), calm_parameters(eight_slots(30)));
   EXPECT_EQ(sizes(policy), (std::vector<std::size_t>{4, 4}));
   EXPECT_GE(policy.all<JobStarted>().back().from, 8u);
   expect_nothing_left();

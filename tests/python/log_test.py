@@ -7,6 +7,7 @@ from conftest import ROOT, STRAGGLER
 import orrery
 from orrery import actions, events, settings
 
+LOGS = ROOT / "tests" / "policies" / "record" / "logs"
 KILL = ROOT / "examples" / "kill-one-rank.yaml"
 
 
@@ -135,6 +136,22 @@ def test_logs_of_live_runs_have_tables_too(tmp_path):
     read = orrery.read_log(log)
     assert read.mode == "live" and read.policies == ["static"]
     assert read.decisions.empty and "StepsDone" in set(read.events.event)
+
+
+@pytest.mark.parametrize("number", [2, 3, 4])
+def test_logs_of_earlier_formats_have_the_same_tables(number):
+    log = orrery.read_log(LOGS / f"format-{number}.log")
+    assert (log.mode, log.policies, log.problem) == ("sim", ["predictive-rebalance"], None)
+    (decision,) = log.decisions.itertuples()
+    assert (decision.setting, decision.at_step, decision.outcome) == ("Shares", 3, "applied")
+    assert decision.parameters == {"per_replica": [12, 12, 4, 12]}
+    done = log.events[log.events.event == "StepsDone"]
+    assert done["count"].sum() == 8 and done["last"].max() == 7
+    ranks, links = log.samples["ranks"], log.samples["links"]
+    assert len(ranks) == 72 and list(ranks["rank"][:4]) == [0, 1, 2, 3]
+    slowest = ranks.groupby("rank").micro_batch_time.max().idxmax()
+    assert slowest == 2 and ranks.micro_batch_time.notna().all()
+    assert (links.latency > 0).all() and log.samples["collectives"].empty
 
 
 def test_a_log_without_an_end_is_read_with_a_warning(recorded, tmp_path):

@@ -2,6 +2,7 @@
 its own, outside the repository. By default the wheel packages the programs of this build folder,
 which have the same sources; ORRERY_WHEEL=compile compiles everything as pip does (./dev fresh)."""
 
+import json
 import os
 import re
 import subprocess
@@ -19,7 +20,8 @@ COMPILES = os.environ.get("ORRERY_WHEEL") == "compile"
 
 def run(command, folder):
     """Returns the output of a command whose environment does not lead back to the repository."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    back = ("PYTHONPATH", "ORRERY_PYTHON")
+    environment = {name: value for name, value in os.environ.items() if name not in back}
     result = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
@@ -114,10 +116,18 @@ def test_every_example_is_found_by_name_and_right(python, tmp_path):
     assert len(run([python, "-c", script], tmp_path).split()) > 5
 
 
-def test_its_programs_run_both_worlds(python, tmp_path):
-    orrery = os.path.join(os.path.dirname(python), "orrery")
-    example = run(
-        [python, "-c", "import orrery; print(orrery.example('straggler-4-ranks'))"], tmp_path
-    ).strip()
-    for world in ("simulate", "live"):
-        assert "step time" in run([orrery, world, example, "--set", "run.steps=3"], tmp_path)
+def test_its_programs_run_a_policy_of_a_file_in_both_worlds(python, tmp_path):
+    home = os.path.dirname(os.path.dirname(python))
+    orrery = os.path.join(home, "bin", "orrery")
+    run([orrery, "new", "policy", "lost-ranks"], tmp_path)
+    with open(tmp_path / "lost_ranks.py", "a", encoding="utf-8") as policy:
+        policy.write(f"\nimport sys\n\nassert sys.prefix == {home!r}, sys.prefix\n")
+    short = ("run.steps=10", "job.global_batch=8", "job.sequence_length=8",
+             "job.pace.micro_batch=20 ms")  # fmt: skip
+    sets = [word for change in short for word in ("--set", change)]
+    for world, mode in (("simulate", "sim"), ("live", "live")):
+        command = [orrery, world, "kill-one-rank", "--policy", "lost_ranks.py", "--json", *sets]
+        report = json.loads(run(command, tmp_path))
+        assert (report["mode"], report["steps_completed"]) == (mode, 10)
+        assert report["decisions"] == 1
+        assert len(report["failures"]) == 1

@@ -115,6 +115,9 @@ class RankProcesses : public RankControl {
   /// Begins again with the state `from`: the processes that replace() starts from now on restore
   /// it. Call after end_ranks(), before wait(). Writes the rollback to the journal.
   void begin_again(const Resumption& from);
+  /// Returns the state with which begin_again() was called since the last commit; nothing without a
+  /// call.
+  const std::optional<Resumption>& restored_state() const { return rolled_back_; }
   /// Sets the ranks whose processes wait as warm spares: connected, but no members. Starts the
   /// missing ones, and again if they end, see Replacements; kills those that are no spares any
   /// more. replace() turns a spare into a candidate. `ranks` must not name a rank that the job or

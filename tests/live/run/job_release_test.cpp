@@ -57,13 +57,12 @@ Watching leaves(Step leave, bool saves, GpuRuns then) {
 void expect_restored(const std::vector<std::string>& overrides, Step leave, bool saves,
                      const GpuRuns& then) {
   const RunRequest asked = eight_slots(40, overrides);
-  const Report calm = run_in_worker(kProgram, eight_slots(40));
   Watching live = leaves(leave, saves, then), simulated = leaves(leave, saves, then);
   const Report report = run_in_worker(kProgram, asked, &live);
   const Report modelled = run_in_worker(kSimulator, asked, &simulated);
   EXPECT_EQ(report.unfinished(), "");
   EXPECT_EQ(report.steps_completed(), 40u);
-  EXPECT_EQ(report.parameters_sha256(), calm.parameters_sha256());
+  EXPECT_EQ(report.parameters_sha256(), calm_parameters(eight_slots(40)));
   EXPECT_EQ(report.micro_batches_lost() + report.micro_batches_repeated(), 0u);
   EXPECT_EQ(report.failures_size(), 0);
   EXPECT_EQ(report.ranks_missing(), 0u);
@@ -120,12 +119,11 @@ void expect_restarted(const std::vector<std::string>& overrides, const GpuRuns& 
   std::vector<std::string> all{saved.every(10)};
   all.insert(all.end(), overrides.begin(), overrides.end());
   const RunRequest asked = eight_slots(40, all);
-  const Report calm = run_in_worker(kProgram, eight_slots(40));
   Watching live = again(), simulated = again();
   const Report report = run_in_worker(kProgram, asked, &live);
   const Report modelled = run_in_worker(kSimulator, asked, &simulated);
   EXPECT_EQ(report.unfinished(), "");
-  EXPECT_EQ(report.parameters_sha256(), calm.parameters_sha256());
+  EXPECT_EQ(report.parameters_sha256(), calm_parameters(eight_slots(40)));
   EXPECT_EQ(report.failures_size(), 0);
   EXPECT_EQ(report.ranks_missing(), 0u);
   for (const Report* each : {&report, &modelled}) {
@@ -220,11 +218,10 @@ TEST(JobRelease, ADecisionRightAfterIsJudgedAgainstAJobWithoutGpusInBothWorlds) 
     });
   };
   const RunRequest asked = eight_slots(12);
-  const Report calm = run_in_worker(kProgram, asked);
   Watching live = at_once(), simulated = at_once();
   const Report report = run_in_worker(kProgram, asked, &live);
   const Report modelled = run_in_worker(kSimulator, asked, &simulated);
-  EXPECT_EQ(report.parameters_sha256(), calm.parameters_sha256());
+  EXPECT_EQ(report.parameters_sha256(), calm_parameters(asked));
   EXPECT_EQ(report.decision_trace_sha256(), modelled.decision_trace_sha256());
   const auto outcomes = [](const Watching& policy) {
     std::string all;
