@@ -407,8 +407,8 @@ BothWays expect_same_decisions(const LoadedScenario& loaded, const std::string& 
   return ways;
 }
 
-/// Asserts the same of a scenario drawn from `seed` whose policies take `policy_time` for each call,
-/// and that both ways take as long. Returns the number of decisions.
+/// Asserts the same of a scenario drawn from `seed` whose policies take `policy_time` for each
+/// call, and that both ways take as long. Returns the number of decisions.
 std::size_t expect_same_decisions(std::uint64_t seed, const std::string& policy_time) {
   Rng rng(seed);
   const std::string what = fmt::format("ORRERY_SEED={}", seed);
