@@ -76,7 +76,8 @@ class SteppedJob {
   /// over.
   virtual void prepare_job(const Needs& needs) = 0;
   /// Prepares the work that could begin at `now`: applies changes that wait for this, and announces
-  /// the work to jobs that share links with it. `asked`: the policies have been called at `now`.
+  /// the work to jobs that share links with it. `asked`: the policies have been called at `now`,
+  /// and not only about known steps while they rest.
   /// Called for all models before any begin() of this instant.
   virtual void announce_work(Nanos now, bool asked) = 0;
   /// Advances the state to `now` <= next_event_time(), because an event happens elsewhere that may

@@ -8,6 +8,15 @@
 #include "policies/seam/rank_summary.hpp"
 
 namespace orrery::sim {
+namespace {
+
+bool only_steps(const std::vector<Event>& events) {
+  return std::all_of(events.begin(), events.end(), [](const Event& event) {
+    return std::holds_alternative<Tick>(event) || std::holds_alternative<StepsDone>(event);
+  });
+}
+
+}  // namespace
 
 SimBackend::SimBackend(const Cluster& cluster, Capabilities offered)
     : world_(cluster), offered_(offered), gate_(world_, offered, *this) {}
@@ -96,7 +105,8 @@ void SimBackend::carry_out(const Decision& decision) {
 void SimBackend::apply(const DecisionList& decisions) {
   at_rest_ = decisions.is_resting();
   if (past_) return past_->check_decisions(decisions);
-  instants_.asked_at = now_;
+  // A folded run leaves out most calls during a rest: none of them takes time.
+  if (!(resting_ && only_steps(shown_))) instants_.asked_at = now_;
   // A decision at this instant may change work that has just begun.
   for (const Member& each : members_) {
     if (each.stepped) each.stepped->settle_until(now_);
@@ -145,16 +155,6 @@ void SimBackend::continue_run() {
   gate_.resume_decisions(past->open(), now_);
   if (hand_over_ && hand_over_()) emit_event(Tick{});
 }
-
-namespace {
-
-bool only_steps(const std::vector<Event>& events) {
-  return std::all_of(events.begin(), events.end(), [](const Event& event) {
-    return std::holds_alternative<Tick>(event) || std::holds_alternative<StepsDone>(event);
-  });
-}
-
-}  // namespace
 
 std::optional<Observation> SimBackend::next() {
   if (past_) {

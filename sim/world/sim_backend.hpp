@@ -151,7 +151,8 @@ class SimBackend : public RunBackend, public BranchingRun, private Carrier {
   /// Instants outside of the course of the clock.
   struct Instants {
     Nanos branches_at = 0;  ///< later instant that has been announced; 0: none
-    Nanos asked_at = -1;    ///< newest call of the policies
+    /// newest call of the policies, except calls about known steps while they rest
+    Nanos asked_at = -1;
   } instants_;
   std::uint64_t calls_ = 0;
   std::vector<Event> events_;  ///< events since the last observation

@@ -261,9 +261,12 @@ std::string losses_of(const Report& report) {
 /// Sums over all sequences; used by several threads.
 class Totals {
  public:
-  void add(std::uint64_t seed, const Sequence& live) {
+  /// Counts a sequence that was compared. `state_lost`: the live run has ended with the loss of the
+  /// training state, so that later decisions of the simulated run are left out.
+  void add(std::uint64_t seed, const Sequence& live, bool state_lost) {
     const std::scoped_lock lock(mutex_);
     ++sequences_;
+    cut_ += state_lost ? 1 : 0;
     for (const auto& [id, fate] : live.fates()) {
       EXPECT_EQ(fate.told, 1) << fate.what;
       ++outcomes_[fate.outcome.substr(0, fate.outcome.find(' '))];
@@ -295,9 +298,9 @@ class Totals {
   void check_and_print(std::uint64_t expected) {
     fmt::print(
         "{} sequences, {} decisions: {} applied ({} restarts), {} rejected, {} expired, 0 "
-        "differences, {} void, {} with a loss in a move\n",
+        "differences, {} void, {} with a loss in a move, {} up to the loss of the state\n",
         sequences_, decisions_, outcomes_["applied"], restarts_, outcomes_["rejected:"],
-        outcomes_["expired:"], void_, moves_);
+        outcomes_["expired:"], void_, moves_, cut_);
     fmt::print("{} with second losses, {} with a loss in the last step, {} with parts down twice\n",
                second_losses_, last_steps_, down_twice_);
     EXPECT_EQ(sequences_ + void_ + moves_, expected);
@@ -317,6 +320,7 @@ class Totals {
   std::map<std::string, std::uint64_t> outcomes_;
   std::uint64_t sequences_ = 0, decisions_ = 0, restarts_ = 0, void_ = 0, moves_ = 0;
   std::uint64_t second_losses_ = 0, last_steps_ = 0, down_twice_ = 0;
+  std::uint64_t cut_ = 0;  ///< compared sequences that end with the loss of the training state
 };
 
 /// Runs the sequence of this seed in both worlds.
@@ -379,7 +383,7 @@ void compare_worlds(std::uint64_t seed, Totals& totals) {
     ASSERT_FALSE(differs) << "ORRERY_SEED=" << seed << ": decision " << *differs
                           << all_of("live", live.fates()) << all_of("simulated", simulated.fates())
                           << losses_of(ran);
-    totals.add(seed, live);
+    totals.add(seed, live, state_lost);
     return;
   }
 }

@@ -276,7 +276,7 @@ TEST(Rest, ChangesNothingOfRunsWithPlannedMovesAndSlowerParts) {
 // ---- every policy, every fault --------------------------------------------------------------
 
 /// The policies of `orrery list policies` that decide for one training job; the others order queues
-/// of jobs. At most one of each group, because two would decide about one subject.
+/// of jobs (queue_policy()). At most one of each group, because two would decide about one subject.
 const std::vector<std::vector<std::string>> kPolicies{
     {"{name: static}"},
     {"{name: predictive-rebalance, parameters: {tick: 5 ms}}", "{name: predictive-rebalance}"},
@@ -371,7 +371,7 @@ std::string any_fault_at_all(Rng& rng, std::uint64_t ranks) {
                      ends ? fmt::format(", for: {} ms", 103 * lasts) : "");
 }
 
-LoadedScenario any_scenario_at_all(Rng& rng) {
+LoadedScenario any_scenario_at_all(Rng& rng, const std::string& policy_time) {
   const int tensor = 1 << rng.below(2), data = 4 << rng.below(2);
   std::vector<std::string> faults;
   for (std::uint64_t i = rng.below(5); i > 0; --i) {
@@ -389,33 +389,131 @@ LoadedScenario any_scenario_at_all(Rng& rng) {
        "replacement: 100 ms}",
        fmt::format("live.checkpoints={{folder: k, every: {}, stall: 20 ms, write: 40 ms}}",
                    5 + rng.below(60)),
-       fmt::format("run.seed={}", 1 + rng.below(1000))});
+       fmt::format("run.seed={}", 1 + rng.below(1000)), "run.policy_time=" + policy_time});
 }
 
-/// Asserts that the policies of a scenario drawn from `seed` decide the same in both ways, and
-/// returns the number of decisions.
-std::size_t expect_same_decisions(std::uint64_t seed) {
-  Rng rng(seed);
-  const LoadedScenario loaded = any_scenario_at_all(rng);
-  const Told folded = told(loaded, false), full = told(loaded, true);
-  const std::string what = fmt::format("ORRERY_SEED={}", seed);
+/// Both ways of a run.
+struct BothWays {
+  Told folded, full;
+};
+
+/// Asserts that the policies of a scenario decide the same in both ways.
+BothWays expect_same_decisions(const LoadedScenario& loaded, const std::string& what) {
+  const BothWays ways{told(loaded, false), told(loaded, true)};
+  const auto& [folded, full] = ways;
   EXPECT_EQ(folded.decisions, full.decisions) << what;
   EXPECT_EQ(folded.report.steps_completed(), full.report.steps_completed()) << what;
   EXPECT_EQ(folded.report.failures_size(), full.report.failures_size()) << what;
+  return ways;
+}
+
+/// Asserts the same of a scenario drawn from `seed` whose policies take `policy_time` for each
+/// call, and that both ways take as long. Returns the number of decisions.
+std::size_t expect_same_decisions(std::uint64_t seed, const std::string& policy_time) {
+  Rng rng(seed);
+  const std::string what = fmt::format("ORRERY_SEED={}", seed);
+  const auto [folded, full] = expect_same_decisions(any_scenario_at_all(rng, policy_time), what);
+  EXPECT_NEAR(folded.report.elapsed_s(), full.report.elapsed_s(), 1e-6 * full.report.elapsed_s())
+      << what << " with run.policy_time " << policy_time;
   return full.decisions.size();
+}
+
+/// Policies that take no time, or up to the time of about one step for each call.
+std::string any_policy_time(std::uint64_t seed) {
+  Rng rng = Rng(seed).split_stream("policy time");
+  return fmt::format("{} ms", rng.below(2) == 0 ? 0 : 1 + rng.below(200));
 }
 
 TEST(Rest, ChangesNoDecisionOfAnyPolicyUnderAnyFault) {
   const std::uint64_t seed = given("ORRERY_SEED", 20'000), runs = given("ORRERY_SEQUENCES", 100);
   std::uint64_t decisions = 0;
-  for (std::uint64_t i = 0; i < runs; ++i) decisions += expect_same_decisions(seed + i);
+  for (std::uint64_t i = seed; i < seed + runs; ++i) {
+    decisions += expect_same_decisions(i, any_policy_time(i));
+  }
   fmt::print("{} scenarios, {} decisions\n", runs, decisions);
   EXPECT_GT(decisions, 2 * runs);
 }
 
 /// The slower GPU of a replica of two becomes the faster one within a block.
 TEST(Rest, ChangesNoDecisionIfAnotherGpuOfAReplicaBecomesTheSlowest) {
-  EXPECT_GT(expect_same_decisions(500'798), 8u);
+  EXPECT_GT(expect_same_decisions(500'798, "0 s"), 8u);
+}
+
+// ---- queue policies -------------------------------------------------------------------------
+
+/// The queue policy of this number, in ascending order of names and again from the first one on, so
+/// that successive numbers leave out none.
+std::string queue_policy(std::uint64_t number, Rng& rng) {
+  const std::vector<std::string> names = queue_policy_names();
+  const std::string& name = names[number % names.size()];
+  const char* const placements[] = {"count", "consolidated", "topology", "per-node"};
+  // Trainings of seconds never reach the default threshold.
+  const char* const more = name == "las" ? ", threshold_gpu_s: 20" : "";
+  return fmt::format("{{name: {}, parameters: {{placement: {}{}}}}}", name,
+                     placements[rng.below(4)], more);
+}
+
+/// A further training of 4, 8 or 16 GPUs, which the policy places unless its first GPUs are free
+/// when it comes. `elastic` gives the engine room for every placement.
+std::string any_further_job(Rng& rng, std::uint64_t number) {
+  const int data = 4 << rng.below(3);
+  const std::string place = rng.below(3) == 0 ? fmt::format("first_gpu: {}, ", rng.below(8)) : "";
+  return fmt::format(
+      "{{name: job-{}, submit: {} ms, {}steps: {}, elastic: true, job: {{model: {{layers: 8, "
+      "hidden: 2048, heads: 16, feed_forward: 8192, vocabulary: 32000}}, sequence_length: 2048, "
+      "global_batch: {}, layout: {{data: {}}}, bucket: 64 MiB}}}}",
+      number, 97 * (1 + rng.below(100)), place, 20 + rng.below(150), 8 * data, data);
+}
+
+/// A fault of a part or of a rank of the first job; parts beside several jobs fail at a time.
+std::string any_timed_fault(Rng& rng, std::uint64_t ranks) {
+  const std::uint64_t from = 103 * (1 + rng.below(150)), lasts = 97 * (1 + rng.below(60));
+  const double rate = 0.2 + 0.7 * rng.uniform();
+  std::string what;
+  switch (rng.below(5)) {
+    case 0: return fmt::format("{{at_time: {} ms, rank: {}, kill: true}}", from, rng.below(ranks));
+    case 1: what = fmt::format("gpu: {}, down: true", rng.below(24)); break;
+    case 2: what = fmt::format("node: {}, rate: {:.3f}", rng.below(3), rate); break;
+    case 3: what = fmt::format("nic: {}, rate: {:.3f}", rng.below(24), rate); break;
+    default: what = fmt::format("gpu: {}, rate: {:.3f}", rng.below(24), rate);
+  }
+  return fmt::format("{{at_time: {} ms, {}, for: {} ms}}", from, what, lasts);
+}
+
+/// A training and one or two further ones under the queue policy of this number, on three nodes.
+LoadedScenario any_queue_scenario(Rng& rng, std::uint64_t number) {
+  const int tensor = 1 << rng.below(2), data = 4 << rng.below(2);
+  std::vector<std::string> jobs, faults;
+  for (std::uint64_t i = 1 + rng.below(2); i > 0; --i) jobs.push_back(any_further_job(rng, i));
+  for (std::uint64_t i = rng.below(4); i > 0; --i) {
+    faults.push_back(any_timed_fault(rng, static_cast<std::uint64_t>(tensor) * data));
+  }
+  std::vector<std::string> overrides{
+      fmt::format("run.steps={}", 100 + rng.below(200)), "cluster.nodes=3", "elastic=true",
+      fmt::format("policies=[{}]", queue_policy(number, rng)),
+      fmt::format("jobs=[{}]", fmt::join(jobs, ", ")),
+      fmt::format("survival.on_loss={}", rng.below(2) == 0 ? "go-on" : "replace"),
+      fmt::format("run.seed={}", 1 + rng.below(1000))};
+  if (rng.below(2) == 0) {
+    overrides.push_back(
+        fmt::format("live.checkpoints={{folder: k, every: {}, stall: 20 ms, write: 40 ms}}",
+                    5 + rng.below(60)));
+  }
+  return small_scenario(tensor, 1, data, fmt::format("faults: [{}]\n", fmt::join(faults, ", ")),
+                        overrides);
+}
+
+TEST(Rest, ChangesNoDecisionOfAnyQueuePolicyBesideATraining) {
+  const std::uint64_t seed = given("ORRERY_SEED", 30'000), runs = given("ORRERY_SEQUENCES", 40);
+  std::uint64_t decisions = 0;
+  for (std::uint64_t i = seed; i < seed + runs; ++i) {
+    Rng rng(i);
+    const LoadedScenario loaded = any_queue_scenario(rng, i);
+    const std::string what = fmt::format("ORRERY_SEED={}", i);
+    decisions += expect_same_decisions(loaded, what).full.decisions.size();
+  }
+  fmt::print("{} scenarios with a queue policy, {} decisions\n", runs, decisions);
+  EXPECT_GT(decisions, runs / 2);
 }
 
 /// A slower part is not a lost one: no policy that decides for a training job decides otherwise

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/error.hpp"
 #include "policies/seam/backend.hpp"
 #include "policies/seam/gate.hpp"
 #include "policies/seam/job_lifecycle.hpp"
@@ -36,6 +37,8 @@ struct ModelOptions {
   Step steps = 60;
   JobSpec job = toy::job();     ///< job 0: it trains and runs from the beginning
   std::vector<JobSpec> others;  ///< they wait to be assigned
+  /// False: the model is wrong, and starts an assignment that World has dropped as void.
+  bool drops_void_assignments = true;
 };
 
 /// Backend for tests of the gate.
@@ -74,9 +77,11 @@ class ModelBackend : public Backend, private Carrier {
     Nanos answered = 0;
     Decision decision;
   };
-  struct Standing {
+  /// Start or stop of a job that an assignment has ordered.
+  struct Placing {
     Nanos at = 0;
     StateFrom state{};
+    Standing where;
   };
 
   std::string refusal(const Decision& decision) const override {
@@ -96,7 +101,7 @@ class ModelBackend : public Backend, private Carrier {
     if (assign == nullptr) return;
     const Nanos after = assign->is_release() ? options_.stop_after : options_.start_after;
     if (assign->is_release() && assign->job == JobId{0}) saves_.clear();
-    standings_[assign->job] = {now_ + after, assign->state};
+    placings_[assign->job] = {now_ + after, assign->state, {assign->gpus, assign->layout}};
     if (assign->job != JobId{0} || !job().is_restarting) return;
     step_ends_ = loses_ = kNever;
     if (job().phase == JobPhase::running) emit_event(JobHeld{{0}});
@@ -119,7 +124,7 @@ class ModelBackend : public Backend, private Carrier {
     const Nanos tick = tick_ > 0 ? (now_ / tick_ + 1) * tick_ : kNever;
     Nanos next = std::min({step_ends_, loses_, loses_again_, gate_.next_wake(), tick});
     for (const Put& put : put_) next = std::min(next, put.answered);
-    for (const auto& [job, standing] : standings_) next = std::min(next, standing.at);
+    for (const auto& [job, placing] : placings_) next = std::min(next, placing.at);
     if (next == kNever) return end("nothing is left to come");
     now_ = next;
     if (now_ >= loses_again_) {
@@ -154,6 +159,7 @@ class ModelBackend : public Backend, private Carrier {
     std::set<RankId> lost(faults.ranks.begin(), faults.ranks.end());
     for (const PartChanged& change : faults.parts) {
       emit_event(change);
+      forget_void_assignments();
       if (change.to.health != Health::lost) continue;
       for (const GpuId gpu : job().gpus) {
         const bool hit = change.part.kind == PartKind::node
@@ -166,14 +172,20 @@ class ModelBackend : public Backend, private Carrier {
       return rank.value >= job().gpus.size() || job().is_lost(rank);
     });
     if (lost.empty() || job().is_restarting || !job().is_placed()) return;
-    const bool was_assigned = job().next.has_value();
     emit_event(loss_of(job(), {lost.begin(), lost.end()}));
+    forget_void_assignments();
     membership_changed();
     const AfterLoss after = after_loss(job(), true);
-    if (after.is_assigned && !was_assigned) {
-      standings_[{0}] = {now_ + options_.start_after, StateFrom::peer};
+    if (after.is_assigned && !placings_.contains({0})) {
+      placings_[{0}] = {now_ + options_.start_after, StateFrom::peer, *job().next};
     }
     if (after.held) emit_event(JobHeld{{0}});
+  }
+  /// Forgets the assignments that World has dropped (is_assignment_void()).
+  void forget_void_assignments() {
+    if (!options_.drops_void_assignments) return;
+    std::erase_if(placings_,
+                  [this](const auto& each) { return !world_.jobs()[each.first].next; });
   }
   /// The step under way is given up.
   void membership_changed() {
@@ -192,20 +204,25 @@ class ModelBackend : public Backend, private Carrier {
   }
   /// Assignments come true.
   void place_jobs() {
-    for (auto each = standings_.begin(); each != standings_.end();) {
-      const auto [id, standing] = *each;
-      if (standing.at > now_) {
+    for (auto each = placings_.begin(); each != placings_.end();) {
+      const auto [id, placing] = *each;
+      if (placing.at > now_) {
         ++each;
         continue;
       }
-      each = standings_.erase(each);
+      each = placings_.erase(each);
       const JobInfo& of = world_.jobs()[id];
-      if (of.next->gpus.empty()) {
+      ensure(of.next.has_value() || !options_.drops_void_assignments,
+             "only a pending assignment is started");
+      if (placing.where.gpus.empty()) {
         emit_event(JobStopped{id, of.step});
         release_job(id);
       } else {
-        const Step from = standing.state == StateFrom::checkpoint ? of.saved : of.step;
-        emit_event(toy::started(world_, id.value, *of.next, from));
+        const Step from = placing.state == StateFrom::checkpoint ? of.saved : of.step;
+        const JobStarted start = toy::started(world_, id.value, placing.where, from);
+        // The GPUs of a dropped assignment may belong to another job by now.
+        if (!of.next && !world_.objection(Event(start)).empty()) continue;
+        emit_event(start);
         if (id == JobId{0}) membership_changed();
       }
     }
@@ -233,7 +250,7 @@ class ModelBackend : public Backend, private Carrier {
   std::uint64_t sequence_ = 0;
   std::vector<Event> events_, news_;
   std::vector<Put> put_;
-  std::map<JobId, Standing> standings_;  ///< placements of pending assignments
+  std::map<JobId, Placing> placings_;  ///< those of the pending assignments
   std::vector<Tier> saves_;
   bool over_ = false;
   std::string why_;

@@ -24,7 +24,7 @@ using testing::in_child;
 class Scripted : public Policy {
  public:
   using Body = std::function<void(const Observation&, DecisionList&)>;
-  explicit Scripted(Body body) : body_(std::move(body)) {}
+  Scripted(Body body, bool rests) : body_(std::move(body)), rests_(rests) {}
   Needs needs() const override {
     return {.actions = Kinds<Action>::of<Assign, Save, Configure>(),
             .settings = Kinds<Setting>::of<OnLoss, CheckpointPlan>()};
@@ -32,11 +32,12 @@ class Scripted : public Policy {
   void start(Context&, const Cluster&, const google::protobuf::Message*) override {}
   void observe(Context&, const Observation& seen, DecisionList& decisions) override {
     body_(seen, decisions);
-    decisions.rest();
+    if (rests_) decisions.rest();
   }
 
  private:
   Body body_;
+  bool rests_;
 };
 
 struct Ran {
@@ -44,19 +45,29 @@ struct Ran {
   std::vector<std::string> lines;
 };
 
+/// Options of a run and of its policy.
+struct Ways {
+  bool rests = true;  ///< the policy rests after each call
+  bool full_detail = false;
+  std::string mode = {};
+};
+
 /// Runs the example with a kill, changed by `overrides`, under `body`; `note` adds a line.
 Ran run(const std::vector<std::string>& overrides,
-        const std::function<Scripted::Body(std::vector<std::string>& lines)>& make) {
+        const std::function<Scripted::Body(std::vector<std::string>& lines)>& make,
+        const Ways& ways = {}) {
   const std::string bytes = in_child([&] {
     const LoadedScenario loaded = load_scenario(
         std::string(ORRERY_SOURCE_DIR) + "/examples/kill-one-rank.yaml", overrides);
     RunRequest request;
     *request.mutable_scenario() = loaded.scenario;
+    request.set_full_detail(ways.full_detail);
+    request.set_mode(ways.mode);
     const Cluster cluster = build_cluster(loaded.scenario.cluster(), loaded.places);
     const std::unique_ptr<RunBackend> world = simulated_world(request, cluster, {});
     RunBackend& backend = *world;
     std::vector<std::string> lines;
-    Scripted policy(make(lines));
+    Scripted policy(make(lines), ways.rests);
     Rng rng = policy_rng(1);
     Context context{rng, {}};
     Recorder recorder(backend, policy, {}, {});
@@ -266,14 +277,34 @@ TEST(Standing, AShrinkDecidedSecondsAfterTheLossIsWhatHappens) {
   EXPECT_FALSE(ran.report.failures(0).has_replaced_s());
 }
 
+/// Returns the duration of 30 steps without faults if each call of the policy takes `time`.
+double elapsed_with(const std::string& time, const Ways& ways) {
+  return run({"policies=[]", "faults=[]", "run.policy_time=" + time},
+             [](std::vector<std::string>&) { return [](const Observation&, DecisionList&) {}; },
+             ways)
+      .report.elapsed_s();
+}
+
+/// In full detail the policy is called after each step, but a call during a rest takes no time.
 TEST(Standing, AStepThatWouldBeginWaitsForTheAnswerOfThePolicies) {
-  const auto elapsed = [](const std::string& time) {
-    return run({"policies=[]", "faults=[]", "run.policy_time=" + time},
-               [](std::vector<std::string>&) { return [](const Observation&, DecisionList&) {}; })
-        .report.elapsed_s();
-  };
-  // The only call before the end is that of the begin.
-  EXPECT_NEAR(elapsed("2 s"), elapsed("0 s") + 2, 1e-6);
+  for (const bool full_detail : {false, true}) {
+    const Ways ways{.full_detail = full_detail};
+    // The only call before the end that is not one of a rest is that of the begin.
+    EXPECT_NEAR(elapsed_with("2 s", ways), elapsed_with("0 s", ways) + 2, 1e-6) << full_detail;
+  }
+}
+
+TEST(Standing, EachCallOfAPolicyThatDoesNotRestDelaysTheStepThatWouldBegin) {
+  for (const bool full_detail : {false, true}) {
+    const Ways ways{.rests = false, .full_detail = full_detail};
+    EXPECT_NEAR(elapsed_with("100 ms", ways), elapsed_with("0 s", ways) + 30 * 0.1, 1e-6)
+        << full_detail;
+  }
+}
+
+TEST(Standing, InShadowModeNoStepWaitsForThePolicies) {
+  const Ways ways{.rests = false, .mode = "shadow"};
+  EXPECT_NEAR(elapsed_with("100 ms", ways), elapsed_with("0 s", ways), 1e-6);
 }
 
 TEST(Standing, AHeldJobWaitsForItsAssignment) {
