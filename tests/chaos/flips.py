@@ -6,9 +6,9 @@ which is stopped meanwhile: of parameters that two checkpoints have in common (e
 that the text lacks), which every rank has in its memory, or of moments in a checkpoint that has
 just been completed, which the next update changes. Every flip of parameters must be reported as the
 loss of the rank in whose memory it was, within the steps after which the rank verifies its state;
-no other rank may be reported, and the run must end with the bits of an undisturbed run. A flip of moments that is not reported has hit a buffer; the bits
-show it. --verify-every N checks every N-th step only: then bits may differ, because gradients of
-damaged parameters may become final.
+no other rank may be reported, and the run must end with the bits of an undisturbed run. A flip of
+moments that is not reported has hit a buffer; the bits show it. --verify-every N checks every N-th
+step only: then bits may differ, because gradients of damaged parameters may become final.
 
 --forge also changes the running checksum of the rank by the flip, as if its processor had computed
 wrongly: only a comparison with the other ranks finds such damage. A run of four ranks must name and
