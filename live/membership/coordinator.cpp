@@ -23,7 +23,8 @@ Coordinator::Coordinator(const Options& options, const Journal& journal)
       committed_in_(journal.committed_in),
       proposed_(journal.decided),
       decided_(journal.decided),
-      in_force_(journal.decided) {}
+      in_force_(journal.decided),
+      parts_(options.keepers) {}
 
 template <class Condition>
 bool Coordinator::all_members(Condition condition) const {
@@ -121,10 +122,12 @@ bool Coordinator::is_holder(const Status& status) const {
   return status.applied == committed_ || (pending && status.applied + 1 == committed_);
 }
 
-std::size_t Coordinator::count_holders() const {
-  return static_cast<std::size_t>(
-      std::count_if(peers_.begin(), peers_.end(),
-                    [this](const auto& entry) { return is_holder(entry.second.newest); }));
+std::vector<Holder> Coordinator::holders() const {
+  std::vector<Holder> found;
+  for (const auto& [rank, peer] : peers_) {
+    if (is_holder(peer.newest)) found.push_back({.seat = peer.newest.from, .heard = peer.heard});
+  }
+  return found;
 }
 
 // ---- fenced ranks -----------------------------------------------------------------------------
@@ -168,45 +171,49 @@ bool Coordinator::is_patient_with(const Fence& fence) const {
 }
 
 bool Coordinator::has_fenced_holder() const {
-  return std::any_of(fenced_.begin(), fenced_.end(), [this](const auto& entry) {
-    return is_holder(entry.second.newest) && is_patient_with(entry.second);
-  });
+  std::vector<Holder> all = holders();
+  const std::size_t present = all.size();
+  for (const auto& [rank, fence] : fenced_) {
+    if (!is_holder(fence.newest) || !is_patient_with(fence)) continue;
+    all.push_back({.seat = fence.newest.from, .heard = fence.heard});
+  }
+  if (all.size() == present) return false;
+  std::sort(all.begin(), all.end(),
+            [](const Holder& a, const Holder& b) { return a.seat < b.seat; });
+  return parts_.count_copies(all) > 0;
 }
 
 bool Coordinator::may_need_fenced(std::uint32_t rank, Nanos now) const {
   const auto found = fenced_.find(rank);
   if (found == fenced_.end() || !is_holder(found->second.newest)) return false;
-  const std::size_t holders = count_holders();
-  if (holders == 0) return is_patient_with(found->second);
-  return holders == 1 && now - found->second.since < options_.timeout;
+  const std::size_t copies = count_copies();
+  if (copies == 0 || silence_.all) return is_patient_with(found->second);
+  return copies == 1 && now - found->second.since < options_.timeout;
 }
 
 // ---- silence ----------------------------------------------------------------------------------
 
-/// Returns true while silence is no reason to remove a rank, because all ranks that hold the
-/// training state are silent. A new process without the state does not count as heard: if the last
-/// holders were removed on its word, the run would lose its state. When the first holder is heard
+/// Returns true while silence is no reason to remove a rank, because the ranks that are heard do
+/// not hold the whole training state. A new process without the state does not count: if the last
+/// holders were removed on its word, the run would lose its state. When enough holders are heard
 /// again, every other rank gets a full timeout from then on, because the same network or machine
 /// probably delayed it too.
 bool Coordinator::wait_for_holders(Nanos now) {
-  const bool held = has_holder();
-  Nanos latest = 0, latest_of_all = 0;
-  for (const auto& [rank, peer] : peers_) {
-    latest_of_all = std::max(latest_of_all, peer.heard);
-    if (!held || is_holder(peer.newest)) latest = std::max(latest, peer.heard);
-  }
-  const Nanos silence = now - latest;
+  Nanos latest_of_all = 0;
+  for (const auto& [rank, peer] : peers_) latest_of_all = std::max(latest_of_all, peer.heard);
+  const Nanos silence = now - parts_.complete_since(holders()).value_or(latest_of_all);
   const bool all = !peers_.empty() && silence > options_.timeout / 2;
-  witnessed_ = peers_.size() < options_.ranks || now - latest_of_all <= options_.timeout / 2;
-  if (all_silent_ && !all) {
+  silence_.witnessed =
+      peers_.size() < options_.ranks || now - latest_of_all <= options_.timeout / 2;
+  if (silence_.all && !all) {
     for (auto& [rank, peer] : peers_) peer.heard = now;
   }
-  const bool was = std::exchange(all_silent_, all && silence <= patience());
-  return all_silent_ || was;
+  const bool was = std::exchange(silence_.all, all && silence <= patience());
+  return silence_.all || was;
 }
 
 Nanos Coordinator::patience() const {
-  return witnessed_ ? options_.patience_with_holders : options_.patience_with_all;
+  return silence_.witnessed ? options_.patience_with_holders : options_.patience_with_all;
 }
 
 void Coordinator::propose_decision(std::uint64_t number) {
@@ -223,7 +230,8 @@ void Coordinator::renew_epoch() {
 void Coordinator::restart_from(Step committed) {
   peers_.clear();
   fenced_.clear();
-  all_silent_ = false;
+  parts_.clear();
+  silence_.all = false;
   committed_ = committed;
   committed_in_ = 0;
   gather_members();
@@ -249,6 +257,7 @@ void Coordinator::review_membership() {
     if (has_broken_link()) return gather_members();
     if (!all_members([](const Status& status) { return status.linked; })) return;
     phase_ = Phase::idle;
+    parts_.add_distribution(members_);  // linked members have dealt the state
     happened_.push_back(Formed{epoch_, members_});
   }
   if (proposed_ > decided_ && is_running() &&
@@ -270,6 +279,7 @@ void Coordinator::commit_step() {
   happened_.push_back(Committed{committed_, epoch_});
   ++committed_;
   committed_in_ = epoch_;
+  parts_.keep_newest();
   phase_ = Phase::idle;
   ++number_;
 }
@@ -286,6 +296,7 @@ void Coordinator::gather_members() {
 }
 
 /// Fixes the members once all candidates have given up the previous epoch and a quorum is present.
+/// Waits for fenced ranks only if the candidates would have to go on without a part of the state.
 void Coordinator::agree_on_members() {
   if (peers_.size() < std::max(options_.quorum, awaited_) || peers_.empty()) return;
   std::optional<std::uint32_t> source;
@@ -296,8 +307,9 @@ void Coordinator::agree_on_members() {
     if (holds && !source) source = rank;
     share = share || !holds;
   }
+  if (!has_holder() && has_fenced_holder()) return;
   if (!source) {
-    if (!has_fenced_holder()) happened_.push_back(Stuck{});
+    happened_.push_back(Stuck{});
     return;
   }
   awaited_ = 0;

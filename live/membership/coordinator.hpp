@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "live/membership/protocol.hpp"
+#include "live/membership/state_parts.hpp"
 
 namespace orrery::live::membership {
 
@@ -72,10 +73,13 @@ class Coordinator {
     Nanos timeout = kNanosPerSecond;  ///< time without a heartbeat after which a rank is lost
     /// time to wait if all ranks fall silent at once, which suggests a suspended network or machine
     Nanos patience_with_all = 600 * kNanosPerSecond;
-    /// time to wait if only the ranks that hold the training state are silent, while other ranks
-    /// have exited or send statuses without the state: the last holders are worth more than others
+    /// time to wait if only the ranks that hold the training state, or a part of it, are silent,
+    /// while other ranks have exited or send statuses without that state: the last holders are
+    /// worth more than others
     Nanos patience_with_holders = 600 * kNanosPerSecond;
     std::uint32_t quorum = 1;  ///< smallest number of members of an epoch
+    /// keepers of the copies of a sharded training state; empty if each rank holds all of it
+    StateParts::Keepers keepers = {};
   };
   /// Constructs a coordinator. `journal`: state of an earlier coordinator of the run, which the new
   /// coordinator continues with all ranks, or with the ranks that sent statuses: after one timeout
@@ -87,12 +91,13 @@ class Coordinator {
   /// the rank removes the fence. Ignores an outdated status: of an earlier process of the rank, or
   /// with a heartbeat number that is not above the newest. A status of a replacement process
   /// removes the previous process of the rank (Lost), which begins a new epoch if it was a member.
-  /// A new epoch (Revoked) aborts a proposed decision that is not agreed (Aborted). Reports Stuck
-  /// if all candidates have given up the earlier epoch and none has the training state, nor a
-  /// fenced rank, again at each change of a status until a rank has it. Makes every transition that
-  /// the statuses now allow, each with its event: begins the first epoch once all ranks are
-  /// present, fixes and forms the members, agrees on a decision, commits the step, and begins a new
-  /// epoch if a link is broken or a rank waits between two steps.
+  /// A new epoch (Revoked) aborts a proposed decision that is not agreed (Aborted). Agrees on no
+  /// members while has_fenced_holder() is true and has_holder() is false: the epoch waits for the
+  /// fenced ranks. Reports Stuck if all candidates have given up the earlier epoch and none has
+  /// training state, nor a fenced rank, again at each change of a status until a rank has some.
+  /// Makes every transition that the statuses now allow, each with its event: begins the first
+  /// epoch once all ranks are present, fixes and forms the members, agrees on a decision, commits
+  /// the step, and begins a new epoch if a link is broken or a rank waits between two steps.
   void on_status(const Status& status, Nanos now);
   /// Records that the process in this seat has exited (Lost; of a fenced process, whose loss was
   /// reported, only the fence is removed); ignores a process that is neither present nor fenced.
@@ -106,18 +111,24 @@ class Coordinator {
   /// many times per timeout: the time since the last call does not count as silence if it exceeds
   /// half a timeout, because then the coordinator itself was suspended.
   void check_heartbeats(Nanos now);
-  /// Returns true if the newest check_heartbeats() found that all present ranks that hold the
-  /// training state (if none holds it: all present ranks) have been silent for more than half the
-  /// timeout, and for at most patience(). While the result is true, no rank is removed for silence.
-  bool all_silent() const { return all_silent_; }
+  /// Returns true if the newest check_heartbeats() found that the present ranks hold the training
+  /// state, but only together with ranks that have been silent for more than half the timeout, and
+  /// for at most patience(); if the present ranks do not hold the state: that all of them have been
+  /// silent for so long. While the result is true, no rank is removed for silence. For example, a
+  /// silent rank counts if it is the last holder, or the last one of a part of a sharded state.
+  bool all_silent() const { return silence_.all; }
   /// Replaces Options::patience_with_holders, for example once a checkpoint is complete. The next
   /// check_heartbeats() uses the new value, also for a silence that has begun before.
   void set_patience_with_holders(Nanos patience) { options_.patience_with_holders = patience; }
-  /// Returns true if a present rank, a member or not, holds the training state of all committed
-  /// steps. A new process holds it as soon as it has received the state from a peer.
-  bool has_holder() const { return count_holders() > 0; }
-  /// Returns the number of present ranks that hold the training state of all committed steps.
-  std::size_t count_holders() const;
+  /// Returns true if the present ranks, members or not, hold the training state of all committed
+  /// steps: one of them, or, if the state is sharded, all of them together. A new process holds the
+  /// state, or its share, as soon as it has received it from its peers. A coordinator that
+  /// continues a run does not know the parts of a sharded state before its first epoch is formed;
+  /// until then, one holder is enough.
+  bool has_holder() const { return count_copies() > 0; }
+  /// Returns the number of copies of the training state of all committed steps that the present
+  /// ranks hold; of a sharded state, that of the part with the fewest.
+  std::size_t count_copies() const { return parts_.count_copies(holders()); }
 
   /// Fences a process that has not sent a status to this coordinator, at the instant `now`; ignores
   /// a process of a rank that is present or fenced.
@@ -134,13 +145,14 @@ class Coordinator {
   /// newest status, at the instant `now`. It receives the training state of a peer if steps were
   /// committed meanwhile. Call only for ranks of heard_again(); throws an internal Error otherwise.
   void readmit_rank(std::uint32_t rank, Nanos now);
-  /// Returns true if a fenced rank still holds the training state of all committed steps, and had
-  /// been silent for at most Options::patience_with_holders at the newest check_heartbeats().
+  /// Returns true if fenced ranks still hold training state of all committed steps with which the
+  /// present ranks, if they hold any, have all of it. Only fenced ranks count that had been silent
+  /// for at most Options::patience_with_holders at the newest check_heartbeats().
   bool has_fenced_holder() const;
   /// Returns true if the state of the fenced `rank` may be needed: the rank still holds the
-  /// training state of all committed steps, and no present rank does, or only one and the rank was
-  /// fenced less than a timeout before `now`. A fenced process is not ended while its state may be
-  /// needed.
+  /// training state of all committed steps, or its share, and count_copies() is 0, or 1 and the
+  /// rank was fenced less than a timeout before `now`, or all_silent(). A fenced process is not
+  /// ended while its state may be needed.
   bool may_need_fenced(std::uint32_t rank, Nanos now) const;
   /// Returns the longest silence of all holders of the training state before they are removed:
   /// Options::patience_with_holders if the newest check_heartbeats() found ranks missing or heard
@@ -216,6 +228,8 @@ class Coordinator {
   /// Returns true if the rank has the training state of all committed steps, or can complete it
   /// with the gradient sum that it holds.
   bool is_holder(const Status& status) const;
+  /// Returns the present ranks that hold the state or their share of it, ascending.
+  std::vector<Holder> holders() const;
   /// Records the status of a fenced process; returns true if the process stays fenced.
   bool record_fenced(const Status& status, Nanos now);
   bool is_patient_with(const Fence& fence) const;
@@ -250,8 +264,13 @@ class Coordinator {
     std::optional<Nanos> first, newest;
   };
   Checks checks_;
-  bool all_silent_ = false;
-  bool witnessed_ = false;  ///< true: other ranks exited or are heard while the holders are silent
+  StateParts parts_;
+  /// Silence of the holders at the newest check_heartbeats().
+  struct Silence {
+    bool all = false;        ///< see all_silent()
+    bool witnessed = false;  ///< other ranks exited or are heard while the holders are silent
+  };
+  Silence silence_;
   std::vector<Happening> happened_;
 };
 

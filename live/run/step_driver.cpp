@@ -230,7 +230,8 @@ void StepDriver::advance_run() {
   const std::uint32_t warm = scenario_.survival().warm();
   if (!over_) crew_.set_spares(tests_.waiting_seats(warm, step_.number(), run_.clock.now()));
   faults_.continue_stopped(run_.clock.now());
-  if (!over_ && !end_.is_stopping()) recovery_.review_heard_ranks();
+  const bool may_return = !end_.is_stopping() || crew_.waits_for_fenced();
+  if (!over_ && may_return) recovery_.review_heard_ranks();
   begin_next_step();
   send_hardware();
   crew_.send_directives();

@@ -145,10 +145,13 @@ def freeze_a_main_thread(run, dice, _):
 
 
 def cut_a_link(run, dice, _):
-    """Shuts one of a rank's connections down, under its feet."""
-    pid = one(run, dice)
+    cut_a_link_of(one(run, dice), dice)
+
+
+def cut_a_link_of(pid, dice):
+    """Shuts one of a rank's connections down, under its feet; returns whether it did."""
     if pid is None:  # no rank is there at this instant
-        return
+        return False
     try:
         handle = os.pidfd_open(pid)
         numbers = [
@@ -157,8 +160,9 @@ def cut_a_link(run, dice, _):
             if int(entry.name) > 3 and os.readlink(entry).startswith("socket:")
         ]
     except OSError:
-        return
+        return False
     dice.shuffle(numbers)
+    is_cut = False
     for number in numbers:
         copy = LIBC.syscall(PIDFD_GETFD, handle, number, 0)
         if copy < 0:
@@ -167,10 +171,12 @@ def cut_a_link(run, dice, _):
             try:
                 connection.getpeername()
                 connection.shutdown(socket.SHUT_RDWR)
+                is_cut = True
                 break
             except OSError:  # it listens
                 pass
     os.close(handle)
+    return is_cut
 
 
 # ---- what a machine runs out of ---------------------------------------------------------------

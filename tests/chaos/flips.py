@@ -5,10 +5,10 @@ optimizer alternate. A bit of a pattern is flipped in the memory of a random ran
 which is stopped meanwhile: of parameters that two checkpoints have in common (embeddings of bytes
 that the text lacks), which every rank has in its memory, or of moments in a checkpoint that has
 just been completed, which the next update changes. Every flip of parameters must be reported as the
-loss of the rank in whose memory it was, no other rank may be reported, and the run must end with
-the bits of an undisturbed run. A flip of moments that is not reported has hit a buffer; the bits
-show it. --verify-every N checks every N-th step only: then bits may differ, because gradients of
-damaged parameters may become final.
+loss of the rank in whose memory it was, within the steps after which the rank verifies its state;
+no other rank may be reported, and the run must end with the bits of an undisturbed run. A flip of
+moments that is not reported has hit a buffer; the bits show it. --verify-every N checks every N-th
+step only: then bits may differ, because gradients of damaged parameters may become final.
 
 --forge also changes the running checksum of the rank by the flip, as if its processor had computed
 wrongly: only a comparison with the other ranks finds such damage. A run of four ranks must name and
@@ -46,6 +46,9 @@ LAST = 320  # newest step at which a bit is flipped
 UNSAVED = 60  # steps of a run without checkpoints
 SIDE = 2  # runs side by side, which mostly wait
 PATIENCE = 3  # seconds beyond the steps in which a flip must be found, on a busy machine
+# Steps beyond those between two verifications: one in progress at each end, and two until the
+# status after a loss is written.
+MORE_STEPS = 4
 STEP = 0.1  # seconds a step at most, on a busy machine
 # A stopped rank is not lost; steps of 48 ms.
 UNHURRIED = ["survival.heartbeat_timeout=30 s", "job.pace.micro_batch=24 ms"]
@@ -177,10 +180,11 @@ def forge(pid, folder, ranks, dice):
 class Attack:
     """Flips of one run."""
 
-    def __init__(self, run, dice, longest):
-        self.run, self.dice, self.longest = run, dice, longest
+    def __init__(self, run, dice, every):
+        self.run, self.dice, self.every = run, dice, every
+        self.longest = every * STEP + PATIENCE
         self.parameters, self.moments = collections.Counter(), collections.Counter()
-        self.waits, self.late = [], []
+        self.waits, self.steps, self.late = [], [], []
 
     def strike(self):
         """Flips bits until the run nears its end."""
@@ -192,6 +196,24 @@ class Attack:
                 self.strike_once(self.dice.choice(ranks))
             time.sleep(0.1)
 
+    def next_step(self):
+        """The step in a status that is written after this call; None: none is written."""
+        before, end = self.run.status().get("elapsed_s"), time.monotonic() + 5
+        while time.monotonic() < end and not self.run.over():
+            status = self.run.status()
+            if "step" in status and status.get("elapsed_s") != before:
+                return status["step"]
+            time.sleep(0.01)
+        return None
+
+    def count_steps(self, rank, before):
+        after = self.next_step()
+        if before is None or after is None:
+            return
+        self.steps.append(after - before)
+        if after - before > self.every + MORE_STEPS:
+            self.late.append(f"rank {rank} lived on for {after - before} steps after the flip")
+
     def strike_once(self, rank):
         of_moments = self.dice.random() < 0.7
         if of_moments:
@@ -200,6 +222,7 @@ class Attack:
         found = newest_moments(self.run.kept) if of_moments else unchanged_parameters(self.run.kept)
         bit = self.dice.randrange(8 * BYTES)
         hit = found and flip(rank["pid"], self.dice.choice(found), bit)
+        step = self.next_step() if hit else None  # no step is committed while the rank is stopped
         attacks.send([rank["pid"]], signal.SIGCONT)
         if not hit:
             return
@@ -210,6 +233,7 @@ class Attack:
         took = time.monotonic() - begin
         if took < self.longest:
             self.waits.append(took)
+            self.count_steps(rank["rank"], step)
         elif not of_moments:
             self.late.append(f"rank {rank['rank']} lived on for {took:.1f} s after the flip")
         time.sleep(1)  # A replacement joins meanwhile.
@@ -230,7 +254,7 @@ def strike(seed, sharded, every, sha):
     settings += ["job.layout.shard=optimizer"] * sharded
     with tempfile.TemporaryDirectory(prefix="orrery-flips-") as folder:
         run = Target(f"flips {os.getpid()} {seed}", folder, settings)
-        attack = Attack(run, dice, every * STEP + PATIENCE)
+        attack = Attack(run, dice, every)
         try:
             attack.strike()
             printed = run.wait_for_end(120)
@@ -358,7 +382,7 @@ def run_forged(count, seed):
 def run_flips(least, first, every):
     sha = places.undisturbed_bits(STEPS, EVERY)
     parameters = moments = named = bad = runs = 0
-    waits = []
+    waits, steps = [], []
     with concurrent.futures.ThreadPoolExecutor(SIDE) as pool:
         while parameters + moments < least and runs < 2 + least:
             seeds = range(first + runs, first + runs + SIDE)
@@ -368,6 +392,7 @@ def run_flips(least, first, every):
                 moments += attack.moments.total()
                 named += reported.total()
                 waits += attack.waits
+                steps += attack.steps
                 runs, bad = runs + 1, bad + bool(wrong)
                 print(
                     f"seed {seed}, {'sharded' if seed % 2 == 0 else 'replicated'}: flips of "
@@ -380,7 +405,8 @@ def run_flips(least, first, every):
         f"{parameters + moments} flipped bits in {runs} runs, verify_every {every}: "
         f"{parameters} of parameters, {moments} of moments; {named} reported, {bad} runs not "
         f"whole; from the flip to the end of the rank: median "
-        f"{statistics.median(waits or [0]):.2f} s, longest {max(waits, default=0):.2f} s"
+        f"{statistics.median(waits or [0]):.2f} s, longest {max(waits, default=0):.2f} s; "
+        f"{len(steps)} of them counted, at most {max(steps, default=0)} steps"
     )
     return 1 if bad or parameters + moments < least else 0
 

@@ -1,15 +1,20 @@
 """Strikes live runs with pairs of faults that are 0 to 2 s apart.
 
 build/venv/bin/python tests/chaos/pairs.py [--from SEED] [--count N] [--side N] [--minutes N]
-    [--record FILE] [--place one|several]
+    [--record FILE] [--place one|several] [--sharded]
 
 Each seed is one case: a run of four ranks with a checkpoint every two steps, on one machine or as
 four processes of a launcher that starts dead ones again, and two faults. A case is whole if the
 parameters have the bits of an undisturbed run, no micro-batch is lost or repeated, the checkpoint
 of the last step is there, a run that ended early continues from its newest checkpoint, no run ended
 or went back to a checkpoint while a rank that nobody killed held the state, and the status changed
-at least every 15 s. --record FILE keeps one line a case; a later call skips the seeds in it and
-prints the table of all.
+at least every 15 s. A case whose cut found no connection is not counted. --record FILE keeps one
+line a case; a later call skips the seeds in it and prints the table of all.
+
+--sharded runs the cases with a sharded optimizer (one record for each kind). Each part of the state
+has two holders, so two killed ranks may take a part with them: only such a run may go back to its
+checkpoint while other ranks live, and only with that reason. A stopped rank may not: the others
+must wait for a part that it holds alone.
 """
 
 import argparse
@@ -62,7 +67,7 @@ def kill_the_supervisor(run, _):
 
 
 def cut_a_link(run, dice):
-    run.cut_link(dice)
+    return run.cut_link(dice)
 
 
 def stall(run, pids, seconds):
@@ -82,6 +87,7 @@ def stall_the_controller(run, dice):
     stall(run, run.controllers(), dice.choice((1, 3)))
 
 
+# Functions of the run and its dice, which return False if they struck nothing.
 FAULTS = [kill_a_rank, kill_all_ranks, kill_the_controller, kill_the_supervisor, cut_a_link,
           stall_a_rank, stall_all_ranks, stall_the_controller]
 
@@ -130,6 +136,11 @@ def continuation(run, saved, sha):
     return wrong
 
 
+def has_lost_a_part(run, err):
+    """Whether killed ranks alone held a part of a sharded state, as the run says."""
+    return run.sharded and len(run.killed) > 1 and places.STATE_LOST in err
+
+
 def verdict(run, watch, printed, sha):
     """Returns how the case went and what is wrong."""
     if printed is None:
@@ -146,7 +157,8 @@ def verdict(run, watch, printed, sha):
         if not any(name.startswith(last) and name.endswith("manifest")
                    for name in os.listdir(run.kept)):
             wrong.append("no checkpoint of the last step")
-        if restored and survivors and not run.supervisor_killed:
+        may_restore = run.supervisor_killed or has_lost_a_part(run, err)
+        if restored and survivors and not may_restore:
             wrong.append(f"back to a checkpoint though {len(survivors)} ranks were not killed")
         return how, wrong
     if code in (0, 6):
@@ -167,24 +179,25 @@ def case_of(seed, place=None):
     return dice, place or where, first, second, dice.uniform(0.1, 0.6), dice.uniform(0, 2)
 
 
-def strike(seed, sha, place):
+def strike(seed, sha, place, sharded):
     dice, where, first, second, delay, gap = case_of(seed, place)
     begin = time.monotonic()
     record = {"seed": seed, "place": where, "first": first.__name__, "second": second.__name__,
-              "gap_s": round(gap, 3)}
+              "gap_s": round(gap, 3), "sharded": sharded}
     with tempfile.TemporaryDirectory(prefix="orrery-pairs-") as folder:
-        run = places.PLACES[where](f"pairs {os.getpid()} {seed}", folder, STEPS, EVERY)
+        run = places.PLACES[where](f"pairs {os.getpid()} {seed}", folder, STEPS, EVERY,
+                                   sharded)
         watch = Watch(run)
         try:
             if not run.wait_until_saved(60):
                 return record | {"how": "not started", "wrong": [run.output()[-600:]]}
             watch.start()
             time.sleep(delay)
-            first(run, dice)
+            missed = first(run, dice) is False
             time.sleep(gap)
             late = run.over()
             if not late:
-                second(run, dice)
+                missed = second(run, dice) is False or missed
             run.mark_survivors()
             printed = run.wait_for_end(PATIENCE)
             watch.close()
@@ -195,7 +208,8 @@ def strike(seed, sha, place):
             wrong.append(f"silent for {watch.longest:.1f} s; last: {watch.said[-3:]}")
         if run.left_behind():
             wrong.append("processes are left")
-    return record | {"how": "late" if late else how, "wrong": wrong,
+    struck = not missed or bool(wrong)
+    return record | {"how": "late" if late else how, "wrong": wrong, "struck": struck,
                      "silence_s": round(watch.longest, 2),
                      "took_s": round(time.monotonic() - begin, 1), "said": watch.said[-6:]}
 
@@ -226,9 +240,12 @@ class Book:
                   f"{case['gap_s']:.2f} s, {case['second']}: {case['how']}"
                   + "".join(f"\n    {line}" for line in case["wrong"]), flush=True)
 
+    def counted(self):
+        return [case for case in self.cases.values() if case.get("struck", True)]
+
     def table(self):
         rows = collections.defaultdict(list)
-        for case in self.cases.values():
+        for case in self.counted():
             rows[case["place"], *sorted((case["first"], case["second"]))].append(case)
         yield "| place | faults | cases | whole | lost | longest standstill |"
         yield "|---|---|---|---|---|---|"
@@ -240,11 +257,12 @@ class Book:
 
     def show(self):
         print("\n".join(self.table()))
-        cases = self.cases.values()
+        cases = self.counted()
         hows = collections.Counter(case["how"] for case in cases)
         lost = sum(bool(case["wrong"]) for case in cases)
         print(f"{len(cases)} pairs, {lost} lost; "
-              + ", ".join(f"{count} {how}" for how, count in hows.most_common()))
+              + ", ".join(f"{count} {how}" for how, count in hows.most_common())
+              + f"; not counted: {len(self.cases) - len(cases)}, which cut no connection")
         return lost
 
 
@@ -256,6 +274,7 @@ def arguments():
     parser.add_argument("--minutes", type=float, help="begin no case after this time")
     parser.add_argument("--record", help="file with a line a case, to continue from")
     parser.add_argument("--place", choices=list(places.PLACES))
+    parser.add_argument("--sharded", action="store_true", help="with a sharded optimizer")
     return parser.parse_args()
 
 
@@ -267,7 +286,7 @@ def main():
 
     def run_case(seed):
         if seed not in book.cases and time.monotonic() < end:
-            book.add(strike(seed, sha, asked.place))
+            book.add(strike(seed, sha, asked.place, asked.sharded))
 
     with concurrent.futures.ThreadPoolExecutor(asked.side) as pool:
         for case in [pool.submit(run_case, seed)

@@ -22,13 +22,14 @@ class Verdicts(unittest.TestCase):
         (pathlib.Path(self.folder.name) / f"step-{pairs.STEPS:012}.manifest").touch()
 
     def judge(self, report=WHOLE, code=0, err="", survivors=(), supervisor_killed=False,
-              saved=0, continued=None, ends=True):
+              saved=0, continued=None, ends=True, sharded=False, killed=()):
         """Returns how a run of this end went, and what the checker finds wrong with it."""
         kept = pathlib.Path(self.folder.name)
         script = f"print({json.dumps(continued)!r})" if continued else "raise SystemExit(3)"
         run = types.SimpleNamespace(
             code=lambda: code, survivors=lambda: list(survivors), output=lambda: "", kept=kept,
-            supervisor_killed=supervisor_killed, command=["python3", "-c", script])
+            supervisor_killed=supervisor_killed, command=["python3", "-c", script],
+            sharded=sharded, killed=set(killed))
         watch = types.SimpleNamespace(saved=saved, said=[])
         printed = [json.dumps(report) if report else "", err] if ends else None
         return pairs.verdict(run, watch, printed, BITS)
@@ -60,6 +61,23 @@ class Verdicts(unittest.TestCase):
                           continued=WHOLE)
         self.assertEqual(self.judge(None, 5, survivors=[7], supervisor_killed=True,
                                     continued=WHOLE, saved=0), ("continued", []))
+
+    def test_only_a_sharded_run_of_which_two_ranks_were_killed_may_go_back(self):
+        gone = f"{pairs.places.STATE_LOST} 0 to 9 has been lost\n{RESTORED}"
+        self.assertEqual(self.judge(err=gone, survivors=[7], sharded=True, killed=[1, 3]),
+                         ("restored", []))
+        for end in ({"sharded": True, "killed": [1]}, {"sharded": False, "killed": [1, 3]},
+                    {"sharded": True, "killed": [1, 3], "err": RESTORED}):
+            self.assert_wrong("back to a checkpoint", **{"err": gone, "survivors": [7]} | end)
+
+    def test_a_case_that_struck_nothing_is_not_counted(self):
+        book = pairs.Book(None)
+        case = {"place": "one", "first": "cut_a_link", "second": "kill_a_rank", "gap_s": 1,
+                "how": "whole", "wrong": []}
+        for seed, struck in ((1, True), (2, False)):
+            book.cases[seed] = case | {"seed": seed, "struck": struck}
+        self.assertEqual([each["seed"] for each in book.counted()], [1])
+        self.assertIn("| 1 | 1 | 0 |", list(book.table())[-1])
 
     def test_a_run_without_an_end_or_a_report_is_found(self):
         self.assert_wrong("did not end", ends=False)

@@ -26,8 +26,12 @@ SETTINGS = {
 }
 
 
-def command(name, steps, every, folder):
-    pairs = SETTINGS | {"run.steps": steps, "name": name}
+SHARDED = {"job.layout.shard": "optimizer"}
+STATE_LOST = "the optimizer's state of parameters"  # in the reason of an end without a part of it
+
+
+def command(name, steps, every, folder, more=()):
+    pairs = SETTINGS | {"run.steps": steps, "name": name} | dict(more)
     pairs["live.checkpoints"] = f"{{folder: {folder}, every: {every}}}"
     words = [word for key, value in pairs.items() for word in ("--set", f"{key}={value}")]
     return [str(target.BINARY), "live", str(target.SCENARIO), "--json", *words]
@@ -48,10 +52,10 @@ def undisturbed_bits(steps, every):
 class OneMachine:
     """One run whose ranks are children of its supervisor."""
 
-    def __init__(self, name, folder, steps, every):
-        self.name, self.folder = name, None
+    def __init__(self, name, folder, steps, every, sharded=False):
+        self.name, self.folder, self.sharded = name, None, sharded
         self.kept = pathlib.Path(folder) / "kept"
-        self.command = command(name, steps, every, self.kept)
+        self.command = command(name, steps, every, self.kept, SHARDED if sharded else ())
         self.killed, self.supervisor_killed = set(), False
         self.seen, self.first, self.alive, self.timers = set(), [], [], []
         self.files = [tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")]
@@ -122,7 +126,9 @@ class OneMachine:
         attacks.send(self.supervisors(), signal.SIGKILL)
 
     def cut_link(self, dice):
-        attacks.cut_a_link(self, dice, None)
+        """Shuts a connection of any rank down; returns whether there was one."""
+        ranks = self.ranks()
+        return attacks.cut_a_link_of(dice.choice(ranks) if ranks else None, dice)
 
     def later(self, seconds, act):
         timer = threading.Timer(seconds, act)
@@ -185,10 +191,10 @@ class SeveralMachines(OneMachine):
     MOST_STARTS = 40
     PAUSE = 0.3  # seconds before a dead process is started again
 
-    def __init__(self, name, folder, steps, every):
+    def __init__(self, name, folder, steps, every, sharded=False):
         self.meet = pathlib.Path(folder) / "meet"
         self.starts, self.logs, self.died = 0, {}, {}
-        super().__init__(name, folder, steps, every)
+        super().__init__(name, folder, steps, every, sharded)
         self.processes += [self.start_rank(rank) for rank in range(1, target.RANKS)]
 
     def start_main(self):

@@ -83,7 +83,7 @@ TEST(Attack, AllRanksStoppedAtOnceAreWaitedFor) {
   expect_same(told, calm);
   EXPECT_EQ(told.failures_size(), 0);
   EXPECT_TRUE(std::ranges::any_of(told.warnings(), [](const std::string& warning) {
-    return warning.find("no rank sends heartbeats") != std::string::npos;
+    return warning.find("ranks without heartbeats hold training state") != std::string::npos;
   })) << "an operator is told";
 }
 

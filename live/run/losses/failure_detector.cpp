@@ -57,9 +57,9 @@ bool FailureDetector::has_reason_to_wait(Step step, bool under_way, Nanos now) {
 
 std::string FailureDetector::silence_of_holders() const {
   return fmt::format(
-      "no rank sends heartbeats that holds the training state (silent ranks: {}): the network, "
-      "this machine's clock or a stopped process is suspected; none of them is declared lost for "
-      "{:g} s",
+      "ranks without heartbeats hold training state that no other rank has (silent ranks: {}): the "
+      "network, this machine's clock or a stopped process is suspected; the run waits for them for "
+      "{:g} s at most",
       fmt::join(silent_seats(), ", "), to_seconds(control_.patience()));
 }
 

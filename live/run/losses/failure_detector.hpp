@@ -64,7 +64,7 @@ class FailureDetector {
   std::vector<std::uint32_t> silent_seats() const;
   /// Returns true if a missing progress has a known reason or was not observed.
   bool has_reason_to_wait(Step step, bool under_way, Nanos now);
-  /// Returns the warning about the silence of all ranks that hold the training state.
+  /// Returns the warning about the silence of ranks without which the state is incomplete.
   std::string silence_of_holders() const;
   /// Returns the time without progress, in nanoseconds, after which a rank counts as stalled.
   Nanos limit(const std::vector<std::uint32_t>& ranks, Step step, Nanos now) const;

@@ -49,9 +49,14 @@ bool Recovery::may_rank_return() const {
 }
 
 void Recovery::review_heard_ranks() {
+  const std::vector<std::uint32_t> all = control_.heard_again();
+  if (control_.waits_for_fenced()) {
+    for (const std::uint32_t seat : all) control_.readmit_rank(seat);
+    return;
+  }
   if (has_done_all_steps(job())) return;
   std::vector<GpuId> heard;
-  for (const std::uint32_t seat : control_.heard_again()) {
+  for (const std::uint32_t seat : all) {
     if (placement_.is_on_healthy_gpu(seat)) {
       heard.push_back({seat});
     } else {

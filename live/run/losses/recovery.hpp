@@ -103,8 +103,10 @@ class Recovery {
   /// step first: call again after the step.
   void activate_when_ready(bool in_step, Step next);
   /// Readmits the fenced ranks that are heard again and may return (returns_of()), and withdraws
-  /// those whose places are taken or whose GPUs do not work. No effect once the job has done all
-  /// steps. Call many times a second.
+  /// those whose places are taken or whose GPUs do not work; no effect once the job has done all
+  /// steps. Readmits all of them while the run waits for their state
+  /// (RankControl::waits_for_fenced()): a process whose place is taken ends as a stray member of
+  /// the next epoch, once the others have its state. Call many times a second.
   void review_heard_ranks();
   /// Reports that the lost ranks among `members` (seats) of a new epoch work again at the next
   /// step, which ends a hold and expires the settings that wait for a step. No effect while a loss

@@ -9,6 +9,8 @@
 
 #include "core/error.hpp"
 #include "live/control/membership_wire.hpp"
+#include "topologies/failure_domain.hpp"
+#include "traces/workload/sharding.hpp"
 
 namespace orrery::live {
 namespace {
@@ -20,6 +22,20 @@ constexpr std::chrono::milliseconds kPoll{20};
 constexpr std::uint32_t kMostFailures = 3;
 constexpr int kMostFutile = 30;
 
+/// Returns the rule by which the members of an epoch keep copies of a sharded state, the same that
+/// the ranks apply; empty if every rank holds the whole state.
+membership::StateParts::Keepers keepers_of(const Assignment& assignment, std::uint32_t slots) {
+  if (sharding_of(assignment.scenario().job().layout()) != Sharding::optimizer) return {};
+  std::vector<FailureDomain> domains;
+  for (const Domain& said : assignment.domains()) domains.push_back({said.rack(), said.node()});
+  domains.resize(slots);
+  return [domains](const std::vector<membership::Seat>& members) {
+    std::vector<FailureDomain> found;
+    for (const membership::Seat& seat : members) found.push_back(domains.at(seat.rank));
+    return copy_keepers(found);
+  };
+}
+
 }  // namespace
 
 RankProcesses::RankProcesses(AgentProcesses& processes, const ControllerStart& place,
@@ -30,7 +46,8 @@ RankProcesses::RankProcesses(AgentProcesses& processes, const ControllerStart& p
       coordinator_(
           {.ranks = agents_.initial_ranks(),
            .timeout = timeout_,
-           .patience_with_all = assignment.scenario().survival().hold_limit()},
+           .patience_with_all = assignment.scenario().survival().hold_limit(),
+           .keepers = keepers_of(assignment, slots)},
           {.epoch = journal.state().core.epoch,
            .committed = std::max<Step>(journal.state().core.committed, assignment.resume().step()),
            .committed_in = journal.state().core.committed_in,

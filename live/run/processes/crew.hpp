@@ -134,14 +134,14 @@ class RankProcesses : public RankControl {
   /// with the newest certificates. Sends no messages: call send_directives() afterwards. Call only
   /// while is_ready() holds, which is not checked: during a step, the step is abandoned.
   void renew_connections();
-  /// Returns true if all present ranks that hold the state (all present ranks, if none holds it)
-  /// were silent for more than half the heartbeat timeout at the newest wait(), but not for longer
-  /// than patience(), or if only fenced ranks hold the state. Otherwise false without present ranks
-  /// and before the first check.
-  bool all_silent() const override {
-    const bool is_fenced_alone = !coordinator_.has_holder() && coordinator_.has_fenced_holder();
-    return coordinator_.all_silent() || is_fenced_alone;
+  bool waits_for_fenced() const override {
+    return !coordinator_.has_holder() && coordinator_.has_fenced_holder();
   }
+  /// Returns true if the run has the state only with ranks that were silent for more than half the
+  /// heartbeat timeout at the newest wait(), but not for longer than patience() (if the present
+  /// ranks do not hold the state: if all of them were), or if waits_for_fenced(). Otherwise false
+  /// without present ranks and before the first check.
+  bool all_silent() const override { return coordinator_.all_silent() || waits_for_fenced(); }
   Nanos patience() const override { return coordinator_.patience(); }
   bool has_state_holder() const override {
     return coordinator_.has_holder() || coordinator_.has_fenced_holder();

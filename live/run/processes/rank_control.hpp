@@ -63,14 +63,17 @@ class RankControl {
   /// Returns the ranks of peers() that have sent no status for `span` nanoseconds, and the fenced
   /// ranks that are not heard again, ascending.
   virtual std::vector<std::uint32_t> silent(Nanos span) const = 0;
-  /// Returns true while all ranks of peers() that hold the training state are silent and none of
-  /// them counts as lost, or while only fenced ranks hold it; see Coordinator.
+  /// Returns true while the run has the training state only with silent ranks of peers(), none of
+  /// which counts as lost, or while waits_for_fenced(); see Coordinator.
   virtual bool all_silent() const = 0;
+  /// Returns true while the ranks of peers() lack the training state of all committed steps, or a
+  /// part of it, that fenced ranks hold: the next epoch waits for these.
+  virtual bool waits_for_fenced() const = 0;
   /// Returns the longest silence for which all_silent() stays true, in nanoseconds.
   virtual Nanos patience() const = 0;
-  /// Returns true if a rank of peers() holds the training state of all committed steps, also a new
-  /// process that has received the state before its assignment is active, or if a fenced rank holds
-  /// it (Coordinator::has_fenced_holder()).
+  /// Returns true if ranks of peers() hold the training state of all committed steps, also new
+  /// processes that have received the state before their assignment is active, or if they do so
+  /// with fenced ranks (Coordinator::has_fenced_holder()).
   virtual bool has_state_holder() const = 0;
 };
 

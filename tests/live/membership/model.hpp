@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bitset>
 #include <map>
 #include <memory>
 #include <optional>
@@ -28,7 +29,33 @@ struct Adversity {
   /// The coordinator's word that a silent rank is lost kills it, and every exit is reported, as on
   /// one machine.
   bool kills_silent = false;
+  bool sharded = false;  ///< each rank holds its part of the state and the copy of another part
 };
+
+/// Returns the keepers of the copies of a sharded state: each member keeps the copy of the member
+/// half the list before it.
+inline std::vector<std::uint32_t> half_the_list_on(const std::vector<Seat>& members) {
+  const auto count = static_cast<std::uint32_t>(members.size());
+  std::vector<std::uint32_t> keepers;
+  for (std::uint32_t i = 0; i < count; ++i) keepers.push_back((i + count / 2) % count);
+  return keepers;
+}
+
+/// Parts of a sharded state that a rank holds, cut so finely that each member of up to five has a
+/// whole number of them.
+using Parts = std::bitset<60>;
+
+/// Returns the parts that `seat` holds once `members` have shared the state; none for others.
+inline Parts share_of(const std::vector<Seat>& members, const Seat& seat) {
+  const std::vector<std::uint32_t> keepers = half_the_list_on(members);
+  const std::size_t size = Parts().size() / members.size();
+  Parts share;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (members[i] != seat && members[keepers[i]] != seat) continue;
+    for (std::size_t at = i * size; at < (i + 1) * size; ++at) share.set(at);
+  }
+  return share;
+}
 
 /// Model of a run under the control core.
 class Model {
@@ -43,8 +70,7 @@ class Model {
   }
 
   void end_adversity() {
-    const bool kills_silent = adversity_.kills_silent;
-    adversity_ = Adversity{.kills_silent = kills_silent};
+    adversity_ = Adversity{.kills_silent = adversity_.kills_silent, .sharded = adversity_.sharded};
   }
   /// Kills the process of a rank; a successor without the state starts a little later.
   void kill_rank(std::uint32_t rank) {
@@ -95,6 +121,8 @@ class Model {
     bool contributed = false;  ///< contribution to the sum of its current step
     std::vector<Origin> history;  ///< indexed by applied step
     Origin held;
+    /// Parts of a sharded state: held, and held by formed epochs; both since the newest update.
+    Parts parts = Parts().set(), formed_parts;
   };
   struct Message {
     Nanos at;
@@ -107,7 +135,9 @@ class Model {
     if (wrong_.empty()) wrong_ = std::move(what);
   }
   std::unique_ptr<Coordinator> make_coordinator() {
-    return std::make_unique<Coordinator>(Coordinator::Options{.ranks = ranks_}, journal_);
+    Coordinator::Options options{.ranks = ranks_};
+    if (adversity_.sharded) options.keepers = half_the_list_on;
+    return std::make_unique<Coordinator>(options, journal_);
   }
   void start(std::uint32_t rank, std::uint32_t life) {
     lives_[rank] = life;
@@ -137,8 +167,8 @@ class Model {
   void strike_rank() {
     for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
       if (nodes_.contains(rank)) {
-        // The last one that holds the state is spared: nothing could go on without it.
-        if (nodes_.size() > ranks_ / 2 + 1 && holders() > 1 && chance(adversity_.kill))
+        // The last holders of the state are spared: nothing could go on without them.
+        if (nodes_.size() > ranks_ / 2 + 1 && !is_spared(rank) && chance(adversity_.kill))
           kill_rank(rank);
       } else if (chance(0.02)) {
         start(rank, lives_[rank] + 1);
@@ -164,14 +194,24 @@ class Model {
       if (all || chance(adversity_.stop)) node->stopped_until = now_ + span(2 * kNanosPerSecond);
     }
   }
-  std::size_t holders() const {
-    std::size_t count = 0;
+  /// A rank that holds the sum of the last final step is as good as one that has applied it.
+  bool is_holder(const Node& node) const {
+    const std::size_t has = node.history.size() + (node.held.epoch > 0 ? 1 : 0);
+    return node.history.size() == finals_.size() || has > finals_.size();
+  }
+  /// Whether the other ranks do not hold the state, as far as the coordinator can know.
+  bool is_spared(std::uint32_t spared) const {
+    std::size_t holders = 0;
+    Parts parts;
     for (const auto& [rank, node] : nodes_) {
-      // One that holds the sum of the last final step is as good as one that has applied it.
-      const std::size_t has = node->history.size() + (node->held.epoch > 0 ? 1 : 0);
-      if (node->history.size() == finals_.size() || has > finals_.size()) ++count;
+      if (!is_holder(*node)) continue;
+      ++holders;
+      if (!adversity_.sharded || rank == spared) continue;
+      const bool pending = node->history.size() < finals_.size();
+      parts |= pending ? share_of(agreed_.at(node->member.epoch()), node->self)
+                       : node->formed_parts;
     }
-    return count;
+    return adversity_.sharded ? !parts.all() : holders <= 1;
   }
 
   void deliver_message() {
@@ -219,6 +259,8 @@ class Model {
       if (done->step != finals_.size())
         record_failure(fmt::format("step {} is committed again", done->step));
       finals_.push_back(done->epoch);
+    } else if (const auto* formed = std::get_if<Formed>(&happening)) {
+      record_formed(formed->members);
     } else if (const auto* decided = std::get_if<Decided>(&happening)) {
       decided_.insert(decided->number);
     } else if (const auto* lost = std::get_if<Lost>(&happening)) {
@@ -228,6 +270,14 @@ class Model {
     } else if (const auto* aborted = std::get_if<Aborted>(&happening)) {
       if (decided_.contains(aborted->number)) record_failure("a decision in force is aborted");
     }  // Stuck is no fault: who holds the state is cut off, and will be back
+  }
+
+  void record_formed(const std::vector<Seat>& members) {
+    for (const Seat& seat : members) {
+      const auto found = nodes_.find(seat.rank);
+      if (found == nodes_.end() || found->second->self != seat) continue;
+      found->second->formed_parts |= share_of(members, seat);
+    }
   }
 
   // ---- a rank -----------------------------------------------------------------------------
@@ -263,6 +313,10 @@ class Model {
     if (!fresh && first->second != node.held) record_failure("a decision is applied by some only");
     node.history.push_back(node.held);
     node.held = {};
+    if (adversity_.sharded) {
+      node.parts = share_of(agreed_.at(node.member.epoch()), node.self);
+      node.formed_parts = node.parts;
+    }
     node.member.mark_applied();
   }
 
@@ -272,10 +326,30 @@ class Model {
     const auto source = nodes_.find(task.source);
     const bool there = source != nodes_.end() && source->second->member.epoch() == task.epoch;
     if (!there) return node.member.mark_broken(task.epoch);
+    if (adversity_.sharded && !deal_state(node, task)) return node.member.mark_broken(task.epoch);
     const std::vector<Origin>& state = source->second->history;
     if (task.share && node.history.size() != task.step) node.history = state;
     if (node.history.size() != task.step) record_failure("the source does not hold the state");
     node.member.mark_linked(task.epoch);
+  }
+
+  /// Gives the rank its share of a sharded state, which the members must hold together. Returns
+  /// false if a member is gone.
+  bool deal_state(Node& node, const Task& task) {
+    Parts there;
+    for (const Seat& seat : task.members) {
+      const auto found = nodes_.find(seat.rank);
+      if (found == nodes_.end() || found->second->self != seat) return false;
+      if (found->second->member.epoch() != task.epoch) return false;
+      if (found->second->history.size() == task.step) there |= found->second->parts;
+    }
+    if (!there.all()) record_failure("the members do not hold every part of the state");
+    if (node.history.size() != task.step) {
+      node.parts.reset();
+      node.formed_parts.reset();
+    }
+    node.parts |= share_of(task.members, node.self);
+    return true;
   }
 
   /// The sum is there when every member has contributed; one that is gone breaks it.

@@ -41,11 +41,12 @@ struct FakeRanks : RankControl {
   std::vector<std::uint32_t> peers() const override { return there; }
   std::vector<std::uint32_t> silent(Nanos) const override { return quiet; }
   bool all_silent() const override { return nobody_heard; }
+  bool waits_for_fenced() const override { return fenced_needed; }
   Nanos patience() const override { return waits; }
   bool has_state_holder() const override { return state_held; }
 
   std::vector<std::uint32_t> there{0, 1, 2, 3}, quiet, answering;
-  bool formed = true, nobody_heard = false, state_held = false;
+  bool formed = true, nobody_heard = false, state_held = false, fenced_needed = false;
   std::vector<std::uint32_t> replaced, withdrawn, fenced, heard, readmitted;
   std::vector<std::pair<std::uint32_t, int>> signals;
   std::vector<std::pair<std::uint32_t, std::string>> ended;

@@ -134,6 +134,21 @@ TEST(Recovery, ASilentRankWhosePlaceIsTakenEndsWhenItIsHeardAgain) {
   EXPECT_EQ(job.ranks.withdrawn, (std::vector<std::uint32_t>{3}));
 }
 
+TEST(Recovery, ASilentRankWhoseStateTheOthersNeedIsReadmittedThoughItsPlaceIsTaken) {
+  Regrouping job;
+  job.recovery.record_exit(3, true);
+  job.recovery.emit_losses();
+  job.recovery.accept_assignment(job.run.assign_gpus({0, 1, 2}));
+  job.ranks.withdrawn.clear();
+  job.ranks.heard = {3};
+  job.ranks.fenced_needed = true;
+  job.recovery.review_heard_ranks();
+  EXPECT_EQ(job.ranks.readmitted, (std::vector<std::uint32_t>{3}));
+  EXPECT_TRUE(job.ranks.withdrawn.empty());
+  job.recovery.end_strays({0, 1, 2, 3});
+  EXPECT_EQ(job.ranks.withdrawn, (std::vector<std::uint32_t>{3})) << "the others have its state";
+}
+
 TEST(Recovery, AHoldWithoutPoliciesWaitsForASilentRank) {
   Regrouping job(LossResponse::hold);
   job.clock.start();
