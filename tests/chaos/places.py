@@ -27,7 +27,7 @@ SETTINGS = {
 
 
 SHARDED = {"job.layout.shard": "optimizer"}
-STATE_LOST = "the optimizer's state of parameters"  # in the reason of an end without a part of it
+STATE_LOST = "the optimizer's state of parameters"  # begin of the reason why a run ends
 
 
 def command(name, steps, every, folder, more=()):

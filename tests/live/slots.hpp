@@ -23,10 +23,10 @@ inline RunRequest eight_slots(int steps, const std::vector<std::string>& more = 
   return request(all);
 }
 
-/// Returns the request with a quarter of the pace, on which no parameters depend.
+/// Returns the request with half the pace, on which no parameters depend.
 inline RunRequest quick(RunRequest asked) {
   asked.mutable_scenario()->mutable_job()->mutable_pace()->set_micro_batch(
-      Nanos{kBriskPaceMs} * 1'000'000 / 4);
+      Nanos{kBriskPaceMs} * 1'000'000 / 2);
   return asked;
 }
 

@@ -112,7 +112,8 @@ TEST(Slots, AJobThatGrowsAndShrinksHasTheBitsOfRestartsOnAsManyRanks) {
   const std::vector<JobStarted> starts = policy.all<JobStarted>();
   const auto restart = [&](int ranks, Step from, Step steps) {
     remove_checkpoints_after(folder, from);
-    RunRequest again = quick(with_ranks(ranks, steps, static_cast<int>(steps)));
+    RunRequest again = with_ranks(ranks, steps, static_cast<int>(steps));
+    if (ranks == 4) again = quick(again);  // eight would keep the machine busy
     again.set_resume_from(folder.string());
     const Report report = run_in_worker(kProgram, again);
     EXPECT_EQ(report.steps_completed(), steps - from);

@@ -79,7 +79,7 @@ def test_a_shadow_of_two_policies_owes_an_answer_while_the_program_trains(tmp_pa
     end.touch()
     report, _, code = run.end()
     assert code == 0, run.text
-    assert report["policies"] == ["static", str(file)]  # and not recover
+    assert report["policies"] == ["static", str(file)], "recover is replaced"
     assert "the policy has answered" in run.text
 
 

@@ -270,7 +270,7 @@ TEST(Recovery, RanksThatShardTheirStateLeaveTogetherUnlessOneHoldsTheCopiesOfAno
     for (const auto& [seat, signal] : job.ranks.signals) seats.push_back(seat);
     return seats;
   };
-  // Of eight ranks on two nodes each node holds the copies of the other one.
+  // Each of two nodes of four ranks holds the copies of the other one.
   Regrouping node(LossResponse::go_on, std::nullopt, true);
   node.recovery.accept_assignment(node.run.assign_gpus({4, 5, 6, 7}));
   node.ranks.there = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -280,7 +280,7 @@ TEST(Recovery, RanksThatShardTheirStateLeaveTogetherUnlessOneHoldsTheCopiesOfAno
   node.recovery.activate_assignment({4, 5, 6, 7}, 4);
   EXPECT_EQ(node.all<JobStarted>().size(), 1u);
 
-  // Of four ranks on one node, 0 and 2 hold the copies of each other, as do 1 and 3.
+  // Ranks 0 and 2 of four on one node hold the copies of each other, as do 1 and 3.
   Regrouping pair(LossResponse::go_on, std::nullopt, true);
   pair.recovery.accept_assignment(pair.run.assign_gpus({1, 3}));
   pair.recovery.activate_when_ready(false, 4);
