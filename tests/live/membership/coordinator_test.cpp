@@ -652,7 +652,7 @@ TEST(CoordinatorModel, TheLastHolderThatIsStoppedGoesOnAfterwards) {
 }
 
 /// Rank 0 is stopped, and the keeper of the copy of its part is killed before rank 0 goes on; of
-/// two ranks, before rank 0 counts as lost, because the other one then trains alone. The model fails
+/// two ranks, before rank 0 counts as lost, as the other one then trains alone. The model fails
 /// if ranks share a state of which they do not hold every part.
 TEST(CoordinatorModel, AStallAndTheDeathOfTheKeeperOfItsCopyLoseNoPart) {
   for (std::uint64_t i = 0; i < 240; ++i) {
