@@ -3,8 +3,8 @@
     page_commands.py    prints docs/not-run.md, the commands that no test runs, with their reasons
 
 A command of Orrery counts as run if a function of a test, a tutorial or `RUNS` (pages_test.py)
-contains its name and all its options. Commands of ./dev and of other tools have a line in `DEV` or
-`TOOLS`: the test that runs them, or a reason of `REASONS`.
+begins a list of arguments with its name and contains all its options. Commands of ./dev and of
+other tools have a line in `DEV` or `TOOLS`: the test that runs them, or a reason of `REASONS`.
 """
 
 import ast
@@ -25,8 +25,9 @@ REASONS = {
     "cluster": "needs a Slurm or Kubernetes cluster, or several machines",
     "root": "needs root",
     "network": "downloads packages or files",
-    "minutes": "measures this machine, or runs for minutes or hours",
-    "tree": "writes files of the checkout, or stays open",
+    "data": "needs measured tables that the repository does not contain (`ORRERY_DATA`)",
+    "minutes": "measures this machine, or compiles everything once more",
+    "open": "stays open until it is closed by hand",
 }
 #: Commands of Orrery, by name and options, that no test runs.
 EXCEPTIONS = {("twin", frozenset({"--partition", "--policy"})): "cluster"}
@@ -35,13 +36,16 @@ DEV = {
     "demo": "tests/cli/docs_test.py", "build": "tests/cli/main_test.py",
     "test": "tests/cli/main_test.py", "tidy": "tests/tidy/tidy_test.py",
     "site": "tests/cli/site_test.py", "reference": "tests/python/reference_test.py",
-    "cuda": "network", "torch": "network", "fresh": "root", "format": "tree", "notebook": "tree",
-    "bench": "minutes", "soak": "minutes", "fuzz": "minutes", "asan": "minutes", "tsan": "minutes",
+    "cuda": "network", "torch": "network", "fresh": "root", "format": "network",
+    "notebook": "open", "soak": ".ci/soak", "bench": "minutes", "fuzz": "minutes",
+    "asan": "minutes", "tsan": "minutes",
     "wheel": "minutes", "lint": "minutes", "coverage": "minutes", "equal": "minutes",
     "help": "tests/cli/docs_test.py",
 }  # fmt: skip
-#: First words of command lines of other tools: the test that runs such a line, or a reason.
+#: First words of command lines of other tools, or such lines: the test that runs such a line, or a
+#: reason.
 TOOLS = {
+    "pip wheel .": "tests/python/wheel_test.py",
     "tests/bench/public_logs.py": "network", "tests/wheel/chroots.py": "root",
     "tests/wheel/image.py": "root",
     "pip": "network", "srun": "cluster", "sacct": "cluster", "sacctmgr": "cluster",
@@ -49,21 +53,25 @@ TOOLS = {
     "ctest": "tests/CMakeLists.txt",
     "source": "tests/cli/completion_test.py", "tests/live/gpu.sh": "gpu",
     "tests/live/gpu_programs.sh": "gpu", "python/site/browser.py": "minutes",
-    "tests/chaos/chaos.py": "minutes",
+    "tests/chaos/chaos.py": "tests/chaos/CMakeLists.txt",
     "tests/chaos/slurm_kills.py": "cluster", "tests/chaos/pairs.py": "tests/chaos/pairs_test.py",
-    "tests/chaos/flips.py": "minutes", "tests/chaos/strangers.py": "minutes",
+    "tests/chaos/flips.py": "tests/chaos/CMakeLists.txt",
+    "tests/chaos/strangers.py": "tests/chaos/CMakeLists.txt",
     "tests/tidy/structure.py": "tests/tidy/structure_test.py",
     "tests/tidy/drawing.py": "tests/tidy/architecture_test.py",
     "tests/tidy/path_drawing.py": "tests/tidy/architecture_test.py",
     "tests/tidy/loss_path.py": "tests/tidy/architecture_test.py",
-    "tests/tidy/sample_methods.py": "tree", "tests/cli/operating.py": "tests/cli/runs_test.py",
-    "python/plots/straggler.py": "tree", "python/plots/timeline.py": "tests/cli/plots_test.py",
-    "python/plots/first_steps.py": "tests/cli/plots_test.py", "python/generate_records.py": "tree",
-    "python/calibration/accuracy.py": "tree", "python/calibration/fit_stacks.py": "tree",
-    "python/calibration/fit_components.py": "tree", "python/calibration/sweeps.py": "tree",
-    "python/calibration/collectives_asked.py": "tree", "python/calibration/monotone.py": "tree",
-    "python/calibration/fit_hardware.py": "tree", "python/calibration/node_kernels.py": "tree",
-    "python/calibration/plan_intervals.py": "minutes",
+    "tests/tidy/sample_methods.py": "tests/tidy/structure_test.py",
+    "tests/cli/operating.py": "tests/cli/runs_test.py",
+    "python/plots/straggler.py": "tests/cli/plots_test.py",
+    "python/plots/timeline.py": "tests/cli/plots_test.py",
+    "python/plots/first_steps.py": "tests/cli/plots_test.py",
+    "python/generate_records.py": "tests/python/records_test.py",
+    "python/calibration/accuracy.py": "data", "python/calibration/fit_stacks.py": "data",
+    "python/calibration/fit_components.py": "data", "python/calibration/sweeps.py": "data",
+    "python/calibration/collectives_asked.py": "data", "python/calibration/monotone.py": "data",
+    "python/calibration/fit_hardware.py": "data", "python/calibration/node_kernels.py": "data",
+    "python/calibration/plan_intervals.py": "data",
 }  # fmt: skip
 
 
@@ -106,21 +114,34 @@ def words_of(node):
     return found
 
 
+def starts_of(node):
+    """Returns the words that begin an argument list or a list, after the name of the program."""
+    found = set()
+    for each in ast.walk(node):
+        listed = each.args if isinstance(each, ast.Call) else getattr(each, "elts", [])
+        for item in listed[:3]:
+            if isinstance(item, ast.Constant) and isinstance(item.value, str):
+                found.update(item.value.removeprefix("orrery ").split()[:1])
+    return found
+
+
 def scopes():
-    """Yields (test, words of one of its functions, of a line of a tutorial, or of RUNS)."""
+    """Yields (test, commands, words) of a function of a test, a tutorial's line, a line of RUNS."""
     for file in sorted(ROOT.glob("tests/**/*.py")):
         if file.name in CHECKS:
             continue
         for node in ast.parse(file.read_text()).body:
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-                yield file.relative_to(ROOT).as_posix(), words_of(node)
+                yield file.relative_to(ROOT).as_posix(), starts_of(node), words_of(node)
             elif file.name == "pages_test.py" and isinstance(node, ast.Assign):
                 for each in ast.walk(node):
                     if isinstance(each, ast.Constant) and isinstance(each.value, str):
-                        yield "tests/cli/pages_test.py", set(each.value.split())
+                        words = each.value.split()
+                        yield "tests/cli/pages_test.py", words[1:2], set(words)
     for file in [*sorted(ROOT.glob("docs/tutorials/*.md")), ROOT / "docs" / "newcomers.md"]:
         for line in re.findall(r"^\$ (.*)$", file.read_text(), re.MULTILINE):
-            yield "tests/cli/tutorials_test.py", set(shlex.split(line))
+            words = set(shlex.split(line))
+            yield "tests/cli/tutorials_test.py", words, words
 
 
 def not_run():
@@ -144,13 +165,13 @@ def not_run():
             options = frozenset(OPTION.findall(rest))
             line = re.sub(r"\s+", " ", f"orrery {command} {rest}").strip()
             how = EXCEPTIONS.get((command, options))
-            how = how or next((test for test, words in known
-                               if command in words and options <= words), None)  # fmt: skip
+            how = how or next((test for test, commands, words in known
+                               if command in commands and options <= words), None)  # fmt: skip
             settle(line, page, how)
         for word in re.findall(r"\./dev ([a-z]+)", text):
             settle(f"./dev {word}", page, DEV.get(word))
         for word, line in tool_lines(text):
-            settle(line, page, TOOLS.get(word))
+            settle(line, page, TOOLS.get(line, TOOLS.get(word)))
     return found, problems
 
 

@@ -1,13 +1,17 @@
 """Commands of the pages that no other test runs, with files of this test; and the rule that each
 command of a page runs in a test or has a reason (page_commands.py)."""
 
+import ast
 import os
+import re
 import shlex
 import subprocess
+import sys
+import textwrap
 
 import page_commands
 import pytest
-from conftest import BUILD, ROOT, STRAGGLER
+from conftest import BUILD, EXAMPLES, ROOT, STRAGGLER
 from tutorials_test import TORCH
 
 #: In this order, in one folder; a later command may read what an earlier one has written.
@@ -57,6 +61,59 @@ for step in range(4):
     optimizer.zero_grad()
 torch.distributed.destroy_process_group()
 """
+#: Programs of the blocks of Python of a page, `#0` for the first: with the parts that the page
+#: leaves to the reader, such as a policy or a file.
+PYTHON = {
+    "futures.md": """
+import orrery
+class Mine(orrery.Policy):
+    def __init__(self, patience=3):
+        self.patience = patience
+    def observe(self, seen, decisions):
+        decisions.rest()
+orrery.simulate("train.yaml", record="live.log")
+#0
+#1
+#2
+""",
+    "jobs.md": """
+import orrery
+#0
+""",
+    "power.md": """
+import orrery
+from power_queue import PowerQueue
+#0
+""",
+    "python-policies.md": """
+import numpy as np
+#0
+assert report.decisions == 1
+class Reader(orrery.Policy):
+    def needs(self):
+        return orrery.Needs(tick=0.5)
+    def observe(self, seen, decisions):
+        job = 0
+        if seen.jobs and len(seen.samples.ranks(job)):
+            #1
+            decisions.note("slow rank", 2)
+scenario = orrery.example("kill-one-rank")
+orrery.simulate(scenario, policies=["recover", Reader()], record="run.log")
+#2
+assert Mine().convert_state(b"7", 0) == b"7,0"
+#3
+assert len(log.samples["ranks"]) and len(log.notes)
+#4
+assert sim.report.decisions == 1
+#5
+""",
+}  # fmt: skip
+#: Pages whose Python another test runs.
+PYTHON_ELSEWHERE = {
+    "first-steps.md": "tests/python/wheel_test.py", "plan.md": "tests/cli/recommendation_test.py",
+    "run.md": "tests/python/run_programs_test.py", "newcomers.md": "tests/cli/tutorials_test.py",
+    "pytorch.md": "tests/cli/tutorials_test.py",
+}  # fmt: skip
 PATIENCE_S = 300
 
 
@@ -85,6 +142,39 @@ def test_commands_of_the_pages_about_programs_run(tmp_path):
     assert (tmp_path / "run.log").exists()
 
 
+def python_of(page):
+    """Returns the blocks of Python of a page."""
+    return re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def test_the_python_of_each_page_runs_in_a_test():
+    pages = {page.name for page in page_commands.PAGES if python_of(page)}
+    assert pages == set(PYTHON) | set(PYTHON_ELSEWHERE)
+    for test in PYTHON_ELSEWHERE.values():
+        assert (ROOT / test).is_file(), test
+    for page, text in PYTHON.items():
+        count = len(python_of(ROOT / "docs" / page))
+        assert re.findall(r"^ *#(\d)$", text, re.MULTILINE) == list(map(str, range(count))), page
+
+
+@pytest.mark.parametrize("page", PYTHON)
+def test_the_python_of_a_page_runs(page, tmp_path):
+    blocks = python_of(ROOT / "docs" / page)
+    text = re.sub(r"^( *)#(\d)$", lambda at: textwrap.indent(blocks[int(at[2])], at[1]),
+                  PYTHON[page], flags=re.MULTILINE)  # fmt: skip
+    (tmp_path / "program.py").write_text(text.replace("count=20", "count=2"))
+    (tmp_path / "train.yaml").write_text((EXAMPLES / "llama3-70b-512-h100.yaml").read_text())
+    sample = ROOT / "tests" / "traces" / "samples" / "sacct.txt"
+    (tmp_path / "sacct.txt").write_text(sample.read_text())
+    path = f"{BUILD / 'python'}:{EXAMPLES / 'policies'}"
+    done = subprocess.run(
+        [sys.executable, "program.py"], cwd=tmp_path, text=True, timeout=PATIENCE_S,
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": path, "MPLBACKEND": "agg", "HOME": "/tmp"},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+
+
 def test_each_command_of_a_page_runs_in_a_test_or_has_a_reason():
     _, problems = page_commands.not_run()
     assert problems == []
@@ -106,6 +196,14 @@ def test_a_command_without_a_test_is_found(tmp_path, monkeypatch):
         f"orrery jobs {option} x", "./dev nothing",
     ]  # fmt: skip
     assert set(found) == {("./dev fresh", "root"), ("srun -n 2 hostname", "cluster")}
+
+
+def test_a_name_within_a_sentence_is_no_run_of_a_command():
+    def starts(text):
+        return page_commands.starts_of(ast.parse(text))
+
+    assert starts("orrery('jobs', LOG)") == starts("['orrery jobs', LOG]") == {"jobs"}
+    assert "jobs" not in starts("assert 'no jobs' in text") | starts("say('all jobs')")
 
 
 class _Page:

@@ -44,6 +44,15 @@ def test_the_plot_of_the_first_steps_is_drawn_by_the_lines_of_the_page(tmp_path)
     assert "<svg" in picture.read_text()
 
 
+def test_the_picture_of_readme_is_the_one_that_the_script_draws(tmp_path):
+    picture = tmp_path / "straggler.svg"
+    said = draw("straggler.py", "-o", picture)
+    medians = [float(median) for median in re.findall(r"median\D*(\d+\.\d+)", said)]
+    assert len(medians) == 2 and medians[0] > 2 * medians[1], said
+    shown = (ROOT / "docs" / "straggler.svg").read_text()
+    assert picture.read_text().count("<path") == shown.count("<path")
+
+
 def test_a_file_that_is_no_trace_is_refused(tmp_path):
     other = tmp_path / "other.pftrace"
     other.write_bytes(b"\x0b\x0c")

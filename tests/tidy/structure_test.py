@@ -2,10 +2,13 @@
 """Holds the counting of structure.py on texts of a few lines."""
 import itertools
 import pathlib
+import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import sample_methods
 import structure
 
 A = '''// About A.
@@ -33,6 +36,21 @@ class StructureTest(unittest.TestCase):
             {'sim/x/a.hpp': A})
         self.assertEqual((files, lines, levels, large), (1, A.count('\n'), 1, 1))
         self.assertEqual((references, virtual, most, words), (2, 2, 2, 0))
+
+    def test_a_sample_is_drawn_by_its_seed_and_copies_the_headers(self):
+        script = pathlib.Path(sample_methods.__file__)
+        with tempfile.TemporaryDirectory() as folder:
+            first, again = (
+                subprocess.run([sys.executable, script, '7', '5', '--headers', folder],
+                               capture_output=True, text=True, check=True).stdout
+                for _ in range(2))
+            copied = list(pathlib.Path(folder).rglob('*.hpp'))
+        self.assertEqual(first, again)
+        *drawn, total = first.splitlines()
+        self.assertRegex(total, r'^5 of \d+ methods, seed 7$')
+        for line in drawn:
+            self.assertRegex(line, r'^[\w/]+\.hpp:\d+ \w+::\w+$')
+        self.assertEqual(len(copied), len(sample_methods.headers()))
 
     def test_levels_count_a_header_and_its_source_as_one(self):
         texts = {'sim/x/a.hpp': '', 'sim/x/a.cpp': '#include "sim/x/a.hpp"\n',
