@@ -9,6 +9,7 @@
 #include "cli/shared/description.hpp"
 #include "cli/shared/help.hpp"
 #include "cli/shared/output_file.hpp"
+#include "cli/shared/shipped_examples.hpp"
 #include "cli/shared/usage.hpp"
 #include "core/error.hpp"
 #include "core/schema/file_format.hpp"
@@ -67,8 +68,10 @@ void add_convert(CLI::App& app, Action& chosen) {
   const auto options = std::make_shared<ConvertOptions>();
   CLI::App* command = app.add_subcommand(
       "convert", "write a scenario, a topology or a recorded log in the newest format");
-  command->add_option("FILE", options->file, "scenario, topology, replay (YAML), or recorded log")
-      ->required();
+  or_example(*command->add_option("FILE", options->file,
+                                  "scenario, topology, replay (YAML), recorded log, or the name of "
+                                  "a shipped example"))
+      .required();
   command->add_option("-o,--out", options->out, "file to write; may be FILE itself")
       ->type_name("OUT")
       ->required();

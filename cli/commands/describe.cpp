@@ -7,6 +7,7 @@
 #include "cli/commands/commands.hpp"
 #include "cli/shared/description.hpp"
 #include "cli/shared/help.hpp"
+#include "cli/shared/shipped_examples.hpp"
 #include "cli/shared/usage.hpp"
 #include "traces/clusters/cluster_file.hpp"
 #include "traces/jobs/job_log.hpp"
@@ -43,14 +44,14 @@ void add_describe(CLI::App& app, Action& chosen) {
   const auto options = std::make_shared<DescribeOptions>();
   CLI::App* command =
       app.add_subcommand("describe", "what a file is: a model, a cluster, a scenario, a job log");
-  command
-      ->add_option("FILE", options->file,
-                   fmt::format("scenario or cluster of Orrery, .gz too; models: {}; clusters: {}; "
-                               "job logs: {}",
-                               fmt::join(all_names<ModelFormat>(), ", "),
-                               fmt::join(all_names<ClusterFormat>(), ", "),
-                               fmt::join(job_log_formats(), ", ")))
-      ->required();
+  or_example(*command->add_option(
+                 "FILE", options->file,
+                 fmt::format("scenario or cluster of Orrery, .gz too, or the name of a shipped "
+                             "example; models: {}; clusters: {}; job logs: {}",
+                             fmt::join(all_names<ModelFormat>(), ", "),
+                             fmt::join(all_names<ClusterFormat>(), ", "),
+                             fmt::join(job_log_formats(), ", "))))
+      .required();
   whole_number(*command->add_option("--sequence-length", options->sequence_length,
                                     "tokens of a sequence, for a model's operations (default: the "
                                     "file's, else 8192)"),

@@ -206,6 +206,10 @@ void add_import_jobs(CLI::App& command, Action& chosen) {
   jobs->add_option("--gpu-kind", options->log.gpu_kind,
                    "only jobs that may have this kind of GPU, as the log names it")
       ->type_name("KIND");
+  whole_number(*jobs->add_option("--gpus-per-node", options->log.gpus_per_node,
+                                 "GPUs of each node, for a log of sacct that names nodes only"),
+               1, 128)
+      .type_name("G");
   jobs->add_flag("--json", options->json, "print the report on the rows as one JSON object");
   add_examples(*jobs, {"sacct -aP --format=JobID,JobName,User,Partition,State,Submit,Start,End,"
                        "AllocTRES,TimelimitRaw > sacct.txt",

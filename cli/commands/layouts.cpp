@@ -15,6 +15,7 @@
 #include "cli/shared/help.hpp"
 #include "cli/shared/output_file.hpp"
 #include "cli/shared/run_options.hpp"
+#include "cli/shared/shipped_examples.hpp"
 #include "cli/shared/step_options.hpp"
 #include "cli/shared/usage.hpp"
 #include "core/error.hpp"
@@ -255,8 +256,10 @@ int layouts(const LayoutsOptions& options) {
 
 void declare(CLI::App& command, const std::shared_ptr<LayoutsOptions>& options) {
   LayoutQuestion& asked = options->question;
-  command.add_option("SCENARIO", options->file, "scenario (YAML); or use the options below")
-      ->type_name("FILE.yaml");
+  or_example(*command.add_option("SCENARIO", options->file,
+                                 "scenario (YAML), or the name of a shipped example; or use the "
+                                 "options below"))
+      .type_name("FILE.yaml");
   declare_model(asked, command);
   command
       .add_option("--cluster", asked.cluster,

@@ -227,6 +227,12 @@ def test_a_log_of_nodes_without_gpus(tmp_path):
     assert [group["key"] for group in report["by_size"]] == ["9-16"]
     unknown = orrery("import", "jobs", log, "--output", tmp_path / "out.csv")
     assert unknown.returncode == 3 and "give --gpus-per-node" in unknown.stderr
+    table = tmp_path / "jobs.csv"
+    known = orrery("import", "jobs", log, "--gpus-per-node", 8, "--output", table)
+    assert known.returncode == 0, known.stderr
+    assert "a job has all 8 GPUs of its nodes" in known.stdout + known.stderr
+    header, row = table.read_text().splitlines()
+    assert dict(zip(header.split(","), row.split(",")))["num_gpus"] == "16"
 
 
 def test_tables(tmp_path):

@@ -14,6 +14,15 @@ def test_a_shipped_example_has_a_name_in_any_folder(tmp_path):
     assert "cannot be read" in orrery("simulate", "straggler-5-ranks", cwd=tmp_path).stderr
 
 
+def test_commands_about_a_file_take_the_name_of_an_example(tmp_path):
+    named = orrery("layouts", "llama3-70b-512-h100", "--top", 1, cwd=tmp_path)
+    assert "llama3-70b on 512 H100" in named.stdout, named.stderr
+    described = orrery("describe", "straggler-4-ranks", cwd=tmp_path)
+    assert "straggler-4-ranks.yaml: scenario" in described.stdout, described.stderr
+    assert orrery("convert", "compare/plain", "-o", "mine.yaml", cwd=tmp_path).returncode == 0
+    assert orrery("check", "mine.yaml", cwd=tmp_path).returncode == 0
+
+
 def test_all_names_are_of_examples():
     lines = orrery("list", "examples").stdout.splitlines()
     names = [line.split("  ")[0] for line in lines]
