@@ -98,7 +98,8 @@ void print_table(const JobReplay& replay, const JobsReport& report) {
                                          in_hours(report.queue_mean_s())));
   print_line("makespan",
              fmt::format("{:.0f} s{}", report.makespan_s(), in_hours(report.makespan_s())));
-  print_line("utilization", percent_of(report.has_utilization(), report.utilization()));
+  print_line("utilization", percent_of(report.has_utilization(), report.utilization()) +
+                                (report.has_utilization() ? " until the last job has ended" : ""));
   if (report.has_queue_length_mean()) {
     print_line("waiting jobs", fmt::format("mean {:.1f}, most {}", report.queue_length_mean(),
                                            grouped(report.queue_length_max())));

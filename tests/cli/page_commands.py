@@ -53,6 +53,7 @@ TOOLS = {
     "ctest": "tests/CMakeLists.txt",
     "source": "tests/cli/completion_test.py", "tests/live/gpu.sh": "gpu",
     "tests/live/gpu_programs.sh": "gpu", "python/site/browser.py": "minutes",
+    "python/site/check.py": "network",
     "tests/chaos/chaos.py": "tests/chaos/CMakeLists.txt",
     "tests/chaos/slurm_kills.py": "cluster", "tests/chaos/pairs.py": "tests/chaos/pairs_test.py",
     "tests/chaos/flips.py": "tests/chaos/CMakeLists.txt",
@@ -180,8 +181,9 @@ def page():
     found, _ = not_run()
     out = ["# Commands that no test runs", "",
            "For everybody who wonders whether a command of these pages still works. First command:",
-           "`./dev test`, which runs all other ones. `./dev reference` writes this page; a test",
-           "compares it with the pages.", ""]  # fmt: skip
+           "`./dev test`, which runs all other ones, with `./dev soak`. `./dev reference` writes",
+           "this page; a test compares it with the pages, and allows no other reasons.",
+           ""]  # fmt: skip
     for reason, meaning in REASONS.items():
         rows = sorted((line, pages) for (line, why), pages in found.items() if why == reason)
         if not rows:

@@ -1,11 +1,13 @@
 """The documentation site: it builds without a warning, and its pages need no other host."""
 
+import http.server
 import os
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
+import threading
 
 import pytest
 from conftest import ROOT, orrery
@@ -41,6 +43,35 @@ def test_a_broken_link_and_a_file_of_another_host_are_found(tmp_path):
     assert "anchor of the link #y" in found
     assert "found https://example.org/s.js" in found
     assert len(list(check.problems_of(tmp_path))) == 3
+
+
+class _Host(http.server.BaseHTTPRequestHandler):
+    """A host that has one page and refuses another."""
+
+    def do_GET(self):
+        self.send_response({"/there": 200, "/refused": 403}.get(self.path, 404))
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def test_a_lost_page_of_another_host_is_found(tmp_path):
+    host = http.server.HTTPServer(("127.0.0.1", 0), _Host)
+    threading.Thread(target=host.serve_forever, daemon=True).start()
+    at = f"http://127.0.0.1:{host.server_port}"
+    (tmp_path / "a.html").write_text(
+        f'<a href="{at}/there#x">1</a><a href="{at}/lost">2</a><a href="{at}/refused">3</a>'
+        f'<a href="{at}/there">4</a><a href="a.html">5</a>'
+    )
+    addresses = check.outside_of(tmp_path)
+    assert list(addresses) == [f"{at}/lost", f"{at}/refused", f"{at}/there"]
+    assert list(check.lost_outside(addresses)) == [
+        ("a.html", f"expected a page at {at}/lost, found 404")]  # fmt: skip
+    host.shutdown()
+    host.server_close()
+    ((page, problem),) = check.lost_outside({f"{at}/there": ["b.html"]})
+    assert page == "b.html" and f"expected an answer of {at}/there" in problem
 
 
 def test_the_reference_has_every_installed_header_with_its_declarations():
