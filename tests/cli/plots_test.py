@@ -53,6 +53,17 @@ def test_the_picture_of_readme_is_the_one_that_the_script_draws(tmp_path):
     assert picture.read_text().count("<path") == shown.count("<path")
 
 
+def test_the_pictures_of_plans_and_job_logs_show_the_answers_of_the_pages(tmp_path):
+    said = draw("answers.py", "-o", tmp_path)
+    during, until_end = re.search(r"utilization (\d+%) while .*, (\d+\.\d%) until", said).groups()
+    page = (ROOT / "docs" / "jobs.md").read_text()
+    assert f"has {during} of the GPUs busy while jobs arrive, and {until_end} until" in page
+    assert "P10/P50/P90" in said and "matters most" in said
+    for name in ("plan.svg", "jobs.svg"):
+        shown = (ROOT / "docs" / name).read_text()
+        assert (tmp_path / name).read_text().count("<path") == shown.count("<path")
+
+
 def test_a_file_that_is_no_trace_is_refused(tmp_path):
     other = tmp_path / "other.pftrace"
     other.write_bytes(b"\x0b\x0c")
