@@ -8,7 +8,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "build" / "python"))
 
 import orrery  # noqa: E402
-from orrery._sliders import SEEDS  # noqa: E402
+from orrery._played import SEEDS  # noqa: E402
 
 QUESTIONS = ("sensitivity", "spares", "pareto", "layout_map", "memory", "roofline",
              "goodput_over_time", "fan")  # fmt: skip
