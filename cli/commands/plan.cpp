@@ -33,7 +33,7 @@ struct PlanCommand {
   sim::PlanOptions words;
   RunOptions run;
   std::int64_t top = -1, row = 1;
-  std::string csv, html, scenario, measured;
+  std::string csv, html, scenario;
 };
 
 std::string days(double seconds) {
@@ -83,9 +83,10 @@ void print_first(const sim::PlannedRun& row) {
   const sim::TimeShares& shares = row.outcome.shares;
   const sim::Quantiles& alone = row.outcome.failures_only_s;
   fmt::print(
-      "\nrow 1: {} ranks on {} nodes, {} spare nodes, batch of {} sequences, a checkpoint "
+      "\nrow 1: {} ranks on {} nodes, {} spare node{}, batch of {} sequences, a checkpoint "
       "every {} steps ({:.0f} min)\n",
-      row.job_gpus, row.layout.job_nodes, row.spare_nodes, row.layout.global_batch, row.run.every,
+      row.job_gpus, row.layout.job_nodes, row.spare_nodes, row.spare_nodes == 1 ? "" : "s",
+      row.layout.global_batch, row.run.every,
       static_cast<double>(row.run.every) * step.step_s / 60);
   fmt::print("memory: {:.1f} of {:.1f} GiB of a GPU\n", row.memory_bytes / kGiB,
              row.gpu_memory_bytes / kGiB);
@@ -102,6 +103,10 @@ void print_first(const sim::PlannedRun& row) {
       "date by failures alone: {} / {} / {} days (P10/P50/P90); the rest of the interval is "
       "the error of the step price\n",
       days(alone.p10), days(alone.p50), days(alone.p90));
+  if (row.carbon_kg) {
+    fmt::print("carbon: {:.0f} t of carbon dioxide until the median date\n",
+               *row.carbon_kg / 1000);
+  }
 }
 
 void print_changes(const sim::Plan& plan) {
@@ -126,11 +131,14 @@ void print_plan(const sim::PlanQuestion& question, const sim::Plan& plan, std::s
   fmt::print("basis of the step price: {} ({})\n", plan.state, plan.distance);
   if (plan.nearest) {
     const sim::NearestRun& nearest = *plan.nearest;
+    const std::string differences = nearest.differences.empty()
+                                        ? "no difference"
+                                        : fmt::format("{}", fmt::join(nearest.differences, ", "));
     fmt::print(
         "nearest measured run: {} ({} on {} {}), distance {:.2f}: measured {:.4g} s, "
         "predicted {:.4g} s; {}\n",
         nearest.id, nearest.model, nearest.gpus, nearest.gpu, nearest.distance, nearest.measured_s,
-        nearest.predicted_s, fmt::join(nearest.differences, ", "));
+        nearest.predicted_s, differences);
   }
   for (const std::string& each : plan.warnings) fmt::print("warning: {}\n", each);
   fmt::print("assumed:\n");
@@ -160,8 +168,7 @@ int verdict(const sim::PlanQuestion& question, const sim::Plan& plan) {
 }
 
 int plan(const PlanCommand& options) {
-  sim::PlanQuestion question = sim::question_of(options.words, options.run.overrides);
-  question.measured = options.measured;
+  const sim::PlanQuestion question = sim::question_of(options.words, options.run.overrides);
   const sim::Plan made = sim::make_plan(question);
   if (made.rows.empty()) {
     fmt::print(stderr, "goal missed: {}\n", made.why);
@@ -248,7 +255,7 @@ void declare(CLI::App& command, const std::shared_ptr<PlanCommand>& options) {
                0, 1'000'000)
       .type_name("N");
   command
-      .add_option("--measured", options->measured,
+      .add_option("--measured", options->words.measured,
                   "table of measured runs (columns of orrery predict and iter_time_s): names "
                   "the nearest one")
       ->type_name("RUNS.csv");

@@ -41,6 +41,7 @@ void set_text(const std::string& key, const std::string& text, sim::PlanOptions&
                                                          {"instance", &options.instances},
                                                          {"grid", &options.grid},
                                                          {"prices", &options.prices},
+                                                         {"measured", &options.measured},
                                                          {"stack", &options.job.stack},
                                                          {"precision", &options.job.precision}};
   for (const auto& [name, place] : places) {

@@ -8,6 +8,7 @@ from typing import Any, Sequence
 import pandas as pd
 
 from orrery._charts import Chart, draw, svg_of
+from orrery._html import number
 
 
 class Answer:
@@ -50,12 +51,12 @@ class Answer:
         return draw(self._chart, backend, axes)
 
     def __repr__(self) -> str:
-        shown = self.table.head(12).to_string(float_format="%.4g")
+        shown = self.table.head(12).to_string(float_format=number)
         return f"{self.title}: {self.text}\n{shown}"
 
     def _repr_html_(self) -> str:
         notes = "".join(f"<li>{html.escape(note)}</li>" for note in self.notes)
-        table = self.table.head(12).to_html(float_format="%.4g", border=0)
+        table = self.table.head(12).to_html(float_format=number, border=0)
         picture = svg_of(self._chart)
         return (
             f"<div><strong>{html.escape(self.title)}</strong><div>{html.escape(self.text)}</div>"

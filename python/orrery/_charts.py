@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any, Iterable, List, Optional, Sequence, Tuple, Union
 
 from orrery._extras import require
+from orrery._html import number
 
 #: Colours that colour-blind readers tell apart (Okabe and Ito).
 PALETTE = (
@@ -251,15 +252,19 @@ class _MatplotlibDrawing:
                                    textcoords="offset points", va="center", fontsize=7,
                                    ha="right" if backward else "left")  # fmt: skip
         if any(mark.labels):
+            self.axes.use_sticky_edges = False  # labels need room at both ends of the bars
             self.axes.margins(x=0.16)
 
     def _draw_cells(self, mark: Cells) -> None:
         import numpy as np
         from matplotlib.patches import Rectangle
+        from matplotlib.ticker import FuncFormatter
 
         grid = np.array([[np.nan if v is None else v for v in row] for row in mark.values])
         image = self.axes.imshow(grid, cmap="cividis", aspect="auto", origin="lower")
-        self.axes.figure.colorbar(image, ax=self.axes, label=mark.unit)
+        # Numbers stand beside the bar as they are, without a common factor above it.
+        self.axes.figure.colorbar(image, ax=self.axes, label=mark.unit,
+                                  format=FuncFormatter(lambda value, _: number(value)))  # fmt: skip
         middle = float(np.nanmean([np.nanmin(grid), np.nanmax(grid)]))
         for i, row in enumerate(mark.texts):
             for j, text in enumerate(row):
@@ -289,6 +294,9 @@ class _MatplotlibDrawing:
             getattr(axes, f"set_{which}ticks")(places, names, fontsize=8)
         elif not axis.log:
             axes.grid(True, axis=which, color="#dddddd", linewidth=0.6)
+            plain = import_module("matplotlib.ticker").ScalarFormatter(useOffset=False)
+            plain.set_scientific(False)
+            getattr(axes, f"{which}axis").set_major_formatter(plain)
         if axis.from_zero:
             limits = getattr(axes, f"get_{which}lim")()
             getattr(axes, f"set_{which}lim")(0, max(limits))
@@ -321,6 +329,13 @@ def _add_to_plotly(go: Any, figure: Any, mark: Mark) -> None:
         figure.add_trace(go.Heatmap(z=mark.values, text=mark.texts, texttemplate="%{text}",
                                     colorscale="Cividis",
                                     colorbar={"title": mark.unit}))  # fmt: skip
+        # A heat map draws no text where it has no value.
+        empty = [(j, i, text.replace("\n", "<br>")) for i, row in enumerate(mark.texts)
+                 for j, text in enumerate(row) if text and mark.values[i][j] is None]  # fmt: skip
+        if empty:
+            x, y, texts = zip(*empty)
+            figure.add_trace(go.Scatter(x=x, y=y, text=texts, mode="text", showlegend=False,
+                                        hoverinfo="skip"))  # fmt: skip
         return
     colour = PALETTE[mark.style % len(PALETTE)]
     shown = bool(mark.name)

@@ -53,6 +53,38 @@ def count(value: Optional[float]) -> Optional[str]:
     return None if value is None else f"{value:,.0f}"
 
 
+def number(value: float) -> str:
+    """A number with four digits; up to a billion without an exponent.
+
+    Parameters
+    ----------
+    value : float
+        Any number.
+
+    Returns
+    -------
+    str
+        ``"42.53"``, ``"559,205"``, ``"1.25e+15"``.
+    """
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
+
+
+def spare_nodes(count: int) -> str:
+    """A number of spare nodes.
+
+    Parameters
+    ----------
+    count : int
+        At least 0.
+
+    Returns
+    -------
+    str
+        ``"1 spare node"``, ``"2 spare nodes"``.
+    """
+    return f"{count} spare node{'' if count == 1 else 's'}"
+
+
 def percent(share: Optional[float]) -> Optional[str]:
     """A share in per cent.
 
@@ -86,7 +118,8 @@ def duration(seconds: Optional[float]) -> Optional[str]:
         return None
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"), (1e-3, "ms")):
         if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
+            shown = seconds / size
+            return f"{shown:.3g} {unit}" if shown < 999.5 else f"{shown:,.0f} {unit}"
     return f"{seconds * 1e6:.3g} us"
 
 

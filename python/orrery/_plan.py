@@ -12,7 +12,7 @@ import pandas as pd
 
 from orrery import _core, _questions, _resources, _sliders
 from orrery._answer import Answer
-from orrery._html import size
+from orrery._html import number, size
 from orrery._played import PlayedRow, Variant, play
 from orrery._planning import NameOrFile, layouts
 from orrery._prices import PriceFile
@@ -207,7 +207,9 @@ class Plan:
         """
         return _questions.compare(self, a, b, errors)
 
-    def sensitivity(self, row: int = 1, measure: str = "days") -> Answer:
+    def sensitivity(
+        self, row: int = 1, measure: str = "days", seeds: Optional[int] = None
+    ) -> Answer:
         """Rank the inputs by their effect on the date or the cost (a tornado).
 
         Parameters
@@ -216,13 +218,15 @@ class Plan:
             As in the column ``rank``.
         measure : {"days", "usd"}
             Median end, or cost until then.
+        seeds : int, optional
+            The first seeds, from 10 on; by default 200, or all of the plan if it has fewer.
 
         Returns
         -------
         Answer
             Each input at half and twice its value; the step price at P10 and P90.
         """
-        return _questions.sensitivity(self, row, measure)
+        return _questions.sensitivity(self, row, measure, seeds)
 
     def spares(
         self, goodput: float = 0.97, row: int = 1, confidence: float = 0.8, most: int = 6
@@ -415,7 +419,7 @@ class Plan:
         Returns
         -------
         pandas.DataFrame
-            Days, million USD, MWh, shares as fractions.
+            Days, million USD, MWh, tonnes of carbon dioxide, shares as fractions.
         """
         t = self.table
         if t.empty:
@@ -434,6 +438,7 @@ class Plan:
                 "days P90": t["finish_s.p90"] / _DAY_S,
                 "million USD": pd.to_numeric(t["cost_usd"]) / 1e6,
                 "MWh": t["energy_j"] / 3.6e9,
+                "t CO2": pd.to_numeric(t["carbon_kg"]) / 1000,
                 "in time": t["deadline_met"],
                 "in budget": t["within_budget"],
             }
@@ -442,7 +447,7 @@ class Plan:
         return table
 
     def __repr__(self) -> str:
-        return f"{self.summary().head(10).to_string(float_format='%.3g')}\nwhy: {self.why}"
+        return f"{self.summary().head(10).to_string(float_format=number)}\nwhy: {self.why}"
 
     def _repr_html_(self) -> str:
         return self._html
@@ -478,6 +483,7 @@ def plan(
     instance: Optional[str] = None,
     grid: Optional[str] = None,
     prices: PriceFile = None,
+    measured: Optional[NameOrFile] = None,
     executor: Optional[Executor] = None,
     **changes: Any,
 ) -> Plan:
@@ -491,10 +497,8 @@ def plan(
         Names of presets (``orrery.names("clusters")``) or cluster files (YAML), each a candidate.
     gpus, tokens : int, sequence of int, or str; float or str
         Reserved GPUs, spares included; ``"64..512"`` is a range. Tokens; ``"2T"`` is 2e12.
-    deadline, start : float, str or date, optional
-        Seconds, ``"60 d"``, or a date, which needs `start`, the date of the first step.
-    budget : float or str, optional
-        USD for all reserved GPUs.
+    deadline, start, budget : float, str or date, optional
+        Seconds, ``"60 d"`` or a date, which needs `start`, of the first step. USD for all GPUs.
     failures : str, optional
         A profile (default ``"llama3"``), ``"none"``, or a file with a section ``failures``.
     confidence, batch_change, seeds
@@ -505,6 +509,8 @@ def plan(
     instance, grid, prices : str, str, path, optional
         Names of `orrery.prices`, in place of the cluster's price and carbon (several instances, one
         for each GPU: ``"nebius-h100,nebius-b200"``); a table of one's own.
+    measured : path, optional
+        Runs with ``iter_time_s``: ``to_dict()["nearest_measured"]`` names the nearest one.
     executor : concurrent.futures.Executor, optional
         Searches clusters and sizes, a task each, as `orrery.sweep` uses one.
 
@@ -523,7 +529,7 @@ def plan(
         "tokens": _text_of(tokens), "budget": _text_of(budget), "start": _text_of(start),
         "deadline": f"{deadline} s" if isinstance(deadline, (int, float)) else _text_of(deadline),
         "failures": failures or "", "instance": instance or "", "grid": grid or "",
-        "prices": "" if prices is None else os.fspath(prices),
+        "prices": os.fspath(prices or ""), "measured": os.fspath(measured or ""),
     }  # fmt: skip
     numbers = {"confidence": 100 * confidence, "batch_change": 100 * batch_change, "seeds": seeds}
     asked = _asked(words, numbers, overrides or {}, changes)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from orrery import _core
-from orrery._html import Row, duration, energy, money, percent, table
+from orrery._html import Row, duration, energy, money, percent, spare_nodes, table
 from orrery._scenario import _override_list
 
 Array = npt.NDArray[np.float64]
@@ -18,6 +18,8 @@ Array = npt.NDArray[np.float64]
 Variant = Union[int, Mapping[str, Any]]
 
 DAY_S = 86_400.0
+#: Seeds of an answer that plays a row again and again: a slider's position takes less than 100 ms.
+SEEDS = 200
 #: Words for the parts of a run's time.
 PARTS = {
     "compute": "kernels of the busiest stage",
@@ -86,7 +88,7 @@ class PlayedRow:
     def _repr_html_(self) -> str:
         row, finish = self.row, self.row["finish_s"]
         rows: List[Row] = [
-            ("GPUs", f"{row['gpus']:,}, {row['policies']['spare_nodes']} spare nodes"),
+            ("GPUs", f"{row['gpus']:,}, {spare_nodes(row['policies']['spare_nodes'])}"),
             ("step", duration(row["step_time_s"])),
             ("goodput", percent(row["goodput"])),
             ("end, P10", duration(finish["p10"])),

@@ -10,7 +10,8 @@ import pandas as pd
 
 from orrery._answer import Answer
 from orrery._charts import Axis, Band, Bars, Chart, Line, Mark, Rule
-from orrery._played import DAY_S, PARTS, Array, PlayedRow, Variant, played_courses
+from orrery._html import number, spare_nodes
+from orrery._played import DAY_S, PARTS, SEEDS, Array, PlayedRow, Variant, played_courses
 
 if TYPE_CHECKING:
     from orrery._plan import Plan
@@ -108,7 +109,7 @@ def compare(plan: "Plan", a: Variant, b: Variant, errors: str) -> Answer:
     shown = difference[difference.abs() > 0.01 * difference.abs().max()].iloc[::-1]
     chart = Chart(
         f"Why {names[0]} and {names[1]} differ",
-        Axis(f"days that {names[1]} takes more"),
+        Axis(f"additional time of {names[1]} (days)"),
         Axis("", ticks=[(-1, "sum"), *enumerate(shown.index)]),
         _waterfall(shown, float(difference.sum())),
         height=0.34 * len(shown) + 1.9,
@@ -139,14 +140,14 @@ def _waterfall(differences: "pd.Series", total: float) -> List[Mark]:
     return marks
 
 
-def sensitivity(plan: "Plan", row: int, measure: str) -> Answer:
+def sensitivity(plan: "Plan", row: int, measure: str, seeds: Optional[int]) -> Answer:
     """Effect of each input on the end or the cost; see `orrery.Plan.sensitivity`.
 
     Parameters
     ----------
     plan : Plan
         The plan.
-    row, measure
+    row, measure, seeds
         As for `orrery.Plan.sensitivity`.
 
     Returns
@@ -156,19 +157,23 @@ def sensitivity(plan: "Plan", row: int, measure: str) -> Answer:
     """
     if measure not in ("days", "usd"):
         raise ValueError(f"measure: expected 'days' or 'usd', found {measure!r}")
-    base = _measured(plan.play(row), measure)
+    seeds = min(SEEDS, plan.seeds) if seeds is None else seeds
+    base = _measured(plan.play(row, seeds=seeds), measure)
     rows = []
     for name, low, high in _inputs(plan, row):
-        values = [_measured(plan.play(row, **change), measure) for _, change in (low, high)]
-        rows.append((name, low[0], values[0], high[0], values[1], abs(values[1] - values[0])))
+        values = [_measured(plan.play(row, seeds=seeds, **change), measure)
+                  for _, change in (low, high)]  # fmt: skip
+        reached = [base, *values]  # both values may move the end the same way
+        rows.append((name, low[0], values[0], high[0], values[1], max(reached) - min(reached)))
     unit = "days" if measure == "days" else "million USD"
     columns = ["input", "low", f"{unit} at low", "high", f"{unit} at high", f"swing ({unit})"]
     table = pd.DataFrame(rows, columns=columns).sort_values(columns[-1], ascending=False)
     table = table.reset_index(drop=True)
     first = table.iloc[0]
     text = (
-        f"{first['input']} matters most: {first[columns[2]]:.3g} to {first[columns[4]]:.3g} {unit} "
-        f"between {first['low']} and {first['high']}; the plan says {base:.3g} {unit}."
+        f"{first['input']} matters most: {number(first[columns[2]])} to "
+        f"{number(first[columns[4]])} {unit} between {first['low']} and {first['high']}; as "
+        f"planned {number(base)} {unit}."
     )
     shown = table.iloc[::-1]
     marks: List[Mark] = [
@@ -182,7 +187,7 @@ def sensitivity(plan: "Plan", row: int, measure: str) -> Answer:
     chart = Chart(f"What moves the {'date' if measure == 'days' else 'cost'} of row {row}",
                   Axis(label), Axis("", ticks=list(enumerate(shown["input"]))), marks,
                   height=0.36 * len(shown) + 1.7)  # fmt: skip
-    notes = ["One input at a time, the others as planned, with the same failures.",
+    notes = [f"One input at a time, the others as planned, with the failures of {seeds} seeds.",
              "The step price moves between P10 and P90 of its prediction."]  # fmt: skip
     return Answer("Sensitivity", text, table, chart, notes)
 
@@ -281,8 +286,9 @@ def spares(plan: "Plan", goodput: float, row: int, confidence: float, most: int)
                 f"{confidence:.0%}; {table['goodput P50'].max():.2%} is the best median.")
     else:
         least = enough.iloc[0]
-        text = (f"{int(least['spare nodes'])} spare nodes reach a goodput of {goodput:.1%} with "
-                f"{least['chance']:.0%} of the seeds.")  # fmt: skip
+        enough_nodes = int(least["spare nodes"])
+        text = (f"{spare_nodes(enough_nodes)} reach{'es' if enough_nodes == 1 else ''} a goodput "
+                f"of {goodput:.1%} with {least['chance']:.0%} of the seeds.")  # fmt: skip
     x = list(table["spare nodes"])
     marks: List[Mark] = [
         Band(x, 100 * table["goodput P10"], 100 * table["goodput P90"], "P10 to P90", 0),
@@ -341,7 +347,8 @@ def fan(plan: "Plan", row: int, start: Optional[str]) -> Answer:
     if whole["deadline_s"]:
         marks.append(Rule(whole["deadline_s"] / DAY_S, "deadline", vertical=True, style=1))
         text += f" The deadline is day {whole['deadline_s'] / DAY_S:.0f}."
-    chart = Chart(f"Progress of row {row}", Axis("days after the first step", from_zero=True),
+    chart = Chart(f"Progress of row {row}",
+                  Axis("time after the first step (days)", from_zero=True),
                   Axis("trained tokens (billions)", from_zero=True), marks)  # fmt: skip
     return Answer("Fan chart", text, table, chart,
                   ["Failures and the error of the step price together."])  # fmt: skip
@@ -385,7 +392,7 @@ def goodput_over_time(plan: "Plan", row: int, window_days: float) -> Answer:
         Line(middle, 100 * values[1], "median", 0),
         Line(middle, 100 * share[0], "seed 1", 1),
     ]
-    chart = Chart(f"Goodput of row {row} over time", Axis("days after the first step"),
+    chart = Chart(f"Goodput of row {row} over time", Axis("time after the first step (days)"),
                   Axis("goodput of the window (%)"), marks)  # fmt: skip
     notes = ["Committed steps x step time over the window; a rollback takes steps back."]
     return Answer("Goodput over time", text, table, chart, notes)

@@ -83,7 +83,7 @@ def pareto(plan: "Plan") -> Answer:
         elif goal > 0:
             notes.append(f"The {name} ({goal:.3g} {'days' if vertical else 'million USD'}) is "
                          "outside of the plot.")  # fmt: skip
-    chart = Chart("Cost against date", Axis("median end (days after the first step)"),
+    chart = Chart("Cost against date", Axis("median end after the first step (days)"),
                   Axis("cost of all reserved GPUs (million USD)"), marks)  # fmt: skip
     return Answer("Cost against date", text, table, chart, notes)
 
@@ -323,7 +323,7 @@ def rent_or_buy(
                          Rule(finish / _MONTH_S, "end of this training", vertical=True, style=2)]
     if even_s <= life:
         marks.append(Rule(even_s / _MONTH_S, "buying pays from here", vertical=True, style=3))
-    chart = Chart(f"Rent or buy {gpus} GPUs", Axis("months of use", from_zero=True),
+    chart = Chart(f"Rent or buy {gpus} GPUs", Axis("time of use (months)", from_zero=True),
                   Axis("paid until then (million USD)", from_zero=True), marks)  # fmt: skip
     notes = [f"Purchase {purchase:,.0f} USD a GPU with its part of node and network, upkeep "
              f"{upkeep:.0%} of it a year, electricity {electricity:g} USD/kWh, rent {rent:.2f} USD "

@@ -6,14 +6,10 @@ from typing import TYPE_CHECKING, Any, Dict
 
 from orrery._errors import Error
 from orrery._extras import require
-from orrery._played import PlayedRow
+from orrery._played import SEEDS, PlayedRow
 
 if TYPE_CHECKING:
     from orrery._plan import Plan
-
-
-#: Seeds of a slider's position, so that an answer takes less than 100 ms.
-SEEDS = 200
 
 
 def changes_of(values: Dict[str, float], row: Dict[str, Any]) -> Dict[str, Any]:

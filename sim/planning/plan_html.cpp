@@ -82,11 +82,22 @@ std::string dates(const Json& of) {
          shown(of["p90"], kDay_s, 1);
 }
 
+/// Returns the number with a suffix of `--tokens`, for example "2T" for 2e12.
+std::string with_suffix(double number) {
+  constexpr std::pair<double, const char*> kSuffixes[] = {{1e12, "T"}, {1e9, "B"}, {1e6, "M"}};
+  for (const auto& [unit, suffix] : kSuffixes) {
+    if (number < unit) continue;
+    const double share = number / unit;
+    return (share < 1000 ? fmt::format("{:.4g}", share) : fmt::format("{:.0f}", share)) + suffix;
+  }
+  return fmt::format("{:.0f}", number);
+}
+
 std::string head_of(const Json& plan) {
   const Json& row = plan["candidates"][0];
   std::string out =
-      fmt::format("<h1>Plan: {}, {:.3g} tokens</h1>", escaped(plan["model"].get<std::string>()),
-                  plan["tokens"].get<double>());
+      fmt::format("<h1>Plan: {}, {} tokens</h1>", escaped(plan["model"].get<std::string>()),
+                  with_suffix(plan["tokens"].get<double>()));
   out += fmt::format("<div>{} GPUs of {}, {} of them with ranks: {}</div>", row["gpus"].get<int>(),
                      escaped(row["cluster"].get<std::string>()), row["job_gpus"].get<int>(),
                      layout_words(row));
@@ -112,7 +123,8 @@ std::string rows_of(const Json& plan) {
       "<h2>Candidates</h2><div class=\"wide\"><table><tr><th></th><th class=\"l\">cluster</th>"
       "<th>GPUs</th>"
       "<th>spare nodes</th><th class=\"l\">layout</th><th>step, s</th><th>free, GiB</th>"
-      "<th>goodput</th><th>days P10 / P50 / P90</th><th>MUSD</th><th>MWh</th><th>in time</th>"
+      "<th>goodput</th><th>days P10 / P50 / P90</th><th>MUSD</th><th>MWh</th><th>t CO2</th>"
+      "<th>in time</th>"
       "<th>in budget</th></tr>";
   const Json& all = plan["candidates"];
   for (std::size_t i = 0; i < std::min(kShownRows, all.size()); ++i) {
@@ -120,13 +132,13 @@ std::string rows_of(const Json& plan) {
     out += fmt::format(
         "<tr{}><td>{}</td><td class=\"l\">{}</td><td>{}</td><td>{}</td><td class=\"l\">{}</td>"
         "<td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>"
-        "<td>{}</td></tr>",
+        "<td>{}</td><td>{}</td></tr>",
         i == 0 ? " class=\"first\"" : "", i + 1, escaped(row["cluster"].get<std::string>()),
         row["gpus"].get<int>(), row["policies"]["spare_nodes"].get<int>(), layout_words(row),
         shown(row["step_time_s"], 1, 3), shown(row["memory_headroom_bytes"], kGiB, 1),
         shown(row["goodput"], 0.01, 1, "%"), dates(row["finish_s"]), shown(row["cost_usd"], 1e6, 3),
-        shown(row["energy_j"], 3.6e9, 0), shown(row["deadline_met"], 0.01, 0, "%"),
-        shown(row["within_budget"], 0.01, 0, "%"));
+        shown(row["energy_j"], 3.6e9, 0), shown(row["carbon_kg"], 1000, 0),
+        shown(row["deadline_met"], 0.01, 0, "%"), shown(row["within_budget"], 0.01, 0, "%"));
   }
   return out + fmt::format("</table></div><div>Order: {}.</div>",
                            escaped(plan["order"].get<std::string>()));

@@ -159,6 +159,7 @@ PlanQuestion question_of(const PlanOptions& options, std::vector<std::string> ov
   question.confidence = options.confidence / 100;
   question.batch_change = options.batch_change / 100;
   question.seeds = options.seeds;
+  question.measured = options.measured;
   question.overrides = std::move(overrides);
   return question;
 }

@@ -1,7 +1,7 @@
 """Plans against the simulator: dates by failures alone against the same and against fresh seeds,
 CPU time, and the step of a row in full detail against the other layouts with as many ranks and
-spares. Run by `./dev bench plan [SEEDS [LAYOUTS [GPUS [ROW]]]]` (ROW: another row than the first);
-asserts nothing.
+spares. Run by `./dev bench plan [SEEDS [LAYOUTS [GPUS [ROW]]]]` (ROW: another row than the first).
+Exit code 1: the plan takes more than 15 s of CPU.
 
 Equal conditions: the layouts are the first ones of `orrery layouts` for the row's number of ranks
 and its batch, on the same reserved nodes. The number of spares is no property of a layout: it comes
@@ -23,6 +23,7 @@ import orrery as package  # noqa: E402
 
 GPUS = sys.argv[3] if len(sys.argv) > 3 else "1024"
 ROW = int(sys.argv[4]) if len(sys.argv) > 4 else 1
+MOST_CPU_S = 15
 MODEL = ["--model", "llama3-70b", "--cluster", "dgx-h100", "--gpus", GPUS]
 
 
@@ -74,6 +75,8 @@ def main():
               f"| {inside} of {seeds} | {before} |", flush=True)  # fmt: skip
         compare_seeds(row, min(seeds, plan["seeds"]))
         compare_layouts(first, row, layout, layouts)
+    if cpu > MOST_CPU_S:
+        sys.exit(f"expected at most {MOST_CPU_S} s of CPU for the plan, found {cpu:.1f} s")
 
 
 def simulated_ends(row, seeds):

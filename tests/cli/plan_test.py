@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 
 import pytest
 from conftest import orrery
@@ -191,6 +192,35 @@ def test_csv_and_html_have_the_rows(tmp_path, plan):
     text = page.read_text()
     assert text.startswith("<!DOCTYPE html>") and "<svg" in text
     assert "http" not in text and "<script" not in text
+    assert "<h1>Plan: llama3-8b, 100B tokens</h1>" in text and "<th>t CO2</th>" in text
+    head = text.index("<h2>Candidates</h2>")
+    first = text[head:].split("</tr>")
+    assert first[0].count("<th") == first[1].count("<td"), "a column for each heading"
+
+
+def test_the_nearest_measured_run_has_its_distance(tmp_path):
+    runs, page = tmp_path / "runs.csv", tmp_path / "plan.html"
+    runs.write_text(
+        "id,model,gpu,n_gpus,tp,pp,dp,cp,vpp,mbs,gbs,seq_len,precision,recompute,dp_shard,"
+        "framework,iter_time_s\n"
+        "far,llama3-70b,A100,512,8,4,16,1,1,1,512,8192,bf16,none,ZeRO-1,nemo,20\n"
+        "near,llama3-8b,H100,32,1,1,32,1,1,1,256,8192,bf16,none,ZeRO-1,nemo,5\n"
+        "timeless,llama3-8b,H100,64,1,1,64,1,1,1,256,8192,bf16,none,ZeRO-1,nemo,\n")
+    plan = planned("--measured", runs, "--html", page)
+    row, nearest = plan["candidates"][0], plan["nearest_measured"]
+    assert nearest["id"] == "near" and nearest["measured_s"] == 5
+    layout = row["layout"]
+    replica = layout["tensor"] * layout["context"] * layout["pipeline"]
+    logs = [math.log(row["job_gpus"] / 32), math.log(replica),
+            math.log((row["global_batch"] / row["job_gpus"]) / (256 / 32))]  # fmt: skip
+    assert nearest["distance"] == pytest.approx(math.sqrt(sum(each**2 for each in logs)))
+    assert any(each.startswith("GPUs 32 / ") for each in nearest["differences"])
+    assert 2 < nearest["predicted_s"] < 10
+    assert "Nearest measured run: near (llama3-8b on 32 H100)" in page.read_text()
+    text = orrery("plan", *words_of(*ASKED, "--measured", runs)).stdout
+    assert "nearest measured run: near (llama3-8b on 32 H100), distance " in text
+    missing = orrery("plan", *ASKED, "--measured", tmp_path / "none.csv")
+    assert missing.returncode == 3 and "none.csv" in missing.stderr
 
 
 @pytest.mark.parametrize(
@@ -225,6 +255,8 @@ def test_prices_come_from_a_dated_table(tmp_path):
     hours = row["finish_s"]["p50"] / 3600
     assert row["cost_usd"] == pytest.approx(16 / 8 * 64 * hours)
     assert row["carbon_kg"] == pytest.approx(row["energy_j"] / 3.6e6 * 100 / 1000)
+    text = orrery("plan", *ASKED, *chosen).stdout
+    assert f"carbon: {row['carbon_kg'] / 1000:.0f} t of carbon dioxide" in text
     assert "instance offer-12: 16 USD/h on 2026-11-01 (offer 12)" in plan["assumed"]
     assert not any("placeholder" in each for each in plan["assumed"])
     other = orrery("plan", *ASKED[:2], "--cluster", "dgx-b200", *ASKED[4:], *chosen)

@@ -94,6 +94,29 @@ def test_what_is_installed_is_whole(tmp_path):
     assert str(tmp_path / "orrery" / "__init__.py") in steered.stderr
 
 
+#: First cell of a tested notebook: notes each axis with numbers and no label, before the figures of
+#: a cell are shown and closed.
+NOTE_BARE_AXES = """
+import sys
+bare_axes = []
+
+def note_bare_axes():
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    for number in pyplot.get_fignums() if pyplot else []:
+        figure = pyplot.figure(number)
+        figure.canvas.draw()
+        for axes in figure.axes:
+            for which, axis in (("x", axes.xaxis), ("y", axes.yaxis)):
+                shown = [each.get_text() for each in axis.get_ticklabels() if each.get_visible()]
+                counted = any(text[-1:].isdigit() and text[:1] in "-0123456789\\u2212"
+                              for text in shown)
+                if counted and not axis.get_label_text():
+                    bare_axes.append(f"{which} of {axes.get_title(loc='left')!r}: {shown}")
+
+get_ipython().events.register("post_execute", note_bare_axes)
+"""
+
+
 @pytest.mark.parametrize(
     "name",
     ["first-steps", "replay-a-production-trace", "capacity-planning", "choice-of-fabric",
@@ -104,8 +127,11 @@ def test_a_notebook_runs(name):
     notebook = nbformat.read(path, as_version=4)
     assert all(cell.get("outputs", []) == [] for cell in notebook.cells), "clear the outputs"
     os.environ["PYTHONPATH"] = ENVIRONMENT["PYTHONPATH"]
+    notebook.cells.insert(0, nbformat.v4.new_code_cell(NOTE_BARE_AXES))
+    notebook.cells.append(nbformat.v4.new_code_cell("print(bare_axes)"))
     client = NotebookClient(notebook, timeout=240, resources={"metadata": {"path": path.parent}})
     client.execute()
+    assert notebook.cells[-1].outputs[0]["text"] == "[]\n", "axes without a label"
     pictures = [
         output
         for cell in notebook.cells

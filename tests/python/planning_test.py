@@ -77,6 +77,8 @@ def test_a_plan_is_a_table_with_reasons_and_scenarios():
     assert plan.summary()["days P50"].iloc[0] == plan.best["finish_s"]["p50"] / 86400
     assert plan.changes["saved_s"].is_monotonic_decreasing
     assert plan.why in repr(plan) and "<svg" in plan._repr_html_()
+    assert "e+" not in repr(plan).split("why:")[0]
+    assert plan.summary()["t CO2"].isna().all() and plan.to_dict()["nearest_measured"] is None
     report = orrery.simulate(plan.scenario(1))
     assert report.steps_completed == plan.best["steps"]
     with pytest.raises(IndexError, match="a row from 1 to"):
@@ -85,6 +87,17 @@ def test_a_plan_is_a_table_with_reasons_and_scenarios():
         orrery.plan("llama3-8b", "dgx-h100", gpus=64, tokens="many")
     with pytest.raises(orrery.InputError, match="llama3-8b"):
         orrery.plan("llama3-9b", "dgx-h100", gpus=[64], tokens="1T")
+
+
+def test_the_nearest_measured_run_is_named(tmp_path):
+    runs = tmp_path / "runs.csv"
+    runs.write_text("id,model,gpu,n_gpus,tp,pp,dp,mbs,gbs,seq_len,framework,iter_time_s\n"
+                    "mine,llama3-8b,H100,64,1,1,64,1,256,8192,nemo,3\n")  # fmt: skip
+    plan = orrery.plan("llama3-8b", "dgx-h100", gpus=64, tokens=1e10, seeds=10, global_batch=256,
+                       measured=runs, grid="france")  # fmt: skip
+    nearest = plan.to_dict()["nearest_measured"]
+    assert nearest["id"] == "mine" and nearest["measured_s"] == 3
+    assert plan.summary()["t CO2"].iloc[0] == plan.best["carbon_kg"] / 1000
 
 
 def test_models_and_clusters_may_be_files(tmp_path):

@@ -1,11 +1,13 @@
 """Questions of a planner about a plan: answers, plots and sliders."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import orrery
-from orrery import _charts, _sliders
+from orrery import _charts, _html, _sliders
 
 QUESTIONS = ("sensitivity", "spares", "pareto", "layout_map", "memory", "roofline",
              "goodput_over_time", "fan")  # fmt: skip
@@ -74,12 +76,26 @@ def test_the_tornado_is_ordered_and_moves_the_right_way(plan):
     assert rates["days at low"] < rates["days at high"]
     money = plan.sensitivity(measure="usd").table
     assert money["million USD at low"].notna().all()
+    # Twice and half of Daly's interval both end later: the swing reaches back to the plan.
+    base = np.quantile(plan.play(1).alone_s, 0.5) / 86_400
+    ends = table[["days at low", "days at high"]].assign(base=base)
+    assert np.allclose(table["swing (days)"], ends.max(axis=1) - ends.min(axis=1))
+
+
+def test_the_tornado_plays_the_first_seeds(plan):
+    some = plan.sensitivity(seeds=20)
+    assert "of 20 seeds" in some.notes[0] and "of 40 seeds" in plan.sensitivity().notes[0]
+    ends = some.table.set_index("input").loc["failure rates"]
+    for column, scale in (("days at low", 0.5), ("days at high", 2)):
+        alone = plan.play(1, seeds=20, failures__scale=scale).alone_s
+        assert ends[column] == pytest.approx(np.quantile(alone, 0.5) / 86_400)
 
 
 def test_spares_reach_a_goodput(plan):
     easy = plan.spares(goodput=0.5, most=2)
     assert list(easy.table["spare nodes"]) == [0, 1, 2]
     assert "0 spare nodes reach a goodput of 50.0%" in easy.text
+    assert plan.play(1, spares=1)._repr_html_().count("1 spare node<") == 1
     hopeless = plan.spares(goodput=0.9999, most=1)
     assert hopeless.text.startswith("No number of spare nodes up to 1")
     with pytest.raises(ValueError, match="shares between 0 and 1"):
@@ -159,11 +175,43 @@ def test_each_answer_is_a_sentence_a_table_and_a_plot(answers):
         assert "<svg" in page and "<table" in page and "http://" not in page.split("<svg")[0], name
         assert answer.title in repr(answer)
         axes = answer.plot()
-        labels = axes.get_xlabel() + axes.get_ylabel()
-        # A quantity has its unit in brackets; names of things have none.
-        assert "(" in labels or name in ("compare",), (name, labels)
+        # A quantity has its unit in brackets; named things have their names.
+        for axis in (answer._chart.x, answer._chart.y):
+            assert axis.ticks or re.search(r"\(\S.*\)$", axis.label), (name, axis.label)
+        assert axes.get_xlabel() == answer._chart.x.label, name
         assert axes.get_title(loc="left"), name
         matplotlib.pyplot.close("all")
+
+
+def test_numbers_are_written_without_exponents_and_common_factors(answers):
+    assert _html.number(1_566_530.4) == "1,566,530" and _html.number(42.5301) == "42.53"
+    assert _html.number(999.96) == "1000" and _html.number(1.25e15) == "1.25e+15"
+    assert _html.duration(86_400 * 1234.4) == "1,234 d" and _html.duration(90) == "1.5 min"
+    for name in ("rent_or_buy", "layout_map", "spares", "fan"):
+        assert not re.search(r"\de\+\d", repr(answers[name])), name
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("agg")
+    near = _charts.Line([1e6 + 0.1, 1e6 + 0.2], [98.10001, 98.10002])
+    cells = _charts.Cells([[2e6, 7e6]], [["", ""]], "tokens/s")
+    for mark in (near, cells):
+        axes = _charts.draw(_charts.Chart("", _charts.Axis("x (s)"), _charts.Axis("y (%)"), [mark]))
+        axes.figure.canvas.draw()
+        for each in axes.figure.axes:
+            for axis in (each.xaxis, each.yaxis):
+                assert axis.get_offset_text().get_text() == "", mark
+    bar = axes.figure.axes[1]
+    assert all("e" not in each.get_text() for each in bar.get_yticklabels())
+    assert "5,000,000" in {each.get_text() for each in bar.get_yticklabels()}
+    matplotlib.pyplot.close("all")
+
+
+def test_plotly_writes_the_reasons_of_empty_cells():
+    pytest.importorskip("plotly")
+    cells = _charts.Cells([[None, 2.0]], [["OOM\n90 GiB", "1 s"]], "tokens/s")
+    axis = _charts.Axis("", ticks=[(0.0, "1"), (1.0, "2")])
+    figure = _charts.draw(_charts.Chart("", axis, axis, [cells]), "plotly")
+    assert [list(each.text) for each in figure.data if each.type == "scatter"] == [
+        ["OOM<br>90 GiB"]]  # fmt: skip
 
 
 def test_plotly_draws_each_answer(answers):
