@@ -20,7 +20,7 @@ bool Recovery::record_exit(std::uint32_t seat, bool was_member) {
 }
 
 bool Recovery::is_nobody_left() const {
-  if (restoring_ == job().epoch) return false;
+  if (restoring_ == job().epoch && job().next) return false;
   for (std::uint32_t seat = 0; seat < placement_.seats(); ++seat) {
     const bool told = std::find(untold_.begin(), untold_.end(), seat) != untold_.end();
     const bool left = placement_.is_leaving(seat) && !control_.is_running(seat);

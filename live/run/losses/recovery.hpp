@@ -57,7 +57,8 @@ class Recovery {
   bool has_unreported() const { return !untold_.empty(); }
   /// Returns true if the job has GPUs, every working rank has an unreported loss or is leaving and
   /// has ended, and no process holds the training state. False if a new process has received the
-  /// state, if the job has no GPUs, if the job is restarting, or after begin_restore().
+  /// state, if the job has no GPUs, if the job is restarting, or after begin_restore()
+  /// until the assignment is active or void.
   bool is_nobody_left() const;
   /// Begins the restore of a job of which nobody is left, at step `next`: returns true if a
   /// replacement is pending, a checkpoint is complete, and the run has advanced since the last
