@@ -207,7 +207,8 @@ void TraceModel::fill(Report& report, Nanos) {
   report.set_iterations_fast_forwarded(steps() - 1);
   report.set_rank_classes(folded_.classes.size());
   report.set_goodput(1);
-  report.set_cost_usd(world_.cluster().price().per_gpu.value * ranks * elapsed);
+  const double price = world_.cluster().price().per_gpu.value;
+  if (price > 0) report.set_cost_usd(price * ranks * elapsed);
   if (faults_ && elapsed > 0) fill_course(report);
   report.mutable_trace_limits()->set_compute_s(bounds_.compute);
   report.mutable_trace_limits()->set_communication_s(bounds_.communication);

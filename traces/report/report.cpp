@@ -167,6 +167,7 @@ std::string memory(const Report& r) {
 std::string energy_and_cost(const Report& r) {
   if (!r.has_energy_j() && !r.has_cost_usd()) return kNotKnown;
   const auto dollars = [](double v) {
+    if (v > 0 && v < 0.01) return fmt::format("{:.2g} USD", v);
     const auto cents = static_cast<std::uint64_t>(std::llround(std::max(0.0, v) * 100));
     return fmt::format("{}.{:02} USD", grouped(cents / 100), cents % 100);
   };
@@ -183,7 +184,10 @@ std::string energy_and_cost(const Report& r) {
     more += fmt::format(", {} of electricity", dollars(r.electricity_usd()));
   }
   if (r.has_carbon_kg()) more += fmt::format(", {:.1f} t of CO2", r.carbon_kg() / 1000);
-  return fmt::format("{}, {}{}, modelled", known(r.has_energy_j(), r.energy_j(), energy),
+  const std::string used = !r.has_energy_j() && r.has_trace_limits()
+                               ? "energy not modelled (trace or lone collective)"
+                               : known(r.has_energy_j(), r.energy_j(), energy);
+  return fmt::format("{}, {}{}, modelled", used,
                      r.has_cost_usd() ? dollars(r.cost_usd()) : "no price given", more);
 }
 

@@ -25,6 +25,7 @@ TEST(TraceModel, ACollectiveTakesItsClosedFormAndEqualPassesAreCounted) {
   EXPECT_NEAR(report.elapsed_s(), 5 * report.step_time_s(), 1e-8);
   EXPECT_FALSE(report.has_mfu());
   EXPECT_FALSE(report.has_micro_batches_lost());
+  EXPECT_FALSE(report.has_cost_usd()) << "the cluster has no price";
   // The protocol adds longer rounds and the fill of a pipeline of 1,024 ranks.
   const Report priced = simulate_example("allreduce-ring-1024.yaml", {});
   EXPECT_GT(priced.step_time_s(), 1.5 * report.step_time_s());

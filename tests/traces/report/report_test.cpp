@@ -85,6 +85,18 @@ TEST(Report, SummaryHasThePlannersUnits) {
   EXPECT_EQ(report_summary(report).find(" h)"), std::string::npos);
 }
 
+TEST(Report, SummaryOfATraceSaysWhyItHasNoEnergy) {
+  Report report;
+  report.set_ranks(4);
+  report.set_elapsed_s(0.4);
+  report.mutable_trace_limits()->set_compute_s(0.4);
+  EXPECT_EQ(report_summary(report).find("energy"), std::string::npos) << "neither is known";
+  report.set_cost_usd(3.0 * 4 * 0.4 / 3600);
+  EXPECT_THAT(report_summary(report),
+              HasSubstr("energy, cost  energy not modelled (trace or lone collective), 0.0013 USD "
+                        "(4 GPUs, 3.00 USD an hour each), modelled\n"));
+}
+
 TEST(Report, UnknownIsSaidAndNeverZero) {
   const std::string text = report_summary(Report());
   for (const char* unknown : {"throughput", "memory", "energy", "MFU", "shares"}) {
