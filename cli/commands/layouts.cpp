@@ -1,17 +1,17 @@
 // orrery layouts: prices and ranks all layouts of a job on a cluster, and says why the first layout
 // is the best.
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "cli/commands/commands.hpp"
+#include "cli/shared/columns.hpp"
 #include "cli/shared/help.hpp"
 #include "cli/shared/output_file.hpp"
 #include "cli/shared/run_options.hpp"
@@ -31,7 +31,6 @@ namespace {
 
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 constexpr std::size_t kShown = 10;
-constexpr std::size_t kColumnsOfText = 100;
 
 struct LayoutsOptions {
   std::string file;
@@ -78,73 +77,26 @@ AskedScenario asked_for(const LayoutsOptions& options, bool& has_own) {
   return {any_layout(options, has_own), {}, nullptr};
 }
 
-/// Column of the table for one part of a layout.
-struct LayoutColumn {
-  const char* name;
-  const char* prefix;  ///< words before the value where it stands without the column
-  std::string (*value)(const LayoutChoice&);
-  const char* plain;         ///< value that needs no mention
-  bool is_division = false;  ///< part of the division of the GPUs, which each row shows
-};
-
-template <std::uint32_t LayoutChoice::*part>
-std::string number_of(const LayoutChoice& choice) {
-  return std::to_string(choice.*part);
-}
-
-std::string shard_of(const LayoutChoice& choice) {
-  constexpr std::array<const char*, 4> kShardings{"-", "ZeRO-1", "ZeRO-2", "FSDP"};
-  return kShardings.at(static_cast<std::size_t>(choice.shard));
-}
-
-std::string recompute_of(const LayoutChoice& choice) {
-  return std::string(name_of(choice.recompute));
-}
-
-constexpr std::array kColumns{
-    LayoutColumn{"tensor", "tensor ", number_of<&LayoutChoice::tensor>, "1", true},
-    LayoutColumn{"context", "context ", number_of<&LayoutChoice::context>, "1", true},
-    LayoutColumn{"pipeline", "pipeline ", number_of<&LayoutChoice::pipeline>, "1", true},
-    LayoutColumn{"data", "data ", number_of<&LayoutChoice::data>, "1", true},
-    LayoutColumn{"expert", "expert ", number_of<&LayoutChoice::expert>, "1"},
-    LayoutColumn{"micro", "micro-batch ", number_of<&LayoutChoice::micro_batch>, ""},
-    LayoutColumn{"chunks", "chunks ", number_of<&LayoutChoice::chunks>, "1"},
-    LayoutColumn{"sharded", "", shard_of, "-"},
-    LayoutColumn{"recompute", "recompute ", recompute_of, "none"},
-};
-
 using Shown = std::span<const estimates::PricedLayout>;
 
-/// Returns the columns of a table of these layouts. Columns with one value in all rows are left
-/// out; `same` gets these values.
-std::vector<LayoutColumn> columns_of(Shown rows, std::vector<std::string>& same) {
-  std::vector<LayoutColumn> columns;
-  for (const LayoutColumn& column : kColumns) {
-    const std::string first = column.value(rows.front().choice);
-    const bool varies = std::any_of(rows.begin(), rows.end(), [&](const auto& row) {
-      return column.value(row.choice) != first;
-    });
-    if (varies || (column.is_division && first != column.plain)) {
-      columns.push_back(column);
-    } else if (first != column.plain) {
-      same.push_back(column.prefix + first);
-    }
+/// Returns the table of these layouts.
+std::string table_of(Shown rows, double tokens) {
+  std::vector<LayoutChoice> choices;
+  Column steps{"step", {}, 7}, runs{"80% of runs", {}, 14}, rates{"tokens/s", {}, 10};
+  Column memory{"GiB", {}, 5};
+  for (const estimates::PricedLayout& each : rows) {
+    const double step = each.estimate.step_s;
+    choices.push_back(each.choice);
+    steps.cells.push_back(fmt::format("{:.4g} s", step));
+    runs.cells.push_back(
+        fmt::format("{:.4g} to {:.4g}", each.interval.p10_s, each.interval.p90_s));
+    rates.cells.push_back(grouped(static_cast<std::uint64_t>(tokens / step)));
+    memory.cells.push_back(fmt::format("{:.1f}", each.estimate.memory.total().value / kGiB));
   }
-  return columns;
-}
-
-void print_row(std::size_t rank, const estimates::PricedLayout& each,
-               const std::vector<LayoutColumn>& columns, double tokens) {
-  const double step = each.estimate.step_s;
-  std::string line = fmt::format("{:>3}", rank);
-  for (const LayoutColumn& column : columns) {
-    line +=
-        fmt::format("  {:>{}}", column.value(each.choice), std::string_view(column.name).size());
-  }
-  fmt::print("{}  {:>7}  {:>14}  {:>10}  {:>5.1f}\n", line, fmt::format("{:.4g} s", step),
-             fmt::format("{:.4g} to {:.4g}", each.interval.p10_s, each.interval.p90_s),
-             grouped(static_cast<std::uint64_t>(tokens / step)),
-             each.estimate.memory.total().value / kGiB);
+  std::vector<std::string> same;
+  std::vector<Column> columns = layout_columns(choices, same);
+  for (Column* column : {&steps, &runs, &rates, &memory}) columns.push_back(std::move(*column));
+  return table_text(columns, same);
 }
 
 void print_counts(const Job& job, const Cluster& cluster, const estimates::LayoutSearch& search) {
@@ -170,15 +122,7 @@ void print_table(const estimates::LayoutSearch& search, std::size_t top) {
     return;
   }
   const std::size_t shown = top == 0 ? search.fitting : std::min(top, search.fitting);
-  const Shown rows(search.layouts.data(), shown);
-  std::vector<std::string> same;
-  const std::vector<LayoutColumn> columns = columns_of(rows, same);
-  std::string header = "   ";
-  for (const LayoutColumn& column : columns) header += fmt::format("  {}", column.name);
-  fmt::print("{}  {:>7}  {:>14}  {:>10}  {:>5}\n", header, "step", "80% of runs", "tokens/s",
-             "GiB");
-  for (std::size_t i = 0; i < shown; ++i) print_row(i + 1, rows[i], columns, search.tokens);
-  if (!same.empty()) fmt::print("in each row: {}\n", fmt::join(same, ", "));
+  fmt::print("{}", table_of(Shown(search.layouts.data(), shown), search.tokens));
 }
 
 /// Prints a note if the scenario's own layout leaves GPUs free: layouts use all of them.
@@ -242,10 +186,10 @@ int layouts(const LayoutsOptions& options) {
   } else {
     print_counts(scenario.job(), cluster, search);
     print_table(search, options.top < 0 ? kShown : whole);
-    if (!search.why.empty()) fmt::print("\n{}\n", wrapped("why: " + search.why, 0, kColumnsOfText));
+    if (!search.why.empty()) fmt::print("\n{}\n", wrapped("why: " + search.why, 0, kTextColumns));
     if (!asked.assumed.empty()) {
       const std::string assumed = fmt::format("assumed: {}", fmt::join(asked.assumed, ", "));
-      fmt::print("{}\n", wrapped(assumed, 0, kColumnsOfText));
+      fmt::print("{}\n", wrapped(assumed, 0, kTextColumns));
     }
     if (has_own_layout) note_spares(job.layout(), cluster);
   }

@@ -4,11 +4,15 @@
 #include <cmath>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "cli/commands/commands.hpp"
+#include "cli/shared/columns.hpp"
 #include "cli/shared/help.hpp"
 #include "cli/shared/output_file.hpp"
 #include "cli/shared/run_options.hpp"
@@ -40,69 +44,105 @@ std::string days(double seconds) {
   return std::isfinite(seconds) ? fmt::format("{:.1f}", seconds / kDay_s) : "never";
 }
 
-std::string percent(const std::optional<double>& share) {
-  return share ? fmt::format("{:.0f}%", 100 * *share) : "-";
+std::string percent(const std::optional<double>& share, int digits = 0) {
+  return share ? fmt::format("{:.{}f}%", 100 * *share, digits) : "-";
 }
 
 std::string million(const std::optional<sim::Quantiles>& usd) {
   return usd && std::isfinite(usd->p50) ? fmt::format("{:.3f}", usd->p50 / 1e6) : "-";
 }
 
-void print_header(std::size_t cluster, std::size_t layout) {
-  fmt::print("{:>3}  {:<{}} {:>6} {:>5}  {:<{}} {:>7} {:>8} {:>7} {:>18} {:>7} {:>6} {:>7} {:>9}\n",
-             "", "cluster", cluster, "GPUs", "spare", "layout", layout, "step s", "free GiB",
-             "goodput", "days P10/P50/P90", "MUSD", "MWh", "in time", "in budget");
+using Rows = std::span<const sim::PlannedRun>;
+
+template <class Cell>
+Column column_of(const char* name, Rows rows, Cell cell) {
+  Column column{name, {}, 0};
+  for (const sim::PlannedRun& row : rows) column.cells.push_back(cell(row));
+  return column;
 }
 
-void print_row(std::size_t rank, const sim::PlannedRun& row, std::size_t cluster,
-               std::size_t layout) {
-  const sim::Quantiles& finish = row.outcome.finish_s;
-  fmt::print(
-      "{:>3}  {:<{}} {:>6} {:>5}  {:<{}} {:>7.4g} {:>8.1f} {:>6.1f}% {:>18} {:>7} {:>6.0f} "
-      "{:>7} {:>9}\n",
-      rank, row.cluster, cluster, row.gpus, row.gpus - row.job_gpus,
-      words_of(row.layout.priced.choice), layout, row.layout.priced.estimate.step_s,
-      (row.gpu_memory_bytes - row.memory_bytes) / kGiB, 100 * row.outcome.goodput,
-      fmt::format("{} / {} / {}", days(finish.p10), days(finish.p50), days(finish.p90)),
-      million(row.cost_usd), row.energy_j / kMwh, percent(row.deadline_met),
-      percent(row.within_budget));
+std::string dates(const sim::Quantiles& finish) {
+  return fmt::format("{} / {} / {}", days(finish.p10), days(finish.p50), days(finish.p90));
 }
 
-void print_table(const sim::Plan& plan, std::size_t shown) {
-  std::size_t cluster = 7, layout = 6;
-  for (std::size_t i = 0; i < shown; ++i) {
-    cluster = std::max(cluster, plan.rows[i].cluster.size());
-    layout = std::max(layout, words_of(plan.rows[i].layout.priced.choice).size());
+/// Returns the columns of dates, prices and stated goals. Cluster and GPUs have a column only if
+/// they differ; otherwise their words are appended to `same`.
+std::vector<Column> outcome_columns(Rows rows, std::vector<std::string>& same) {
+  std::vector<Column> columns;
+  const auto add = [&](const char* name, const auto& cell) {
+    columns.push_back(column_of(name, rows, cell));
+  };
+  const auto add_if_it_differs = [&](const char* name, const char* unit, const auto& cell) {
+    add(name, cell);
+    if (differs(columns.back())) return;
+    same.push_back(cell(rows.front()) + unit);
+    columns.pop_back();
+  };
+  add_if_it_differs("cluster", "", [](const sim::PlannedRun& row) { return row.cluster; });
+  add_if_it_differs("GPUs", " GPUs",
+                    [](const sim::PlannedRun& row) { return std::to_string(row.gpus); });
+  add("spare", [](const sim::PlannedRun& row) { return std::to_string(row.gpus - row.job_gpus); });
+  add("goodput", [](const sim::PlannedRun& row) { return percent(row.outcome.goodput, 1); });
+  add("days P10/P50/P90", [](const sim::PlannedRun& row) { return dates(row.outcome.finish_s); });
+  add("MUSD", [](const sim::PlannedRun& row) { return million(row.cost_usd); });
+  add("MWh", [](const sim::PlannedRun& row) { return fmt::format("{:.0f}", row.energy_j / kMwh); });
+  const auto any_has = [&](const auto& value) {
+    return std::any_of(rows.begin(), rows.end(),
+                       [&](const sim::PlannedRun& row) { return (row.*value).has_value(); });
+  };
+  if (any_has(&sim::PlannedRun::deadline_met)) {
+    add("in time", [](const sim::PlannedRun& row) { return percent(row.deadline_met); });
   }
-  print_header(cluster, layout);
-  for (std::size_t i = 0; i < shown; ++i) print_row(i + 1, plan.rows[i], cluster, layout);
+  if (any_has(&sim::PlannedRun::within_budget)) {
+    add("in budget", [](const sim::PlannedRun& row) { return percent(row.within_budget); });
+  }
+  return columns;
 }
+
+/// Prints a table of dates and prices, and one of the layouts of the same rows.
+void print_tables(Rows rows) {
+  std::vector<std::string> same;
+  const std::vector<Column> outcomes = outcome_columns(rows, same);
+  fmt::print("{}\n", table_text(outcomes, same));
+  std::vector<LayoutChoice> choices;
+  for (const sim::PlannedRun& row : rows) choices.push_back(row.layout.priced.choice);
+  same.clear();
+  std::vector<Column> columns = layout_columns(choices, same);
+  columns.push_back(column_of("step s", rows, [](const sim::PlannedRun& row) {
+    return fmt::format("{:.4g}", row.layout.priced.estimate.step_s);
+  }));
+  columns.push_back(column_of("free GiB", rows, [](const sim::PlannedRun& row) {
+    return fmt::format("{:.1f}", (row.gpu_memory_bytes - row.memory_bytes) / kGiB);
+  }));
+  fmt::print("{}", table_text(columns, same));
+}
+
+/// Prints a text in lines of at most kTextColumns characters.
+void print_text(const std::string& text) { fmt::print("{}\n", wrapped(text, 0, kTextColumns)); }
 
 void print_first(const sim::PlannedRun& row) {
   const estimates::StepEstimate& step = row.layout.priced.estimate;
   const sim::TimeShares& shares = row.outcome.shares;
-  const sim::Quantiles& alone = row.outcome.failures_only_s;
-  fmt::print(
-      "\nrow 1: {} ranks on {} nodes, {} spare node{}, batch of {} sequences, a checkpoint "
-      "every {} steps ({:.0f} min)\n",
-      row.job_gpus, row.layout.job_nodes, row.spare_nodes, row.spare_nodes == 1 ? "" : "s",
-      row.layout.global_batch, row.run.every,
-      static_cast<double>(row.run.every) * step.step_s / 60);
+  fmt::print("\n");
+  print_text(fmt::format("row 1: {} ranks on {} nodes, {} spare node{}, batch of {} sequences",
+                         row.job_gpus, row.layout.job_nodes, row.spare_nodes,
+                         row.spare_nodes == 1 ? "" : "s", row.layout.global_batch));
+  fmt::print("checkpoints: every {} steps ({:.0f} min)\n", row.run.every,
+             static_cast<double>(row.run.every) * step.step_s / 60);
   fmt::print("memory: {:.1f} of {:.1f} GiB of a GPU\n", row.memory_bytes / kGiB,
              row.gpu_memory_bytes / kGiB);
-  fmt::print(
+  print_text(fmt::format(
       "step: {:.3f} s in kernels, {:.3f} s in exchanges inside layers, {:.3f} s waiting for "
-      "gradients and parameters, {:.3f} s for other stages\n",
-      step.compute_s, step.inside_s, step.exposed_s, step.pipeline_s);
-  fmt::print(
+      "gradients and parameters, {:.3f} s for other stages",
+      step.compute_s, step.inside_s, step.exposed_s, step.pipeline_s));
+  print_text(fmt::format(
       "run: {:.0f} failures; {:.2f}% checkpoints, {:.2f}% lost work, {:.2f}% detection, "
-      "{:.2f}% recovery, {:.2f}% waiting for hardware, {:.2f}% longer steps on spare nodes\n",
+      "{:.2f}% recovery, {:.2f}% waiting for hardware, {:.2f}% longer steps on spare nodes",
       row.outcome.failures, 100 * shares.checkpoints, 100 * shares.lost_work,
-      100 * shares.detection, 100 * shares.recovery, 100 * shares.waiting, 100 * shares.displaced);
-  fmt::print(
-      "date by failures alone: {} / {} / {} days (P10/P50/P90); the rest of the interval is "
-      "the error of the step price\n",
-      days(alone.p10), days(alone.p50), days(alone.p90));
+      100 * shares.detection, 100 * shares.recovery, 100 * shares.waiting, 100 * shares.displaced));
+  print_text(fmt::format(
+      "date by failures alone: {} days; the rest is the error of the step price",
+      dates(row.outcome.failures_only_s)));
   if (row.carbon_kg) {
     fmt::print("carbon: {:.0f} t of carbon dioxide until the median date\n",
                *row.carbon_kg / 1000);
@@ -122,27 +162,30 @@ void print_changes(const sim::Plan& plan) {
 }
 
 void print_plan(const sim::PlanQuestion& question, const sim::Plan& plan, std::size_t shown) {
-  fmt::print("{}, {} tokens: {} candidates, {}\n\n", question.job.model,
-             grouped(static_cast<std::uint64_t>(question.tokens)), plan.rows.size(), plan.order);
-  print_table(plan, shown);
+  print_text(fmt::format("{}, {} tokens: {} candidates, {}", question.job.model,
+                         grouped(static_cast<std::uint64_t>(question.tokens)), plan.rows.size(),
+                         plan.order));
+  fmt::print("\n");
+  print_tables(Rows(plan.rows.data(), shown));
   print_first(plan.rows.front());
   print_changes(plan);
-  fmt::print("\nwhy: {}\n", plan.why);
-  fmt::print("basis of the step price: {} ({})\n", plan.state, plan.distance);
+  fmt::print("\n");
+  print_text("why: " + plan.why);
+  print_text(fmt::format("basis of the step price: {} ({})", plan.state, plan.distance));
   if (plan.nearest) {
     const sim::NearestRun& nearest = *plan.nearest;
     const std::string differences = nearest.differences.empty()
                                         ? "no difference"
                                         : fmt::format("{}", fmt::join(nearest.differences, ", "));
-    fmt::print(
+    print_text(fmt::format(
         "nearest measured run: {} ({} on {} {}), distance {:.2f}: measured {:.4g} s, "
-        "predicted {:.4g} s; {}\n",
+        "predicted {:.4g} s; {}",
         nearest.id, nearest.model, nearest.gpus, nearest.gpu, nearest.distance, nearest.measured_s,
-        nearest.predicted_s, differences);
+        nearest.predicted_s, differences));
   }
-  for (const std::string& each : plan.warnings) fmt::print("warning: {}\n", each);
+  for (const std::string& each : plan.warnings) print_text("warning: " + each);
   fmt::print("assumed:\n");
-  for (const std::string& each : plan.assumed) fmt::print("  {}\n", each);
+  for (const std::string& each : plan.assumed) fmt::print("  {}\n", wrapped(each, 4, kTextColumns));
 }
 
 void write_scenario(const PlanCommand& options, const sim::Plan& plan) {

@@ -182,6 +182,26 @@ def test_the_text_names_reasons_and_sources():
         assert part in result.stdout, part
 
 
+def test_the_text_has_at_most_100_columns():
+    asked = ("--cluster", "dgx-h100,gb200-nvl72", "--gpus", "72,144", "--deadline", "60 d",
+             "--budget", "2M")  # fmt: skip
+    for more in (asked, ()):
+        lines = orrery("plan", *words_of(*ASKED, *more)).stdout.splitlines()
+        assert len(lines) > 20 and max(map(len, lines)) <= 100, max(lines, key=len)
+
+
+def test_the_tables_have_columns_for_what_differs():
+    same = orrery("plan", *ASKED, "--top", 2).stdout
+    first, layouts = (table.split("\n") for table in same.split("\n\n")[1:3])
+    assert first[0].split() == ["spare", "goodput", "days", "P10/P50/P90", "MUSD", "MWh"]
+    assert first[-1] == "in each row: dgx-h100, 64 GPUs"
+    assert layouts[0].split()[-4:] == ["step", "s", "free", "GiB"] and "data" in layouts[0]
+    assert [row.split()[0] for row in layouts[1:3]] == ["1", "2"]
+    asked = words_of(*ASKED, "--gpus", "32,64", "--deadline", "60 d", "--top", 0)
+    head = orrery("plan", *asked).stdout.split("\n\n")[1].split("\n")[0]
+    assert head.split()[:2] == ["GPUs", "spare"] and head.endswith("in time")
+
+
 def test_csv_and_html_have_the_rows(tmp_path, plan):
     table, page = tmp_path / "plan.csv", tmp_path / "plan.html"
     planned("--csv", table, "--html", page)
