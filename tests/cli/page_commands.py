@@ -1,59 +1,74 @@
 """Commands of README and docs/: where each one runs, or why it does not.
 
-    page_commands.py    prints docs/not-run.md, the commands that no test runs, with their reasons
+    page_commands.py    prints docs/not-run.md, the commands that no test runs
 
 A command of Orrery counts as run if a function of a test, a tutorial or `RUNS` (pages_test.py)
 begins a list of arguments with its name and contains all its options. Commands of ./dev and of
-other tools have a line in `DEV` or `TOOLS`: the test that runs them, or a reason of `REASONS`.
+other tools have a line in `DEV` or `TOOLS`: the test that runs them, a reason of `REASONS`, or a
+group of `SOAKED`, whose commands `./dev soak --pages` runs (soak_pages.py).
 """
 
 import ast
+import os
 import pathlib
 import re
 import shlex
 import sys
+import typing
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md")])
+PAGES = sorted(page for folder in (".", "docs/**", "examples", "python/**")
+               for page in ROOT.glob(f"{folder}/*.md"))  # fmt: skip
 GENERATED = {"not-run.md", "options.md", "CHANGELOG.md"}
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 BLOCK = re.compile(r"```(\w*)\n(.*?)```", re.DOTALL)
-CHECKS = {"docs_test.py", "help_test.py", "completion_test.py", "main_test.py", "page_commands.py"}
+SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.DOTALL)
+CHECKS = {"docs_test.py", "help_test.py", "completion_test.py", "main_test.py", "page_commands.py",
+          "soak_pages_test.py"}  # fmt: skip
 
+#: Why a command runs neither in a test nor in a soak.
 REASONS = {
     "gpu": "needs an NVIDIA GPU",
     "cluster": "needs a Slurm or Kubernetes cluster, or several machines",
     "root": "needs root",
+}
+#: Groups of commands that `./dev soak --pages` runs.
+SOAKED = {
     "network": "downloads packages or files",
     "data": "needs measured tables that the repository does not contain (`ORRERY_DATA`)",
     "minutes": "measures this machine, or compiles everything once more",
-    "open": "stays open until it is closed by hand",
 }
 #: Commands of Orrery, by name and options, that no test runs.
 EXCEPTIONS = {("twin", frozenset({"--partition", "--policy"})): "cluster"}
-#: Commands of ./dev: the test that does the same, or a reason.
+#: Commands of ./dev, also with the word that follows: the test that does the same, or a key of
+#: REASONS or SOAKED.
 DEV = {
     "demo": "tests/cli/docs_test.py", "build": "tests/cli/main_test.py",
     "test": "tests/cli/main_test.py", "tidy": "tests/tidy/tidy_test.py",
     "site": "tests/cli/site_test.py", "reference": "tests/python/reference_test.py",
-    "cuda": "network", "torch": "network", "fresh": "root", "format": "network",
-    "notebook": "open", "soak": ".ci/soak", "bench": "minutes", "fuzz": "minutes",
-    "asan": "minutes", "tsan": "minutes",
-    "wheel": "minutes", "lint": "minutes", "coverage": "minutes", "equal": "minutes",
-    "help": "tests/cli/docs_test.py",
+    "help": "tests/cli/docs_test.py", "soak": ".ci/soak", "fresh": "root",
+    "cuda": "network", "torch": "network", "format": "network",
+    "bench": "minutes", "bench own": "data", "fuzz": "minutes", "asan": "minutes",
+    "tsan": "minutes", "wheel": "minutes", "lint": "minutes", "coverage": "minutes",
+    "equal": "minutes",
 }  # fmt: skip
 #: First words of command lines of other tools, or such lines: the test that runs such a line, or a
-#: reason.
+#: key of REASONS or SOAKED.
 TOOLS = {
     "pip wheel .": "tests/python/wheel_test.py",
-    "tests/bench/public_logs.py": "network", "tests/wheel/chroots.py": "root",
-    "tests/wheel/image.py": "root",
-    "pip": "network", "srun": "cluster", "sacct": "cluster", "sacctmgr": "cluster",
-    "docker": "root", "kubectl": "cluster", "cmake": "tests/cli/cpp_policy_test.py",
-    "ctest": "tests/CMakeLists.txt",
+    "tests/bench/public_logs.py": "network", "tests/programs/table.py": "network",
+    "tests/wheel/chroots.py": "root", "tests/wheel/image.py": "root",
+    "pip": "network", "pre-commit": "network", "srun": "cluster", "sacct": "cluster",
+    "sacctmgr": "cluster", "docker": "root", "kubectl": "cluster",
+    "cmake": "tests/cli/cpp_policy_test.py", "ctest": "tests/CMakeLists.txt",
+    "build/tests/sim_failures_test": "minutes",
+    "build/tests/live_trainer_test": "tests/live/CMakeLists.txt",
+    "man": "tests/cli/man_page_test.py",
+    ".ci/release_notes": "tests/python/packaging_test.py",
     "source": "tests/cli/completion_test.py", "tests/live/gpu.sh": "gpu",
     "tests/live/gpu_programs.sh": "gpu", "python/site/browser.py": "minutes",
     "python/site/check.py": "network",
+    "tests/cli/slow_files_test.py": "tests/cli/slow_files_test.py",
     "tests/chaos/chaos.py": "tests/chaos/CMakeLists.txt",
     "tests/chaos/slurm_kills.py": "cluster", "tests/chaos/pairs.py": "tests/chaos/pairs_test.py",
     "tests/chaos/flips.py": "tests/chaos/CMakeLists.txt",
@@ -69,39 +84,122 @@ TOOLS = {
     "python/plots/timeline.py": "tests/cli/plots_test.py",
     "python/plots/first_steps.py": "tests/cli/plots_test.py",
     "python/generate_records.py": "tests/python/records_test.py",
-    "python/calibration/accuracy.py": "data", "python/calibration/fit_stacks.py": "data",
-    "python/calibration/fit_components.py": "data", "python/calibration/sweeps.py": "data",
-    "python/calibration/collectives_asked.py": "data", "python/calibration/monotone.py": "data",
-    "python/calibration/fit_hardware.py": "data", "python/calibration/node_kernels.py": "data",
-    "python/calibration/plan_intervals.py": "data",
+    **{f"python/calibration/{name}.py": "data" for name in (
+        "accuracy", "fit_stacks", "fit_components", "sweeps", "collectives_asked", "monotone",
+        "fit_hardware", "node_kernels", "plan_intervals")},
 }  # fmt: skip
+
+#: Soaked commands with a placeholder, or whose line does nothing in a clone, and the line of a
+#: shell that runs in place of each. `$TAG` is the tag of this Python, for example cp311.
+IN_PLACE = {
+    "./dev bench NAME": "./dev bench all_reduce",
+    "./dev bench plan SEEDS LAYOUTS GPUS ROW": "./dev bench plan 100 50 1024 1",
+    "./dev bench twin [durations | starts | choice]": "./dev bench twin durations starts choice",
+    "./dev coverage ROOM...": "./dev coverage core policies",
+    "./dev equal ../before/build/bin": "./dev equal build/bin",
+    "./dev fuzz": "./dev fuzz 60",
+    "./dev lint": "echo >>core/units.cpp && ./dev lint",
+    "pip install orrery-*.whl": "pip install build/wheels/orrery-*-$TAG-*.whl",
+    "pip install 'orrery-0.1.0-cp311-cp311-manylinux_2_35_x86_64.whl[plot]'":
+        "pip install \"$(ls build/wheels/orrery-*-$TAG-*.whl)[plot]\"",
+    "pip install 'orrery[kubernetes]'":
+        "pip install \"$(ls build/wheels/orrery-*-$TAG-*.whl)[kubernetes]\"",
+    "pre-commit install": "pip install pre-commit && pre-commit install",
+    "python3 python/site/browser.py build/site --pictures FOLDER":
+        "python3 python/site/browser.py build/site --pictures build/pictures",
+    "python3 tests/bench/public_logs.py FOLDER":
+        "python3 tests/bench/public_logs.py build/public-logs",
+    "ORRERY_PROGRAMS=FOLDER ~/.cache/orrery/torch/bin/python tests/programs/table.py":
+        "rm -rf build/programs && mkdir build/programs && "
+        "(cd build/programs && python3 ../../tests/programs/table.py --checkouts | bash -e) && "
+        "~/.cache/orrery/torch/bin/python -m pip install --no-deps "
+        "--target build/programs/packages/site-packages -r tests/programs/requirements.txt && "
+        "ORRERY_PROGRAMS=$PWD/build/programs ~/.cache/orrery/torch/bin/python "
+        "tests/programs/table.py",
+}  # fmt: skip
+#: Begins of soaked commands: the commands of ./dev whose products they need.
+NEEDED = {
+    "pip install 'orrery": ("./dev wheel",), "pip install orrery": ("./dev wheel",),
+    "python3 python/site/": ("./dev site",), "python3 python/calibration/": ("./dev build",),
+    "python3 tests/bench/": ("./dev build",), "ORRERY_SEQUENCES=": ("./dev build",),
+    "ORRERY_PROGRAMS=": ("./dev torch", "./dev build"), "./dev bench run": ("./dev torch",),
+}  # fmt: skip
+#: Begins of soaked commands that run in an environment of their own, with these packages.
+PACKAGES = {"pip ": (), "pre-commit ": (), "python3 python/calibration/": ("numpy", "scipy")}
+PLACEHOLDER = re.compile(r"(?<![\w$])[A-Z]{2,}(?![\w=])|\.\.\.|\[\w+ \|")
+
+
+class Soaked(typing.NamedTuple):
+    """A command of a page that `./dev soak --pages` runs."""
+
+    group: str
+    line: str  # command as on the page
+    runs: str  # command line of the shell
+    needed: tuple[str, ...] = ()  # commands of ./dev that have to pass before
+    packages: tuple[str, ...] | None = None  # packages of its own environment; None: without one
+
+
+def soaked(group, line):
+    """Returns a command as it runs, or None if a word of it stands for another one."""
+    runs = IN_PLACE.get(line, line)
+    if PLACEHOLDER.search(runs):
+        return None
+
+    def of(table, otherwise):
+        return next((value for begin, value in table.items() if line.startswith(begin)), otherwise)
+
+    return Soaked(group, line, runs, of(NEEDED, ()), of(PACKAGES, None))
 
 
 def without_wrapping(text):
     return text.replace("\\\n", " ").replace("\\|", "|")
 
 
+def spans_of(text):
+    """Returns the code spans outside of the blocks of a page, each in one line."""
+    parts = re.split(r"\n\s*\n|\n(?=\|)", BLOCK.sub("\n\n", text))
+    return [re.sub(r"\s+", " ", span[1]) for part in parts for span in SPAN.findall(part)]
+
+
 def commands_in(text):
     """(command, rest of the line or of the code span) of every command line in a page."""
     lines = [line for _, block in BLOCK.findall(text)
              for line in without_wrapping(block).splitlines()]  # fmt: skip
-    lines += re.findall(r"`([^`\n]*orrery [^`\n]*)`", without_wrapping(text))
+    lines += spans_of(without_wrapping(text))
     for line in lines:
         for found in re.finditer(r"(?:^|[ /(])orrery ([a-z][a-z|\\-]*)([^#]*)", line):
             for command in found[1].replace("\\", "").split("|"):
                 yield command, found[2]
 
 
+def shell_lines(text):
+    """Returns the code spans and the lines of the blocks of commands of a page."""
+    blocks = [line for language, block in BLOCK.findall(text)
+              if language in ("", "sh", "console")
+              for line in without_wrapping(block).splitlines()]  # fmt: skip
+    return [line.removeprefix("$ ").strip() for line in [*spans_of(text), *blocks]]
+
+
+def dev_lines(text):
+    """Yields the commands of ./dev in a page, each with its words."""
+    for line in shell_lines(text):
+        for found in re.finditer(r"(?:^|\s)(\./dev [a-z].*?)(?=\s+#|\s+&&|;|$)", line):
+            yield found[1]
+
+
+def way_of_dev(line):
+    """Returns the entry of DEV of a command, the longest one first; None without one."""
+    words = line.split()[1:3]
+    return DEV.get(" ".join(words), DEV.get(words[0]))
+
+
 def tool_lines(text):
     """Yields (first word, line) of the command lines of other tools and scripts in a page."""
-    spans = re.findall(r"`([^`\n]+)`", re.sub(BLOCK, "", text))
-    blocks = [line for language, block in BLOCK.findall(text) if language in ("", "sh", "console")
-              for line in without_wrapping(block).splitlines()]  # fmt: skip
-    script = re.compile(r"^(?:\S*python3? )?((?:tests|python)/[\w/]+\.(?:py|sh))(?: |$)")
-    for line in [*spans, *blocks]:
-        line = line.removeprefix("$ ").strip()
+    script = re.compile(r"^(?:[A-Z_]+=\S+ )*(?:\S*python3? (?:-m pytest (?:-\w+ )*)?)?"
+                        r"((?:tests|python)/[\w/]+\.(?:py|sh)|build/tests/\w+)(?: |$)")  # fmt: skip
+    for line in shell_lines(text):
         if found := script.match(line):
-            if line.startswith(found[1]) and " " not in line and found[1] not in TOOLS:
+            if line == found[1] and not os.access(ROOT / line, os.X_OK):
                 continue  # the name of a file, not a command
             yield found[1], line
         elif (word := line.partition(" ")[0]) in TOOLS and " " in line:
@@ -147,13 +245,16 @@ def scopes():
 
 
 def not_run():
-    """Returns ({(line, reason): pages} of the commands that no test runs, problems)."""
+    """Returns ({(line, reason or group): pages} of the commands that no test runs, problems)."""
     known = list(scopes())
     found, problems = {}, []
 
     def settle(line, page, how):
-        if how in REASONS:
+        if how in REASONS or (how in SOAKED and soaked(how, line)):
             found.setdefault((line, how), set()).add(page)
+        elif how in SOAKED:
+            problems.append(f"{page}: expected a command that can run, found `{line}` with a "
+                            "placeholder: add its line to IN_PLACE of page_commands.py")
         elif how is None or not (ROOT / how).exists():
             problems.append(f"{page}: expected a test that runs `{line}`, found none: add the "
                             "command to RUNS of pages_test.py, or a reason")  # fmt: skip
@@ -170,11 +271,38 @@ def not_run():
             how = how or next((test for test, commands, words in known
                                if command in commands and options <= words), None)  # fmt: skip
             settle(line, page, how)
-        for word in re.findall(r"\./dev ([a-z]+)", text):
-            settle(f"./dev {word}", page, DEV.get(word))
+        for line in dev_lines(text):
+            settle(line, page, way_of_dev(line))
         for word, line in tool_lines(text):
+            script = line.startswith(word) and word.endswith((".py", ".sh"))
+            if script and not os.access(ROOT / word, os.X_OK):
+                problems.append(f"{page}: expected python3 before {word}, which is not executable, "
+                                f"found `{line}`")  # fmt: skip
             settle(line, page, TOOLS.get(line, TOOLS.get(word)))
     return found, problems
+
+
+def of_soak():
+    """Returns the commands of `./dev soak --pages`, in the order of their groups."""
+    found, _ = not_run()
+    return [soaked(group, line) for group in SOAKED
+            for line, how in sorted(found) if how == group]  # fmt: skip
+
+
+def rows_of(found, how):
+    """Returns the rows of the commands of a reason or a group, with the lines in place of them."""
+
+    def code(line):
+        return f"`{line}`".replace("|", "\\|")
+
+    rows = []
+    for (line, _), pages in sorted(item for item in found.items() if item[0][1] == how):
+        cells = [code(line), ", ".join(sorted(pages))]
+        if how in SOAKED:
+            runs = soaked(how, line).runs
+            cells.insert(1, "" if runs == line else code(runs))
+        rows.append(f"| {' | '.join(cells)} |")
+    return rows
 
 
 def page():
@@ -186,14 +314,19 @@ def page():
            "this page; a test compares it with the pages, and allows no other reasons.",
            ""]  # fmt: skip
     for reason, meaning in REASONS.items():
-        rows = sorted((line, pages) for (line, why), pages in found.items() if why == reason)
-        if not rows:
-            continue
-        out += [f"## {meaning[0].upper()}{meaning[1:]}", "", "| command | pages |", "|---|---|"]
-        for line, pages in rows:
-            shown = line.replace("|", "\\|")
-            out.append(f"| `{shown}` | {', '.join(sorted(pages))} |")
-        out.append("")
+        out += [f"## {meaning[0].upper()}{meaning[1:]}", "", "| command | pages |", "|---|---|",
+                *rows_of(found, reason), ""]  # fmt: skip
+    out += ["## Run by `./dev soak --pages`", "",
+            "Each command as it stands on its page, or as the second column says, in a clone of",
+            "HEAD below `build/soak/pages` with builds of its own, `pip` and scripts of the",
+            "calibration in a new environment. Beyond `build/soak` they write, as everywhere, the",
+            "caches in `~/.cache/orrery`. `--only PART` runs one group (its name below) or the",
+            "commands with a part of their line; a second call leaves out those that passed at",
+            "the same commit.", ""]  # fmt: skip
+    for group, meaning in SOAKED.items():
+        out += [f"### {meaning[0].upper()}{meaning[1:]}", "", f"Group `{group}`.", "",
+                "| command | runs as | pages |", "|---|---|---|", *rows_of(found, group),
+                ""]  # fmt: skip
     return "\n".join(out)
 
 

@@ -1,5 +1,5 @@
 """Commands of the pages that no other test runs, with files of this test; and the rule that each
-command of a page runs in a test or has a reason (page_commands.py)."""
+command of a page runs in a test or in a soak, or has a reason (page_commands.py)."""
 
 import ast
 import os
@@ -175,9 +175,38 @@ def test_the_python_of_a_page_runs(page, tmp_path):
     assert done.returncode == 0, done.stdout
 
 
-def test_each_command_of_a_page_runs_in_a_test_or_has_a_reason():
-    _, problems = page_commands.not_run()
+def test_each_command_of_a_page_runs_in_a_test_or_in_a_soak_or_has_a_reason():
+    assert set(page_commands.REASONS) == {"gpu", "cluster", "root"}
+    found, problems = page_commands.not_run()
     assert problems == []
+    run = [command.line for command in page_commands.of_soak()]
+    assert len(run) > 60 and len(set(run)) == len(run)
+    assert set(run) == {line for line, how in found if how not in page_commands.REASONS}
+
+
+def test_a_command_of_the_soak_must_be_able_to_run(monkeypatch):
+    text = ("`./dev bench SEEDS`, `./dev\nlint`, `pip install ...`, "
+            "`tests/chaos/chaos.py --only x`\n"
+            "```sh\n./dev bench jobs [year | recorded]  # minutes\n"
+            "./dev fuzz 5 && true\n```\n")  # fmt: skip
+    monkeypatch.setattr(page_commands, "PAGES", [_Page(ROOT / "docs" / "lost.md", text)])
+    found, problems = page_commands.not_run()
+    assert [problem.split("`")[1] for problem in problems] == [
+        "./dev bench SEEDS", "./dev bench jobs [year | recorded]", "pip install ...",
+        "tests/chaos/chaos.py --only x",
+    ]  # fmt: skip
+    assert set(found) == {("./dev lint", "minutes"), ("./dev fuzz 5", "minutes")}
+    needs = {command.line: (command.runs, command.needed) for command in page_commands.of_soak()}
+    assert needs["./dev fuzz 5"] == ("./dev fuzz 5", ())
+    assert needs["./dev lint"] == ("echo >>core/units.cpp && ./dev lint", ())
+
+
+def test_each_mention_of_dev_in_a_page_is_a_command():
+    for page in page_commands.PAGES:
+        if page.name not in page_commands.GENERATED:
+            text = page.read_text()
+            words = {line.split()[1] for line in page_commands.dev_lines(text)}
+            assert words == set(re.findall(r"\./dev\s+([a-z]+)", text)), page
 
 
 def test_the_page_of_commands_that_are_not_run_is_up_to_date():
