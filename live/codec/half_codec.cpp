@@ -1,17 +1,8 @@
 #include <cstring>
 
+#include "core/vector_clones.hpp"
 #include "live/codec/arithmetic.hpp"
 #include "live/codec/codecs.hpp"
-
-// Compiles a loop for several sets of vector instructions; the program's start chooses the widest
-// one that the processor has. All of them compute the same bits (-ffp-contract=off).
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define ORRERY_WIDEST \
-  __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define ORRERY_WIDEST
-#endif
 
 namespace orrery::live {
 namespace {
@@ -31,25 +22,25 @@ std::uint16_t load_half(const std::byte* code, std::size_t i) {
   return half;
 }
 
-ORRERY_WIDEST void write_bf16(std::span<const float> values, std::byte* code) {
+ORRERY_VECTORS void write_bf16(std::span<const float> values, std::byte* code) {
   for (std::size_t i = 0; i < values.size(); ++i) store_half(code, i, to_bf16(values[i]));
 }
 
-ORRERY_WIDEST void write_fp16(std::span<const float> values, std::byte* code) {
+ORRERY_VECTORS void write_fp16(std::span<const float> values, std::byte* code) {
   for (std::size_t i = 0; i < values.size(); ++i) store_half(code, i, to_fp16(values[i]));
 }
 
-ORRERY_WIDEST void read_bf16(const std::byte* code, std::span<float> values) {
+ORRERY_VECTORS void read_bf16(const std::byte* code, std::span<float> values) {
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = from_bf16(load_half(code, i));
 }
 
-ORRERY_WIDEST void read_fp16(const std::byte* code, std::span<float> values) {
+ORRERY_VECTORS void read_fp16(const std::byte* code, std::span<float> values) {
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = from_fp16(load_half(code, i));
 }
 
 // The residual becomes the values left out: one pass over memory.
 
-ORRERY_WIDEST void write_rest_bf16(std::span<const float> values, float* residual,
+ORRERY_VECTORS void write_rest_bf16(std::span<const float> values, float* residual,
                                    std::byte* code) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     const float wanted = residual[i] + values[i];
@@ -59,7 +50,7 @@ ORRERY_WIDEST void write_rest_bf16(std::span<const float> values, float* residua
   }
 }
 
-ORRERY_WIDEST void write_rest_fp16(std::span<const float> values, float* residual,
+ORRERY_VECTORS void write_rest_fp16(std::span<const float> values, float* residual,
                                    std::byte* code) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     const float wanted = residual[i] + values[i];

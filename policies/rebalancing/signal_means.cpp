@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <span>
 
+#include "core/vector_clones.hpp"
 #include "policies/rebalancing/rank_loops.hpp"
 #include "policies/seam/lower_median.hpp"
-#include "policies/seam/vector_clones.hpp"
 
 // Compiled with -O3 -ffp-contract=off: the loops over ranks become instructions on whole vectors,
 // and every variant computes the same bits.

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <span>
 
+#include "core/vector_clones.hpp"
 #include "policies/record/encoding.hpp"
-#include "policies/seam/vector_clones.hpp"
 
 // Compiled with -O3, so that the lanes become vectors.
 

@@ -6,10 +6,10 @@
 #include <span>
 #include <utility>
 
+#include "core/vector_clones.hpp"
 #include "policies/seam/lower_median.hpp"
 #include "policies/seam/rank_summary.hpp"
 #include "policies/seam/sample_columns.hpp"
-#include "policies/seam/vector_clones.hpp"
 
 namespace orrery {
 namespace {
