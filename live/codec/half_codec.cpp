@@ -1,6 +1,6 @@
 #include <cstring>
 
-#include "core/vector_clones.hpp"
+#include "core/processor/vector_clones.hpp"
 #include "live/codec/arithmetic.hpp"
 #include "live/codec/codecs.hpp"
 
@@ -41,7 +41,7 @@ ORRERY_VECTORS void read_fp16(const std::byte* code, std::span<float> values) {
 // The residual becomes the values left out: one pass over memory.
 
 ORRERY_VECTORS void write_rest_bf16(std::span<const float> values, float* residual,
-                                   std::byte* code) {
+                                    std::byte* code) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     const float wanted = residual[i] + values[i];
     const std::uint16_t half = to_bf16(wanted);
@@ -51,7 +51,7 @@ ORRERY_VECTORS void write_rest_bf16(std::span<const float> values, float* residu
 }
 
 ORRERY_VECTORS void write_rest_fp16(std::span<const float> values, float* residual,
-                                   std::byte* code) {
+                                    std::byte* code) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     const float wanted = residual[i] + values[i];
     const std::uint16_t half = to_fp16(wanted);

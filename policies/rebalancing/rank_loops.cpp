@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstring>
 
-#include "core/vector_clones.hpp"
+#include "core/processor/vector_clones.hpp"
 
 // Compiled with -O3 -ffp-contract=off.
 

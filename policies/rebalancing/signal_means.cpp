@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "core/vector_clones.hpp"
+#include "core/processor/vector_clones.hpp"
 #include "policies/rebalancing/rank_loops.hpp"
 #include "policies/seam/lower_median.hpp"
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <span>
 
-#include "core/vector_clones.hpp"
+#include "core/processor/vector_clones.hpp"
 #include "policies/record/encoding.hpp"
 
 // Compiled with -O3, so that the lanes become vectors.

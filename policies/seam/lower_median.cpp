@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/vector_clones.hpp"
+#include "core/processor/vector_clones.hpp"
 
 // Compiled with -O3, so that loops over all values become instructions on whole vectors.
 

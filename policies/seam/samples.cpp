@@ -6,7 +6,7 @@
 #include <span>
 #include <utility>
 
-#include "core/vector_clones.hpp"
+#include "core/processor/vector_clones.hpp"
 #include "policies/seam/lower_median.hpp"
 #include "policies/seam/rank_summary.hpp"
 #include "policies/seam/sample_columns.hpp"

@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <numbers>
 
+#include "core/processor/vector_clones.hpp"
 #include "core/random.hpp"
-#include "core/vector_clones.hpp"
 
 // Compiled with -O3 -ffp-contract=off -fno-math-errno: the loop over a column becomes instructions
 // on whole vectors, and every variant computes the same bits. The polynomials are those of fdlibm

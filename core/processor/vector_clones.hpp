@@ -1,7 +1,7 @@
 // Marks a function of which the compiler makes one version for each vector unit of x86-64
 // processors; the loader takes the version for the processor. All versions compute the same bits
-// if the file is compiled with -ffp-contract=off. One version on other processors, under sanitizers,
-// with Clang, and where ORRERY_ONE_VERSION is defined. Used by loops over many values.
+// if the file is compiled with -ffp-contract=off. Other processors, sanitizers and Clang have one
+// version, and so has a build that defines ORRERY_ONE_VERSION. Used by loops over many values.
 #pragma once
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
