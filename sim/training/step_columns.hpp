@@ -20,7 +20,8 @@ namespace orrery::sim {
 /// Rows of one placement, and columns of one played step. Rows are shared with readers and never
 /// change: other rows are another object. Columns are those of the newest step for which one was
 /// stored. A step is identified by its object, because a step that is opened again after a change
-/// has the same number and the same start.
+/// has the same number and the same start. For example, the utilization of a step is stored at its
+/// first look; the time of a micro-batch once each rank has surely ended one.
 class StepColumns {
  public:
   /// Returns the rows of the ranks `numbers` in `step`. Equal steps have one object until
@@ -33,6 +34,7 @@ class StepColumns {
     }
     return ranks_;
   }
+  /// Forgets the rows of the ranks, so that the next ones are another object.
   void forget_ranks() { ranks_.reset(); }
   /// Returns the rows of the GPUs, always one object: `placement` must be the same in all calls.
   const std::shared_ptr<const SampleRows>& device_rows(const std::vector<GpuId>& placement) {
