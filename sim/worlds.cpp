@@ -151,8 +151,7 @@ class WorldMaker {
         progress_(progress),
         log_(log_of(request)),
         world_(std::make_unique<SimBackend>(cluster, offered_in(request))),
-        place_{cluster, world_->world(), world_->gate(),
-               shared_engine(room_for(request, cluster, log_)), std::make_shared<Contention>()} {}
+        engine_(shared_engine(room_for(request, cluster, log_))) {}
 
   std::unique_ptr<SimBackend> make() {
     if (request_.has_replay()) {
@@ -163,7 +162,7 @@ class WorldMaker {
       add_job(request_, {.first_gpu = 0}, progress_);
     } else if (scenario_.has_trace() || scenario_.has_collective()) {
       world_->add(
-          std::make_unique<TraceModel>(request_, world_->world(), place_.engine, world_->teller()));
+          std::make_unique<TraceModel>(request_, world_->world(), engine_, world_->teller()));
     }
     for (int i = 0; i < scenario_.jobs_size(); ++i) {
       const OtherJob& other = scenario_.jobs(i);
@@ -178,15 +177,15 @@ class WorldMaker {
  private:
   void add_job(RunRequest request, const TrainingRun::Arrival& arrival,
                const ProgressSink& progress) {
-    world_->add(std::make_unique<TrainingRun>(std::move(request), arrival, place_, world_->teller(),
-                                              progress));
+    world_->add(std::make_unique<TrainingRun>(std::move(request), arrival, *world_, engine_,
+                                              contention_, progress));
   }
 
   void add_recorded() {
     RunConditions conditions = run_conditions(log_.conditions, cluster_, log_.seed);
     if (log_.simulated()) {
-      conditions.paces = std::make_shared<SimulatedPaces>(log_.conditions, cluster_, place_.engine,
-                                                          place_.contention);
+      conditions.paces = std::make_shared<SimulatedPaces>(log_.conditions, cluster_, engine_,
+                                                          contention_);
     }
     world_->add(std::make_unique<RecordedJobs>(std::move(log_.jobs), world_->world(),
                                                world_->teller(), std::move(log_.estimates),
@@ -199,7 +198,8 @@ class WorldMaker {
   const ProgressSink& progress_;
   Log log_;
   std::unique_ptr<SimBackend> world_;
-  const TrainingRun::Place place_;
+  const estimates::EngineFactory engine_;
+  const std::shared_ptr<Contention> contention_ = std::make_shared<Contention>();
 };
 
 }  // namespace

@@ -124,6 +124,11 @@ Sample<double>& value_of(RankSample& sample, SampleField field) {
   return sample.*kRankMembers[place_in_table(field)];
 }
 
+const std::shared_ptr<const SampleRows>& no_rows() {
+  static const std::shared_ptr<const SampleRows> none = std::make_shared<SampleRows>();
+  return none;
+}
+
 SampleRows rows_of(std::span<const RankSample> samples) {
   SampleRows rows;
   for (const RankSample& sample : samples) {
@@ -177,6 +182,23 @@ std::shared_ptr<const SampleColumn> Samples::column(SampleField field, JobId job
 
 // ---- sources with columns ---------------------------------------------------------------------
 
+void ColumnSamples::clear_tables() {
+  for (auto entry = pages_.begin(); entry != pages_.end();) {
+    if (!entry->second.in_use) {
+      entry = pages_.erase(entry);
+    } else {
+      entry->second = {};
+      ++entry;
+    }
+  }
+}
+
+ColumnSamples::Page& ColumnSamples::page_of(SampleTable table, JobId job) {
+  Page& page = pages_[{table, job}];
+  page.in_use = true;
+  return page;
+}
+
 std::shared_ptr<const SampleRows> ColumnSamples::known_rows(SampleTable table, JobId job) const {
   const auto page = pages_.find({table, job});
   return page == pages_.end() ? nullptr : page->second.rows;
@@ -189,13 +211,13 @@ std::shared_ptr<const SampleColumn> ColumnSamples::known_column(SampleField fiel
 }
 
 void ColumnSamples::store(SampleTable table, JobId job, std::shared_ptr<const SampleRows> rows) {
-  std::shared_ptr<const SampleRows>& place = pages_[{table, job}].rows;
+  std::shared_ptr<const SampleRows>& place = page_of(table, job).rows;
   if (place == nullptr) place = std::move(rows);
 }
 
 void ColumnSamples::store(SampleField field, JobId job,
                           std::shared_ptr<const SampleColumn> column) {
-  auto& place = pages_[{table_of(field), job}].columns[place_in_table(field)];
+  auto& place = page_of(table_of(field), job).columns[place_in_table(field)];
   if (place == nullptr) place = std::move(column);
 }
 
@@ -217,7 +239,7 @@ template <class Row>
 std::span<const Row> ColumnSamples::joined_rows(SampleTable table, JobId job,
                                                 std::optional<std::vector<Row>> Page::*joined) {
   const std::shared_ptr<const SampleRows> keys = rows(table, job);
-  std::optional<std::vector<Row>>& out = pages_[{table, job}].*joined;
+  std::optional<std::vector<Row>>& out = page_of(table, job).*joined;
   if (out) return *out;
   std::vector<Row> made(keys->size());
   for (std::size_t row = 0; row < made.size(); ++row) set_keys(*keys, row, job, made[row]);

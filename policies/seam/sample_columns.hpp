@@ -46,6 +46,10 @@ struct SampleRows {
   bool operator==(const SampleRows&) const = default;
 };
 
+/// Returns rows of a table without any row, always the same object. For example, the rows of a job
+/// that does not run.
+const std::shared_ptr<const SampleRows>& no_rows();
+
 /// Values of one field over all rows of a table. Ages and origins are usually equal in all rows:
 /// the array then has one entry for all of them. For example, a simulated column of 10,240 ranks
 /// has 10,240 values, one age (the staleness) and one origin (measured).
@@ -96,8 +100,9 @@ class ColumnSamples : public Samples {
   std::span<const LinkSample> links(JobId job) override;
 
  protected:
-  /// Forgets all parts; spans that were returned become invalid.
-  void clear_tables() { pages_.clear(); }
+  /// Forgets all parts; spans that were returned become invalid. The memory of tables that were
+  /// requested since the last call is kept for their next parts.
+  void clear_tables();
   /// Returns the part that was made or stored before; null if there is none.
   std::shared_ptr<const SampleRows> known_rows(SampleTable table, JobId job) const;
   std::shared_ptr<const SampleColumn> known_column(SampleField field, JobId job) const;
@@ -111,6 +116,7 @@ class ColumnSamples : public Samples {
   virtual std::shared_ptr<const SampleColumn> make_column(SampleField field, JobId job) = 0;
   /// Parts of one table of a job.
   struct Page {
+    bool in_use = false;  ///< true if a part was stored since the last clear_tables()
     std::shared_ptr<const SampleRows> rows;
     std::array<std::shared_ptr<const SampleColumn>, kSampleFields> columns;
     std::optional<std::vector<RankSample>> ranks;
@@ -120,6 +126,8 @@ class ColumnSamples : public Samples {
   template <class Row>
   std::span<const Row> joined_rows(SampleTable table, JobId job,
                                    std::optional<std::vector<Row>> Page::*joined);
+  /// Returns the page of a table of a job, and marks it as in use.
+  Page& page_of(SampleTable table, JobId job);
   std::map<std::pair<SampleTable, JobId>, Page> pages_;
 };
 

@@ -25,8 +25,8 @@ FittedJob::FittedJob(const Ground& ground, const Standing& where,
       placement_(where.gpus.to_vector()),
       ranks_(std::move(ranks)),
       stepper_(*ground.setup->cluster, *graph_, placement_, ground.options, ground.engine, whole()),
-      telemetry_(*ground.setup->cluster, *graph_, placement_, ground.setup->scenario().noise(),
-                 ground.seed) {}
+      telemetry_(*ground.setup->cluster, *graph_, placement_, ranks_,
+                 ground.setup->scenario().noise(), ground.seed) {}
 
 std::shared_ptr<StepGraph> FittedJob::graph_of(const Scenario& scenario) {
   auto& graphs = begun_ ? begun_->graphs_ : graphs_;

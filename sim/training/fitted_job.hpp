@@ -56,7 +56,10 @@ class FittedJob {
   Telemetry& telemetry() { return telemetry_; }
   /// Replaces the numbers of the ranks in the job, one for each rank of this fit; the GPUs do not
   /// change.
-  void renumber_ranks(std::vector<std::uint32_t> ranks) { ranks_ = std::move(ranks); }
+  void renumber_ranks(std::vector<std::uint32_t> ranks) {
+    ranks_ = std::move(ranks);
+    telemetry_.forget_numbers();
+  }
   /// Returns the numbers in the job of the ranks of this fit.
   const std::vector<std::uint32_t>& ranks() const { return ranks_; }
   /// Returns the number in the job of a rank of this fit, which must be below graph().ranks().

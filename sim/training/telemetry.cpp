@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <numeric>
 #include <utility>
 
 #include "core/random.hpp"
@@ -31,13 +30,39 @@ std::uint64_t error_place(SampleField field) {
                                     kWithError.begin());
 }
 
+/// Micro-batches done of a rank that surely shows at least one at all later instants of the step:
+/// rounding can lower a count between two instants, but far less.
+constexpr double kSurelyOne = 1 + 1e-9;
+
+/// Returns the links between neighbours of the data-parallel rings of tensor rank 0, of one stage
+/// after the other.
+SampleRows ring_neighbours(const Cluster& cluster, const StepGraph& graph,
+                           const std::vector<GpuId>& placement) {
+  SampleRows rows;
+  for (std::uint32_t stage = 0; stage < graph.pipeline(); ++stage) {
+    std::vector<GpuId> members;
+    for (std::uint32_t replica = 0; replica < graph.data(); ++replica) {
+      members.push_back(placement[graph.rank(replica, stage, 0).value]);
+    }
+    const std::vector<GpuId> ring = estimates::ring_channels(cluster, members).front();
+    for (std::size_t i = 0; i < ring.size(); ++i) {
+      rows.ids.push_back(ring[i].value);
+      rows.to.push_back(ring[(i + 1) % ring.size()].value);
+    }
+  }
+  return rows;
+}
+
 }  // namespace
 
 Telemetry::Telemetry(const Cluster& cluster, const StepGraph& graph,
-                     const std::vector<GpuId>& placement, const Noise& noise, std::uint64_t seed)
+                     const std::vector<GpuId>& placement,
+                     const std::vector<std::uint32_t>& numbers, const Noise& noise,
+                     std::uint64_t seed)
     : cluster_(cluster),
       graph_(graph),
       placement_(placement),
+      numbers_(numbers),
       compute_cv_(noise.compute_cv()),
       sample_cv_(noise.sample_cv()),
       gradient_variance_(noise.gradient_variance()),
@@ -60,15 +85,23 @@ Telemetry::Source Telemetry::source_of(std::uint64_t seed) const {
 void Telemetry::reseed_noise(Nanos from, std::uint64_t seed) {
   later_ = source_of(seed);
   reseeded_ = from;
-  newer_ = older_ = {};
+  stretches_ = {};
+  columns_.forget_columns();
 }
 
 void Telemetry::begin_step(estimates::PlayedStep played) {
   done_.at = kNever;
+  columns_.forget_columns();
   steps_.push_back(std::move(played));
   // From now on nothing older is looked at than this, and the step before it.
   const Nanos oldest = steps_.back().start() - staleness_;
   while (steps_.size() > 2 && steps_[2].start() <= oldest) steps_.pop_front();
+}
+
+void Telemetry::forget_steps() {
+  steps_.clear();
+  done_.at = kNever;
+  columns_.forget_columns();
 }
 
 Telemetry::Look Telemetry::look_at(Nanos now) const {
@@ -139,23 +172,13 @@ void Telemetry::add_errors(Nanos now, std::uint64_t first_place,
                   sample_cv_, values);
 }
 
-void Telemetry::fill_rows(SampleTable table, Nanos now, SampleRows& out) const {
+std::shared_ptr<const SampleRows> Telemetry::rows(SampleTable table, Nanos now) {
   if (table == SampleTable::links) {
-    if (now < staleness_) return;
-    for (const Edge& edge : edges_) {
-      out.ids.push_back(edge.from.value);
-      out.to.push_back(edge.to.value);
-    }
-    return;
+    return now < staleness_ || links_.rows == nullptr ? no_rows() : links_.rows;
   }
-  out.ids.resize(graph_.ranks());
-  if (table == SampleTable::devices) {
-    for (std::size_t rank = 0; rank < out.size(); ++rank) out.ids[rank] = placement_[rank].value;
-    return;
-  }
-  std::iota(out.ids.begin(), out.ids.end(), std::uint32_t{0});
+  if (table == SampleTable::devices) return columns_.device_rows(placement_);
   const estimates::PlayedStep* const step = look_at(now).step;
-  out.steps.assign(out.size(), step == nullptr ? 0 : step->step());
+  return columns_.rank_rows(numbers_, step == nullptr ? 0 : step->step());
 }
 
 void Telemetry::fill_rank(std::uint32_t rank, Nanos now, RankSample& out) {
@@ -168,7 +191,12 @@ void Telemetry::fill_rank(std::uint32_t rank, Nanos now, RankSample& out) {
 
 void Telemetry::fill_range(SampleField field, Nanos now, Range ranks, SampleColumn& out) {
   out.ages = {staleness_};
-  if (table_of(field) == SampleTable::links) return fill_link(field, now, out);
+  if (table_of(field) == SampleTable::links) {
+    if (now < staleness_) return;
+    out.values = field == SampleField::latency ? links_.latency : links_.bandwidth;
+    const std::uint64_t first_place = std::uint64_t{graph_.ranks()} * kErrors;
+    return add_errors(now, first_place + error_place(field), out.values);
+  }
   const Look look = look_at(now);
   if (look.step == nullptr) {
     out.values.assign(ranks.count, kMissing);
@@ -177,41 +205,62 @@ void Telemetry::fill_range(SampleField field, Nanos now, Range ranks, SampleColu
   if (field == SampleField::gradient_variance || field == SampleField::noise_scale) {
     return fill_gradients(field, look, ranks, out);
   }
-  fill_exact(field, look, now, ranks, out.values);
-  add_errors(now, ranks.first * kErrors + error_place(field), out.values);
-  if (field == SampleField::micro_batches_done) {
-    std::vector<double> counts;
-    const auto count_of = [&](std::uint32_t replica, std::uint32_t) {
-      return static_cast<double>(look.step->micro_batches(replica));
-    };
-    fill_groups(ranks, count_of, counts);
-    for (std::uint32_t i = 0; i < ranks.count; ++i) {
-      out.values[i] = std::clamp(out.values[i], 0.0, counts[i]);
-    }
+  const bool whole = ranks.count == graph_.ranks();
+  const std::vector<double>* const known =
+      whole ? columns_.find_column(field, *look.step, now) : nullptr;
+  if (known != nullptr) {
+    out.values = *known;
+  } else if (fill_exact(field, look, now, ranks, out.values) && whole) {
+    columns_.store_column(field, *look.step, now, out.values);
   }
+  add_errors(now, ranks.first * kErrors + error_place(field), out.values);
+  if (field == SampleField::micro_batches_done) clamp_counts(*look.step, ranks, out.values);
   if (field != SampleField::utilization) return;
   for (double& value : out.values) value = std::clamp(value, 0.0, 1.0);
 }
 
-/// Fills a column of ranks or GPUs with values without errors.
-void Telemetry::fill_exact(SampleField field, const Look& look, Nanos now, Range ranks,
+void Telemetry::clamp_counts(const estimates::PlayedStep& step, Range ranks,
+                             std::vector<double>& counts) {
+  const bool whole = ranks.count == graph_.ranks();
+  const std::vector<double>* most = whole ? columns_.find_counts(step) : nullptr;
+  std::vector<double> computed;
+  if (most == nullptr) {
+    const auto count_of = [&](std::uint32_t replica, std::uint32_t) {
+      return static_cast<double>(step.micro_batches(replica));
+    };
+    fill_groups(ranks, count_of, computed);
+    if (whole) columns_.store_counts(step, computed);
+    most = &computed;
+  }
+  for (std::uint32_t i = 0; i < ranks.count; ++i) {
+    counts[i] = std::clamp(counts[i], 0.0, (*most)[i]);
+  }
+}
+
+bool Telemetry::fill_exact(SampleField field, const Look& look, Nanos now, Range ranks,
                            std::vector<double>& out) {
   if (field == SampleField::micro_batch_time) return fill_times(look, now, ranks, out);
   if (field == SampleField::micro_batches_done) {
     const std::vector<double>& done = done_at(*look.step, now);
-    return fill_groups(
+    fill_groups(
         ranks,
         [&](std::uint32_t replica, std::uint32_t stage) {
           return done[replica * graph_.pipeline() + stage];
         },
         out);
+    return false;
   }
-  if (field != SampleField::wait_time) return fill_device(field, *look.step, ranks, out);
-  if (look.before == nullptr) return out.assign(ranks.count, kMissing);
-  const auto wait = [&](std::uint32_t replica, std::uint32_t stage) {
-    return look.before->wait_time(replica, stage);
-  };
-  fill_groups(ranks, wait, out);
+  if (field != SampleField::wait_time) {
+    fill_device(field, *look.step, ranks, out);
+  } else if (look.before == nullptr) {
+    out.assign(ranks.count, kMissing);
+  } else {
+    const auto wait = [&](std::uint32_t replica, std::uint32_t stage) {
+      return look.before->wait_time(replica, stage);
+    };
+    fill_groups(ranks, wait, out);
+  }
+  return true;
 }
 
 void Telemetry::fill_device(SampleField field, const estimates::PlayedStep& step, Range ranks,
@@ -235,27 +284,30 @@ const std::vector<double>& Telemetry::stretches_of(const estimates::PlayedStep& 
   const auto is_of = [&](const Stretches& known) {
     return known.start == step.start() && known.step == step.step();
   };
-  if (is_of(newer_)) return newer_.factors;
-  if (is_of(older_)) return older_.factors;
-  std::swap(newer_, older_);
-  newer_ = {.step = step.step(), .start = step.start(), .factors = {}};
-  newer_.factors.reserve(graph_.ranks());
+  auto& [newer, older] = stretches_;
+  if (is_of(newer)) return newer.factors;
+  if (is_of(older)) return older.factors;
+  std::swap(newer, older);
+  newer = {.step = step.step(), .start = step.start(), .factors = {}};
+  newer.factors.reserve(graph_.ranks());
   const RankNoise& noise = source(step.start()).compute;
   for (std::uint32_t each = 0; each < graph_.ranks(); ++each) {
     const auto [replica, stage, member] = graph_.position({each});
     const std::uint32_t place = stage * graph_.members() + member;
-    newer_.factors.push_back(noise.of_rank(step.step(), replica, place) / step.stretch()[replica]);
+    newer.factors.push_back(noise.of_rank(step.step(), replica, place) / step.stretch()[replica]);
   }
-  return newer_.factors;
+  return newer.factors;
 }
 
 /// A rank without a finished micro-batch in this step shows its time in the step before.
-void Telemetry::fill_times(const Look& look, Nanos now, Range ranks, std::vector<double>& out) {
+bool Telemetry::fill_times(const Look& look, Nanos now, Range ranks, std::vector<double>& out) {
   std::vector<std::uint8_t> is_older(groups());
-  bool any_newer = false, any_older = false;
+  bool any_newer = false, any_older = false, lasts = true;
   const std::vector<double>& done = done_at(*look.step, now);
   const auto time_of = [&](std::uint32_t replica, std::uint32_t stage) {
-    const bool older = done[replica * graph_.pipeline() + stage] < 1;
+    const double own = done[replica * graph_.pipeline() + stage];
+    const bool older = own < 1;
+    lasts = lasts && (own > kSurelyOne || look.step->micro_batches(replica) == 0);
     const estimates::PlayedStep* const timed = older ? look.before : look.step;
     if (timed == nullptr || timed->micro_batches(replica) == 0) return kMissing;
     is_older[replica * graph_.pipeline() + stage] = older;
@@ -274,6 +326,7 @@ void Telemetry::fill_times(const Look& look, Nanos now, Range ranks, std::vector
   // The older step first: the newer one stays known for the next look.
   if (any_older) stretch(*look.before, true);
   if (any_newer) stretch(*look.step, false);
+  return lasts;
 }
 
 /// A gradient of b sequences has the expected square |G|^2 (1 + N / b); N is the noise scale.
@@ -312,36 +365,28 @@ void Telemetry::fill_gradients(SampleField field, const Look& look, Range ranks,
 
 void Telemetry::update_links(const estimates::Stepper& stepper,
                              const estimates::HardwareState& state) {
-  if (graph_.data() < 2 || (!edges_.empty() && edges_state_ == state)) return;
-  edges_.clear();
-  edges_state_ = state;
+  if (graph_.data() < 2) return;
+  if (links_.rows == nullptr) {
+    links_.rows = std::make_shared<SampleRows>(ring_neighbours(cluster_, graph_, placement_));
+    for (std::size_t i = 0; i < links_.rows->size(); ++i) {
+      const GpuId from{links_.rows->ids[i]}, to{links_.rows->to[i]};
+      links_.latency.push_back(cluster_.latency(from, to).value);
+    }
+  } else if (links_.state == state) {
+    return;
+  }
+  links_.state = state;
+  links_.bandwidth.assign(links_.rows->size(), 0);
   std::vector<LinkId> route;
-  for (std::uint32_t stage = 0; stage < graph_.pipeline(); ++stage) {
-    std::vector<GpuId> members;
-    for (std::uint32_t replica = 0; replica < graph_.data(); ++replica) {
-      members.push_back(placement_[graph_.rank(replica, stage, 0).value]);
-    }
-    const std::vector<GpuId> ring = estimates::ring_channels(cluster_, members).front();
-    for (std::size_t i = 0; i < ring.size(); ++i) {
-      Edge edge{.from = ring[i], .to = ring[(i + 1) % ring.size()]};
-      edge.latency = cluster_.latency(edge.from, edge.to).value;
-      route.clear();
-      cluster_.route(edge.from, edge.to, route);
-      for (const LinkId link : route) {
-        const double rate = stepper.effective_bandwidth(link, state);
-        edge.bandwidth = edge.bandwidth == 0 ? rate : std::min(edge.bandwidth, rate);
-      }
-      edges_.push_back(edge);
+  for (std::size_t i = 0; i < links_.rows->size(); ++i) {
+    double& bandwidth = links_.bandwidth[i];
+    route.clear();
+    cluster_.route({links_.rows->ids[i]}, {links_.rows->to[i]}, route);
+    for (const LinkId link : route) {
+      const double rate = stepper.effective_bandwidth(link, state);
+      bandwidth = bandwidth == 0 ? rate : std::min(bandwidth, rate);
     }
   }
-}
-
-void Telemetry::fill_link(SampleField field, Nanos now, SampleColumn& out) const {
-  if (now < staleness_) return;
-  for (const Edge& edge : edges_) {
-    out.values.push_back(field == SampleField::latency ? edge.latency : edge.bandwidth);
-  }
-  add_errors(now, std::uint64_t{graph_.ranks()} * kErrors + error_place(field), out.values);
 }
 
 std::vector<double> Telemetry::stretch(Step step, Nanos start, std::uint32_t replicas) const {

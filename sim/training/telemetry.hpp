@@ -1,18 +1,22 @@
 // Simulated telemetry: columns of samples of ranks, devices and links as a real cluster's
 // monitoring would give them, delayed by the scenario's staleness and with its seeded noise. The
 // error of a sample depends on seed, instant and place alone, never on the order of reading. Ranks
-// of one stage of a replica have equal exact values, which are computed once for each such group.
+// of one stage of a replica have equal exact values, which are computed once for each such group;
+// values that stay the same in a step are computed once for the step (step_columns).
 // One thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <vector>
 
 #include "policies/seam/sample_columns.hpp"
 #include "sim/estimates/step/played_step.hpp"
 #include "sim/estimates/step/stepper.hpp"
 #include "sim/training/rank_noise.hpp"
+#include "sim/training/step_columns.hpp"
 #include "topologies/cluster.hpp"
 #include "traces/workload/declared_noise.hpp"
 #include "traces/workload/step_graph.hpp"
@@ -22,28 +26,30 @@ namespace orrery::sim {
 /// Telemetry of one fitted job.
 class Telemetry {
  public:
-  /// Constructs telemetry without steps; `cluster`, `graph` and `placement` must outlive it.
+  /// Constructs telemetry without steps. `placement`: GPU of each rank of the fit, which does not
+  /// change; `numbers`: number in the job of each of these ranks. `cluster`, `graph`, `placement`
+  /// and `numbers` must outlive the telemetry.
   Telemetry(const Cluster& cluster, const StepGraph& graph, const std::vector<GpuId>& placement,
-            const Noise& noise, std::uint64_t seed);
+            const std::vector<std::uint32_t>& numbers, const Noise& noise, std::uint64_t seed);
 
   /// Adds a step that begins; steps are added in the order of their begins. Keeps the steps that
   /// samples may still show, and drops older ones.
   void begin_step(estimates::PlayedStep played);
   /// Forgets the steps, because they ran on other GPUs.
-  void forget_steps() {
-    steps_.clear();
-    done_.at = kNever;
-  }
+  void forget_steps();
+  /// Forgets the numbers of the ranks. Call after a change of `numbers`.
+  void forget_numbers() { columns_.forget_ranks(); }
   /// Returns the newest step, valid until the next begin_step() or forget_steps(); null without
   /// steps.
   const estimates::PlayedStep* current() const { return steps_.empty() ? nullptr : &steps_.back(); }
 
-  /// Fills the rows of a table: one for each rank, numbered as in the fit; one for each GPU, in the
-  /// order of the ranks; or one for each link between neighbours of the data-parallel rings of
-  /// tensor rank 0, of each pipeline stage. No links with one replica, or before the staleness has
-  /// passed once. `out` must be empty. Call update_links() before a read of links.
-  void fill_rows(SampleTable table, Nanos now, SampleRows& out) const;
-  /// Fills one column, with a value for each row of fill_rows(). All values of ranks and GPUs are
+  /// Returns the rows of a table, never null: one for each rank, by its number in the job; one for
+  /// each GPU, in the order of the ranks; or one for each link between neighbours of the
+  /// data-parallel rings of tensor rank 0, of each pipeline stage. No links with one replica, or
+  /// before the staleness has passed once. Looks at one step get one object; GPUs and links have
+  /// one object in all steps. Call update_links() before a read of links.
+  std::shared_ptr<const SampleRows> rows(SampleTable table, Nanos now);
+  /// Fills one column, with a value for each row of rows(). All values of ranks and GPUs are
   /// missing if no kept step had begun at `now` minus the staleness; the times of micro-batches and
   /// waits are missing where no kept step has completed them. `out` must be empty.
   void fill_column(SampleField field, Nanos now, SampleColumn& out) {
@@ -52,8 +58,8 @@ class Telemetry {
   /// Fills the values of the sample of one rank, numbered as in the fit; they are those of the
   /// columns. `rank` must be below the number of ranks.
   void fill_rank(std::uint32_t rank, Nanos now, RankSample& out);
-  /// Computes the latencies and rates of the links anew if `state`, the hardware's state, is
-  /// another than at the last call. Needs no step.
+  /// Computes the rates of the links anew if `state`, the hardware's state, is another than at the
+  /// last call. Needs no step.
   void update_links(const estimates::Stepper& stepper, const estimates::HardwareState& state);
 
   /// Returns, by replica, the noise factor on the compute time of its slowest rank in a step that
@@ -65,9 +71,11 @@ class Telemetry {
   void reseed_noise(Nanos from, std::uint64_t seed);
 
  private:
-  struct Edge {
-    GpuId from, to;
-    double latency = 0, bandwidth = 0;
+  /// Links with a sample; none before update_links().
+  struct Links {
+    std::shared_ptr<const SampleRows> rows;  ///< null: none
+    std::vector<double> latency, bandwidth;  ///< without errors
+    estimates::HardwareState state;          ///< state of the hardware with these bandwidths
   };
   /// Random streams of the noise.
   struct Source {
@@ -101,13 +109,18 @@ class Telemetry {
   /// Fills a column with the values of the groups of the ranks.
   template <class ValueOf>
   void fill_groups(Range ranks, const ValueOf& value_of, std::vector<double>& out);
-  void fill_times(const Look& look, Nanos now, Range ranks, std::vector<double>& out);
+  /// Fills the times of micro-batches. Returns true if they are equal at all later instants of the
+  /// step, for all ranks of the range.
+  bool fill_times(const Look& look, Nanos now, Range ranks, std::vector<double>& out);
+  /// Limits counts of micro-batches to those that the ranks have in the step.
+  void clamp_counts(const estimates::PlayedStep& step, Range ranks, std::vector<double>& counts);
   void fill_gradients(SampleField field, const Look& look, Range ranks, SampleColumn& out);
   void fill_device(SampleField field, const estimates::PlayedStep& step, Range ranks,
                    std::vector<double>& out);
-  void fill_exact(SampleField field, const Look& look, Nanos now, Range ranks,
+  /// Fills a column of ranks or GPUs with values without errors. Returns true if these are equal at
+  /// all later instants of the step.
+  bool fill_exact(SampleField field, const Look& look, Nanos now, Range ranks,
                   std::vector<double>& out);
-  void fill_link(SampleField field, Nanos now, SampleColumn& out) const;
   void add_errors(Nanos now, std::uint64_t first_place, std::vector<double>& values) const;
   /// Variance that remains in the gradient of a replica in a step of `all` micro-batches.
   double gradient_variance_of(const estimates::PlayedStep& newest, std::uint32_t replica,
@@ -116,6 +129,7 @@ class Telemetry {
   const Cluster& cluster_;
   const StepGraph& graph_;
   const std::vector<GpuId>& placement_;
+  const std::vector<std::uint32_t>& numbers_;
   double compute_cv_, sample_cv_, gradient_variance_;
   DeclaredNoise declared_;
   Nanos staleness_;
@@ -123,15 +137,15 @@ class Telemetry {
   Nanos reseeded_ = kNever;
   std::deque<estimates::PlayedStep> steps_;
   std::vector<double> memory_;  ///< bytes in use, by stage
-  std::vector<Edge> edges_;
-  estimates::HardwareState edges_state_;
+  Links links_;
   std::vector<std::uint32_t> group_of_rank_;  ///< replica x stages + stage; empty: not yet needed
   std::vector<double> of_group_;              ///< buffer of fill_groups()
   struct {
     Nanos at = kNever;
     std::vector<double> values;  ///< micro-batches by group
   } done_;                       ///< result of the newest done_at()
-  Stretches newer_, older_;                   ///< factors of the steps that were read last
+  std::array<Stretches, 2> stretches_;        ///< of the steps that were read last, newest first
+  StepColumns columns_;
 };
 
 }  // namespace orrery::sim

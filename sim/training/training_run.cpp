@@ -12,6 +12,7 @@
 #include "sim/training/next_step.hpp"
 #include "sim/training/placement.hpp"
 #include "sim/training/step_commits.hpp"
+#include "sim/world/sim_backend.hpp"
 #include "traces/report/report.hpp"
 #include "traces/workload/job_choices.hpp"
 
@@ -45,18 +46,19 @@ std::unique_ptr<SimTimeline> timeline_of(const RunRequest& request, const StepGr
 
 }  // namespace
 
-TrainingRun::TrainingRun(RunRequest request, const Arrival& arrival, const Place& place,
-                         Happen happen, ProgressSink progress)
-    : setup_{std::move(request), arrival, &place.cluster},
-      here_(setup_, place.world, place.gate, std::move(happen), place.contention,
+TrainingRun::TrainingRun(RunRequest request, const Arrival& arrival, SimBackend& world,
+                         estimates::EngineFactory engine, std::shared_ptr<Contention> contention,
+                         ProgressSink progress)
+    : setup_{std::move(request), arrival, &world.cluster()},
+      here_(setup_, world.world(), world.gate(), world.teller(), std::move(contention),
             {.setup = &setup_,
              .options = {.full_detail = setup_.request.full_detail(),
                          .slices = !setup_.request.timeline().empty(),
                          .machine = costs_of(setup_.request)},
-             .engine = place.engine,
+             .engine = std::move(engine),
              .seed = setup_.noise_seed(setup_.scenario().run().seed())}),
       state_(initial_state(here_)) {
-  here_.draw_on(timeline_of(setup_.request, state_.fits.first->graph(), place.cluster));
+  here_.draw_on(timeline_of(setup_.request, state_.fits.first->graph(), here_.cluster()));
   if (!progress) return;
   here_.report_progress_to([this, progress = std::move(progress)](Step step, Nanos now) {
     Progress done;
@@ -216,12 +218,9 @@ Telemetry* telemetry_for(SampleTable table, const TrainingState& state) {
 
 }  // namespace
 
-void TrainingRun::fill_rows(SampleTable table, Nanos now, SampleRows& out) const {
-  const Telemetry* const telemetry = telemetry_for(table, state_);
-  if (telemetry == nullptr) return;
-  telemetry->fill_rows(table, now, out);
-  if (table != SampleTable::ranks) return;
-  out.ids = state_.fit().ranks();
+std::shared_ptr<const SampleRows> TrainingRun::rows(SampleTable table, Nanos now) const {
+  Telemetry* const telemetry = telemetry_for(table, state_);
+  return telemetry == nullptr ? no_rows() : telemetry->rows(table, now);
 }
 void TrainingRun::fill_column(SampleField field, Nanos now, SampleColumn& out) const {
   Telemetry* const telemetry = telemetry_for(table_of(field), state_);

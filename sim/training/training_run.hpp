@@ -11,7 +11,6 @@
 
 #include "policies/record/past.hpp"
 #include "policies/run/worker.hpp"
-#include "policies/seam/gate.hpp"
 #include "sim/contention/contention.hpp"
 #include "sim/training/job_in_world.hpp"
 #include "sim/training/step_commits.hpp"
@@ -23,6 +22,8 @@
 
 namespace orrery::sim {
 
+class SimBackend;
+
 /// Model of one training job.
 class TrainingRun : public JobModel,
                     public SteppedJob,
@@ -31,20 +32,16 @@ class TrainingRun : public JobModel,
  public:
   using Watch = JobModel::Watch;
   using Arrival = TrainingSetup::Arrival;
-  /// Objects shared with the other jobs of the world; each must outlive the job.
-  struct Place {
-    const Cluster& cluster;
-    const World& world;
-    DecisionGate& gate;
-    estimates::EngineFactory engine;         ///< the process's only one, with room for all jobs
-    std::shared_ptr<Contention> contention;  ///< among the training jobs
-  };
 
   /// Constructs the job of the request's scenario, not submitted yet, and creates the timeline, if
-  /// the request names one. Throws bad_input if the job does not fit the cluster, or the memory of
-  /// its GPUs unless `run.memory` is "warn", if the GPU lacks the job's precision, or if the engine
-  /// lacks room; throws as FaultPlan and as SimTimeline. An empty `progress` is not called.
-  TrainingRun(RunRequest request, const Arrival& arrival, const Place& place, Happen happen,
+  /// the request names one. `world`: the world to which the job is added next (SimBackend::add()),
+  /// and which must outlive the job; `engine`: the process's only one, with room for all jobs;
+  /// `contention`: shared by all training jobs of the world. Throws bad_input if the job does not
+  /// fit the cluster, or the memory of its GPUs unless `run.memory` is "warn", if the GPU lacks the
+  /// job's precision, or if the engine lacks room; throws as FaultPlan and as SimTimeline. An empty
+  /// `progress` is not called.
+  TrainingRun(RunRequest request, const Arrival& arrival, SimBackend& world,
+              estimates::EngineFactory engine, std::shared_ptr<Contention> contention,
               ProgressSink progress);
   ~TrainingRun() override;
 
@@ -96,10 +93,10 @@ class TrainingRun : public JobModel,
   /// advance_to(). Throws as begin_steps().
   void continue_from(const Past& past) override;
 
-  // Append the samples; none before the first step. ranks(), devices() and links() append none
-  // are empty while no conditions are fixed (TrainingState::conditions), for example after a move;
-  // collectives() appends the sample of the newest committed step (append_exchange()).
-  void fill_rows(SampleTable table, Nanos now, SampleRows& out) const override;
+  // Telemetry of the fit. Rows and columns are empty while no conditions are fixed
+  // (TrainingState::conditions), for example before the first step and after a move; collectives()
+  // appends the sample of the newest committed step (append_exchange()).
+  std::shared_ptr<const SampleRows> rows(SampleTable table, Nanos now) const override;
   void fill_column(SampleField field, Nanos now, SampleColumn& out) const override;
   void fill_rank(std::size_t row, Nanos now, RankSample& out) const override;
   void collectives(std::vector<CollectiveSample>& out) const override;

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -125,14 +126,15 @@ class BranchingJob {
   }
 };
 
-/// Interface of a model with telemetry: each method fills the empty argument with the telemetry of
-/// the job at `now`.
+/// Interface of a model with telemetry: each method returns the telemetry of the job at `now`, or
+/// fills the empty argument with it.
 class SampledJob {
  public:
   virtual ~SampledJob() = default;
-  /// Fills the rows of a table.
-  virtual void fill_rows(SampleTable table, Nanos now, SampleRows& out) const = 0;
-  /// Fills one column of a table.
+  /// Returns the rows of a table, never null. Instants with equal rows may share one object, whose
+  /// content never changes; for example, all instants of a step.
+  virtual std::shared_ptr<const SampleRows> rows(SampleTable table, Nanos now) const = 0;
+  /// Fills one column of a table, with a value for each of its rows.
   virtual void fill_column(SampleField field, Nanos now, SampleColumn& out) const = 0;
   /// Fills the values of the sample of a rank, by its row.
   virtual void fill_rank(std::size_t row, Nanos now, RankSample& out) const = 0;

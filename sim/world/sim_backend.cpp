@@ -295,19 +295,7 @@ const SampledJob* SimBackend::Instruments::sampled_job(JobId job) {
 
 std::shared_ptr<const SampleRows> SimBackend::Instruments::make_rows(SampleTable table, JobId job) {
   const SampledJob* const sampled = sampled_job(job);
-  if (sampled == nullptr) return std::make_shared<SampleRows>();
-  Rows& known = rows_[{table, job}];
-  if (known.spare == nullptr || known.spare.use_count() > 1) {
-    known.spare = std::make_shared<SampleRows>();
-  }
-  known.spare->ids.clear();
-  known.spare->to.clear();
-  known.spare->steps.clear();
-  sampled->fill_rows(table, of_.now_, *known.spare);
-  if (known.newest == nullptr || *known.newest != *known.spare) {
-    std::swap(known.newest, known.spare);
-  }
-  return known.newest;
+  return sampled == nullptr ? no_rows() : sampled->rows(table, of_.now_);
 }
 
 std::shared_ptr<SampleColumn> SimBackend::Instruments::empty_column() {

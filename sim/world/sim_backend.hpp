@@ -92,11 +92,6 @@ class SimBackend : public RunBackend, public BranchingRun, private Carrier {
     bool read_ = false;  ///< true if a policy has ever read telemetry
     std::map<JobId, std::vector<CollectiveSample>> collectives_;
     std::map<JobId, SummaryBuffer> summaries_;
-    /// Rows of a table of a job. Observations with equal rows share one object.
-    struct Rows {
-      std::shared_ptr<SampleRows> newest, spare;  ///< `spare`: memory for the next rows
-    };
-    std::map<std::pair<SampleTable, JobId>, Rows> rows_;
     /// Columns of earlier observations: the memory of a column to which nobody refers any more
     /// becomes that of the next one.
     std::vector<std::shared_ptr<SampleColumn>> columns_;

@@ -79,6 +79,22 @@ TEST(ColumnSamples, PutRowsTogether) {
   EXPECT_EQ(source.devices({3})[1].gpu, GpuId{9});
 }
 
+TEST(ColumnSamples, AreMadeAnewAfterAClearAlsoIfATableIsReadAgainOnlyLater) {
+  Counted source;
+  const auto rows = source.rows(SampleTable::ranks, {3});
+  source.ranks({3});
+  EXPECT_EQ(source.made, 5);
+  for (int clear = 0; clear < 2; ++clear) {  // the second one finds the table without a read
+    source.clear_tables();
+    source.devices({3});
+  }
+  EXPECT_EQ(source.made, 5 + 2 * 4);
+  EXPECT_NE(source.rows(SampleTable::ranks, {3}), rows);
+  EXPECT_EQ(source.ranks({3}).size(), 2u);
+  EXPECT_EQ(source.made, 5 + 2 * 4 + 5);
+  EXPECT_EQ(source.rows(SampleTable::ranks, {3})->ids, rows->ids) << "a reader may still have them";
+}
+
 TEST(SampleField, EachHasANameAndATable) {
   for (const SampleTable table : {SampleTable::ranks, SampleTable::devices, SampleTable::links}) {
     for (const SampleField field : fields_of(table)) {

@@ -1,12 +1,18 @@
 #include "sim/training/telemetry.hpp"
 
 #include <cmath>
+#include <cstring>
+#include <memory>
 #include <set>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
+#include "sim/training/loss_events.hpp"
 #include "tests/sim/by_hand.hpp"
 #include "tests/sim/run.hpp"
+#include "tests/sim/training/lone_job.hpp"
 #include "topologies/builder.hpp"
 #include "topologies/power.hpp"
 
@@ -24,9 +30,7 @@ class AllSamples : public ColumnSamples {
 
  private:
   std::shared_ptr<const SampleRows> make_rows(SampleTable table, JobId) override {
-    auto rows = std::make_shared<SampleRows>();
-    telemetry_.fill_rows(table, now_, *rows);
-    return rows;
+    return telemetry_.rows(table, now_);
   }
   std::shared_ptr<const SampleColumn> make_column(SampleField field, JobId) override {
     auto column = std::make_shared<SampleColumn>();
@@ -44,7 +48,7 @@ class TelemetryTest : public ::testing::Test {
     noise.set_compute_cv(compute_cv);
     noise.set_sample_cv(sample_cv);
     noise.set_staleness(staleness);
-    return Telemetry(cluster_, graph_, placement_, noise, seed);
+    return Telemetry(cluster_, graph_, placement_, numbers_, noise, seed);
   }
   std::vector<RankSample> ranks(Telemetry& telemetry, Nanos now) {
     AllSamples samples(telemetry, now);
@@ -60,7 +64,24 @@ class TelemetryTest : public ::testing::Test {
   Cluster cluster_ = build_cluster(loaded_.scenario.cluster(), loaded_.places);
   StepGraph graph_{loaded_.scenario.job()};
   std::vector<GpuId> placement_{{0}, {1}};
+  std::vector<std::uint32_t> numbers_{0, 1};
 };
+
+/// Returns the values of a column, as bytes: missing values are equal.
+std::string bytes_of(Telemetry& telemetry, SampleField field, Nanos now) {
+  SampleColumn column;
+  telemetry.fill_column(field, now, column);
+  std::string bytes(column.size() * sizeof(double), 0);
+  if (!bytes.empty()) std::memcpy(bytes.data(), column.values.data(), bytes.size());
+  return bytes;
+}
+
+/// Returns the step by hand with another share of the first replica.
+std::shared_ptr<const estimates::SimulatedStep> step_with_share(std::uint32_t micro_batches) {
+  auto step = std::make_shared<estimates::SimulatedStep>(*testing::step_by_hand());
+  step->plan.classes[0].micro_batches = micro_batches;
+  return step;
+}
 
 TEST_F(TelemetryTest, SamplesShowThePast) {
   Telemetry telemetry = make(0, 0, 10 * kMs);
@@ -141,12 +162,16 @@ TEST_F(TelemetryTest, EachRankShowsItsOwnComputeTimeAndTheSlowestItsReplicas) {
   const LoadedScenario loaded = testing::small_scenario(4, 1, 2);
   const StepGraph graph(loaded.scenario.job());
   std::vector<GpuId> placement;
-  for (std::uint32_t rank = 0; rank < 8; ++rank) placement.push_back({rank});
+  std::vector<std::uint32_t> numbers;
+  for (std::uint32_t rank = 0; rank < 8; ++rank) {
+    placement.push_back({rank});
+    numbers.push_back(rank);
+  }
   Noise noise;
   noise.set_compute_cv(0.05);
   noise.set_sample_cv(0);
   noise.set_staleness(0);
-  Telemetry telemetry(cluster_, graph, placement, noise, 1);
+  Telemetry telemetry(cluster_, graph, placement, numbers, noise, 1);
   const std::vector<double> stretch = telemetry.stretch(3, 0, 2);
   telemetry.begin_step(estimates::PlayedStep(3, 0, testing::step_by_hand(), stretch));
   const auto seen = ranks(telemetry, 800 * kMs);
@@ -180,6 +205,118 @@ TEST_F(TelemetryTest, OneRankHasTheValuesOfTheColumns) {
       }
     }
   }
+}
+
+TEST_F(TelemetryTest, LooksAtOneStepShareTheirRows) {
+  Telemetry telemetry = make(0, 0, 10 * kMs);
+  telemetry.begin_step(estimates::PlayedStep(0, 0, testing::step_by_hand(), {}));
+  const auto first = telemetry.rows(SampleTable::ranks, 100 * kMs);
+  const auto gpus = telemetry.rows(SampleTable::devices, 100 * kMs);
+  EXPECT_EQ(telemetry.rows(SampleTable::ranks, 200 * kMs), first);
+  EXPECT_EQ(gpus->ids, (std::vector<std::uint32_t>{0, 1}));
+  EXPECT_TRUE(gpus->steps.empty());
+  telemetry.begin_step(estimates::PlayedStep(1, 850 * kMs, testing::step_by_hand(), {}));
+  EXPECT_EQ(telemetry.rows(SampleTable::ranks, 855 * kMs), first) << "the step before is shown";
+  const auto second = telemetry.rows(SampleTable::ranks, 870 * kMs);
+  EXPECT_NE(second, first);
+  EXPECT_EQ(second->ids, first->ids);
+  EXPECT_EQ(first->steps, (std::vector<Step>{0, 0})) << "a reader may still have them";
+  EXPECT_EQ(second->steps, (std::vector<Step>{1, 1}));
+  EXPECT_EQ(telemetry.rows(SampleTable::devices, 870 * kMs), gpus);
+  EXPECT_EQ(telemetry.rows(SampleTable::links, 870 * kMs), no_rows());
+}
+
+TEST_F(TelemetryTest, EachLookShowsTheValuesOfAFirstLook) {
+  for (const Nanos staleness : {0 * kMs, 300 * kMs}) {
+    Telemetry often = make(0.05, 0.01, staleness);
+    const auto begin_step = [](Telemetry& telemetry, Step step) {
+      const Nanos start = Nanos(step) * 850 * kMs;
+      const auto share = static_cast<std::uint32_t>(step + 1);  // 1, 2, 3
+      telemetry.begin_step(estimates::PlayedStep(step, start, step_with_share(share),
+                                                 telemetry.stretch(step, start, 2)));
+    };
+    Step begun = 0;
+    for (Nanos now = 5 * kMs; now < 2550 * kMs; now += 35 * kMs) {
+      while (Nanos(begun) * 850 * kMs <= now) begin_step(often, begun++);
+      for (const SampleTable table : {SampleTable::ranks, SampleTable::devices}) {
+        for (const SampleField field : fields_of(table)) {
+          Telemetry once = make(0.05, 0.01, staleness);
+          for (Step step = 0; step < begun; ++step) begin_step(once, step);
+          EXPECT_EQ(bytes_of(often, field, now), bytes_of(once, field, now))
+              << name_of(field) << " at " << now << ", staleness " << staleness;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(TelemetryTest, AStepThatIsOpenedAgainShowsItsNewValues) {
+  const estimates::PlayedStep early(0, 0, step_with_share(4), {}),
+      late(0, 0, step_with_share(2), {});
+  for (const bool forgotten : {false, true}) {
+    Telemetry telemetry = make(0, 0, 0);
+    telemetry.begin_step(early);
+    for (const Nanos now : {300 * kMs, 400 * kMs}) ranks(telemetry, now);
+    if (forgotten) telemetry.forget_steps();
+    telemetry.begin_step(late);
+    const RankSample seen = ranks(telemetry, 700 * kMs)[0];
+    EXPECT_NEAR(seen.micro_batch_time.value, 0.2, 1e-9);
+    EXPECT_NEAR(seen.micro_batches_done.value, 2, 1e-9);
+  }
+}
+
+TEST(TelemetryOfAFit, ALossRenumberingAndAMoveHaveRowsOfTheirOwn) {
+  testing::LoneJob job("  - {at_time: 1 ms, rank: 2, kill: true}\n");
+  job.start();
+  TrainingState& state = job.state();
+  const auto rows = [&state](SampleTable table) {
+    return state.fit().telemetry().rows(table, state.now);
+  };
+  using Numbers = std::vector<std::uint32_t>;
+  job.open_step();
+  const auto all = rows(SampleTable::ranks);
+  EXPECT_EQ(rows(SampleTable::ranks), all);
+  EXPECT_EQ(all->ids, (Numbers{0, 1, 2, 3}));
+  job.close_step();
+  state.now = state.losses.next_noticed();
+  notice_losses(job.here, state);
+  const auto part = rows(SampleTable::ranks);
+  EXPECT_EQ(part->ids, (Numbers{0, 1, 3}));
+  EXPECT_EQ(rows(SampleTable::devices)->ids, (Numbers{0, 1, 3}));
+
+  Standing where = state.fit().where();
+  job.here.fits().move_to(state.fits, where, {0, 2, 3});
+  EXPECT_EQ(rows(SampleTable::ranks)->ids, (Numbers{0, 2, 3}));
+  EXPECT_EQ(part->ids, (Numbers{0, 1, 3})) << "a reader may still have them";
+  where.gpus = GpuRuns::range({4}, 3);
+  job.here.fits().move_to(state.fits, where, {0, 2, 3});
+  EXPECT_EQ(rows(SampleTable::devices)->ids, (Numbers{4, 5, 6}));
+}
+
+TEST(TelemetryOfAFit, ASlowLinkChangesItsRateAlone) {
+  testing::LoneJob job;
+  FittedJob& fit = job.state().fit();
+  Telemetry& telemetry = fit.telemetry();
+  const auto column = [&](SampleField field) {
+    SampleColumn out;
+    telemetry.fill_column(field, 0, out);
+    return out.values;
+  };
+  telemetry.update_links(fit.stepper(), {});
+  const auto links = telemetry.rows(SampleTable::links, 0);
+  const std::vector<double> latency = column(SampleField::latency);
+  const std::vector<double> fast = column(SampleField::bandwidth);
+  ASSERT_EQ(links->size(), 4u);
+  std::vector<LinkId> route;
+  job.here.cluster().route({links->ids[1]}, {links->to[1]}, route);
+  estimates::HardwareState slow;
+  for (const LinkId link : route) slow.link_slow[link.value] = 4;
+  telemetry.update_links(fit.stepper(), slow);
+  EXPECT_EQ(telemetry.rows(SampleTable::links, 0), links);
+  EXPECT_EQ(column(SampleField::latency), latency);
+  EXPECT_DOUBLE_EQ(column(SampleField::bandwidth)[1], fast[1] / 4);
+  telemetry.update_links(fit.stepper(), {});
+  EXPECT_EQ(column(SampleField::bandwidth), fast);
 }
 
 TEST_F(TelemetryTest, ComputeNoiseHasItsSizeAndItsSeed) {
