@@ -26,19 +26,30 @@ constexpr int kPatientPolls = 25;                 // a run that is interrupted s
 /// Telemetry that the process of the run sends on request, each part once for each call.
 class FetchedSamples : public SamplesBook {
  public:
-  explicit FetchedSamples(const std::function<SamplesRead(const SamplesRead&)>& fetch)
-      : fetch_(fetch) {}
+  /// `rows`: newest rows of earlier calls, which this object replaces by newer ones.
+  FetchedSamples(const PolicyAnswerer::Fetch& fetch, RowsByJob& rows)
+      : fetch_(fetch), rows_(rows) {}
 
  private:
   /// Requests the rows of a table together with the first column: one message each way.
   void fetch_samples(const SamplesRead& wish) override {
-    SamplesRead whole = wish;
-    const bool lacks_rows = wish.column() > 0 && known_rows(static_cast<SampleTable>(wish.what()),
-                                                            {wish.job()}) == nullptr;
-    if (lacks_rows) whole.mutable_rows();
-    add(fetch_(whole));
+    request_.Clear();
+    *request_.mutable_wish() = wish;
+    const std::optional<SampleTable> table = table_of_read(wish);
+    if (!table) return add(fetch_(request_));
+    const JobId job{wish.job()};
+    const bool lacks_rows = known_rows(*table, job) == nullptr;
+    if (lacks_rows && wish.column() > 0) request_.mutable_wish()->mutable_rows();
+    const auto held = rows_.extract({*table, job});  // a failure leaves no rows to rely on
+    request_.set_holds_rows(!held.empty());
+    const SamplesRead& read = fetch_(request_);
+    if (lacks_rows && !read.has_rows() && !held.empty()) store(*table, job, held.mapped());
+    add(read);
+    if (auto newest = known_rows(*table, job)) rows_[{*table, job}] = std::move(newest);
   }
-  const std::function<SamplesRead(const SamplesRead&)>& fetch_;
+  const PolicyAnswerer::Fetch& fetch_;
+  RowsByJob& rows_;
+  PolicyAnswer request_;
 };
 
 Cluster cluster_of(const PolicyHostOrder& order) {
@@ -90,6 +101,16 @@ Needs RemotePolicy::activate_heirs() {
   return needs_;
 }
 
+void RemotePolicy::send_samples(Samples& samples) {
+  const SamplesRead& wish = answer_.wish();
+  if (const std::optional<SampleTable> table = table_of_read(wish);
+      table && !answer_.holds_rows()) {
+    sent_rows_.erase(std::pair(*table, JobId{wish.job()}));
+  }
+  read_changed_samples(samples, wish, sent_rows_, *samples_.mutable_read());
+  channel_.send_message(samples_);
+}
+
 void RemotePolicy::observe(Context& context, const Observation& seen, DecisionList& decisions) {
   PolicyQuestion& question = fill_question(context, seen);
   question.set_next_decision(decisions.next());
@@ -99,9 +120,7 @@ void RemotePolicy::observe(Context& context, const Observation& seen, DecisionLi
   own_begin_ = decisions.next();
   for (answer_ = channel_.receive_answer(); answer_.has_wish();
        answer_ = channel_.receive_answer()) {
-    WorkerMessage samples;
-    *samples.mutable_read() = read_samples(seen.samples, answer_.wish());
-    channel_.send_message(samples);
+    send_samples(seen.samples);
   }
   throw_raised(answer_);
   state_.swap(*answer_.mutable_state());
@@ -159,8 +178,7 @@ NeedsRecord PolicyAnswerer::needs() const {
   return record;
 }
 
-PolicyAnswer PolicyAnswerer::answer_question(
-    const PolicyQuestion& asked, const std::function<SamplesRead(const SamplesRead&)>& fetch) {
+PolicyAnswer PolicyAnswerer::answer_question(const PolicyQuestion& asked, const Fetch& fetch) {
   PolicyAnswer answer;
   auto* const waiting = dynamic_cast<WaitingPolicy*>(&policy_);
   if (asked.succeed()) {
@@ -178,7 +196,7 @@ PolicyAnswer PolicyAnswerer::answer_question(
     reader_.world().announce_decision(decision);
     if (waiting != nullptr) waiting->announce_decision(decision);
   }
-  FetchedSamples samples(fetch);
+  FetchedSamples samples(fetch, rows_);
   const Observation seen = reader_.read(asked.seen(), samples);
   if (asked.follow()) return answer;
   if (asked.has_state()) policy_.load(asked.state());
@@ -193,6 +211,15 @@ PolicyAnswer PolicyAnswerer::answer_question(
   answer.set_at_rest(decisions.is_resting());
   policy_.save(*answer.mutable_state());
   return answer;
+}
+
+bool parse_message(const std::string& bytes, WorkerMessage& message) {
+  if (message.has_read()) {
+    message.mutable_read()->Clear();  // clearing the message would free the telemetry
+  } else {
+    message.Clear();
+  }
+  return message.MergeFromString(bytes);
 }
 
 std::string policy_failure(const std::exception& error) {
@@ -253,7 +280,8 @@ class HostPolicy::Host : public PolicyChannel {
   Host& operator=(const Host&) = delete;
 
   void send_message(const WorkerMessage& message) override {
-    if (!write_message(child_.channel(), message.SerializeAsString())) report_end();
+    message.SerializeToString(&bytes_);
+    if (!write_message(child_.channel(), bytes_)) report_end();
   }
   PolicyAnswer receive_answer() override {
     pollfd channel{child_.channel(), POLLIN, 0};
@@ -264,10 +292,9 @@ class HostPolicy::Host : public PolicyChannel {
         throw AnswerWithdrawn();
       }
     }
-    const auto bytes = read_message(child_.channel());
-    if (!bytes) report_end();
+    if (!read_message(child_.channel(), bytes_)) report_end();
     PolicyAnswer answer;
-    ensure(answer.ParseFromString(*bytes), "a policy host sends PolicyAnswers");
+    ensure(answer.ParseFromString(bytes_), "a policy host sends PolicyAnswers");
     return answer;
   }
   RemotePolicy& policy() { return policy_; }
@@ -310,6 +337,7 @@ class HostPolicy::Host : public PolicyChannel {
   ChildProcess child_;
   const std::function<bool()>& interrupted_;
   const std::function<bool()>& withdrawn_;
+  std::string bytes_;  ///< newest message in either direction
   RemotePolicy policy_;
 };
 
@@ -343,38 +371,37 @@ void HostPolicy::announce_decision(const Decision& decision) {
 void serve_policy(const std::function<std::unique_ptr<Policy>(const PolicyHostOrder&)>& make_policy,
                   const std::function<Failure(const std::exception&)>& failure_of,
                   std::optional<std::uint32_t> api) {
-  const auto send = [](const PolicyAnswer& answer) {
-    return write_message(kChildDescriptor, answer.SerializeAsString());
+  std::string bytes;  // newest message in either direction
+  const auto send = [&bytes](const PolicyAnswer& answer) {
+    answer.SerializeToString(&bytes);
+    return write_message(kChildDescriptor, bytes);
   };
-  const auto receive = [] {
-    std::optional<WorkerMessage> message;
-    if (const auto bytes = read_message(kChildDescriptor)) {
-      ensure(message.emplace().ParseFromString(*bytes), "a policy host is sent WorkerMessages");
-    }
-    return message;
+  const auto receive = [&bytes](WorkerMessage& message) {
+    if (!read_message(kChildDescriptor, bytes)) return false;
+    ensure(parse_message(bytes, message), "a policy host is sent WorkerMessages");
+    return true;
   };
-  const auto fetch = [&](const SamplesRead& wish) {
-    PolicyAnswer asks;
-    *asks.mutable_wish() = wish;
-    send(asks);
-    const auto message = receive();
-    if (!message) throw Error(ErrorKind::environment, "the process of the run is gone");
-    return message->read();
+  WorkerMessage telemetry;
+  const auto fetch = [&](const PolicyAnswer& request) -> const SamplesRead& {
+    send(request);
+    const bool sent = receive(telemetry);
+    if (!sent) throw Error(ErrorKind::environment, "the process of the run is gone");
+    return telemetry.read();
   };
   PolicyAnswer answer;
   try {
-    const auto bytes = read_message(kChildDescriptor);
     PolicyHostOrder order;
-    ensure(bytes && order.ParseFromString(*bytes), "a policy host is sent its order first");
+    ensure(read_message(kChildDescriptor, bytes) && order.ParseFromString(bytes),
+           "a policy host is sent its order first");
     const std::unique_ptr<Policy> policy = make_policy(order);
     PolicyAnswerer answerer(*policy, cluster_of(order), order.seed());
     *answer.mutable_needs() = answerer.needs();
     *answer.mutable_state() = answerer.state();
     if (api) answer.set_api(*api);
+    WorkerMessage question;
     while (send(answer)) {
-      const auto message = receive();
-      if (!message) return;
-      answer = answerer.answer_question(message->ask(), fetch);
+      if (!receive(question)) return;
+      answer = answerer.answer_question(question.ask(), fetch);
     }
   } catch (const std::exception& error) {
     answer.Clear();

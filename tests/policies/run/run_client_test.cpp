@@ -166,12 +166,14 @@ class Reader : public toy::ShiftOnce {
     if (seen.sequence % 2 == 0) return;
     for (const RankSample& rank : seen.samples.ranks({0})) {
       times.push_back(rank.micro_batch_time.value);
+      steps.push_back(rank.step);
     }
     devices += seen.samples.devices({0}).size();
     devices += seen.samples.devices({0}).size();  // requested once, read twice
     collectives += seen.samples.collectives({0}).size();
   }
   std::vector<double> times;
+  std::vector<Step> steps;
   std::size_t devices = 0, collectives = 0;
 };
 
@@ -185,6 +187,7 @@ TEST(RunClient, APolicyOfThisProcessIsGivenTheTelemetryThatItReads) {
   drive(inside, backend, context);
   EXPECT_GT(outside.times.size(), 100u);
   EXPECT_EQ(outside.times, inside.times);
+  EXPECT_EQ(outside.steps, inside.steps);
   EXPECT_EQ(outside.devices, inside.devices);
   EXPECT_EQ(outside.collectives, 0u);
 }
