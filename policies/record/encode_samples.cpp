@@ -188,21 +188,6 @@ void encode(const SampleRows& rows, RowsRecord& out) {
   encode_runs_of(rows.steps, out.mutable_steps(), out.mutable_step_counts());
 }
 
-SampleRows decode(const RowsRecord& record, SampleTable table) {
-  SampleRows rows{.ids = decode_neighbours(record.ids()),
-                  .to = decode_neighbours(record.to()),
-                  .steps = decode_runs_of<Step>(record.steps(), record.step_counts())};
-  const std::size_t steps = table == SampleTable::ranks ? rows.size() : 0;
-  const std::size_t ends = table == SampleTable::links ? rows.size() : 0;
-  if (rows.steps.size() != steps || rows.to.size() != ends) {
-    refuse(
-        fmt::format("expected {} steps and {} ends of paths in a table of samples, found {} "
-                    "and {}",
-                    steps, ends, rows.steps.size(), rows.to.size()));
-  }
-  return rows;
-}
-
 void encode(const SampleColumn& column, ColumnRecord& out) {
   if (column.values.empty()) return;
   encode_runs_of(column.values, out.mutable_values(), out.mutable_counts());
@@ -321,6 +306,21 @@ void add_columns(SampleTable table, const std::vector<Row>& rows, const SamplesR
 
 }  // namespace
 
+SampleRows decode(const RowsRecord& record, SampleTable table) {
+  SampleRows rows{.ids = decode_neighbours(record.ids()),
+                  .to = decode_neighbours(record.to()),
+                  .steps = decode_runs_of<Step>(record.steps(), record.step_counts())};
+  const std::size_t steps = table == SampleTable::ranks ? rows.size() : 0;
+  const std::size_t ends = table == SampleTable::links ? rows.size() : 0;
+  if (rows.steps.size() != steps || rows.to.size() != ends) {
+    refuse(
+        fmt::format("expected {} steps and {} ends of paths in a table of samples, found {} "
+                    "and {}",
+                    steps, ends, rows.steps.size(), rows.to.size()));
+  }
+  return rows;
+}
+
 SampleColumn decode_exactly(const ColumnRecord& record) {
   SampleColumn column;
   column.values = decode_runs_of<double>(record.values(), record.counts());
@@ -383,6 +383,14 @@ SamplesRead read_samples(Samples& samples, const SamplesRead& wish) {
 
 void read_samples(Samples& samples, const SamplesRead& wish, SamplesRead& read) {
   read_part(samples, wish, nullptr, read);
+}
+
+void repeat_read(Samples& samples, const SamplesRead& wish) {
+  const std::optional<SampleTable> table = table_of_read(wish);
+  if (!table) return;
+  const JobId job{wish.job()};
+  if (wish.column() == 0 || wish.has_rows()) samples.rows(*table, job);
+  if (wish.column() > 0) samples.column(field_of_read(wish, *table), job);
 }
 
 void read_changed_samples(Samples& samples, const SamplesRead& wish, RowsByJob& sent,

@@ -112,12 +112,16 @@ using RowsByJob = std::map<std::pair<SampleTable, JobId>, std::shared_ptr<const 
 /// rows in `sent`; writes the rows that were read into `sent`.
 void read_changed_samples(Samples& samples, const SamplesRead& wish, RowsByJob& sent,
                           SamplesRead& read);
+/// Makes the calls of read_samples() for the rows of a table or a column; ignores other wishes.
+void repeat_read(Samples& samples, const SamplesRead& wish);
 /// Returns the table of a read of rows or of a column; nothing for a read of collectives or of a
 /// summary.
 std::optional<SampleTable> table_of_read(const SamplesRead& read);
 /// Writes the rows or a column of a job as a read; replaces the content of `read`.
 void encode(const SampleRows& rows, SampleTable table, JobId job, SamplesRead& read);
 void encode(const SampleColumn& column, SampleField field, JobId job, SamplesRead& read);
+/// Returns the rows of a table. Throws bad_input for impossible counts.
+SampleRows decode(const RowsRecord& record, SampleTable table);
 /// Returns the column with the bits of each value as recorded, whichever NaN a missing value is.
 /// Throws bad_input for impossible counts, ages or origins.
 SampleColumn decode_exactly(const ColumnRecord& record);

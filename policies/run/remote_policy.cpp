@@ -2,9 +2,11 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <exception>
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -26,31 +28,61 @@ constexpr int kPatientPolls = 25;                 // a run that is interrupted s
 /// Telemetry that the process of the run sends on request, each part once for each call.
 class FetchedSamples : public SamplesBook {
  public:
-  /// `rows`: newest rows of earlier calls, which this object replaces by newer ones.
-  FetchedSamples(const PolicyAnswerer::Fetch& fetch, RowsByJob& rows)
-      : fetch_(fetch), rows_(rows) {}
+  /// `asked`: question that the policy answers. `rows`: newest rows, those of `asked` included,
+  /// which this object replaces by newer ones. All must outlive this object.
+  FetchedSamples(const PolicyQuestion& asked, const PolicyAnswerer::Fetch& fetch, RowsByJob& rows)
+      : asked_(asked), fetch_(fetch), rows_(rows) {}
 
  private:
-  /// Requests the rows of a table together with the first column: one message each way.
+  /// Requests the rows of a table together with the first column: one message each way. Of
+  /// telemetry in hand only the read is told.
   void fetch_samples(const SamplesRead& wish) override {
     request_.Clear();
     *request_.mutable_wish() = wish;
     const std::optional<SampleTable> table = table_of_read(wish);
-    if (!table) return add(fetch_(request_));
+    if (!table) return add(*fetch_(request_));
     const JobId job{wish.job()};
     const bool lacks_rows = known_rows(*table, job) == nullptr;
     if (lacks_rows && wish.column() > 0) request_.mutable_wish()->mutable_rows();
     const auto held = rows_.extract({*table, job});  // a failure leaves no rows to rely on
     request_.set_holds_rows(!held.empty());
-    const SamplesRead& read = fetch_(request_);
-    if (lacks_rows && !read.has_rows() && !held.empty()) store(*table, job, held.mapped());
-    add(read);
+    const SamplesRead* const ahead = held.empty() ? nullptr : find_ahead(wish);
+    request_.set_in_hand(ahead != nullptr);
+    const SamplesRead* const sent = fetch_(request_);
+    const bool has_newer = sent != nullptr && sent->has_rows();
+    if (lacks_rows && !has_newer && !held.empty()) store(*table, job, held.mapped());
+    if (sent != nullptr) {
+      add(*sent);
+    } else if (wish.column() > 0) {
+      add(*ahead);
+    }
     if (auto newest = known_rows(*table, job)) rows_[{*table, job}] = std::move(newest);
   }
+  /// Returns the column of the wish among those that came with the question, or for a wish for rows
+  /// any column of the table; null if there is none.
+  const SamplesRead* find_ahead(const SamplesRead& wish) const {
+    for (const SamplesRead& each : asked_.ahead()) {
+      const bool is_wished = wish.column() == 0 || each.column() == wish.column();
+      if (is_wished && each.what() == wish.what() && each.job() == wish.job()) return &each;
+    }
+    return nullptr;
+  }
+
+  const PolicyQuestion& asked_;
   const PolicyAnswerer::Fetch& fetch_;
   RowsByJob& rows_;
   PolicyAnswer request_;
 };
+
+/// Writes the rows that came with a question into `rows`.
+void hold_rows(const PolicyQuestion& asked, RowsByJob& rows) {
+  for (const SamplesRead& read : asked.ahead()) {
+    const std::optional<SampleTable> table = table_of_read(read);
+    if (!table || !read.has_rows()) continue;
+    rows[std::pair(*table, JobId{read.job()})] =
+        std::make_shared<SampleRows>(decode(read.rows(), *table));
+  }
+}
 
 Cluster cluster_of(const PolicyHostOrder& order) {
   if (order.has_replay()) return orrery::cluster_of(order.replay());
@@ -101,12 +133,32 @@ Needs RemotePolicy::activate_heirs() {
   return needs_;
 }
 
-void RemotePolicy::send_samples(Samples& samples) {
-  const SamplesRead& wish = answer_.wish();
-  if (const std::optional<SampleTable> table = table_of_read(wish);
-      table && !answer_.holds_rows()) {
-    sent_rows_.erase(std::pair(*table, JobId{wish.job()}));
+void RemotePolicy::add_likely_reads(Samples& samples, PolicyQuestion& question) {
+  std::vector<std::tuple<SamplesRead::What, std::uint32_t, std::uint32_t>> likely;
+  std::set_intersection(reads_.begin(), reads_.end(), reads_before_.begin(), reads_before_.end(),
+                        std::back_inserter(likely));
+  reads_before_ = std::exchange(reads_, {});
+  Samples* const source = likely.empty() ? nullptr : samples.unrecorded();
+  if (source == nullptr) return;
+  for (const auto& [what, job, column] : likely) {
+    SamplesRead wish;
+    wish.set_what(what);
+    wish.set_job(job);
+    wish.set_column(column);
+    wish.mutable_rows();
+    read_changed_samples(*source, wish, sent_rows_, *question.add_ahead());
   }
+}
+
+void RemotePolicy::answer_wish(Samples& samples) {
+  const SamplesRead& wish = answer_.wish();
+  const std::optional<SampleTable> table = table_of_read(wish);
+  if (table && !answer_.holds_rows()) {
+    sent_rows_.erase(std::pair(*table, JobId{wish.job()}));
+  } else if (table && wish.column() > 0) {
+    reads_.emplace(wish.what(), wish.job(), wish.column());
+  }
+  if (answer_.in_hand()) return repeat_read(samples, wish);
   read_changed_samples(samples, wish, sent_rows_, *samples_.mutable_read());
   channel_.send_message(samples_);
 }
@@ -114,13 +166,15 @@ void RemotePolicy::send_samples(Samples& samples) {
 void RemotePolicy::observe(Context& context, const Observation& seen, DecisionList& decisions) {
   PolicyQuestion& question = fill_question(context, seen);
   question.set_next_decision(decisions.next());
+  add_likely_reads(seen.samples, question);
   channel_.send_message(message_);
+  question.clear_ahead();
   question.clear_others();
   question.clear_state();
   own_begin_ = decisions.next();
   for (answer_ = channel_.receive_answer(); answer_.has_wish();
        answer_ = channel_.receive_answer()) {
-    send_samples(seen.samples);
+    answer_wish(seen.samples);
   }
   throw_raised(answer_);
   state_.swap(*answer_.mutable_state());
@@ -179,6 +233,7 @@ NeedsRecord PolicyAnswerer::needs() const {
 }
 
 PolicyAnswer PolicyAnswerer::answer_question(const PolicyQuestion& asked, const Fetch& fetch) {
+  hold_rows(asked, rows_);
   PolicyAnswer answer;
   auto* const waiting = dynamic_cast<WaitingPolicy*>(&policy_);
   if (asked.succeed()) {
@@ -196,7 +251,7 @@ PolicyAnswer PolicyAnswerer::answer_question(const PolicyQuestion& asked, const 
     reader_.world().announce_decision(decision);
     if (waiting != nullptr) waiting->announce_decision(decision);
   }
-  FetchedSamples samples(fetch, rows_);
+  FetchedSamples samples(asked, fetch, rows_);
   const Observation seen = reader_.read(asked.seen(), samples);
   if (asked.follow()) return answer;
   if (asked.has_state()) policy_.load(asked.state());
@@ -216,6 +271,8 @@ PolicyAnswer PolicyAnswerer::answer_question(const PolicyQuestion& asked, const 
 bool parse_message(const std::string& bytes, WorkerMessage& message) {
   if (message.has_read()) {
     message.mutable_read()->Clear();  // clearing the message would free the telemetry
+  } else if (message.has_ask()) {
+    message.mutable_ask()->Clear();
   } else {
     message.Clear();
   }
@@ -382,11 +439,12 @@ void serve_policy(const std::function<std::unique_ptr<Policy>(const PolicyHostOr
     return true;
   };
   WorkerMessage telemetry;
-  const auto fetch = [&](const PolicyAnswer& request) -> const SamplesRead& {
+  const auto fetch = [&](const PolicyAnswer& request) -> const SamplesRead* {
     send(request);
+    if (request.in_hand()) return nullptr;
     const bool sent = receive(telemetry);
     if (!sent) throw Error(ErrorKind::environment, "the process of the run is gone");
-    return telemetry.read();
+    return &telemetry.read();
   };
   PolicyAnswer answer;
   try {

@@ -130,13 +130,14 @@ class Session {
     child_.signal(SIGUSR1);
   }
 
-  /// Returns telemetry that the worker holds, valid until the next call.
-  const SamplesRead& fetch(const PolicyAnswer& request) {
+  /// Sends a request for telemetry (PolicyAnswerer::Fetch).
+  const SamplesRead* fetch(const PolicyAnswer& request) {
     request.SerializeToString(&bytes_);
     if (!write_message(child_.channel(), bytes_)) throw died();
+    if (request.in_hand()) return nullptr;
     while (true) {
       read_next(telemetry_);
-      if (telemetry_.has_read()) return telemetry_.read();
+      if (telemetry_.has_read()) return &telemetry_.read();
       if (telemetry_.has_progress()) {
         if (progress_) progress_(telemetry_.progress());
         continue;
@@ -154,9 +155,7 @@ class Session {
     ensure(answerer_ != nullptr, "only a policy outside the worker is asked");
     PolicyAnswer answer;
     std::exception_ptr thrown;
-    const auto fetched = [this](const PolicyAnswer& request) -> const SamplesRead& {
-      return fetch(request);
-    };
+    const auto fetched = [this](const PolicyAnswer& request) { return fetch(request); };
     try {
       answer = answerer_->answer_question(asked, fetched);
     } catch (const Interrupted&) {

@@ -6,6 +6,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -52,12 +54,41 @@ class TwoJobs : public ColumnSamples {
   }
 };
 
+/// Telemetry of two jobs whose reads are remembered.
+class RecordedJobs : public ColumnSamples {
+ public:
+  explicit RecordedJobs(TwoJobs& source) : source_(source) {}
+  RankSummary summary(JobId, std::uint32_t) override { return {}; }
+  std::span<const CollectiveSample> collectives(JobId) override { return {}; }
+  Samples* unrecorded() override { return &source_; }
+  void begin_call() {
+    clear_tables();
+    source_.begin_call();
+    reads.clear();
+  }
+
+  std::vector<std::string> reads;  ///< reads of the newest call, in order
+
+ private:
+  std::shared_ptr<const SampleRows> make_rows(SampleTable table, JobId job) override {
+    const bool is_of_ranks = table == SampleTable::ranks;
+    reads.push_back((is_of_ranks ? "ranks " : "devices ") + std::to_string(job.value));
+    return source_.rows(table, job);
+  }
+  std::shared_ptr<const SampleColumn> make_column(SampleField field, JobId job) override {
+    reads.push_back("times " + std::to_string(job.value));
+    return source_.column(field, job);
+  }
+  TwoJobs& source_;
+};
+
 /// Policy that reads two tables of both jobs, and remembers them.
 class TableReader : public Policy {
  public:
   Needs needs() const override { return {}; }
   void start(Context&, const Cluster&, const google::protobuf::Message*) override {}
   void observe(Context&, const Observation& seen, DecisionList&) override {
+    if (!looks) return;
     for (const JobId job : {kFirst, kSecond}) {
       times[job] = seen.samples.column(SampleField::micro_batch_time, job)->values;
       tables[{SampleTable::ranks, job}] = *seen.samples.rows(SampleTable::ranks, job);
@@ -70,10 +101,11 @@ class TableReader : public Policy {
   Tables tables;
   std::map<JobId, std::vector<double>> times;
   std::string state;
+  bool looks = true;
 };
 
 template <class Message>
-class Queue {
+class Mailbox {
  public:
   void push(Message message) {
     const std::scoped_lock lock(mutex_);
@@ -105,7 +137,8 @@ class Connection : public PolicyChannel {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  void observe(TwoJobs& samples) {
+  template <class Source>
+  void observe(Source& samples) {
     samples.begin_call();
     const World world(cluster_);
     DecisionList decisions;
@@ -116,9 +149,12 @@ class Connection : public PolicyChannel {
   RemotePolicy& remote() { return remote_; }
   /// Returns the number of tables whose rows were sent since the last call.
   std::size_t drain_rows_sent() { return std::exchange(rows_sent_, 0); }
+  /// Returns the number of columns that were sent alone since the last call.
+  std::size_t drain_columns_sent() { return std::exchange(columns_sent_, 0); }
 
   void send_message(const WorkerMessage& message) override {
     rows_sent_ += message.has_read() && message.read().has_rows();
+    columns_sent_ += message.has_read() && message.read().has_values();
     to_policy_.push(message);
   }
   PolicyAnswer receive_answer() override { return to_run_.pop(); }
@@ -127,10 +163,11 @@ class Connection : public PolicyChannel {
   void serve() {
     std::optional<PolicyAnswerer> answerer;
     WorkerMessage telemetry;
-    const auto fetch = [&](const PolicyAnswer& request) -> const SamplesRead& {
+    const auto fetch = [&](const PolicyAnswer& request) -> const SamplesRead* {
       to_run_.push(request);
+      if (request.in_hand()) return nullptr;
       telemetry = to_policy_.pop();
-      return telemetry.read();
+      return &telemetry.read();
     };
     while (true) {
       const WorkerMessage message = to_policy_.pop();
@@ -150,11 +187,11 @@ class Connection : public PolicyChannel {
   const Cluster cluster_ = toy::cluster();
   Rng rng_ = policy_rng(1);
   Context context_{rng_, {}};
-  Queue<WorkerMessage> to_policy_;
-  Queue<PolicyAnswer> to_run_;
+  Mailbox<WorkerMessage> to_policy_;
+  Mailbox<PolicyAnswer> to_run_;
   RemotePolicy remote_{*this};
   std::uint64_t calls_ = 0;
-  std::size_t rows_sent_ = 0;
+  std::size_t rows_sent_ = 0, columns_sent_ = 0;
   bool renew_ = false;  ///< written and read between a question and its answer only
   std::thread thread_;
 };
@@ -212,6 +249,43 @@ TEST(RemotePolicy, ANewEndAndALoadedPolicyHaveRows) {
   EXPECT_EQ(next.drain_rows_sent(), 4u);
 }
 
+TEST(RemotePolicy, ColumnsOfTheLastTwoCallsComeWithTheQuestionAndOnlyReadsAreRecorded) {
+  TwoJobs source;
+  RecordedJobs recorded(source);
+  TableReader policy;
+  Connection run(policy);
+  std::vector<std::size_t> columns_sent;
+  for (int call = 0; call < 9; ++call) {
+    source.time = call;
+    if (call == 4) source.tables[kRanksOfFirst] = {.ids = {0, 2}, .to = {}, .steps = {5, 5}};
+    if (call == 5) source.tables[kRanksOfSecond].steps.assign(3, 6);
+    policy.looks = call != 5;
+    policy.tables.clear();
+    run.observe(recorded);
+    columns_sent.push_back(run.drain_columns_sent());
+    if (!policy.looks) {
+      EXPECT_TRUE(recorded.reads.empty());
+      continue;
+    }
+    EXPECT_EQ(policy.tables, source.tables) << call;
+    const std::size_t ranks = source.tables.at(kRanksOfFirst).size();
+    EXPECT_EQ(policy.times[kFirst], std::vector<double>(ranks, call));
+    EXPECT_EQ(recorded.reads, (std::vector<std::string>{"ranks 0", "times 0", "devices 0",
+                                                        "ranks 1", "times 1", "devices 1"}));
+  }
+  EXPECT_EQ(columns_sent, (std::vector<std::size_t>{2, 2, 2, 0, 0, 0, 2, 2, 0}));
+}
+
+TEST(RemotePolicy, ColumnsOfASourceThatMayNotBeReadAheadAreSentOnRequest) {
+  TwoJobs source;
+  TableReader policy;
+  Connection run(policy);
+  for (int call = 0; call < 5; ++call) {
+    run.observe(source);
+    EXPECT_EQ(run.drain_columns_sent(), 2u) << call;
+  }
+}
+
 TEST(WorkerMessages, NothingOfAnEarlierMessageIsLeft) {
   WorkerMessage first, second, last;
   first.mutable_read()->set_column(2);
@@ -221,8 +295,12 @@ TEST(WorkerMessages, NothingOfAnEarlierMessageIsLeft) {
   }
   second.mutable_read()->mutable_values()->add_values(4);
   last.mutable_progress()->set_steps(9);
+  WorkerMessage question, empty;
+  *question.mutable_ask()->add_ahead() = first.read();
+  empty.mutable_ask()->add_ahead();
   WorkerMessage parsed;
-  for (const WorkerMessage& each : {first, second, last, first, last, second}) {
+  for (const WorkerMessage& each :
+       {first, second, last, first, last, second, question, empty, first, question}) {
     ASSERT_TRUE(parse_message(each.SerializeAsString(), parsed));
     EXPECT_EQ(parsed.SerializeAsString(), each.SerializeAsString());
   }
