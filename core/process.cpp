@@ -385,20 +385,26 @@ bool write_message(int descriptor, const std::string& bytes) {
 }
 
 std::optional<std::string> read_message(int descriptor) {
+  std::string bytes;
+  if (!read_message(descriptor, bytes)) return std::nullopt;
+  return bytes;
+}
+
+bool read_message(int descriptor, std::string& bytes) {
   std::array<char, 4> head{};
   bool at_start = true;
   if (!read_fully(descriptor, head.data(), head.size(), at_start)) {
     ensure(at_start, "a message arrives whole");
-    return std::nullopt;
+    return false;
   }
   std::uint32_t size = 0;
   for (int i = 0; i < 4; ++i) {
     size |= std::uint32_t(static_cast<unsigned char>(head[std::size_t(i)])) << (8 * i);
   }
   ensure(size <= kMaxMessageBytes, "a message has at most 256 MiB");
-  std::string bytes(size, '\0');
+  bytes.resize(size);
   ensure(read_fully(descriptor, bytes.data(), size, at_start), "a message arrives whole");
-  return bytes;
+  return true;
 }
 
 }  // namespace orrery

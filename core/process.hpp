@@ -133,5 +133,8 @@ bool write_message(int descriptor, const std::string& bytes);
 /// closed or the socket failed before its first byte. Throws an internal Error if a message is torn
 /// or has more than 256 MiB.
 std::optional<std::string> read_message(int descriptor);
+/// Replaces `bytes` by the next message, in the memory of `bytes` if the message fits. Returns
+/// false instead of nothing; blocks and throws as read_message() above.
+bool read_message(int descriptor, std::string& bytes);
 
 }  // namespace orrery

@@ -188,21 +188,6 @@ void encode(const SampleRows& rows, RowsRecord& out) {
   encode_runs_of(rows.steps, out.mutable_steps(), out.mutable_step_counts());
 }
 
-SampleRows decode(const RowsRecord& record, SampleTable table) {
-  SampleRows rows{.ids = decode_neighbours(record.ids()),
-                  .to = decode_neighbours(record.to()),
-                  .steps = decode_runs_of<Step>(record.steps(), record.step_counts())};
-  const std::size_t steps = table == SampleTable::ranks ? rows.size() : 0;
-  const std::size_t ends = table == SampleTable::links ? rows.size() : 0;
-  if (rows.steps.size() != steps || rows.to.size() != ends) {
-    refuse(
-        fmt::format("expected {} steps and {} ends of paths in a table of samples, found {} "
-                    "and {}",
-                    steps, ends, rows.steps.size(), rows.to.size()));
-  }
-  return rows;
-}
-
 void encode(const SampleColumn& column, ColumnRecord& out) {
   if (column.values.empty()) return;
   encode_runs_of(column.values, out.mutable_values(), out.mutable_counts());
@@ -228,12 +213,6 @@ SamplesRead::What what_of(SampleTable table) {
   return static_cast<SamplesRead::What>(static_cast<int>(table));
 }
 
-/// Returns the table of a read; nothing for a read of collectives or of a summary.
-std::optional<SampleTable> table_of_read(const SamplesRead& read) {
-  const auto place = static_cast<std::size_t>(read.what());
-  return place < kTables.size() ? std::optional(kTables[place]) : std::nullopt;
-}
-
 /// Returns the field of a read of a column. Throws bad_input for a column that the table lacks.
 SampleField field_of_read(const SamplesRead& read, SampleTable table) {
   const std::span<const SampleField> fields = fields_of(table);
@@ -244,18 +223,26 @@ SampleField field_of_read(const SamplesRead& read, SampleTable table) {
   return fields[read.column() - 1];
 }
 
-SamplesRead wish_for(SampleTable table, JobId job) {
-  SamplesRead wish;
-  wish.set_what(what_of(table));
-  wish.set_job(job.value);
-  return wish;
+/// Replaces the content of `read` by the wish for the rows of a table; keeps the memory of parts.
+void set_wish(SampleTable table, JobId job, SamplesRead& read) {
+  read.Clear();
+  read.set_what(what_of(table));
+  read.set_job(job.value);
 }
 
-SamplesRead wish_for(SampleField field, JobId job) {
+/// Replaces the content of `read` by the wish for a column, as above.
+void set_wish(SampleField field, JobId job, SamplesRead& read) {
   const SampleTable table = table_of(field);
-  SamplesRead wish = wish_for(table, job);
-  wish.set_column(static_cast<std::uint32_t>(field) -
+  set_wish(table, job, read);
+  read.set_column(static_cast<std::uint32_t>(field) -
                   static_cast<std::uint32_t>(fields_of(table).front()) + 1);
+}
+
+/// Returns the wish for the rows of a table or for a column.
+template <class Part>
+SamplesRead wish_for(Part part, JobId job) {
+  SamplesRead wish;
+  set_wish(part, job, wish);
   return wish;
 }
 
@@ -265,6 +252,44 @@ void read_summary(const RankSummary& summary, RankSummaryRecord& out) {
   out.set_deviation(summary.deviation);
   out.set_age(summary.age);
   encode_all(summary.latest, out.mutable_latest());
+}
+
+/// Returns the rows of a table, read with one call; null if `sent`, which may be null, has equal
+/// rows. Writes the rows into `sent`.
+std::shared_ptr<const SampleRows> changed_rows(Samples& samples, SampleTable table, JobId job,
+                                               RowsByJob* sent) {
+  std::shared_ptr<const SampleRows> rows = samples.rows(table, job);
+  if (sent == nullptr) return rows;
+  std::shared_ptr<const SampleRows>& last = (*sent)[{table, job}];
+  const bool is_equal = last != nullptr && (last == rows || *last == *rows);
+  last = rows;
+  return is_equal ? nullptr : rows;
+}
+
+void read_part(Samples& samples, const SamplesRead& wish, RowsByJob* sent, SamplesRead& read) {
+  const JobId job{wish.job()};
+  if (const std::optional<SampleTable> table = table_of_read(wish)) {
+    std::shared_ptr<const SampleRows> rows;
+    if (wish.column() == 0) {
+      rows = changed_rows(samples, *table, job, sent);
+      set_wish(*table, job, read);
+    } else {
+      const SampleField field = field_of_read(wish, *table);
+      if (wish.has_rows()) rows = changed_rows(samples, *table, job, sent);
+      encode(*samples.column(field, job), field, job, read);
+    }
+    if (rows != nullptr) encode(*rows, *read.mutable_rows());
+    return;
+  }
+  read.Clear();
+  read.set_what(wish.what());
+  read.set_job(wish.job());
+  read.set_latest(wish.latest());
+  if (wish.what() == SamplesRead::COLLECTIVES) {
+    encode_all(samples.collectives(job), read.mutable_collectives());
+  } else {
+    read_summary(samples.summary(job, wish.latest()), *read.mutable_summary());
+  }
 }
 
 template <class Row>
@@ -280,6 +305,21 @@ void add_columns(SampleTable table, const std::vector<Row>& rows, const SamplesR
 }
 
 }  // namespace
+
+SampleRows decode(const RowsRecord& record, SampleTable table) {
+  SampleRows rows{.ids = decode_neighbours(record.ids()),
+                  .to = decode_neighbours(record.to()),
+                  .steps = decode_runs_of<Step>(record.steps(), record.step_counts())};
+  const std::size_t steps = table == SampleTable::ranks ? rows.size() : 0;
+  const std::size_t ends = table == SampleTable::links ? rows.size() : 0;
+  if (rows.steps.size() != steps || rows.to.size() != ends) {
+    refuse(
+        fmt::format("expected {} steps and {} ends of paths in a table of samples, found {} "
+                    "and {}",
+                    steps, ends, rows.steps.size(), rows.to.size()));
+  }
+  return rows;
+}
 
 SampleColumn decode_exactly(const ColumnRecord& record) {
   SampleColumn column;
@@ -320,13 +360,18 @@ std::string describe_read(const SamplesRead& read) {
   return fmt::format("{} of {}", name_of(field_of_read(read, *table)), what);
 }
 
+std::optional<SampleTable> table_of_read(const SamplesRead& read) {
+  const auto place = static_cast<std::size_t>(read.what());
+  return place < kTables.size() ? std::optional(kTables[place]) : std::nullopt;
+}
+
 void encode(const SampleRows& rows, SampleTable table, JobId job, SamplesRead& read) {
-  read = wish_for(table, job);
+  set_wish(table, job, read);
   encode(rows, *read.mutable_rows());
 }
 
 void encode(const SampleColumn& column, SampleField field, JobId job, SamplesRead& read) {
-  read = wish_for(field, job);
+  set_wish(field, job, read);
   encode(column, *read.mutable_values());
 }
 
@@ -337,23 +382,20 @@ SamplesRead read_samples(Samples& samples, const SamplesRead& wish) {
 }
 
 void read_samples(Samples& samples, const SamplesRead& wish, SamplesRead& read) {
+  read_part(samples, wish, nullptr, read);
+}
+
+void repeat_read(Samples& samples, const SamplesRead& wish) {
+  const std::optional<SampleTable> table = table_of_read(wish);
+  if (!table) return;
   const JobId job{wish.job()};
-  if (const std::optional<SampleTable> table = table_of_read(wish)) {
-    if (wish.column() == 0) return encode(*samples.rows(*table, job), *table, job, read);
-    const SampleField field = field_of_read(wish, *table);
-    const auto rows = wish.has_rows() ? samples.rows(*table, job) : nullptr;
-    encode(*samples.column(field, job), field, job, read);
-    if (rows != nullptr) encode(*rows, *read.mutable_rows());
-    return;
-  }
-  read.set_what(wish.what());
-  read.set_job(wish.job());
-  read.set_latest(wish.latest());
-  if (wish.what() == SamplesRead::COLLECTIVES) {
-    encode_all(samples.collectives(job), read.mutable_collectives());
-  } else {
-    read_summary(samples.summary(job, wish.latest()), *read.mutable_summary());
-  }
+  if (wish.column() == 0 || wish.has_rows()) samples.rows(*table, job);
+  if (wish.column() > 0) samples.column(field_of_read(wish, *table), job);
+}
+
+void read_changed_samples(Samples& samples, const SamplesRead& wish, RowsByJob& sent,
+                          SamplesRead& read) {
+  read_part(samples, wish, &sent, read);
 }
 
 // ---- the book ---------------------------------------------------------------------------------

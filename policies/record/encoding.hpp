@@ -4,9 +4,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "policies/seam/policy.hpp"
@@ -101,11 +104,24 @@ class SamplesBook : public ColumnSamples {
 /// rows of the table, too, which are read first. Throws bad_input for a column that the table
 /// lacks.
 SamplesRead read_samples(Samples& samples, const SamplesRead& wish);
-/// Writes the telemetry that `wish` describes into the empty message `read`.
+/// Writes the telemetry that `wish` describes into `read`; replaces the content of `read`.
 void read_samples(Samples& samples, const SamplesRead& wish, SamplesRead& read);
+/// Newest rows of tables of jobs that one process has sent to another. No rows are null.
+using RowsByJob = std::map<std::pair<SampleTable, JobId>, std::shared_ptr<const SampleRows>>;
+/// Writes as read_samples(), with the same calls of `samples`, but leaves out rows that equal the
+/// rows in `sent`; writes the rows that were read into `sent`.
+void read_changed_samples(Samples& samples, const SamplesRead& wish, RowsByJob& sent,
+                          SamplesRead& read);
+/// Makes the calls of read_samples() for the rows of a table or a column; ignores other wishes.
+void repeat_read(Samples& samples, const SamplesRead& wish);
+/// Returns the table of a read of rows or of a column; nothing for a read of collectives or of a
+/// summary.
+std::optional<SampleTable> table_of_read(const SamplesRead& read);
 /// Writes the rows or a column of a job as a read; replaces the content of `read`.
 void encode(const SampleRows& rows, SampleTable table, JobId job, SamplesRead& read);
 void encode(const SampleColumn& column, SampleField field, JobId job, SamplesRead& read);
+/// Returns the rows of a table. Throws bad_input for impossible counts.
+SampleRows decode(const RowsRecord& record, SampleTable table);
 /// Returns the column with the bits of each value as recorded, whichever NaN a missing value is.
 /// Throws bad_input for impossible counts, ages or origins.
 SampleColumn decode_exactly(const ColumnRecord& record);

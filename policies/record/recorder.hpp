@@ -173,6 +173,7 @@ class Recorder : public Backend {
       bytes_.clear();
       source_ = &source;
     }
+    Samples* unrecorded() override { return source_->unrecorded(); }
     /// Returns the reads as they are hashed, in the bytes of fields of CallRecord: columns without
     /// their values.
     const std::string& bytes() const { return bytes_; }

@@ -7,11 +7,16 @@
 #include "policies/handover/fallback.hpp"
 
 namespace orrery {
+namespace {
+
+[[noreturn]] void report_end() {
+  throw Error(ErrorKind::environment, "the program that started this run is gone");
+}
+
+}  // namespace
 
 void send_to_client(const WorkerMessage& message) {
-  if (!write_message(kChildDescriptor, message.SerializeAsString())) {
-    throw Error(ErrorKind::environment, "the program that started this run is gone");
-  }
+  if (!write_message(kChildDescriptor, message.SerializeAsString())) report_end();
 }
 
 bool ClientInbox::has_message(int wait_ms) {
@@ -20,15 +25,19 @@ bool ClientInbox::has_message(int wait_ms) {
 }
 
 std::optional<PolicyAnswer> ClientInbox::read_answer() {
-  const auto bytes = read_message(kChildDescriptor);
-  if (!bytes) throw Error(ErrorKind::environment, "the program that started this run is gone");
+  if (!read_message(kChildDescriptor, bytes_)) report_end();
   PolicyAnswer message;
-  ensure(message.ParseFromString(*bytes), "a client sends PolicyAnswers");
+  ensure(message.ParseFromString(bytes_), "a client sends PolicyAnswers");
   if (!message.has_verdict()) return message;
   const ApprovalVerdict& verdict = message.verdict();
   verdicts_.push_back(
       {verdict.decision(), verdict.accepted(), verdict.reason(), verdict.unanswered()});
   return std::nullopt;
+}
+
+void ClientChannel::send_message(const WorkerMessage& message) {
+  message.SerializeToString(&bytes_);
+  if (!write_message(kChildDescriptor, bytes_)) report_end();
 }
 
 PolicyAnswer ClientChannel::receive_answer() {

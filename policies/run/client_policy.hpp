@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -36,6 +37,7 @@ class ClientInbox {
 
  private:
   std::vector<Verdict> verdicts_;
+  std::string bytes_;  ///< newest message
 };
 
 /// Channel to the policy in the client's process. A call that takes too long is withdrawn.
@@ -44,13 +46,14 @@ class ClientChannel : public PolicyChannel {
   /// Both must outlive the channel.
   ClientChannel(ClientInbox& inbox, PolicyMeter& meter) : inbox_(inbox), meter_(meter) {}
 
-  void send_message(const WorkerMessage& message) override { send_to_client(message); }
+  void send_message(const WorkerMessage& message) override;
   /// Also throws PolicyGivenUp, as PolicyMeter::await_answer(), after it has told the client.
   PolicyAnswer receive_answer() override;
 
  private:
   ClientInbox& inbox_;
   PolicyMeter& meter_;
+  std::string bytes_;  ///< newest message that was sent
 };
 
 /// Policy in the client's process.

@@ -2,9 +2,11 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <exception>
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -26,20 +28,61 @@ constexpr int kPatientPolls = 25;                 // a run that is interrupted s
 /// Telemetry that the process of the run sends on request, each part once for each call.
 class FetchedSamples : public SamplesBook {
  public:
-  explicit FetchedSamples(const std::function<SamplesRead(const SamplesRead&)>& fetch)
-      : fetch_(fetch) {}
+  /// `asked`: question that the policy answers. `rows`: newest rows, those of `asked` included,
+  /// which this object replaces by newer ones. All must outlive this object.
+  FetchedSamples(const PolicyQuestion& asked, const PolicyAnswerer::Fetch& fetch, RowsByJob& rows)
+      : asked_(asked), fetch_(fetch), rows_(rows) {}
 
  private:
-  /// Requests the rows of a table together with the first column: one message each way.
+  /// Requests the rows of a table together with the first column: one message each way. Of
+  /// telemetry in hand only the read is told.
   void fetch_samples(const SamplesRead& wish) override {
-    SamplesRead whole = wish;
-    const bool lacks_rows = wish.column() > 0 && known_rows(static_cast<SampleTable>(wish.what()),
-                                                            {wish.job()}) == nullptr;
-    if (lacks_rows) whole.mutable_rows();
-    add(fetch_(whole));
+    request_.Clear();
+    *request_.mutable_wish() = wish;
+    const std::optional<SampleTable> table = table_of_read(wish);
+    if (!table) return add(*fetch_(request_));
+    const JobId job{wish.job()};
+    const bool lacks_rows = known_rows(*table, job) == nullptr;
+    if (lacks_rows && wish.column() > 0) request_.mutable_wish()->mutable_rows();
+    const auto held = rows_.extract({*table, job});  // a failure leaves no rows to rely on
+    request_.set_holds_rows(!held.empty());
+    const SamplesRead* const ahead = held.empty() ? nullptr : find_ahead(wish);
+    request_.set_in_hand(ahead != nullptr);
+    const SamplesRead* const sent = fetch_(request_);
+    const bool has_newer = sent != nullptr && sent->has_rows();
+    if (lacks_rows && !has_newer && !held.empty()) store(*table, job, held.mapped());
+    if (sent != nullptr) {
+      add(*sent);
+    } else if (wish.column() > 0) {
+      add(*ahead);
+    }
+    if (auto newest = known_rows(*table, job)) rows_[{*table, job}] = std::move(newest);
   }
-  const std::function<SamplesRead(const SamplesRead&)>& fetch_;
+  /// Returns the column of the wish among those that came with the question, or for a wish for rows
+  /// any column of the table; null if there is none.
+  const SamplesRead* find_ahead(const SamplesRead& wish) const {
+    for (const SamplesRead& each : asked_.ahead()) {
+      const bool is_wished = wish.column() == 0 || each.column() == wish.column();
+      if (is_wished && each.what() == wish.what() && each.job() == wish.job()) return &each;
+    }
+    return nullptr;
+  }
+
+  const PolicyQuestion& asked_;
+  const PolicyAnswerer::Fetch& fetch_;
+  RowsByJob& rows_;
+  PolicyAnswer request_;
 };
+
+/// Writes the rows that came with a question into `rows`.
+void hold_rows(const PolicyQuestion& asked, RowsByJob& rows) {
+  for (const SamplesRead& read : asked.ahead()) {
+    const std::optional<SampleTable> table = table_of_read(read);
+    if (!table || !read.has_rows()) continue;
+    rows[std::pair(*table, JobId{read.job()})] =
+        std::make_shared<SampleRows>(decode(read.rows(), *table));
+  }
+}
 
 Cluster cluster_of(const PolicyHostOrder& order) {
   if (order.has_replay()) return orrery::cluster_of(order.replay());
@@ -90,18 +133,48 @@ Needs RemotePolicy::activate_heirs() {
   return needs_;
 }
 
+void RemotePolicy::add_likely_reads(Samples& samples, PolicyQuestion& question) {
+  std::vector<std::tuple<SamplesRead::What, std::uint32_t, std::uint32_t>> likely;
+  std::set_intersection(reads_.begin(), reads_.end(), reads_before_.begin(), reads_before_.end(),
+                        std::back_inserter(likely));
+  reads_before_ = std::exchange(reads_, {});
+  Samples* const source = likely.empty() ? nullptr : samples.unrecorded();
+  if (source == nullptr) return;
+  for (const auto& [what, job, column] : likely) {
+    SamplesRead wish;
+    wish.set_what(what);
+    wish.set_job(job);
+    wish.set_column(column);
+    wish.mutable_rows();
+    read_changed_samples(*source, wish, sent_rows_, *question.add_ahead());
+  }
+}
+
+void RemotePolicy::answer_wish(Samples& samples) {
+  const SamplesRead& wish = answer_.wish();
+  const std::optional<SampleTable> table = table_of_read(wish);
+  if (table && !answer_.holds_rows()) {
+    sent_rows_.erase(std::pair(*table, JobId{wish.job()}));
+  } else if (table && wish.column() > 0) {
+    reads_.emplace(wish.what(), wish.job(), wish.column());
+  }
+  if (answer_.in_hand()) return repeat_read(samples, wish);
+  read_changed_samples(samples, wish, sent_rows_, *samples_.mutable_read());
+  channel_.send_message(samples_);
+}
+
 void RemotePolicy::observe(Context& context, const Observation& seen, DecisionList& decisions) {
   PolicyQuestion& question = fill_question(context, seen);
   question.set_next_decision(decisions.next());
+  add_likely_reads(seen.samples, question);
   channel_.send_message(message_);
+  question.clear_ahead();
   question.clear_others();
   question.clear_state();
   own_begin_ = decisions.next();
   for (answer_ = channel_.receive_answer(); answer_.has_wish();
        answer_ = channel_.receive_answer()) {
-    WorkerMessage samples;
-    *samples.mutable_read() = read_samples(seen.samples, answer_.wish());
-    channel_.send_message(samples);
+    answer_wish(seen.samples);
   }
   throw_raised(answer_);
   state_.swap(*answer_.mutable_state());
@@ -159,8 +232,8 @@ NeedsRecord PolicyAnswerer::needs() const {
   return record;
 }
 
-PolicyAnswer PolicyAnswerer::answer_question(
-    const PolicyQuestion& asked, const std::function<SamplesRead(const SamplesRead&)>& fetch) {
+PolicyAnswer PolicyAnswerer::answer_question(const PolicyQuestion& asked, const Fetch& fetch) {
+  hold_rows(asked, rows_);
   PolicyAnswer answer;
   auto* const waiting = dynamic_cast<WaitingPolicy*>(&policy_);
   if (asked.succeed()) {
@@ -178,7 +251,7 @@ PolicyAnswer PolicyAnswerer::answer_question(
     reader_.world().announce_decision(decision);
     if (waiting != nullptr) waiting->announce_decision(decision);
   }
-  FetchedSamples samples(fetch);
+  FetchedSamples samples(asked, fetch, rows_);
   const Observation seen = reader_.read(asked.seen(), samples);
   if (asked.follow()) return answer;
   if (asked.has_state()) policy_.load(asked.state());
@@ -193,6 +266,17 @@ PolicyAnswer PolicyAnswerer::answer_question(
   answer.set_at_rest(decisions.is_resting());
   policy_.save(*answer.mutable_state());
   return answer;
+}
+
+bool parse_message(const std::string& bytes, WorkerMessage& message) {
+  if (message.has_read()) {
+    message.mutable_read()->Clear();  // clearing the message would free the telemetry
+  } else if (message.has_ask()) {
+    message.mutable_ask()->Clear();
+  } else {
+    message.Clear();
+  }
+  return message.MergeFromString(bytes);
 }
 
 std::string policy_failure(const std::exception& error) {
@@ -253,7 +337,8 @@ class HostPolicy::Host : public PolicyChannel {
   Host& operator=(const Host&) = delete;
 
   void send_message(const WorkerMessage& message) override {
-    if (!write_message(child_.channel(), message.SerializeAsString())) report_end();
+    message.SerializeToString(&bytes_);
+    if (!write_message(child_.channel(), bytes_)) report_end();
   }
   PolicyAnswer receive_answer() override {
     pollfd channel{child_.channel(), POLLIN, 0};
@@ -264,10 +349,9 @@ class HostPolicy::Host : public PolicyChannel {
         throw AnswerWithdrawn();
       }
     }
-    const auto bytes = read_message(child_.channel());
-    if (!bytes) report_end();
+    if (!read_message(child_.channel(), bytes_)) report_end();
     PolicyAnswer answer;
-    ensure(answer.ParseFromString(*bytes), "a policy host sends PolicyAnswers");
+    ensure(answer.ParseFromString(bytes_), "a policy host sends PolicyAnswers");
     return answer;
   }
   RemotePolicy& policy() { return policy_; }
@@ -310,6 +394,7 @@ class HostPolicy::Host : public PolicyChannel {
   ChildProcess child_;
   const std::function<bool()>& interrupted_;
   const std::function<bool()>& withdrawn_;
+  std::string bytes_;  ///< newest message in either direction
   RemotePolicy policy_;
 };
 
@@ -343,38 +428,38 @@ void HostPolicy::announce_decision(const Decision& decision) {
 void serve_policy(const std::function<std::unique_ptr<Policy>(const PolicyHostOrder&)>& make_policy,
                   const std::function<Failure(const std::exception&)>& failure_of,
                   std::optional<std::uint32_t> api) {
-  const auto send = [](const PolicyAnswer& answer) {
-    return write_message(kChildDescriptor, answer.SerializeAsString());
+  std::string bytes;  // newest message in either direction
+  const auto send = [&bytes](const PolicyAnswer& answer) {
+    answer.SerializeToString(&bytes);
+    return write_message(kChildDescriptor, bytes);
   };
-  const auto receive = [] {
-    std::optional<WorkerMessage> message;
-    if (const auto bytes = read_message(kChildDescriptor)) {
-      ensure(message.emplace().ParseFromString(*bytes), "a policy host is sent WorkerMessages");
-    }
-    return message;
+  const auto receive = [&bytes](WorkerMessage& message) {
+    if (!read_message(kChildDescriptor, bytes)) return false;
+    ensure(parse_message(bytes, message), "a policy host is sent WorkerMessages");
+    return true;
   };
-  const auto fetch = [&](const SamplesRead& wish) {
-    PolicyAnswer asks;
-    *asks.mutable_wish() = wish;
-    send(asks);
-    const auto message = receive();
-    if (!message) throw Error(ErrorKind::environment, "the process of the run is gone");
-    return message->read();
+  WorkerMessage telemetry;
+  const auto fetch = [&](const PolicyAnswer& request) -> const SamplesRead* {
+    send(request);
+    if (request.in_hand()) return nullptr;
+    const bool sent = receive(telemetry);
+    if (!sent) throw Error(ErrorKind::environment, "the process of the run is gone");
+    return &telemetry.read();
   };
   PolicyAnswer answer;
   try {
-    const auto bytes = read_message(kChildDescriptor);
     PolicyHostOrder order;
-    ensure(bytes && order.ParseFromString(*bytes), "a policy host is sent its order first");
+    ensure(read_message(kChildDescriptor, bytes) && order.ParseFromString(bytes),
+           "a policy host is sent its order first");
     const std::unique_ptr<Policy> policy = make_policy(order);
     PolicyAnswerer answerer(*policy, cluster_of(order), order.seed());
     *answer.mutable_needs() = answerer.needs();
     *answer.mutable_state() = answerer.state();
     if (api) answer.set_api(*api);
+    WorkerMessage question;
     while (send(answer)) {
-      const auto message = receive();
-      if (!message) return;
-      answer = answerer.answer_question(message->ask(), fetch);
+      if (!receive(question)) return;
+      answer = answerer.answer_question(question.ask(), fetch);
     }
   } catch (const std::exception& error) {
     answer.Clear();

@@ -8,7 +8,9 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -48,6 +50,10 @@ class RemotePolicy : public Policy {
   /// decisions with new ids. If the policy in the other process failed, throws the error that the
   /// other process reports, with the place if it is known, or bad_input with its text. Also throws
   /// as the channel.
+  /// Rows of telemetry that the other process holds are sent again only if they have changed.
+  /// Columns that the policy has read at both of the last calls are sent with the observation, if
+  /// the source allows (Samples::unrecorded()); they are read from `seen` once the policy reads
+  /// them.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
   /// Writes the state of the newest answer or of the newest load(); that of set_state() before the
   /// first, empty without one.
@@ -78,17 +84,31 @@ class RemotePolicy : public Policy {
   DecisionId own_begin_ = 0, own_end_ = 0;  ///< ids of the newest own decisions
   /// Fills the question with the observation, and with the offered features in the first call.
   PolicyQuestion& fill_question(const Context& context, const Observation& seen);
+  /// Adds the columns to the question that the policy will probably read.
+  void add_likely_reads(Samples& samples, PolicyQuestion& question);
+  /// Reads the telemetry that the newest answer asks for, and sends it unless it is in hand.
+  void answer_wish(Samples& samples);
   /// Throws the error that the answer reports; does nothing without one.
   static void throw_raised(const PolicyAnswer& answer);
 
   WorkerMessage message_;
+  WorkerMessage samples_;  ///< newest telemetry; its memory is that of the next
   PolicyAnswer answer_;
+  RowsByJob sent_rows_;  ///< rows that the other process may hold
+  /// Columns as in SamplesRead (what, job, column) that were read in the newest call and in the one
+  /// before, with rows that the other process held.
+  std::set<std::tuple<SamplesRead::What, std::uint32_t, std::uint32_t>> reads_, reads_before_;
   Archive state_;  ///< state of the newest answer or load()
 };
 
 /// Adapter that answers the questions of another process with a policy of this process.
 class PolicyAnswerer {
  public:
+  /// Sends a request for telemetry, an answer with a wish, to the process of the run. Returns null
+  /// if the request says that the telemetry is in hand; otherwise blocks for the telemetry, which
+  /// is valid until the next call.
+  using Fetch = std::function<const SamplesRead*(const PolicyAnswer& request)>;
+
   /// Starts `policy`, which must outlive this object, without parameters (null), with the random
   /// generator that a run with the seed `seed` passes to its policies. Exceptions of start() pass
   /// through.
@@ -101,11 +121,11 @@ class PolicyAnswerer {
   /// Calls the policy and returns its decisions and its saved state; for a question to follow or to
   /// let heirs take over, does that and returns an empty answer or the needs. Call once for each
   /// question, in the order of the observations: the world of this object follows them. `fetch`
-  /// gets telemetry from the process of the run, once for each read. Exceptions of the policy and
-  /// of `fetch` leave this function; throws bad_input for an impossible observation, and an
-  /// internal Error if the policy has no heirs.
-  PolicyAnswer answer_question(const PolicyQuestion& asked,
-                               const std::function<SamplesRead(const SamplesRead&)>& fetch);
+  /// is called for each read of telemetry; rows that have not changed since an earlier question
+  /// come from this object. Exceptions of the policy and of `fetch` leave
+  /// this function; throws bad_input for an impossible observation, and an internal Error if the
+  /// policy has no heirs.
+  PolicyAnswer answer_question(const PolicyQuestion& asked, const Fetch& fetch);
 
  private:
   Policy& policy_;
@@ -113,7 +133,12 @@ class PolicyAnswerer {
   ObservationReader reader_;
   Rng rng_;
   Context context_;
+  RowsByJob rows_;  ///< newest rows of telemetry
 };
+
+/// Replaces `message` by the message in `bytes`, in the memory of `message` if both are telemetry
+/// or both are questions. Returns false for bytes that are no WorkerMessage.
+bool parse_message(const std::string& bytes, WorkerMessage& message);
 
 /// Returns the text of a policy's failure that runs, reports and replays use: for an Error with a
 /// place "the policy failed: FILE:LINE: message".

@@ -50,7 +50,8 @@ class Session {
   bool is_withdrawn() {
     pollfd channel{child_.channel(), POLLIN, 0};
     while (!withdrawn_ && kept_.empty() && ::poll(&channel, 1, 0) > 0) {
-      WorkerMessage message = read_one();
+      WorkerMessage message;
+      read_one(message);
       if (message.has_withdrawn()) {
         withdrawn_ = true;
       } else if (message.has_progress()) {
@@ -64,8 +65,9 @@ class Session {
 
   Report run() {
     const auto began = std::chrono::steady_clock::now();
+    WorkerMessage message;
     while (true) {
-      WorkerMessage message = next_message();
+      read_next(message);
       if (message.has_failure()) {
         child_.wait_for(kEndGrace);  // the worker cleans up first
         throw_failure(message.failure());
@@ -86,30 +88,28 @@ class Session {
   }
 
  private:
-  WorkerMessage next_message() {
+  /// Blocks until the next message, which may be one that was kept, and replaces `message` by it.
+  void read_next(WorkerMessage& message) {
     pollfd channel{child_.channel(), POLLIN, 0};
     do {
       if (interrupted_ && interrupted_()) throw Interrupted();
       if (operator_ != nullptr) pass_on_what_the_operator_says();
     } while (kept_.empty() && ::poll(&channel, 1, kPollMs) <= 0);
-    if (kept_.empty()) return read_one();
-    WorkerMessage message = std::move(kept_.front());
+    if (kept_.empty()) return read_one(message);
+    message = std::move(kept_.front());
     kept_.pop_front();
-    return message;
   }
 
-  /// Blocks until the next message.
-  WorkerMessage read_one() {
-    WorkerMessage message;
-    std::optional<std::string> bytes;
+  /// Blocks until the next message of the worker and replaces `message` by it.
+  void read_one(WorkerMessage& message) {
+    bool is_whole = false;
     try {
-      bytes = read_message(child_.channel());
+      is_whole = read_message(child_.channel(), bytes_);
     } catch (const Error&) {
       end_early();  // the stream ended inside a message
     }
-    if (!bytes) end_early();
-    ensure(message.ParseFromString(*bytes), "a worker sends WorkerMessages");
-    return message;
+    if (!is_whole) end_early();
+    ensure(parse_message(bytes_, message), "a worker sends WorkerMessages");
   }
 
   void put(const ApprovalAsk& question) {
@@ -121,7 +121,7 @@ class Session {
     for (const ApprovalVerdict& verdict : operator_->verdicts()) {
       PolicyAnswer message;
       *message.mutable_verdict() = verdict;
-      // A failure means that the worker died, which next_message() reports.
+      // A failure means that the worker died, which read_next() reports.
       write_message(child_.channel(), message.SerializeAsString());
     }
     if (const int number = operator_->signal(); number != 0) child_.signal(number);
@@ -130,22 +130,22 @@ class Session {
     child_.signal(SIGUSR1);
   }
 
-  /// Returns telemetry that the worker holds.
-  SamplesRead fetch(const SamplesRead& wish) {
-    PolicyAnswer asks;
-    *asks.mutable_wish() = wish;
-    if (!write_message(child_.channel(), asks.SerializeAsString())) throw died();
+  /// Sends a request for telemetry (PolicyAnswerer::Fetch).
+  const SamplesRead* fetch(const PolicyAnswer& request) {
+    request.SerializeToString(&bytes_);
+    if (!write_message(child_.channel(), bytes_)) throw died();
+    if (request.in_hand()) return nullptr;
     while (true) {
-      WorkerMessage message = next_message();
-      if (message.has_read()) return std::move(*message.mutable_read());
-      if (message.has_progress()) {
-        if (progress_) progress_(message.progress());
+      read_next(telemetry_);
+      if (telemetry_.has_read()) return &telemetry_.read();
+      if (telemetry_.has_progress()) {
+        if (progress_) progress_(telemetry_.progress());
         continue;
       }
-      if (message.has_withdrawn()) {
+      if (telemetry_.has_withdrawn()) {
         withdrawn_ = true;
       } else {
-        kept_.push_back(std::move(message));
+        kept_.push_back(std::move(telemetry_));
       }
       throw AnswerWithdrawn();
     }
@@ -155,7 +155,7 @@ class Session {
     ensure(answerer_ != nullptr, "only a policy outside the worker is asked");
     PolicyAnswer answer;
     std::exception_ptr thrown;
-    const auto fetched = [this](const SamplesRead& wish) { return fetch(wish); };
+    const auto fetched = [this](const PolicyAnswer& request) { return fetch(request); };
     try {
       answer = answerer_->answer_question(asked, fetched);
     } catch (const Interrupted&) {
@@ -207,6 +207,8 @@ class Session {
   const FutureSink& futures_;
   bool halted_ = false, withdrawn_ = false;
   std::deque<WorkerMessage> kept_;  ///< messages that came while the policy decided
+  std::string bytes_;               ///< newest message in either direction
+  WorkerMessage telemetry_;         ///< newest answer to fetch(); its memory is that of the next
 };
 
 using ChildStarter = std::function<ChildProcess()>;

@@ -1,8 +1,9 @@
-// Telemetry on request: values that no policy reads are neither computed nor recorded. The unit of
-// a read is a column (sample_columns.hpp), such as the micro_batch_time of all ranks of a job; rows
-// such as RankSample are put together from columns. The log of a run contains every column that a
-// policy has read; a replay reports a read that the recorded run did not make. Called from
-// observe(); one thread. Times in seconds, sizes in bytes, ages in nanoseconds.
+// Telemetry on request: values that no policy reads are not recorded, nor computed except ahead of
+// a probable read (Samples::unrecorded()). The unit of a read is a column (sample_columns.hpp),
+// such as the micro_batch_time of all ranks of a job; rows such as RankSample are put together from
+// columns. The log of a run contains every column that a policy has read; a replay reports a read
+// that the recorded run did not make. Called from observe(); one thread. Times in seconds, sizes in
+// bytes, ages in nanoseconds.
 #pragma once
 
 #include <cstdint>
@@ -128,6 +129,9 @@ class Samples {
   /// spans above for many ranks: the other columns are neither computed nor recorded. The result
   /// may outlive the observation. The default converts as rows() does.
   virtual std::shared_ptr<const SampleColumn> column(SampleField field, JobId job);
+  /// Returns the source of the same telemetry without the recording of reads, for columns that a
+  /// policy may read later; null, the default, if a read has an effect beside its result.
+  virtual Samples* unrecorded() { return nullptr; }
 };
 
 /// Telemetry of a run that measures nothing: all samples are unknown.

@@ -50,9 +50,9 @@ class SampleTable:
     """Samples of the ranks, GPUs or paths of a job: an array of shape (n,) for each column.
 
     ``table["micro_batch_time"]`` is a NumPy array that shares the memory of the telemetry and
-    cannot be written. A column is read on the first access, and only then computed and recorded in
-    the log; a column that was read may be kept after ``observe()``, others can no longer be read
-    then, nor the length of a table without such a column. Any other index, an iteration and
+    cannot be written. A column is read on the first access, and only then recorded in the log; a
+    column that was read may be kept after ``observe()``, others can no longer be read then, nor the
+    length of a table without such a column. Any other index, an iteration and
     ``numpy.asarray(table)`` read all columns and give rows of a structured array.
     """
 

@@ -288,7 +288,9 @@ class RankSummary:
 
 
 class Samples:
-    """Telemetry, read on access: data that no policy reads are neither computed nor recorded.
+    """Telemetry, read on access: data that no policy reads are not recorded.
+
+    Nor are they computed, except columns that the policy has read at both of the last calls.
 
     Ranks, devices and links are tables of columns (`SampleTable`), one row a rank, GPU or path;
     collectives are a structured array, one row each. A sample is two columns: its value, and with

@@ -76,6 +76,7 @@ class SimBackend : public RunBackend, public BranchingRun, private Carrier {
     explicit Instruments(SimBackend& of) : of_(of) {}
     void forget_samples();
     bool read() const { return read_; }
+    Samples* unrecorded() override { return this; }
     RankSummary summary(JobId job, std::uint32_t latest) override;
     std::span<const CollectiveSample> collectives(JobId job) override;
 

@@ -55,6 +55,19 @@ class Looker(orrery.Policy):
         self.looks.append(time.perf_counter() - begin)
 
 
+def calls(folder):
+    """Milliseconds of the calls of a policy that looks: columns that come with the observation are
+    computed and sent before the look."""
+    policy = Looker()
+    host = orrery.simulate(scenario(folder, GPUS, 3), policy=policy).host
+    each = host["policy_time_s"] / len(policy.looks)
+    print(
+        f"| whole call with such a look, mean | {1e3 * each:.3f} ms "
+        f"| longest {1e3 * host['policy_time_max_s']:.3f} ms |",
+        flush=True,
+    )
+
+
 def look(folder, noise):
     policy = Looker()
     orrery.simulate(scenario(folder, GPUS, 3, noise=noise), policy=policy)
@@ -127,6 +140,7 @@ def beside(name, **setting):
 
 MEASURED = {
     "looks": looks,
+    "calls": calls,
     "recorded": recorded,
     "scheduler": scheduler,
     "ramp": beside(

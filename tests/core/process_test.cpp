@@ -264,6 +264,22 @@ TEST(Message, LargerThanTheSocketBuffer) {
   EXPECT_EQ(read_message(child.channel()), large);
 }
 
+TEST(Message, ComesIntoTheMemoryOfAnEarlierOne) {
+  ChildProcess child(kChild, {"echo"});
+  std::string bytes;
+  ASSERT_TRUE(write_message(child.channel(), std::string(100, 'a')));
+  ASSERT_TRUE(read_message(child.channel(), bytes));
+  const char* const memory = bytes.data();
+  for (const std::string& text : {std::string(), std::string(50, 'b'), std::string(100, 'c')}) {
+    ASSERT_TRUE(write_message(child.channel(), text));
+    ASSERT_TRUE(read_message(child.channel(), bytes));
+    EXPECT_EQ(bytes, text);
+    EXPECT_EQ(bytes.data(), memory);
+  }
+  child.signal(SIGKILL);
+  EXPECT_FALSE(read_message(child.channel(), bytes));
+}
+
 TEST(Message, NothingAfterTheChildLeft) {
   ChildProcess child(kChild, {"exit", "0"});
   EXPECT_EQ(read_message(child.channel()), std::nullopt);

@@ -37,6 +37,34 @@ def test_ten_lines_steer_a_run():
     assert report.step_time_s <= 1.15 * report.ideal_step_time_s
 
 
+class Columns(orrery.Policy):
+    """Reads one column at nearly every call, another at two of three."""
+
+    def __init__(self):
+        self.rows = []
+
+    def needs(self):
+        return orrery.Needs(settings=["Shares"], tick=0.05)
+
+    def observe(self, seen, decisions):
+        if seen.sequence % 7 == 6:
+            return
+        for job in seen.jobs:
+            ranks = seen.samples.ranks(job)
+            columns = ["micro_batch_time", "rank", "step"]
+            columns += ["wait_time"] if seen.sequence % 3 else []
+            self.rows.append((seen.now, {name: ranks[name].tolist() for name in columns}))
+
+
+def test_what_a_policy_reads_at_each_call_is_new_and_recorded(tmp_path):
+    log = tmp_path / "columns.log"
+    policy, again = Columns(), Columns()
+    orrery.simulate(STRAGGLER, policy=policy, record=log, run__steps=6)
+    assert len({columns["step"][0] for _, columns in policy.rows if columns["step"]}) >= 5
+    orrery.replay(log, policy=again)
+    assert str(again.rows) == str(policy.rows)
+
+
 class Unlucky(orrery.Policy):
     def observe(self, seen, decisions):
         if seen.now > 1:

@@ -166,12 +166,14 @@ class Reader : public toy::ShiftOnce {
     if (seen.sequence % 2 == 0) return;
     for (const RankSample& rank : seen.samples.ranks({0})) {
       times.push_back(rank.micro_batch_time.value);
+      steps.push_back(rank.step);
     }
     devices += seen.samples.devices({0}).size();
     devices += seen.samples.devices({0}).size();  // requested once, read twice
     collectives += seen.samples.collectives({0}).size();
   }
   std::vector<double> times;
+  std::vector<Step> steps;
   std::size_t devices = 0, collectives = 0;
 };
 
@@ -185,6 +187,7 @@ TEST(RunClient, APolicyOfThisProcessIsGivenTheTelemetryThatItReads) {
   drive(inside, backend, context);
   EXPECT_GT(outside.times.size(), 100u);
   EXPECT_EQ(outside.times, inside.times);
+  EXPECT_EQ(outside.steps, inside.steps);
   EXPECT_EQ(outside.devices, inside.devices);
   EXPECT_EQ(outside.collectives, 0u);
 }
@@ -202,6 +205,56 @@ TEST(RunClient, WhatAnOutsidePolicyReadIsInTheLog) {
   EXPECT_EQ(records[2].call().read(0).rows().ids(0).count(), 4u);
   EXPECT_EQ(records[2].call().read(6).what(), SamplesRead::DEVICES);
   EXPECT_EQ(records[2].call().read(11).what(), SamplesRead::COLLECTIVES);
+}
+
+/// Policy that reads other columns at other calls, and none at some.
+class ColumnReader : public toy::ShiftOnce {
+ public:
+  /// `rows_first`: reads the rows of a table before its columns, as the process of the run does for
+  /// a policy in another process.
+  explicit ColumnReader(bool rows_first) : rows_first_(rows_first) {}
+  void observe(Context& context, const Observation& seen, DecisionList& decisions) override {
+    ShiftOnce::observe(context, seen, decisions);
+    if (seen.sequence % 7 == 6) return;
+    if (seen.sequence % 3 == 0) seen.samples.rows(SampleTable::ranks, {0});
+    read_column(seen, SampleField::micro_batch_time);
+    if (seen.sequence % 11 > 4) seen.samples.summary({0}, 2);
+    if (seen.sequence > 20) read_column(seen, SampleField::micro_batches_done);
+    if (seen.sequence % 5 > 1) read_column(seen, SampleField::utilization);
+    seen.samples.rows(SampleTable::devices, {0});
+  }
+
+ private:
+  void read_column(const Observation& seen, SampleField field) const {
+    if (rows_first_) seen.samples.rows(table_of(field), {0});
+    seen.samples.column(field, {0});
+  }
+  const bool rows_first_;
+};
+
+TEST(RunClient, TheLogHasTheReadsOfAnOutsidePolicyAsOfOneInside) {
+  const toy::TempDir dir;
+  RunRequest with_log = request();
+  with_log.set_record(dir / "outside");
+  ColumnReader outside(false), inside(true);
+  run_in_worker(kWorker, with_log, &outside);
+  const Cluster cluster = toy::cluster();
+  toy::ToyBackend backend(cluster);
+  Recorder recorder(backend, inside, LogHeader(), {.path = dir / "inside"});
+  Rng rng = policy_rng(7);
+  Context context{rng, {}};
+  drive(inside, recorder, context);
+  recorder.finish_log();
+  const std::vector<LogRecord> expected = toy::read_log(dir / "inside");
+  const std::vector<LogRecord> found = toy::read_log(dir / "outside");
+  ASSERT_EQ(found.size(), expected.size());
+  ASSERT_GT(found.size(), 50u);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    CallRecord reads, expected_reads;
+    *reads.mutable_read() = found[i].call().read();
+    *expected_reads.mutable_read() = expected[i].call().read();
+    ASSERT_EQ(reads.SerializeAsString(), expected_reads.SerializeAsString()) << "record " << i;
+  }
 }
 
 TEST(RunClient, ALogOfAPolicyFromOutsideIsRefusedByReplay) {
