@@ -28,9 +28,12 @@ constexpr std::size_t kDeviations = 4;
 constexpr std::size_t kFraction = 64;
 /// Values near the median for which no memory is allocated.
 constexpr std::size_t kMostOnStack = 4096;
-/// A guess reaches this many times the root of the number of values to either side of the median.
-/// The place of a median of as many new values with the same noise moves by 0.7 times the root.
-constexpr double kRootsAside = 3;
+/// A guess reaches to either side of the median by about so many values, at most this many times
+/// the root of the number of values: the place of a median of as many new values with the same
+/// noise moves by 0.7 times the root.
+constexpr double kLeastAside = 6, kMostRootsAside = 2;
+/// A guess reaches as far as this many times the newest move of the median.
+constexpr double kMovesAside = 4;
 /// Number of values that are compared before the values near the median are copied, and number of
 /// marks that are examined at once.
 constexpr std::size_t kBlock = 1024, kTogether = sizeof(std::uint64_t);
@@ -99,10 +102,14 @@ double number_above(double value) {
   return std::nextafter(value, std::numeric_limits<double>::infinity());
 }
 
-/// Moves a guess to a median that was found among the `count` > 0 values of its range.
+/// Moves a guess to a median that was found among the `count` > 0 values of its range. The reach at
+/// most halves, so that it follows the larger moves.
 void center_guess(MedianGuess& guess, double median, std::size_t count, std::size_t of_all) {
-  const double aside = kRootsAside * std::sqrt(static_cast<double>(of_all));
-  const double reach = aside / static_cast<double>(count) * (guess.high - guess.low);
+  const double width = guess.high - guess.low, value_width = width / static_cast<double>(count);
+  const double most = kMostRootsAside * std::sqrt(static_cast<double>(of_all)) * value_width;
+  const double move = std::abs(median - guess.low - width / 2);
+  const double wish = std::max({kLeastAside * value_width, width / 4, kMovesAside * move});
+  const double reach = std::min(wish, most);
   guess = {median - reach, std::max(median + reach, number_above(median))};
 }
 

@@ -40,8 +40,8 @@ TEST(LowerMedian, EqualsThatOfTheSortedValuesForAnySizeAndOrder) {
   }
 }
 
-/// Returns values with noise around `typical`; of kind 1 few different values, of kind 2 equal ones,
-/// of kind 3 with outliers.
+/// Returns values with noise around `typical`; of kind 1 few different values, of kind 2 equal
+/// values, of kind 3 values with outliers.
 std::vector<double> values_of(Rng& rng, std::size_t size, std::uint64_t kind, double typical) {
   std::vector<double> values(size, typical);
   for (double& value : values) {
@@ -86,7 +86,7 @@ TEST(LowerMedian, AGuessFollowsAMedianThatMoves) {
     const auto is_near = [&](double value) { return value >= guess.low && value < guess.high; };
     EXPECT_LT(std::count_if(values.begin(), values.end(), is_near), 256) << "a part of the values";
   }
-  EXPECT_GT(inside, 90u);
+  EXPECT_GT(inside, 80u);
 }
 
 TEST(LowerMedian, OfDrawnValuesFarFromTheOthers) {
