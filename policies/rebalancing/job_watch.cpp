@@ -48,6 +48,7 @@ void JobWatch::index_ranks() {
   glances_ = {.seen_steps = std::vector<Step>(count, kNoStep),
               .next_done = std::vector<double>(count, 0),
               .zero_hint_at = std::vector<Step>(count, kNoStep),
+              .all_zero_at = kNoStep,
               .marks = std::vector<std::uint8_t>(count),
               .marked = {}};
   index_ = {};
@@ -58,13 +59,16 @@ void JobWatch::index_ranks() {
     update_glance(i);
   }
   estimates_ = {.log_times = std::vector<double>(count, kMissing),
+                .log_time_variances = std::vector<double>(count, 0),
                 .slopes = std::vector<double>(count, 0),
                 .variances = std::vector<double>(count, 0),
                 .steps = std::vector<Step>(count, 0),
                 .exceptions = std::vector<std::uint8_t>(count, 0),
-                .measured = std::vector<std::uint64_t>(count, 0),
+                .measured = std::vector<std::uint64_t>(count, kNoStep),
                 .ahead = std::vector<double>(count),
                 .exceptional = {},
+                .slowest = {},
+                .valid = std::vector<std::uint8_t>(count, 0),
                 .changed = {}};
   for (const GpuId gpu : gpus_) index_.placed.push_back(gpu);
   for (std::size_t i = 0; i < std::min(gpus_.size(), count); ++i) {
@@ -82,7 +86,9 @@ bool JobWatch::fits_job(const JobInfo& job) const {
 void JobWatch::follow_job(const JobInfo& job, Nanos now) {
   const bool moved = job.shares() != shares_;
   if (job.step != step_) {
-    compute_changes();
+    for (std::size_t signal = 0; signal < kSignals; ++signal) {
+      StepSignals::compute_changes(before_, current_, signal, changes_[signal]);
+    }
     for (std::size_t i = 0; i < ranks_.size(); ++i) ranks_[i].change = change_of(i);
     std::swap(before_, current_);
     current_.clear(ranks_.size());
@@ -142,24 +148,28 @@ void JobWatch::add_links(const SampleRows& rows, const SampleColumn& latency, Na
   add_signal(kLatency, ranks_of_rows(rows.ids, index_.link_rows), latency, now);
 }
 
-void JobWatch::compute_changes() {
-  for (std::size_t signal = 0; signal < kSignals; ++signal) {
-    StepSignals::compute_changes(before_, current_, signal, changes_[signal]);
-  }
-}
-
 void JobWatch::learn_from_samples() {
   if (noise_.update_noise()) estimates_.all_changed = true;
   signals_.update_weights();
-  compute_changes();
   const SignalVector limits = signals_.noise_limits();
-  mark_changes({.changes = {changes_[0].data(), changes_[1].data(), changes_[2].data()},
-                .limits = {limits(0), limits(1), limits(2)}},
-               glances_.zero_hint_at.data(), step_, glances_.marks);
+  bool all_small = true;
+  for (std::size_t signal = 0; signal < kSignals; ++signal) {
+    StepSignals::compute_large_changes(before_, current_, signal, limits(Eigen::Index(signal)),
+                                       changes_[signal]);
+    all_small = all_small && changes_[signal].small;
+  }
+  if (all_small && glances_.all_zero_at == step_) return;
+  mark_unsettled(glances_.zero_hint_at.data(), step_, glances_.marks);
+  for (std::size_t signal = 0; signal < kSignals; ++signal) {
+    if (changes_[signal].small) continue;
+    mark_changes(changes_[signal].values, limits(Eigen::Index(signal)), glances_.marks);
+  }
   find_marked(glances_.marks, glances_.marked);
   for (const std::uint32_t rank : glances_.marked) update_hint(rank, limits);
+  glances_.all_zero_at = all_small ? step_ : kNoStep;
 }
 
+/// A small change is given as 0, which tells as little.
 void JobWatch::update_hint(std::size_t rank, const SignalVector& limits) {
   const SignalVector change = change_of(rank);
   const bool told = (change.cwiseAbs2().array() > limits.array()).any();
@@ -203,7 +213,7 @@ void JobWatch::add_rank(std::size_t row, const SampleRows& rows, const SampleCol
   const double time = times.values[row];
   if (is_news(number, step, done.values[row], limit) && usable(time, kLeastTime, kMostTime)) {
     const bool of_last_step = rank.seen_done == 0 && step > 0;
-    add_measurement(rank, of_last_step ? step - 1 : step, time);
+    add_measurement(number, of_last_step ? step - 1 : step, time);
   }
   if (pipeline_ == 1) note_progress(rank, step, done.sample(row), now, limit);
 }
@@ -228,16 +238,20 @@ bool JobWatch::is_news(std::size_t number, Step step, double count, double limit
   return !known_already && !first_look;
 }
 
-void JobWatch::add_measurement(Rank& rank, Step step, double seconds) {
+void JobWatch::add_measurement(std::size_t number, Step step, double seconds) {
+  Rank& rank = ranks_[number];
   SpeedFilter& filter = rank.filter;
   const double log_time = std::log(seconds);
   if (filter.is_known()) {
     if (step < filter.step()) return;
+    const bool is_valid = estimates_.is_valid(number);  // of a look before, mostly
+    const SpeedFilter::Level level =
+        is_valid ? estimates_.level_of(number) : filter.estimate(noise_).level;
     if (step == filter.step()) {
-      if (filter.add_plausible(log_time, kMostLogRatio, noise_)) mark_changed(rank);
+      if (filter.add_plausible(log_time, kMostLogRatio, level, noise_)) mark_changed(rank);
       return;
     }
-    const double known = filter.predict_log_time(step, noise_);
+    const double known = filter.predict_log_time(step, level);
     if (std::abs(log_time - known) > kMostLogRatio) return;
   }
   const auto surprise = filter.advance_to(step, noise_);
@@ -286,10 +300,12 @@ bool JobWatch::is_surprised_by(const RankSummary& summary) const {
 
 void JobWatch::refresh_estimate(std::size_t rank) const {
   const SpeedFilter& filter = ranks_[rank].filter;
+  estimates_.valid[rank] = 1;
   if (!filter.is_known()) return;
   const SpeedFilter::Estimate now = filter.estimate(noise_);
-  estimates_.log_times[rank] = now.log_time;
-  estimates_.slopes[rank] = now.slope;
+  estimates_.log_times[rank] = now.level.log_time;
+  estimates_.log_time_variances[rank] = now.level.variance;
+  estimates_.slopes[rank] = now.level.slope;
   estimates_.variances[rank] = now.slope_variance;
   estimates_.steps[rank] = now.step;
   estimates_.exceptions[rank] = now.decides_alone ? 0 : 1;
@@ -343,7 +359,7 @@ void JobWatch::forecast_ranks(Step target) const {
   }
   find_marked(estimates_.exceptions, estimates_.exceptional);
   for (const std::uint32_t rank : estimates_.exceptional) {
-    ahead[rank] = ranks_[rank].filter.predict_log_time(target, noise_);
+    ahead[rank] = ranks_[rank].filter.predict_log_time(target, estimates_.level_of(rank));
   }
 }
 
@@ -351,16 +367,14 @@ std::vector<ReplicaForecast> JobWatch::forecast(Step target) const {
   refresh_estimates();
   forecast_ranks(target);
   std::vector<ReplicaForecast> out(shares_.size());
-  const std::size_t count = out.empty() ? 0 : ranks_.size();
-  const std::size_t stride = std::max<std::size_t>(replica_stride_, 1);
-  for (std::size_t begin = 0; begin < count; begin += stride) {
-    ReplicaForecast& slowest = out[index_.replicas[begin]];
-    const std::size_t end = std::min(begin + stride, count);
-    for (std::size_t i = begin; i < end; ++i) {
-      const double log_time = estimates_.ahead[i];
-      const bool is_slower = slowest.known ? log_time > slowest.log_time : !std::isnan(log_time);
-      if (is_slower) slowest = {log_time, 0, static_cast<std::uint32_t>(i), true};
-    }
+  if (out.empty()) return out;
+  const std::vector<double>& ahead = estimates_.ahead;
+  find_largest(ahead, std::max<std::size_t>(replica_stride_, 1), estimates_.slowest);
+  for (const std::uint32_t rank : estimates_.slowest) {
+    ReplicaForecast& slowest = out[index_.replicas[rank]];
+    const double log_time = ahead[rank];
+    const bool is_slower = slowest.known ? log_time > slowest.log_time : !std::isnan(log_time);
+    if (is_slower) slowest = {log_time, 0, rank, true};
   }
   return out;
 }
@@ -385,24 +399,17 @@ bool JobWatch::knows_more_soon(std::uint32_t rank) const {
 
 bool JobWatch::has_measured(std::uint64_t steps) const {
   refresh_estimates();
-  bool any = false;
-  for (std::size_t i = 0; i < ranks_.size(); ++i) {
-    if (std::isnan(estimates_.log_times[i])) continue;
-    if (estimates_.measured[i] <= steps) return false;
-    any = true;
-  }
-  return any;
+  const std::uint64_t least = least_of(estimates_.measured);
+  return least > steps && least != kNoStep;
 }
 
 bool JobWatch::is_drifting(Step target, double change, double confidence) const {
   refresh_estimates();
-  for (std::size_t i = 0; i < ranks_.size(); ++i) {
-    const double slope = std::abs(estimates_.slopes[i]);
-    const auto ahead = static_cast<double>(target - std::min(target, estimates_.steps[i]));
-    if (slope * ahead <= change || std::isnan(estimates_.log_times[i])) continue;
-    if (slope > confidence * std::sqrt(std::max(estimates_.variances[i], 0.0))) return true;
-  }
-  return false;
+  const Slopes slopes{.log_times = estimates_.log_times,
+                      .slopes = estimates_.slopes.data(),
+                      .variances = estimates_.variances.data(),
+                      .steps = estimates_.steps.data()};
+  return is_any_steep(slopes, target, change, confidence);
 }
 
 }  // namespace orrery

@@ -96,7 +96,7 @@ class JobWatch {
       StepSignals::fields(self.before_, rank, archive);
       StepSignals::fields(self.current_, rank, archive);
       auto& change = self.ranks_[rank].change;
-      for (Eigen::Index i = 0; i < change.size(); ++i) archive(change(i));
+      archive(change(0), change(1), change(2));
     }
   }
   /// Reads the state of a job with `ranks` ranks that fields() has written, in place of the present
@@ -149,20 +149,29 @@ class JobWatch {
     std::vector<Step> seen_steps;       ///< Rank::seen_step; kNoStep: never seen
     std::vector<double> next_done;      ///< micro-batches done with which the rank has news
     std::vector<Step> zero_hint_at;     ///< step for which the filter has a hint of 0
+    Step all_zero_at = kNoStep;         ///< step for which all filters have a hint of 0
     std::vector<std::uint8_t> marks;    ///< buffer for the ranks of `marked`
     std::vector<std::uint32_t> marked;  ///< buffer for ranks that need more than a glance
   };
   /// Estimates of the filters, by rank.
   struct Estimates {
-    std::vector<double> log_times;          ///< NaN: never measured
-    std::vector<double> slopes, variances;  ///< 0: never measured; variances of slopes
+    std::vector<double> log_times;           ///< NaN: never measured
+    std::vector<double> log_time_variances;  ///< 0: never measured
+    std::vector<double> slopes, variances;   ///< 0: never measured; variances of slopes
     std::vector<Step> steps;
     std::vector<std::uint8_t> exceptions;    ///< 1: the estimate does not decide alone
-    std::vector<std::uint64_t> measured;     ///< steps + 1; 0: in doubt
+    std::vector<std::uint64_t> measured;     ///< steps + 1; 0: in doubt; kNoStep: never measured
     std::vector<double> ahead;               ///< buffer of forecast()
     std::vector<std::uint32_t> exceptional;  ///< buffer for the ranks of `exceptions`
+    std::vector<std::uint32_t> slowest;      ///< buffer for the slowest of neighbouring ranks
+    std::vector<std::uint8_t> valid;         ///< 1: the estimate is valid unless `all_changed`
     std::vector<std::uint32_t> changed;      ///< ranks whose estimate is not valid
     bool all_changed = true;                 ///< no estimate is valid
+
+    bool is_valid(std::size_t rank) const { return !all_changed && valid[rank] != 0; }
+    SpeedFilter::Level level_of(std::size_t rank) const {
+      return {log_times[rank], log_time_variances[rank], slopes[rank]};
+    }
   };
   void index_ranks();
   /// Computes the estimates anew that are not valid any more.
@@ -172,14 +181,13 @@ class JobWatch {
   void forecast_ranks(Step target) const;
   const RowRanks& ranks_of_rows(const std::vector<std::uint32_t>& gpus, RowRanks& known) const;
   void mark_changed(const Rank& rank) {
-    if (estimates_.all_changed) return;
-    estimates_.changed.push_back(static_cast<std::uint32_t>(&rank - ranks_.data()));
-    estimates_.all_changed = estimates_.changed.size() > ranks_.size();
+    const auto number = static_cast<std::uint32_t>(&rank - ranks_.data());
+    if (!estimates_.is_valid(number)) return;
+    estimates_.valid[number] = 0;
+    estimates_.changed.push_back(number);
   }
-  /// Fills `changes_` with the changes of the signals since the previous step.
-  void compute_changes();
   SignalVector change_of(std::size_t rank) const {
-    return {changes_[0][rank], changes_[1][rank], changes_[2][rank]};
+    return {changes_[0].change_of(rank), changes_[1].change_of(rank), changes_[2].change_of(rank)};
   }
   void add_signal(std::size_t signal, const RowRanks& rows, const SampleColumn& column, Nanos now);
   /// Adds the progress of the rank in a row of add_ranks().
@@ -188,7 +196,7 @@ class JobWatch {
   void update_glance(std::size_t rank);
   void update_hint(std::size_t rank, const SignalVector& limits);
   bool is_news(std::size_t rank, Step step, double count, double limit);
-  void add_measurement(Rank& rank, Step step, double seconds);
+  void add_measurement(std::size_t rank, Step step, double seconds);
   void note_progress(Rank& rank, Step step, const Sample<double>& progress, Nanos now,
                      double limit);
 
@@ -206,7 +214,7 @@ class JobWatch {
   // The following members follow from those above.
   GpuIndex index_;
   Glances glances_;
-  std::array<std::vector<double>, kSignals> changes_;  ///< changes by signal and rank
+  std::array<ChangeColumn, kSignals> changes_;  ///< changes by signal since the previous step
   mutable Estimates estimates_;
 };
 

@@ -35,6 +35,8 @@ constexpr double kUnknownDeviation = 0.1;
 /// them are read, and all are read if one of those is a surprise.
 constexpr std::size_t kRanksWatchedClosely = 1024;
 constexpr std::uint32_t kGlancedAt = 8;
+/// Bytes of the saved state for each rank of a job, rounded up.
+constexpr std::size_t kSavedBytesPerRank = 384;
 
 /// The lower median of the known log times; nothing known: not a number.
 double median_log_time(const std::vector<ReplicaForecast>& replicas) {
@@ -267,6 +269,9 @@ std::string PredictiveRebalance::reason(const JobInfo& job, const Outlook& outlo
 
 void PredictiveRebalance::save(Archive& archive) const {
   archive.clear();
+  std::size_t ranks = 0;
+  for (const auto& [id, plan] : plans_) ranks += plan.watch.ranks();
+  archive.reserve(ranks * kSavedBytesPerRank);
   ByteWriter write(archive);
   write(static_cast<std::uint64_t>(plans_.size()));
   for (const auto& [id, plan] : plans_) {

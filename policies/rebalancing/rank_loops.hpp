@@ -3,7 +3,6 @@
 // in 64 steps of eight ranks. Pure functions; thread-safe.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -17,6 +16,9 @@ bool counts_up(std::span<const std::uint32_t> numbers);
 /// Returns true if all steps are equal, or there are none.
 bool are_equal(std::span<const Step> steps);
 
+/// Returns the smallest number; the largest possible number without any.
+std::uint64_t least_of(std::span<const std::uint64_t> numbers);
+
 /// Progress of ranks at one look, and the progress at which each rank has news.
 struct Progress {
   std::span<const Step> steps;   ///< step in progress
@@ -28,15 +30,11 @@ struct Progress {
 /// `next_done` micro-batches within `rounding`, otherwise to 0. All spans have equal sizes.
 void mark_news(const Progress& progress, double rounding, std::span<std::uint8_t> marks);
 
-/// Changes of three signals by rank, and the squares of the largest changes that tell nothing.
-struct SignalChanges {
-  std::array<const double*, 3> changes;
-  std::array<double, 3> limits;
-};
-/// Sets the mark of each rank to 1 if the square of one of its changes exceeds the limit or
-/// `settled` of the rank differs from `step`, otherwise to 0.
-void mark_changes(const SignalChanges& signals, const Step* settled, Step step,
-                  std::span<std::uint8_t> marks);
+/// Sets the mark of each rank to 1 if `settled` of the rank differs from `step`, otherwise to 0.
+void mark_unsettled(const Step* settled, Step step, std::span<std::uint8_t> marks);
+/// Sets the mark of each rank to 1 if the square of the rank's change exceeds `limit`; leaves other
+/// marks as they are. Both spans have equal sizes.
+void mark_changes(std::span<const double> changes, double limit, std::span<std::uint8_t> marks);
 
 /// Replaces `out` by the places of the marks that are not 0, ascending.
 void find_marked(std::span<const std::uint8_t> marks, std::vector<std::uint32_t>& out);
@@ -49,5 +47,22 @@ void add_usable(std::span<const double> values, double least, double most, doubl
 /// Fills `out` with levels + factor x slopes.
 void extrapolate(std::span<const double> levels, const double* slopes, double factor,
                  std::span<double> out);
+
+/// Replaces `out` by the place of the largest value of each run of `run` > 0 values, of equal ones
+/// the first; the last run may be shorter. A run without a number has the place of its first value.
+/// For example, the values 1, 3, 3, NaN and 2 in runs of 3 give 1 and 4.
+void find_largest(std::span<const double> values, std::size_t run, std::vector<std::uint32_t>& out);
+
+/// Log times of ranks at their newest steps, and their slopes.
+struct Slopes {
+  std::span<const double> log_times;  ///< NaN: never measured
+  const double* slopes;
+  const double* variances;  ///< of the slopes
+  const Step* steps;
+};
+/// Returns true if the log time of a rank that was measured changes by more than `change`, up or
+/// down, from the rank's step to `target`, and its slope exceeds its standard deviation
+/// `confidence` times.
+bool is_any_steep(const Slopes& ranks, Step target, double change, double confidence);
 
 }  // namespace orrery

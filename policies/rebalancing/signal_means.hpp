@@ -8,8 +8,21 @@
 #include <vector>
 
 #include "policies/rebalancing/signal_model.hpp"
+#include "policies/seam/lower_median.hpp"
 
 namespace orrery {
+
+/// Changes of one signal from one step to the next, by rank. One object serves computation after
+/// computation: the change of the median rank at the last one is a guess for the next one.
+struct ChangeColumn {
+  std::vector<double> values;  ///< minus the change of the median rank; undefined if `small`
+  bool small = false;          ///< true: no square of a change exceeds the limit
+  double common = 0;           ///< change of the median rank when it was computed last
+  MedianGuess guess;
+  std::vector<double> known;  ///< buffer for the known changes
+  /// Returns the change of a rank; 0 if all changes are small.
+  double change_of(std::size_t rank) const { return small ? 0 : values[rank]; }
+};
 
 /// Sums and counts of the signals of each rank over the samples of one step.
 class StepSignals {
@@ -29,13 +42,19 @@ class StepSignals {
   /// nothing about them. Changes are limited to -1 to 1; 0 without a value in both steps. Both
   /// must have equally many ranks.
   static void compute_changes(const StepSignals& before, const StepSignals& current,
-                              std::size_t signal, std::vector<double>& out);
+                              std::size_t signal, ChangeColumn& out);
+  /// Computes the changes as compute_changes() does, unless bounds of the change of the median rank
+  /// show that no square of a change exceeds `limit`: then `small` is true and no median is
+  /// computed. For example, while a step goes on as the step before did.
+  static void compute_large_changes(const StepSignals& before, const StepSignals& current,
+                                    std::size_t signal, double limit, ChangeColumn& out);
 
   /// Writes the sums and counts of a rank to a ByteWriter, or reads them from a ByteReader.
   template <class Self, class Archive>
   static void fields(Self& self, std::size_t rank, Archive& archive) {
-    for (auto& each : self.signals_) archive(each.sum[rank]);
-    for (auto& each : self.signals_) archive(each.count[rank]);
+    static_assert(kSignals == 3);
+    auto &a = self.signals_[0], &b = self.signals_[1], &c = self.signals_[2];
+    archive(a.sum[rank], b.sum[rank], c.sum[rank], a.count[rank], b.count[rank], c.count[rank]);
   }
 
  private:
@@ -43,6 +62,9 @@ class StepSignals {
     std::vector<double> sum, count;
     mutable std::vector<double> mean;  ///< empty: not computed since the last value
   };
+  /// Returns the means of a signal.
+  static const std::vector<double>& means_of(const Signal& signal);
+
   std::array<Signal, kSignals> signals_;
 };
 

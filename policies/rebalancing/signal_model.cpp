@@ -39,18 +39,21 @@ SignalModel::SignalModel()
 
 SignalVector SignalModel::noise_limits() const { return kTelling * kTelling * scale_; }
 
-/// Returns `change` without the parts within the noise of its signals.
-SignalVector SignalModel::informative_part(const SignalVector& change) const {
+namespace {
+
+/// Returns `change` without the parts whose squares are within `limits`.
+inline SignalVector informative_part(const SignalVector& change, const SignalVector& limits) {
   SignalVector out = change;
-  const SignalVector limits = noise_limits();
   for (Eigen::Index i = 0; i < out.size(); ++i) {
     if (out(i) * out(i) <= limits(i)) out(i) = 0;
   }
   return out;
 }
 
+}  // namespace
+
 SignalModel::Hint SignalModel::hint(const SignalVector& change) const {
-  const SignalVector told = informative_part(change);
+  const SignalVector told = informative_part(change, noise_limits());
   if (told.isZero(0)) return {};
   const double mean = weights_.dot(told);
   const double mistrust = std::clamp(missed_ / promised_, kLeastMistrust, 1.0);
@@ -88,7 +91,8 @@ void SignalModel::update_weights() {
   const auto count = static_cast<double>(lessons_.size());
   scale_weight_ = std::max(std::min(scale_weight_ + count, kScaleMemory), count);
   const SignalVector scale_of_lessons = learnt_scale();
-  for (Lesson& lesson : lessons_) lesson.change = informative_part(lesson.change);
+  const SignalVector limits = noise_limits();
+  for (Lesson& lesson : lessons_) lesson.change = informative_part(lesson.change, limits);
   scale_ = scale_of_lessons;
   std::erase_if(lessons_, [](const Lesson& lesson) { return lesson.change.isZero(0); });
   judge_signals();

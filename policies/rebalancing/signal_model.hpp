@@ -63,7 +63,6 @@ class SignalModel {
     SignalVector change;
     double error, variance;
   };
-  SignalVector informative_part(const SignalVector& change) const;
   SignalVector learnt_scale() const;
   void judge_signals();
 

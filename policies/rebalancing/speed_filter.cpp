@@ -104,20 +104,34 @@ void SpeedFilter::carry_trend(Belief& belief, Step steps, const JobNoise& noise)
 }
 
 SpeedFilter::Belief SpeedFilter::now(const JobNoise& noise, bool hinted) const {
-  Belief belief{state_, covariance_};
+  // Numbers instead of vectors: two at once take longer to bring together than to compute.
+  double level = state_(0), slope = state_(1);
+  double of_level = covariance_(0, 0), of_slope = covariance_(1, 1);
+  double upper = covariance_(0, 1), lower = covariance_(1, 0);
   if (hinted) {
-    belief.state(0) += hint_.mean;
-    belief.covariance(0, 0) += hint_.variance;
+    level += hint_.mean;
+    of_level += hint_.variance;
   }
-  if (count_ == 0) return belief;
-  const double variance = noise.step + noise.sample / count_;
-  const double surprise = sum_ / count_ - belief.state(0);
-  const double excess = surprise * surprise / (belief.covariance(0, 0) + variance) / kAlarm;
-  if (excess > 1) belief.covariance *= std::min(excess, kMostAlarm);
-  const Eigen::Vector2d gain = belief.covariance.col(0) / (belief.covariance(0, 0) + variance);
-  belief.state += gain * surprise;
-  const Eigen::RowVector2d row = belief.covariance.row(0);
-  belief.covariance -= gain * row;
+  if (count_ != 0) {
+    const double variance = noise.step + noise.sample / count_;
+    const double surprise = sum_ / count_ - level;
+    const double excess = surprise * surprise / (of_level + variance) / kAlarm;
+    if (excess > 1) {
+      const double factor = std::min(excess, kMostAlarm);
+      of_level *= factor, of_slope *= factor, upper *= factor, lower *= factor;
+    }
+    const double total = of_level + variance;
+    const double gain = of_level / total, gain_of_slope = lower / total;
+    level += gain * surprise;
+    slope += gain_of_slope * surprise;
+    lower -= gain_of_slope * of_level;
+    of_slope -= gain_of_slope * upper;
+    of_level -= gain * of_level;
+    upper -= gain * upper;
+  }
+  Belief belief;
+  belief.state << level, slope;
+  belief.covariance << of_level, upper, lower, of_slope;
   return belief;
 }
 
@@ -184,11 +198,11 @@ void SpeedFilter::jump_to(double log_time, double distance, const JobNoise& nois
   accept_measurement(log_time);
 }
 
-void SpeedFilter::add_to(const Belief& belief, double log_time, const JobNoise& noise) {
-  const double gate = kGate * std::sqrt(belief.covariance(0, 0) + noise.step + noise.sample);
-  const double distance = log_time - belief.state(0);
+void SpeedFilter::add_to(const Level& level, double log_time, const JobNoise& noise) {
+  const double gate = kGate * std::sqrt(level.variance + noise.step + noise.sample);
+  const double distance = log_time - level.log_time;
   if (std::abs(distance) <= gate) return accept_measurement(log_time);
-  const bool confirmed = held_count_ > 0 && (held_ > belief.state(0)) == (distance > 0);
+  const bool confirmed = held_count_ > 0 && (held_ > level.log_time) == (distance > 0);
   if (confirmed) return jump_to(log_time, distance, noise);
   held_ = log_time;
   held_count_ = 1;
@@ -197,15 +211,15 @@ void SpeedFilter::add_to(const Belief& belief, double log_time, const JobNoise& 
 void SpeedFilter::add_measurement(double seconds, JobNoise& noise) {
   const double log_time = std::log(seconds);
   if (!known_) return start_at(log_time, noise);
-  add_to(now(noise, true), log_time, noise);
+  add_to(estimate(noise).level, log_time, noise);
 }
 
-bool SpeedFilter::add_plausible(double log_time, double most, const JobNoise& noise) {
-  const Belief belief = now(noise, true);
+bool SpeedFilter::add_plausible(double log_time, double most, const Level& level,
+                                const JobNoise& noise) {
   const bool is_bound = bound_ != 0 && bound_step_ <= step_;
-  const double due = is_bound ? std::max(belief.state(0), std::log(bound_)) : belief.state(0);
+  const double due = is_bound ? std::max(level.log_time, std::log(bound_)) : level.log_time;
   if (std::abs(log_time - due) > most) return false;
-  add_to(belief, log_time, noise);
+  add_to(level, log_time, noise);
   return true;
 }
 
@@ -258,16 +272,17 @@ SpeedFilter::Prediction SpeedFilter::predict_step(Step target, const JobNoise& n
   return due;
 }
 
-double SpeedFilter::predict_log_time(Step target, const JobNoise& noise) const {
-  const double due = (reach_of(target) * belief_for(target, noise, true).state).value();
+double SpeedFilter::predict_log_time(Step target, const Level& level) const {
+  const bool hinted_by_then = next_hint_.step > step_ && next_hint_.step <= target;
+  const double log_time = hinted_by_then ? level.log_time + next_hint_.mean : level.log_time;
+  const double due = log_time + slopes_over(target > step_ ? target - step_ : 0) * level.slope;
   return bound_ == 0 || bound_step_ > target ? due : std::max(due, std::log(bound_));
 }
 
 SpeedFilter::Estimate SpeedFilter::estimate(const JobNoise& noise) const {
   const Belief belief = now(noise, true);
   const bool hinted_later = next_hint_.step > step_ && next_hint_.mean != 0;
-  return {.log_time = belief.state(0),
-          .slope = belief.state(1),
+  return {.level = {belief.state(0), belief.covariance(0, 0), belief.state(1)},
           .slope_variance = belief.covariance(1, 1),
           .step = step_,
           .known = known_,

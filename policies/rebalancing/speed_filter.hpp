@@ -56,9 +56,14 @@ class SpeedFilter {
     double deviation = 0;
   };
   /// Log time at the current step and its trend, with all measurements and the hint for this step.
-  struct Estimate {
+  struct Level {
     double log_time = 0;
-    double slope = 0;  ///< change of the log time per step
+    double variance = 0;  ///< of the log time
+    double slope = 0;     ///< change of the log time per step
+  };
+  /// Level with everything that a forecast from many ranks needs.
+  struct Estimate {
+    Level level;
     double slope_variance = 0;
     Step step = 0;       ///< current step
     bool known = false;  ///< false before the first measurement
@@ -84,9 +89,9 @@ class SpeedFilter {
   /// ends the doubt of at_least(). `noise` is only read.
   void add_measurement(double seconds, JobNoise& noise);
   /// Adds a measurement as add_measurement() does, given as log time, unless it differs from the
-  /// log time of predict_step(step()) by more than `most`. Returns true if it did not.
-  /// Precondition: is_known().
-  bool add_plausible(double log_time, double most, const JobNoise& noise);
+  /// log time of predict_step(step()) by more than `most`. Returns true if it did not. `level` is
+  /// that of estimate(noise). Precondition: is_known().
+  bool add_plausible(double log_time, double most, const Level& level, const JobNoise& noise);
   /// Records that a micro-batch of `step` takes at least `seconds` > 0, because it has not ended
   /// yet. No effect before the first measurement, for an earlier step, or unless it contradicts the
   /// prediction; the next measurement that counts replaces it. Returns true if it had an effect.
@@ -112,8 +117,8 @@ class SpeedFilter {
   /// micro-batch of a step up to `target` is a lower bound. Precondition: is_known().
   Prediction predict_step(Step target, const JobNoise& noise) const;
   /// Returns the log time of predict_step() without its deviation, which costs more than half of a
-  /// prediction. Precondition: is_known().
-  double predict_log_time(Step target, const JobNoise& noise) const;
+  /// prediction. `level` is that of estimate(noise). Precondition: is_known().
+  double predict_log_time(Step target, const Level& level) const;
   /// Returns the estimate, which is valid until the filter or the noise changes.
   Estimate estimate(const JobNoise& noise) const;
 
@@ -123,11 +128,11 @@ class SpeedFilter {
   /// Writes every field, in a fixed order, to a ByteWriter, or reads it from a ByteReader.
   template <class Self, class Archive>
   static void fields(Self& self, Archive& archive) {
-    for (int i = 0; i < 2; ++i) archive(self.state_(i));
-    for (int i = 0; i < 4; ++i) archive(self.covariance_(i / 2, i % 2));
-    archive(self.step_, self.known_, self.steps_measured_, self.count_, self.sum_, self.squares_,
-            self.jumped_, self.held_, self.held_count_, self.bound_, self.bound_step_, self.hint_,
-            self.next_hint_, self.expected_, self.expected_variance_);
+    archive(self.state_(0), self.state_(1), self.covariance_(0, 0), self.covariance_(0, 1),
+            self.covariance_(1, 0), self.covariance_(1, 1), self.step_, self.known_,
+            self.steps_measured_, self.count_, self.sum_, self.squares_, self.jumped_, self.held_,
+            self.held_count_, self.bound_, self.bound_step_, self.hint_, self.next_hint_,
+            self.expected_, self.expected_variance_);
   }
 
  private:
@@ -149,8 +154,8 @@ class SpeedFilter {
   Prediction forecast(Step target, const JobNoise& noise, bool hinted) const;
   static void carry_trend(Belief& belief, Step steps, const JobNoise& noise);
   void start_at(double log_time, const JobNoise& noise);
-  /// Adds a measurement of a known filter whose belief, with the hint, is `belief`.
-  void add_to(const Belief& belief, double log_time, const JobNoise& noise);
+  /// Adds a measurement of a known filter whose level is `level`.
+  void add_to(const Level& level, double log_time, const JobNoise& noise);
   void jump_to(double log_time, double distance, const JobNoise& noise);
   std::optional<Surprise> finish_step(JobNoise& noise);
   void accept_measurement(double log_time);

@@ -7,6 +7,7 @@
 #include <functional>
 #include <vector>
 
+#include "policies/seam/lower_median.hpp"
 #include "policies/seam/sample_columns.hpp"
 
 namespace orrery {
@@ -15,6 +16,7 @@ namespace orrery {
 struct SummaryBuffer {
   std::vector<RankSample> slowest;  ///< slowest ranks of the newest summary
   std::vector<double> known, distances;
+  MedianGuess typical, spread;  ///< guesses of the medians of times and of distances
 };
 
 /// Returns the summary of a job's ranks as summarize() of samples.hpp does, from the rows and the

@@ -14,6 +14,15 @@
 namespace orrery {
 namespace {
 
+/// Number of values that are compared before slow ranks are searched among them.
+constexpr std::size_t kBlock = 256;
+
+ORRERY_VECTORS bool is_any_from(std::span<const double> values, double least) {
+  std::uint64_t count = 0;
+  for (const double value : values) count += value >= least ? 1 : 0;
+  return count > 0;
+}
+
 /// Returns the rows of the `latest` slowest ranks, slowest first; equally slow ranks by rank.
 std::vector<std::uint32_t> slowest_rows(const SampleRows& rows, const SampleColumn& times,
                                         std::uint32_t latest) {
@@ -23,17 +32,26 @@ std::vector<std::uint32_t> slowest_rows(const SampleRows& rows, const SampleColu
   };
   std::vector<std::uint32_t> slowest;  // a heap whose front is the fastest of them
   if (latest == 0) return slowest;
-  for (std::uint32_t row = 0; row < times.size(); ++row) {
+  const auto add_row = [&](std::uint32_t row) {
     if (slowest.size() == latest) {
-      if (!(times.values[row] >= times.values[slowest.front()])) continue;
-      if (!is_slower(row, slowest.front())) continue;
+      if (!(times.values[row] >= times.values[slowest.front()])) return;
+      if (!is_slower(row, slowest.front())) return;
       std::pop_heap(slowest.begin(), slowest.end(), is_slower);
       slowest.pop_back();
     } else if (std::isnan(times.values[row])) {
-      continue;
+      return;
     }
     slowest.push_back(row);
     std::push_heap(slowest.begin(), slowest.end(), is_slower);
+  };
+  const std::span<const double> all = times.values;
+  for (std::size_t begin = 0; begin < all.size(); begin += kBlock) {
+    const std::size_t end = std::min(begin + kBlock, all.size());
+    if (slowest.size() == latest) {
+      const double least = times.values[slowest.front()];
+      if (!is_any_from(all.subspan(begin, end - begin), least)) continue;
+    }
+    for (std::size_t row = begin; row < end; ++row) add_row(static_cast<std::uint32_t>(row));
   }
   std::sort_heap(slowest.begin(), slowest.end(), is_slower);
   return slowest;
@@ -82,11 +100,11 @@ RankSummary summarize(const SampleRows& rows, const SampleColumn& times, JobId j
   summary.ranks = static_cast<std::uint32_t>(rows.size());
   const std::span<const double> values = known_values(times, buffer.known);
   summary.age = oldest_age(times, !values.empty());
-  summary.micro_batch_time = lower_median(values);
+  summary.micro_batch_time = lower_median(values, buffer.typical);
   if (summary.micro_batch_time > 0) {
     buffer.distances.resize(values.size());
     fill_distances(values, summary.micro_batch_time, buffer.distances);
-    summary.deviation = 1.4826 * lower_median(buffer.distances);
+    summary.deviation = 1.4826 * lower_median(buffer.distances, buffer.spread);
   }
   buffer.slowest.clear();
   for (const std::uint32_t row : slowest_rows(rows, times, latest)) {

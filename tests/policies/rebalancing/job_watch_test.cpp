@@ -168,6 +168,50 @@ TEST(JobWatch, ForecastsAreThoseOfAWatchThatIsAskedForTheFirstTime) {
   }
 }
 
+/// Follows a job whose micro-batches take a second, with signals that change and one late rank:
+/// logarithms of 1 alone, so that all processors compute the same bits.
+JobWatch watch_of_exact_numbers() {
+  JobInfo job = four_ranks();
+  JobWatch watch(job);
+  Rng rng(9);
+  for (Step step = 0; step < 6; ++step) {
+    job.step = step;
+    const Nanos begin = to_nanos(10.0 * double(step));
+    watch.follow_job(job, begin);
+    for (int k = 1; k <= 8; ++k) {
+      const Nanos now = begin + k * kNanosPerSecond;
+      for (std::uint32_t rank = 0; rank < 4; ++rank) {
+        add(watch, progress(rank, step, k, 1), now);
+        DeviceSample device{};
+        device.gpu = job.gpus.to_vector()[rank];
+        device.utilization = {rank == 1 && step == 4 ? 0.1 : rng.uniform(), 0, Origin::measured};
+        device.memory_bandwidth = {0.25 + 0.5 * rng.uniform(), 0, Origin::measured};
+        add(watch, device, now);
+      }
+      LinkSample link{};
+      link.from = {9}, link.to = {10};
+      link.latency = {1, 0, Origin::measured};
+      const std::span<const LinkSample> one(&link, 1);
+      watch.add_links(rows_of(one), column_of(one, SampleField::latency), now);
+      watch.learn_from_samples();
+    }
+  }
+  add(watch, progress(3, 5, 0.25, 1), to_nanos(51));
+  job.step = 6;
+  watch.follow_job(job, to_nanos(60));
+  add(watch, progress(2, 6, 0.25, 1), to_nanos(60));
+  add(watch, progress(2, 6, 0.5, 1), to_nanos(80));  // 20 s for at most 1.25 micro-batches
+  return watch;
+}
+
+TEST(JobWatch, TheSavedBytesAreThoseOfEarlierVersions) {
+  const std::string state = state_of(watch_of_exact_numbers());
+  std::uint64_t hash = 0xCBF29CE484222325ull;  // FNV-1a
+  for (const char c : state) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3ull;
+  EXPECT_EQ(state.size(), 1700u);
+  EXPECT_EQ(hash, 0x8d65a55b5686e82aull) << std::hex << hash;
+}
+
 TEST(JobWatch, ATableIsTheSameAsItsRowsOneByOne) {
   JobInfo job = four_ranks(2);
   JobWatch whole(job), single(job);

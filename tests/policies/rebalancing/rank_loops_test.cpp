@@ -1,5 +1,6 @@
 #include "policies/rebalancing/rank_loops.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -52,11 +53,60 @@ TEST(RankLoops, AChangeBeyondTheLimitOrAnUnsettledRankIsMarked) {
   std::vector<Step> settled(kRanks, 5);
   a[7] = -0.3, b[8] = 0.3, c[9] = 0.3;
   settled[65] = 4;
-  std::vector<std::uint8_t> marks(kRanks);
-  mark_changes({{a.data(), b.data(), c.data()}, {0.04, 0.04, 0.04}}, settled.data(), 5, marks);
+  std::vector<std::uint8_t> marks(kRanks, 7);
+  mark_unsettled(settled.data(), 5, marks);
+  for (const std::vector<double>* each : {&a, &b, &c}) mark_changes(*each, 0.04, marks);
   std::vector<std::uint32_t> marked;
   find_marked(marks, marked);
   EXPECT_EQ(marked, (std::vector<std::uint32_t>{7, 8, 9, 65}));
+}
+
+TEST(RankLoops, TheFirstOfTheLargestValuesOfEachRunIsFound) {
+  Rng rng(4);
+  for (const std::size_t run : {1u, 3u, 8u, 17u, 40u, 100u}) {
+    std::vector<double> values(kRanks);
+    for (double& value : values) {
+      value = rng.below(5) == 0 ? kUnknown : static_cast<double>(rng.below(6)) - 9;
+    }
+    std::fill(values.begin() + 40, values.begin() + 60, kUnknown);
+    std::vector<std::uint32_t> found{9}, expected;
+    for (std::size_t begin = 0; begin < kRanks; begin += run) {
+      std::size_t largest = begin;
+      for (std::size_t i = begin; i < std::min(begin + run, kRanks); ++i) {
+        const bool is_first = std::isnan(values[largest]) && !std::isnan(values[i]);
+        if (is_first || values[i] > values[largest]) largest = i;
+      }
+      expected.push_back(static_cast<std::uint32_t>(largest));
+    }
+    find_largest(values, run, found);
+    EXPECT_EQ(found, expected) << run;
+  }
+}
+
+TEST(RankLoops, ASlopeIsSteepIfItLeadsFarAndIsReal) {
+  std::vector<double> times(kRanks, 0), slopes(kRanks, 0.001), variances(kRanks, 1e-8);
+  std::vector<Step> steps(kRanks, 10);
+  const auto is_steep = [&](Step target) {
+    return is_any_steep({times, slopes.data(), variances.data(), steps.data()}, target, 0.02, 3);
+  };
+  EXPECT_FALSE(is_steep(20)) << "0.01 in ten steps";
+  slopes[66] = -0.003;
+  EXPECT_TRUE(is_steep(20));
+  EXPECT_FALSE(is_steep(15)) << "0.015 in five steps";
+  EXPECT_FALSE(is_steep(5)) << "a step before all";
+  variances[66] = 2e-6;  // 2.1 deviations
+  EXPECT_FALSE(is_steep(20));
+  variances[66] = -1e-20;  // rounding
+  EXPECT_TRUE(is_steep(20));
+  times[66] = kUnknown;
+  EXPECT_FALSE(is_steep(20));
+}
+
+TEST(RankLoops, TheLeastNumberIsFound) {
+  std::vector<std::uint64_t> numbers(kRanks, 12);
+  numbers[65] = 3;
+  EXPECT_EQ(least_of(numbers), 3u);
+  EXPECT_EQ(least_of({}), ~std::uint64_t{0});
 }
 
 TEST(RankLoops, OnlyValuesWithinTheBoundsAreAdded) {

@@ -44,7 +44,8 @@ TEST(SpeedFilter, TheLogTimeAloneIsThatOfThePrediction) {
   feed(filter, noise, 0, 30, 0.01, [](Step step) { return 0.1 + 0.001 * double(step); });
   const auto check_targets = [&](const char* state) {
     for (const Step target : {Step{20}, filter.step(), filter.step() + 1, filter.step() + 12}) {
-      EXPECT_EQ(filter.predict_log_time(target, noise), filter.predict_step(target, noise).log_time)
+      const SpeedFilter::Level level = filter.estimate(noise).level;
+      EXPECT_EQ(filter.predict_log_time(target, level), filter.predict_step(target, noise).log_time)
           << state << ", step " << target;
     }
   };
@@ -60,8 +61,9 @@ TEST(SpeedFilter, RampIsCarriedOn) {
   JobNoise noise;
   const auto ramp = [](Step step) { return 0.1 * (1 + 0.01 * std::max(0.0, step - 30.0)); };
   feed(filter, noise, 0, 45, 0.002, ramp);
-  EXPECT_GT(filter.estimate(noise).slope, 0.006);
-  EXPECT_GT(filter.estimate(noise).slope, 4 * std::sqrt(filter.estimate(noise).slope_variance));
+  const SpeedFilter::Estimate now = filter.estimate(noise);
+  EXPECT_GT(now.level.slope, 0.006);
+  EXPECT_GT(now.level.slope, 4 * std::sqrt(now.slope_variance));
   EXPECT_NEAR(seconds_at(filter, noise, 54), ramp(54), 0.006);
 }
 
@@ -79,7 +81,7 @@ TEST(SpeedFilter, JumpIsFollowedAtTheSecondSampleAndOneOutlierIsNot) {
   filter.add_measurement(0.3, noise);
   filter.add_measurement(0.3, noise);
   EXPECT_NEAR(seconds_at(filter, noise, 20), 0.3, 0.01);
-  EXPECT_NEAR(filter.estimate(noise).slope, 0, 1e-3) << "a jump is no trend";
+  EXPECT_NEAR(filter.estimate(noise).level.slope, 0, 1e-3) << "a jump is no trend";
 }
 
 TEST(SpeedFilter, LateMicroBatchRaisesThePredictionUntilItIsMeasured) {
@@ -120,16 +122,16 @@ TEST(SpeedFilter, HintedJumpIsNoTrendEither) {
   EXPECT_NEAR(seconds_at(filter, noise, 20), 0.3, 0.005) << "believed at once";
   filter.hint(21, 0, 0);  // the next step is looked at before this one is over
   filter.advance_to(21, noise);
-  EXPECT_NEAR(filter.estimate(noise).slope, 0, 2e-3);
+  EXPECT_NEAR(filter.estimate(noise).level.slope, 0, 2e-3);
 }
 
 TEST(SpeedFilter, LongGapForgetsTheSlope) {
   SpeedFilter filter;
   JobNoise noise;
   feed(filter, noise, 0, 40, 0.002, [](Step step) { return 0.1 * (1 + 0.01 * double(step)); });
-  ASSERT_GT(filter.estimate(noise).slope, 0.004);
+  ASSERT_GT(filter.estimate(noise).level.slope, 0.004);
   filter.advance_to(5000, noise);
-  EXPECT_EQ(filter.estimate(noise).slope, 0);
+  EXPECT_EQ(filter.estimate(noise).level.slope, 0);
   EXPECT_TRUE(std::isfinite(filter.predict_step(6000, noise).deviation));
 }
 
