@@ -146,32 +146,4 @@ void change_between_steps(const JobInWorld& here, TrainingState& state) {
   state.pending->ready = *next;
 }
 
-void continue_from_log(const JobInWorld& here, TrainingState& state, const Past& past) {
-  state.id = {0};  // a log that a run goes on from has one job
-  state.submitted = true;
-  state.now = past.now();
-  state.step = 0;
-  const JobInfo* const known = here.world().jobs().find(state.id);
-  state.metrics.continue_from(past, known == nullptr || known->phase == JobPhase::done);
-  if (state.metrics.is_over()) return;
-  const JobInfo& job = *known;
-  state.step = job.step;
-  continue_faults(here, state, past.now(), past.lost_in_step());
-  renew_spares(here, state, state.now);
-  number_gpus(state, job.gpus);  // the job may have moved
-  for (const auto& [rank, end] : state.faults.plan.stopped_ranks(state.now)) {
-    const GpuId gpu = state.fits.numbered.at(rank.value);
-    if (!rank_on(job, gpu) && job.gpus.contains(gpu)) state.fenced[gpu] = end;
-  }
-  if (job.next) {
-    const auto saved = job.saved_at > 0 ? StateFrom::checkpoint : StateFrom::none;
-    state.pending = PendingAssignment{*job.next, job.is_restarting ? saved : StateFrom::peer,
-                                      state.now + here.survival().replacement()};
-  }
-  refit_job(here, state);
-  if (!past.lost_in_step().empty() || past.steps().empty()) return;
-  if (job.phase != JobPhase::running || past.last_commit() == past.now()) return;
-  restart_current_step(here, state, past.last_commit());  // the step that the past left open
-}
-
 }  // namespace orrery::sim

@@ -2,8 +2,11 @@
 // once new processes are ready, or takes them away. One thread. Nanoseconds of the policy clock.
 #pragma once
 
+#include <utility>
+
 #include "policies/record/past.hpp"
 #include "sim/training/job_in_world.hpp"
+#include "sim/training/training_snapshot.hpp"
 #include "sim/training/training_state.hpp"
 
 namespace orrery::sim {
@@ -38,11 +41,9 @@ void release_gpus(const JobInWorld& here, TrainingState& state);
 /// assignment and emits JobHeld for a job with GPUs.
 void change_between_steps(const JobInWorld& here, TrainingState& state);
 
-/// Continues at the end of the log `past`, with the placement in the world, at the job's step,
-/// which is repeated from its begin if it was in progress. Makes a pending assignment of the world
-/// ready after the scenario's replacement time. GPUs that the job did not have at its begin get
-/// numbers with its next assignment: until then, faults of them kill no rank. A job that has ended
-/// in the log, or that the log does not submit, is over. Call once, instead of the submission.
-void continue_from_log(const JobInWorld& here, TrainingState& state, const Past& past);
+/// Replaces the state of a job that is not submitted by state_from_log().
+inline void continue_from_log(const JobInWorld& here, TrainingState& state, const Past& past) {
+  state = state_from_log(here, std::move(state), past);
+}
 
 }  // namespace orrery::sim

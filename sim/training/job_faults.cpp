@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -10,16 +11,6 @@
 #include "policies/seam/part_changes.hpp"
 
 namespace orrery::sim {
-
-void continue_faults(const JobInWorld& here, TrainingState& state, Nanos now,
-                     const std::set<RankId>& lost_in_step) {
-  state.faults.reported = here.world().state().parts;
-  // A rank that was lost in the current step has already been killed by the faults of this step.
-  for (const FatalFault& fault : state.faults.plan.losses(state.step, now, now + 1)) {
-    const auto rank = rank_at_work(here.job(state.id), state, fault.rank.value);
-    if (!rank || lost_in_step.contains(*rank)) state.faults.plan.mark_spent(fault);
-  }
-}
 
 std::optional<RankId> rank_at_work(const JobInfo& job, const TrainingState& state,
                                    std::uint32_t home_rank) {

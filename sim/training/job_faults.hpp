@@ -8,20 +8,12 @@
 
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "sim/training/job_in_world.hpp"
 #include "sim/training/training_state.hpp"
 
 namespace orrery::sim {
-
-/// Continues from a log that ended at `now`, within the current step: takes the parts of the
-/// world as reported, and marks the faults of the step that strike at `now` as spent unless they
-/// kill a rank that still works and is not in `lost_in_step`. Call once, before the other
-/// functions, after the job's submission, when the world has the state at the end of the log.
-void continue_faults(const JobInWorld& here, TrainingState& state, Nanos now,
-                     const std::set<RankId>& lost_in_step);
 
 /// Returns the rank that works on the GPU with number `home_rank`; nothing if the job does not use
 /// the GPU or if its rank is lost, detected or not. Throws std::out_of_range for a number without a

@@ -60,13 +60,9 @@ TrainingMetrics::TrainingMetrics(const TrainingSetup& setup, FittedJob& first)
       codes_(gradient_parts(setup.scenario().job().model()),
              estimates::gradient_value_bytes(setup.scenario().job())) {}
 
-void TrainingMetrics::begin(const TrainingSetup& setup, FittedJob& first, Nanos now) {
-  run_ = RunMetrics(*setup.cluster, first.shared_graph(), first.stepper().rest());
-  started_ = last_progress_ = now;
-  time().begin(now);
-}
-
-void TrainingMetrics::continue_from(const Past& past, bool over) {
+TrainingMetrics::TrainingMetrics(const TrainingSetup& setup, FittedJob& first, const Past& past,
+                                 bool over)
+    : TrainingMetrics(setup, first) {
   started_ = 0;
   last_commit_ = past.last_commit();
   last_progress_ = past.now();
@@ -77,6 +73,12 @@ void TrainingMetrics::continue_from(const Past& past, bool over) {
   run_.begin_at(past.last_commit());
   time().begin(past.last_commit());
   if (over) ended_ = 0;
+}
+
+void TrainingMetrics::begin(const TrainingSetup& setup, FittedJob& first, Nanos now) {
+  run_ = RunMetrics(*setup.cluster, first.shared_graph(), first.stepper().rest());
+  started_ = last_progress_ = now;
+  time().begin(now);
 }
 
 void TrainingMetrics::end(Nanos now) {

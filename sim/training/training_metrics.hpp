@@ -9,8 +9,9 @@
 
 #include "policies/compression/codec_uses.hpp"
 #include "policies/record/past.hpp"
-#include "sim/training/run_metrics.hpp"
+#include "sim/training/fault_plan.hpp"
 #include "sim/training/fitted_job.hpp"
+#include "sim/training/run_metrics.hpp"
 #include "sim/training/training_setup.hpp"
 #include "sim/training/step_conditions.hpp"
 
@@ -21,17 +22,17 @@ class TrainingMetrics {
  public:
   /// Constructs empty metrics of a job that has not started, expected at the placement of `first`.
   TrainingMetrics(const TrainingSetup& setup, FittedJob& first);
+  /// Constructs the metrics of a job at the end of `past`, all of whose observations must have been
+  /// shown. The start is 0, last_commit() is the newest commit of the log, and last_progress() is
+  /// the log's last instant. The log's steps have their durations only
+  /// (RunMetrics::add_told_steps). GPU utilization and the ledger begin at the newest commit,
+  /// because the log does not contain them. `over`: the job has ended in the log; its end is 0, so
+  /// that is_over() is true.
+  TrainingMetrics(const TrainingSetup& setup, FittedJob& first, const Past& past, bool over);
 
   /// Records the first start at `now`, at the placement of `first`. Discards steps and GPU time
   /// recorded before, begins the ledger at `now`, and sets last_progress() to `now`.
   void begin(const TrainingSetup& setup, FittedJob& first, Nanos now);
-  /// Continues at the end of `past`, all of whose observations must have been shown. Call once,
-  /// instead of begin(). Sets the start to 0, last_commit() to the newest commit of the log, and
-  /// last_progress() to the log's last instant. Adds the log's steps with their durations only
-  /// (RunMetrics::add_told_steps). GPU utilization and the ledger begin at the newest commit,
-  /// because the log does not contain them. `over`: the job has ended in the log; sets its end to
-  /// 0, so that is_over() is true.
-  void continue_from(const Past& past, bool over);
   /// Records the end at `now`, and books all time up to `now` (GpuTimeLedger::advance_to): no step
   /// follows.
   void end(Nanos now);
@@ -56,8 +57,8 @@ class TrainingMetrics {
   /// is larger than in all earlier calls, otherwise does nothing.
   void record_progress(Step next, Nanos now);
   /// Returns the instant of the newest commit of a step that had never been committed before in
-  /// this process; the start (the log's end after continue_from()) if no step was committed, 0
-  /// before the start.
+  /// this process; the start, or the end of the log that the job continues, if no step was
+  /// committed; 0 before the start.
   Nanos last_progress() const { return last_progress_; }
   /// Returns the instant of the first start; 0 if the job has not started.
   Nanos started() const { return started_.value_or(0); }

@@ -74,6 +74,7 @@ TOOLS = {
     "tests/chaos/flips.py": "tests/chaos/CMakeLists.txt",
     "tests/chaos/strangers.py": "tests/chaos/CMakeLists.txt",
     "tests/tidy/structure.py": "tests/tidy/structure_test.py",
+    "tests/equal/collect.py": "tests/cli/collect_test.py",
     "tests/tidy/drawing.py": "tests/tidy/architecture_test.py",
     "tests/tidy/path_drawing.py": "tests/tidy/architecture_test.py",
     "tests/tidy/loss_path.py": "tests/tidy/architecture_test.py",

@@ -2,20 +2,21 @@
 """Shows that two builds simulate the same: logs, reports and decision traces, byte for byte.
 
     tests/equal/equal.py BEFORE AFTER [--scenarios N] [--seed S] [--jobs N] [--changed KEY]...
-                         [--no-logs] [--limit SECONDS] [--forks]
+                         [--no-logs] [--limit SECONDS] [--forks] [--folder DIR]
 
-BEFORE and AFTER are folders with the programs (build/bin). Both builds simulate all examples and N
-random scenarios (default 1,000). The texts of `why`, `reason` and `cause` are blanked before the
-comparison, and so is `host`, which the machine decides. --changed names a key of the report or the
-log whose value differs on purpose (`scenario_hash` and the keys that scenarios have got since).
---no-logs compares reports, which contain the hash of the decision trace, and no logs: for a change
-of the log's format. --limit is the time of one simulation (default 300 s); a scenario that reaches
-it is not compared and counts as a difference. --forks simulates the random scenarios in forks of
-one process of each build (forked.py), for many thousands; both builds then need their Python
-packages (build/python), and this Python those that they import. For a scenario that a build
-refuses, the exit codes are compared. Prints one line for each difference or internal error and
-exits 1 if there is one; the scenario stays in a temporary folder. Plain Python without --forks;
-needs protoc for logs that differ in bytes."""
+BEFORE and AFTER are folders with the programs (build/bin). Both builds simulate all examples, the
+scenarios of DIR (those of the tests, from collect.py: NAME.yaml or NAME/scenario.yaml, with options
+in a .json beside it) and N random scenarios (default 1,000). The texts of `why`, `reason` and
+`cause` are blanked before the comparison, and so is `host`, which the machine decides. --changed
+names a key of the report or the log whose value differs on purpose (`scenario_hash` and the keys
+that scenarios have got since). --no-logs compares reports, which contain the hash of the decision
+trace, and no logs: for a change of the log's format. --limit is the time of one simulation (default
+300 s); a scenario that reaches it is not compared and counts as a difference. --forks simulates the
+random scenarios in forks of one process of each build (forked.py), for many thousands; both builds
+then need their Python packages (build/python), and this Python those that they import. For a
+scenario that a build refuses, the exit codes are compared. Prints one line for each difference or
+internal error and exits 1 if there is one; the scenario stays in a temporary folder. Plain Python
+without --forks; needs protoc for logs that differ in bytes."""
 import argparse
 import collections
 import concurrent.futures
@@ -183,6 +184,13 @@ def compare(scenario, options, chosen):
     return pair[0].code, difference(*pair, chosen.changed)
 
 
+def given(folder):
+    """Yields (scenario file, options) of the scenarios in a folder, in the order of their paths."""
+    for path in sorted([*folder.glob('*.yaml'), *folder.glob('*/scenario.yaml')]):
+        options = path.with_suffix('.json')
+        yield path, json.loads(options.read_text()) if options.exists() else []
+
+
 def tasks(folder, count, seed):
     """Yields (scenario file, options): all examples, then `count` random ones."""
     for path in sorted((ROOT / 'examples').rglob('*.yaml')):
@@ -208,9 +216,14 @@ def main():
     parser.add_argument('--no-logs', action='store_true')
     parser.add_argument('--forks', action='store_true')
     parser.add_argument('--limit', type=float, default=LIMIT_S, metavar='SECONDS')
+    parser.add_argument('--folder', type=pathlib.Path, metavar='DIR')
     chosen = parser.parse_args()
+    if chosen.folder and not chosen.folder.is_dir():
+        parser.error(f'--folder: expected a folder, found no {chosen.folder}; '
+                     'tests/equal/collect.py makes one')
     folder = tempfile.mkdtemp(prefix='orrery-equal-')
-    todo = list(tasks(folder, chosen.scenarios, chosen.seed))
+    todo = [*(given(chosen.folder.resolve()) if chosen.folder else ()),
+            *tasks(folder, chosen.scenarios, chosen.seed)]
     codes, differing = collections.Counter(), 0
     with concurrent.futures.ThreadPoolExecutor(chosen.jobs) as pool:
         results = pool.map(lambda task: compare(*task, chosen), todo)

@@ -164,6 +164,37 @@ def test_wake_ups_come_when_they_were_asked_for():
     assert policy.calls == pytest.approx([0.7, 1.4, 2.1])
 
 
+class Counted(orrery.Policy):
+    """Counts its calls, and reads the times of all ranks in each."""
+
+    def __init__(self):
+        self.calls, self.ranks, self.lost = 0, 0, []
+
+    def observe(self, seen, decisions):
+        self.calls += 1
+        self.lost += [len(event.ranks) for event in seen.events
+                      if isinstance(event, events.RanksLost)]  # fmt: skip
+        for job in seen.jobs:
+            times = seen.samples.ranks(job)["micro_batch_time"]
+            self.ranks = max(self.ranks, len(times))
+
+
+def test_a_change_is_one_call_however_many_ranks_it_concerns():
+    def run(ranks, *killed):
+        policy = Counted()
+        orrery.simulate(
+            KILL, policy=policy, run__steps=6, cluster__nodes=ranks // 4, job__layout__data=ranks,
+            job__global_batch=4 * ranks,
+            faults=[{"at_step": 2, "rank": rank, "kill": True} for rank in killed],
+        )  # fmt: skip
+        return policy
+
+    few, many = run(4), run(16)
+    assert (few.ranks, many.ranks) == (4, 16)
+    assert few.calls == many.calls >= 6
+    assert run(16, 0, 1, 2, 3).lost == [4]
+
+
 class Dice(orrery.Policy):
     def __init__(self):
         self.drawn = []

@@ -4,13 +4,14 @@ import dataclasses
 import importlib.util
 import inspect
 import re
+import typing
 
 import numpy as np
 import pytest
 from conftest import ROOT, STRAGGLER
 
 import orrery
-from orrery import _records, actions, events, settings
+from orrery import _records, actions, events, settings, values
 
 GENERATOR = ROOT / "python" / "generate_records.py"
 
@@ -53,6 +54,24 @@ def test_the_compiled_part_knows_the_same_kinds():
     assert [kind.__name__ for kind in settings.KINDS] == orrery._core.setting_names()
     some = {"StepsDoneRecord", "AssignRecord", "CodecRuleRecord", "JobRecord", "LayoutRecord"}
     assert some <= set(_records.CLASSES)
+
+
+NAMES = re.compile(r"names_of\((\w+)\)\s*\{\s*return\s*\{([^}]*)\}")
+
+
+def test_names_of_values_are_those_of_the_tables_in_cpp():
+    tables = {
+        enum: tuple(re.findall(r'"([^"]*)"', names))
+        for room in ("topologies", "traces", "policies")
+        for header in (ROOT / room).rglob("*.hpp")
+        for enum, names in NAMES.findall(header.read_text())
+    }
+    shared = [name for name in tables if hasattr(values, name)]
+    for name in shared:
+        assert typing.get_args(getattr(values, name)) == tables[name], name
+    assert {"CollectiveKind", "CollectiveAlgorithm", "LossResponse", "PartKind", "Tier"} <= set(
+        shared
+    )
 
 
 @pytest.mark.parametrize("kind", [*actions.KINDS, *settings.KINDS, *events.KINDS])

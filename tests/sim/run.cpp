@@ -4,12 +4,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
 #include <memory>
 
 #include <fmt/format.h>
 
 #include "core/process.hpp"
+#include "core/schema/yaml_writer.hpp"
 #include "policies/record/recorder.hpp"
 #include "policies/run/choose.hpp"
 #include "policies/run/registry.hpp"
@@ -23,7 +28,23 @@ namespace {
 
 constexpr char kGood = 'g', kBad = 'b';
 
+/// Keeps the scenario in the folder that the environment variable ORRERY_COLLECT names, if there is
+/// one, as tests/equal/collect.py does.
+void keep_scenario(const Scenario& scenario, const SimOptions& options) {
+  const char* const folder = std::getenv("ORRERY_COLLECT");
+  if (folder == nullptr) return;
+  const std::string text = to_yaml_json(scenario).dump();
+  const std::string detail = options.full_detail ? R"(["--detail", "full"])" : "[]";
+  const std::filesystem::path place =
+      std::filesystem::path(folder) /
+      fmt::format("{:016x}", std::hash<std::string>{}(text + detail));
+  std::filesystem::create_directories(place);
+  std::ofstream(place / "scenario.json") << detail;
+  std::ofstream(place / "scenario.yaml") << text;
+}
+
 Report run_here(const LoadedScenario& loaded, const SimOptions& options) {
+  keep_scenario(loaded.scenario, options);
   RunRequest request;
   *request.mutable_scenario() = loaded.scenario;
   request.set_full_detail(options.full_detail);

@@ -81,6 +81,14 @@ class LossPathTest(unittest.TestCase):
             self.assertEqual(len(found), int(problem is not None), found)
             self.assertIn(problem or '', ' '.join(found))
 
+    def test_a_call_from_another_file_enters_a_file_and_a_call_within_it_does_not(self):
+        worlds = loss_path.read_path(
+            'world w\nstage 1\n  x.cpp A::f -> g k\n  x.cpp g ->\n  y.cpp B::k -> h\n'
+            '  x.cpp A::h ->\nstage 2\n  x.cpp A::f ->\n')
+        self.assertEqual(loss_path.calls_into(worlds[0][1]), {'x.cpp': 3, 'y.cpp': 1})
+        self.assertIn('| `x.cpp` | 2 | 3 | `f`, `g`, `h` | `f` |',
+                      loss_path.table_of(worlds, set()).split('\n'))
+
     def test_a_path_that_the_code_does_not_take_is_refused(self):
         code = 'void A::f() {\n  g(1);\n  // h(2)\n}\nvoid g(int) {\n  k();\n}\n'
         for path, problem in (

@@ -35,6 +35,12 @@ def _closing(code, opening):
     return len(code) - 1
 
 
+def body_at(code, opening):
+    """Returns the text between the brace at `opening` and the brace that closes it, without the
+    contents of inner braces: one statement a member."""
+    return _outline(code[opening + 1:_closing(code, opening)])
+
+
 def _is_member_initializer(code, closing):
     """Returns true for `A(int b) : b_{b}, c_{} {`, where a comma or the body follows a brace
     pair."""

@@ -4,13 +4,14 @@
     tests/tidy/loss_path.py [--check] [--root ROOT] [--trace ORRERY SCENARIO]
 
 reads loss_path.txt and prints the table of docs/ARCHITECTURE.md: for each file the stages in which
-control enters it. A stage begins with an event of the world's loop, so a file that is entered in
-one stage is visited once, however many of its functions the stage calls. Each line of the path is
-checked: the file defines the function, and the function calls the named ones in their order; a
-file that is not one of the loop is entered in at most two stages of its world. With --check it also
-compares the table with that of the page. --trace simulates a scenario with one loss
-under gdb, with a breakpoint in each function, and prints the calls in the order in which they came.
-Exits 1 for a difference. Plain Python; --trace needs gdb. architecture_test.py holds it."""
+control enters it, and the calls that enter it from another file. A stage begins with an event of
+the world's loop; a stage that calls three functions of a file enters it once, by three calls. The
+limit is on stages. Each line of the path is checked: the file defines the function, and the
+function calls the named ones in their order; a file that is not one of the loop is entered in at
+most two stages of its world. With --check it also compares the table with that of the page.
+--trace simulates a scenario with one loss under gdb, with a breakpoint in each function, and prints
+the calls in the order in which they came. Exits 1 for a difference. Plain Python; --trace needs
+gdb. architecture_test.py holds it."""
 import argparse
 import pathlib
 import re
@@ -113,20 +114,32 @@ def entries_of(stages):
     return entries
 
 
+def calls_into(stages):
+    """Returns file -> number of its functions, counted in each stage, to which control comes from
+    another file or from the world's loop: calls within the file do not count."""
+    counts = {}
+    for _, lines in stages:
+        for file, function, _ in lines:
+            name = function.rpartition('::')[2]
+            callers = {path for path, _, calls in lines if name in calls}
+            counts[file] = counts.get(file, 0) + (callers != {file})
+    return counts
+
+
 def table_of(worlds, loops):
     """Returns the table of the page."""
     out = []
     for world, stages in worlds:
         titles = [stage for stage, _ in stages]
-        out += [f'| {world} | entered | ' + ' | '.join(titles) + ' |',
-                '|---|---:|' + '---|' * len(titles)]
-        entries = entries_of(stages)
+        out += [f'| {world} | stages | calls | ' + ' | '.join(titles) + ' |',
+                '|---|---:|---:|' + '---|' * len(titles)]
+        entries, calls = entries_of(stages), calls_into(stages)
         for file, entered in entries.items():
             functions = [', '.join(dict.fromkeys(f'`{name.rpartition("::")[2]}`'
                                                  for path, name, _ in lines if path == file))
                          for _, lines in stages]
             count = 'loop' if file in loops else len(entered)
-            out.append(f'| `{file}` | {count} | ' + ' | '.join(functions) + ' |')
+            out.append(f'| `{file}` | {count} | {calls[file]} | ' + ' | '.join(functions) + ' |')
         out.append('')
     return '\n'.join(out)
 

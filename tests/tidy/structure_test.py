@@ -26,16 +26,49 @@ struct Parts {
   const A& here;
   std::map<int, int>& there;
 };
+struct Bundle final : Base {
+  struct Two {
+    A& in;
+    A& out;
+  };
+  A& one;
+  const A& other;
+  std::vector<A>& all;
+  void save_to(int& message) const;
+  bool restore_from(const int& message) { return restore(message); }
+};
 int f(const A& here);
 '''
 
 
 class StructureTest(unittest.TestCase):
     def test_counts_a_header(self):
-        files, lines, levels, large, references, virtual, most, words = structure.figures(
-            {'sim/x/a.hpp': A})
-        self.assertEqual((files, lines, levels, large), (1, A.count('\n'), 1, 1))
-        self.assertEqual((references, virtual, most, words), (2, 2, 2, 0))
+        found = structure.figures({'sim/x/a.hpp': A})
+        self.assertEqual((found.files, found.lines, found.levels), (1, A.count('\n'), 1))
+        self.assertEqual((found.large, found.references, found.bundles), (1, 7, 1))
+        self.assertEqual((found.virtual, found.most, found.words), (2, 2, 0))
+        self.assertEqual(found.resumes, 2)
+
+    def test_lengths_are_those_of_all_functions(self):
+        functions = [f'void f{lines}() {{\n' + '  g();\n' * (lines - 2) + '}\n'
+                     for lines in (3, 30, 4, 5, 2)]
+        found = structure.figures({'sim/x/a.cpp': ''.join(functions), 'sim/x/b.hpp': A})
+        self.assertEqual(found.lengths, '3 / 5 / 30')
+        self.assertEqual(structure.figures({'sim/x/b.hpp': 'int f();\n'}).lengths, '-')
+
+    def test_files_of_sub_folders_count_on_request_and_folders_can_be_one_room(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for name in ('sim/x/a.hpp', 'sim/x/in/b.cpp', 'sim/y/c.cpp', 'sim/y/page.md'):
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / name).write_text('')
+            for room, with_inner, files in (
+                    ('sim/x', False, ['sim/x/a.hpp']),
+                    ('sim/x', True, ['sim/x/a.hpp', 'sim/x/in/b.cpp']),
+                    ('sim/x+sim/y', False, ['sim/x/a.hpp', 'sim/y/c.cpp'])):
+                self.assertEqual(list(structure.texts_of(root, room, with_inner)), files)
+            self.assertEqual(list(structure.folders_missing(root, ['sim/x+sim/z', 'sim/y'])),
+                             ['sim/z'])
 
     def test_a_sample_is_drawn_by_its_seed_and_copies_the_headers(self):
         script = pathlib.Path(sample_methods.__file__)
@@ -57,13 +90,17 @@ class StructureTest(unittest.TestCase):
                  'sim/x/b.hpp': '#include "sim/x/a.hpp"\n#include "core/error.hpp"\n',
                  'sim/x/c.cpp': '#include "sim/x/b.hpp"\nbool f() { return g == "word"; }\n'}
         found = structure.figures(texts)
-        self.assertEqual(found[2], 3)
-        self.assertEqual(found[-1], 1)
+        self.assertEqual(found.levels, 3)
+        self.assertEqual(found.words, 1)
 
     def test_a_row_of_the_page_shows_what_differs(self):
-        before, after = [(files, 100, 3, 0, 2, 10, most, 5) for files, most in ((7, 4), (9, 4))]
-        self.assertEqual(structure.table_row('`x`', before, after),
-                         '| `x` | 7 → 9 | 3 | 0 | 10 | 4 | 5 |')
+        before, after = [structure.Figures(
+            files=files, lines=100, levels=3, large=0, references=2, bundles=1, virtual=10,
+            most=most, words=5, resumes=1, lengths=lengths)
+            for files, most, lengths in ((7, 4, '4 / 9 / 20'), (9, 4, '5 / 9 / 20'))]
+        self.assertEqual(
+            structure.table_row('`x`', before, after),
+            '| `x` | 7 → 9 | 3 | 0 | 2 | 1 | 10 | 4 | 5 | 1 | 4 / 9 / 20 → 5 / 9 / 20 |')
 
     def test_a_circle_has_an_end(self):
         self.assertEqual(structure.levels({'a': {'b'}, 'b': {'a'}}), 2)

@@ -25,7 +25,7 @@ constexpr double kMostDrawn = 1'000'000;
 
 FailureStream::FailureStream(const Scenario& scenario, const Cluster& cluster)
     : failures_(scenario.failures()),
-      cluster_(cluster),
+      cluster_(&cluster),
       end_s_(failures_.has_until() ? to_seconds(failures_.until()) : kEnd_s) {
   const Layout& layout = scenario.job().layout();
   ranks_ = std::uint64_t{layout.tensor()} * layout.context() * layout.pipeline() * layout.data();
@@ -42,7 +42,7 @@ FailureStream::FailureStream(const Scenario& scenario, const Cluster& cluster)
 
 void FailureStream::add_source(const FailureKind& kind, std::size_t number, const Rng& rng) {
   const double mtbf = part_mtbf(kind) / failures_.scale();
-  const std::uint32_t parts = parts_of_kind(kind, failures_, cluster_);
+  const std::uint32_t parts = parts_of_kind(kind, failures_, *cluster_);
   if (!std::isfinite(mtbf) || parts == 0) return;
   const bool lemons = knows_lemons(kind) && !lemons_.empty();
   const auto lemon_parts = static_cast<std::uint32_t>(lemons_.size()) * parts_per_node(kind);
@@ -87,7 +87,7 @@ std::vector<Fault> FailureStream::pop_failure() {
   const bool nodes = is_of_nodes(source.kind);
   const std::uint32_t each = nodes ? nodes_of_part(source.kind, failures_) : 1;
   const std::uint32_t first = failure.target * each;
-  const std::uint32_t end = nodes ? std::min(cluster_.nodes(), first + each) : first + 1;
+  const std::uint32_t end = nodes ? std::min(cluster_->nodes(), first + each) : first + 1;
   const bool waits = fault_of_kind(source.kind, first).has_down() && !source.kind.has_notice();
   const Nanos lasts = waits ? repaired_after(failure.at, failure.lasts) : failure.lasts;
   std::vector<Fault> faults;
@@ -239,8 +239,8 @@ bool FailureStream::knows_lemons(const FailureKind& kind) const {
 
 std::uint32_t FailureStream::parts_per_node(const FailureKind& kind) const {
   const std::optional<PartKind> part = part_kind(kind);
-  if (part == PartKind::gpu) return cluster_.shape().gpus_per_node;
-  return part == PartKind::nic ? cluster_.rails() : 1;
+  if (part == PartKind::gpu) return cluster_->shape().gpus_per_node;
+  return part == PartKind::nic ? cluster_->rails() : 1;
 }
 
 bool FailureStream::is_lemon(std::uint32_t node) const {

@@ -88,9 +88,9 @@ class FailureStream {
   Failure draw_failure(Source& source, double at_s, std::uint32_t part) const;
   Nanos draw_outage(Source& source) const;
 
-  const Failures failures_;
-  const Cluster& cluster_;
-  const double end_s_;
+  Failures failures_;
+  const Cluster* cluster_;
+  double end_s_;
   std::uint64_t ranks_ = 0;
   std::vector<std::uint32_t> lemons_;  ///< nodes, ascending
   std::vector<Source> sources_;

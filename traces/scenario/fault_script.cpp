@@ -80,7 +80,7 @@ std::uint32_t hit_index(const Fault& fault) {
 }
 
 FaultScript::FaultScript(const Scenario& scenario, const Cluster& cluster)
-    : cluster_(cluster), seed_(scenario.run().seed()),
+    : cluster_(&cluster), seed_(scenario.run().seed()),
       own_(static_cast<std::size_t>(scenario.faults_size())) {
   own_entries_.reserve(own_);
   for (const Fault& fault : scenario.faults()) add(fault);
@@ -180,7 +180,7 @@ void FaultScript::add_targets(const Fault& fault, Entry& entry) const {
     entry.target = RankId{fault.rank()};
     return;
   }
-  const std::uint32_t all = count_of(cluster_, *kind);
+  const std::uint32_t all = count_of(*cluster_, *kind);
   const std::size_t index = own_entries_.size();
   if (hits_share(fault)) {
     const Rng rng = Rng(seed_).split_stream(fmt::format("faults[{}]", index));

@@ -232,9 +232,9 @@ class FaultScript {
   void apply(std::uint32_t fault, std::int64_t step, Condition& to) const;
   Axis& axis(bool steps) const { return steps ? steps_ : times_; }
 
-  const Cluster& cluster_;
-  const std::uint64_t seed_;
-  const std::size_t own_;
+  const Cluster* cluster_;
+  std::uint64_t seed_;
+  std::size_t own_;
   std::uint64_t forgotten_ = 0;                            ///< removed begins
   std::map<std::string, std::uint64_t> forgotten_causes_;  ///< counted ones among them, by cause
   std::size_t kept_ = 0;                                   ///< drawn faults after the last removal

@@ -47,6 +47,8 @@ class LoneJob : public Carrier {
   sim::TrainingState& state() { return *state_; }
   const JobInfo& info() const { return here.job(state_->id); }
   const World& world() const { return world_; }
+  /// Replaces the world by a copy of `world`, whose cluster must outlive the job.
+  void enter_world(const World& world) { world_ = world; }
   const std::vector<Event>& events() const { return events_; }
 
   /// Submits the job and places it on its first GPUs.
