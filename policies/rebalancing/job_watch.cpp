@@ -244,7 +244,7 @@ void JobWatch::add_measurement(std::size_t number, Step step, double seconds) {
   const double log_time = std::log(seconds);
   if (filter.is_known()) {
     if (step < filter.step()) return;
-    const bool is_valid = estimates_.is_valid(number);  // of a look before, mostly
+    const bool is_valid = estimates_.is_valid(number);  // mostly an estimate of a look before
     const SpeedFilter::Level level =
         is_valid ? estimates_.level_of(number) : filter.estimate(noise_).level;
     if (step == filter.step()) {

@@ -57,7 +57,7 @@ void find_largest(std::span<const double> values, std::size_t run, std::vector<s
 struct Slopes {
   std::span<const double> log_times;  ///< NaN: never measured
   const double* slopes;
-  const double* variances;  ///< of the slopes
+  const double* variances;  ///< variances of the slopes
   const Step* steps;
 };
 /// Returns true if the log time of a rank that was measured changes by more than `change`, up or

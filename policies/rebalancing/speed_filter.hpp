@@ -58,7 +58,7 @@ class SpeedFilter {
   /// Log time at the current step and its trend, with all measurements and the hint for this step.
   struct Level {
     double log_time = 0;
-    double variance = 0;  ///< of the log time
+    double variance = 0;  ///< variance of the log time
     double slope = 0;     ///< change of the log time per step
   };
   /// Level with everything that a forecast from many ranks needs.

@@ -2,11 +2,7 @@
 // once new processes are ready, or takes them away. One thread. Nanoseconds of the policy clock.
 #pragma once
 
-#include <utility>
-
-#include "policies/record/past.hpp"
 #include "sim/training/job_in_world.hpp"
-#include "sim/training/training_snapshot.hpp"
 #include "sim/training/training_state.hpp"
 
 namespace orrery::sim {
@@ -40,10 +36,5 @@ void release_gpus(const JobInWorld& here, TrainingState& state);
 /// ready at the next change of the cluster, or, if none follows or the job is on hold, drops the
 /// assignment and emits JobHeld for a job with GPUs.
 void change_between_steps(const JobInWorld& here, TrainingState& state);
-
-/// Replaces the state of a job that is not submitted by state_from_log().
-inline void continue_from_log(const JobInWorld& here, TrainingState& state, const Past& past) {
-  state = state_from_log(here, std::move(state), past);
-}
 
 }  // namespace orrery::sim

@@ -74,7 +74,7 @@ class Telemetry {
   /// Links with a sample; none before update_links().
   struct Links {
     std::shared_ptr<const SampleRows> rows;  ///< null: none
-    std::vector<double> latency, bandwidth;  ///< without errors
+    std::vector<double> latency, bandwidth;  ///< values without errors
     estimates::HardwareState state;          ///< state of the hardware with these bandwidths
   };
   /// Random streams of the noise.

@@ -1,6 +1,7 @@
 #include "sim/training/training_run.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "policies/handover/hand_over.hpp"
 #include "policies/seam/fabric_rules.hpp"
@@ -12,6 +13,7 @@
 #include "sim/training/next_step.hpp"
 #include "sim/training/placement.hpp"
 #include "sim/training/step_commits.hpp"
+#include "sim/training/training_snapshot.hpp"
 #include "sim/world/sim_backend.hpp"
 #include "traces/report/report.hpp"
 #include "traces/workload/job_choices.hpp"
@@ -112,7 +114,9 @@ void TrainingRun::reseed_noise(Nanos from, std::uint64_t run) {
   here_.fits().reseed_noise(from, setup_.noise_seed(run));
 }
 
-void TrainingRun::continue_from(const Past& past) { continue_from_log(here_, state_, past); }
+void TrainingRun::continue_from(const Past& past) {
+  state_ = state_from_log(here_, std::move(state_), past);
+}
 
 // ---- time -------------------------------------------------------------------------------------
 
