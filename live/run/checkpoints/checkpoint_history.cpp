@@ -42,6 +42,11 @@ CheckpointHistory::CheckpointHistory(const std::string& training, std::size_t mo
     record_begin(commit.step() + 1, commit.checkpoint(),
                  wire::to_enum<Tier>(commit.tier(), TierRecord_IsValid, "tier"));
   }
+  for (const ObservationRecord& seen : past.seen) {
+    for (const EventRecord& event : seen.events()) {
+      if (event.has_save_done()) note_outcome(event.save_done());
+    }
+  }
   for (const KeptCheckpoint& kept : kept_) {
     earlier_[tier_of(kept)].push_back({training, kept.step(), kept.attempt()});
     if (kept.told()) told_.insert({kept.step(), tier_of(kept)});
@@ -55,6 +60,16 @@ CheckpointHistory::CheckpointHistory(const std::string& training, std::size_t mo
       if (told_.insert({done.step(), tier}).second) ++written_;
     }
   }
+}
+
+void CheckpointHistory::note_outcome(const SaveDoneRecord& done) {
+  const bool is_on_disk = done.tier() == TIER_LOCAL_DISK;
+  if (is_on_disk) failed_before_ = done.durable() ? std::nullopt : std::optional(done.step());
+  if (done.durable()) return;
+  ++failed_;
+  std::erase_if(kept_, [&done](const KeptCheckpoint& kept) {
+    return kept.step() == done.step() && kept.tier() == done.tier() && !kept.told();
+  });
 }
 
 void CheckpointHistory::record_begin(Step step, std::uint64_t attempt, Tier tier) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -58,8 +59,11 @@ class CheckpointHistory {
   /// Returns the number of complete checkpoints, those that an earlier controller reported
   /// included.
   std::uint64_t written() const { return written_; }
-  /// Returns the number of failed attempts, those in a snapshot of an earlier controller included.
+  /// Returns the number of failed attempts, those that an earlier controller reported included.
   std::uint64_t failed_count() const { return failed_; }
+  /// Returns the step of the newest attempt on disk that an earlier controller has reported, if
+  /// this attempt failed; nothing otherwise.
+  std::optional<Step> failed_before() const { return failed_before_; }
   /// Writes the history into `kept`, an empty message.
   void save_to(KeptCheckpoints& kept) const;
 
@@ -68,6 +72,8 @@ class CheckpointHistory {
   /// complete.
   template <class Condition>
   void mark_complete(Step step, Tier tier, Condition is_it);
+  /// Counts and forgets a failed attempt that an earlier controller has reported.
+  void note_outcome(const SaveDoneRecord& done);
 
   const std::size_t most_;
   /// Attempts begun that neither failed nor were deleted, oldest first.
@@ -77,6 +83,7 @@ class CheckpointHistory {
   /// Steps and tiers of the checkpoints that an earlier controller has reported to the policies.
   std::set<std::pair<Step, Tier>> told_;
   std::uint64_t written_ = 0, failed_ = 0;
+  std::optional<Step> failed_before_;
 };
 
 }  // namespace orrery::live

@@ -72,6 +72,9 @@ RunCheckpoints::RunCheckpoints(const RunRequest& request, const Text& text, cons
                 Tier::local_disk},
       rolled_back_(past.rolled_back),
       history_(training_, settings_.keep(), past) {
+  if (const auto step = history_.failed_before()) {
+    missing_ = fmt::format("the checkpoint of step {} failed under an earlier controller", *step);
+  }
   if (past.resumed) {
     resumed_ = CheckpointId{training_, past.resumed->step(), past.resumed->attempt()};
   } else if (!request.resume_from().empty()) {

@@ -105,5 +105,21 @@ TEST(CheckpointHistory, WhatWasShownOfACheckpointCounts) {
   EXPECT_FALSE(history.record_end(10, 1, true));
 }
 
+TEST(CheckpointHistory, AFailureThatWasShownIsNeitherForgottenNorToldTwice) {
+  Past past;
+  JournalCommit& commit = past.commits.emplace_back();
+  commit.set_step(9);
+  commit.set_checkpoint(7);
+  commit.set_tier(TIER_LOCAL_DISK);
+  SaveDoneRecord& shown = *past.seen.emplace_back().add_events()->mutable_save_done();
+  shown.set_step(10);
+  shown.set_tier(TIER_LOCAL_DISK);
+  CheckpointHistory history("t", 5, past);
+  EXPECT_EQ(history.failed_count(), 1u);
+  EXPECT_FALSE(history.has_attempt(7));
+  EXPECT_TRUE(history.take_earlier().empty()) << "its outcome would come once more";
+  EXPECT_EQ(history.failed_before(), 10u) << "the end of the run depends on it";
+}
+
 }  // namespace
 }  // namespace orrery::live
