@@ -102,10 +102,11 @@ LiveBackend::LiveBackend(const RunRequest& request, const Cluster& cluster, Prog
       text_(Text::load(request_.scenario().live().text())),
       supervision_(supervision),
       journal_(supervision.start().folder() + "/journal", scenario_hash(request_.scenario()),
-               static_cast<std::size_t>(request_.scenario().live().journal_tail())),
+               static_cast<std::size_t>(request_.scenario().live().journal_tail()), {},
+               run_rules(request_.scenario())),
       replay_(cluster, journal_.past()),
       placement_(replay_.world(), slots_of(request_, cluster)),
-      account_(request_.scenario(), std::move(progress)),
+      account_(request_.scenario(), journal_.state(), std::move(progress)),
       checkpoints_(request_, text_, journal_.past(),
                    {.cluster = &cluster_, .folder = supervision.start().memory()}),
       observations_(replay_.world(), placement_, clock_,
@@ -311,7 +312,7 @@ RunStatus LiveBackend::status() const {
   status.steps = scenario.run().steps();
   for (const PolicySpec& policy : scenario.policies()) status.policies.push_back(policy.name());
   status.elapsed_s = to_seconds(account_.elapsed());
-  status.loss = account_.newest_loss();
+  status.loss = newest_loss(journal_.state().statistics);
   status.losses = failures_.all().size();
   status.controller_restarts = supervision_.start().restarts();
   status.checkpoints_written = checkpoints_.written();

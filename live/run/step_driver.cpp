@@ -143,8 +143,6 @@ void StepDriver::commit_step(const membership::Committed& committed) {
   const Nanos now = run_.clock.now();
   std::vector<StepReport> reports = step_.commit_step(now, run_.account.elapsed());
   for (StepReport& report : reports) report.clear_hashes();  // compared; the journal needs none
-  run_.account.record_commit(done, reports, run_.placement.job().now,
-                             static_cast<std::uint32_t>(crew_.members().size()), now);
   const Job& job = scenario_.job();
   run_.observations.telemetry().record_step(
       done, std::uint64_t{run_.placement.job().micro_batches()} * job.micro_batch(),
@@ -155,7 +153,8 @@ void StepDriver::commit_step(const membership::Committed& committed) {
   kept.set_epoch(committed.epoch);
   kept.set_at(now);
   kept.mutable_reports()->Add(reports.begin(), reports.end());
-  run_.account.save_to(kept);
+  run_.account.record_commit(run_.placement.job().now,
+                             static_cast<std::uint32_t>(crew_.members().size()), kept);
   kept.set_checkpoint(run_.checkpoints.planned());
   kept.set_tier(wire::to_record<TierRecord>(run_.checkpoints.planned_tier()));
   run_.journal.append_record(record);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "live/run/files/run_statistics.hpp"
+
 namespace orrery::live {
 namespace {
 
@@ -33,17 +35,20 @@ Refusal apply_seen(RunState& state, const JournalSeen& seen) {
   return {};
 }
 
-Refusal apply_commit(RunState& state, const JournalCommit& commit) {
+Refusal apply_commit(RunState& state, const JournalCommit& commit, const RunRules& rules) {
   if (commit.step() != state.core.committed) return "lacks the commit of a step";
   state.core.committed = commit.step() + 1;
   state.furthest = std::max<Step>(state.furthest, commit.step() + 1);
   state.core.committed_in = commit.epoch();
   state.work = counters_of(commit);
+  add_commit(state.statistics, commit, rules.ranks);
   state.rolled_back.reset();
   return {};
 }
 
 void apply_rollback(RunState& state, const Resumption& from) {
+  const Step next = state.core.committed;
+  if (from.step() < next) roll_back_steps(state.statistics, next - from.step());
   state.rolled_back = from;
   state.core.committed = from.step();
   state.core.committed_in = 0;
@@ -61,6 +66,7 @@ void apply_snapshot(RunState& state, const JournalSnapshot& then) {
            .strikes = {then.strikes().begin(), then.strikes().end()},
            .removals = {then.removals().begin(), then.removals().end()},
            .work = counters_of(then),
+           .statistics = then.statistics(),
            .sequence = then.sequence(),
            .is_halted = then.halted()};
   for (const Seat& seat : then.joined()) state.joined.insert({seat.rank(), seat.life()});
@@ -70,7 +76,10 @@ void apply_snapshot(RunState& state, const JournalSnapshot& then) {
 
 }  // namespace
 
-std::optional<std::string> apply(RunState& state, const JournalRecord& record) {
+RunRules run_rules(const Scenario& scenario) { return {.ranks = scenario.job().layout().data()}; }
+
+std::optional<std::string> apply(RunState& state, const JournalRecord& record,
+                                 const RunRules& rules) {
   const bool first = std::exchange(state.empty, false);
   switch (record.kind_case()) {
     case JournalRecord::kSnapshot:
@@ -83,7 +92,7 @@ std::optional<std::string> apply(RunState& state, const JournalRecord& record) {
       return {};
     case JournalRecord::kStarted: state.started = record.started(); return {};
     case JournalRecord::kSeen: return apply_seen(state, record.seen());
-    case JournalRecord::kCommit: return apply_commit(state, record.commit());
+    case JournalRecord::kCommit: return apply_commit(state, record.commit(), rules);
     case JournalRecord::kStrike: state.strikes.push_back(record.strike()); return {};
     case JournalRecord::kRemoval: state.removals.push_back(record.removal()); return {};
     case JournalRecord::kJoined:
@@ -127,17 +136,18 @@ void save_state(const RunState& state, JournalSnapshot& snapshot) {
   snapshot.set_lost(state.work.lost);
   snapshot.set_twice(state.work.twice);
   snapshot.set_recomputed(state.work.recomputed);
+  *snapshot.mutable_statistics() = state.statistics;
   snapshot.set_sequence(state.sequence);
   snapshot.set_halted(state.is_halted);
 }
 
-std::optional<std::string> apply(Past& past, const JournalRecord& record) {
+std::optional<std::string> apply(Past& past, const JournalRecord& record, const RunRules& rules) {
   if (past.seen.empty() && record.has_read()) return "holds telemetry before the first observation";
   if (past.seen.empty() && record.kind_case() == JournalRecord::kGivenUp) {
     return "holds a call before the first observation";
   }
   RunState& state = past;
-  if (Refusal why = apply(state, record)) return why;
+  if (Refusal why = apply(state, record, rules)) return why;
   if (record.has_snapshot()) {
     past.snapshot = record.snapshot();
     past.halted[0] = record.snapshot().halted();

@@ -13,8 +13,16 @@
 
 #include "live/membership/protocol.hpp"
 #include "live/supervision.pb.h"
+#include "traces/scenario.pb.h"
 
 namespace orrery::live {
+
+/// Numbers of the scenario on which the effect of a record depends.
+struct RunRules {
+  std::uint32_t ranks = 0;  ///< Ranks of the job at the start.
+};
+/// Returns the numbers of a resolved scenario.
+RunRules run_rules(const Scenario& scenario);
 
 /// Counters of the ranks' work at the newest commit, from the start of the run.
 struct WorkCounters {
@@ -48,6 +56,8 @@ struct RunState {
   /// Removals that the operator has announced, in the order of the announcements.
   std::vector<Fault> removals = {};
   WorkCounters work = {};  ///< Counters at the newest commit.
+  /// Statistics of the committed steps; see run_statistics.hpp.
+  KeptStatistics statistics = {};
   /// Number of the next observation.
   std::uint64_t sequence = 0;
   bool is_halted = false;  ///< Newest state of the kill switch.
@@ -55,10 +65,12 @@ struct RunState {
   std::string parameters_sha256 = {};
 };
 
-/// Changes the state by one record. Returns the reason why the record cannot follow, with the state
-/// unchanged except for `empty`; nothing if the record was applied. Observations change only the
-/// losses and the sequence number; telemetry and given-up policies change nothing.
-std::optional<std::string> apply(RunState& state, const JournalRecord& record);
+/// Changes the state by one record of a run with these rules. Returns the reason why the record
+/// cannot follow, with the state unchanged except for `empty`; nothing if the record was applied.
+/// Observations change only the losses and the sequence number; telemetry and given-up policies
+/// change nothing.
+std::optional<std::string> apply(RunState& state, const JournalRecord& record,
+                                 const RunRules& rules = {});
 
 /// Writes the state into an empty snapshot. apply() of a record with this snapshot gives the same
 /// state.
@@ -86,6 +98,7 @@ struct Past : RunState {
 
 /// Changes the state and adds the record to the history. Returns the reason why the record cannot
 /// follow, with the history unchanged; nothing if the record was applied.
-std::optional<std::string> apply(Past& past, const JournalRecord& record);
+std::optional<std::string> apply(Past& past, const JournalRecord& record,
+                                 const RunRules& rules = {});
 
 }  // namespace orrery::live
