@@ -48,7 +48,6 @@ void LiveBackend::begin_journal_anew() {
   if (!memory) return;
   now.set_memory(std::move(*memory));
   driver_->save_to(now);
-  checkpoints_.save_to(now);
   if (!log_progress_) return journal_.begin_anew(std::move(now));
   journal_.begin_anew(std::move(now), LogProgress::flush_query(log_progress_));
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "live/run/files/kept_checkpoints.hpp"
 #include "live/run/files/run_statistics.hpp"
 
 namespace orrery::live {
@@ -27,9 +28,12 @@ Refusal apply_loss(RunState& state, const JournalLoss& loss) {
   return {};
 }
 
-Refusal apply_seen(RunState& state, const JournalSeen& seen) {
+Refusal apply_seen(RunState& state, const JournalSeen& seen, const RunRules& rules) {
   for (const JournalLoss& loss : seen.losses()) {
     if (Refusal why = apply_loss(state, loss)) return why;
+  }
+  for (const EventRecord& event : seen.observation().events()) {
+    if (event.has_save_done()) apply_outcome(state.checkpoints, event.save_done(), rules.keep);
   }
   state.sequence = seen.observation().sequence() + 1;
   return {};
@@ -42,6 +46,9 @@ Refusal apply_commit(RunState& state, const JournalCommit& commit, const RunRule
   state.core.committed_in = commit.epoch();
   state.work = counters_of(commit);
   add_commit(state.statistics, commit, rules.ranks);
+  if (commit.checkpoint() != 0) {
+    begin_attempt(state.checkpoints, commit.step() + 1, commit.checkpoint(), commit.tier());
+  }
   state.rolled_back.reset();
   return {};
 }
@@ -49,6 +56,7 @@ Refusal apply_commit(RunState& state, const JournalCommit& commit, const RunRule
 void apply_rollback(RunState& state, const Resumption& from) {
   const Step next = state.core.committed;
   if (from.step() < next) roll_back_steps(state.statistics, next - from.step());
+  forget_after(state.checkpoints, from.step());
   state.rolled_back = from;
   state.core.committed = from.step();
   state.core.committed_in = 0;
@@ -67,6 +75,7 @@ void apply_snapshot(RunState& state, const JournalSnapshot& then) {
            .removals = {then.removals().begin(), then.removals().end()},
            .work = counters_of(then),
            .statistics = then.statistics(),
+           .checkpoints = then.checkpoints(),
            .sequence = then.sequence(),
            .is_halted = then.halted()};
   for (const Seat& seat : then.joined()) state.joined.insert({seat.rank(), seat.life()});
@@ -76,7 +85,10 @@ void apply_snapshot(RunState& state, const JournalSnapshot& then) {
 
 }  // namespace
 
-RunRules run_rules(const Scenario& scenario) { return {.ranks = scenario.job().layout().data()}; }
+RunRules run_rules(const Scenario& scenario) {
+  return {.ranks = scenario.job().layout().data(),
+          .keep = std::max<std::size_t>(scenario.live().checkpoints().keep(), 1)};
+}
 
 std::optional<std::string> apply(RunState& state, const JournalRecord& record,
                                  const RunRules& rules) {
@@ -91,7 +103,7 @@ std::optional<std::string> apply(RunState& state, const JournalRecord& record,
       state.core.decided = record.membership().decided();
       return {};
     case JournalRecord::kStarted: state.started = record.started(); return {};
-    case JournalRecord::kSeen: return apply_seen(state, record.seen());
+    case JournalRecord::kSeen: return apply_seen(state, record.seen(), rules);
     case JournalRecord::kCommit: return apply_commit(state, record.commit(), rules);
     case JournalRecord::kStrike: state.strikes.push_back(record.strike()); return {};
     case JournalRecord::kRemoval: state.removals.push_back(record.removal()); return {};
@@ -137,6 +149,7 @@ void save_state(const RunState& state, JournalSnapshot& snapshot) {
   snapshot.set_twice(state.work.twice);
   snapshot.set_recomputed(state.work.recomputed);
   *snapshot.mutable_statistics() = state.statistics;
+  *snapshot.mutable_checkpoints() = state.checkpoints;
   snapshot.set_sequence(state.sequence);
   snapshot.set_halted(state.is_halted);
 }

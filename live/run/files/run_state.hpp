@@ -4,6 +4,7 @@
 // the policy clock, in nanoseconds.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -20,6 +21,7 @@ namespace orrery::live {
 /// Numbers of the scenario on which the effect of a record depends.
 struct RunRules {
   std::uint32_t ranks = 0;  ///< Ranks of the job at the start.
+  std::size_t keep = 1;     ///< Complete checkpoints on disk that are retained.
 };
 /// Returns the numbers of a resolved scenario.
 RunRules run_rules(const Scenario& scenario);
@@ -58,6 +60,8 @@ struct RunState {
   WorkCounters work = {};  ///< Counters at the newest commit.
   /// Statistics of the committed steps; see run_statistics.hpp.
   KeptStatistics statistics = {};
+  /// Checkpoint attempts that commits name, and their outcomes; see kept_checkpoints.hpp.
+  KeptCheckpoints checkpoints = {};
   /// Number of the next observation.
   std::uint64_t sequence = 0;
   bool is_halted = false;  ///< Newest state of the kill switch.
@@ -67,8 +71,8 @@ struct RunState {
 
 /// Changes the state by one record of a run with these rules. Returns the reason why the record
 /// cannot follow, with the state unchanged except for `empty`; nothing if the record was applied.
-/// Observations change only the losses and the sequence number; telemetry and given-up policies
-/// change nothing.
+/// Observations change only the losses, the checkpoints and the sequence number; telemetry and
+/// given-up policies change nothing.
 std::optional<std::string> apply(RunState& state, const JournalRecord& record,
                                  const RunRules& rules = {});
 
