@@ -68,7 +68,8 @@ StepDriver::StepDriver(const Run& run, AgentProcesses& processes, const Controll
           crew_, [this](const std::string& what) { run_.desk.add_warning(run_.clock.now(), what); },
           [this](const std::string& what) { abandon_run(what); }),
       recovery_(
-          run.placement, crew_, *this, gate_, run.clock, hold_limit(scenario_, needs),
+          run.placement, crew_, *this, gate_, run.clock, run.journal.state().held_since,
+          hold_limit(scenario_, needs),
           [this](std::uint32_t replicas) {
             return replicas_objection(scenario_.job(), replicas).empty();
           },
@@ -101,7 +102,6 @@ StepDriver::StepDriver(const Run& run, AgentProcesses& processes, const Controll
 void StepDriver::restore_from(const Past& past) {
   if (past.snapshot) {
     for (const Nanos at : past.snapshot->wakes()) gate_.wake(at);
-    recovery_.restore_from(*past.snapshot);
     ranks_.restore_from(*past.snapshot);
   }
   if (!past.commits.empty() || past.snapshot || past.rolled_back) {
@@ -111,7 +111,6 @@ void StepDriver::restore_from(const Past& past) {
 }
 
 void StepDriver::apply_reported(const Event& event, Nanos at) {
-  recovery_.apply_reported(event, at);
   if (!run_.placement.is_submitted()) return;
   const JobInfo& job = run_.placement.job();
   if (std::holds_alternative<Decided>(event) && job.next) ranks_.set_wanted(job.next->gpus.size());
@@ -560,7 +559,6 @@ bool StepDriver::is_quiet() const {
 
 void StepDriver::save_to(JournalSnapshot& now) const {
   now.mutable_wakes()->Add(gate_.wake_times().begin(), gate_.wake_times().end());
-  recovery_.save_to(now);
   ranks_.save_to(now);
 }
 

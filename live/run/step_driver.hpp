@@ -58,9 +58,9 @@ class StepDriver : public Carrier {
   StepDriver(const Run& run, AgentProcesses& processes, const ControllerStart& place,
              const Assignment& assignment, const Capabilities& offered, const Needs& needs);
 
-  /// Applies an event that an earlier controller reported at `at` to the driver's state: hold,
-  /// number of wanted ranks and of ranks at the end. Call during the replay only,
-  /// after the world has applied the event. Emits no event and starts no process.
+  /// Applies an event that an earlier controller reported at `at` to the driver's state: number of
+  /// wanted ranks and of ranks at the end. Call during the replay only, after the world has applied
+  /// the event. Emits no event and starts no process.
   void apply_reported(const Event& event, Nanos at);
   /// Completes the work that an earlier controller left: reports the steps whose end no policy saw
   /// (`unseen`) and the decisions deferred to their ends, requests pending ranks,
@@ -159,7 +159,7 @@ class StepDriver : public Carrier {
   /// flight: a successor repeats it, as after any loss.
   bool is_quiet() const;
   /// Writes the driver's state that is not in RunState into a snapshot of the journal: wake-up
-  /// times, hold and wanted ranks. Call only while is_quiet() holds.
+  /// times and wanted ranks. Call only while is_quiet() holds.
   void save_to(JournalSnapshot& now) const;
 
   // Interface to the decision gate (Carrier).

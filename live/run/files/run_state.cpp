@@ -34,6 +34,9 @@ Refusal apply_seen(RunState& state, const JournalSeen& seen, const RunRules& rul
   }
   for (const EventRecord& event : seen.observation().events()) {
     if (event.has_save_done()) apply_outcome(state.checkpoints, event.save_done(), rules.keep);
+    const bool waits = event.has_job_held() || event.has_job_stopped();
+    if (waits) state.held_since = seen.observation().now();
+    if (event.has_job_started()) state.held_since = kNever;
   }
   state.sequence = seen.observation().sequence() + 1;
   return {};
@@ -70,6 +73,7 @@ void apply_snapshot(RunState& state, const JournalSnapshot& then) {
                     .decided = then.membership().decided()},
            .started = then.started(),
            .furthest = std::max<Step>(then.furthest(), then.step()),
+           .held_since = then.held_since(),
            .losses = {then.losses().begin(), then.losses().end()},
            .strikes = {then.strikes().begin(), then.strikes().end()},
            .removals = {then.removals().begin(), then.removals().end()},
@@ -141,6 +145,7 @@ void save_state(const RunState& state, JournalSnapshot& snapshot) {
   if (state.started) snapshot.set_started(*state.started);
   if (state.resumed) *snapshot.mutable_resumed() = *state.resumed;
   if (state.rolled_back) *snapshot.mutable_rolled_back() = *state.rolled_back;
+  snapshot.set_held_since(state.held_since);
   snapshot.mutable_losses()->Add(state.losses.begin(), state.losses.end());
   snapshot.mutable_strikes()->Add(state.strikes.begin(), state.strikes.end());
   snapshot.mutable_removals()->Add(state.removals.begin(), state.removals.end());

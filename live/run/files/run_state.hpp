@@ -52,6 +52,9 @@ struct RunState {
   /// State that the next ranks begin with, after a release of the job's GPUs; none once a step has
   /// been committed in that state. Its step is the next one.
   std::optional<Resumption> rolled_back = {};
+  /// Start of the hold of the job, the instant of the observation that shows the hold; kNever while
+  /// the job has an active assignment.
+  Nanos held_since = kNever;
   std::vector<JournalLoss> losses = {};  ///< Losses of ranks, by index.
   /// Faults injected so far.
   std::vector<JournalStrike> strikes = {};
@@ -71,8 +74,8 @@ struct RunState {
 
 /// Changes the state by one record of a run with these rules. Returns the reason why the record
 /// cannot follow, with the state unchanged except for `empty`; nothing if the record was applied.
-/// Observations change only the losses, the checkpoints and the sequence number; telemetry and
-/// given-up policies change nothing.
+/// Observations change only the losses, the checkpoints, the hold and the sequence number;
+/// telemetry and given-up policies change nothing.
 std::optional<std::string> apply(RunState& state, const JournalRecord& record,
                                  const RunRules& rules = {});
 

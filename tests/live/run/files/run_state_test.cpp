@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -129,6 +130,30 @@ TEST_F(RunStateTest, ARunThatResumesCommitsTheStepOfItsCheckpointFirst) {
   record.mutable_commit()->set_step(40);
   EXPECT_EQ(apply(state, record), std::nullopt);
   EXPECT_EQ(state.core.committed, 41u);
+}
+
+TEST_F(RunStateTest, AHoldLastsFromTheObservationThatShowsItUntilTheJobStarts) {
+  RunState state;
+  const auto show = [&state](Nanos now, const std::vector<EventRecord>& events) {
+    JournalRecord record;
+    ObservationRecord& seen = *record.mutable_seen()->mutable_observation();
+    seen.set_now(now);
+    seen.mutable_events()->Add(events.begin(), events.end());
+    EXPECT_EQ(apply(state, record), std::nullopt);
+  };
+  EventRecord held, stopped, started;
+  held.mutable_job_held();
+  stopped.mutable_job_stopped();
+  started.mutable_job_started();
+  EXPECT_EQ(state.held_since, kNever);
+  show(10, {held});
+  EXPECT_EQ(state.held_since, 10);
+  show(20, {started, stopped});
+  EXPECT_EQ(state.held_since, 20);
+  show(30, {});
+  EXPECT_EQ(state.held_since, 20);
+  show(40, {started});
+  EXPECT_EQ(state.held_since, kNever);
 }
 
 }  // namespace
