@@ -507,19 +507,17 @@ void StepDriver::fill(Report& report) const {
 }
 
 void StepDriver::fill(RunStatus& status) const {
-  status.step = step_.number();
-  status.step_time_s = to_seconds(step_.newest_duration());
-  if (status.phase == "training") {
-    const bool waits = run_.placement.is_submitted() && !run_.placement.job().is_placed();
-    status.phase = over_                 ? "over"
-                   : end_.is_stopping()  ? "stopping"
-                   : waits               ? "waiting"
-                   : recovery_.is_held() ? "held"
-                                         : "training";
+  const Nanos duration = step_.newest_duration();
+  if (duration > 0) status.step_time_s = to_seconds(duration);
+  const bool waits = run_.placement.is_submitted() && !run_.placement.job().is_placed();
+  if (over_) {
+    status.phase = "over";
+  } else if (end_.is_stopping()) {
+    status.phase = "stopping";
+  } else if (waits) {
+    status.phase = "waiting";
   }
   if (!run_.placement.is_submitted()) return;
-  status.epoch = crew_.epoch();
-  status.samples = run_.account.samples();
   status.ranks_missing = over_ ? 0 : ranks_.missing(run_.placement.counted());
   const JobInfo& job = run_.placement.job();
   if (job.saved_at > 0) status.saved = job.saved;

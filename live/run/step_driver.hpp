@@ -144,12 +144,12 @@ class StepDriver : public Carrier {
 
   /// Returns the step that is in flight or next; valid as long as the driver.
   const OpenStep& step() const { return step_; }
-  /// Writes step and step time into the status and, while the world holds the job, the epoch, the
-  /// number of missing ranks (0 once the run is over), the newest durable checkpoint if any, and
-  /// appends one entry for each rank: working, spare, testing (PartTests), fenced, joining or lost;
-  /// none for a GPU that the job does not use and that has no process. Appends the announced
-  /// removals. Replaces the phase only if it is "training": by over, stopping, waiting (the job has
-  /// no GPUs) or held, where one applies.
+  /// Writes fields into the status that the run's state lacks: the duration of the newest step, if
+  /// this object has committed one, the phases over, stopping and waiting (the job has no GPUs),
+  /// where one applies, and, while the world holds the job, the number of missing ranks (0 once the
+  /// run is over), the newest durable checkpoint if any, the settings, announced removals, slower
+  /// parts, and one entry for each rank: working, spare, testing (PartTests), fenced, joining or
+  /// lost; none for a GPU that the job does not use and that has no process. Appends to lists.
   void fill(RunStatus& status) const;
   /// Writes the hash of the parameters, the ranks at the end and the faults into the report, and
   /// the reason if the run is not complete. Call after finish_run().

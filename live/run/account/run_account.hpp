@@ -58,8 +58,6 @@ class RunAccount {
 
   /// Returns the number of committed steps, without those given up.
   std::uint64_t steps() const { return state_.statistics.steps(); }
-  /// Returns the number of sequences in those steps.
-  std::uint64_t samples() const { return sample_total(state_.statistics); }
   /// Returns the time of the newest commit in nanoseconds; 0 before the first.
   Nanos elapsed() const { return state_.statistics.last_commit(); }
   /// Returns the CPU time that the ranks have reported so far, divided by the time of the newest

@@ -146,6 +146,12 @@ double newest_loss(const KeptStatistics& kept) {
   return kept.last_losses().empty() ? 0 : kept.last_losses(kept.last_losses_size() - 1);
 }
 
+double newest_interval(const KeptStatistics& kept) {
+  const bool is_listed = kept.listed_intervals_size() < kMostListed;
+  const auto& intervals = is_listed ? kept.listed_intervals() : kept.intervals().values();
+  return intervals.empty() ? 0 : intervals.Get(intervals.size() - 1);
+}
+
 void fill_report(const KeptStatistics& kept, const Scenario& scenario, Report& report) {
   report.set_steps_completed(kept.steps());
   if (kept.rolled_back() > 0) report.set_steps_rolled_back(kept.rolled_back());

@@ -39,6 +39,10 @@ std::uint64_t sample_total(const KeptStatistics& kept);
 /// Returns the mean loss of the newest step in nats per token; 0 before the first.
 double newest_loss(const KeptStatistics& kept);
 
+/// Returns the interval of the newest step; after 10,000 steps that of the newest step in the
+/// sample; 0 before the first.
+double newest_interval(const KeptStatistics& kept);
+
 /// Returns the longest compute phase of a step, for which all other ranks wait, in nanoseconds; 0
 /// without reports. `reports`: a range of StepReport.
 template <class Reports>

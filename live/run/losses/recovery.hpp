@@ -25,8 +25,8 @@ namespace orrery::live {
 class Recovery {
  public:
   /// Starts without losses. All references must outlive this object. Reports events to `carrier`
-  /// and changes of membership to `gate`. `held_since`: start of the hold in the run's state; kNever
-  /// if the job is not on hold. `hold_limit`: longest time that a job on hold waits for an
+  /// and changes of membership to `gate`. `held_since`: start of the hold in the run's state,
+  /// kNever if the job is not on hold. `hold_limit`: longest time that a job on hold waits for an
   /// assignment; nothing if no policy assigns. `can_run`: returns true if the job can run with a
   /// number of replicas. `sharded_on`: if each rank holds only parts of the training state, the
   /// cluster of the ranks, so that a rank does not leave together with the rank that holds the
