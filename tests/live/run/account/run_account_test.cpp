@@ -39,8 +39,8 @@ Settings of_two() {
 }
 
 /// Account of a run, with the state that the journal's records change.
-struct Run {
-  explicit Run(const Scenario& scenario, RunState then = {})
+struct AccountedRun {
+  explicit AccountedRun(const Scenario& scenario, RunState then = {})
       : job(scenario), state(std::move(then)), account(job, state) {}
 
   /// Commits the reports at `now`; returns the journal's record.
@@ -74,7 +74,7 @@ struct Run {
 };
 
 TEST(RunAccount, CountsWhatIsDoneOnceMoreAndWhatIsMissing) {
-  Run run(two_ranks());
+  AccountedRun run(two_ranks());
   run.account.record_executions(worked(0, 0));
   run.account.record_discard(0);
   run.commit(0, kNanosPerSecond);
@@ -89,7 +89,7 @@ TEST(RunAccount, CountsWhatIsDoneOnceMoreAndWhatIsMissing) {
 }
 
 TEST(RunAccount, BusyCoresAreCpuOverTheTimeOfCommittedSteps) {
-  Run run(two_ranks());
+  AccountedRun run(two_ranks());
   ProgressSample sample;
   for (const std::uint32_t rank : {0u, 1u}) {
     run.account.hello(rank, 0);
@@ -103,7 +103,7 @@ TEST(RunAccount, BusyCoresAreCpuOverTheTimeOfCommittedSteps) {
 }
 
 TEST(RunAccount, AnotherControllerGoesOnFromSnapshotAndCommits) {
-  Run first(two_ranks());
+  AccountedRun first(two_ranks());
   first.commit(0, kNanosPerSecond);
   JournalRecord begin;
   save_state(first.state, *begin.mutable_snapshot());
@@ -115,20 +115,20 @@ TEST(RunAccount, AnotherControllerGoesOnFromSnapshotAndCommits) {
       first.commit(1, {worked(1, 0), worked(1, 1)}, 2 * kNanosPerSecond);
   EXPECT_EQ(apply(then, next, run_rules(first.job)), std::nullopt);
 
-  const Run second(two_ranks(), std::move(then));
+  const AccountedRun second(two_ranks(), std::move(then));
   EXPECT_EQ(second.told().SerializeAsString(), first.told().SerializeAsString());
   EXPECT_EQ(second.told().micro_batches_recomputed(), 1u);
 }
 
 TEST(RunAccount, StepsThatWereRolledBackAreCounted) {
-  Run run{Scenario()};
+  AccountedRun run{Scenario()};
   for (const Step step : {0, 1, 2}) run.commit(step, {}, kNanosPerSecond);
   run.roll_back_to(1);
   run.commit(1, {}, 2 * kNanosPerSecond);
   run.roll_back_to(0);
   EXPECT_EQ(run.account.steps(), 0u);
   EXPECT_EQ(run.told().steps_rolled_back(), 4u);
-  const Run second(run.job, run.state);
+  const AccountedRun second(run.job, run.state);
   EXPECT_EQ(second.account.steps(), 0u);
   EXPECT_EQ(second.told().steps_rolled_back(), 4u);
 }
