@@ -24,7 +24,7 @@ Resumption roll_back_checkpoints(const JobRelease& run) {
 /// Lets the processes that start from now on begin with the state `from`. Call once all ranks have
 /// ended.
 void begin_again(const JobRelease& run, const Resumption& from) {
-  run.account.roll_back(run.step.number(), from.step());
+  run.account.record_discard(run.step.number());
   run.crew.begin_again(from);
   run.step.roll_back_to(from.step());
   run.detector.forget_ranks();

@@ -102,10 +102,11 @@ LiveBackend::LiveBackend(const RunRequest& request, const Cluster& cluster, Prog
       text_(Text::load(request_.scenario().live().text())),
       supervision_(supervision),
       journal_(supervision.start().folder() + "/journal", scenario_hash(request_.scenario()),
-               static_cast<std::size_t>(request_.scenario().live().journal_tail())),
+               static_cast<std::size_t>(request_.scenario().live().journal_tail()), {},
+               run_rules(request_.scenario())),
       replay_(cluster, journal_.past()),
       placement_(replay_.world(), slots_of(request_, cluster)),
-      account_(request_.scenario(), std::move(progress)),
+      account_(request_.scenario(), journal_.state(), std::move(progress)),
       checkpoints_(request_, text_, journal_.past(),
                    {.cluster = &cluster_, .folder = supervision.start().memory()}),
       observations_(replay_.world(), placement_, clock_,
@@ -148,13 +149,13 @@ Capabilities LiveBackend::capabilities() const {
 void LiveBackend::begin(const Needs& needs) {
   needs_ = needs;
   checkpoints_.open();
-  desk_.publish_status(status());
   const Assignment work = assignment();
   if (work.has_resume() && !journal_.past().resumed) {
     JournalRecord record;
     *record.mutable_resumed() = work.resume();
     journal_.append_record(record);
   }
+  desk_.publish_status(status());
   driver_ = std::make_unique<StepDriver>(StepDriver::Run{.request = request_,
                                                          .world = replay_.world(),
                                                          .placement = placement_,
@@ -300,23 +301,11 @@ void LiveBackend::fill(Report& report) {
 }
 
 RunStatus LiveBackend::status() const {
-  const Scenario& scenario = request_.scenario();
-  RunStatus status;
-  status.scenario = scenario.name();
+  RunStatus status = status_of(journal_.state(), request_.scenario());
   status.mode = request_.mode();
-  status.phase = stage_ == Stage::ended      ? "over"
-                 : stage_ == Stage::training ? "training"
-                                             : "starting";
-  status.step = checkpoints_.first_step();
-  status.steps = scenario.run().steps();
-  for (const PolicySpec& policy : scenario.policies()) status.policies.push_back(policy.name());
-  status.elapsed_s = to_seconds(account_.elapsed());
-  status.loss = account_.newest_loss();
-  status.losses = failures_.all().size();
+  // Losses that no observation has shown yet count, too.
+  status.losses = std::max<std::uint64_t>(status.losses, failures_.all().size());
   status.controller_restarts = supervision_.start().restarts();
-  status.checkpoints_written = checkpoints_.written();
-  status.checkpoints_failed = checkpoints_.failed_count();
-  status.keeps_checkpoints = checkpoints_.is_enabled();
   if (policy_meter_ != nullptr) {
     status.policy_time_s = policy_meter_->total_s();
     status.policy_waiting_s = policy_meter_->waiting_s();
@@ -324,6 +313,11 @@ RunStatus LiveBackend::status() const {
   }
   desk_.fill(status);
   if (driver_) driver_->fill(status);
+  if (stage_ == Stage::ended) {
+    status.phase = "over";
+  } else if (stage_ != Stage::training) {
+    status.phase = "starting";
+  }
   return status;
 }
 

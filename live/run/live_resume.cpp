@@ -1,5 +1,5 @@
 // Part of LiveBackend that survives its process. Every event is written to the journal before the
-// controller acts on it. A successor restores the metrics from the journal, replays every
+// controller acts on it. A successor applies the same records to its RunState, replays every
 // observation to the policies (deterministic policies reach the same state, and the recorder the
 // same log), and completes the work that was pending when its predecessor died: committed steps,
 // decisions without an outcome, lost ranks. The current step is repeated in a new epoch.
@@ -48,15 +48,12 @@ void LiveBackend::begin_journal_anew() {
   if (!memory) return;
   now.set_memory(std::move(*memory));
   driver_->save_to(now);
-  account_.save_to(now);
-  checkpoints_.save_to(now);
   if (!log_progress_) return journal_.begin_anew(std::move(now));
   journal_.begin_anew(std::move(now), LogProgress::flush_query(log_progress_));
 }
 
 void LiveBackend::restore_state() {
   const Past& past = journal_.past();
-  account_.restore_from(past);
   failures_.restore_from(past.losses);
   if (past.started) clock_.restore_start(*past.started);
   observations_.continue_from(past.sequence);

@@ -68,7 +68,8 @@ StepDriver::StepDriver(const Run& run, AgentProcesses& processes, const Controll
           crew_, [this](const std::string& what) { run_.desk.add_warning(run_.clock.now(), what); },
           [this](const std::string& what) { abandon_run(what); }),
       recovery_(
-          run.placement, crew_, *this, gate_, run.clock, hold_limit(scenario_, needs),
+          run.placement, crew_, *this, gate_, run.clock, run.journal.state().held_since,
+          hold_limit(scenario_, needs),
           [this](std::uint32_t replicas) {
             return replicas_objection(scenario_.job(), replicas).empty();
           },
@@ -101,7 +102,6 @@ StepDriver::StepDriver(const Run& run, AgentProcesses& processes, const Controll
 void StepDriver::restore_from(const Past& past) {
   if (past.snapshot) {
     for (const Nanos at : past.snapshot->wakes()) gate_.wake(at);
-    recovery_.restore_from(*past.snapshot);
     ranks_.restore_from(*past.snapshot);
   }
   if (!past.commits.empty() || past.snapshot || past.rolled_back) {
@@ -111,7 +111,6 @@ void StepDriver::restore_from(const Past& past) {
 }
 
 void StepDriver::apply_reported(const Event& event, Nanos at) {
-  recovery_.apply_reported(event, at);
   if (!run_.placement.is_submitted()) return;
   const JobInfo& job = run_.placement.job();
   if (std::holds_alternative<Decided>(event) && job.next) ranks_.set_wanted(job.next->gpus.size());
@@ -143,8 +142,6 @@ void StepDriver::commit_step(const membership::Committed& committed) {
   const Nanos now = run_.clock.now();
   std::vector<StepReport> reports = step_.commit_step(now, run_.account.elapsed());
   for (StepReport& report : reports) report.clear_hashes();  // compared; the journal needs none
-  run_.account.record_commit(done, reports, run_.placement.job().now,
-                             static_cast<std::uint32_t>(crew_.members().size()), now);
   const Job& job = scenario_.job();
   run_.observations.telemetry().record_step(
       done, std::uint64_t{run_.placement.job().micro_batches()} * job.micro_batch(),
@@ -155,7 +152,8 @@ void StepDriver::commit_step(const membership::Committed& committed) {
   kept.set_epoch(committed.epoch);
   kept.set_at(now);
   kept.mutable_reports()->Add(reports.begin(), reports.end());
-  run_.account.save_to(kept);
+  run_.account.record_commit(run_.placement.job().now,
+                             static_cast<std::uint32_t>(crew_.members().size()), kept);
   kept.set_checkpoint(run_.checkpoints.planned());
   kept.set_tier(wire::to_record<TierRecord>(run_.checkpoints.planned_tier()));
   run_.journal.append_record(record);
@@ -509,19 +507,17 @@ void StepDriver::fill(Report& report) const {
 }
 
 void StepDriver::fill(RunStatus& status) const {
-  status.step = step_.number();
-  status.step_time_s = to_seconds(step_.newest_duration());
-  if (status.phase == "training") {
-    const bool waits = run_.placement.is_submitted() && !run_.placement.job().is_placed();
-    status.phase = over_                 ? "over"
-                   : end_.is_stopping()  ? "stopping"
-                   : waits               ? "waiting"
-                   : recovery_.is_held() ? "held"
-                                         : "training";
+  const Nanos duration = step_.newest_duration();
+  if (duration > 0) status.step_time_s = to_seconds(duration);
+  const bool waits = run_.placement.is_submitted() && !run_.placement.job().is_placed();
+  if (over_) {
+    status.phase = "over";
+  } else if (end_.is_stopping()) {
+    status.phase = "stopping";
+  } else if (waits) {
+    status.phase = "waiting";
   }
   if (!run_.placement.is_submitted()) return;
-  status.epoch = crew_.epoch();
-  status.samples = run_.account.samples();
   status.ranks_missing = over_ ? 0 : ranks_.missing(run_.placement.counted());
   const JobInfo& job = run_.placement.job();
   if (job.saved_at > 0) status.saved = job.saved;
@@ -561,7 +557,6 @@ bool StepDriver::is_quiet() const {
 
 void StepDriver::save_to(JournalSnapshot& now) const {
   now.mutable_wakes()->Add(gate_.wake_times().begin(), gate_.wake_times().end());
-  recovery_.save_to(now);
   ranks_.save_to(now);
 }
 

@@ -58,9 +58,9 @@ class StepDriver : public Carrier {
   StepDriver(const Run& run, AgentProcesses& processes, const ControllerStart& place,
              const Assignment& assignment, const Capabilities& offered, const Needs& needs);
 
-  /// Applies an event that an earlier controller reported at `at` to the driver's state: hold,
-  /// number of wanted ranks and of ranks at the end. Call during the replay only,
-  /// after the world has applied the event. Emits no event and starts no process.
+  /// Applies an event that an earlier controller reported at `at` to the driver's state: number of
+  /// wanted ranks and of ranks at the end. Call during the replay only, after the world has applied
+  /// the event. Emits no event and starts no process.
   void apply_reported(const Event& event, Nanos at);
   /// Completes the work that an earlier controller left: reports the steps whose end no policy saw
   /// (`unseen`) and the decisions deferred to their ends, requests pending ranks,
@@ -144,12 +144,12 @@ class StepDriver : public Carrier {
 
   /// Returns the step that is in flight or next; valid as long as the driver.
   const OpenStep& step() const { return step_; }
-  /// Writes step and step time into the status and, while the world holds the job, the epoch, the
-  /// number of missing ranks (0 once the run is over), the newest durable checkpoint if any, and
-  /// appends one entry for each rank: working, spare, testing (PartTests), fenced, joining or lost;
-  /// none for a GPU that the job does not use and that has no process. Appends the announced
-  /// removals. Replaces the phase only if it is "training": by over, stopping, waiting (the job has
-  /// no GPUs) or held, where one applies.
+  /// Writes fields into the status that the run's state lacks: the duration of the newest step, if
+  /// this object has committed one, the phases over, stopping and waiting (the job has no GPUs),
+  /// where one applies, and, while the world holds the job, the number of missing ranks (0 once the
+  /// run is over), the newest durable checkpoint if any, the settings, announced removals, slower
+  /// parts, and one entry for each rank: working, spare, testing (PartTests), fenced, joining or
+  /// lost; none for a GPU that the job does not use and that has no process. Appends to lists.
   void fill(RunStatus& status) const;
   /// Writes the hash of the parameters, the ranks at the end and the faults into the report, and
   /// the reason if the run is not complete. Call after finish_run().
@@ -159,7 +159,7 @@ class StepDriver : public Carrier {
   /// flight: a successor repeats it, as after any loss.
   bool is_quiet() const;
   /// Writes the driver's state that is not in RunState into a snapshot of the journal: wake-up
-  /// times, hold and wanted ranks. Call only while is_quiet() holds.
+  /// times and wanted ranks. Call only while is_quiet() holds.
   void save_to(JournalSnapshot& now) const;
 
   // Interface to the decision gate (Carrier).

@@ -9,8 +9,8 @@
 
 #include <benchmark/benchmark.h>
 
-#include "live/run/account/run_statistics.hpp"
 #include "live/run/files/journal.hpp"
+#include "live/run/files/run_statistics.hpp"
 
 namespace orrery::live {
 namespace {
@@ -25,6 +25,7 @@ JournalCommit commit(Step step) {
   commit.set_step(step);
   commit.set_epoch(kLosses);
   commit.set_at(static_cast<Nanos>(step) * kNanosPerSecond);
+  commit.set_samples(kSamples);
   for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
     StepReport& report = *commit.add_reports();
     report.set_step(step);
@@ -43,16 +44,15 @@ JournalCommit commit(Step step) {
   return commit;
 }
 
-JournalSnapshot after_a_month(RunStatistics& statistics) {
-  const JournalCommit one = commit(0);
-  const std::vector<StepReport> reports(one.reports().begin(), one.reports().end());
-  for (Step step = 0; step < kSteps; ++step) {
-    statistics.record_commit({reports.data(), 1}, kSamples,
-                             static_cast<Nanos>(step + 1) * kNanosPerSecond);
-  }
+JournalSnapshot after_a_month() {
   JournalSnapshot state;
+  JournalCommit one = commit(0);
+  one.mutable_reports()->DeleteSubrange(1, one.reports_size() - 1);
+  for (Step step = 0; step < kSteps; ++step) {
+    one.set_at(static_cast<Nanos>(step + 1) * kNanosPerSecond);
+    add_commit(*state.mutable_statistics(), one, kRanks);
+  }
   state.set_step(kSteps);
-  statistics.save_to(*state.mutable_statistics());
   state.set_memory(std::string(64 << 10, 'x'));
   for (std::uint32_t i = 0; i < kLosses; ++i) {
     Seat& seat = *state.add_joined();
@@ -69,12 +69,11 @@ JournalSnapshot after_a_month(RunStatistics& statistics) {
 void takeover_of_a_month(benchmark::State& state) {
   const std::string path =
       std::filesystem::temp_directory_path() / ("orrery_takeover." + std::to_string(getpid()));
-  const Scenario scenario;
+  const RunRules rules{.ranks = kRanks};
   std::size_t bytes = 0;
   {
-    RunStatistics statistics(scenario);
-    Journal journal(path, "hash");
-    journal.begin_anew(after_a_month(statistics));
+    Journal journal(path, "hash", Journal::kDefaultTail, {}, rules);
+    journal.begin_anew(after_a_month());
     journal.wait_for_rewrite(std::chrono::seconds(10));
     JournalRecord record;
     for (Step step = kSteps; !journal.is_due(); ++step) {
@@ -86,14 +85,8 @@ void takeover_of_a_month(benchmark::State& state) {
     bytes = journal.size();
   }
   for (auto _ : state) {
-    const Journal journal(path, "hash");
-    RunStatistics statistics(scenario);
-    statistics.restore_from(journal.past().snapshot->statistics());
-    for (const JournalCommit& each : journal.past().commits) {
-      const std::vector<StepReport> reports(each.reports().begin(), each.reports().end());
-      statistics.record_commit(reports, kSamples, each.at());
-    }
-    benchmark::DoNotOptimize(statistics.steps());
+    const Journal journal(path, "hash", Journal::kDefaultTail, {}, rules);
+    benchmark::DoNotOptimize(journal.state().statistics.steps());
   }
   rusage use{};
   getrusage(RUSAGE_SELF, &use);

@@ -7,20 +7,24 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <set>
 #include <string>
 #include <thread>
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
 #include "core/random.hpp"
 #include "policies/run/replay.hpp"
 #include "tests/live/live_run.hpp"
+#include "tests/policies/toy_log.hpp"
 
 namespace orrery::live {
 namespace {
@@ -211,6 +215,94 @@ TEST(Controller, ItsSuccessorGoesOnWithItsCheckpointsAndFromThem) {
       EXPECT_EQ(report.parameters_sha256(), calm.parameters_sha256());
     }
   }
+  std::filesystem::remove_all(folder);
+  expect_nothing_left();
+}
+
+/// Status of the run that is under way; an empty object before the first.
+nlohmann::json status_now() {
+  for (const auto& entry : std::filesystem::directory_iterator(run_parent())) {
+    std::ifstream file(entry.path() / kStatusFile);
+    const nlohmann::json status = nlohmann::json::parse(file, nullptr, false);
+    if (status.is_object()) return status;
+  }
+  return nlohmann::json::object();
+}
+
+/// Limits the size of the files that a process writes.
+void limit_files(pid_t process, rlim_t bytes) {
+  const rlimit limit{.rlim_cur = bytes, .rlim_max = RLIM_INFINITY};
+  EXPECT_EQ(prlimit(process, RLIMIT_FSIZE, &limit, nullptr), 0);
+}
+
+/// Steps of the checkpoints that a log reports as durable, or as failed, in order.
+std::vector<Step> saves_in(const std::string& log, bool durable) {
+  std::vector<Step> steps;
+  for (const LogRecord& record : toy::read_log(log)) {
+    for (const EventRecord& event : record.call().observation().events()) {
+      if (!event.has_save_done() || event.save_done().durable() != durable) continue;
+      steps.push_back(event.save_done().step());
+    }
+  }
+  return steps;
+}
+
+/// Checks that the status of a successor continues the status of its predecessor.
+void expect_continued(const nlohmann::json& before, const nlohmann::json& after) {
+  for (const char* key : {"step", "epoch", "elapsed_s", "samples", "checkpoints_written",
+                          "checkpoints_failed"}) {
+    EXPECT_GE(after.value(key, 0.0), before.value(key, 0.0)) << key;
+  }
+  EXPECT_EQ(after.value("losses", -1), before.value("losses", -2));
+  EXPECT_EQ(after.value("steps", -1), before.value("steps", -2));
+  // Each step has equally many sequences.
+  EXPECT_EQ(after.value("samples", 0) * before.value("step", 0),
+            before.value("samples", 0) * after.value("step", 0));
+  EXPECT_GT(after.value("loss", 0.0), 0);
+  EXPECT_LT(after.value("loss", 0.0), 2 * before.value("loss", 0.0));
+  EXPECT_GT(after.value("step_time_s", 0.0), 0);
+}
+
+/// Rank 2 cannot write until a controller has died that has reported a failed checkpoint.
+TEST(Controller, ItsSuccessorNeitherForgetsAFailedCheckpointNorReportsItAgain) {
+  const std::string folder = ::testing::TempDir() + fmt::format("orrery_failed.{}", getpid());
+  const std::string log = ::testing::TempDir() + "/failed.log";
+  std::filesystem::remove_all(folder);
+  RunRequest asked = request(
+      {"run.steps=60", fmt::format("live.checkpoints={{folder: {}, every: 4, keep: 1}}", folder)});
+  asked.set_record(log);
+  nlohmann::json before, after;
+  std::jthread disk([&before, &after] {
+    EXPECT_TRUE(eventually([] { return status_now().value("step", 0) > 0; }));
+    const pid_t rank = agent_on(2);
+    ASSERT_NE(rank, 0);
+    limit_files(rank, 1000);
+    EXPECT_TRUE(eventually([&before] {
+      before = status_now();
+      return before.value("checkpoints_failed", 0) > 0;
+    }));
+    const std::vector<pid_t> found = controllers();
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_EQ(kill(found[0], SIGKILL), 0);
+    EXPECT_TRUE(eventually([&after] {
+      after = status_now();
+      return after.value("controller_restarts", 0) > 0;
+    }));
+    limit_files(rank, RLIM_INFINITY);
+  });
+  const Report report = run_in_worker(kProgram, asked);
+  disk.join();
+  EXPECT_EQ(report.controller_restarts(), 1u);
+  const std::vector<Step> failed = saves_in(log, false), durable = saves_in(log, true);
+  EXPECT_EQ(report.checkpoints_failed(), failed.size());
+  EXPECT_EQ(report.checkpoints_written(), durable.size());
+  EXPECT_EQ(std::set<Step>(failed.begin(), failed.end()).size(), failed.size())
+      << "a failure was reported twice";
+  EXPECT_GE(failed.size(), 1u);
+  EXPECT_FALSE(durable.empty());
+  EXPECT_EQ(report.unfinished(), "");
+  expect_continued(before, after);
+  std::filesystem::remove(log);
   std::filesystem::remove_all(folder);
   expect_nothing_left();
 }

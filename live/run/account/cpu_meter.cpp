@@ -1,6 +1,13 @@
 #include "live/run/account/cpu_meter.hpp"
 
+#include <algorithm>
+
 namespace orrery::live {
+
+CpuMeter::CpuMeter(std::uint32_t ranks, const std::vector<Nanos>& so_far)
+    : ranks_(std::max<std::size_t>(ranks, so_far.size())) {
+  for (std::size_t rank = 0; rank < so_far.size(); ++rank) ranks_[rank].before = so_far[rank];
+}
 
 CpuMeter::Rank& CpuMeter::counters_of(std::uint32_t rank) {
   if (rank >= ranks_.size()) ranks_.resize(rank + 1);
@@ -31,11 +38,6 @@ Nanos CpuMeter::total() const {
   Nanos total = 0;
   for (const Rank& rank : ranks_) total += rank.before + rank.own();
   return total;
-}
-
-void CpuMeter::restore_totals(const std::vector<Nanos>& so_far) {
-  if (so_far.size() > ranks_.size()) ranks_.resize(so_far.size());
-  for (std::size_t rank = 0; rank < so_far.size(); ++rank) ranks_[rank].before = so_far[rank];
 }
 
 }  // namespace orrery::live

@@ -14,8 +14,9 @@ namespace orrery::live {
 /// nanoseconds. Single-threaded.
 class CpuMeter {
  public:
-  /// Starts at zero for `ranks` ranks; a report of a further rank adds all ranks up to it.
-  explicit CpuMeter(std::uint32_t ranks) : ranks_(ranks) {}
+  /// Starts for `ranks` ranks with the CPU time `so_far`, by rank, of earlier processes; a missing
+  /// rank starts at zero. A report of a further rank adds all ranks up to it.
+  explicit CpuMeter(std::uint32_t ranks, const std::vector<Nanos>& so_far = {});
 
   /// Records that process `life` of `rank` has connected; a process does so on every new stream. A
   /// new process starts a new count; the same process again has no effect.
@@ -28,9 +29,6 @@ class CpuMeter {
   std::vector<Nanos> so_far() const;
   /// Returns the CPU time of all ranks.
   Nanos total() const;
-  /// Sets the CPU time, by rank, that was used under an earlier controller. Call before any other
-  /// method.
-  void restore_totals(const std::vector<Nanos>& so_far);
 
  private:
   /// Counters of one rank.

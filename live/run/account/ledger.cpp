@@ -26,11 +26,4 @@ void Ledger::record_discard(Step step) {
   open_.erase(step);
 }
 
-void Ledger::restore_counters(std::uint64_t lost, std::uint64_t repeated,
-                              std::uint64_t recomputed) {
-  lost_ = lost;
-  repeated_ = repeated;
-  recomputed_ = recomputed;
-}
-
 }  // namespace orrery::live

@@ -14,6 +14,11 @@ namespace orrery::live {
 /// reports name 0, 1, 1, 3 counts one lost and one repeated micro-batch. Single-threaded.
 class Ledger {
  public:
+  /// Starts with these numbers of lost, repeated and recomputed micro-batches, those at the newest
+  /// commit, and without executions of the next step.
+  explicit Ledger(std::uint64_t lost = 0, std::uint64_t repeated = 0, std::uint64_t recomputed = 0)
+      : lost_(lost), repeated_(repeated), recomputed_(recomputed) {}
+
   /// Records that a rank has executed micro-batch `id` of `step`.
   void record_execution(Step step, std::uint64_t id);
   /// Records the commit of `step` with the micro-batches 0 .. `micro_batches` - 1, whose update
@@ -28,10 +33,6 @@ class Ledger {
   /// Records one execution for `step` that was discarded before it was reported.
   void record_late_execution(Step step) { ++thrown_away_[step]; }
 
-  /// Sets the counters of an earlier controller. Call on a new ledger: executions of the
-  /// uncommitted step are not restored.
-  void restore_counters(std::uint64_t lost, std::uint64_t repeated, std::uint64_t recomputed);
-
   /// Returns the number of micro-batches missing in committed steps.
   std::uint64_t lost_count() const { return lost_; }
   /// Returns the number of repeated executions in committed steps.
@@ -44,7 +45,7 @@ class Ledger {
   /// Executions by micro-batch, of each uncommitted step.
   std::map<Step, std::map<std::uint64_t, std::uint64_t>> open_;
   std::map<Step, std::uint64_t> thrown_away_;  ///< Discarded executions by step.
-  std::uint64_t lost_ = 0, repeated_ = 0, recomputed_ = 0;
+  std::uint64_t lost_, repeated_, recomputed_;
 };
 
 }  // namespace orrery::live

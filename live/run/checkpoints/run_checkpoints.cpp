@@ -18,6 +18,7 @@
 #include "live/run/files/warning_line.hpp"
 #include "live/training/state_hashes.hpp"
 #include "live/transport/token.hpp"
+#include "policies/record/wire.hpp"
 #include "traces/workload/model.hpp"
 
 namespace orrery::live {
@@ -38,6 +39,28 @@ std::uint64_t parameters_of(const Scenario& scenario) {
 std::unique_ptr<Store> open_existing(const std::string& folder, bool in_memory) {
   if (in_memory) return std::make_unique<SpreadStore>(folder, std::vector<std::string>());
   return FolderStore::open(folder);
+}
+
+/// Returns the attempts of training `training` that the journal of an earlier controller names, by
+/// tier, oldest first: complete, failed, and in flight. The keeper deletes the files of all that
+/// are not retained. Throws bad_input for an unknown tier.
+std::map<Tier, std::vector<CheckpointId>> named_attempts(const Past& past,
+                                                         const std::string& training) {
+  std::map<Tier, std::vector<CheckpointId>> named;
+  const auto add = [&](TierRecord tier, Step step, std::uint64_t attempt) {
+    if (attempt == 0) return;
+    named[wire::to_enum<Tier>(tier, TierRecord_IsValid, "tier")].push_back(
+        {training, step, attempt});
+  };
+  if (past.snapshot) {
+    for (const KeptCheckpoint& kept : past.snapshot->checkpoints().begun()) {
+      add(kept.tier(), kept.step(), kept.attempt());
+    }
+  }
+  for (const JournalCommit& commit : past.commits) {
+    add(commit.tier(), commit.step() + 1, commit.checkpoint());
+  }
+  return named;
 }
 
 /// Returns a random number, so that two runs never write the same attempt.
@@ -71,16 +94,16 @@ RunCheckpoints::RunCheckpoints(const RunRequest& request, const Text& text, cons
       periodic_{request.scenario().live().has_checkpoints() ? settings_.every() : 0,
                 Tier::local_disk},
       rolled_back_(past.rolled_back),
-      history_(training_, settings_.keep(), past) {
+      earlier_(named_attempts(past, training_)),
+      now_(past.checkpoints) {
+  if (const auto step = newest_failure(now_, TIER_LOCAL_DISK)) {
+    missing_ = fmt::format("the checkpoint of step {} failed under an earlier controller", *step);
+  }
   if (past.resumed) {
     resumed_ = CheckpointId{training_, past.resumed->step(), past.resumed->attempt()};
   } else if (!request.resume_from().empty()) {
     find(request.resume_from());
   }
-}
-
-void RunCheckpoints::save_to(JournalSnapshot& now) const {
-  history_.save_to(*now.mutable_checkpoints());
 }
 
 void RunCheckpoints::find(const std::string& folder) {
@@ -121,17 +144,16 @@ Resumption RunCheckpoints::resumption() const {
 
 void RunCheckpoints::open() {
   if (!request_.scenario().live().has_checkpoints()) return;
-  std::map<Tier, std::vector<CheckpointId>> earlier;
+  std::map<Tier, std::vector<CheckpointId>> earlier = std::move(earlier_);
   for (const Tier tier : {Tier::memory, Tier::peer, Tier::local_disk, Tier::storage}) {
-    earlier[tier] = history_.take_earlier(tier);
     const bool is_used = !is_in_memory(tier) && !folder(tier).empty();
-    if (!earlier[tier].empty() || is_used) writer(tier);
+    if (earlier.contains(tier) || is_used) writer(tier);
   }
   refuse_one_folder();
   if (rolled_back_) forget_after(*rolled_back_);
   if (resumed_) writer(Tier::local_disk).keeper->adopt_existing(resumed_->step);
   for (auto& [tier, attempts] : earlier) {
-    if (!attempts.empty()) writer(tier).keeper->continue_attempts(std::move(attempts));
+    writer(tier).keeper->continue_attempts(std::move(attempts));
   }
 }
 
@@ -200,7 +222,7 @@ void RunCheckpoints::fill(StepPlan& plan) const {
 void RunCheckpoints::begin(Attempt attempt) {
   Writer& writer = this->writer(attempt.tier);
   writer.ranks = attempt.writers;
-  history_.record_begin(attempt.step, attempt.attempt, attempt.tier);
+  begin_attempt(now_, attempt.step, attempt.attempt, wire::to_record<TierRecord>(attempt.tier));
   writer.keeper->begin(attempt.step, static_cast<std::uint32_t>(writer.ranks.size()));
   if (is_in_memory(attempt.tier)) copies_[attempt.attempt] = std::move(attempt);
 }
@@ -264,7 +286,7 @@ void RunCheckpoints::record_lost_node(NodeId node) {
       continue;
     }
     if (is_complete) {
-      history_.forget_attempt(each->first);
+      forget_attempt(now_, each->first);
     } else {
       const std::string why = fmt::format("node {} held copies and is lost", node.value);
       writer(attempt.tier).keeper->shard_failed(each->first, 0, why);
@@ -285,7 +307,7 @@ void RunCheckpoints::wait_for_writes(std::chrono::milliseconds patience) {
 Resumption RunCheckpoints::roll_back_to(std::optional<Step> saved) {
   Resumption from = resumed_ ? resumption() : Resumption();
   if (saved) {
-    for (const CheckpointHistory::Complete& known : history_.complete_attempts(*saved)) {
+    for (const NamedAttempt& known : complete_attempts(now_, *saved)) {
       if (!is_loadable({training_, known.step, known.attempt}, known.tier)) continue;
       from.set_folder(folder(known.tier));
       from.set_in_memory(is_in_memory(known.tier));
@@ -316,7 +338,7 @@ void RunCheckpoints::add_warning(const std::string& what) {
 }
 
 void RunCheckpoints::forget_after(const Resumption& from) {
-  history_.forget_after(from.step());
+  live::forget_after(now_, from.step());
   std::erase_if(copies_, [&](const auto& each) { return each.second.step > from.step(); });
   if (from.attempt() == 0) return;
   for (const auto& [tier, writer] : writers_) {
@@ -341,10 +363,11 @@ std::vector<RunCheckpoints::Outcome> RunCheckpoints::drain_outcomes() {
 
 std::optional<RunCheckpoints::Outcome> RunCheckpoints::record_outcome(
     Tier tier, const CheckpointKeeper::Outcome& outcome) {
-  if (!history_.has_attempt(outcome.attempt)) return {};  // The run has rolled back behind it.
+  // The run has rolled back behind the attempt, or an earlier controller has reported its failure.
+  if (!has_attempt(now_, outcome.attempt)) return {};
   std::string failure = outcome.failure;
   const auto copies = copies_.find(outcome.attempt);
-  const bool is_known = copies != copies_.end() || history_.is_complete(outcome.attempt);
+  const bool is_known = copies != copies_.end() || is_complete(now_, outcome.attempt);
   if (failure.empty() && is_in_memory(tier) && !is_known) {
     failure = "a node that held copies was lost before the checkpoint was reported";
   }
@@ -363,7 +386,7 @@ std::optional<RunCheckpoints::Outcome> RunCheckpoints::record_outcome(
   } else if (copies != copies_.end()) {
     copies_.erase(copies);
   }
-  if (!history_.record_end(outcome.step, outcome.attempt, whole)) return {};
+  if (!end_attempt(now_, outcome.attempt, whole, settings_.keep())) return {};
   if (!whole) add_warning(failure);
   return known;
 }

@@ -11,8 +11,8 @@
 
 #include "live/checkpoint/keeper.hpp"
 #include "live/control.pb.h"
-#include "live/run/checkpoints/checkpoint_history.hpp"
-#include "live/run/files/journal.hpp"
+#include "live/run/files/kept_checkpoints.hpp"
+#include "live/run/files/run_state.hpp"
 #include "live/training/text.hpp"
 #include "policies/seam/job.hpp"
 #include "traces/report.pb.h"
@@ -41,8 +41,9 @@ class RunCheckpoints {
   /// Finds the newest complete checkpoint in the folder `request.resume_from`, if it is set;
   /// damaged ones become warnings. Throws bad_input if the folder cannot be opened or holds none,
   /// if the run has no step left after it, or if the key file is unusable. Continues from the
-  /// checkpoint in `past` instead, if an earlier controller resumed from one. `request` and the
-  /// cluster of `memory` must outlive this object.
+  /// checkpoint in `past` instead, if an earlier controller resumed from one, and with the attempts
+  /// there; throws bad_input for an unknown tier. `request` and the cluster of `memory` must
+  /// outlive this object.
   RunCheckpoints(const RunRequest& request, const Text& text, const Past& past = {},
                  CheckpointMemory memory = {});
 
@@ -136,15 +137,13 @@ class RunCheckpoints {
   /// holds.
   std::uint64_t retry_checkpoint(Step step, std::vector<std::uint32_t> members);
   /// Returns the number of complete checkpoints.
-  std::uint64_t written() const { return history_.written(); }
+  std::uint64_t written() const { return now_.written(); }
   /// Returns the number of failed attempts.
-  std::uint64_t failed_count() const { return history_.failed_count(); }
+  std::uint64_t failed_count() const { return now_.failed(); }
   /// Returns the reason why the newest attempt on disk with an outcome failed; empty if it is
-  /// complete or no attempt has an outcome. drain_outcomes() changes the text.
+  /// complete or no attempt has an outcome. drain_outcomes() changes the text. The reason of an
+  /// attempt under an earlier controller names the step alone.
   const std::string& missing() const { return missing_; }
-
-  /// Writes the attempts that this run has begun and not deleted into a snapshot of the journal.
-  void save_to(JournalSnapshot& now) const;
 
   /// Appends the warnings to the report and, if the run writes checkpoints, writes counts and the
   /// size of the newest one.
@@ -202,7 +201,11 @@ class RunCheckpoints {
   std::map<std::uint64_t, Attempt> copies_;
   /// State to which an earlier controller has rolled back, without a step since.
   const std::optional<Resumption> rolled_back_;
-  CheckpointHistory history_;
+  /// Attempts that the journal of an earlier controller names, by tier, until open().
+  std::map<Tier, std::vector<CheckpointId>> earlier_;
+  /// Attempts of the run. The run's state has the same ones, except outcomes that the policies are
+  /// yet to be shown, retries, and lost copies.
+  KeptCheckpoints now_;
   std::string missing_;
   int retries_ = 0;
   std::optional<std::uint64_t> size_;  ///< Bytes of the newest complete checkpoint.

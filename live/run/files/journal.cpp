@@ -59,8 +59,8 @@ std::string framed(const std::string& record) {
 }
 
 Journal::Journal(const std::string& path, const std::string& scenario_hash, std::size_t tail,
-                 FileCalls calls)
-    : path_(path), scenario_hash_(scenario_hash), tail_(tail) {
+                 FileCalls calls, const RunRules& rules)
+    : path_(path), scenario_hash_(scenario_hash), tail_(tail), rules_(rules) {
   files_ = std::make_shared<JournalFiles>(path, open_file(), std::move(calls));
   state_ = past_;
   if (whole_ > 0) return;
@@ -121,7 +121,7 @@ void Journal::read(const std::string& bytes) {
       }
       if (record.opening().scenario_hash() != scenario_hash_)
         refuse_file("is of another run", whole_);
-    } else if (const auto why = apply(past_, record)) {
+    } else if (const auto why = apply(past_, record, rules_)) {
       refuse_file(*why, whole_);
     }
     whole_ += kHead + size;
@@ -143,7 +143,7 @@ std::optional<std::string> Journal::append_bytes(std::string bytes) {
 }
 
 bool Journal::append_record(const JournalRecord& record) {
-  apply(state_, record);  // A record that cannot follow is refused by the next reader.
+  apply(state_, record, rules_);  // A record that cannot follow is refused by the next reader.
   if (!files_) return false;
   finish_rewrite();
   std::string bytes = framed(record.SerializeAsString());

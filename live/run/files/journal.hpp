@@ -44,12 +44,12 @@ class Journal {
   static constexpr std::size_t kMostBytes = std::size_t{256} << 20;
 
   /// Opens the journal of a run, or creates it; cuts off a torn last record. `tail`: bytes after
-  /// the snapshot after which the next rewrite is due. `calls`: operations of the disk. Throws an
-  /// environment Error if the file cannot be opened, is damaged, has another format
-  /// (kJournalFormat), or belongs to another run. A new journal whose first record cannot be
-  /// written is abandoned; on_failure() then calls its handler at once.
+  /// the snapshot after which the next rewrite is due. `calls`: operations of the disk. `rules`: of
+  /// the run's scenario, for apply(). Throws an environment Error if the file cannot be opened, is
+  /// damaged, has another format (kJournalFormat), or belongs to another run. A new journal whose
+  /// first record cannot be written is abandoned; on_failure() then calls its handler at once.
   Journal(const std::string& path, const std::string& scenario_hash,
-          std::size_t tail = kDefaultTail, FileCalls calls = {});
+          std::size_t tail = kDefaultTail, FileCalls calls = {}, const RunRules& rules = {});
   /// Waits for a rewrite, at most for kAppendDeadline.
   ~Journal();
   Journal(const Journal&) = delete;
@@ -117,6 +117,7 @@ class Journal {
 
   const std::string path_, scenario_hash_;
   const std::size_t tail_;
+  const RunRules rules_;
   std::function<void(const std::string&)> decide_;
   std::string abandoned_;         ///< Reason of an abandoned journal.
   std::size_t whole_ = 0;         ///< Bytes of complete records.

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "live/run/files/kept_checkpoints.hpp"
+#include "live/run/files/run_statistics.hpp"
+
 namespace orrery::live {
 namespace {
 
@@ -25,25 +28,38 @@ Refusal apply_loss(RunState& state, const JournalLoss& loss) {
   return {};
 }
 
-Refusal apply_seen(RunState& state, const JournalSeen& seen) {
+Refusal apply_seen(RunState& state, const JournalSeen& seen, const RunRules& rules) {
   for (const JournalLoss& loss : seen.losses()) {
     if (Refusal why = apply_loss(state, loss)) return why;
+  }
+  for (const EventRecord& event : seen.observation().events()) {
+    if (event.has_save_done()) apply_outcome(state.checkpoints, event.save_done(), rules.keep);
+    const bool waits = event.has_job_held() || event.has_job_stopped();
+    if (waits) state.held_since = seen.observation().now();
+    if (event.has_job_started()) state.held_since = kNever;
   }
   state.sequence = seen.observation().sequence() + 1;
   return {};
 }
 
-Refusal apply_commit(RunState& state, const JournalCommit& commit) {
+Refusal apply_commit(RunState& state, const JournalCommit& commit, const RunRules& rules) {
   if (commit.step() != state.core.committed) return "lacks the commit of a step";
   state.core.committed = commit.step() + 1;
   state.furthest = std::max<Step>(state.furthest, commit.step() + 1);
   state.core.committed_in = commit.epoch();
   state.work = counters_of(commit);
+  add_commit(state.statistics, commit, rules.ranks);
+  if (commit.checkpoint() != 0) {
+    begin_attempt(state.checkpoints, commit.step() + 1, commit.checkpoint(), commit.tier());
+  }
   state.rolled_back.reset();
   return {};
 }
 
 void apply_rollback(RunState& state, const Resumption& from) {
+  const Step next = state.core.committed;
+  if (from.step() < next) roll_back_steps(state.statistics, next - from.step());
+  forget_after(state.checkpoints, from.step());
   state.rolled_back = from;
   state.core.committed = from.step();
   state.core.committed_in = 0;
@@ -57,10 +73,13 @@ void apply_snapshot(RunState& state, const JournalSnapshot& then) {
                     .decided = then.membership().decided()},
            .started = then.started(),
            .furthest = std::max<Step>(then.furthest(), then.step()),
+           .held_since = then.held_since(),
            .losses = {then.losses().begin(), then.losses().end()},
            .strikes = {then.strikes().begin(), then.strikes().end()},
            .removals = {then.removals().begin(), then.removals().end()},
            .work = counters_of(then),
+           .statistics = then.statistics(),
+           .checkpoints = then.checkpoints(),
            .sequence = then.sequence(),
            .is_halted = then.halted()};
   for (const Seat& seat : then.joined()) state.joined.insert({seat.rank(), seat.life()});
@@ -70,7 +89,13 @@ void apply_snapshot(RunState& state, const JournalSnapshot& then) {
 
 }  // namespace
 
-std::optional<std::string> apply(RunState& state, const JournalRecord& record) {
+RunRules run_rules(const Scenario& scenario) {
+  return {.ranks = scenario.job().layout().data(),
+          .keep = std::max<std::size_t>(scenario.live().checkpoints().keep(), 1)};
+}
+
+std::optional<std::string> apply(RunState& state, const JournalRecord& record,
+                                 const RunRules& rules) {
   const bool first = std::exchange(state.empty, false);
   switch (record.kind_case()) {
     case JournalRecord::kSnapshot:
@@ -82,8 +107,8 @@ std::optional<std::string> apply(RunState& state, const JournalRecord& record) {
       state.core.decided = record.membership().decided();
       return {};
     case JournalRecord::kStarted: state.started = record.started(); return {};
-    case JournalRecord::kSeen: return apply_seen(state, record.seen());
-    case JournalRecord::kCommit: return apply_commit(state, record.commit());
+    case JournalRecord::kSeen: return apply_seen(state, record.seen(), rules);
+    case JournalRecord::kCommit: return apply_commit(state, record.commit(), rules);
     case JournalRecord::kStrike: state.strikes.push_back(record.strike()); return {};
     case JournalRecord::kRemoval: state.removals.push_back(record.removal()); return {};
     case JournalRecord::kJoined:
@@ -120,6 +145,7 @@ void save_state(const RunState& state, JournalSnapshot& snapshot) {
   if (state.started) snapshot.set_started(*state.started);
   if (state.resumed) *snapshot.mutable_resumed() = *state.resumed;
   if (state.rolled_back) *snapshot.mutable_rolled_back() = *state.rolled_back;
+  snapshot.set_held_since(state.held_since);
   snapshot.mutable_losses()->Add(state.losses.begin(), state.losses.end());
   snapshot.mutable_strikes()->Add(state.strikes.begin(), state.strikes.end());
   snapshot.mutable_removals()->Add(state.removals.begin(), state.removals.end());
@@ -127,17 +153,19 @@ void save_state(const RunState& state, JournalSnapshot& snapshot) {
   snapshot.set_lost(state.work.lost);
   snapshot.set_twice(state.work.twice);
   snapshot.set_recomputed(state.work.recomputed);
+  *snapshot.mutable_statistics() = state.statistics;
+  *snapshot.mutable_checkpoints() = state.checkpoints;
   snapshot.set_sequence(state.sequence);
   snapshot.set_halted(state.is_halted);
 }
 
-std::optional<std::string> apply(Past& past, const JournalRecord& record) {
+std::optional<std::string> apply(Past& past, const JournalRecord& record, const RunRules& rules) {
   if (past.seen.empty() && record.has_read()) return "holds telemetry before the first observation";
   if (past.seen.empty() && record.kind_case() == JournalRecord::kGivenUp) {
     return "holds a call before the first observation";
   }
   RunState& state = past;
-  if (Refusal why = apply(state, record)) return why;
+  if (Refusal why = apply(state, record, rules)) return why;
   if (record.has_snapshot()) {
     past.snapshot = record.snapshot();
     past.halted[0] = record.snapshot().halted();

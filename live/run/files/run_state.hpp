@@ -4,6 +4,7 @@
 // the policy clock, in nanoseconds.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -13,8 +14,17 @@
 
 #include "live/membership/protocol.hpp"
 #include "live/supervision.pb.h"
+#include "traces/scenario.pb.h"
 
 namespace orrery::live {
+
+/// Numbers of the scenario on which the effect of a record depends.
+struct RunRules {
+  std::uint32_t ranks = 0;  ///< Ranks of the job at the start.
+  std::size_t keep = 1;     ///< Complete checkpoints on disk that are retained.
+};
+/// Returns the numbers of a resolved scenario.
+RunRules run_rules(const Scenario& scenario);
 
 /// Counters of the ranks' work at the newest commit, from the start of the run.
 struct WorkCounters {
@@ -42,12 +52,19 @@ struct RunState {
   /// State that the next ranks begin with, after a release of the job's GPUs; none once a step has
   /// been committed in that state. Its step is the next one.
   std::optional<Resumption> rolled_back = {};
+  /// Start of the hold of the job, the instant of the observation that shows the hold; kNever while
+  /// the job has an active assignment.
+  Nanos held_since = kNever;
   std::vector<JournalLoss> losses = {};  ///< Losses of ranks, by index.
   /// Faults injected so far.
   std::vector<JournalStrike> strikes = {};
   /// Removals that the operator has announced, in the order of the announcements.
   std::vector<Fault> removals = {};
   WorkCounters work = {};  ///< Counters at the newest commit.
+  /// Statistics of the committed steps; see run_statistics.hpp.
+  KeptStatistics statistics = {};
+  /// Checkpoint attempts that commits name, and their outcomes; see kept_checkpoints.hpp.
+  KeptCheckpoints checkpoints = {};
   /// Number of the next observation.
   std::uint64_t sequence = 0;
   bool is_halted = false;  ///< Newest state of the kill switch.
@@ -55,10 +72,12 @@ struct RunState {
   std::string parameters_sha256 = {};
 };
 
-/// Changes the state by one record. Returns the reason why the record cannot follow, with the state
-/// unchanged except for `empty`; nothing if the record was applied. Observations change only the
-/// losses and the sequence number; telemetry and given-up policies change nothing.
-std::optional<std::string> apply(RunState& state, const JournalRecord& record);
+/// Changes the state by one record of a run with these rules. Returns the reason why the record
+/// cannot follow, with the state unchanged except for `empty`; nothing if the record was applied.
+/// Observations change only the losses, the checkpoints, the hold and the sequence number;
+/// telemetry and given-up policies change nothing.
+std::optional<std::string> apply(RunState& state, const JournalRecord& record,
+                                 const RunRules& rules = {});
 
 /// Writes the state into an empty snapshot. apply() of a record with this snapshot gives the same
 /// state.
@@ -86,6 +105,7 @@ struct Past : RunState {
 
 /// Changes the state and adds the record to the history. Returns the reason why the record cannot
 /// follow, with the history unchanged; nothing if the record was applied.
-std::optional<std::string> apply(Past& past, const JournalRecord& record);
+std::optional<std::string> apply(Past& past, const JournalRecord& record,
+                                 const RunRules& rules = {});
 
 }  // namespace orrery::live

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <csignal>
 #include <utility>
-#include <variant>
 
 #include "policies/seam/job_lifecycle.hpp"
 #include "topologies/failure_domain.hpp"
@@ -133,6 +132,7 @@ void Recovery::resume_interrupted() {
     const bool runs = control_.is_running(seat) && !control_.is_fenced(seat);
     if (placement_.is_pending(seat) && !runs) control_.replace(seat);
   }
+  if (is_held() && job().next) held_since_ = clock_.now();
 }
 
 bool Recovery::is_hold_unanswerable(bool shown) const {
@@ -146,13 +146,6 @@ bool Recovery::is_hold_unanswerable(bool shown) const {
 bool Recovery::can_be_assigned(bool is_call_due) const {
   return is_call_due && hold_limit_ && is_held() && !job().next && job().saved_at > 0 &&
          !is_hold_unanswerable(true);
-}
-
-void Recovery::apply_reported(const Event& event, Nanos at) {
-  const bool waits =
-      std::holds_alternative<JobHeld>(event) || std::holds_alternative<JobStopped>(event);
-  if (waits) held_since_ = at;
-  if (std::holds_alternative<JobStarted>(event)) held_since_ = kNever;
 }
 
 }  // namespace orrery::live

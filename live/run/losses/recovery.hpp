@@ -11,7 +11,6 @@
 #include "live/run/observations/policy_clock.hpp"
 #include "live/run/processes/placement.hpp"
 #include "live/run/processes/rank_control.hpp"
-#include "live/supervision.pb.h"
 #include "policies/seam/gate.hpp"
 
 namespace orrery::live {
@@ -21,19 +20,20 @@ namespace orrery::live {
 /// the old epoch. Lost ranks are replaced if the job's settings or an assignment demand it. An
 /// assignment is activated once all its ranks have joined. Used by the live backend;
 /// single-threaded. Instants are times of the policy clock. Call the methods only once the job is
-/// submitted, except has_unreported(), is_held(), save_to(), restore_from() and apply_reported().
-/// Methods that request or end processes throw as RankControl.
+/// submitted, except has_unreported() and is_held(). Methods that request or end processes throw as
+/// RankControl.
 class Recovery {
  public:
   /// Starts without losses. All references must outlive this object. Reports events to `carrier`
-  /// and changes of membership to `gate`. `hold_limit`: longest time that a job on hold waits for
-  /// an assignment; nothing if no policy assigns. `can_run`: returns true if the job can run with a
+  /// and changes of membership to `gate`. `held_since`: start of the hold in the run's state,
+  /// kNever if the job is not on hold. `hold_limit`: longest time that a job on hold waits for an
+  /// assignment; nothing if no policy assigns. `can_run`: returns true if the job can run with a
   /// number of replicas. `sharded_on`: if each rank holds only parts of the training state, the
   /// cluster of the ranks, so that a rank does not leave together with the rank that holds the
   /// copies of its parts; null if every rank holds the whole state. `writes_shard`: returns true
   /// while a rank writes its shard of a checkpoint; empty if the run has no checkpoints.
   Recovery(Placement& placement, RankControl& control, Carrier& carrier, DecisionGate& gate,
-           const PolicyClock& clock, std::optional<Nanos> hold_limit,
+           const PolicyClock& clock, Nanos held_since, std::optional<Nanos> hold_limit,
            std::function<bool(std::uint32_t replicas)> can_run, const Cluster* sharded_on = nullptr,
            std::function<bool(std::uint32_t seat)> writes_shard = {})
       : placement_(placement),
@@ -44,7 +44,8 @@ class Recovery {
         hold_limit_(hold_limit),
         can_run_(std::move(can_run)),
         sharded_on_(sharded_on),
-        writes_shard_(std::move(writes_shard)) {}
+        writes_shard_(std::move(writes_shard)),
+        held_since_(held_since) {}
 
   /// Records that the process in `seat` has ended. Returns true if the job used the process, so
   /// that its loss must be reported by emit_losses(), also for a leaving process that this object
@@ -121,7 +122,8 @@ class Recovery {
   /// record their losses: call record_exit() for each, which returns false for a recorded one.
   std::vector<std::uint32_t> fence_missing(const std::vector<std::uint32_t>& members);
   /// Completes the interrupted work of an earlier controller: requests the pending processes that
-  /// do not run or are fenced. Call once, after the replay, and then activate_when_ready(), which
+  /// do not run or are fenced, and restarts the time limit of a hold with a pending assignment.
+  /// Call once, after the replay and the start of the clock, and then activate_when_ready(), which
   /// kills leaving processes once the others have joined.
   void resume_interrupted();
 
@@ -138,14 +140,6 @@ class Recovery {
   /// assignment is pending, a checkpoint is complete, the policies are to be called
   /// (`is_call_due`), and the limit of the hold has not passed. False without a limit.
   bool can_be_assigned(bool is_call_due) const;
-
-  /// Writes the start of the hold into a snapshot of the journal.
-  void save_to(JournalSnapshot& now) const { now.set_held_since(held_since_); }
-  /// Restores the start of the hold from a snapshot.
-  void restore_from(const JournalSnapshot& then) { held_since_ = then.held_since(); }
-  /// Applies an event that an earlier controller has reported at `at`: JobHeld and JobStopped start
-  /// a hold at `at`, JobStarted ends it; others have no effect.
-  void apply_reported(const Event& event, Nanos at);
 
  private:
   const JobInfo& job() const { return placement_.job(); }
@@ -174,8 +168,8 @@ class Recovery {
   const std::function<bool(std::uint32_t)> writes_shard_;
   std::vector<std::uint32_t> untold_;  ///< Seats whose loss is not reported yet.
   std::set<std::uint32_t> dismissed_;  ///< Seats of killed leaving processes that have not ended.
-  /// Start of the hold; kNever if the job is not on hold.
-  Nanos held_since_ = kNever;
+  /// Start of the hold or of the wait for its newest assignment; kNever if the job is not on hold.
+  Nanos held_since_;
   /// Begin of the wait for the shards of ranks that leave; kNever: none.
   Nanos delayed_since_ = kNever;
   std::optional<Epoch> restoring_;  ///< epoch that the job leaves by a restore

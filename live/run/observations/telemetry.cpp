@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "live/run/files/run_statistics.hpp"
+
 namespace orrery::live {
 namespace {
 
@@ -10,12 +12,6 @@ Sample<double> known(double value, Nanos age, Origin origin = Origin::measured) 
 }
 
 }  // namespace
-
-Nanos slowest_compute(std::span<const StepReport> reports) {
-  Nanos most = 0;
-  for (const StepReport& report : reports) most = std::max<Nanos>(most, report.compute());
-  return most;
-}
 
 Nanos exchange_time(std::span<const StepReport> reports) {
   Nanos least = kNever;

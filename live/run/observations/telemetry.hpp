@@ -89,9 +89,6 @@ class Telemetry {
   std::vector<CollectiveSample> collectives_;
 };
 
-/// Returns the longest compute phase of a step, for which all other ranks wait, in nanoseconds; 0
-/// without reports.
-Nanos slowest_compute(std::span<const StepReport> reports);
 /// Returns the duration of the gradient exchange without waiting, in nanoseconds: the shortest
 /// exchange, on the rank that came last; 0 if no report contains an exchange.
 Nanos exchange_time(std::span<const StepReport> reports);

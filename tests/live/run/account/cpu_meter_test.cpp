@@ -35,8 +35,7 @@ TEST(CpuMeter, ANewStreamOfTheSameProcessChangesNothing) {
 }
 
 TEST(CpuMeter, GoesOnFromWhatAnEarlierControllerKnew) {
-  CpuMeter meter(2);
-  meter.restore_totals({40, 50});
+  CpuMeter meter(2, {40, 50});
   meter.hello(1, 0);
   meter.record_cpu_time(1, 1000);
   meter.record_cpu_time(1, 1007);

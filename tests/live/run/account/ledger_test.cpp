@@ -62,5 +62,13 @@ TEST(Ledger, WorkThatIsReportedAfterItWasThrownAwayIsRecomputedAndNotRepeated) {
   EXPECT_EQ(ledger.lost_count() + ledger.repeated_count(), 0u);
 }
 
+TEST(Ledger, GoesOnFromTheCountersOfAnEarlierController) {
+  Ledger ledger(3, 2, 1);
+  ledger.record_commit(7, 2);
+  EXPECT_EQ(ledger.lost_count(), 5u);
+  EXPECT_EQ(ledger.repeated_count(), 2u);
+  EXPECT_EQ(ledger.recomputed(), 1u);
+}
+
 }  // namespace
 }  // namespace orrery::live

@@ -1,5 +1,8 @@
 #include "live/run/account/run_account.hpp"
 
+#include <utility>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 namespace orrery::live {
@@ -35,36 +38,50 @@ Settings of_two() {
   return out;
 }
 
-void commit(RunAccount& account, Step step, Nanos now) {
-  const std::vector<StepReport> reports{worked(step, 0), worked(step, 1)};
-  for (const StepReport& each : reports) account.record_executions(each);
-  account.record_commit(step, reports, of_two(), 2, now);
-}
+/// Account of a run, with the state that the journal's records change.
+struct AccountedRun {
+  explicit AccountedRun(const Scenario& scenario, RunState then = {})
+      : job(scenario), state(std::move(then)), account(job, state) {}
 
-void roll_back_to(Past& past, Step step) {
-  JournalRecord record;
-  record.mutable_rolled_back()->set_step(step);
-  EXPECT_EQ(apply(past, record), std::nullopt);
-}
+  /// Commits the reports at `now`; returns the journal's record.
+  JournalRecord commit(Step step, const std::vector<StepReport>& reports, Nanos now) {
+    for (const StepReport& each : reports) account.record_executions(each);
+    JournalRecord record;
+    JournalCommit& made = *record.mutable_commit();
+    made.set_step(step);
+    made.set_at(now);
+    made.mutable_reports()->Add(reports.begin(), reports.end());
+    account.record_commit(of_two(), 2, made);
+    EXPECT_EQ(apply(state, record, run_rules(job)), std::nullopt);
+    return record;
+  }
+  void commit(Step step, Nanos now) { commit(step, {worked(step, 0), worked(step, 1)}, now); }
+  /// Gives up the steps from `step` on.
+  void roll_back_to(Step step) {
+    JournalRecord record;
+    record.mutable_rolled_back()->set_step(step);
+    EXPECT_EQ(apply(state, record, run_rules(job)), std::nullopt);
+  }
+  Report told() const {
+    Report out;
+    account.fill(out);
+    return out;
+  }
 
-Report told(const RunAccount& account) {
-  Report out;
-  account.fill(out);
-  return out;
-}
+  const Scenario job;
+  RunState state;
+  RunAccount account;
+};
 
 TEST(RunAccount, CountsWhatIsDoneOnceMoreAndWhatIsMissing) {
-  const Scenario job = two_ranks();
-  RunAccount account(job);
-  account.record_executions(worked(0, 0));
-  account.record_discard(0);
-  commit(account, 0, kNanosPerSecond);
-  account.record_executions(worked(1, 1));
-  account.record_commit(1, std::vector<StepReport>{{}, worked(1, 1)}, of_two(), 2,
-                        2 * kNanosPerSecond);
-  const Report out = told(account);
+  AccountedRun run(two_ranks());
+  run.account.record_executions(worked(0, 0));
+  run.account.record_discard(0);
+  run.commit(0, kNanosPerSecond);
+  run.commit(1, {{}, worked(1, 1)}, 2 * kNanosPerSecond);
+  const Report out = run.told();
   EXPECT_EQ(out.steps_completed(), 2u);
-  EXPECT_EQ(out.samples(), 2 * 2 * job.job().micro_batch())
+  EXPECT_EQ(out.samples(), 2 * 2 * run.job.job().micro_batch())
       << "also those of a rank without report";
   EXPECT_EQ(out.micro_batches_recomputed(), 1u);
   EXPECT_EQ(out.micro_batches_lost(), 1u);
@@ -72,73 +89,48 @@ TEST(RunAccount, CountsWhatIsDoneOnceMoreAndWhatIsMissing) {
 }
 
 TEST(RunAccount, BusyCoresAreCpuOverTheTimeOfCommittedSteps) {
-  const Scenario job = two_ranks();
-  RunAccount account(job);
+  AccountedRun run(two_ranks());
   ProgressSample sample;
   for (const std::uint32_t rank : {0u, 1u}) {
-    account.hello(rank, 0);
+    run.account.hello(rank, 0);
     sample.set_cpu(7);
-    account.record_progress(rank, 0, sample);
+    run.account.record_progress(rank, 0, sample);
     sample.set_cpu(7 + kNanosPerSecond);
-    account.record_progress(rank, 0, sample);
+    run.account.record_progress(rank, 0, sample);
   }
-  commit(account, 0, 4 * kNanosPerSecond);
-  EXPECT_DOUBLE_EQ(account.busy_cores(), 0.5);
+  run.commit(0, 4 * kNanosPerSecond);
+  EXPECT_DOUBLE_EQ(run.account.busy_cores(), 0.5);
 }
 
 TEST(RunAccount, AnotherControllerGoesOnFromSnapshotAndCommits) {
-  const Scenario job = two_ranks();
-  RunAccount first(job);
-  Past past;
-  commit(first, 0, kNanosPerSecond);
-  JournalRecord begin, next;
-  JournalSnapshot& then = *begin.mutable_snapshot();
-  then.set_step(1);
-  first.save_to(then);
-  EXPECT_EQ(apply(past, begin), std::nullopt);
-  first.record_executions(worked(1, 0));
-  first.record_discard(1);
-  commit(first, 1, 2 * kNanosPerSecond);
-  JournalCommit& newest = *next.mutable_commit();
-  newest.set_step(1);
-  newest.set_at(2 * kNanosPerSecond);
-  *newest.add_reports() = worked(1, 0);
-  *newest.add_reports() = worked(1, 1);
-  first.save_to(newest);
-  EXPECT_EQ(apply(past, next), std::nullopt);
+  AccountedRun first(two_ranks());
+  first.commit(0, kNanosPerSecond);
+  JournalRecord begin;
+  save_state(first.state, *begin.mutable_snapshot());
+  RunState then;
+  EXPECT_EQ(apply(then, begin, run_rules(first.job)), std::nullopt);
+  first.account.record_executions(worked(1, 0));
+  first.account.record_discard(1);
+  const JournalRecord next =
+      first.commit(1, {worked(1, 0), worked(1, 1)}, 2 * kNanosPerSecond);
+  EXPECT_EQ(apply(then, next, run_rules(first.job)), std::nullopt);
 
-  RunAccount second(job);
-  second.restore_from(past);
-  EXPECT_EQ(told(second).SerializeAsString(), told(first).SerializeAsString());
-  EXPECT_EQ(told(second).micro_batches_recomputed(), 1u);
+  const AccountedRun second(two_ranks(), std::move(then));
+  EXPECT_EQ(second.told().SerializeAsString(), first.told().SerializeAsString());
+  EXPECT_EQ(second.told().micro_batches_recomputed(), 1u);
 }
 
-TEST(RunAccount, AnotherControllerKnowsTheStepsThatWereRolledBack) {
-  const Scenario job;
-  RunAccount first(job);
-  Past past;
-  for (const Step step : {0, 1, 2, 1}) {
-    if (past.commits.size() == 3) {
-      first.roll_back(3, 1);
-      roll_back_to(past, 1);
-    }
-    JournalRecord record;
-    JournalCommit& commit = *record.mutable_commit();
-    commit.set_step(step);
-    commit.set_at(static_cast<Nanos>(past.commits.size() + 1) * kNanosPerSecond);
-    first.record_commit(step, {}, of_two(), 0, commit.at());
-    first.save_to(commit);
-    EXPECT_EQ(apply(past, record), std::nullopt);
-  }
-  first.roll_back(2, 0);
-  roll_back_to(past, 0);
-  EXPECT_EQ(first.steps(), 0u);
-  RunAccount second(job);
-  second.restore_from(past);
-  EXPECT_EQ(second.steps(), 0u);
-  Report report;
-  second.fill(report);
-  EXPECT_EQ(report.steps_rolled_back(), 4u);
+TEST(RunAccount, StepsThatWereRolledBackAreCounted) {
+  AccountedRun run{Scenario()};
+  for (const Step step : {0, 1, 2}) run.commit(step, {}, kNanosPerSecond);
+  run.roll_back_to(1);
+  run.commit(1, {}, 2 * kNanosPerSecond);
+  run.roll_back_to(0);
+  EXPECT_EQ(run.account.steps(), 0u);
+  EXPECT_EQ(run.told().steps_rolled_back(), 4u);
+  const AccountedRun second(run.job, run.state);
+  EXPECT_EQ(second.account.steps(), 0u);
+  EXPECT_EQ(second.told().steps_rolled_back(), 4u);
 }
 
 }  // namespace

@@ -119,6 +119,26 @@ class RunCheckpointsTest : public ::testing::Test {
   std::vector<std::uint32_t> ranks() const { return {0, cluster_.shape().gpus_per_node}; }
   CheckpointMemory memory() const { return {&cluster_, path_ + ".memory"}; }
 
+  /// Adds the commit of a step to the journal, with the attempt that follows.
+  static void commit(Past& past, Step step, std::uint64_t attempt) {
+    past.core.committed = step;
+    JournalRecord record;
+    record.mutable_commit()->set_step(step);
+    record.mutable_commit()->set_checkpoint(attempt);
+    record.mutable_commit()->set_tier(TIER_LOCAL_DISK);
+    EXPECT_EQ(apply(past, record, {.keep = 2}), std::nullopt);
+  }
+  /// Adds an observation with the outcome of a checkpoint to the journal.
+  static void show(Past& past, Step step, bool durable) {
+    JournalRecord record;
+    SaveDoneRecord& told =
+        *record.mutable_seen()->mutable_observation()->add_events()->mutable_save_done();
+    told.set_step(step);
+    told.set_tier(TIER_LOCAL_DISK);
+    told.set_durable(durable);
+    EXPECT_EQ(apply(past, record, {.keep = 2}), std::nullopt);
+  }
+
   void expect_refused(const std::string& expected) {
     try {
       const RunCheckpoints checkpoints(request_, text_);
@@ -315,22 +335,16 @@ TEST_F(RunCheckpointsTest, ANewControllerGoesOnWithWhatTheEarlierOneHasWritten) 
     RunCheckpoints checkpoints(request_, text_);
     checkpoints.open();
     for (const Step step : {3u, 7u, 11u}) {
-      JournalCommit& commit = past.commits.emplace_back();
       const std::uint64_t attempt = checkpoints.plan(step, {0, 1});
-      commit.set_step(step);
-      commit.set_checkpoint(checkpoints.planned());
-      commit.set_tier(TIER_LOCAL_DISK);
-      EXPECT_EQ(commit.checkpoint(), attempt);
+      EXPECT_EQ(checkpoints.planned(), attempt);
+      commit(past, step, attempt);
       checkpoints.on_commit();
       EXPECT_EQ(checkpoints.planned(), 0u);
       if (step == 11) continue;  // the controller dies
       write(checkpoints, step + 1, attempt);
       wait(checkpoints);
     }
-    SaveDoneRecord& told = *past.seen.emplace_back().add_events()->mutable_save_done();
-    told.set_step(4);
-    told.set_tier(TIER_LOCAL_DISK);
-    told.set_durable(true);
+    show(past, 4, true);
   }
   RunCheckpoints checkpoints(request_, text_, past);
   EXPECT_EQ(checkpoints.first_step(), 0u);
@@ -352,6 +366,35 @@ TEST_F(RunCheckpointsTest, ANewControllerGoesOnWithWhatTheEarlierOneHasWritten) 
     kept.push_back(id.step);
   }
   EXPECT_EQ(kept, (std::vector<Step>{8, 16})) << "two are kept";
+}
+
+TEST_F(RunCheckpointsTest, ANewControllerRepeatsAFailureThatWasShownAtTheEndAlone) {
+  Past past;
+  {
+    RunCheckpoints checkpoints(request_, text_);
+    checkpoints.open();
+    commit(past, 3, checkpoints.plan(3, {0, 1}));
+    checkpoints.on_commit();
+    checkpoints.record_lost_rank(1);
+    EXPECT_TRUE(wait(checkpoints).empty());
+    EXPECT_EQ(checkpoints.failed_count(), 1u);
+    show(past, 4, false);
+  }
+  RunCheckpoints checkpoints(request_, text_, past);
+  checkpoints.open();
+  std::size_t told = 0;
+  for (int i = 0; i < 1000 && !checkpoints.is_idle(); ++i) {
+    told += checkpoints.drain_outcomes().size();
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_EQ(told, 0u) << "the policies know it";
+  EXPECT_EQ(checkpoints.failed_count(), 1u);
+  EXPECT_NE(checkpoints.missing().find("step 4"), std::string::npos) << checkpoints.missing();
+  const std::uint64_t retry = checkpoints.retry_checkpoint(4, {0, 1});
+  ASSERT_NE(retry, 0u);
+  write(checkpoints, 4, retry);
+  EXPECT_EQ(wait(checkpoints), std::vector<Step>{4});
+  EXPECT_EQ(checkpoints.missing(), "");
 }
 
 TEST_F(RunCheckpointsTest, ANewControllerDoesNotLookForACheckpointAgain) {

@@ -1,5 +1,6 @@
 // Random sequences of records: the state that the controller holds, the state that a successor
-// reads from the file, and the state of the records applied one after the other are equal.
+// reads from the file, and the state of the records applied one after the other are equal, and so
+// are the statuses for the operator.
 //   ORRERY_SEED=N  other sequences
 #include "live/run/files/run_state.hpp"
 
@@ -9,12 +10,14 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "core/random.hpp"
 #include "live/run/files/journal.hpp"
+#include "live/run/operator/run_status.hpp"
 
 namespace orrery::live {
 namespace {
@@ -24,18 +27,68 @@ std::uint64_t seed() {
   return given != nullptr ? std::strtoull(given, nullptr, 10) : 1;
 }
 
-/// Returns a state as text, for comparisons and messages.
+constexpr RunRules kRules{.ranks = 4, .keep = 2};
+
+/// Returns a state and its status as text, for comparisons and messages. The state contains the
+/// statistics, the checkpoints and the hold.
 std::string text_of(const RunState& state) {
   JournalSnapshot all;
   save_state(state, all);
-  return fmt::format("{} {} {}", all.ShortDebugString(), state.parameters_sha256, state.empty);
+  const RunStatus status = status_of(state, {});
+  return fmt::format(
+      "{} {} {}; status {} step {} epoch {} losses {} samples {} loss {} elapsed {} step time {} "
+      "checkpoints {} + {}",
+      all.ShortDebugString(), state.parameters_sha256, state.empty, status.phase, status.step,
+      status.epoch, status.losses, status.samples, status.loss, status.elapsed_s,
+      status.step_time_s, status.checkpoints_written, status.checkpoints_failed);
+}
+
+/// Fills a commit of the next step: times and losses of three of four ranks, and often a
+/// checkpoint.
+void fill_commit(Rng& rng, const RunState& state, JournalCommit& commit) {
+  commit.set_step(state.core.committed);
+  commit.set_epoch(state.core.epoch);
+  commit.set_lost(state.work.lost + rng.below(8));
+  commit.set_at(state.statistics.last_commit() + 1 + static_cast<Nanos>(rng.below(1'000'000'000)));
+  commit.set_samples(4 + rng.below(2));
+  for (int rank = 0; rank < 3; ++rank) {
+    commit.add_cpu(static_cast<Nanos>(rng.below(8)));
+    StepReport& report = *commit.add_reports();
+    report.set_compute(static_cast<Nanos>(rng.below(500'000'000)));
+    report.set_duration(600'000'000);
+    report.set_loss_sum(1 + rng.uniform());
+    report.set_predictions(1 + rng.below(8));
+  }
+  if (rng.below(2) == 0) return;
+  commit.set_checkpoint(1 + rng.below(1'000'000'000));
+  commit.set_tier(static_cast<TierRecord>(rng.below(4)));
+}
+
+/// Returns a random event that changes checkpoints or the hold; an outcome is of a begun attempt,
+/// where there is one.
+EventRecord random_event(Rng& rng, const RunState& state) {
+  EventRecord event;
+  const std::uint64_t kind = rng.below(8);
+  if (kind == 0) event.mutable_job_held();
+  if (kind == 1) event.mutable_job_stopped();
+  if (kind == 2) event.mutable_job_started();
+  if (kind < 3) return event;
+  SaveDoneRecord& done = *event.mutable_save_done();
+  done.set_durable(rng.below(3) > 0);
+  const auto& begun = state.checkpoints.begun();
+  if (begun.empty()) return event;
+  const std::uint64_t index = rng.below(static_cast<std::uint64_t>(begun.size()));
+  const KeptCheckpoint& some = begun.Get(static_cast<int>(index));
+  done.set_step(some.step());
+  done.set_tier(some.tier());
+  return event;
 }
 
 /// Returns a random record that may follow in a started run.
 JournalRecord random_record(Rng& rng, const RunState& state) {
   JournalRecord record;
   const auto some = [&rng] { return static_cast<std::uint32_t>(rng.below(8)); };
-  switch (rng.below(10)) {
+  switch (rng.below(12)) {
     case 0:
       record.mutable_membership()->set_epoch(state.core.epoch + 1);
       record.mutable_membership()->set_decided(state.core.decided + some());
@@ -57,12 +110,15 @@ JournalRecord random_record(Rng& rng, const RunState& state) {
       record.mutable_rolled_back()->set_step(rng.below(state.core.committed + 1));
       record.mutable_rolled_back()->set_attempt(some());
       break;
-    case 7: record.mutable_seen()->mutable_observation()->set_sequence(state.sequence); break;
-    default:
-      record.mutable_commit()->set_step(state.core.committed);
-      record.mutable_commit()->set_epoch(state.core.epoch);
-      record.mutable_commit()->set_lost(state.work.lost + some());
-      for (int rank = 0; rank < 3; ++rank) record.mutable_commit()->add_cpu(some());
+    case 7:
+    case 8: {
+      ObservationRecord& seen = *record.mutable_seen()->mutable_observation();
+      seen.set_sequence(state.sequence);
+      seen.set_now(state.statistics.last_commit());
+      *seen.add_events() = random_event(rng, state);
+      break;
+    }
+    default: fill_commit(rng, state, *record.mutable_commit());
   }
   return record;
 }
@@ -70,7 +126,9 @@ JournalRecord random_record(Rng& rng, const RunState& state) {
 class RunStateTest : public ::testing::Test {
  protected:
   ~RunStateTest() override { std::filesystem::remove(path_); }
-  std::string read_back() const { return text_of(Journal(path_, "hash").past()); }
+  std::string read_back() const {
+    return text_of(Journal(path_, "hash", 256, {}, kRules).past());
+  }
   const std::string path_ = ::testing::TempDir() + "orrery_state." + std::to_string(getpid());
 };
 
@@ -83,10 +141,10 @@ TEST_F(RunStateTest, TheControllersStateIsTheStateOfAllRecords) {
     RunState alone;
     JournalRecord begin;
     begin.set_started(77);
-    std::optional<Journal> journal(std::in_place, path_, "hash", 256);
+    std::optional<Journal> journal(std::in_place, path_, "hash", 256, FileCalls{}, kRules);
     for (int i = 0; i < 300; ++i) {
       const JournalRecord record = i == 0 ? begin : random_record(rng, alone);
-      ASSERT_EQ(apply(alone, record), std::nullopt) << record.ShortDebugString();
+      ASSERT_EQ(apply(alone, record, kRules), std::nullopt) << record.ShortDebugString();
       ASSERT_TRUE(journal->append_record(record));
       if (journal->is_due()) {
         JournalSnapshot snapshot;
@@ -94,7 +152,9 @@ TEST_F(RunStateTest, TheControllersStateIsTheStateOfAllRecords) {
         journal->begin_anew(std::move(snapshot));
         ++rewritten;
       }
-      if (rng.below(100) == 0) journal.emplace(path_, "hash", 256);  // a takeover
+      if (rng.below(100) > 0) continue;
+      journal.emplace(path_, "hash", 256, FileCalls{}, kRules);  // a takeover
+      ASSERT_EQ(text_of(journal->state()), text_of(alone));
     }
     EXPECT_EQ(text_of(journal->state()), text_of(alone));
     journal.reset();
@@ -129,6 +189,30 @@ TEST_F(RunStateTest, ARunThatResumesCommitsTheStepOfItsCheckpointFirst) {
   record.mutable_commit()->set_step(40);
   EXPECT_EQ(apply(state, record), std::nullopt);
   EXPECT_EQ(state.core.committed, 41u);
+}
+
+TEST_F(RunStateTest, AHoldLastsFromTheObservationThatShowsItUntilTheJobStarts) {
+  RunState state;
+  const auto show = [&state](Nanos now, const std::vector<EventRecord>& events) {
+    JournalRecord record;
+    ObservationRecord& seen = *record.mutable_seen()->mutable_observation();
+    seen.set_now(now);
+    seen.mutable_events()->Add(events.begin(), events.end());
+    EXPECT_EQ(apply(state, record), std::nullopt);
+  };
+  EventRecord held, stopped, started;
+  held.mutable_job_held();
+  stopped.mutable_job_stopped();
+  started.mutable_job_started();
+  EXPECT_EQ(state.held_since, kNever);
+  show(10, {held});
+  EXPECT_EQ(state.held_since, 10);
+  show(20, {started, stopped});
+  EXPECT_EQ(state.held_since, 20);
+  show(30, {});
+  EXPECT_EQ(state.held_since, 20);
+  show(40, {started});
+  EXPECT_EQ(state.held_since, kNever);
 }
 
 }  // namespace

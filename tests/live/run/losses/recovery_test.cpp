@@ -18,8 +18,9 @@ namespace {
 /// Four ranks and whoever carries events to the world.
 struct Regrouping : Carrier {
   explicit Regrouping(LossResponse response = LossResponse::go_on,
-                      std::optional<Nanos> hold_limit = std::nullopt, bool shards_state = false)
-      : run(response), limit(hold_limit), shards(shards_state) {}
+                      std::optional<Nanos> hold_limit = std::nullopt, bool shards_state = false,
+                      Nanos held_since = kNever)
+      : run(response), held(held_since), limit(hold_limit), shards(shards_state) {}
 
   std::string refusal(const Decision&) const override { return {}; }
   bool is_step_open(JobId) const override { return false; }
@@ -39,6 +40,7 @@ struct Regrouping : Carrier {
   }
 
   OneJob run;
+  Nanos held;
   std::optional<Nanos> limit;
   bool shards;
   FakeRanks ranks;
@@ -49,6 +51,7 @@ struct Regrouping : Carrier {
                     *this,
                     gate,
                     clock,
+                    held,
                     limit,
                     [this](std::uint32_t replicas) { return replicas >= least_replicas; },
                     shards ? &run.cluster : nullptr,
@@ -81,8 +84,6 @@ TEST(Recovery, AJobThatIsToHoldStandsStillUntilItIsAssigned) {
   job.recovery.emit_losses();
   EXPECT_EQ(job.all<JobHeld>().size(), 1u);
   EXPECT_TRUE(job.recovery.is_held());
-  JournalSnapshot kept;
-  job.recovery.save_to(kept);
   job.ranks.there = {0, 1, 2};
   EXPECT_FALSE(job.recovery.is_hold_unanswerable(false));
   EXPECT_TRUE(job.recovery.is_hold_unanswerable(true));
@@ -94,10 +95,23 @@ TEST(Recovery, AJobThatIsToHoldStandsStillUntilItIsAssigned) {
   ASSERT_EQ(started.size(), 1u);
   EXPECT_EQ(started[0].from, 7u);
   EXPECT_FALSE(job.recovery.is_held());
-  job.recovery.restore_from(kept);
-  EXPECT_TRUE(job.recovery.is_held());
-  job.recovery.apply_reported(started[0], 0);
-  EXPECT_FALSE(job.recovery.is_held());
+}
+
+TEST(Recovery, ASuccessorWaitsAsLongAsIsLeftAndAnewForAPendingAssignment) {
+  constexpr Nanos kHour = 3600 * kNanosPerSecond;
+  for (const bool is_pending : {false, true}) {
+    Regrouping job(LossResponse::hold, kHour, false, 0);
+    EXPECT_TRUE(job.recovery.is_held());
+    job.run.lose_rank(3);
+    job.run.world.apply(JobHeld{kLiveJob}, 1);
+    if (is_pending) job.run.assign_gpus({0, 1, 2, 5});
+    // The hold began two hours ago.
+    job.clock.restore_start((Clock::now().time_since_epoch() / std::chrono::nanoseconds(1)) -
+                            2 * kHour);
+    job.clock.start_running();
+    job.recovery.resume_interrupted();
+    EXPECT_EQ(job.recovery.is_hold_unanswerable(true), !is_pending);
+  }
 }
 
 TEST(Recovery, ASilentRankThatIsHeardAgainReturnsWithTheNextEpoch) {
