@@ -10,7 +10,7 @@ foreach(room group codec torch)
   endforeach()
   install(FILES ${sources} DESTINATION orrery/native/live/${room} COMPONENT python)
 endforeach()
-foreach(source core/error.hpp core/error.cpp core/schema/names.hpp
+foreach(source core/error.hpp core/error.cpp core/processor/vector_clones.hpp core/schema/names.hpp
     traces/workload/gradient_codec.hpp traces/workload/gradient_codec.cpp)
   cmake_path(GET source PARENT_PATH room)
   set(native ${CMAKE_BINARY_DIR}/python/orrery/native)

@@ -98,6 +98,7 @@ IN_PLACE = {
     "./dev bench twin [durations | starts | choice]": "./dev bench twin durations starts choice",
     "./dev coverage ROOM...": "./dev coverage core policies",
     "./dev equal ../before/build/bin": "./dev equal build/bin",
+    "./dev equal --folder DIR": "./dev equal build/bin --folder examples",
     "./dev fuzz": "./dev fuzz 60",
     "./dev lint": "echo >>core/units.cpp && ./dev lint",
     "pip install orrery-*.whl": "pip install build/wheels/orrery-*-$TAG-*.whl",
