@@ -95,8 +95,8 @@ class RemotePolicy : public Policy {
   WorkerMessage samples_;  ///< newest telemetry; its memory is that of the next
   PolicyAnswer answer_;
   RowsByJob sent_rows_;  ///< rows that the other process may hold
-  /// Columns as in SamplesRead (what, job, column) that were read in the newest call and in the one
-  /// before, with rows that the other process held.
+  /// Keys (what, job, column of SamplesRead) of the columns that the policy has read in the newest
+  /// call and in the call before, whose rows the other process held.
   std::set<std::tuple<SamplesRead::What, std::uint32_t, std::uint32_t>> reads_, reads_before_;
   Archive state_;  ///< state of the newest answer or load()
 };
@@ -122,9 +122,8 @@ class PolicyAnswerer {
   /// let heirs take over, does that and returns an empty answer or the needs. Call once for each
   /// question, in the order of the observations: the world of this object follows them. `fetch`
   /// is called for each read of telemetry; rows that have not changed since an earlier question
-  /// come from this object. Exceptions of the policy and of `fetch` leave
-  /// this function; throws bad_input for an impossible observation, and an internal Error if the
-  /// policy has no heirs.
+  /// come from this object. Exceptions of the policy and of `fetch` leave this function; throws
+  /// bad_input for an impossible observation, and an internal Error if the policy has no heirs.
   PolicyAnswer answer_question(const PolicyQuestion& asked, const Fetch& fetch);
 
  private:

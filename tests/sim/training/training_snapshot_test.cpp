@@ -1,5 +1,5 @@
-// Snapshots of another version, and the state of a job at the end of a log; what a snapshot has:
-// training_state_test.
+// Refusal of snapshots of another version, and the state of a job at the end of a log. The content
+// of a snapshot is tested by training_state_test.
 #include "sim/training/training_snapshot.hpp"
 
 #include <optional>
