@@ -54,6 +54,59 @@ std::optional<bool> flag(std::string_view text, std::string_view name) {
   return !(value.starts_with("false") || value.starts_with("0") || value.starts_with("off"));
 }
 
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/// Returns N / M of the first "N of M" in a text: 9 / 61 for "full, 9 of 61 layers by id"; nothing
+/// if the text has no such words.
+std::optional<double> stated_share(std::string_view text) {
+  constexpr std::string_view kOf = " of ";
+  for (std::size_t of = text.find(kOf); of != std::string_view::npos; of = text.find(kOf, of + 1)) {
+    std::size_t begin = of;
+    while (begin > 0 && is_digit(text[begin - 1])) --begin;
+    const auto some = number_after(text.substr(begin), "");
+    const auto all = number_after(text.substr(of), kOf);
+    if (some && all) return share_of(*some, *all);
+  }
+  return std::nullopt;
+}
+
+bool mentions_offload(std::string_view text) {
+  return has(text, "offload") && !has(text, "no offload") && !has(text, "without offload");
+}
+
+RecomputeOption full_option(std::string_view text, std::uint32_t layers) {
+  if (const std::optional<double> share = stated_share(text)) return {"full", *share, ""};
+  for (const char* word : {"block ", "layers ", "full "}) {
+    const std::optional<std::uint32_t> count = number_after(text, word);
+    if (count) return {"full", share_of(*count, layers), ""};
+  }
+  return {"full", 1, ""};
+}
+
+/// Returns the recomputation in a text in lower case; the caller sets `offloads`.
+RecomputeOption recompute_words(std::string_view text, std::uint32_t layers) {
+  if (text.starts_with("none") || text == "no" || text == "off") return {"none", 1, ""};
+  if (text.starts_with("selective per op")) return {"full", kPerOperator, ""};
+  if (text.starts_with("selective")) {
+    const std::optional<std::uint32_t> every = number_after(text, "selective ");
+    if (every && *every > 1) return {"full", 1.0 / *every, ""};
+    return {"selective", 1, ""};
+  }
+  if (text.starts_with("full")) return full_option(text, layers);
+  const double modules = modules_share(text);
+  if (modules > 0) return {"full", modules, ""};
+  if (has(text, "core_attn") || text.starts_with("minimal")) return {"selective", 1, ""};
+  // A custom policy of MaxText computes all tensors again that the policy does not name (remat in
+  // configs/base.yml), and prime-rl's ac_offloading offloads checkpoints: whole layers are computed
+  // again from the offloaded values.
+  if (mentions_offload(text)) return {"full", 1, ""};
+  // MaxText's policies keep or offload the results of matrix products.
+  if (has(text, "custom")) {
+    return {"selective", 1, "recompute selective, offloading what does not fit"};
+  }
+  return {};
+}
+
 }  // namespace
 
 std::optional<std::uint32_t> number_after(std::string_view text, std::string_view word) {
@@ -62,7 +115,7 @@ std::optional<std::uint32_t> number_after(std::string_view text, std::string_vie
   std::uint32_t value = 0;
   std::size_t digits = 0;
   for (const char c : text.substr(found + word.size())) {
-    if (c < '0' || c > '9' || ++digits > 6) break;
+    if (!is_digit(c) || ++digits > 6) break;
     value = 10 * value + static_cast<std::uint32_t>(c - '0');
   }
   if (value == 0) return std::nullopt;
@@ -71,28 +124,9 @@ std::optional<std::uint32_t> number_after(std::string_view text, std::string_vie
 
 RecomputeOption recompute_option(std::string_view written, std::uint32_t layers) {
   const std::string text = lower_case(written);
-  if (text.starts_with("none") || text == "no" || text == "off") return {"none", 1, ""};
-  if (text.starts_with("selective per op")) return {"full", kPerOperator, ""};
-  if (text.starts_with("selective")) {
-    const std::optional<std::uint32_t> every = number_after(text, "selective ");
-    if (every && *every > 1) return {"full", 1.0 / *every, ""};
-    return {"selective", 1, ""};
-  }
-  if (text.starts_with("full")) {
-    for (const char* word : {"block ", "layers ", "full "}) {
-      const std::optional<std::uint32_t> count = number_after(text, word);
-      if (count) return {"full", share_of(*count, layers), ""};
-    }
-    return {"full", 1, ""};
-  }
-  const double modules = modules_share(text);
-  if (modules > 0) return {"full", modules, ""};
-  if (has(text, "core_attn") || text == "minimal") return {"selective", 1, ""};
-  // MaxText's policies keep or offload the results of matrix products.
-  if (has(text, "custom")) {
-    return {"selective", 1, "recompute selective, offloading what does not fit"};
-  }
-  return {};
+  RecomputeOption option = recompute_words(text, layers);
+  option.offloads = mentions_offload(text);
+  return option;
 }
 
 std::optional<std::string> attention_option(std::string_view written) {

@@ -18,11 +18,14 @@ struct RecomputeOption {
   std::string what;  ///< none, selective or full; empty: not given or unknown
   double share = 1;
   std::string assumed;  ///< assumption of the interpretation; may be empty
+  bool offloads = false;  ///< true: kept activations are in the host's memory
 };
 
 /// Returns the recomputation in a text: "none", "selective", "selective 2" (every second layer
 /// whole, as in PyTorch's activation checkpointing), "full", "full block 4" (layers of a stage),
-/// lists of Megatron-Core's modules ("core_attn, mlp"). `layers`: of one stage.
+/// "full, 9 of 61 layers", lists of Megatron-Core's modules ("core_attn, mlp"). A text that says
+/// only that activations are offloaded means full: the checkpoints are offloaded. `layers`: of one
+/// stage.
 RecomputeOption recompute_option(std::string_view text, std::uint32_t layers);
 
 /// Returns the value of Job.attention for a kernel's name, for example "flash-2" for "sdpa";

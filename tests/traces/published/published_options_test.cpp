@@ -21,9 +21,49 @@ TEST(PublishedOptions, Recomputation) {
             recompute_option("mla_up_proj", 8).share);
   EXPECT_EQ(recompute_option("core_attn", 8).what, "selective");
   EXPECT_FALSE(recompute_option("custom (recipe)", 8).assumed.empty());
+  EXPECT_EQ(recompute_option("minimal_with_context", 8).what, "selective");
   for (const char* unsaid : {"", "see recipe", "recipe", "unknown"}) {
     EXPECT_EQ(recompute_option(unsaid, 8).what, "") << unsaid;
   }
+}
+
+TEST(PublishedOptions, RecomputationOfSomeOfTheLayers) {
+  const auto share = [](const char* text) { return recompute_option(text, 8).share; };
+  EXPECT_DOUBLE_EQ(share("full, 9 of 61 layers by id"), 9.0 / 61);
+  EXPECT_DOUBLE_EQ(share("full, one layer per virtual stage (32 of 61)"), 32.0 / 61);
+  EXPECT_DOUBLE_EQ(share("full block, 5 of 48 layers"), 5.0 / 48) << "not of the stage's 8";
+  EXPECT_DOUBLE_EQ(share("full of each stage"), 1);
+  EXPECT_DOUBLE_EQ(share("full, 9 of the layers"), 1);
+  EXPECT_EQ(recompute_option("full, 9 of 61 layers by id", 8).what, "full");
+}
+
+TEST(PublishedOptions, OffloadedActivationsAreThoseOfRecomputedLayers) {
+  for (const char* text : {"custom: decoder input offloaded to host", "activation offload (Offload)",
+                           "full, checkpoints offloaded to host"}) {
+    const RecomputeOption option = recompute_option(text, 8);
+    EXPECT_EQ(option.what, "full") << text;
+    EXPECT_DOUBLE_EQ(option.share, 1) << text;
+    EXPECT_EQ(option.assumed, "") << text;
+    EXPECT_TRUE(option.offloads) << text;
+  }
+  EXPECT_EQ(recompute_option("minimal_offloaded", 8).what, "selective") << "products are kept";
+  EXPECT_TRUE(recompute_option("minimal_offloaded", 8).offloads);
+  for (const char* text : {"full", "full, no offload", "custom (recipe)"}) {
+    EXPECT_FALSE(recompute_option(text, 8).offloads) << text;
+  }
+}
+
+TEST(PublishedOptions, OffloadInTheRecomputationReachesTheJob) {
+  TableRow row = llama_row();
+  row.recompute = "custom: decoder input offloaded to host";
+  PublishedRun run = published_run(row);
+  EXPECT_EQ(run.refusal, "");
+  EXPECT_EQ(run.job.recompute(), "full");
+  EXPECT_EQ(run.job.offload(), "activations");
+  EXPECT_FALSE(run.recompute_open);
+  row.offload = "optimizer";
+  run = published_run(row);
+  EXPECT_EQ(run.job.offload(), "optimizer") << "the column of its own counts";
 }
 
 TEST(PublishedOptions, AttentionKernels) {
