@@ -136,16 +136,23 @@ std::optional<std::string> attention_option(std::string_view written) {
     if (has(text, word)) return "unfused";
   }
   if (has(text, "cudnn")) return "cudnn";
-  for (const char* word : {"flash-3", "flash 3", "flash3", "fa3", "flash-attn-3"}) {
-    if (has(text, word)) return "flash-3";
+  // One spelling: flash_attention_3, flash-attention-3 and flash attention 3 are the same kernels.
+  std::string spaced = text;
+  std::replace_if(spaced.begin(), spaced.end(), [](char c) { return c == '_' || c == '-'; }, ' ');
+  const auto is_generation = [&spaced](char digit) {
+    for (const char* word : {"flash ", "flash", "flash attn ", "flash attention ", "fa"}) {
+      if (has(spaced, std::string(word) + digit)) return true;
+    }
+    return false;
+  };
+  if (is_generation('3')) return "flash-3";
+  for (const char* word : {"(v1", "efficient attention", "xformers"}) {
+    if (has(spaced, word)) return "flash-1";
   }
-  for (const char* word : {"flash-1", "flash 1", "(v1", "efficient_attention", "xformers"}) {
-    if (has(text, word)) return "flash-1";
-  }
-  // PyTorch's scaled_dot_product_attention ships kernels of the second generation.
-  for (const char* word : {"flash-2", "flash 2", "flash2", "fa2", "flash_attention", "sdpa"}) {
-    if (has(text, word)) return "flash-2";
-  }
+  if (is_generation('1')) return "flash-1";
+  // PyTorch's scaled_dot_product_attention and its FLASH_ATTENTION ship kernels of the second
+  // generation.
+  if (is_generation('2') || has(text, "flash_attention") || has(text, "sdpa")) return "flash-2";
   return "flash";
 }
 

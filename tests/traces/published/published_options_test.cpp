@@ -75,6 +75,15 @@ TEST(PublishedOptions, AttentionKernels) {
   EXPECT_EQ(attention_option("fa3"), "flash-3");
   EXPECT_EQ(attention_option("flash (v1/triton, alibi or learned)"), "flash-1");
   EXPECT_EQ(attention_option("TE"), "flash");
+  for (const char* third : {"flash_attention_3", "flash-attention-3", "Flash Attention 3",
+                            "flash-attn-3", "flash3"}) {
+    EXPECT_EQ(attention_option(third), "flash-3") << third;
+  }
+  EXPECT_EQ(attention_option("flash_attention_2"), "flash-2");
+  EXPECT_EQ(attention_option("flash attention 2, full (no varlen)"), "flash-2");
+  EXPECT_EQ(attention_option("FLASH_ATTENTION"), "flash-2") << "a backend of PyTorch";
+  EXPECT_EQ(attention_option("EFFICIENT_ATTENTION"), "flash-1");
+  EXPECT_EQ(attention_option("flash attention"), "flash");
 }
 
 TEST(PublishedOptions, OverlapOfTheRun) {
