@@ -65,11 +65,11 @@ void LayoutReader::read_mode(const std::string& text) {
   } else if (mentions(text, "fsdp") || mentions(text, "hsdp") || mentions(text, "zero-3") ||
              mentions(text, "zero3")) {
     set_sharding(layout(), draft_.splits_batch() ? Sharding::gradients : Sharding::parameters);
-  } else if (text == "none" || text == "ddp" || text == "zero-0" || text == "zero0") {
-    set_sharding(layout(), Sharding::nothing);
   } else if (mentions(text, "zero-1") || mentions(text, "zero1") ||
              mentions(text, "distributed optimizer")) {
     set_sharding(layout(), Sharding::optimizer);
+  } else if (text.starts_with("none") || text == "ddp" || text == "zero-0" || text == "zero0") {
+    set_sharding(layout(), Sharding::nothing);
   } else {
     throw Refusal{fmt::format("dp_shard '{}' is not known", shown(row().dp_shard))};
   }

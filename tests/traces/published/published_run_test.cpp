@@ -99,6 +99,8 @@ TEST(PublishedRun, ShardingByItsManyNames) {
   EXPECT_EQ(layout("HSDP").shard_group(), 8u);
   EXPECT_EQ(layout("DDP+distributed optimizer (assumed)").shard(), "optimizer");
   EXPECT_EQ(layout("none").shard(), "nothing");
+  EXPECT_EQ(layout("none across nodes (PP 8), EP 8 inside the node").shard(), "nothing");
+  EXPECT_EQ(layout("none/ZeRO-1").shard(), "optimizer");
   EXPECT_EQ(layout("FSDP (see label)").shard_group(), 32u) << "70.6e9 x 16 bytes in half of 80 GB";
 }
 
