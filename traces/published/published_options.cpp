@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "traces/workload/framework.hpp"
 
@@ -186,6 +187,27 @@ OverlapOption overlap_option(std::string_view written) {
   if (gather) option.tensor = *gather ? kGatherOnly : 0;
   if (tensor) option.tensor = *tensor ? kUserBuffers : option.tensor.value_or(0);
   if (expert && !*expert) option.expert = 0;
+  return option;
+}
+
+std::optional<CapacityOption> capacity_option(std::string_view written) {
+  constexpr double kLeast = 0.1, kMost = 1000;  // limits of Experts.capacity
+  std::string text = lower_case(written);
+  std::replace(text.begin(), text.end(), '_', ' ');
+  constexpr std::string_view kFactor = "capacity factor";
+  const std::size_t found = text.find(kFactor);
+  if (found == std::string::npos) return std::nullopt;
+  const std::size_t begin = text.find_first_not_of(" =:", found + kFactor.size());
+  if (begin == std::string::npos) return std::nullopt;
+  CapacityOption option;
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data() + begin, end, option.factor);
+  if (read.ec != std::errc() || option.factor < kLeast || option.factor > kMost) {
+    return std::nullopt;
+  }
+  // MaxText's dense products have ceil(tokens x top_k / experts) x factor rows for each expert
+  // (layers/moe.py, generate_masks).
+  option.pads = has(text, "pad") || has(text, "dense matmul");
   return option;
 }
 

@@ -43,6 +43,16 @@ struct OverlapOption {
 /// tp_comm_overlap=False".
 OverlapOption overlap_option(std::string_view text);
 
+/// Capacity of the experts of a run.
+struct CapacityOption {
+  double factor = 1;  ///< largest number of tokens of an expert, as a multiple of the even share
+  bool pads = false;  ///< true: every expert computes its capacity, whatever it receives
+};
+/// Returns the capacity in a text, for example a factor of 1.25 that pads for "dense_matmul,
+/// capacity factor 1.25"; nothing if the text has none, or a factor outside of 0.1 to 1000 (MaxText
+/// writes -1 for experts that drop nothing).
+std::optional<CapacityOption> capacity_option(std::string_view text);
+
 /// Returns the rank of the adapters if only adapters are trained, for example 16 for "llama2-70b
 /// LoRA r16"; 16 if "LoRA" has no rank; 0 if the whole model is trained.
 std::uint32_t adapter_rank(std::string_view model);

@@ -42,6 +42,7 @@ class RunReader {
     take_batch();
     LayoutReader layout(draft_);
     layout.read_layout();
+    take_capacity();
     take_precision();
     layout.read_sharding();
     take_habits();
@@ -59,6 +60,7 @@ class RunReader {
   void check_missing() const;
   void take_framework();
   void take_batch();
+  void take_capacity();
   void take_precision();
   void take_habits();
   void take_overlap(bool splits, bool late);
@@ -104,6 +106,22 @@ void RunReader::take_batch() {
   if (!draft_.splits_batch() || job().micro_batch() == 1) return;
   job().set_micro_batch(1);
   draft_.add_assumption("micro-batches of 1");
+}
+
+/// Sets the capacity of the experts. A rank of padded experts is as busy as the busiest rank of a
+/// skewed routing that fills them, which has at most the load of all ranks.
+void RunReader::take_capacity() {
+  const std::optional<CapacityOption> option = capacity_option(row_.overlap);
+  if (!option || !job().model().has_experts()) return;
+  std::erase(run_.assumed, "routing balanced, nothing dropped");
+  Experts& experts = *job().mutable_model()->mutable_experts();
+  experts.set_capacity(option->factor);
+  if (!option->pads) return;
+  experts.set_skew(std::max(1.0, option->factor));
+  const double most = std::max(1u, layout().expert());
+  if (option->factor > most) {
+    draft_.add_assumption("experts padded {:g} times, not {:g}", most, option->factor);
+  }
 }
 
 void RunReader::take_precision() {

@@ -38,8 +38,9 @@ TEST(PublishedOptions, RecomputationOfSomeOfTheLayers) {
 }
 
 TEST(PublishedOptions, OffloadedActivationsAreThoseOfRecomputedLayers) {
-  for (const char* text : {"custom: decoder input offloaded to host", "activation offload (Offload)",
-                           "full, checkpoints offloaded to host"}) {
+  for (const char* text :
+       {"custom: decoder input offloaded to host", "activation offload (Offload)",
+        "full, checkpoints offloaded to host"}) {
     const RecomputeOption option = recompute_option(text, 8);
     EXPECT_EQ(option.what, "full") << text;
     EXPECT_DOUBLE_EQ(option.share, 1) << text;
@@ -101,6 +102,22 @@ TEST(PublishedOptions, OverlapOfTheRun) {
   EXPECT_EQ(overlap_option("TP_COMM_OVERLAP=0; MC_TP_OVERLAP_AG=False").tensor, 0);
   EXPECT_EQ(overlap_option("none").gradients, false);
   EXPECT_EQ(overlap_option("none (TP, grad, P2P overlap off)").pipeline, false);
+}
+
+TEST(PublishedOptions, CapacityOfExperts) {
+  const auto padded = capacity_option("dense_matmul, capacity factor 1.25 (drops and pads)");
+  ASSERT_TRUE(padded.has_value());
+  EXPECT_DOUBLE_EQ(padded->factor, 1.25);
+  EXPECT_TRUE(padded->pads);
+  EXPECT_TRUE(capacity_option("dense_matmul, capacity factor 1.0")->pads);
+  const auto dropped = capacity_option("expert_capacity_factor=2");
+  ASSERT_TRUE(dropped.has_value());
+  EXPECT_DOUBLE_EQ(dropped->factor, 2);
+  EXPECT_FALSE(dropped->pads);
+  for (const char* none : {"", "dropless, DeepEP", "capacity factor", "capacity_factor: -1.0",
+                           "capacity factor of the recipe", "capacity factor 1e9"}) {
+    EXPECT_FALSE(capacity_option(none).has_value()) << none;
+  }
 }
 
 TEST(PublishedOptions, AdaptersAndOptimizers) {

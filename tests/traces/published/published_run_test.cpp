@@ -5,6 +5,7 @@
 #include "core/schema/yaml_writer.hpp"
 #include "tests/traces/published_row.hpp"
 #include "traces/scenario/scenario.hpp"
+#include "traces/workload/rank_shape.hpp"
 
 namespace orrery {
 namespace {
@@ -213,6 +214,27 @@ TEST(PublishedRun, LatentAttentionAndExperts) {
   EXPECT_EQ(run.job.model().experts().shared(), 1u);
   EXPECT_EQ(run.job.model().experts().dense_layers(), 3u);
   EXPECT_EQ(run.job.layout().expert(), 4u);
+}
+
+TEST(PublishedRun, PaddedExpertsComputeTheirCapacity) {
+  const auto rows_of = [](const char* overlap) {
+    TableRow row = llama_row();
+    row.n_params_b.reset();
+    row.moe_experts = 16;
+    row.moe_topk = 2;
+    row.ep = 4;
+    row.overlap = overlap;
+    const PublishedRun run = published_run(row);
+    EXPECT_EQ(run.refusal, "") << overlap;
+    EXPECT_EQ(assumes(run, "nothing dropped"), run.job.model().experts().capacity() == 0);
+    return RankShape(run.job).expert.rows;
+  };
+  const double even = rows_of("all");
+  EXPECT_DOUBLE_EQ(rows_of("dense_matmul, capacity factor 2 (pads: FLOPs x 2)"), 2 * even);
+  EXPECT_DOUBLE_EQ(rows_of("dense_matmul, capacity factor 1.0"), even);
+  EXPECT_DOUBLE_EQ(rows_of("capacity factor 2"), even) << "tokens are dropped, experts not padded";
+  const PublishedRun dense = read([](TableRow& row) { row.overlap = "capacity factor 2 (pads)"; });
+  EXPECT_FALSE(dense.job.model().has_experts());
 }
 
 TEST(PublishedRun, DenseLayersOfDeepSeekV2HaveASizeOfTheirOwn) {
