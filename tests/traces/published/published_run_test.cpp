@@ -263,6 +263,23 @@ TEST(PublishedRun, AnOddRowIsRefusedInWords) {
   EXPECT_EQ(refusal([](TableRow& row) { row.problems = {"hidden is 'x'"}; }), "hidden is 'x'");
 }
 
+TEST(PublishedRun, UlyssesIsPricedAsARingAndSaysSo) {
+  const auto says_so = [](std::uint32_t context, const char* overlap, const char* framework) {
+    TableRow row = llama_row();
+    row.cp = context;
+    row.dp = 4 / context;
+    row.overlap = overlap;
+    row.framework = framework;
+    const PublishedRun run = published_run(row);
+    EXPECT_EQ(run.refusal, "");
+    return assumes(run, "not as Ulysses's all-to-all");
+  };
+  EXPECT_TRUE(says_so(2, "Ulysses all-to-all around attention", "NeMo"));
+  EXPECT_TRUE(says_so(2, "all", "XTuner 0.1.2x + DeepSpeed (Ulysses-like)"));
+  EXPECT_FALSE(says_so(2, "all", "NeMo"));
+  EXPECT_FALSE(says_so(1, "all", "XTuner 0.1.2x + DeepSpeed (Ulysses-like)"));
+}
+
 TEST(PublishedRun, AnUnknownFrameworkTakesTheGenericStack) {
   const PublishedRun run = read([](TableRow& row) { row.framework = "HomeMade 3"; });
   EXPECT_EQ(run.job.stack(), "generic");
