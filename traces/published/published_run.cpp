@@ -165,8 +165,8 @@ void RunReader::take_habits() {
 /// Reads the run's flags; the framework's habits replace missing ones.
 void RunReader::take_overlap(bool splits, bool late) {
   if (row_.overlap.empty()) {
-    draft_.add_assumption("communication {}",
-                          draft_.habits().overlap ? "overlapped" : "not overlapped");
+    const bool exchanges = job().model().has_experts() && layout().expert() > 1;
+    draft_.add_assumption("communication {}", overlap_words(draft_.habits(), exchanges));
     return;
   }
   const OverlapOption option = overlap_option(row_.overlap);

@@ -263,6 +263,27 @@ TEST(PublishedRun, AnOddRowIsRefusedInWords) {
   EXPECT_EQ(refusal([](TableRow& row) { row.problems = {"hidden is 'x'"}; }), "hidden is 'x'");
 }
 
+TEST(PublishedRun, MaxTextWithDistributedExpertsIsNotOverlapped) {
+  const auto overlap_of = [](TableRow::Count experts, TableRow::Count ranks) {
+    TableRow row = llama_row();
+    row.framework = "MaxText";
+    row.n_params_b.reset();
+    row.tp = row.pp = row.vpp = 1;
+    row.dp = 64;
+    row.moe_experts = experts;
+    row.moe_topk = 2;
+    row.ep = ranks;
+    row.overlap.clear();
+    const PublishedRun run = published_run(row);
+    EXPECT_EQ(run.refusal, "");
+    EXPECT_EQ(assumes(run, "communication not overlapped"), !run.job.overlap());
+    return run.job.overlap();
+  };
+  EXPECT_FALSE(overlap_of(16, 8));
+  EXPECT_TRUE(overlap_of(16, 1));
+  EXPECT_TRUE(overlap_of({}, 1));
+}
+
 TEST(PublishedRun, UlyssesIsPricedAsARingAndSaysSo) {
   const auto says_so = [](std::uint32_t context, const char* overlap, const char* framework) {
     TableRow row = llama_row();
