@@ -210,8 +210,8 @@ double attention_time(const GpuModel& gpu, const SoftwareStack& stack, Attention
 }
 
 GpuModel catalogue_gpu_model(const std::string& name) {
-  LoadedScenario loaded = testing::small_scenario(1, 1, 8);
-  loaded.scenario.mutable_cluster()->mutable_node()->set_gpu(name);
+  const LoadedScenario loaded =
+      testing::small_scenario(1, 1, 8, "", {"cluster.node.gpu=" + name});
   return build_cluster(loaded.scenario.cluster(), loaded.places).gpu_model();
 }
 
