@@ -213,7 +213,10 @@ void RunReader::take_options() {
 
 void RunReader::take_offload() {
   const std::string offload = lower_case(row_.offload);
-  if (mentions(offload, "activation")) {
+  if (offload.empty() && draft_.habits().offload != Offload::none) {
+    job().set_offload(std::string(name_of(draft_.habits().offload)));
+    draft_.add_assumption("offload {}", job().offload());
+  } else if (mentions(offload, "activation")) {
     job().set_offload("activations");
   } else if (mentions(offload, "optimizer") || mentions(offload, "cpu")) {
     job().set_offload("optimizer");

@@ -60,12 +60,14 @@ constexpr std::array kFrameworks = {
                     .pipeline = false},
     // DeepSpeedExamples/Megatron-LM-v1.1.5-ZeRO3: its script passes --synchronize-each-layer, and
     // its configuration asks for a breakdown by the wall clock, which waits for the device too.
+    // Checkpoints are kept in the host's memory (--checkpoint-in-cpu).
     FrameworkHabits{.named = "megatron-lm v1.1.5",
                     .stack = "megatron-deepspeed",
                     .shard = Sharding::parameters,
                     .overlap = false,
                     .pipeline = false,
-                    .splits_tokens = false},
+                    .splits_tokens = false,
+                    .offload = Offload::activations},
     FrameworkHabits{.named = "megatron-lm",
                     .stack = "megatron-core",
                     .shard = Sharding::optimizer,

@@ -1,5 +1,7 @@
 #include "traces/published/published_options.hpp"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "tests/traces/published_row.hpp"
@@ -65,6 +67,21 @@ TEST(PublishedOptions, OffloadInTheRecomputationReachesTheJob) {
   row.offload = "optimizer";
   run = published_run(row);
   EXPECT_EQ(run.job.offload(), "optimizer") << "the column of its own counts";
+}
+
+TEST(PublishedOptions, OffloadThatTheFrameworksScriptHas) {
+  TableRow row = llama_row();
+  row.framework = "Megatron-LM v1.1.5 + DeepSpeed ZeRO-3 (old branch)";
+  PublishedRun run = published_run(row);
+  EXPECT_EQ(run.refusal, "");
+  EXPECT_EQ(run.job.offload(), "activations");
+  EXPECT_NE(std::find(run.assumed.begin(), run.assumed.end(), "offload activations"),
+            run.assumed.end());
+  row.offload = "none";
+  run = published_run(row);
+  EXPECT_NE(run.job.offload(), "activations");
+  EXPECT_EQ(std::find(run.assumed.begin(), run.assumed.end(), "offload activations"),
+            run.assumed.end());
 }
 
 TEST(PublishedOptions, AttentionKernels) {
