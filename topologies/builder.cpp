@@ -330,14 +330,6 @@ FabricKind fabric_kind(const FabricSpec& fabric) {
   }
 }
 
-/// GPUs of a generation are alike in the shares of their rates that kernels reach. A generation is
-/// known by the formats that it computes in: a name changes nothing, and no rate either.
-std::string family_of(const GpuSpec& spec) {
-  if (!spec.family().empty()) return spec.family();
-  if (spec.fp4() > 0) return "B200";
-  return spec.fp8() > 0 ? "H100" : "A100";
-}
-
 /// A chip's dynamic power goes with the cube of its clock where its voltage follows that.
 double clock_under(const GpuSpec& spec, const NodeSpec& node, const Site& site) {
   if (!node.has_power_cap() || node.power_cap() >= spec.max_power()) return 1;
@@ -366,7 +358,7 @@ GpuModel build_gpu(const GpuSpec& spec, const NodeSpec& node, const Site& site) 
           .idle_power = {spec.idle_power()},
           .max_power = {spec.max_power()},
           .nvls = spec.nvls(),
-          .family = family_of(spec),
+          .family = kernel_family(spec),
           .power_cap = {clock < 1 ? node.power_cap() : 0},
           .activity_shares = {activity.products(), activity.memory(), activity.communication(),
                               activity.waiting()}};
@@ -424,6 +416,14 @@ Price price_of(PriceSpec said, const Site& site) {
 }
 
 }  // namespace
+
+/// GPUs of a generation are alike in the shares of their rates that kernels reach. A generation is
+/// known by the formats that it computes in: a name changes nothing, and no rate either.
+std::string kernel_family(const GpuSpec& spec) {
+  if (!spec.family().empty()) return spec.family();
+  if (spec.fp4() > 0) return "B200";
+  return spec.fp8() > 0 ? "H100" : "A100";
+}
 
 void resolve(Topology& topology, const SourceMap& places, const std::string& path) {
   const Site site(places, path);

@@ -37,6 +37,10 @@ void resolve(Topology& topology, const SourceMap& places, const std::string& pat
 Cluster build_cluster(const Topology& resolved, const SourceMap& places,
                       const std::string& path = {});
 
+/// Returns the kernel profile whose efficiencies apply to a GPU: its `family`, else that of its
+/// generation, for example B200 for a GPU of NVIDIA that computes in fp4.
+std::string kernel_family(const GpuSpec& spec);
+
 /// Returns the names of GPUs in the shipped catalogues (topologies/catalog/*.yaml, embedded at
 /// build time).
 std::vector<std::string> gpu_names();

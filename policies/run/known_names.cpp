@@ -67,18 +67,57 @@ std::vector<KnownName> gpus() {
   return out;
 }
 
+/// GPUs of the catalogue on which a stack has the same support, and the classes of its fitted runs
+/// there.
+struct SupportedGpus {
+  StackSupport support;
+  std::string classes;
+  std::vector<std::string> gpus;
+};
+
+/// Returns the GPUs of the catalogue by a stack's support: measured ones by their classes of runs,
+/// then those between measured ones, then the rest.
+std::vector<SupportedGpus> supported_gpus(const SoftwareStack& stack) {
+  std::vector<SupportedGpus> out;
+  for (const GpuSpec& gpu : gpu_catalog().gpus()) {
+    const std::string family = kernel_family(gpu);
+    const StackOnGpu* on = stack_on_gpu(stack, gpu.name(), family);
+    SupportedGpus here{support_of(stack, gpu.name(), family, {}), {}, {}};
+    if (on != nullptr && !on->measured().empty()) {
+      here.support = StackSupport::measured;
+      here.classes = fmt::to_string(fmt::join(on->measured(), ", "));
+    }
+    auto same = std::find_if(out.begin(), out.end(), [&here](const SupportedGpus& each) {
+      return each.support == here.support && each.classes == here.classes;
+    });
+    if (same == out.end()) same = out.insert(out.end(), here);
+    same->gpus.push_back(gpu.name());
+  }
+  std::stable_sort(out.begin(), out.end(), [](const SupportedGpus& a, const SupportedGpus& b) {
+    return a.support < b.support;
+  });
+  return out;
+}
+
+/// Returns "measured on A100 (dense 16); between on H100; transferred on V100" for a stack: the
+/// states that predictions with the stack have (PredictionState).
+std::string support_words(const SoftwareStack& stack) {
+  std::string words;
+  for (const SupportedGpus& each : supported_gpus(stack)) {
+    words += fmt::format("{}{} on {}", words.empty() ? "" : "; ", name_of(each.support),
+                         fmt::join(each.gpus, ", "));
+    if (!each.classes.empty()) words += fmt::format(" ({})", each.classes);
+  }
+  return words;
+}
+
 std::vector<KnownName> stacks() {
   std::vector<KnownName> out;
   for (const SoftwareStack& stack : stack_catalog().stacks()) {
-    std::string about = "fitted to published runs";
-    if (!stack.kin().empty()) about = "with the factors of " + stack.kin();
+    std::string about = "factors fitted to published runs";
+    if (!stack.kin().empty()) about = "factors of " + stack.kin();
     if (is_generic(stack)) about = "kernels as fast as when measured alone";
-    std::vector<std::string> on;
-    for (const StackOnGpu& each : stack.on()) {
-      on.insert(on.end(), each.gpus().begin(), each.gpus().end());
-    }
-    if (!on.empty()) about += fmt::format(" on {}", fmt::join(on, ", "));
-    out.push_back({stack.name(), about});
+    out.push_back({stack.name(), fmt::format("{}; {}", about, support_words(stack))});
   }
   return out;
 }

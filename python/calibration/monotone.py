@@ -5,6 +5,7 @@ both, and prints a table of the changes; standard error lists the worst pairs ou
     python3 python/calibration/monotone.py                  10,000 random pairs
     python3 python/calibration/monotone.py --count 500 --seed 2
     python3 python/calibration/monotone.py --count 0        all pairs, about 52,000
+    python3 python/calibration/monotone.py --count 0 --seq-len 16384    all of long sequences
 
 Exit code 1: a pair is out of order by more than its change allows."""
 
@@ -137,9 +138,11 @@ CHANGES = {
 }
 
 
-def all_pairs():
+def all_pairs(shortest=0):
+    """The pairs of all rows with sequences of at least `shortest` tokens."""
     tables = runs.open_rows() + runs.measured_rows() + runs.sweep_rows()
-    for row in stated([complete(row) for row in tables]):
+    long = [row for row in tables if float(row["seq_len"] or 0) >= shortest]
+    for row in stated([complete(row) for row in long]):
         for change, pairs in CHANGES.items():
             for slow, fast in pairs(row):
                 yield change, slow, fast
@@ -150,8 +153,8 @@ def priced(rows):
     return runs.predict([{name: row.get(name, "") for name in names} for row in rows])
 
 
-def drawn(count, seed):
-    pairs = list(all_pairs())
+def drawn(count, seed, shortest):
+    pairs = list(all_pairs(shortest))
     if not 0 < count < len(pairs):
         return pairs
     chosen = np.random.default_rng(seed).choice(len(pairs), count, replace=False)
@@ -176,9 +179,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--count", type=int, default=10_000, help="random pairs; 0: all")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seq-len", type=int, default=0, help="shortest sequences of a row")
     parser.add_argument("--show", type=int, default=5, help="worst pairs shown for each change")
     given = parser.parse_args()
-    found = gains(drawn(given.count, given.seed))
+    found = gains(drawn(given.count, given.seed, given.seq_len))
     print("| change | pairs | allowed | out of order | by at most |\n|---|---|---|---|---|")
     wrong = 0
     for change in CHANGES:

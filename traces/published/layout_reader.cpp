@@ -10,6 +10,17 @@
 #include "traces/workload/sharding.hpp"
 
 namespace orrery {
+namespace {
+
+/// Returns true if the row's words name sequence parallelism by all-to-all (arXiv:2309.14509).
+bool names_ulysses(const TableRow& row) {
+  for (const std::string* text : {&row.overlap, &row.attention, &row.framework}) {
+    if (mentions(lower_case(*text), "ulysses")) return true;
+  }
+  return false;
+}
+
+}  // namespace
 
 /// Sets the number of chunks. A run without a pipeline has one, whatever its table says, unless
 /// the table's number is impossible.
@@ -32,6 +43,9 @@ void LayoutReader::read_layout() {
   layout().set_tensor(draft_.required_count(row().tp, "tp"));
   layout().set_pipeline(draft_.required_count(row().pp, "pp"));
   layout().set_context(draft_.or_one(row().cp, "cp"));
+  if (layout().context() > 1 && names_ulysses(row())) {
+    draft_.add_assumption("context parallelism as a ring, not as Ulysses's all-to-all");
+  }
   layout().set_expert(row().moe_experts ? draft_.or_one(row().ep, "ep") : 1);
   read_chunks();
   layout().set_order("pipeline-last");
@@ -65,11 +79,11 @@ void LayoutReader::read_mode(const std::string& text) {
   } else if (mentions(text, "fsdp") || mentions(text, "hsdp") || mentions(text, "zero-3") ||
              mentions(text, "zero3")) {
     set_sharding(layout(), draft_.splits_batch() ? Sharding::gradients : Sharding::parameters);
-  } else if (text == "none" || text == "ddp" || text == "zero-0" || text == "zero0") {
-    set_sharding(layout(), Sharding::nothing);
   } else if (mentions(text, "zero-1") || mentions(text, "zero1") ||
              mentions(text, "distributed optimizer")) {
     set_sharding(layout(), Sharding::optimizer);
+  } else if (text.starts_with("none") || text == "ddp" || text == "zero-0" || text == "zero0") {
+    set_sharding(layout(), Sharding::nothing);
   } else {
     throw Refusal{fmt::format("dp_shard '{}' is not known", shown(row().dp_shard))};
   }

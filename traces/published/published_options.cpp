@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "traces/workload/framework.hpp"
 
@@ -54,6 +55,59 @@ std::optional<bool> flag(std::string_view text, std::string_view name) {
   return !(value.starts_with("false") || value.starts_with("0") || value.starts_with("off"));
 }
 
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/// Returns N / M of the first "N of M" in a text: 9 / 61 for "full, 9 of 61 layers by id"; nothing
+/// if the text has no such words.
+std::optional<double> stated_share(std::string_view text) {
+  constexpr std::string_view kOf = " of ";
+  for (std::size_t of = text.find(kOf); of != std::string_view::npos; of = text.find(kOf, of + 1)) {
+    std::size_t begin = of;
+    while (begin > 0 && is_digit(text[begin - 1])) --begin;
+    const auto some = number_after(text.substr(begin), "");
+    const auto all = number_after(text.substr(of), kOf);
+    if (some && all) return share_of(*some, *all);
+  }
+  return std::nullopt;
+}
+
+bool mentions_offload(std::string_view text) {
+  return has(text, "offload") && !has(text, "no offload") && !has(text, "without offload");
+}
+
+RecomputeOption full_option(std::string_view text, std::uint32_t layers) {
+  if (const std::optional<double> share = stated_share(text)) return {"full", *share, ""};
+  for (const char* word : {"block ", "layers ", "full "}) {
+    const std::optional<std::uint32_t> count = number_after(text, word);
+    if (count) return {"full", share_of(*count, layers), ""};
+  }
+  return {"full", 1, ""};
+}
+
+/// Returns the recomputation in a text in lower case; the caller sets `offloads`.
+RecomputeOption recompute_words(std::string_view text, std::uint32_t layers) {
+  if (text.starts_with("none") || text == "no" || text == "off") return {"none", 1, ""};
+  if (text.starts_with("selective per op")) return {"full", kPerOperator, ""};
+  if (text.starts_with("selective")) {
+    const std::optional<std::uint32_t> every = number_after(text, "selective ");
+    if (every && *every > 1) return {"full", 1.0 / *every, ""};
+    return {"selective", 1, ""};
+  }
+  if (text.starts_with("full")) return full_option(text, layers);
+  const double modules = modules_share(text);
+  if (modules > 0) return {"full", modules, ""};
+  if (has(text, "core_attn") || text.starts_with("minimal")) return {"selective", 1, ""};
+  // A custom policy of MaxText computes all tensors again that the policy does not name (remat in
+  // configs/base.yml), and prime-rl's ac_offloading offloads checkpoints: whole layers are computed
+  // again from the offloaded values.
+  if (mentions_offload(text)) return {"full", 1, ""};
+  // MaxText's policies keep or offload the results of matrix products.
+  if (has(text, "custom")) {
+    return {"selective", 1, "recompute selective, offloading what does not fit"};
+  }
+  return {};
+}
+
 }  // namespace
 
 std::optional<std::uint32_t> number_after(std::string_view text, std::string_view word) {
@@ -62,7 +116,7 @@ std::optional<std::uint32_t> number_after(std::string_view text, std::string_vie
   std::uint32_t value = 0;
   std::size_t digits = 0;
   for (const char c : text.substr(found + word.size())) {
-    if (c < '0' || c > '9' || ++digits > 6) break;
+    if (!is_digit(c) || ++digits > 6) break;
     value = 10 * value + static_cast<std::uint32_t>(c - '0');
   }
   if (value == 0) return std::nullopt;
@@ -71,28 +125,9 @@ std::optional<std::uint32_t> number_after(std::string_view text, std::string_vie
 
 RecomputeOption recompute_option(std::string_view written, std::uint32_t layers) {
   const std::string text = lower_case(written);
-  if (text.starts_with("none") || text == "no" || text == "off") return {"none", 1, ""};
-  if (text.starts_with("selective per op")) return {"full", kPerOperator, ""};
-  if (text.starts_with("selective")) {
-    const std::optional<std::uint32_t> every = number_after(text, "selective ");
-    if (every && *every > 1) return {"full", 1.0 / *every, ""};
-    return {"selective", 1, ""};
-  }
-  if (text.starts_with("full")) {
-    for (const char* word : {"block ", "layers ", "full "}) {
-      const std::optional<std::uint32_t> count = number_after(text, word);
-      if (count) return {"full", share_of(*count, layers), ""};
-    }
-    return {"full", 1, ""};
-  }
-  const double modules = modules_share(text);
-  if (modules > 0) return {"full", modules, ""};
-  if (has(text, "core_attn") || text == "minimal") return {"selective", 1, ""};
-  // MaxText's policies keep or offload the results of matrix products.
-  if (has(text, "custom")) {
-    return {"selective", 1, "recompute selective, offloading what does not fit"};
-  }
-  return {};
+  RecomputeOption option = recompute_words(text, layers);
+  option.offloads = mentions_offload(text);
+  return option;
 }
 
 std::optional<std::string> attention_option(std::string_view written) {
@@ -102,16 +137,23 @@ std::optional<std::string> attention_option(std::string_view written) {
     if (has(text, word)) return "unfused";
   }
   if (has(text, "cudnn")) return "cudnn";
-  for (const char* word : {"flash-3", "flash 3", "flash3", "fa3", "flash-attn-3"}) {
-    if (has(text, word)) return "flash-3";
+  // One spelling: flash_attention_3, flash-attention-3 and flash attention 3 are the same kernels.
+  std::string spaced = text;
+  std::replace_if(spaced.begin(), spaced.end(), [](char c) { return c == '_' || c == '-'; }, ' ');
+  const auto is_generation = [&spaced](char digit) {
+    for (const char* word : {"flash ", "flash", "flash attn ", "flash attention ", "fa"}) {
+      if (has(spaced, std::string(word) + digit)) return true;
+    }
+    return false;
+  };
+  if (is_generation('3')) return "flash-3";
+  for (const char* word : {"(v1", "efficient attention", "xformers"}) {
+    if (has(spaced, word)) return "flash-1";
   }
-  for (const char* word : {"flash-1", "flash 1", "(v1", "efficient_attention", "xformers"}) {
-    if (has(text, word)) return "flash-1";
-  }
-  // PyTorch's scaled_dot_product_attention ships kernels of the second generation.
-  for (const char* word : {"flash-2", "flash 2", "flash2", "fa2", "flash_attention", "sdpa"}) {
-    if (has(text, word)) return "flash-2";
-  }
+  if (is_generation('1')) return "flash-1";
+  // PyTorch's scaled_dot_product_attention and its FLASH_ATTENTION ship kernels of the second
+  // generation.
+  if (is_generation('2') || has(text, "flash_attention") || has(text, "sdpa")) return "flash-2";
   return "flash";
 }
 
@@ -145,6 +187,27 @@ OverlapOption overlap_option(std::string_view written) {
   if (gather) option.tensor = *gather ? kGatherOnly : 0;
   if (tensor) option.tensor = *tensor ? kUserBuffers : option.tensor.value_or(0);
   if (expert && !*expert) option.expert = 0;
+  return option;
+}
+
+std::optional<CapacityOption> capacity_option(std::string_view written) {
+  constexpr double kLeast = 0.1, kMost = 1000;  // limits of Experts.capacity
+  std::string text = lower_case(written);
+  std::replace(text.begin(), text.end(), '_', ' ');
+  constexpr std::string_view kFactor = "capacity factor";
+  const std::size_t found = text.find(kFactor);
+  if (found == std::string::npos) return std::nullopt;
+  const std::size_t begin = text.find_first_not_of(" =:", found + kFactor.size());
+  if (begin == std::string::npos) return std::nullopt;
+  CapacityOption option;
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data() + begin, end, option.factor);
+  if (read.ec != std::errc() || option.factor < kLeast || option.factor > kMost) {
+    return std::nullopt;
+  }
+  // MaxText's dense products have ceil(tokens x top_k / experts) x factor rows for each expert
+  // (layers/moe.py, generate_masks).
+  option.pads = has(text, "pad") || has(text, "dense matmul");
   return option;
 }
 

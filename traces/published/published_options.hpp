@@ -18,11 +18,14 @@ struct RecomputeOption {
   std::string what;  ///< none, selective or full; empty: not given or unknown
   double share = 1;
   std::string assumed;  ///< assumption of the interpretation; may be empty
+  bool offloads = false;  ///< true: kept activations are in the host's memory
 };
 
 /// Returns the recomputation in a text: "none", "selective", "selective 2" (every second layer
 /// whole, as in PyTorch's activation checkpointing), "full", "full block 4" (layers of a stage),
-/// lists of Megatron-Core's modules ("core_attn, mlp"). `layers`: of one stage.
+/// "full, 9 of 61 layers", lists of Megatron-Core's modules ("core_attn, mlp"). A text that says
+/// only that activations are offloaded means full: the checkpoints are offloaded. `layers`: of one
+/// stage.
 RecomputeOption recompute_option(std::string_view text, std::uint32_t layers);
 
 /// Returns the value of Job.attention for a kernel's name, for example "flash-2" for "sdpa";
@@ -39,6 +42,16 @@ struct OverlapOption {
 /// Returns the overlap in a text of flags, for example "overlap_grad_reduce,
 /// tp_comm_overlap=False".
 OverlapOption overlap_option(std::string_view text);
+
+/// Capacity of the experts of a run.
+struct CapacityOption {
+  double factor = 1;  ///< largest number of tokens of an expert, as a multiple of the even share
+  bool pads = false;  ///< true: every expert computes its capacity, whatever it receives
+};
+/// Returns the capacity in a text, for example a factor of 1.25 that pads for "dense_matmul,
+/// capacity factor 1.25"; nothing if the text has none, or a factor outside of 0.1 to 1000 (MaxText
+/// writes -1 for experts that drop nothing).
+std::optional<CapacityOption> capacity_option(std::string_view text);
 
 /// Returns the rank of the adapters if only adapters are trained, for example 16 for "llama2-70b
 /// LoRA r16"; 16 if "LoRA" has no rank; 0 if the whole model is trained.

@@ -42,6 +42,7 @@ class RunReader {
     take_batch();
     LayoutReader layout(draft_);
     layout.read_layout();
+    take_capacity();
     take_precision();
     layout.read_sharding();
     take_habits();
@@ -59,6 +60,7 @@ class RunReader {
   void check_missing() const;
   void take_framework();
   void take_batch();
+  void take_capacity();
   void take_precision();
   void take_habits();
   void take_overlap(bool splits, bool late);
@@ -106,6 +108,22 @@ void RunReader::take_batch() {
   draft_.add_assumption("micro-batches of 1");
 }
 
+/// Sets the capacity of the experts. A rank of padded experts is as busy as the busiest rank of a
+/// skewed routing that fills them, which has at most the load of all ranks.
+void RunReader::take_capacity() {
+  const std::optional<CapacityOption> option = capacity_option(row_.overlap);
+  if (!option || !job().model().has_experts()) return;
+  std::erase(run_.assumed, "routing balanced, nothing dropped");
+  Experts& experts = *job().mutable_model()->mutable_experts();
+  experts.set_capacity(option->factor);
+  if (!option->pads) return;
+  experts.set_skew(std::max(1.0, option->factor));
+  const double most = std::max(1u, layout().expert());
+  if (option->factor > most) {
+    draft_.add_assumption("experts padded {:g} times, not {:g}", most, option->factor);
+  }
+}
+
 void RunReader::take_precision() {
   const std::string text = lower_case(row_.precision);
   if (mentions(text, "fp4")) {
@@ -147,8 +165,8 @@ void RunReader::take_habits() {
 /// Reads the run's flags; the framework's habits replace missing ones.
 void RunReader::take_overlap(bool splits, bool late) {
   if (row_.overlap.empty()) {
-    draft_.add_assumption("communication {}",
-                          draft_.habits().overlap ? "overlapped" : "not overlapped");
+    const bool exchanges = job().model().has_experts() && layout().expert() > 1;
+    draft_.add_assumption("communication {}", overlap_words(draft_.habits(), exchanges));
     return;
   }
   const OverlapOption option = overlap_option(row_.overlap);
@@ -195,7 +213,10 @@ void RunReader::take_options() {
 
 void RunReader::take_offload() {
   const std::string offload = lower_case(row_.offload);
-  if (mentions(offload, "activation")) {
+  if (offload.empty() && draft_.habits().offload != Offload::none) {
+    job().set_offload(std::string(name_of(draft_.habits().offload)));
+    draft_.add_assumption("offload {}", job().offload());
+  } else if (mentions(offload, "activation")) {
     job().set_offload("activations");
   } else if (mentions(offload, "optimizer") || mentions(offload, "cpu")) {
     job().set_offload("optimizer");

@@ -16,6 +16,9 @@ void RecomputeReader::apply_recompute() {
   if (!option.what.empty()) {
     draft_.job().set_recompute(option.what);
     draft_.job().set_recompute_share(option.share);
+    if (option.offloads && offload_of(draft_.job()) == Offload::none) {
+      draft_.job().set_offload(std::string(name_of(Offload::activations)));
+    }
     if (!option.assumed.empty()) draft_.run().assumed.push_back(option.assumed);
     draft_.run().recompute_open = !option.assumed.empty();
     return;

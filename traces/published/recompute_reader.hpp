@@ -17,7 +17,8 @@ class RecomputeReader {
 
   /// Sets the recomputation of the draft, and records an assumption if the row does not give it:
   /// none if the step then fits into the memory, otherwise selective, whether or not it fits then;
-  /// full only for a framework that recomputes to fit. Call after all other columns and defaults.
+  /// full only for a framework that recomputes to fit. Sets the offload of activations too if the
+  /// row names it there and no other offload. Call after all other columns and defaults.
   void apply_recompute();
 
  private:

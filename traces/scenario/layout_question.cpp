@@ -141,8 +141,9 @@ void Asked::batch(nlohmann::ordered_json& job) {
 void Asked::assume_habits(const FrameworkHabits& habits, const Model& model) {
   if (model.has_experts()) assumed.emplace_back("routing balanced, nothing dropped");
   assumed.push_back(fmt::format("sequence parallelism {}", habits.splits_tokens ? "on" : "off"));
-  assumed.push_back(
-      fmt::format("communication {}", habits.overlap ? "overlapped" : "not overlapped"));
+  const std::optional<bool> exchanges =
+      model.has_experts() ? std::nullopt : std::optional<bool>(false);
+  assumed.push_back(fmt::format("communication {}", overlap_words(habits, exchanges)));
   assumed.emplace_back("flash attention");
 }
 
@@ -166,9 +167,11 @@ nlohmann::ordered_json Asked::job() {
   job["bucket"] = fmt::format("{:.0f} B", bucket);
   const FrameworkHabits* const habits = habits_of_stack(stack);
   if (habits == nullptr) return job;
-  job["overlap"] = habits->overlap;
+  const bool overlaps =
+      habits->overlap && (habits->overlap_with_exchange || !model.has_experts());
+  job["overlap"] = overlaps;
   job["layout"]["sequence_parallel"] = habits->splits_tokens;
-  job["overlaps"] = {{"parameters", habits->overlap},
+  job["overlaps"] = {{"parameters", overlaps && habits->parameters},
                      {"pipeline", habits->pipeline},
                      {"tensor", habits->splits_tokens ? habits->tensor : 0},
                      {"expert", model.has_experts() ? habits->expert : 0}};

@@ -58,6 +58,16 @@ constexpr std::array kFrameworks = {
                     .shard = Sharding::nothing,
                     .overlap = false,
                     .pipeline = false},
+    // DeepSpeedExamples/Megatron-LM-v1.1.5-ZeRO3: its script passes --synchronize-each-layer, and
+    // its configuration asks for a breakdown by the wall clock, which waits for the device too.
+    // Checkpoints are kept in the host's memory (--checkpoint-in-cpu).
+    FrameworkHabits{.named = "megatron-lm v1.1.5",
+                    .stack = "megatron-deepspeed",
+                    .shard = Sharding::parameters,
+                    .overlap = false,
+                    .pipeline = false,
+                    .splits_tokens = false,
+                    .offload = Offload::activations},
     FrameworkHabits{.named = "megatron-lm",
                     .stack = "megatron-core",
                     .shard = Sharding::optimizer,
@@ -75,16 +85,25 @@ constexpr std::array kFrameworks = {
                     .splits_batch = true},
     FrameworkHabits{
         .named = "pytorch fsdp", .stack = "pytorch-fsdp", .shard = Sharding::parameters},
-    // Rematerialises whole layers unless a recipe says otherwise.
+    // Rematerialises whole layers unless a recipe says otherwise (configs/base.yml). Steps of
+    // DeepSeek-V3 on MI355X and B200 (maxtext-slurm) are the sum of a fixed time, that of FSDP, and
+    // of one that grows with the micro-batch, under four sets of XLA flags; dense steps overlap.
     FrameworkHabits{.named = "maxtext",
                     .stack = "maxtext",
                     .shard = Sharding::parameters,
+                    .overlap_with_exchange = false,
                     .compiled = true,
                     .recompute = Recompute::full},
     FrameworkHabits{.named = "levanter",
                     .stack = "maxtext",
                     .shard = Sharding::parameters,
                     .compiled = true,
+                    .recompute = Recompute::full},
+    // DeepSpeed's ZeRO-3 with overlap_comm (configs/deepspeed/deepspeed_zero3.json); its
+    // configurations checkpoint every layer.
+    FrameworkHabits{.named = "xtuner",
+                    .stack = "pytorch-fsdp",
+                    .shard = Sharding::parameters,
                     .recompute = Recompute::full},
     FrameworkHabits{.named = "prime-rl", .stack = "pytorch-fsdp", .shard = Sharding::parameters},
     FrameworkHabits{.named = "paxml",
@@ -103,7 +122,13 @@ constexpr std::array kFrameworks = {
                     .pipeline = false,
                     .by_cost = true,
                     .late_exchange = true},
-    FrameworkHabits{.named = "internevo", .stack = "internevo", .shard = Sharding::optimizer},
+    // configs/7B_sft.py: overlap_sync_grad, but not overlap_sync_param; tensor mode mtp, which is
+    // without sequence parallelism.
+    FrameworkHabits{.named = "internevo",
+                    .stack = "internevo",
+                    .shard = Sharding::optimizer,
+                    .parameters = false,
+                    .splits_tokens = false},
     FrameworkHabits{.named = "meta internal",
                     .stack = "pytorch-fsdp",
                     .shard = Sharding::gradients,
@@ -135,14 +160,29 @@ double usual_bucket(const Job& job) {
   return std::max(256.0 * 1024 * 1024, 8 * parameters / ranks / 0.9 / kMostBuckets);
 }
 
+/// Returns true if a job's ranks exchange tokens of experts.
+bool exchanges_tokens(const Job& job) {
+  return job.model().has_experts() && job.layout().expert() > 1;
+}
+
 }  // namespace
+
+std::string_view overlap_words(const FrameworkHabits& habits, std::optional<bool> exchanges) {
+  if (!habits.overlap) return "not overlapped";
+  if (!habits.overlap_with_exchange && exchanges.value_or(true)) {
+    return exchanges ? "not overlapped" : "not overlapped if expert > 1";
+  }
+  return habits.parameters ? "overlapped" : "overlapped but the gathering of parameters";
+}
 
 void apply_habits(const FrameworkHabits& habits, Job& job) {
   Layout& layout = *job.mutable_layout();
   const bool late = habits.late_exchange && sharding_of(layout) != Sharding::nothing;
-  job.set_overlap(habits.overlap && !late);
+  const bool beside = habits.overlap_with_exchange || !exchanges_tokens(job);
+  const bool overlaps_any = habits.overlap && beside && !late;
+  job.set_overlap(overlaps_any);
   Overlap& overlaps = *job.mutable_overlaps();
-  overlaps.set_parameters(habits.overlap && !late);
+  overlaps.set_parameters(overlaps_any && habits.parameters);
   overlaps.set_pipeline(habits.pipeline);
   const bool splits = layout.tensor() > 1 && layout.sequence_parallel();
   overlaps.set_tensor(splits ? habits.tensor : 0);

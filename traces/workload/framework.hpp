@@ -18,7 +18,10 @@ struct FrameworkHabits {
   std::string_view stack;  ///< name in traces/catalog/stacks.yaml
   Sharding shard{};        ///< Layout.shard
   std::uint32_t gradient_bytes = 2;  ///< bytes of a gradient on the wire
-  bool overlap = true;     ///< Job.overlap, and Overlap.parameters
+  bool overlap = true;     ///< Job.overlap, and with `parameters` Overlap.parameters
+  bool parameters = true;  ///< false: updated parameters are gathered in the open
+  /// false: where ranks exchange tokens of experts, nothing of `overlap` runs beside computation
+  bool overlap_with_exchange = true;
   bool pipeline = true;    ///< Overlap.pipeline
   double tensor = 0;       ///< Overlap.tensor
   double expert = 0;       ///< Overlap.expert
@@ -34,6 +37,7 @@ struct FrameworkHabits {
   bool splits_batch = false;
   /// default if a row omits it; nothing: none, or selective to fit
   std::optional<Recompute> recompute = {};
+  Offload offload{};  ///< Job.offload if a row omits it
 };
 
 /// Returns the habits of a framework by its name in tables: the first whose `named` is a part of
@@ -43,6 +47,10 @@ const FrameworkHabits* framework_habits(std::string_view name);
 /// Returns the habits of the first framework of the table with the fitted factors of a stack; null
 /// if none exists.
 const FrameworkHabits* habits_of_stack(std::string_view stack);
+
+/// Returns the words of an assumption for a job with these habits: "overlapped", "not overlapped"
+/// and others. `exchanges`: ranks exchange tokens of experts; nothing: the layout is still open.
+std::string_view overlap_words(const FrameworkHabits& habits, std::optional<bool> exchanges);
 
 /// Sets the values of a job that depend on its layout and that the framework chooses: overlaps,
 /// balance and bucket, and expert_tensor if the layout has none. The model must be resolved, and

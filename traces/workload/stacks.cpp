@@ -14,7 +14,9 @@ extern const std::string_view stacks_yaml;
 
 namespace {
 const std::string kGeneric = "generic";  // kernels as they were measured, and nothing else
-}
+
+bool has_runs(const StackOnGpu& on) { return !on.measured().empty(); }
+}  // namespace
 
 const StackCatalog& stack_catalog() {
   static const StackCatalog loaded = [] {
@@ -37,6 +39,23 @@ const SoftwareStack& software_stack(const std::string& name) {
 const SoftwareStack& stack_of(const Job& job) {
   if (job.has_software()) return job.software();
   return software_stack(job.stack().empty() ? kGeneric : job.stack());
+}
+
+StackSupport support_of(const SoftwareStack& stack, const std::string& gpu,
+                        const std::string& family, const std::string& run_class) {
+  if (const StackOnGpu* on = stack_on_gpu(stack, gpu, family)) {
+    const auto& measured = on->measured();
+    if (std::find(measured.begin(), measured.end(), run_class) != measured.end()) {
+      return StackSupport::measured;
+    }
+  }
+  const bool stack_known = std::any_of(stack.on().begin(), stack.on().end(), has_runs);
+  const auto& all = stack_catalog().stacks();
+  const bool gpu_known = std::any_of(all.begin(), all.end(), [&](const SoftwareStack& each) {
+    const StackOnGpu* here = stack_on_gpu(each, gpu, family);
+    return here != nullptr && has_runs(*here);
+  });
+  return stack_known && gpu_known ? StackSupport::between : StackSupport::transferred;
 }
 
 bool is_generic(const SoftwareStack& stack) { return stack.name() == kGeneric; }

@@ -1,6 +1,5 @@
 #include "sim/estimates/predict/interval.hpp"
 
-#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -15,8 +14,6 @@ namespace {
 
 /// Quantiles of the normal distribution: 90% and 97.5%.
 constexpr double kP90 = 1.2815515655446004, kP97_5 = 1.959963984540054;
-
-bool has_runs(const StackOnGpu& on) { return !on.measured().empty(); }
 
 /// Returns the last word of a distance: "measured" for the GPUs on which the stack was fitted
 /// first, the kernel profile of a newer GPU, "scaled" for a GPU of which the stack knows nothing.
@@ -40,22 +37,11 @@ std::string distance_of(const Job& job, bool complete, const GpuModel& gpu) {
 }
 
 PredictionState state_of(const Job& job, const GpuModel& gpu) {
-  const SoftwareStack& stack = stack_of(job);
-  const StackOnGpu* on = stack_on_gpu(stack, gpu.name, gpu.family);
-  if (on != nullptr) {
-    const auto& measured = on->measured();
-    const std::string of = run_class(job, gpu);
-    if (std::find(measured.begin(), measured.end(), of) != measured.end()) {
-      return PredictionState::measured;
-    }
+  switch (support_of(stack_of(job), gpu.name, gpu.family, run_class(job, gpu))) {
+    case StackSupport::measured: return PredictionState::measured;
+    case StackSupport::between: return PredictionState::between;
+    default: return PredictionState::transferred;
   }
-  const bool stack_known = std::any_of(stack.on().begin(), stack.on().end(), has_runs);
-  const auto& all = stack_catalog().stacks();
-  const bool gpu_known = std::any_of(all.begin(), all.end(), [&](const SoftwareStack& each) {
-    const StackOnGpu* here = stack_on_gpu(each, gpu.name, gpu.family);
-    return here != nullptr && has_runs(*here);
-  });
-  return stack_known && gpu_known ? PredictionState::between : PredictionState::transferred;
 }
 
 const Distance* known_distance(const std::string& name) {

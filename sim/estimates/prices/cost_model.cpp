@@ -78,13 +78,27 @@ double gemm_peak(Precision precision, const CostProfile& profile) {
   return is_low(precision) ? profile.gemm_low_peak : profile.gemm_peak;
 }
 
+/// Returns the rate of an attention over that of a forward pass over a long sequence.
+double attention_growth(const Kernel& kernel, double half, double backward) {
+  const bool is_backward = kernel.name == KernelName::attention_backward;
+  return saturation(kernel.m, half) * (is_backward ? backward : 1);
+}
+
 double arithmetic_share(const Kernel& kernel, Precision used, const CostProfile& profile) {
   if (kernel.kind == Kernel::Kind::gemm) {
     return gemm_peak(used, profile) * tiled_share(kernel, profile);
   }
-  const bool backward = kernel.name == KernelName::attention_backward;
   return profile.attention_rate * profile.attention_peak *
-         saturation(kernel.m, profile.attention_half) * (backward ? profile.attention_backward : 1);
+         attention_growth(kernel, profile.attention_half, profile.attention_backward);
+}
+
+/// Returns the rate of a product or an attention.
+FlopPerSecond arithmetic_rate(const Kernel& kernel, const GpuModel& gpu, Precision used,
+                              const CostProfile& profile) {
+  const FlopPerSecond rate = gpu.peak(used) * arithmetic_share(kernel, used, profile);
+  if (kernel.kind != Kernel::Kind::attention || used != Precision::bf16) return rate;
+  const AttentionRate& least = profile.attention_least;
+  return std::max(rate, least.most * attention_growth(kernel, least.half, least.backward));
 }
 
 /// Format in which a product or an attention runs.
@@ -104,8 +118,7 @@ Seconds modelled_time(const Kernel& kernel, const GpuModel& gpu, Precision preci
   }
   const Precision used = used_precision(kernel, gpu, precision);
   const Seconds memory = kernel.bytes / (gpu.memory_bandwidth * profile.gemm_memory);
-  const Seconds arithmetic =
-      kernel.flop / (gpu.peak(used) * arithmetic_share(kernel, used, profile));
+  const Seconds arithmetic = kernel.flop / arithmetic_rate(kernel, gpu, used, profile);
   if (kernel.kind == Kernel::Kind::attention) {
     return std::max(memory, arithmetic) + profile.gemm_start;
   }
@@ -266,6 +279,22 @@ GroupShape shape_of(const StepGraph& graph, Communicator which,
   return shape;
 }
 
+/// GPU and kernel profile of the last generation before Blackwell.
+const std::string kHopper = "H100";
+
+double peak_of_hopper() {
+  for (const GpuSpec& gpu : gpu_catalog().gpus()) {
+    if (gpu.name() == kHopper) return gpu.bf16();
+  }
+  throw Error(ErrorKind::internal, "the catalogue of GPUs has no " + kHopper);
+}
+
+/// Returns true if a kernel profile has the attention of a relative: nobody measured the GPU's.
+bool has_transferred_attention(const std::string& family) {
+  const auto& transferred = kernel_profile(family).transferred();
+  return std::find(transferred.begin(), transferred.end(), "attention") != transferred.end();
+}
+
 }  // namespace
 
 CostProfile cost_profile(const std::string& gpu) { return cost_profile(kernel_profile(gpu)); }
@@ -373,6 +402,25 @@ CostProfile apply(CostProfile profile, const SoftwareStack& stack, const std::st
   profile.latency *= stack.has_latency() ? stack.latency() : 1;
   profile.update_bytes *= stack.has_update_bytes() ? stack.update_bytes() : 1;
   profile.loss_bytes *= stack.has_loss_bytes() ? stack.loss_bytes() : 1;
+  return profile;
+}
+
+CostProfile software_profile(const GpuModel& gpu, Attention kernels, const SoftwareStack& stack,
+                             bool has_experts) {
+  const auto with_software = [&](const CostProfile& bare, const std::string& name,
+                                 const std::string& family) {
+    return apply(with_attention(bare, kernels), stack, name, family, has_experts);
+  };
+  CostProfile profile = with_software(cost_profile(gpu), gpu.name, gpu.family);
+  static const double hopper_peak = peak_of_hopper();
+  const bool is_newer = gpu.bf16.value > hopper_peak && !has_transferred_attention(gpu.family);
+  const bool is_comparable = stack_on_gpu(stack, gpu.name, gpu.family) == nullptr ||
+                             stack_on_gpu(stack, kHopper, kHopper) != nullptr;
+  if (!is_newer || !is_comparable) return profile;
+  const CostProfile older = with_software(cost_profile(kHopper), kHopper, kHopper);
+  profile.attention_least = {{hopper_peak * older.attention_rate * older.attention_peak},
+                             older.attention_half,
+                             older.attention_backward};
   return profile;
 }
 

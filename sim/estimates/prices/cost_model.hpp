@@ -22,6 +22,14 @@ namespace orrery::estimates {
 
 class MeasuredKernels;
 
+/// Rate of attention on a GPU in 16 bits, for example 428 TFLOP/s, half of it at 942 tokens, and
+/// 0.68 of it in the backward pass.
+struct AttentionRate {
+  FlopPerSecond most = {};  ///< of a forward pass over a long sequence
+  double half = 0;          ///< tokens of the sequence that reaches half of it
+  double backward = 1;      ///< rate relative to the forward pass
+};
+
 /// Rates that kernels and links of a GPU family reach, as shares of the data sheet's rates. Fields
 /// and ranges: KernelProfile in topologies/topology.proto; values: topologies/catalog/kernels.yaml.
 struct CostProfile {
@@ -64,6 +72,8 @@ struct CostProfile {
   double update_bytes = 1, loss_bytes = 1;  ///< factors on the bytes that optimizer and loss move
   double attention_flash_1 = 1, attention_flash_2 = 1;  ///< rates relative to the newest kernels
   double attention_rate = 1;  ///< rate of the job's kernels relative to the newest
+  /// Rate that attention reaches at least: that of the same kernels on an older GPU.
+  AttentionRate attention_least = {};
   double link_limit = 0;      ///< upper limit of every link's rate, bytes per second; 0: no limit
   /// Kernels of the node, as measured, in place of the prices above; null: none.
   std::shared_ptr<const MeasuredKernels> measured = {};
@@ -97,6 +107,14 @@ CostProfile with_attention(CostProfile profile, Attention kernels);
 /// products have a factor of their own. The caller adds the gap of a whole step.
 CostProfile apply(CostProfile profile, const SoftwareStack& stack, const std::string& gpu = {},
                   const std::string& family = {}, bool has_experts = false);
+
+/// Returns the profile of a GPU with a job's attention kernels and a software stack, as
+/// with_attention() and apply() give it. On a GPU with a higher peak than H100 and a measured
+/// attention (Blackwell) no attention is slower than that of the same kernels and the same stack on
+/// H100, however small a share of its peak older kernels reach. This limit does not hold for a
+/// stack with a factor for the GPU and none for H100.
+CostProfile software_profile(const GpuModel& gpu, Attention kernels, const SoftwareStack& stack,
+                             bool has_experts);
 
 /// Shape of a communicator: its ranks, and the ranks that share an NVLink domain (a node, or
 /// several).

@@ -115,8 +115,8 @@ CostProfile job_profile(const Job& job, const Cluster& cluster, const MachineCos
   }
   const GpuModel& gpu = cluster.gpu_model();
   const SoftwareStack& stack = stack_of(job);
-  CostProfile profile = apply(with_attention(cost_profile(gpu), attention_of(job)), stack, gpu.name,
-                              gpu.family, job.model().has_experts());
+  CostProfile profile =
+      software_profile(gpu, attention_of(job), stack, job.model().has_experts());
   take_host(job, cluster, stack, profile);
   profile = with_measured(std::move(profile), machine.node, gpu);
   profile.link_limit = machine.link_limit;

@@ -31,6 +31,13 @@ TEST(KnownNames, SayWhatAPlannerLooksFor) {
   EXPECT_EQ(about("models", "llama3-70b"), "70.55 billion parameters, 80 layers, hidden 8192");
   EXPECT_EQ(about("clusters", "dgx-h100"),
             "8 H100 a node, 8 NICs of 400 Gbps, fat-tree of 32 nodes a unit");
+  const std::string stack = about("stacks", "megatron-lm-2022");
+  EXPECT_TRUE(stack.starts_with("factors fitted to published runs; measured on A100-40GB, "
+                                "A100-80GB, A800 (dense 16); between on "))
+      << stack;
+  EXPECT_NE(stack.find("B200"), std::string::npos);
+  EXPECT_TRUE(about("stacks", "generic").starts_with(
+      "kernels as fast as when measured alone; transferred on A100-40GB, "));
   EXPECT_EQ(about("policies", "static"), "of trainings; decides nothing");
   EXPECT_NE(about("policies", "recover"), "of trainings; decides nothing");
   EXPECT_EQ(about("policies", "fifo"), "of job queues; decides Assign");

@@ -5,6 +5,7 @@
 #include "core/schema/yaml_writer.hpp"
 #include "tests/traces/published_row.hpp"
 #include "traces/scenario/scenario.hpp"
+#include "traces/workload/rank_shape.hpp"
 
 namespace orrery {
 namespace {
@@ -99,6 +100,8 @@ TEST(PublishedRun, ShardingByItsManyNames) {
   EXPECT_EQ(layout("HSDP").shard_group(), 8u);
   EXPECT_EQ(layout("DDP+distributed optimizer (assumed)").shard(), "optimizer");
   EXPECT_EQ(layout("none").shard(), "nothing");
+  EXPECT_EQ(layout("none across nodes (PP 8), EP 8 inside the node").shard(), "nothing");
+  EXPECT_EQ(layout("none/ZeRO-1").shard(), "optimizer");
   EXPECT_EQ(layout("FSDP (see label)").shard_group(), 32u) << "70.6e9 x 16 bytes in half of 80 GB";
 }
 
@@ -213,6 +216,27 @@ TEST(PublishedRun, LatentAttentionAndExperts) {
   EXPECT_EQ(run.job.layout().expert(), 4u);
 }
 
+TEST(PublishedRun, PaddedExpertsComputeTheirCapacity) {
+  const auto rows_of = [](const char* overlap) {
+    TableRow row = llama_row();
+    row.n_params_b.reset();
+    row.moe_experts = 16;
+    row.moe_topk = 2;
+    row.ep = 4;
+    row.overlap = overlap;
+    const PublishedRun run = published_run(row);
+    EXPECT_EQ(run.refusal, "") << overlap;
+    EXPECT_EQ(assumes(run, "nothing dropped"), run.job.model().experts().capacity() == 0);
+    return RankShape(run.job).expert.rows;
+  };
+  const double even = rows_of("all");
+  EXPECT_DOUBLE_EQ(rows_of("dense_matmul, capacity factor 2 (pads: FLOPs x 2)"), 2 * even);
+  EXPECT_DOUBLE_EQ(rows_of("dense_matmul, capacity factor 1.0"), even);
+  EXPECT_DOUBLE_EQ(rows_of("capacity factor 2"), even) << "tokens are dropped, experts not padded";
+  const PublishedRun dense = read([](TableRow& row) { row.overlap = "capacity factor 2 (pads)"; });
+  EXPECT_FALSE(dense.job.model().has_experts());
+}
+
 TEST(PublishedRun, DenseLayersOfDeepSeekV2HaveASizeOfTheirOwn) {
   const PublishedRun run = read([](TableRow& row) {
     row.model = "deepseekv2-l4";
@@ -237,6 +261,44 @@ TEST(PublishedRun, AnOddRowIsRefusedInWords) {
   EXPECT_NE(refusal([](TableRow& row) { row.tp = row.n_gpus = 48; }), "");
   EXPECT_NE(refusal([](TableRow& row) { row.gbs = 127; }), "");
   EXPECT_EQ(refusal([](TableRow& row) { row.problems = {"hidden is 'x'"}; }), "hidden is 'x'");
+}
+
+TEST(PublishedRun, MaxTextWithDistributedExpertsIsNotOverlapped) {
+  const auto overlap_of = [](TableRow::Count experts, TableRow::Count ranks) {
+    TableRow row = llama_row();
+    row.framework = "MaxText";
+    row.n_params_b.reset();
+    row.tp = row.pp = row.vpp = 1;
+    row.dp = 64;
+    row.moe_experts = experts;
+    row.moe_topk = 2;
+    row.ep = ranks;
+    row.overlap.clear();
+    const PublishedRun run = published_run(row);
+    EXPECT_EQ(run.refusal, "");
+    EXPECT_EQ(assumes(run, "communication not overlapped"), !run.job.overlap());
+    return run.job.overlap();
+  };
+  EXPECT_FALSE(overlap_of(16, 8));
+  EXPECT_TRUE(overlap_of(16, 1));
+  EXPECT_TRUE(overlap_of({}, 1));
+}
+
+TEST(PublishedRun, UlyssesIsPricedAsARingAndSaysSo) {
+  const auto says_so = [](std::uint32_t context, const char* overlap, const char* framework) {
+    TableRow row = llama_row();
+    row.cp = context;
+    row.dp = 4 / context;
+    row.overlap = overlap;
+    row.framework = framework;
+    const PublishedRun run = published_run(row);
+    EXPECT_EQ(run.refusal, "");
+    return assumes(run, "not as Ulysses's all-to-all");
+  };
+  EXPECT_TRUE(says_so(2, "Ulysses all-to-all around attention", "NeMo"));
+  EXPECT_TRUE(says_so(2, "all", "XTuner 0.1.2x + DeepSpeed (Ulysses-like)"));
+  EXPECT_FALSE(says_so(2, "all", "NeMo"));
+  EXPECT_FALSE(says_so(1, "all", "XTuner 0.1.2x + DeepSpeed (Ulysses-like)"));
 }
 
 TEST(PublishedRun, AnUnknownFrameworkTakesTheGenericStack) {

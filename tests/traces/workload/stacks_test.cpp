@@ -32,6 +32,20 @@ TEST(Stacks, WhatAStackSaysOfAGpu) {
   EXPECT_EQ(stack_on_gpu(stack, "A100-80GB"), nullptr);
 }
 
+TEST(Stacks, SupportOfARunClass) {
+  const auto support = [](const char* stack, const char* gpu, const char* of) {
+    return support_of(software_stack(stack), gpu, {}, of);
+  };
+  EXPECT_EQ(support("megatron-lm-2022", "A100-80GB", "dense 16"), StackSupport::measured);
+  EXPECT_EQ(support("megatron-lm-2022", "A100-80GB", "experts 16"), StackSupport::between);
+  EXPECT_EQ(support("megatron-lm-2022", "B200", "dense 16"), StackSupport::between)
+      << "B200 has runs under other stacks";
+  EXPECT_EQ(support("generic", "H100", "dense 16"), StackSupport::transferred);
+  const SoftwareStack& known = software_stack("nemo");
+  EXPECT_EQ(support_of(known, "abacus", "abacus", "dense 16"), StackSupport::transferred);
+  EXPECT_EQ(support_of(known, "own", "H100", "dense 16"), StackSupport::measured) << "by family";
+}
+
 TEST(Stacks, EveryGpuOfAStackIsInTheCatalogue) {
   const std::vector<std::string> known = gpu_names();
   for (const SoftwareStack& stack : stack_catalog().stacks()) {

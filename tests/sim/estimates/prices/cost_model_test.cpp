@@ -13,6 +13,7 @@
 #include "tests/sim/run.hpp"
 #include "topologies/builder.hpp"
 #include "topologies/catalog.hpp"
+#include "traces/workload/stacks.hpp"
 
 namespace orrery::estimates {
 namespace {
@@ -195,6 +196,64 @@ TEST(CostModel, AStackMultipliesRatesAndAddsGaps) {
   EXPECT_NEAR(time(after), time(before) / 2, 1e-12);
   block.kernels[0].name = KernelName::adam;
   EXPECT_EQ(time(after), time(before));
+}
+
+/// Seconds of one attention on a GPU of the catalogue under a shipped stack.
+double attention_time(const GpuModel& gpu, const SoftwareStack& stack, Attention kernels,
+                      double sequence, KernelName direction) {
+  Block block = product(sequence, sequence, 128);
+  block.kernels[0].kind = Kernel::Kind::attention;
+  block.kernels[0].name = direction;
+  block.kernels[0].bytes = {8 * sequence * 128};
+  const CostProfile profile = software_profile(gpu, kernels, stack, false);
+  return price(block, gpu, Precision::bf16, alone(), profile).compute.value;
+}
+
+GpuModel catalogue_gpu_model(const std::string& name) {
+  const LoadedScenario loaded =
+      testing::small_scenario(1, 1, 8, "", {"cluster.node.gpu=" + name});
+  return build_cluster(loaded.scenario.cluster(), loaded.places).gpu_model();
+}
+
+TEST(CostModel, OlderAttentionIsNotSlowerOnBlackwell) {
+  const GpuModel hopper = h100();
+  for (const char* name : {"B200", "B300", "GB200", "GB300"}) {
+    const GpuModel gpu = catalogue_gpu_model(name);
+    for (const SoftwareStack& stack : stack_catalog().stacks()) {
+      for (const Attention kernels : {Attention::flash_1, Attention::flash_2, Attention::flash}) {
+        for (const double sequence : {1024.0, 8192.0, 131072.0}) {
+          for (const KernelName way : {KernelName::plain, KernelName::attention_backward}) {
+            EXPECT_LE(attention_time(gpu, stack, kernels, sequence, way),
+                      attention_time(hopper, stack, kernels, sequence, way))
+                << name << " " << stack.name() << " " << sequence;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(CostModel, TheNewestAttentionIsFasterOnBlackwellThanTheLimit) {
+  const SoftwareStack& stack = software_stack("nemo");
+  const auto time = [&](const GpuModel& gpu) {
+    return attention_time(gpu, stack, Attention::cudnn, 131072, KernelName::plain);
+  };
+  EXPECT_LT(time(catalogue_gpu_model("B200")), 0.7 * time(h100()));
+  EXPECT_EQ(software_profile(h100(), Attention::cudnn, stack, false).attention_least.most.value, 0);
+}
+
+TEST(CostModel, AStackFittedOnBlackwellAloneHasNoLimitOfHopper) {
+  SoftwareStack stack;
+  StackOnGpu& on = *stack.add_on();
+  on.add_gpus("B200");
+  on.set_compute(0.3);
+  const GpuModel gpu = catalogue_gpu_model("B200");
+  const auto limit = [&] {
+    return software_profile(gpu, Attention::flash_2, stack, false).attention_least.most.value;
+  };
+  EXPECT_EQ(limit(), 0) << "its factor was fitted without one";
+  stack.add_on()->add_gpus("H100");
+  EXPECT_GT(limit(), 0);
 }
 
 TEST(CostModel, GroupsStandWhereTheirRanksArePlaced) {
