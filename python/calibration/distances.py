@@ -17,6 +17,7 @@ stack, by a name that nobody knows.
 
 import collections
 
+import fit_hardware
 import numpy as np
 import runs
 
@@ -51,15 +52,17 @@ def replaced(words, first):
 
 
 def on_hardware(hardware):
-    """Rows on newer GPUs, each by a fit without its family. A class of such GPUs ends with their
-    kernel profile (gpu_word() in sim/estimates/predict/interval.cpp)."""
+    """Open rows, each by a fit without its family. A class of newer GPUs ends with their kernel
+    profile (gpu_word() in sim/estimates/predict/interval.cpp)."""
     found = []
     families = [row["family"] for row in hardware.rows]
     for row, h, p, value in zip(hardware.rows, hardware.hardware,
                                 runs.predict(hardware.rows, hardware.stacks),
                                 hardware.left_out(families)):
-        words = words_of(p).split()[:-1] + [h.profile or "TPU"]
-        found.append(Residual(" ".join(words), family_of(row), value))
+        words = words_of(p)
+        if h not in fit_hardware.OLDER:
+            words = " ".join(words.split()[:-1] + [h.profile or "TPU"])
+        found.append(Residual(words, family_of(row), value))
     return found
 
 

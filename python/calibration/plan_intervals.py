@@ -13,9 +13,7 @@ residuals of the other families. A family counts once in `families`, each row on
 import collections
 
 import distances
-import fit_hardware
 import fit_stacks
-import fit_sweeps
 import numpy as np
 
 BASES = ("fitted", "kin", "unknown")
@@ -66,9 +64,7 @@ def line(label, found):
 
 
 def main():
-    fit, within, between = fit_stacks.fit_all()
-    residuals = distances.residuals(fit, within, between, fit_sweeps.fit_nanotron(),
-                                    fit_hardware.HardwareFit(fit_hardware.plain_stacks()).run())
+    residuals = distances.residuals(*fit_stacks.fit_everything())
     found = list(covered(residuals))
     print("| step price | rows | in 80% | families | in 80% |\n|---|---:|---:|---:|---:|")
     print(line("all", found))
