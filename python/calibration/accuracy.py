@@ -9,9 +9,7 @@ import collections
 import sys
 
 import distances
-import fit_hardware
 import fit_stacks
-import fit_sweeps
 import numpy as np
 import page
 import runs
@@ -130,10 +128,9 @@ def left_out_table(fit, keys, residual):
     return table(("left out", "rows", "mean", "max", "bias", "rank", "yardstick"), lines)
 
 
-def coverage_table(fit, within, between, sweeps, hardware):
+def coverage_table(fits):
     lines = []
-    for name, of in distances.classes(distances.residuals(
-            fit, within, between, sweeps, hardware)).items():
+    for name, of in distances.classes(distances.residuals(*fits)).items():
         c = distances.coverage(of, name)
         lines.append([name, len(of), c.families, f"{c.plain80:.0%}", f"{c.held80:.0%}",
                       f"{c.plain95:.0%}", f"{c.held95:.0%}", percent(c.width80)])
@@ -216,14 +213,14 @@ def make_text():
     whole = [i for i, row in enumerate(rows) if row["usable"] == "iteration"]
     partial = [i for i, row in enumerate(rows) if row["usable"] != "iteration"]
     judged = [rows[i] for i in whole]
-    fit, within, between = fit_stacks.fit_all()
+    fits = fit_stacks.fit_everything()
+    fit, between = fits.fit, fits.between
     sources = [row["source_key"] for row in fit.rows]
     return TEXT.format(
         sources=source_table(judged, predicted[whole], fitted),
         stacks=left_out_table(fit, [stack.name for stack in fit.stacks], between),
         whole_sources=left_out_table(fit, sources, fit.left_out(sources)),
-        coverage=coverage_table(fit, within, between, fit_sweeps.fit_nanotron(),
-                                fit_hardware.HardwareFit(fit_hardware.plain_stacks()).run()),
+        coverage=coverage_table(fits),
         regret=regret_text(judged, predicted[whole]),
         partial=partial_table([rows[i] for i in partial], [predictions[i] for i in partial]))
 

@@ -17,12 +17,14 @@ stack, by a name that nobody knows.
 
 import collections
 
+import fit_hardware
 import numpy as np
 import runs
 
 FEWEST, FEWEST_ON_GPU = 30, 8
-# Residual: the class, the family left out together, log(measured / predicted).
-Residual = collections.namedtuple("Residual", "words family value")
+# Residual: the class, the family left out together, log(measured / predicted), the id of the row
+# and how it was predicted, and the stack.
+Residual = collections.namedtuple("Residual", "words family value row stack")
 
 
 def words_of(prediction):
@@ -35,15 +37,23 @@ def family_of(row):
                                           row["gpu"]))
 
 
+def residual_of(row, prediction, value, kin=False):
+    """The residual of a row by its prediction; `kin`: its own stack had no part in the value."""
+    words = replaced(words_of(prediction), "kin") if kin else words_of(prediction)
+    return Residual(words, family_of(row), value, f"{row['id']} {'kin' if kin else 'own'}",
+                    runs.stack_of(prediction))
+
+
+def found_off(row, prediction):
+    """Logarithm of measured over predicted time."""
+    return np.log(row["measured"] / float(prediction["iter_time_s"]))
+
+
 def as_unknown(rows):
     """The rows as published by a framework of which nothing is known."""
     anonymous = [dict(row, framework="a framework of one's own") for row in rows]
-    found = []
-    for row, p in zip(rows, runs.predict(anonymous)):
-        if p["iter_time_s"]:
-            value = np.log(row["measured"] / float(p["iter_time_s"]))
-            found.append(Residual(words_of(p), family_of(row), value))
-    return found
+    return [residual_of(row, p, found_off(row, p))._replace(row=f"{row['id']} unknown")
+            for row, p in zip(rows, runs.predict(anonymous)) if p["iter_time_s"]]
 
 
 def replaced(words, first):
@@ -51,15 +61,18 @@ def replaced(words, first):
 
 
 def on_hardware(hardware):
-    """Rows on newer GPUs, each by a fit without its family. A class of such GPUs ends with their
-    kernel profile (gpu_word() in sim/estimates/predict/interval.cpp)."""
+    """Open rows, each by a fit without its family. A class of newer GPUs ends with their kernel
+    profile (gpu_word() in sim/estimates/predict/interval.cpp)."""
     found = []
     families = [row["family"] for row in hardware.rows]
     for row, h, p, value in zip(hardware.rows, hardware.hardware,
                                 runs.predict(hardware.rows, hardware.stacks),
                                 hardware.left_out(families)):
-        words = words_of(p).split()[:-1] + [h.profile or "TPU"]
-        found.append(Residual(" ".join(words), family_of(row), value))
+        made = residual_of(row, p, value)
+        if h not in fit_hardware.OLDER:
+            words = " ".join(made.words.split()[:-1] + [h.profile or "TPU"])
+            made = made._replace(words=words)
+        found.append(made)
     return found
 
 
@@ -67,22 +80,18 @@ def residuals(fit, within, between, sweeps, hardware):
     found = on_hardware(hardware)
     known = {row["id"] for row in hardware.rows}
     for row, p, w, b in zip(fit.rows, runs.predict(fit.rows), within, between):
-        found.append(Residual(words_of(p), family_of(row), w))
-        found.append(Residual(replaced(words_of(p), "kin"), family_of(row), b))
+        found += [residual_of(row, p, w), residual_of(row, p, b, kin=True)]
     out = sweeps.measured - sweeps.left_out([row["model"] for row in sweeps.rows])
     for row, p, value in zip(sweeps.rows, runs.predict(sweeps.rows), out):
-        found.append(Residual(replaced(words_of(p), "fitted"), row["family"], value))
+        made = residual_of(row, p, value)
+        found.append(made._replace(words=replaced(made.words, "fitted")))
     open_rows = [row for row in runs.open_rows() if row["measured"] and not row["duplicate_of"] and
                  row["id"] not in known]
-    for row, p in zip(open_rows, runs.predict(open_rows)):
-        if p["iter_time_s"]:
-            value = np.log(row["measured"] / float(p["iter_time_s"]))
-            found.append(Residual(words_of(p), family_of(row), value))
     timed = [row for row in runs.measured_rows() if row["measured"]]
     tests = [row for row in timed if row["split"] != "calibration" and row["usable"] == "iteration"]
-    for row, p in zip(tests, runs.predict(tests)):
-        value = np.log(row["measured"] / float(p["iter_time_s"]))
-        found.append(Residual(words_of(p), family_of(row), value))
+    for rows in (open_rows, tests):
+        found += [residual_of(row, p, found_off(row, p))
+                  for row, p in zip(rows, runs.predict(rows)) if p["iter_time_s"]]
     return found + as_unknown(fit.rows) + as_unknown(tests) + as_unknown(sweeps.rows)
 
 
@@ -167,6 +176,13 @@ def catalogue(all_residuals):
         text += (f"  - name: {name}\n    below_80: {b80:.4g}\n    above_80: {a80:.4g}\n"
                  f"    below_95: {b95:.4g}\n    above_95: {a95:.4g}\n")
     return text
+
+
+def score(value, below, above, outside):
+    """Interval score of a residual (Gneiting and Raftery, doi:10.1198/016214506000001437): the
+    width, and for a value outside its distance from the interval times 2 / `outside`, the share of
+    values that should be outside. Smaller is better."""
+    return below + above + 2 / outside * max(0.0, -below - value, value - above)
 
 
 Coverage = collections.namedtuple("Coverage", "families plain80 plain95 held80 held95 width80")

@@ -267,13 +267,24 @@ def catalogue(fit, within, between):
                           for stack in STACKS)
 
 
-def whole_catalogue(fit, within, between, sweeps):
-    """Adds the stacks of the sweeps, the entries of newer GPUs and, from all rows that no fit had
-    seen, the intervals."""
+# All fits, and the residuals of the calibration rows with their configuration (`within`) and with
+# their stack (`between`) left out.
+Everything = collections.namedtuple("Everything", "fit within between sweeps hardware")
+
+
+def fit_everything():
+    """All fits: the stacks to the calibration rows, those of the sweeps, and the newer hardware
+    with factors that neither has moved."""
+    fit, within, between = fit_all()
+    sweeps = fit_sweeps.fit_nanotron()
     stacks = catalogue(fit, within, between) + fit_sweeps.catalogue(sweeps)
-    hardware = fit_hardware.HardwareFit(stacks).run()
-    return (fit_hardware.catalogue(hardware) +
-            distances.catalogue(distances.residuals(fit, within, between, sweeps, hardware)))
+    return Everything(fit, within, between, sweeps, fit_hardware.HardwareFit(stacks).run())
+
+
+def whole_catalogue(fits):
+    """The stacks with the entries of newer GPUs and, from all rows that no fit had seen, the
+    intervals."""
+    return fit_hardware.catalogue(fits.hardware) + distances.catalogue(distances.residuals(*fits))
 
 
 def report(fit, within, between):
@@ -304,9 +315,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="compare with the file only")
     check = parser.parse_args().check
-    fit, within, between = fit_all()
-    report(fit, within, between)
-    text = whole_catalogue(fit, within, between, fit_sweeps.fit_nanotron())
+    fits = fit_everything()
+    report(fits.fit, fits.within, fits.between)
+    text = whole_catalogue(fits)
     if check:
         return 0 if OUT.read_text() == text else 1
     OUT.write_text(text)

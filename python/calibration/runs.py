@@ -6,6 +6,7 @@ import csv
 import gzip
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 
@@ -42,9 +43,30 @@ def sweep_rows():
     return timed(read("layouts-open.csv.gz"))
 
 
+# Columns of `orrery predict` that runs-open.csv has in words only: the words, and the value.
+WORDS = {
+    "balance": ((r"router forced to balance|forced expert balance|; forced balance(;|$)", "forced"),
+                (r"natural routing|router natural", "natural")),
+    "head_size": ((r"head_dim (\d+)", r"\1"),),
+}  # fmt: skip
+
+
+def stated(words):
+    """The cells that the words about a run state, "" where they state none."""
+    cells = {}
+    for column, patterns in WORDS.items():
+        matches = ((re.search(pattern, words), value) for pattern, value in patterns)
+        cells[column] = next((match.expand(value) for match, value in matches if match), "")
+    return cells
+
+
 def open_rows():
-    """Runs on newer GPUs and of other frameworks (runs-open.csv)."""
-    return timed(read("runs-open.csv"))
+    """Runs on newer GPUs and of other frameworks (runs-open.csv), with the columns that their notes
+    state."""
+    rows = timed(read("runs-open.csv"))
+    for row in rows:
+        row.update(stated("; ".join((row["notes"], row["arch_source"]))))
+    return rows
 
 
 def measured_rows():

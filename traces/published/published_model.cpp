@@ -1,9 +1,13 @@
 #include "traces/published/published_model.hpp"
 
+#include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -16,26 +20,60 @@
 namespace orrery {
 namespace {
 
-/// Values of a model of public configuration that tables have no columns for. 0: none.
+/// Facts of a published model that a table need not state. 0: none.
 struct KnownModel {
-  std::string_view named;  ///< beginning of its name in a table
+  std::string_view named;        ///< beginning of its name in a table
+  std::string_view preset = {};  ///< model of the catalogue with its attention and experts
   std::uint32_t head_size = 0;
-  std::uint32_t expert_feed_forward = 0, shared_experts = 0, dense_layers = 0;
-  /// size of the dense layers where a table's `ffn` is that of an expert; 0: not known
-  std::uint32_t dense_feed_forward = 0;
+  std::uint32_t window = 0;         ///< tokens that a layer with a window of attention attends to
+  std::uint32_t windowed = 1, of = 1;  ///< layers with a window: `windowed` of each `of`
+  bool alternate = false;  ///< every second layer has experts
   bool tied = false;
+  std::string_view refused = {};  ///< part of the model that no scenario can express
 };
+constexpr std::string_view kStateSpace = "state-space layers";
+constexpr std::string_view kLinear = "layers of linear attention";
+constexpr std::string_view kIndexed = "attention that selects tokens by an index";
+/// Longer names come before their beginnings. The sizes of a preset and their sources are in
+/// traces/catalog/models.yaml; the reader of model files refuses the same kinds of layers
+/// (traces/models/decoder_families.cpp).
 constexpr std::array kKnownModels = {
-    // arXiv:2412.19437, table of section 4.2
-    KnownModel{.named = "deepseek-v3",
-               .expert_feed_forward = 2048,
-               .shared_experts = 1,
-               .dense_layers = 3},
-    // arXiv:2405.04434, section 3.1.2
-    KnownModel{.named = "deepseekv2", .expert_feed_forward = 1536, .shared_experts = 2,
-               .dense_layers = 1, .dense_feed_forward = 12288},
-    KnownModel{.named = "qwen3", .head_size = 128},   // arXiv:2505.09388
-    KnownModel{.named = "gpt-oss", .head_size = 64},  // arXiv:2508.10925
+    KnownModel{.named = "deepseek-v3.2", .refused = kIndexed},  // arXiv:2512.02556
+    KnownModel{.named = "deepseek-v4", .refused = kIndexed},
+    KnownModel{.named = "deepseek-v3", .preset = "deepseek-v3"},
+    KnownModel{.named = "deepseek3", .preset = "deepseek-v3"},
+    KnownModel{.named = "deepseek-v2-lite", .preset = "deepseek-v2-lite-16b"},
+    KnownModel{.named = "deepseek2-16b", .preset = "deepseek-v2-lite-16b"},  // MaxText's name
+    KnownModel{.named = "deepseek-v2", .preset = "deepseek-v2-236b"},
+    KnownModel{.named = "deepseekv2", .preset = "deepseek-v2-236b"},
+    KnownModel{.named = "moonlight", .preset = "moonlight-16b-a3b"},
+    KnownModel{.named = "kimi-k2", .preset = "kimi-k2-1t"},
+    KnownModel{.named = "kimi-linear", .refused = kLinear},  // arXiv:2510.26692
+    KnownModel{.named = "glm-4.5-air", .preset = "glm-4.5-air-106b"},
+    // Trained from GLM-4.5-Air (arXiv:2512.16144).
+    KnownModel{.named = "intellect-3", .preset = "glm-4.5-air-106b"},
+    KnownModel{.named = "hunyuan3", .preset = "hunyuan3-295b-a21b"},
+    // config.json of Llama 4: attention_chunk_size, no_rope_layers, interleave_moe_layer_step.
+    KnownModel{.named = "llama4-maverick", .preset = "llama4-maverick-400b", .window = 8192,
+               .windowed = 3, .of = 4, .alternate = true},
+    KnownModel{.named = "llama4-scout", .preset = "llama4-scout-109b", .window = 8192,
+               .windowed = 3, .of = 4},
+    KnownModel{.named = "qwen3-next", .refused = kLinear},  // layer_types of its config.json
+    KnownModel{.named = "qwen3.5", .refused = kLinear},
+    KnownModel{.named = "qwen3-30b", .preset = "qwen3-30b-a3b"},
+    KnownModel{.named = "qwen3-235b", .preset = "qwen3-235b-a22b"},
+    KnownModel{.named = "qwen3", .head_size = 128},  // arXiv:2505.09388
+    // arXiv:2508.10925: "alternating banded window and fully dense patterns", 128 tokens
+    KnownModel{.named = "gpt-oss", .head_size = 64, .window = 128, .of = 2},
+    // MaxText, configs/models/gemma4-26b.yml and gemma4-31b.yml; five of six layers are local as in
+    // Gemma 3 (arXiv:2503.19786)
+    KnownModel{.named = "gemma4", .head_size = 256, .window = 1024, .windowed = 5, .of = 6},
+    KnownModel{.named = "minimax-m2", .head_size = 128},  // MiniMaxAI/MiniMax-M2 config.json
+    KnownModel{.named = "nemotron3", .refused = kStateSpace},  // arXiv:2512.20848
+    KnownModel{.named = "nemotron-3", .refused = kStateSpace},
+    KnownModel{.named = "nemotron-h", .refused = kStateSpace},  // arXiv:2504.03624
+    KnownModel{.named = "jamba", .refused = kStateSpace},       // arXiv:2403.19887
+    KnownModel{.named = "mamba", .refused = kStateSpace},
     KnownModel{.named = "gpt", .tied = true},
     KnownModel{.named = "megatron", .tied = true},
     KnownModel{.named = "mt-nlg", .tied = true},
@@ -50,6 +88,16 @@ KnownModel known_model(std::string_view name) {
     if (lower.starts_with(each.named)) return each;
   }
   return {};
+}
+
+/// Returns the model of the catalogue with a row's attention and experts; without sizes if none is
+/// known.
+Model similar_model(const KnownModel& known) {
+  Model model;
+  if (known.preset.empty()) return model;
+  model.set_preset(std::string(known.preset));
+  resolve(model, {}, "model");
+  return model;
 }
 
 std::uint32_t needed(const TableRow::Count& count, std::string_view column) {
@@ -67,19 +115,74 @@ std::optional<std::uint32_t> whole_number(std::string_view text) {
   return static_cast<std::uint32_t>(value);
 }
 
-void take_attention(const TableRow& row, Model& model, std::vector<std::string>& assumed) {
-  if (lower_case(row.kv_heads) == "mla") {
-    // arXiv:2412.19437, section 4.2; the only public sizes.
-    LatentAttention& latent = *model.mutable_latent_attention();
-    latent.set_query_rank(1536);
-    latent.set_key_value_rank(512);
-    latent.set_plain(128);
-    latent.set_rotary(64);
-    latent.set_value(128);
-    if (known_model(row.model).dense_layers == 0) {
-      assumed.push_back("latent attention of DeepSeek-V3's sizes");
+/// Returns the latents of a text such as "1536/512/128/64/128"; a first number of 0: queries have
+/// no latent.
+LatentAttention latents_of(std::string_view text) {
+  std::array<std::uint32_t, 5> sizes{};
+  std::string_view rest = text;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const std::size_t end = rest.find('/');
+    const std::optional<std::uint32_t> size = whole_number(rest.substr(0, end));
+    const bool is_last = i + 1 == sizes.size();
+    if (!size || (*size == 0 && i > 0) || *size > 10000 ||
+        is_last != (end == std::string_view::npos)) {
+      throw Refusal{fmt::format("latent is '{}', expected none or five sizes up to 10000: latent "
+                                "of queries / of keys and values / plain / rotary / value, for "
+                                "example 1536/512/128/64/128",
+                                shown(text))};
     }
+    sizes[i] = *size;
+    if (!is_last) rest.remove_prefix(end + 1);
+  }
+  LatentAttention latent;
+  latent.set_query_rank(sizes[0]);
+  latent.set_key_value_rank(sizes[1]);
+  latent.set_plain(sizes[2]);
+  latent.set_rotary(sizes[3]);
+  latent.set_value(sizes[4]);
+  return latent;
+}
+
+/// Returns the latents of a row's attention; nothing for attention without latents. Configuration
+/// files of models with latents name as many heads of keys and values as heads
+/// (deepseek-ai/DeepSeek-V3 config.json, num_key_value_heads), and so do tables.
+std::optional<LatentAttention> latents_of(const TableRow& row, const Model& similar,
+                                          std::vector<std::string>& assumed) {
+  const std::string written = lower_case(row.kv_heads), latent = lower_case(row.latent);
+  const bool named = written == "mla";
+  if (latent == "none") {
+    if (!named) return std::nullopt;
+    throw Refusal{"kv_heads is MLA and latent is none: expected heads of keys and values, or the "
+                  "sizes of the latents"};
+  }
+  if (!latent.empty()) return latents_of(std::string_view(latent));
+  const bool all_heads = written.empty() || whole_number(written) == row.heads;
+  if (similar.has_latent_attention() && (named || all_heads)) return similar.latent_attention();
+  if (!named) return std::nullopt;
+  assumed.push_back("latent attention of DeepSeek-V3's sizes");
+  Model usual;
+  usual.set_preset("deepseek-v3");
+  resolve(usual, {}, "model");
+  return usual.latent_attention();
+}
+
+void take_attention(const TableRow& row, const KnownModel& known, const Model& similar,
+                    Model& model, std::vector<std::string>& assumed) {
+  if (const std::optional<LatentAttention> latent = latents_of(row, similar, assumed)) {
+    if (row.head_size) {
+      throw Refusal{fmt::format("head_size is {}, expected none beside latent attention, whose "
+                                "sizes are in latent", *row.head_size)};
+    }
+    *model.mutable_latent_attention() = *latent;
     return;
+  }
+  const std::uint32_t usual = known.head_size > 0 ? known.head_size : similar.head_size();
+  const std::uint32_t head_size = row.head_size.value_or(usual);
+  if (head_size > 0) {
+    model.set_head_size(head_size);
+  } else if (model.hidden() % model.heads() != 0) {
+    throw Refusal{fmt::format("heads = {} does not divide hidden = {}: give head_size",
+                              model.heads(), model.hidden())};
   }
   if (row.kv_heads.empty()) {
     assumed.push_back("kv_heads = heads");
@@ -93,19 +196,81 @@ void take_attention(const TableRow& row, Model& model, std::vector<std::string>&
   model.set_kv_heads(*kv_heads);
 }
 
-void take_experts(const TableRow& row, const KnownModel& known, Model& model,
-                  std::vector<std::string>& assumed) {
+/// States the windows of attention that are shorter than the sequence; they have no price.
+void state_windows(const TableRow& row, const KnownModel& known, const Model& model,
+                   std::vector<std::string>& assumed) {
+  const std::uint32_t window = row.window.value_or(known.window);
+  if (window == 0 || window >= row.seq_len.value_or(0)) return;
+  const std::uint32_t usual =
+      row.window ? model.layers() : model.layers() * known.windowed / known.of;
+  const std::uint32_t layers = row.window_layers.value_or(usual);
+  if (layers == 0) return;
+  assumed.push_back(fmt::format("windows of {} tokens in {} of {} layers priced as full attention",
+                                window, std::min(layers, model.layers()), model.layers()));
+}
+
+/// Reads the distribution of tokens over experts: forced to be equal, or the busiest rank's load.
+void take_balance(const TableRow& row, Experts& experts, std::vector<std::string>& assumed) {
+  if (row.capacity) experts.set_capacity(*row.capacity);
+  const std::string balance = lower_case(row.balance);
+  if (balance == "forced") return;
+  if (balance.empty()) {
+    assumed.push_back(row.capacity ? "routing balanced" : "routing balanced, nothing dropped");
+    return;
+  }
+  if (balance == "natural") {
+    assumed.push_back("natural routing priced as balanced");
+    return;
+  }
+  double skew = 0;
+  const char* const end = balance.data() + balance.size();
+  const auto [stop, error] = std::from_chars(balance.data(), end, skew);
+  if (error != std::errc{} || stop != end || !(skew >= 1 && skew <= 1000)) {
+    throw Refusal{fmt::format("balance is '{}', expected forced, natural, or the load of the "
+                              "busiest expert-parallel rank over the mean, from 1 to 1000",
+                              shown(row.balance))};
+  }
+  experts.set_skew(skew);
+}
+
+/// Sets the sizes of experts and of layers without experts: `ffn` is the size of an expert, except
+/// where it is the known size of the model's other layers.
+void take_expert_sizes(const TableRow& row, const KnownModel& known, const Model& similar,
+                       Model& model, std::vector<std::string>& assumed) {
+  Experts& experts = *model.mutable_experts();
+  std::uint32_t shared = 0, dense = 0;
+  if (similar.has_experts()) {
+    const auto inner = static_cast<std::uint32_t>(expert_feed_forward(similar));
+    if (model.feed_forward() == inner || model.feed_forward() == similar.feed_forward()) {
+      experts.set_feed_forward(inner);
+      model.set_feed_forward(similar.feed_forward());
+    }
+    shared = similar.experts().shared();
+    dense = known.alternate ? (model.layers() + 1) / 2 : similar.experts().dense_layers();
+  }
+  if (row.dense_ffn) {
+    if (experts.feed_forward() == 0) experts.set_feed_forward(model.feed_forward());
+    model.set_feed_forward(*row.dense_ffn);
+  }
+  if (row.dense_layers.value_or(0) > model.layers()) {
+    throw Refusal{fmt::format("dense_layers is {}, expected at most the {} layers",
+                              *row.dense_layers, model.layers())};
+  }
+  experts.set_shared(row.shared_experts.value_or(shared));
+  experts.set_dense_layers(std::min(row.dense_layers.value_or(dense), model.layers()));
+  if (known.alternate && !row.dense_layers) {
+    assumed.push_back("layers without experts, every second one, priced as the first layers");
+  }
+}
+
+void take_experts(const TableRow& row, const KnownModel& known, const Model& similar,
+                  Model& model, std::vector<std::string>& assumed) {
   if (!row.moe_experts) return;
   Experts& experts = *model.mutable_experts();
   experts.set_count(*row.moe_experts);
   experts.set_top_k(needed(row.moe_topk, "moe_topk"));
-  if (known.expert_feed_forward > 0) experts.set_feed_forward(known.expert_feed_forward);
-  if (known.dense_feed_forward > 0 && model.feed_forward() == known.expert_feed_forward) {
-    model.set_feed_forward(known.dense_feed_forward);
-  }
-  experts.set_shared(known.shared_experts);
-  experts.set_dense_layers(std::min(known.dense_layers, model.layers()));
-  assumed.push_back("routing balanced, nothing dropped");
+  take_expert_sizes(row, known, similar, model, assumed);
+  take_balance(row, experts, assumed);
 }
 
 /// Sets whether one table serves as embedding and output, by the published number of parameters if
@@ -132,6 +297,11 @@ void take_tables(const TableRow& row, const KnownModel& known, Model& model,
 
 Model published_model(const TableRow& row, std::vector<std::string>& assumed) {
   const KnownModel known = known_model(row.model);
+  if (!known.refused.empty()) {
+    throw Refusal{fmt::format("model is '{}', which has {}: expected attention over tokens and an "
+                              "MLP or experts in each layer (docs/models.md)",
+                              shown(row.model), known.refused)};
+  }
   Model model;
   model.set_layers(needed(row.layers, "layers"));
   model.set_hidden(needed(row.hidden, "hidden"));
@@ -139,14 +309,10 @@ Model published_model(const TableRow& row, std::vector<std::string>& assumed) {
   model.set_feed_forward(needed(row.ffn, "ffn"));
   model.set_vocabulary(needed(row.vocab, "vocab"));
   model.set_gated(needed(row.gated_mlp, "gated_mlp") == 1);
-  if (known.head_size > 0) {
-    model.set_head_size(known.head_size);
-  } else if (model.hidden() % model.heads() != 0) {
-    throw Refusal{
-        fmt::format("heads = {} does not divide hidden = {}", model.heads(), model.hidden())};
-  }
-  take_attention(row, model, assumed);
-  take_experts(row, known, model, assumed);
+  const Model similar = similar_model(known);
+  take_attention(row, known, similar, model, assumed);
+  state_windows(row, known, model, assumed);
+  take_experts(row, known, similar, model, assumed);
   try {
     resolve(model, {}, "model");
     fill_defaults(model);

@@ -75,6 +75,16 @@ const std::vector<Column>& columns() {
       {"accumulation_bytes", &R::accumulation_bytes, kOptional, 1, 8},
       {"offload", &R::offload, kOptional},
       {"compile", &R::compile, kOptional},
+      {"graphs", &R::graphs, kOptional},
+      {"head_size", &R::head_size, kOptional, 1, 100000},
+      {"window", &R::window, kOptional, 1, 1e8},
+      {"window_layers", &R::window_layers, kOptional, 0, 10000},
+      {"latent", &R::latent, kOptional},
+      {"dense_layers", &R::dense_layers, kOptional, 0, 10000},
+      {"dense_ffn", &R::dense_ffn, kOptional, 1, 1e7},
+      {"shared_experts", &R::shared_experts, kOptional, 0, 1000},
+      {"capacity", &R::capacity, kOptional, 0.1, 1000},
+      {"balance", &R::balance, kOptional},
   };
   return all;
 }

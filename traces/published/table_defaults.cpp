@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 
 #include "core/schema/yaml_loader.hpp"
+#include "core/schema/yaml_tree.hpp"
+#include "traces/workload/framework.hpp"
 #include "traces/workload/model.hpp"
 
 namespace orrery {
@@ -33,6 +35,7 @@ class Defaults {
     text("framework", row_.framework, "nemo");
     take_layout();
     count("gbs", row_.gbs, [this] { return batch(); });
+    read_graphs();
   }
 
  private:
@@ -56,6 +59,7 @@ class Defaults {
   }
   void take_model();
   void take_layout();
+  void read_graphs();
   double parameters() const;
   std::uint32_t sizes() const;
   std::uint32_t tensor() const;
@@ -150,6 +154,19 @@ std::uint32_t Defaults::batch() const {
   const double sequences = kTokens / std::max(1u, row_.seq_len.value_or(kSequence));
   const double shares = std::max(1.0, std::round(sequences / static_cast<double>(share)));
   return static_cast<std::uint32_t>(std::min(1e8, shares * static_cast<double>(share)));
+}
+
+/// Sets `compile` to 1 if graphs of a whole iteration leave the host no kernels to launch
+/// (Job.compiled). Graphs of parts of a layer change nothing.
+void Defaults::read_graphs() {
+  const std::string graphs = lower_case(row_.graphs);
+  if (graphs.empty() || graphs == "none" || graphs == "partial") return;
+  if (graphs != "full") {
+    row_.problems.push_back(
+        fmt::format("graphs is '{}', expected none, partial or full", shown(row_.graphs)));
+  } else if (row_.compile.empty()) {
+    row_.compile = "1";
+  }
 }
 
 }  // namespace

@@ -12,7 +12,8 @@
 
 namespace orrery {
 
-/// Sets the defaults of the columns in `absent`.
+/// Sets the defaults of the columns in `absent`, and `compile` by `graphs`. An unknown word in
+/// `graphs` is a problem of the row.
 void take_defaults(TableRow& row, const std::vector<std::string_view>& absent);
 
 }  // namespace orrery

@@ -205,6 +205,7 @@ TEST(PublishedRun, LatentAttentionAndExperts) {
   const PublishedRun run = read([](TableRow& row) {
     row.model = "deepseek-v3-671b";
     row.kv_heads = "MLA";
+    row.ffn = 18432;
     row.moe_experts = 256;
     row.moe_topk = 8;
     row.ep = 4;

@@ -54,6 +54,27 @@ TEST(PublishedTable, OddCellsAreProblemsOfTheirRow) {
   EXPECT_TRUE(all[1].problems.empty());
 }
 
+TEST(PublishedTable, ColumnsOfTheModelAreRead) {
+  const auto all = rows(
+      "model,head_size,window,window_layers,latent,dense_layers,dense_ffn,shared_experts,capacity,"
+      "balance,graphs\nm,128,1024,0,0/512/128/64/128,0,18432,0,1.25,forced,full\n"
+      "m,0,0,-1,,x,0,1001,0.01,,\n");
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_TRUE(all[0].unread.empty());
+  EXPECT_TRUE(all[0].problems.empty());
+  EXPECT_EQ(all[0].head_size, 128u);
+  EXPECT_EQ(all[0].window, 1024u);
+  EXPECT_EQ(all[0].window_layers, 0u);
+  EXPECT_EQ(all[0].latent, "0/512/128/64/128");
+  EXPECT_EQ(all[0].dense_layers, 0u);
+  EXPECT_EQ(all[0].dense_ffn, 18432u);
+  EXPECT_EQ(all[0].shared_experts, 0u);
+  EXPECT_EQ(all[0].capacity, 1.25);
+  EXPECT_EQ(all[0].balance, "forced");
+  EXPECT_EQ(all[0].graphs, "full");
+  EXPECT_EQ(all[1].problems.size(), 7u);
+}
+
 TEST(PublishedTable, TheFormItselfIsRefusedWithItsPlace) {
   EXPECT_EQ(problem(""), "1:1: is empty: a table of runs begins with a header");
   const std::string lacking = problem("id,vocab\n");

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/schema/yaml_loader.hpp"
 #include "traces/published/published_run.hpp"
 #include "traces/workload/layout_check.hpp"
 #include "traces/workload/model.hpp"
@@ -28,6 +29,27 @@ TEST(TableDefaults, AModelOfTheCatalogueIsEnough) {
     EXPECT_GT(run.assumed.size(), 4u) << "what was taken is said";
     EXPECT_EQ(job_problems(run.job).size(), 0u) << name;
   }
+}
+
+TEST(TableDefaults, AModelOfTheCatalogueIsPricedWithItsOwnParameters) {
+  for (const std::string& name : model_names()) {
+    Model own;
+    own.set_preset(name);
+    resolve(own, {}, "model");
+    const PublishedRun run = published_run(table_row(Cells{{"model", name}}, 1));
+    EXPECT_NEAR(parameter_count(run.job.model()) / parameter_count(own), 1, 1e-9) << name;
+  }
+}
+
+TEST(TableDefaults, GraphsOfAWholeIterationAreACompiledStep) {
+  const auto compile = [](const char* graphs, const char* said) {
+    return table_row(Cells{{"model", "llama3-8b"}, {"graphs", graphs}, {"compile", said}}, 1);
+  };
+  EXPECT_EQ(compile("full", "").compile, "1");
+  EXPECT_EQ(compile("full", "0").compile, "0");
+  EXPECT_EQ(compile("partial", "").compile, "");
+  EXPECT_EQ(published_run(compile("some", "")).refusal,
+            "graphs is 'some', expected none, partial or full");
 }
 
 TEST(TableDefaults, WhatIsSaidStays) {

@@ -36,7 +36,11 @@ TEST(Model, ParameterCountsOfTheWholeCatalogueArePublished) {
       {"mpt-30b", 29.9752},      {"mpt-70b", 64.862},       {"internlm-7b", 7.32},
       {"nemotron4-15b", 15.6},   {"nemotron4-340b", 341},   {"grok1-314b", 314},
       {"mixtral-8x7b", 46.7},    {"deepseek-v3", 671},      {"qwen3-30b-a3b", 30.5},
-      {"qwen3-235b-a22b", 235},  {"gpt-oss-120b", 116.83}};
+      {"qwen3-235b-a22b", 235},  {"gpt-oss-120b", 116.83},  {"gpt-oss-20b", 20.91},
+      {"deepseek-v2-236b", 235.74}, {"deepseek-v2-lite-16b", 15.706},
+      {"moonlight-16b-a3b", 15.96}, {"kimi-k2-1t", 1026.4}, {"glm-4.5-air-106b", 106.85},
+      {"hunyuan3-295b-a21b", 294.9}, {"llama4-scout-109b", 107.77},
+      {"llama4-maverick-400b", 400.71}};
   for (const auto& [name, billions] : published) {
     EXPECT_NEAR(parameter_count(preset(name)) / (billions * 1e9), 1, 0.014) << name;
   }
@@ -52,10 +56,13 @@ TEST(Model, ATokenIsMultipliedWithTheActiveWeightsOnly) {
   EXPECT_NEAR(active("qwen3-235b-a22b") / 22e9, 1, 0.02);
   EXPECT_NEAR(active("qwen3-30b-a3b") / 3.3e9, 1, 0.02);
   EXPECT_NEAR(active("mixtral-8x7b") / 12.9e9, 1, 0.02);
+  EXPECT_NEAR(active("kimi-k2-1t") / 32.6e9, 1, 0.02);
+  EXPECT_NEAR(active("hunyuan3-295b-a21b") / 21e9, 1, 0.02);
+  EXPECT_NEAR(active("llama4-maverick-400b") / 17e9, 1, 0.02);
 }
 
 TEST(Model, EveryPresetResolves) {
-  EXPECT_GE(model_names().size(), 28u);
+  EXPECT_GE(model_names().size(), 37u);
   for (const std::string& name : model_names()) EXPECT_GT(parameter_count(preset(name)), 1e8);
 }
 

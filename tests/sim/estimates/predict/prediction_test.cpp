@@ -107,10 +107,16 @@ void damage(TableRow& row, Rng& rng) {
                                                                   &TableRow::ep,
                                                                   &TableRow::vpp,
                                                                   &TableRow::mbs,
-                                                                  &TableRow::gbs};
+                                                                  &TableRow::gbs,
+                                                                  &TableRow::head_size,
+                                                                  &TableRow::window,
+                                                                  &TableRow::dense_layers,
+                                                                  &TableRow::dense_ffn,
+                                                                  &TableRow::shared_experts};
   static const std::vector<std::string TableRow::*> texts = {
       &TableRow::kv_heads, &TableRow::nvlink,    &TableRow::nic_gbps,  &TableRow::fabric,
-      &TableRow::dp_shard, &TableRow::precision, &TableRow::recompute, &TableRow::gpu};
+      &TableRow::dp_shard, &TableRow::precision, &TableRow::recompute, &TableRow::gpu,
+      &TableRow::latent,   &TableRow::balance};
   static const std::vector<TableRow::Count> numbers = {std::nullopt, 1,    2,    3, 7, 8,
                                                        64,           1000, 10000};
   static const std::vector<std::string> words = {"",

@@ -1,0 +1,151 @@
+"""Fits of prices to published runs (python/calibration), on made rows and a made program."""
+
+import sys
+
+import pytest
+from conftest import ROOT
+
+np = pytest.importorskip("numpy")
+sys.path.insert(0, str(ROOT / "python" / "calibration"))
+
+import distances  # noqa: E402
+import fit_hardware  # noqa: E402
+import plan_intervals  # noqa: E402
+import runs  # noqa: E402
+
+ON_OLDER = """\
+    on:
+      - gpus: [A100-40GB, A100-80GB, A800]
+        family: A100
+        compute: 0.9
+      - gpus: [H100, H800, H200]
+        family: H100
+        compute: 0.8
+{measured}    source:
+      - rows
+"""
+STACKS = (
+    "stacks:\n  - name: generic\n    spread: 0.2\n    source:\n      - none\n"
+    "  - name: fast\n" + ON_OLDER.format(measured="        measured: [dense 16]\n") +
+    "  - name: slow\n" + ON_OLDER.format(measured="")
+)  # fmt: skip
+
+
+def factors_of(text):
+    """Keys of the entries of `on`, by stack and GPU."""
+    found, stack, gpus = {}, "", []
+    for line in text.splitlines():
+        if line.startswith("  - name: "):
+            stack = line.removeprefix("  - name: ")
+        elif line.startswith("      - gpus: ["):
+            gpus = line.split("[")[1].strip("]").split(", ")
+        elif line.startswith("        "):
+            key, value = line.strip().split(": ", 1)
+            for gpu in gpus:
+                found.setdefault((stack, gpu), {})[key] = value
+    return found
+
+
+def made_predict(rows, stacks=None, options=()):
+    """A program whose steps take 1 s over the compute factor, that of experts included."""
+    factors = factors_of(stacks)
+    made = []
+    for row in rows:
+        on = factors.get((row["framework"], row["gpu"]), {})
+        rate = float(on.get("compute", 1))
+        rate *= float(on.get("experts", 1)) if row["moe_experts"] else 1
+        made.append({"iter_time_s": str(1 / rate),
+                     "reason": f"rests on: kin complete dense scaled; stack {row['framework']}"})
+    return made
+
+
+def row_of(stack, gpu, seconds, family, source="s", experts=""):
+    return {"id": f"{stack}-{gpu}-{family}", "framework": stack, "gpu": gpu, "precision": "bf16",
+            "moe_experts": experts, "measured": seconds, "usable": "iteration", "duplicate_of": "",
+            "source_key": source, "family": family, "model": "m"}  # fmt: skip
+
+
+def fit_of(monkeypatch, rows):
+    monkeypatch.setattr(runs, "predict", made_predict)
+    monkeypatch.setattr(runs, "open_rows", lambda: rows)
+    return fit_hardware.HardwareFit(STACKS).run()
+
+
+def compute_of(fit, stack, gpu):
+    return float(factors_of(fit_hardware.catalogue(fit))[stack, gpu]["compute"])
+
+
+def test_a_stack_slow_on_one_gpu_is_expected_to_be_slow_on_another(monkeypatch):
+    rows = [row_of("fast", gpu, 1.6, f"fast {gpu} {i}") for gpu in ("B200", "MI300X")
+            for i in range(6)]  # fmt: skip
+    rows += [row_of("slow", "B200", 2.4, f"slow {i}") for i in range(6)]
+    fit = fit_of(monkeypatch, rows)
+    assert compute_of(fit, "fast", "MI300X") == pytest.approx(1 / 1.6, rel=0.05)
+    assert compute_of(fit, "slow", "MI300X") < 0.85 * compute_of(fit, "fast", "MI300X")
+
+
+def test_open_runs_move_an_entry_without_calibration_rows_and_no_other(monkeypatch):
+    rows = [row_of(stack, "H100", 2.5, f"{stack} {i}") for stack in ("fast", "slow")
+            for i in range(6)]  # fmt: skip
+    fit = fit_of(monkeypatch, rows)
+    made = factors_of(fit_hardware.catalogue(fit))
+    assert float(made["fast", "H100"]["compute"]) == 0.8, "calibrated"
+    assert float(made["slow", "H100"]["compute"]) == pytest.approx(1 / 2.5, rel=0.15)
+    assert made["slow", "H100"]["measured"] == "[dense 16]"
+    assert float(made["slow", "A100-80GB"]["compute"]) == 0.9, "no open run there"
+    assert "measured" not in made["slow", "A100-80GB"]
+    assert [row["framework"] for row, f in zip(fit.rows, fit.fitted) if f] == ["slow"] * 6
+
+
+def test_experts_of_open_runs_on_older_gpus_have_a_factor_of_their_own(monkeypatch):
+    rows = [row_of("slow", "H100", 1.25, f"dense {i}") for i in range(6)]
+    rows += [row_of("slow", "H100", 2.5, f"experts {i}", experts="8") for i in range(6)]
+    made = factors_of(fit_hardware.catalogue(fit_of(monkeypatch, rows)))["slow", "H100"]
+    assert float(made["compute"]) == pytest.approx(0.8, rel=0.1)
+    assert float(made["experts"]) == pytest.approx(0.5, rel=0.15)
+    assert made["measured"] == "[dense 16, experts 16]"
+
+
+def test_a_left_out_family_and_half_are_predicted_by_the_other_rows(monkeypatch):
+    rows = [row_of("fast", "B200", 1.5 + 0.005 * i, f"f{i}") for i in range(20)]
+    rows += [row_of("slow", "V100-32GB", 3, f"v{i}", source="t") for i in range(20)]
+    fit = fit_of(monkeypatch, rows)
+    off = fit.left_out([row["family"] for row in fit.rows])
+    assert np.abs(off).max() < 0.1
+    alone = fit.left_out([row["source_key"] for row in fit.rows])
+    assert np.abs(alone[:20]).min() > np.abs(off[:20]).max(), "no other row is of this generation"
+    assert fit.halves("s") == fit.halves("s")
+    assert max(fit.halves("s")) < 0.1
+    table = fit_hardware.halves_table(fit)
+    assert "| s | 20 |" in table and "| t | 20 |" in table
+
+
+def test_the_interval_score_punishes_width_and_misses():
+    assert distances.score(0.5, 1, 2, 0.2) == 3
+    assert distances.score(2.5, 1, 2, 0.2) == pytest.approx(3 + 10 * 0.5)
+    assert distances.score(-1.5, 1, 2, 0.05) == pytest.approx(3 + 40 * 0.5)
+
+
+def judged(family, value, row):
+    residual = distances.Residual("kin complete dense scaled", family, value, row, "slow")
+    return plan_intervals.judge(residual, "kin", (1, 1, 2, 2))
+
+
+def test_coverage_and_scores_count_a_family_once_and_compare_the_same_rows():
+    found = [judged("a", 0, "1 own"), judged("a", 0, "2 own"), judged("b", 1.5, "3 own")]
+    assert [(each.in80, each.in95) for each in found] == [(True, True)] * 2 + [(False, True)]
+    baseline = {"1 own": {"score80": 4, "score95": 4}, "3 own": {"score80": 14, "score95": 4}}
+    cells = plan_intervals.line("all", found, baseline).strip("| ").split(" | ")
+    assert cells[:6] == ["all", "3", "67%", "2", "50%", "100%"]
+    assert float(cells[6]) == pytest.approx((2 + 7) / 2)
+    assert float(cells[7]) == pytest.approx((2 + 7) / (4 + 14)), "row 2 is not in the baseline"
+    tables = plan_intervals.tables(found, baseline)
+    assert any(line.startswith("| stack: slow | 3 |") for line in tables)
+
+
+def test_words_about_a_run_become_columns():
+    assert runs.stated("mock data, router forced to balance; head_dim 64")["balance"] == "forced"
+    assert runs.stated("functional run, natural routing")["balance"] == "natural"
+    assert runs.stated("forced balance not stated for this table")["balance"] == ""
+    assert runs.stated("mock data or forced balance as in the YAML")["balance"] == ""
+    assert runs.stated("head_dim 256 (global layers 512)")["head_size"] == "256"
