@@ -48,6 +48,8 @@ WORDS = {
     "balance": ((r"router forced to balance|forced expert balance|; forced balance(;|$)", "forced"),
                 (r"natural routing|router natural", "natural")),
     "head_size": ((r"head_dim (\d+)", r"\1"),),
+    # 16 is the rank of MLPerf's fine-tuning benchmark.
+    "adapter_rank": ((r"LoRA r(\d+)", r"\1"), (r"\bLoRA\b", "16")),
 }  # fmt: skip
 
 

@@ -149,3 +149,6 @@ def test_words_about_a_run_become_columns():
     assert runs.stated("forced balance not stated for this table")["balance"] == ""
     assert runs.stated("mock data or forced balance as in the YAML")["balance"] == ""
     assert runs.stated("head_dim 256 (global layers 512)")["head_size"] == "256"
+    assert runs.stated("rl trainer, LoRA r8 (base frozen)")["adapter_rank"] == "8"
+    assert runs.stated("LoRA: base weights frozen")["adapter_rank"] == "16"
+    assert runs.stated("pre-training")["adapter_rank"] == ""

@@ -185,7 +185,7 @@ void RunReader::take_overlap(bool splits, bool late) {
 
 /// Options that few tables have.
 void RunReader::take_options() {
-  job().set_adapter_rank(adapter_rank(row_.model));
+  job().set_adapter_rank(row_.adapter_rank.value_or(adapter_rank(row_.model)));
   if (row_.optimizer_bytes) {
     job().set_optimizer_bytes(*row_.optimizer_bytes);
   } else if (!row_.optimizer.empty()) {

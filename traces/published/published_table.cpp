@@ -85,6 +85,7 @@ const std::vector<Column>& columns() {
       {"shared_experts", &R::shared_experts, kOptional, 0, 1000},
       {"capacity", &R::capacity, kOptional, 0.1, 1000},
       {"balance", &R::balance, kOptional},
+      {"adapter_rank", &R::adapter_rank, kOptional, 0, 100000},
   };
   return all;
 }

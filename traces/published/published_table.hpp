@@ -24,7 +24,7 @@ struct TableRow {
   std::optional<double> n_params_b, gpu_mem_gb, optimizer_bytes, capacity;
   Count layers, hidden, heads, ffn, gated_mlp, vocab, seq_len, moe_experts, moe_topk;
   Count head_size, window, window_layers, dense_layers, dense_ffn, shared_experts;
-  Count n_gpus, gpus_per_node, nics_per_node;
+  Count adapter_rank, n_gpus, gpus_per_node, nics_per_node;
   Count tp, pp, dp, cp, ep, vpp, seq_parallel, mbs, gbs;
   Count grad_accum, expert_tensor, gradient_bytes, accumulation_bytes;
   std::vector<std::string> problems;  ///< cells with malformed numbers

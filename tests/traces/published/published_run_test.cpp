@@ -308,6 +308,19 @@ TEST(PublishedRun, AnUnknownFrameworkTakesTheGenericStack) {
   EXPECT_TRUE(assumes(run, "generic software stack"));
 }
 
+TEST(PublishedRun, AdaptersAreTrainedByTheColumnElseByTheName) {
+  const auto rank = [](const char* model, TableRow::Count column) {
+    TableRow row = llama_row();
+    row.model = model;
+    row.adapter_rank = column;
+    return published_run(row).job.adapter_rank();
+  };
+  EXPECT_EQ(rank("llama3.1-70b", {}), 0u);
+  EXPECT_EQ(rank("llama3.1-70b", 8), 8u);
+  EXPECT_EQ(rank("llama2-70b LoRA r16", {}), 16u);
+  EXPECT_EQ(rank("llama2-70b LoRA r16", 0), 0u);
+}
+
 TEST(PublishedRun, TheScenarioReadsBackToTheSameJob) {
   const PublishedRun run = published_run(llama_row());
   const LoadedScenario read_back = parse_scenario(to_yaml(scenario_of(run, "a")), "a.yaml", {});
