@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -30,7 +31,7 @@ constexpr std::array kEarlierDefaults{
     EarlierDefault{"orrery.Scenario", {1, 0}, "failures", "until", "60 d"},
 };
 
-/// Key that was in the map `map` of a file, and is at the top of the file now; both places are read.
+/// Key that was in the map `map` of a file, and is at its top now. Both places are read.
 struct MovedKey {
   std::string_view message, map, key;
   std::string_view map_type;  ///< message type of the map
@@ -79,7 +80,7 @@ void erase_entry(YamlNode& map, std::size_t index) {
   map.items.erase(map.items.begin() + at);
 }
 
-/// Returns true if two nodes have the same values, whatever their style and the order of their keys.
+/// Returns true if two nodes have the same values, in any style and with keys in any order.
 bool have_same_values(const YamlNode& a, const YamlNode& b) {
   if (a.kind != b.kind || a.text != b.text || a.items.size() != b.items.size()) return false;
   for (std::size_t i = 0; i < a.items.size(); ++i) {
@@ -103,16 +104,18 @@ void add_defaults(YamlNode& root, std::string_view message, FormatVersion found)
   }
 }
 
-/// Moves the moved keys to the top of the file. A key that is there too, with the same value, is
-/// removed from its earlier place.
+/// Moves the moved keys to the top of the file, and removes a map that then has no keys. A key that
+/// is at the top too, with the same value, is removed from its earlier place.
 void move_keys(YamlNode& root, std::string_view message, std::string_view text,
                const std::string& file) {
   if (root.kind != YamlNode::Kind::map) return;
   std::vector<YamlEntry> moved;
-  for (std::size_t i = 0; i < root.keys.size(); ++i) {
-    for (YamlEntry& each : take_moved_keys(root.items[i], message, root.keys[i].name)) {
-      moved.push_back(std::move(each));
-    }
+  for (std::size_t i = 0; i < root.keys.size();) {
+    std::vector<YamlEntry> taken = take_moved_keys(root.items[i], message, root.keys[i].name);
+    const bool emptied = !taken.empty() && root.items[i].items.empty();
+    std::move(taken.begin(), taken.end(), std::back_inserter(moved));
+    if (emptied) erase_entry(root, i);
+    if (!emptied) ++i;
   }
   const std::size_t own = root.keys.size();
   for (YamlEntry& each : moved) {
@@ -172,6 +175,8 @@ Edit stated_edit(std::string_view text, const YamlNode& root) {
 }
 
 
+constexpr std::string_view kBlank = " \t\r\n";
+
 /// Entry of a map that belongs to the top of the file.
 struct MovedPlace {
   const YamlNode& root;
@@ -193,7 +198,7 @@ std::vector<std::string> lines_of(std::string_view text) {
 /// Returns true for a line that is not part of an entry whose key is `indent` deep: it is blank,
 /// ends the document, or has only a comment that is not deeper.
 bool is_between_entries(std::string_view line, std::size_t indent) {
-  const std::size_t at = line.find_first_not_of(" \t\r\n");
+  const std::size_t at = line.find_first_not_of(kBlank);
   return at == std::string_view::npos || line.starts_with("...") ||
          (line[at] == '#' && at <= indent);
 }
@@ -259,7 +264,7 @@ std::size_t end_of_quotes(std::string_view text, std::size_t at) {
 
 /// Returns the offset behind the value in flow style that begins at `at`.
 std::size_t end_of_flow(std::string_view text, std::size_t at) {
-  constexpr std::string_view kBlank = " \t\r\n", kOpening = "{[,:";
+  constexpr std::string_view kOpening = "{[,:";
   const auto is_one_of = [](std::string_view set, char c) { return set.find(c) != set.npos; };
   int depth = 0;
   char before = ',';  // the last character that is not blank
@@ -295,16 +300,19 @@ std::string with_moved_flow(std::string_view text, const MovedPlace& at) {
   const std::size_t end = end_of_flow(text, offset_of(text, value.line, value.column));
   const std::string entry(text.substr(begin, end - begin));
   const bool alone = map.keys.size() == 1;
+  const bool flow_root = text[offset_of(text, at.root.line, at.root.column)] == '{';
   std::string out(text);
   if (alone && !at.repeated) return out.replace(map_begin, map_end - map_begin, entry);
-  std::size_t cut = begin, rest = std::min(text.find_first_not_of(" \t\r\n", end), text.size());
-  if (text.substr(rest, 1) == ",") {
-    rest = std::min(text.find_first_not_of(' ', rest + 1), text.size());
-  } else {
-    rest = end;
-    if (!alone) cut = text.rfind(',', begin);
+  if (alone && !flow_root) return with_moved_lines(text, at);
+  // The entry, or a map without another entry, is removed with one comma.
+  std::size_t cut = alone ? map_begin : begin, rest = alone ? map_end : end;
+  const std::size_t after = text.find_first_not_of(kBlank, rest);
+  const std::size_t before = text.find_last_not_of(kBlank, cut - 1);
+  if (after != std::string_view::npos && text[after] == ',') {
+    rest = std::min(text.find_first_not_of(' ', after + 1), text.size());
+  } else if (before != std::string_view::npos && text[before] == ',') {
+    cut = before;
   }
-  const bool flow_root = text[offset_of(text, at.root.line, at.root.column)] == '{';
   if (!at.repeated && !flow_root) {
     const std::string line(static_cast<std::size_t>(map_key.column - 1), ' ');
     const std::size_t line_end = out.find('\n', map_end);

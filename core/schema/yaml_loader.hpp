@@ -28,10 +28,10 @@ class SourceMap {
   /// Records the place of the value at `path`, in place of an earlier one. Line and column count
   /// from 1.
   void add(std::string path, int line, int column);
-  /// Records that set_field() replaced the value at `path`: place_of() then returns the place of the
-  /// value in `line`, the override as written ("path=value"), of `origin` (such as "--set") instead
-  /// of a place in the text, also for values inside of `path` that have no place of their own. A
-  /// later override of the same path replaces this one.
+  /// Records that set_field() replaced the value at `path`: place_of() then returns the place of
+  /// the value in `line`, the override as written ("path=value"), of `origin` (such as "--set")
+  /// instead of a place in the text, also for values inside of `path` that have no place of their
+  /// own. A later override of the same path replaces this one.
   void add_override(std::string_view path, const std::string& line, std::string origin);
   /// Returns the place of the value at `path`, or of the nearest value that encloses it; the begin
   /// of the text if the map has no such place.

@@ -219,7 +219,7 @@ def _inputs(plan: "Plan", row: int) -> List[Tuple[str, _Value, _Value]]:
                      for factor in (0.5, 2))  # fmt: skip
         inputs.append(("failure rates", low, high))
     survival = values["survival"]
-    checkpoints = values["live"]["checkpoints"]
+    checkpoints = values["checkpoints"]
     times = [("repair of hardware", "failures.repair", failures.get("repair")),
              ("restart", "survival.restart", survival["restart"]),
              ("detection", "survival.detection", survival["detection"]),
