@@ -1,8 +1,8 @@
 // Logs of earlier formats. logs/format-N.log is a run of examples/straggler-4-ranks.yaml with
 // `run.steps=8`, `faults[0].at_step=2` and a tick of 200 ms, recorded by the version before format
 // 3 (commit 51ed7bb), 4 (e6649e5) and 5 (38e75b5). logs/live-checkpoints.log is a run of the same
-// example with `run.steps=8`, the policy checkpoint-interval and checkpoints every 3 steps, recorded
-// by the version before format 1.1 of scenarios (ef674a9), which had them in `live`.
+// example with `run.steps=8`, the policy checkpoint-interval and checkpoints every 3 steps,
+// recorded by the version before format 1.1 of scenarios (ef674a9), which had them in `live`.
 #include "policies/record/log_format.hpp"
 
 #include <gtest/gtest.h>

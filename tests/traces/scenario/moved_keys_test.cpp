@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 
 #include <fmt/format.h>
 #include <google/protobuf/unknown_field_set.h>
@@ -20,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kFormerField = 6;  // of Live
+constexpr int kFormerField = 6;  // field of the checkpoints in Live
 
 constexpr const char* kKillOneRank = ORRERY_SOURCE_DIR "/examples/kill-one-rank.yaml";
 
