@@ -91,7 +91,7 @@ void apply_snapshot(RunState& state, const JournalSnapshot& then) {
 
 RunRules run_rules(const Scenario& scenario) {
   return {.ranks = scenario.job().layout().data(),
-          .keep = std::max<std::size_t>(scenario.live().checkpoints().keep(), 1)};
+          .keep = std::max<std::size_t>(scenario.checkpoints().keep(), 1)};
 }
 
 std::optional<std::string> apply(RunState& state, const JournalRecord& record,
