@@ -80,7 +80,8 @@ void FaultInjector::inject_due(Step step, Nanos now, std::span<const std::uint32
 
 void FaultInjector::inject_due(FaultSchedule& schedule, int number, Step step, Nanos now,
                                std::span<const std::uint32_t> awaited) {
-  for (const auto& strike : schedule.due(step, now, control_.members(), awaited)) {
+  const std::vector<std::uint32_t> members = control_.states().ranks_with(&RankState::is_member);
+  for (const auto& strike : schedule.due(step, now, members, awaited)) {
     JournalRecord record;
     record.mutable_strike()->set_fault(number + strike.fault);
     record.mutable_strike()->set_rank(strike.rank);
