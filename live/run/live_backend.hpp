@@ -8,16 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "live/run/account/run_account.hpp"
-#include "live/run/checkpoints/run_checkpoints.hpp"
 #include "live/run/files/unhurried_log.hpp"
-#include "live/run/observations/journal_replay.hpp"
-#include "live/run/observations/observations.hpp"
-#include "live/run/observations/policy_clock.hpp"
 #include "live/run/observations/policy_ticks.hpp"
-#include "live/run/operator/operator_desk.hpp"
-#include "live/run/processes/placement.hpp"
 #include "live/run/processes/supervision.hpp"
+#include "live/run/run_parts.hpp"
 #include "live/run/step_driver.hpp"
 #include "policies/run/worker.hpp"
 
@@ -30,10 +24,9 @@ namespace orrery::live {
 class LiveBackend : public RunBackend, public PacedRun, public OperatedRun, public SurvivableRun {
  public:
   /// Checks the request and opens the journal; starts no process. `request.scenario` must be
-  /// resolved. `cluster` and `supervision` must outlive this object. Throws the errors of
-  /// check_request(), Text::load(), Journal, RunCheckpoints and StatusBoard, and bad_input if the
-  /// cluster has fewer GPUs than the job has ranks. Discards the journal if policies decide in
-  /// another process or need approvals: their decisions cannot be replayed.
+  /// resolved. `cluster` and `supervision` must outlive this object. Throws the errors of RunParts,
+  /// and bad_input if the cluster has fewer GPUs than the job has ranks. Discards the journal if
+  /// policies decide in another process or need approvals: their decisions cannot be replayed.
   LiveBackend(const RunRequest& request, const Cluster& cluster, ProgressSink progress,
               Supervision& supervision);
   ~LiveBackend() override;
@@ -84,10 +77,10 @@ class LiveBackend : public RunBackend, public PacedRun, public OperatedRun, publ
   std::unique_ptr<LogFile> log_file(std::unique_ptr<LogFile> plain) override;
   /// Adds the question to the status for the operator, see OperatorDesk::add_question().
   void on_approval_request(const Decision& decision) override {
-    desk_.add_question(decision, clock_.now());
+    run_.desk.add_question(decision, run_.clock.now());
   }
   /// Returns the operator's answers since the last call, which next() has read.
-  std::vector<Verdict> verdicts() override { return desk_.take_verdicts(); }
+  std::vector<Verdict> verdicts() override { return run_.desk.take_verdicts(); }
   /// Stores the functions; without this call the journal is never rewritten by a snapshot, and
   /// begin() throws for a journal that begins with one.
   void remember_by(Memory memory) override { memory_ = std::move(memory); }
@@ -101,7 +94,9 @@ class LiveBackend : public RunBackend, public PacedRun, public OperatedRun, publ
   /// Submits the job and returns the first observation.
   Observation submit_job();
   /// Returns an observation of the pending events.
-  Observation observe() { return observations_.next_observation(failures_.take_changed()); }
+  Observation observe() {
+    return run_.observations.next_observation(run_.failures.take_changed());
+  }
   /// Starts the policy clock and the first step.
   void start_training();
   /// Returns true while steps are trained.
@@ -126,20 +121,10 @@ class LiveBackend : public RunBackend, public PacedRun, public OperatedRun, publ
   /// Warns that no successor can take over any more.
   void journal_is_gone(const std::string& why);
 
-  const RunRequest request_;
   const Cluster& cluster_;
-  const Text text_;
   Supervision& supervision_;
-  Journal journal_;
-  JournalReplay replay_;
-  Placement placement_;
-  PolicyClock clock_;
+  RunParts run_;
   PolicyTicks ticks_;
-  RunAccount account_;
-  RunCheckpoints checkpoints_;
-  FailureRecords failures_;
-  Observations observations_;
-  OperatorDesk desk_;
   Stage stage_ = Stage::idle;
   Needs needs_;
   std::shared_ptr<const LogProgress> log_progress_;  ///< Null without a log.
