@@ -94,9 +94,7 @@ class LiveBackend : public RunBackend, public PacedRun, public OperatedRun, publ
   /// Submits the job and returns the first observation.
   Observation submit_job();
   /// Returns an observation of the pending events.
-  Observation observe() {
-    return run_.observations.next_observation(run_.failures.take_changed());
-  }
+  Observation observe() { return run_.observations.next_observation(run_.failures.take_changed()); }
   /// Starts the policy clock and the first step.
   void start_training();
   /// Returns true while steps are trained.

@@ -218,24 +218,7 @@ void StepDriver::advance_run() {
   const auto lacks = parts_.ranks.find_warning(run_.placement.counted(), replaces, cause, now);
   if (lacks) run_.desk.add_warning(now, *lacks);
   const bool shown = !run_.observations.has_pending();
-  if (parts_.recovery.is_nobody_left() && shown) {
-    // The policies decide first.
-    if (parts_.recovery.has_unreported()) return parts_.recovery.emit_losses();
-    const bool is_due = is_call_due(run_, parts_, now);
-    if (!parts_.end.is_stopping() && restore_job(run_, parts_, *this)) {
-      run_.desk.add_line(now, fmt::format("no rank has the training state any more: all ranks "
-                                          "restart from the state of step {}",
-                                          step.number()));
-    } else if (parts_.end.is_stopping() || !parts_.recovery.can_be_assigned(is_due)) {
-      return abandon_run(kWholeState);
-    } else if (std::exchange(deserted_in_, job.epoch) != job.epoch) {
-      run_.desk.add_warning(
-          now, fmt::format("no rank has the training state any more: the job waits for GPUs from a "
-                           "policy, at most {:g} s (survival.hold_limit), to restart from the "
-                           "checkpoint of step {}",
-                           to_seconds(run_.scenario().survival().hold_limit()), job.saved));
-    }
-  }
+  if (parts_.recovery.is_nobody_left() && shown && !handle_lost_state(now)) return;
   const bool stops = parts_.recovery.is_held() && parts_.end.is_stopping();
   parts_.end.set_waiting(!job.is_placed());
   if (stops && run_.checkpoints.is_requested()) {
@@ -244,10 +227,35 @@ void StepDriver::advance_run() {
   if (stops || parts_.recovery.is_hold_unanswerable(shown)) end_early();
 }
 
+bool StepDriver::handle_lost_state(Nanos now) {
+  Recovery& recovery = parts_.recovery;
+  if (recovery.has_unreported()) {
+    recovery.emit_losses();  // the policies decide first
+    return false;
+  }
+  const JobInfo& job = run_.placement.job();
+  const bool is_due = is_call_due(run_, parts_, now);
+  if (!parts_.end.is_stopping() && restore_job(run_, parts_, *this)) {
+    run_.desk.add_line(now, fmt::format("no rank has the training state any more: all ranks "
+                                        "restart from the state of step {}",
+                                        parts_.step.number()));
+  } else if (parts_.end.is_stopping() || !recovery.can_be_assigned(is_due)) {
+    abandon_run(kWholeState);
+    return false;
+  } else if (std::exchange(deserted_in_, job.epoch) != job.epoch) {
+    run_.desk.add_warning(
+        now, fmt::format("no rank has the training state any more: the job waits for GPUs from a "
+                         "policy, at most {:g} s (survival.hold_limit), to restart from the "
+                         "checkpoint of step {}",
+                         to_seconds(run_.scenario().survival().hold_limit()), job.saved));
+  }
+  return true;
+}
+
 Nanos StepDriver::next_instant() const {
   const Nanos now = run_.clock.now();
-  return std::min({parts_.gate.next_wake(), parts_.faults.next_instant(now),
-                   parts_.step.next_begin(now)});
+  return std::min(
+      {parts_.gate.next_wake(), parts_.faults.next_instant(now), parts_.step.next_begin(now)});
 }
 
 void StepDriver::begin_next_step() {

@@ -159,6 +159,10 @@ class StepDriver : public Carrier {
   void omit_rank(const GivenUp& given_up);
   /// Ends the run after the loss of `what`, a part of the training state or all of it.
   void abandon_run(std::string what);
+  /// Restores a job whose training state no process has, or lets it wait for GPUs; ends the run if
+  /// neither is possible. Returns false if the run has ended, or if the policies must see the
+  /// losses first.
+  bool handle_lost_state(Nanos now);
   /// Begins the next step if the ranks are ready and the policies have seen all events.
   void begin_step();
   /// Reports changed parts of the cluster to the policies.

@@ -38,9 +38,8 @@ StepParts::StepParts(RunParts& run, Carrier& carrier, AgentProcesses& processes,
           [&run](std::uint32_t count) {
             return replicas_objection(run.scenario().job(), count).empty();
           },
-          sharding_of(run.scenario().job().layout()) == Sharding::optimizer
-              ? &run.world().cluster()
-              : nullptr,
+          sharding_of(run.scenario().job().layout()) == Sharding::optimizer ? &run.world().cluster()
+                                                                            : nullptr,
           [&run](std::uint32_t seat) { return run.checkpoints.waits_for_rank(seat); }),
       ranks(run.initial_ranks()),
       proposals(gate, run.clock, [this](std::uint64_t number) { crew.propose_decision(number); }),

@@ -31,9 +31,8 @@ struct StepParts {
   /// policies. `give_up` receives the name of the part of the training state that is of no use any
   /// more; it must end the run. Throws as RankProcesses and FaultSchedule.
   StepParts(RunParts& run, Carrier& carrier, AgentProcesses& processes,
-            const ControllerStart& place, const Assignment& assignment,
-            const Capabilities& offered, const Needs& needs,
-            std::function<void(const std::string& what)> give_up);
+            const ControllerStart& place, const Assignment& assignment, const Capabilities& offered,
+            const Needs& needs, std::function<void(const std::string& what)> give_up);
   StepParts(const StepParts&) = delete;
   StepParts& operator=(const StepParts&) = delete;
 

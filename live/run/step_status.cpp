@@ -28,13 +28,13 @@ void fill_ranks(const RunParts& run, const StepParts& parts, RunStatus& status) 
     if (!rank.is_running && run.placement.is_stray(seat)) continue;  // no process has this GPU
     const bool is_tested = std::find(tested.begin(), tested.end(), seat) != tested.end();
     const auto [step, micro_batches] = parts.detector.at(seat);
-    status.ranks.push_back({.rank = seat,
-                            .state = state_name(rank, is_tested),
-                            .pid = rank.is_running ? rank.pid : 0,
-                            .step = step,
-                            .micro_batches = micro_batches,
-                            .device = rank.is_running ? run.observations.telemetry().device(seat)
-                                                      : DeviceReading()});
+    status.ranks.push_back(
+        {.rank = seat,
+         .state = state_name(rank, is_tested),
+         .pid = rank.is_running ? rank.pid : 0,
+         .step = step,
+         .micro_batches = micro_batches,
+         .device = rank.is_running ? run.observations.telemetry().device(seat) : DeviceReading()});
   }
 }
 

@@ -95,10 +95,9 @@ void FailureDetector::check_progress(Step step, bool under_way, Nanos now) {
 }
 
 void FailureDetector::end(std::uint32_t rank, Nanos limit) {
-  const std::string cause =
-      fmt::format("sent heartbeats but made no progress for {:.1f} s: {}{}", to_seconds(limit),
-                  watch_.where(rank),
-                  local_ ? waits_in(control_.states().at(rank).pid) : std::string());
+  const std::string cause = fmt::format(
+      "sent heartbeats but made no progress for {:.1f} s: {}{}", to_seconds(limit),
+      watch_.where(rank), local_ ? waits_in(control_.states().at(rank).pid) : std::string());
   warn_(fmt::format("rank {} {}; the rank is killed", rank, cause));
   control_.end(rank, cause);
 }

@@ -139,11 +139,11 @@ class RankProcesses : public RankControl {
   void signal(std::uint32_t rank, int number) override;
   void fence(std::uint32_t rank) override;
   void readmit_rank(std::uint32_t rank) override;
-  /// As RankControl::states(): computes the states anew in the first call after an event or order,
-  /// which takes O(ranks). `all_silent`: the run has the state only with ranks that were silent for
-  /// more than half the heartbeat timeout at the newest wait(), but not for longer than `patience`
-  /// (if the present ranks do not hold the state: if all of them were), or `waits_for_fenced`;
-  /// false without present ranks and before the first check.
+  /// Returns the states of all ranks (RankControl::states()). The first call after an event or
+  /// order computes the states anew, which takes O(ranks). `all_silent`: the run has the state only
+  /// with ranks that were silent for more than half the heartbeat timeout at the newest wait(), but
+  /// not for longer than `patience` (if the present ranks do not hold the state: if all of them
+  /// were), or `waits_for_fenced`; false without present ranks and before the first check.
   const RankStates& states() const override;
   /// Fences the running processes that were members of an epoch and whose ranks do not work any
   /// more: an earlier controller had fenced them. Call before the first wait().
@@ -211,7 +211,7 @@ class RankProcesses : public RankControl {
   bool formed_ = false;         ///< True once all ranks have been linked.
   /// State with which the next processes begin; none once a step has been committed in it.
   std::optional<Resumption> rolled_back_;
-  mutable RankStates states_;            ///< Newest value of states().
+  mutable RankStates states_;           ///< Newest value of states().
   mutable bool are_states_old_ = true;  ///< True if an event or order may have changed the states.
 };
 

@@ -10,9 +10,9 @@ namespace orrery::live {
 
 /// State of the newest process of one rank; all false and 0 if the rank has had none.
 struct RankState {
-  bool is_running = false;          ///< has not ended
-  bool is_peer = false;             ///< sends statuses, member or not
-  bool is_member = false;           ///< belongs to the epoch, linked or not
+  bool is_running = false;  ///< has not ended
+  bool is_peer = false;     ///< sends statuses, member or not
+  bool is_member = false;   ///< belongs to the epoch, linked or not
   /// Peer without a status for suspicion_time(), or fenced and not heard again.
   bool is_silent = false;
   bool is_fenced = false;           ///< fenced by the control core
