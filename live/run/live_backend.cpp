@@ -103,12 +103,14 @@ LiveBackend::LiveBackend(const RunRequest& request, const Cluster& cluster, Prog
       supervision_(supervision),
       journal_(supervision.start().folder() + "/journal", scenario_hash(request_.scenario()),
                static_cast<std::size_t>(request_.scenario().live().journal_tail()), {},
-               run_rules(request_.scenario())),
+               run_rules(request_.scenario(), &cluster)),
       replay_(cluster, journal_.past()),
       placement_(replay_.world(), slots_of(request_, cluster)),
+      clock_(journal_.state().started),
       account_(request_.scenario(), journal_.state(), std::move(progress)),
       checkpoints_(request_, text_, journal_.past(),
                    {.cluster = &cluster_, .folder = supervision.start().memory()}),
+      failures_(journal_.state().losses),
       observations_(replay_.world(), placement_, clock_,
                     Telemetry(placement_.seats(), nominal_traffic(request_.scenario().job()),
                               declared_noise(request_.scenario().job())),
@@ -248,7 +250,7 @@ void LiveBackend::wait_for_something() {
   const Nanos now = clock_.now();
   const OpenStep& step = driver_->step();
   const bool ticks = ticks_.is_due(now, !step.is_current(), step.is_as_before(now));
-  if (driver_->wake_due(now) || ticks) driver_->emit_event(Tick{});
+  if (driver_->is_wake_due(now) || ticks) driver_->emit_event(Tick{});
 }
 
 void LiveBackend::apply_orders() {
@@ -260,18 +262,15 @@ void LiveBackend::apply_orders() {
 void LiveBackend::apply(const DecisionList& decisions) {
   ticks_.set_resting(decisions.is_resting());
   replay_.world().begin_batch();
-  if (replay_.is_replaying()) {
-    replay_.record_answer(decisions);
-    for (const Nanos at : decisions.wake_times()) driver_->wake(at);
-    return;
-  }
-  observations_.mark_answered();
+  if (replay_.is_replaying() && replay_.is_answered()) return compare_answer(decisions);
+  observations_.record_answer(decisions);
   if (!decisions.given_up().empty()) {
     JournalRecord record;
     record.set_given_up(decisions.given_up());
     journal_.append_record(record);
     desk_.add_warning(clock_.now(), decisions.given_up());
   }
+  if (replay_.is_replaying()) return replay_.take_answer(decisions);
   driver_->accept_decisions(decisions, is_training());
 }
 

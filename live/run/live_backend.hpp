@@ -67,10 +67,12 @@ class LiveBackend : public RunBackend, public PacedRun, public OperatedRun, publ
   void watch_policies(const PolicyMeter& meter) override { policy_meter_ = &meter; }
   /// As SurvivableRun::given_up(); empty after the replay.
   std::string given_up() override;
-  /// Carries out the decisions through the step driver, and stores whether the policies need no
-  /// ticks. During the replay only stores the decisions and schedules the wake-ups: an earlier
-  /// controller has carried them out. Call once after each next(). Throws an internal Error for an
-  /// id of a decision without an outcome, and as StepDriver::carry_out().
+  /// Writes the decisions to the journal and carries them out through the step driver, and stores
+  /// whether the policies need no ticks. During the replay compares them with the recorded answer,
+  /// which an earlier controller has carried out, and warns of the first difference; a new answer
+  /// to the last observation is written, and carried out after the replay. Call once after each
+  /// next(). Throws an internal Error for an id of a decision without an outcome, and as
+  /// StepDriver::carry_out().
   void apply(const DecisionList& decisions) override;
   /// Writes the metrics of the run into the report; appends warnings, losses and steps. Call once,
   /// after begin().
@@ -119,6 +121,9 @@ class LiveBackend : public RunBackend, public PacedRun, public OperatedRun, publ
   void restore_state();
   /// Replays the next observation of an earlier controller.
   Observation replay();
+  /// Compares the answer to a replayed observation with the recorded one, and warns of the first
+  /// difference. Writes wake-up times that are still to come and that no record has.
+  void compare_answer(const DecisionList& decisions);
   /// Continues the run after the replay.
   void resume_run();
   /// Replaces the journal by a snapshot if due and possible.

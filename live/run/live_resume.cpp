@@ -3,14 +3,17 @@
 // observation to the policies (deterministic policies reach the same state, and the recorder the
 // same log), and completes the work that was pending when its predecessor died: committed steps,
 // decisions without an outcome, lost ranks. The current step is repeated in a new epoch.
+#include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/error.hpp"
-#include "live/run/files/kept_world.hpp"
 #include "live/run/live_backend.hpp"
+#include "policies/handover/hand_over.hpp"
 
 namespace orrery::live {
 
@@ -42,38 +45,53 @@ void LiveBackend::begin_journal_anew() {
   if (!memory_.save || !journal_.is_due()) return;
   if (!is_training() || observations_.has_pending() || !driver_->is_quiet()) return;
   JournalSnapshot now;
-  save_state(journal_.state(), now);
-  if (!keep(replay_.world(), *now.mutable_world())) return;
+  if (!save_state(journal_.state(), now)) return;
   std::optional<std::string> memory = memory_.save();
   if (!memory) return;
   now.set_memory(std::move(*memory));
-  driver_->save_to(now);
   if (!log_progress_) return journal_.begin_anew(std::move(now));
   journal_.begin_anew(std::move(now), LogProgress::flush_query(log_progress_));
 }
 
 void LiveBackend::restore_state() {
   const Past& past = journal_.past();
-  failures_.restore_from(past.losses);
-  if (past.started) clock_.restore_start(*past.started);
-  observations_.continue_from(past.sequence);
   if (!past.snapshot) return;
-  const JournalSnapshot& then = *past.snapshot;
-  orrery::live::restore(then.world(), replay_.world());
   ensure(memory_.load != nullptr,
          "expected a backend that can restore policies for the journal's snapshot");
-  memory_.load(then.memory(), replay_.world());
+  memory_.load(past.snapshot->memory(), replay_.world());
 }
 
 Observation LiveBackend::replay() {
   const Observation seen = replay_.next();
   for (const Event& event : seen.events) {
-    driver_->apply_reported(event, seen.now);
     if (!std::holds_alternative<JobDone>(event)) continue;
     stage_ = Stage::ended;
     clock_.start_running();
   }
   return seen;
+}
+
+/// Policies in shadow mode answer while the run continues, so the instants of their requests belong
+/// to no call; their decisions have no effect.
+void LiveBackend::compare_answer(const DecisionList& decisions) {
+  const std::optional<std::string> difference = replay_.compare_answer(decisions);
+  if (difference && hand_over_mode(request_.mode()) != HandOverMode::shadow) {
+    std::vector<std::string> names;
+    for (const PolicySpec& policy : request_.scenario().policies()) names.push_back(policy.name());
+    desk_.add_warning(
+        journal_.state().now,
+        fmt::format("expected the {} '{}' to answer as before the controller's death, found a "
+                    "difference in the {}; the run follows the recorded decisions, but its log "
+                    "will not replay: make the policy deterministic",
+                    names.size() == 1 ? "policy" : "policies", fmt::join(names, "', '"),
+                    *difference));
+  }
+  DecisionList unrecorded;
+  for (const Nanos at : decisions.wake_times()) {
+    const bool is_served = at <= journal_.state().now;
+    if (!is_served && !journal_.state().wakes.contains(at)) unrecorded.wake(at);
+  }
+  observations_.record_answer(unrecorded);
 }
 
 void LiveBackend::resume_run() {

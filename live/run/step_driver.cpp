@@ -45,9 +45,9 @@ std::optional<Nanos> hold_limit(const Scenario& scenario, const Needs& needs) {
 
 /// Returns true if the policies are to be called although no rank works: at a wake-up, or because a
 /// part of the cluster changes.
-bool is_call_due(const DecisionGate& gate, const FaultInjector& faults, const ClusterState& known,
+bool is_call_due(const RunState& state, const FaultInjector& faults, const ClusterState& known,
                  Step step, Nanos now) {
-  return gate.next_wake() != kNever || faults.has_coming_changes(known, step, now);
+  return next_wake(state) != kNever || faults.has_coming_changes(known, step, now);
 }
 
 }  // namespace
@@ -76,10 +76,10 @@ StepDriver::StepDriver(const Run& run, AgentProcesses& processes, const Controll
           sharding_of(scenario_.job().layout()) == Sharding::optimizer ? &run.world.cluster()
                                                                        : nullptr,
           [this](std::uint32_t seat) { return run_.checkpoints.waits_for_rank(seat); }),
-      ranks_(scenario_.job().layout().data()),
-      proposals_(gate_, run.clock,
-                 [this](std::uint64_t number) { crew_.propose_decision(number); }),
-      step_(run.checkpoints.first_step(), run.placement.seats()),
+      proposals_(
+          gate_, run.clock, [this](std::uint64_t number) { crew_.propose_decision(number); },
+          run.journal.past().core.decided),
+      step_(run.journal.state().core.committed, run.placement.seats()),
       saves_(run.checkpoints),
       end_(scenario_.run().steps()),
       release_{.account = run.account,
@@ -93,29 +93,9 @@ StepDriver::StepDriver(const Run& run, AgentProcesses& processes, const Controll
                .step = step_,
                .saves = saves_,
                .gate = gate_,
-               .carrier = *this} {
-  restore_from(run.journal.past());
-}
+               .carrier = *this} {}
 
 // ---- start ----
-
-void StepDriver::restore_from(const Past& past) {
-  if (past.snapshot) {
-    for (const Nanos at : past.snapshot->wakes()) gate_.wake(at);
-    ranks_.restore_from(*past.snapshot);
-  }
-  if (!past.commits.empty() || past.snapshot || past.rolled_back) {
-    step_.restore_number(past.core.committed);
-  }
-  proposals_.continue_after(past.core.decided);
-}
-
-void StepDriver::apply_reported(const Event& event, Nanos at) {
-  if (!run_.placement.is_submitted()) return;
-  const JobInfo& job = run_.placement.job();
-  if (std::holds_alternative<Decided>(event) && job.next) ranks_.set_wanted(job.next->gpus.size());
-  if (job.is_placed()) ranks_.record_end(run_.placement.counted(), job.next.has_value(), at);
-}
 
 void StepDriver::resume_work(const std::vector<StepsDone>& unseen,
                              const std::vector<Decision>& open) {
@@ -205,8 +185,8 @@ void StepDriver::omit_rank(const GivenUp& given_up) {
     const auto left = static_cast<std::uint32_t>(run_.placement.pending_placement().gpus.size());
     crew_.await_ranks(left);
   }
-  const bool is_due = is_call_due(gate_, faults_, run_.world.state(), step_.number(),
-                                  run_.clock.now());
+  const bool is_due = is_call_due(run_.journal.state(), faults_, run_.world.state(),
+                                  step_.number(), run_.clock.now());
   if (recovery_.is_deserted() && !recovery_.can_be_assigned(is_due)) abandon_run(kWholeState);
 }
 
@@ -248,12 +228,14 @@ void StepDriver::advance_run() {
   const JobInfo& job = run_.placement.job();
   const bool replaces = job.next || proposals_.has_open() || gate_.has_unagreed();
   const std::string cause = run_.failures.empty() ? std::string() : run_.failures.cause();
-  const auto lacks = ranks_.find_warning(run_.placement.counted(), replaces, cause, now);
+  const RankCount count{run_.placement.counted(), run_.journal.state().wanted_ranks};
+  const auto lacks = ranks_.find_warning(count, replaces, cause, now);
   if (lacks) run_.desk.add_warning(now, *lacks);
   const bool shown = !run_.observations.has_pending();
   if (recovery_.is_nobody_left() && shown) {
     if (recovery_.has_unreported()) return recovery_.emit_losses();  // the policies decide first
-    const bool is_due = is_call_due(gate_, faults_, run_.world.state(), step_.number(), now);
+    const bool is_due =
+        is_call_due(run_.journal.state(), faults_, run_.world.state(), step_.number(), now);
     if (!end_.is_stopping() && restore_job(release_)) {
       run_.desk.add_line(now, fmt::format("no rank has the training state any more: all ranks "
                                           "restart from the state of step {}",
@@ -278,7 +260,8 @@ void StepDriver::advance_run() {
 
 Nanos StepDriver::next_instant() const {
   const Nanos now = run_.clock.now();
-  return std::min({gate_.next_wake(), faults_.next_instant(now), step_.next_begin(now)});
+  return std::min(
+      {next_wake(run_.journal.state()), faults_.next_instant(now), step_.next_begin(now)});
 }
 
 void StepDriver::begin_next_step() {
@@ -347,22 +330,19 @@ void StepDriver::send_hardware() {
 }
 
 void StepDriver::emit_part_changes() {
-  const bool was_assigned = run_.placement.is_submitted() && run_.placement.job().next.has_value();
   for (const PartChanged& part : tests_.part_changes(step_.number(), run_.clock.now())) {
     const bool is_lost_node = part.part.kind == PartKind::node && part.to.health == Health::lost;
     if (is_lost_node) run_.checkpoints.record_lost_node({part.part.index});
     emit_event(part);
     if (is_lost_node) choose_checkpoint_again(release_);
   }
-  if (!was_assigned || run_.placement.job().next) return;
-  const JobInfo& job = run_.placement.job();
-  if (job.is_placed()) ranks_.set_wanted(job.gpus.size());
 }
 
 // ---- decisions ----
 
 void StepDriver::accept_decisions(const DecisionList& decisions, bool trains) {
-  gate_.accept_decisions(decisions, run_.clock.now());
+  for (const Decision& decision : decisions.items()) run_.world.announce_decision(decision);
+  gate_.resume_decisions(decisions.items(), run_.clock.now());
   if (!over_) recovery_.activate_when_ready(step_.is_current(), step_.number());
   if (!trains) return;
   begin_next_step();
@@ -390,7 +370,6 @@ std::string StepDriver::refusal(const Decision& decision) const {
 
 void StepDriver::carry_out(const Decision& decision) {
   if (const auto* what = std::get_if<Assign>(&decision.what)) {
-    ranks_.set_wanted(what->gpus.size());
     if (what->is_release()) return release_job(release_);
     if (run_.placement.job().is_restarting) restart_job(release_, what->state);
     recovery_.accept_assignment(*what);
@@ -480,10 +459,14 @@ void StepDriver::end_early() {
 
 bool StepDriver::finish_run() {
   const Nanos now = run_.clock.now();
-  // After the end that an earlier controller has reported, the world has no job.
-  if (run_.placement.is_submitted() && run_.placement.job().phase != JobPhase::done) {
+  const RunState& state = run_.journal.state();
+  if (state.at_end) {  // an earlier controller has reported the end
+    const RankCount count{state.at_end->working, state.wanted_ranks};
+    ranks_.record_end(count, state.at_end->is_assigned, now);
+  } else if (run_.placement.is_submitted()) {
     const bool replaces = run_.placement.job().next.has_value();
-    const auto lacks = ranks_.record_end(run_.placement.counted(), replaces, now);
+    const RankCount count{run_.placement.counted(), state.wanted_ranks};
+    const auto lacks = ranks_.record_end(count, replaces, now);
     if (lacks) run_.desk.add_warning(now, *lacks);
   }
   if (!end_.is_whole(step_.number())) return false;
@@ -518,7 +501,8 @@ void StepDriver::fill(RunStatus& status) const {
     status.phase = "waiting";
   }
   if (!run_.placement.is_submitted()) return;
-  status.ranks_missing = over_ ? 0 : ranks_.missing(run_.placement.counted());
+  const RankCount count{run_.placement.counted(), run_.journal.state().wanted_ranks};
+  status.ranks_missing = over_ ? 0 : count.missing();
   const JobInfo& job = run_.placement.job();
   if (job.saved_at > 0) status.saved = job.saved;
   status.batch = job.micro_batches();
@@ -553,11 +537,6 @@ void StepDriver::fill(RunStatus& status) const {
 
 bool StepDriver::is_quiet() const {
   return !over_ && !recovery_.has_unreported() && !proposals_.has_open() && !gate_.has_unagreed();
-}
-
-void StepDriver::save_to(JournalSnapshot& now) const {
-  now.mutable_wakes()->Add(gate_.wake_times().begin(), gate_.wake_times().end());
-  ranks_.save_to(now);
 }
 
 }  // namespace orrery::live
