@@ -245,7 +245,7 @@ Nanos next_wake(const RunState& state) {
 }
 
 std::optional<std::string> apply(Past& past, const JournalRecord& record, const RunRules& rules) {
-  if (past.seen.empty() && record.has_read()) return "holds telemetry before the first observation";
+  if (past.seen.empty() && record.has_read()) return "holds an answer before the first observation";
   if (past.seen.empty() && record.kind_case() == JournalRecord::kGivenUp) {
     return "holds a call before the first observation";
   }

@@ -131,6 +131,21 @@ TEST(FaultSchedule, StrikesOfAnEarlierRunsStepsAreNotRepeated) {
   EXPECT_EQ(faults.injected(), 0u);
 }
 
+TEST(FaultSchedule, ASuccessorContinuesAfterTheInstantAndTheStepOfItsPredecessor) {
+  Scenario scenario;
+  Fault& kill = add(scenario, 1);
+  kill.set_at_time(500);
+  kill.set_kill(true);
+  Fault& slow = add(scenario, 2);
+  slow.set_at_step(4);
+  slow.set_slow(2);
+  for (const Nanos until : {400, 600}) {
+    FaultSchedule faults(scenario, kCluster, 4, 0, {.committed = 9, .until = until});
+    EXPECT_EQ(faults.due(0, 700, kAll, kAll).size(), until < 500 ? 1u : 0u);
+    EXPECT_EQ(faults.hardware(2, 0, 700).speed(), 0.5) << "step 8 has been committed";
+  }
+}
+
 TEST(FaultSchedule, HardwareFollowsWhateverHitsTheRankItsGpuNodeOrNic) {
   Scenario scenario;
   Fault& slow = add(scenario, 1);
