@@ -170,7 +170,7 @@ void LiveBackend::begin(const Needs& needs) {
                                                          .journal = journal_},
                                          supervision_, supervision_.start(), work, capabilities(),
                                          needs_);
-  restore_state();
+  restore_policies();
 }
 
 Assignment LiveBackend::assignment() const {

@@ -45,9 +45,8 @@ class LiveBackend : public RunBackend, public PacedRun, public OperatedRun, publ
   /// Opens the checkpoint folder, publishes the first status, starts the ranks and blocks until
   /// they are linked, or continues with those of an earlier controller, and restores its state from
   /// the journal. Call once; remember_by() and watch_policies(), if used, come before. Throws as
-  /// RunCheckpoints::open() and StepDriver, and an environment Error if the journal's snapshot is
-  /// damaged; an internal Error if the journal begins with a snapshot and remember_by() was not
-  /// called.
+  /// RunCheckpoints::open() and StepDriver; an internal Error if the journal begins with a snapshot
+  /// and remember_by() was not called.
   void begin(const Needs& needs) override;
   /// Returns the observations of an earlier controller first, without its waits, and then continues
   /// its run. A new run first shows the job's submission and start; the next call starts the policy
@@ -117,8 +116,9 @@ class LiveBackend : public RunBackend, public PacedRun, public OperatedRun, publ
   /// Ends the run. Returns the last observation; nothing if the run is over or unfinished.
   std::optional<Observation> finish_run();
 
-  /// Restores the state of an earlier controller from the journal; see live_resume.cpp.
-  void restore_state();
+  /// Loads the policies and the recorder from the journal's snapshot; see live_resume.cpp. No
+  /// effect if the journal has no snapshot.
+  void restore_policies();
   /// Replays the next observation of an earlier controller.
   Observation replay();
   /// Compares the answer to a replayed observation with the recorded one, and warns of the first

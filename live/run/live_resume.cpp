@@ -53,7 +53,7 @@ void LiveBackend::begin_journal_anew() {
   journal_.begin_anew(std::move(now), LogProgress::flush_query(log_progress_));
 }
 
-void LiveBackend::restore_state() {
+void LiveBackend::restore_policies() {
   const Past& past = journal_.past();
   if (!past.snapshot) return;
   ensure(memory_.load != nullptr,

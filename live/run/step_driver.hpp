@@ -94,10 +94,10 @@ class StepDriver : public Carrier {
   void advance_run();
   /// Announces decisions to the world and passes them to the gate, which carries out, defers,
   /// rejects or expires each, or keeps it for a proposal; activates a pending assignment that is
-  /// ready. The wake-up times are in the journal's state already. `trains`: the clock has started, so that the decisions are also proposed to the
-  /// ranks and the next step begins if possible. Call once for each observation, after
-  /// World::begin_batch() and once the job is submitted. Throws an internal Error for an id of a
-  /// decision without an outcome.
+  /// ready. The wake-up times are in the journal's state already. `trains`: the clock has started,
+  /// so that the decisions are also proposed to the ranks and the next step begins if possible.
+  /// Call once for each observation, after World::begin_batch() and once the job is submitted.
+  /// Throws an internal Error for an id of a decision without an outcome.
   void accept_decisions(const DecisionList& decisions, bool trains);
   /// Returns true if the policies want to be called at `now` or before, and no observation has
   /// served that.
@@ -161,10 +161,9 @@ class StepDriver : public Carrier {
   /// Adds the event to the operator's status, applies the event to the world and adds it to the
   /// next observation.
   void emit_event(Event event) override;
-  /// Carries out a decision: accepts an assignment (Recovery),
-  /// takes the job off its GPUs (release_job(), blocks at most ten seconds), or requests a
-  /// checkpoint. Settings have no effect here: the next plan reads them from the world. Throws as
-  /// release_job().
+  /// Carries out a decision: accepts an assignment (Recovery), takes the job off its GPUs
+  /// (release_job(), blocks at most ten seconds), or requests a checkpoint. Settings have no effect
+  /// here: the next plan reads them from the world. Throws as release_job().
   void carry_out(const Decision& decision) override;
 
  private:

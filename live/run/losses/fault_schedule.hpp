@@ -88,8 +88,8 @@ class FaultSchedule {
   /// Returns true if a fault hit `rank` and its loss is not detected yet.
   bool unnoticed(std::uint32_t rank) const { return struck_.contains(rank); }
   /// Returns the number of faults that have taken effect, faults of hardware, dropped injections
-  /// and those of an earlier controller included. A fault does not count while all of its injections
-  /// wait, nor an injection of an earlier run.
+  /// and those of an earlier controller included. A fault does not count while all of its
+  /// injections wait, nor an injection of an earlier run.
   std::size_t injected() const { return injected_.size(); }
 
  private:

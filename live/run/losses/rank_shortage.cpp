@@ -25,8 +25,8 @@ std::optional<std::string> RankShortage::find_warning(const RankCount& ranks, bo
   if (warned_ == working_ || now - *since_ < (pending ? kJoining : kUndecided)) return {};
   warned_ = working_;
   return fmt::format(
-      "the job has {} of {} ranks ({}): {}; if it ends so, the exit code is 6", working_, ranks.wanted,
-      cause.empty() ? "cause not known" : cause,
+      "the job has {} of {} ranks ({}): {}; if it ends so, the exit code is 6", working_,
+      ranks.wanted, cause.empty() ? "cause not known" : cause,
       pending ? fmt::format("no replacement has joined within {:g} s", to_seconds(now - *since_))
               : "no replacement is pending");
 }

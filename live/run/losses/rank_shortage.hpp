@@ -10,9 +10,9 @@
 
 namespace orrery::live {
 
-/// Ranks of a job that work, and the number that the job is to have: that of the scenario, or of the
-/// newest assignment by a policy (RunState::wanted_ranks). For example, after an assignment of 3
-/// GPUs a job with 2 working ranks lacks 1.
+/// Ranks of a job that work, and the number that the job is to have: the number of the scenario, or
+/// of the newest assignment by a policy (RunState::wanted_ranks). For example, after an assignment
+/// of 3 GPUs a job with 2 working ranks lacks 1.
 struct RankCount {
   std::size_t working = 0, wanted = 0;
   /// Returns the number of missing ranks; 0 if more ranks work than wanted.

@@ -30,7 +30,7 @@ Observation JournalReplay::next() {
   return seen;
 }
 
-void JournalReplay::announce(const Decision& decision) {
+void JournalReplay::announce_open(const Decision& decision) {
   world().announce_decision(decision);
   open_[decision.id] = decision;
 }
@@ -46,7 +46,7 @@ std::optional<std::string> JournalReplay::compare_answer(const DecisionList& dec
   const JournalRead& answer = found == past_.read.end() ? kNothing : found->second;
   std::vector<Decision> recorded;
   for (const DecisionRecord& record : answer.decisions()) {
-    announce(recorded.emplace_back(decode(record)));
+    announce_open(recorded.emplace_back(decode(record)));
   }
   const std::vector<Decision>& now = decisions.items();
   const bool is_same = std::equal(
@@ -67,7 +67,7 @@ std::optional<std::string> JournalReplay::compare_answer(const DecisionList& dec
 }
 
 void JournalReplay::take_answer(const DecisionList& decisions) {
-  for (const Decision& decision : decisions.items()) announce(decision);
+  for (const Decision& decision : decisions.items()) announce_open(decision);
 }
 
 bool JournalReplay::is_halted() const {

@@ -71,7 +71,7 @@ class JournalReplay {
 
  private:
   /// Announces a decision to world() and adds the decision to the open ones.
-  void announce(const Decision& decision);
+  void announce_open(const Decision& decision);
 
   const Past& past_;
   ObservationReader reader_;

@@ -60,11 +60,11 @@ std::string text_of(const RunState& state) {
   save_state(state, all);
   const RunStatus status = status_of(state, {});
   return fmt::format(
-      "{} {} {} {}; status {} step {} epoch {} losses {} samples {} loss {} elapsed {} step time {} "
-      "checkpoints {} + {}",
-      all.ShortDebugString(), open_parts(state), state.parameters_sha256, state.empty, status.phase,
-      status.step, status.epoch, status.losses, status.samples, status.loss, status.elapsed_s,
-      status.step_time_s, status.checkpoints_written, status.checkpoints_failed);
+      "{} {} {} {}; status {} step {} epoch {} losses {} samples {} loss {} elapsed {} step time "
+      "{} checkpoints {} + {}",
+      all.ShortDebugString(), open_parts(state), state.parameters_sha256, state.empty,
+      status.phase, status.step, status.epoch, status.losses, status.samples, status.loss,
+      status.elapsed_s, status.step_time_s, status.checkpoints_written, status.checkpoints_failed);
 }
 
 /// Fills a commit of the next step: times and losses of three of four ranks, and often a
@@ -407,7 +407,7 @@ TEST_F(RunStateTest, AnImpossibleEventOrAnswerIsNamed) {
          *record.mutable_seen()->mutable_observation()->add_events());
   EXPECT_EQ(apply(story.state, record, kRules),
             "holds an impossible event: decision 9 was not announced");
-  record.mutable_read()->add_decisions();  // without an action
+  record.mutable_read()->add_decisions();  // a decision lacks its action
   const std::optional<std::string> why = apply(story.state, record, kRules);
   ASSERT_TRUE(why);
   EXPECT_TRUE(why->starts_with("holds a record that cannot be applied: ")) << *why;

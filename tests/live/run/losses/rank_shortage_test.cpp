@@ -29,7 +29,8 @@ TEST(RankShortage, AReplacementHasTimeToJoin) {
   RankShortage ranks;
   EXPECT_FALSE(ranks.find_warning({3, 4}, true, "", 0));
   EXPECT_FALSE(ranks.find_warning({3, 4}, true, "", 99 * kTenth));
-  EXPECT_FALSE(ranks.record_end({3, 4}, true, 99 * kTenth)) << "the run may end before it has joined";
+  EXPECT_FALSE(ranks.record_end({3, 4}, true, 99 * kTenth))
+      << "the run may end before it has joined";
   EXPECT_TRUE(ranks.record_end({3, 4}, false, 99 * kTenth));
   const auto warning = ranks.find_warning({3, 4}, true, "", 100 * kTenth);
   ASSERT_TRUE(warning);
