@@ -120,7 +120,7 @@ void LiveBackend::begin(const Needs& needs) {
   run_.desk.publish_status(status());
   driver_ = std::make_unique<StepDriver>(run_, supervision_, supervision_.start(), work,
                                          capabilities(), needs_);
-  restore_state();
+  restore_policies();
 }
 
 Assignment LiveBackend::assignment() const {
@@ -201,7 +201,7 @@ void LiveBackend::wait_for_something() {
   const Nanos now = run_.clock.now();
   const OpenStep& step = driver_->step();
   const bool ticks = ticks_.is_due(now, !step.is_current(), step.is_as_before(now));
-  if (driver_->wake_due(now) || ticks) driver_->emit_event(Tick{});
+  if (driver_->is_wake_due(now) || ticks) driver_->emit_event(Tick{});
 }
 
 void LiveBackend::apply_orders() {
@@ -214,18 +214,15 @@ void LiveBackend::apply_orders() {
 void LiveBackend::apply(const DecisionList& decisions) {
   ticks_.set_resting(decisions.is_resting());
   run_.world().begin_batch();
-  if (run_.replay.is_replaying()) {
-    run_.replay.record_answer(decisions);
-    for (const Nanos at : decisions.wake_times()) driver_->wake(at);
-    return;
-  }
-  run_.observations.mark_answered();
+  if (run_.replay.is_replaying() && run_.replay.is_answered()) return compare_answer(decisions);
+  run_.observations.record_answer(decisions);
   if (!decisions.given_up().empty()) {
     JournalRecord record;
     record.set_given_up(decisions.given_up());
     run_.journal.append_record(record);
     run_.desk.add_warning(run_.clock.now(), decisions.given_up());
   }
+  if (run_.replay.is_replaying()) return run_.replay.take_answer(decisions);
   driver_->accept_decisions(decisions, is_training());
 }
 

@@ -38,9 +38,8 @@ class LiveBackend : public RunBackend, public PacedRun, public OperatedRun, publ
   /// Opens the checkpoint folder, publishes the first status, starts the ranks and blocks until
   /// they are linked, or continues with those of an earlier controller, and restores its state from
   /// the journal. Call once; remember_by() and watch_policies(), if used, come before. Throws as
-  /// RunCheckpoints::open() and StepDriver, and an environment Error if the journal's snapshot is
-  /// damaged; an internal Error if the journal begins with a snapshot and remember_by() was not
-  /// called.
+  /// RunCheckpoints::open() and StepDriver; an internal Error if the journal begins with a snapshot
+  /// and remember_by() was not called.
   void begin(const Needs& needs) override;
   /// Returns the observations of an earlier controller first, without its waits, and then continues
   /// its run. A new run first shows the job's submission and start; the next call starts the policy
@@ -60,10 +59,12 @@ class LiveBackend : public RunBackend, public PacedRun, public OperatedRun, publ
   void watch_policies(const PolicyMeter& meter) override { policy_meter_ = &meter; }
   /// As SurvivableRun::given_up(); empty after the replay.
   std::string given_up() override;
-  /// Carries out the decisions through the step driver, and stores whether the policies need no
-  /// ticks. During the replay only stores the decisions and schedules the wake-ups: an earlier
-  /// controller has carried them out. Call once after each next(). Throws an internal Error for an
-  /// id of a decision without an outcome, and as StepDriver::carry_out().
+  /// Writes the decisions to the journal and carries them out through the step driver, and stores
+  /// whether the policies need no ticks. During the replay compares them with the recorded answer,
+  /// which an earlier controller has carried out, and warns of the first difference; a new answer
+  /// to the last observation is written, and carried out after the replay. Call once after each
+  /// next(). Throws an internal Error for an id of a decision without an outcome, and as
+  /// StepDriver::carry_out().
   void apply(const DecisionList& decisions) override;
   /// Writes the metrics of the run into the report; appends warnings, losses and steps. Call once,
   /// after begin().
@@ -108,10 +109,14 @@ class LiveBackend : public RunBackend, public PacedRun, public OperatedRun, publ
   /// Ends the run. Returns the last observation; nothing if the run is over or unfinished.
   std::optional<Observation> finish_run();
 
-  /// Restores the state of an earlier controller from the journal; see live_resume.cpp.
-  void restore_state();
+  /// Loads the policies and the recorder from the journal's snapshot; see live_resume.cpp. No
+  /// effect if the journal has no snapshot.
+  void restore_policies();
   /// Replays the next observation of an earlier controller.
   Observation replay();
+  /// Compares the answer to a replayed observation with the recorded one, and warns of the first
+  /// difference. Writes wake-up times that are still to come and that no record has.
+  void compare_answer(const DecisionList& decisions);
   /// Continues the run after the replay.
   void resume_run();
   /// Replaces the journal by a snapshot if due and possible.

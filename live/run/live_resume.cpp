@@ -3,14 +3,17 @@
 // observation to the policies (deterministic policies reach the same state, and the recorder the
 // same log), and completes the work that was pending when its predecessor died: committed steps,
 // decisions without an outcome, lost ranks. The current step is repeated in a new epoch.
+#include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/error.hpp"
-#include "live/run/files/kept_world.hpp"
 #include "live/run/live_backend.hpp"
+#include "policies/handover/hand_over.hpp"
 
 namespace orrery::live {
 
@@ -43,38 +46,53 @@ void LiveBackend::begin_journal_anew() {
   if (!memory_.save || !run_.journal.is_due()) return;
   if (!is_training() || run_.observations.has_pending() || !driver_->is_quiet()) return;
   JournalSnapshot now;
-  save_state(run_.journal.state(), now);
-  if (!keep(run_.world(), *now.mutable_world())) return;
+  if (!save_state(run_.journal.state(), now)) return;
   std::optional<std::string> memory = memory_.save();
   if (!memory) return;
   now.set_memory(std::move(*memory));
-  driver_->save_to(now);
   if (!log_progress_) return run_.journal.begin_anew(std::move(now));
   run_.journal.begin_anew(std::move(now), LogProgress::flush_query(log_progress_));
 }
 
-void LiveBackend::restore_state() {
+void LiveBackend::restore_policies() {
   const Past& past = run_.journal.past();
-  run_.failures.restore_from(past.losses);
-  if (past.started) run_.clock.restore_start(*past.started);
-  run_.observations.continue_from(past.sequence);
   if (!past.snapshot) return;
-  const JournalSnapshot& then = *past.snapshot;
-  orrery::live::restore(then.world(), run_.world());
   ensure(memory_.load != nullptr,
          "expected a backend that can restore policies for the journal's snapshot");
-  memory_.load(then.memory(), run_.world());
+  memory_.load(past.snapshot->memory(), run_.world());
 }
 
 Observation LiveBackend::replay() {
   const Observation seen = run_.replay.next();
   for (const Event& event : seen.events) {
-    driver_->apply_reported(event, seen.now);
     if (!std::holds_alternative<JobDone>(event)) continue;
     stage_ = Stage::ended;
     run_.clock.start_running();
   }
   return seen;
+}
+
+/// Policies in shadow mode answer while the run continues, so the instants of their requests belong
+/// to no call; their decisions have no effect.
+void LiveBackend::compare_answer(const DecisionList& decisions) {
+  const std::optional<std::string> difference = run_.replay.compare_answer(decisions);
+  if (difference && hand_over_mode(run_.request.mode()) != HandOverMode::shadow) {
+    std::vector<std::string> names;
+    for (const PolicySpec& policy : run_.scenario().policies()) names.push_back(policy.name());
+    run_.desk.add_warning(
+        run_.journal.state().now,
+        fmt::format("expected the {} '{}' to answer as before the controller's death, found a "
+                    "difference in the {}; the run follows the recorded decisions, but its log "
+                    "will not replay: make the policy deterministic",
+                    names.size() == 1 ? "policy" : "policies", fmt::join(names, "', '"),
+                    *difference));
+  }
+  DecisionList unrecorded;
+  for (const Nanos at : decisions.wake_times()) {
+    const bool is_served = at <= run_.journal.state().now;
+    if (!is_served && !run_.journal.state().wakes.contains(at)) unrecorded.wake(at);
+  }
+  run_.observations.record_answer(unrecorded);
 }
 
 void LiveBackend::resume_run() {

@@ -41,7 +41,7 @@ std::optional<Tier> tier_of(const Decision& decision) {
 /// Returns true if the policies are to be called although no rank works: at a wake-up, or because a
 /// part of the cluster changes.
 bool is_call_due(const RunParts& run, const StepParts& parts, Nanos now) {
-  return parts.gate.next_wake() != kNever ||
+  return next_wake(run.journal.state()) != kNever ||
          parts.faults.has_coming_changes(run.world().state(), parts.step.number(), now);
 }
 
@@ -52,31 +52,9 @@ StepDriver::StepDriver(RunParts& run, AgentProcesses& processes, const Controlle
                        const Needs& needs)
     : run_(run),
       parts_(run, *this, processes, place, assignment, offered, needs,
-             [this](const std::string& what) { abandon_run(what); }) {
-  restore_from(run.journal.past());
-}
+             [this](const std::string& what) { abandon_run(what); }) {}
 
 // ---- start ----
-
-void StepDriver::restore_from(const Past& past) {
-  if (past.snapshot) {
-    for (const Nanos at : past.snapshot->wakes()) parts_.gate.wake(at);
-    parts_.ranks.restore_from(*past.snapshot);
-  }
-  if (!past.commits.empty() || past.snapshot || past.rolled_back) {
-    parts_.step.restore_number(past.core.committed);
-  }
-  parts_.proposals.continue_after(past.core.decided);
-}
-
-void StepDriver::apply_reported(const Event& event, Nanos at) {
-  if (!run_.placement.is_submitted()) return;
-  const JobInfo& job = run_.placement.job();
-  if (std::holds_alternative<Decided>(event) && job.next) {
-    parts_.ranks.set_wanted(job.next->gpus.size());
-  }
-  if (job.is_placed()) parts_.ranks.record_end(run_.placement.counted(), job.next.has_value(), at);
-}
 
 void StepDriver::resume_work(const std::vector<StepsDone>& unseen,
                              const std::vector<Decision>& open) {
@@ -215,7 +193,8 @@ void StepDriver::advance_run() {
   const JobInfo& job = run_.placement.job();
   const bool replaces = job.next || parts_.proposals.has_open() || parts_.gate.has_unagreed();
   const std::string cause = run_.failures.empty() ? std::string() : run_.failures.cause();
-  const auto lacks = parts_.ranks.find_warning(run_.placement.counted(), replaces, cause, now);
+  const RankCount count{run_.placement.counted(), run_.journal.state().wanted_ranks};
+  const auto lacks = parts_.ranks.find_warning(count, replaces, cause, now);
   if (lacks) run_.desk.add_warning(now, *lacks);
   const bool shown = !run_.observations.has_pending();
   if (parts_.recovery.is_nobody_left() && shown && !handle_lost_state(now)) return;
@@ -254,8 +233,8 @@ bool StepDriver::handle_lost_state(Nanos now) {
 
 Nanos StepDriver::next_instant() const {
   const Nanos now = run_.clock.now();
-  return std::min(
-      {parts_.gate.next_wake(), parts_.faults.next_instant(now), parts_.step.next_begin(now)});
+  return std::min({next_wake(run_.journal.state()), parts_.faults.next_instant(now),
+                   parts_.step.next_begin(now)});
 }
 
 void StepDriver::begin_next_step() {
@@ -294,7 +273,6 @@ void StepDriver::begin_step() {
 }
 
 void StepDriver::emit_part_changes() {
-  const bool was_assigned = run_.placement.is_submitted() && run_.placement.job().next.has_value();
   const Nanos now = run_.clock.now();
   for (const PartChanged& part : parts_.tests.part_changes(parts_.step.number(), now)) {
     const bool is_lost_node = part.part.kind == PartKind::node && part.to.health == Health::lost;
@@ -302,15 +280,13 @@ void StepDriver::emit_part_changes() {
     emit_event(part);
     if (is_lost_node) choose_checkpoint_again(run_, parts_);
   }
-  if (!was_assigned || run_.placement.job().next) return;
-  const JobInfo& job = run_.placement.job();
-  if (job.is_placed()) parts_.ranks.set_wanted(job.gpus.size());
 }
 
 // ---- decisions ----
 
 void StepDriver::accept_decisions(const DecisionList& decisions, bool trains) {
-  parts_.gate.accept_decisions(decisions, run_.clock.now());
+  for (const Decision& decision : decisions.items()) run_.world().announce_decision(decision);
+  parts_.gate.resume_decisions(decisions.items(), run_.clock.now());
   if (!over_) parts_.recovery.activate_when_ready(parts_.step.is_current(), parts_.step.number());
   if (!trains) return;
   begin_next_step();
@@ -338,7 +314,6 @@ std::string StepDriver::refusal(const Decision& decision) const {
 
 void StepDriver::carry_out(const Decision& decision) {
   if (const auto* what = std::get_if<Assign>(&decision.what)) {
-    parts_.ranks.set_wanted(what->gpus.size());
     if (what->is_release()) return release_job(run_, parts_, *this);
     if (run_.placement.job().is_restarting) restart_job(run_, parts_, *this, what->state);
     parts_.recovery.accept_assignment(*what);
@@ -430,10 +405,14 @@ void StepDriver::end_early() {
 
 bool StepDriver::finish_run() {
   const Nanos now = run_.clock.now();
-  // After the end that an earlier controller has reported, the world has no job.
-  if (run_.placement.is_submitted() && run_.placement.job().phase != JobPhase::done) {
+  const RunState& state = run_.journal.state();
+  if (state.at_end) {  // an earlier controller has reported the end
+    const RankCount count{state.at_end->working, state.wanted_ranks};
+    parts_.ranks.record_end(count, state.at_end->is_assigned, now);
+  } else if (run_.placement.is_submitted()) {
     const bool replaces = run_.placement.job().next.has_value();
-    const auto lacks = parts_.ranks.record_end(run_.placement.counted(), replaces, now);
+    const RankCount count{run_.placement.counted(), state.wanted_ranks};
+    const auto lacks = parts_.ranks.record_end(count, replaces, now);
     if (lacks) run_.desk.add_warning(now, *lacks);
   }
   if (!parts_.end.is_whole(parts_.step.number())) return false;
@@ -463,11 +442,6 @@ void StepDriver::fill(RunStatus& status) const { fill_status(run_, parts_, over_
 bool StepDriver::is_quiet() const {
   return !over_ && !parts_.recovery.has_unreported() && !parts_.proposals.has_open() &&
          !parts_.gate.has_unagreed();
-}
-
-void StepDriver::save_to(JournalSnapshot& now) const {
-  now.mutable_wakes()->Add(parts_.gate.wake_times().begin(), parts_.gate.wake_times().end());
-  parts_.ranks.save_to(now);
 }
 
 }  // namespace orrery::live

@@ -20,21 +20,17 @@ namespace orrery::live {
 class StepDriver : public Carrier {
  public:
   /// Starts the ranks and blocks until all are linked, or continues with the ranks of an earlier
-  /// controller if the journal holds a started run. Restores the driver's state from the journal.
+  /// controller if the journal holds a started run. Begins with the state in the journal.
   /// `assignment`: for all ranks. `offered`: features of the run, `needs`: of the policies. `run`
   /// and `processes` must outlive the driver. Throws as StepParts.
   StepDriver(RunParts& run, AgentProcesses& processes, const ControllerStart& place,
              const Assignment& assignment, const Capabilities& offered, const Needs& needs);
 
-  /// Applies an event that an earlier controller reported at `at` to the driver's state: number of
-  /// wanted ranks and of ranks at the end. Call during the replay only, after the world has applied
-  /// the event. Emits no event and starts no process.
-  void apply_reported(const Event& event, Nanos at);
   /// Completes the work that an earlier controller left: reports the steps whose end no policy saw
   /// (`unseen`) and the decisions deferred to their ends, requests pending ranks,
   /// processes the decisions without an outcome (`open`) again, repeats injections of
-  /// faults, and emits a Tick. Call once, after the last apply_reported(), and only if the journal
-  /// holds a started run.
+  /// faults, and emits a Tick. Call once, after the replay, and only if the journal holds a started
+  /// run.
   void resume_work(const std::vector<StepsDone>& unseen, const std::vector<Decision>& open);
 
   /// Proposes waiting decisions to the ranks if an epoch is formed. Then begins the next step:
@@ -64,18 +60,16 @@ class StepDriver : public Carrier {
   /// Call only once the job is submitted. Throws an environment Error if the owner of the processes
   /// is another process that has ended.
   void advance_run();
-  /// Passes decisions and the wake-up times of their policies to the gate, which carries out,
-  /// defers, rejects or expires each, or keeps it for a proposal; activates a pending assignment
-  /// that is ready. `trains`: the clock has started, so that the decisions are also proposed to the
-  /// ranks and the next step begins if possible. Call once for each observation, after
-  /// World::begin_batch() and once the job is submitted. Throws an internal Error for an id of a
-  /// decision without an outcome.
+  /// Announces decisions to the world and passes them to the gate, which carries out, defers,
+  /// rejects or expires each, or keeps it for a proposal; activates a pending assignment that is
+  /// ready. The wake-up times are in the journal's state already. `trains`: the clock has started,
+  /// so that the decisions are also proposed to the ranks and the next step begins if possible.
+  /// Call once for each observation, after World::begin_batch() and once the job is submitted.
+  /// Throws an internal Error for an id of a decision without an outcome.
   void accept_decisions(const DecisionList& decisions, bool trains);
-  /// Schedules a call of the policies at `at`, which may be past; an instant that is scheduled
-  /// already has no effect.
-  void wake(Nanos at) { parts_.gate.wake(at); }
-  /// Removes the scheduled calls up to `now`. Returns true if at least one was due.
-  bool wake_due(Nanos now) { return parts_.gate.pop_due_wakes(now); }
+  /// Returns true if the policies want to be called at `now` or before, and no observation has
+  /// served that.
+  bool is_wake_due(Nanos now) const { return next_wake(run_.journal.state()) <= now; }
   /// Returns the instant of the earliest scheduled call, which may be past, or of the next change
   /// of a fault after now, whichever is earlier; kNever if neither exists.
   Nanos next_instant() const;
@@ -121,9 +115,6 @@ class StepDriver : public Carrier {
   /// agreement of the ranks, so that a snapshot would hold all pending work. A step may be in
   /// flight: a successor repeats it, as after any loss.
   bool is_quiet() const;
-  /// Writes the driver's state that is not in RunState into a snapshot of the journal: wake-up
-  /// times and wanted ranks. Call only while is_quiet() holds.
-  void save_to(JournalSnapshot& now) const;
 
   // Interface to the decision gate (Carrier).
   /// Returns the reason why this run cannot carry out the decision: an assigned GPU that can have
@@ -133,17 +124,14 @@ class StepDriver : public Carrier {
   /// Adds the event to the operator's status, applies the event to the world and adds it to the
   /// next observation.
   void emit_event(Event event) override;
-  /// Carries out a decision: accepts an assignment (Recovery) and sets the number of wanted ranks,
-  /// takes the job off its GPUs (release_job(), blocks at most ten seconds), or requests a
-  /// checkpoint. Settings have no effect here: the next plan reads them from the world. Throws as
-  /// release_job().
+  /// Carries out a decision: accepts an assignment (Recovery), takes the job off its GPUs
+  /// (release_job(), blocks at most ten seconds), or requests a checkpoint. Settings have no effect
+  /// here: the next plan reads them from the world. Throws as release_job().
   void carry_out(const Decision& decision) override;
 
  private:
   /// Name of the whole training state, for abandon_run().
   static constexpr const char* kWholeState = "the training state";
-  /// Restores the state in the journal of an earlier controller.
-  void restore_from(const Past& past);
   /// Handles one event of the ranks.
   void handle_event(const RankEvent& event);
   /// Handles one message of a rank.

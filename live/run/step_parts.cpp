@@ -41,9 +41,10 @@ StepParts::StepParts(RunParts& run, Carrier& carrier, AgentProcesses& processes,
           sharding_of(run.scenario().job().layout()) == Sharding::optimizer ? &run.world().cluster()
                                                                             : nullptr,
           [&run](std::uint32_t seat) { return run.checkpoints.waits_for_rank(seat); }),
-      ranks(run.initial_ranks()),
-      proposals(gate, run.clock, [this](std::uint64_t number) { crew.propose_decision(number); }),
-      step(run.checkpoints.first_step(), run.placement.seats()),
+      proposals(
+          gate, run.clock, [this](std::uint64_t number) { crew.propose_decision(number); },
+          run.journal.past().core.decided),
+      step(run.journal.state().core.committed, run.placement.seats()),
       saves(run.checkpoints),
       end(run.scenario().run().steps()) {}
 

@@ -52,7 +52,8 @@ void fill_status(const RunParts& run, const StepParts& parts, bool over, RunStat
     status.phase = "waiting";
   }
   if (!run.placement.is_submitted()) return;
-  status.ranks_missing = over ? 0 : parts.ranks.missing(run.placement.counted());
+  const RankCount count{run.placement.counted(), run.journal.state().wanted_ranks};
+  status.ranks_missing = over ? 0 : count.missing();
   const JobInfo& job = run.placement.job();
   if (job.saved_at > 0) status.saved = job.saved;
   status.batch = job.micro_batches();

@@ -68,6 +68,7 @@ constexpr std::array kKnownModels = {
     // MaxText, configs/models/gemma4-26b.yml and gemma4-31b.yml; five of six layers are local as in
     // Gemma 3 (arXiv:2503.19786)
     KnownModel{.named = "gemma4", .head_size = 256, .window = 1024, .windowed = 5, .of = 6},
+    KnownModel{.named = "grok1", .preset = "grok1-314b"},
     KnownModel{.named = "minimax-m2", .head_size = 128},  // MiniMaxAI/MiniMax-M2 config.json
     KnownModel{.named = "nemotron3", .refused = kStateSpace},  // arXiv:2512.20848
     KnownModel{.named = "nemotron-3", .refused = kStateSpace},
@@ -275,9 +276,9 @@ void take_experts(const TableRow& row, const KnownModel& known, const Model& sim
 
 /// Sets whether one table serves as embedding and output, by the published number of parameters if
 /// the row has one.
-void take_tables(const TableRow& row, const KnownModel& known, Model& model,
+void take_tables(const TableRow& row, const KnownModel& known, const Model& similar, Model& model,
                  std::vector<std::string>& assumed) {
-  model.set_tied_embeddings(known.tied);
+  model.set_tied_embeddings(known.tied || similar.tied_embeddings());
   if (!row.n_params_b) return;
   const double published = *row.n_params_b * 1e9;
   const auto distance = [&](bool tied) {
@@ -316,7 +317,7 @@ Model published_model(const TableRow& row, std::vector<std::string>& assumed) {
   try {
     resolve(model, {}, "model");
     fill_defaults(model);
-    take_tables(row, known, model, assumed);
+    take_tables(row, known, similar, model, assumed);
   } catch (const Error& error) {
     throw Refusal{error.message()};
   }

@@ -106,8 +106,8 @@ TEST(Recovery, ASuccessorWaitsAsLongAsIsLeftAndAnewForAPendingAssignment) {
     job.run.world.apply(JobHeld{kLiveJob}, 1);
     if (is_pending) job.run.assign_gpus({0, 1, 2, 5});
     // The hold began two hours ago.
-    job.clock.restore_start((Clock::now().time_since_epoch() / std::chrono::nanoseconds(1)) -
-                            2 * kHour);
+    const Nanos now = Clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+    job.clock = PolicyClock(now - 2 * kHour);
     job.clock.start_running();
     job.recovery.resume_interrupted();
     EXPECT_EQ(job.recovery.is_hold_unanswerable(true), !is_pending);
