@@ -271,20 +271,24 @@ TEST_F(RunStateTest, TheControllersStateIsTheStateOfAllRecords) {
     std::filesystem::remove(path_);
     RunState alone;
     Decisions decisions;
-    JournalRecord begin;
-    fill_start(*begin.mutable_seen()->mutable_observation());
+    JournalRecord begin, arrival;
+    begin.set_started(77);
+    fill_start(*arrival.mutable_seen()->mutable_observation());
     std::optional<Journal> journal(std::in_place, path_, "hash", 256, FileCalls{}, kRules);
     for (int i = 0; i < 300; ++i) {
-      const JournalRecord record = i == 0 ? begin : random_record(rng, alone, decisions);
+      const JournalRecord record = i == 0   ? begin
+                                   : i == 1 ? arrival
+                                            : random_record(rng, alone, decisions);
       ASSERT_EQ(apply(alone, record, kRules), std::nullopt) << record.ShortDebugString();
-      ASSERT_TRUE(journal->append_record(record));
-      if (journal->is_due()) {
+      // A run begins its journal anew between an answer and the next observation.
+      if (journal->is_due() && record.has_seen()) {
         JournalSnapshot snapshot;
         if (save_state(journal->state(), snapshot)) {
           journal->begin_anew(std::move(snapshot));
           ++rewritten;
         }
       }
+      ASSERT_TRUE(journal->append_record(record));
       if (rng.below(100) > 0) continue;
       journal.emplace(path_, "hash", 256, FileCalls{}, kRules);  // a takeover
       ASSERT_EQ(text_of(journal->state()), text_of(alone));
