@@ -255,7 +255,9 @@ TEST(Recovery, WhoLeavesIsEndedOnceTheOthersAreThereAndIsNoLoss) {
   Regrouping job;
   job.recovery.accept_assignment(job.run.assign_gpus({0, 1, 5}));
   EXPECT_EQ(job.ranks.replaced, (std::vector<std::uint32_t>{5}));
-  EXPECT_TRUE(job.ranks.signals.empty());
+  job.ranks.mark_only({0, 1, 2, 3, 5}, &RankState::is_running);
+  job.recovery.activate_when_ready(true, 4);
+  EXPECT_TRUE(job.ranks.signals.empty()) << "rank 5 runs, but is no member yet";
   job.ranks.set_members({0, 1, 2, 3, 5});
   job.recovery.activate_when_ready(true, 4);
   EXPECT_EQ(job.ranks.signals,
@@ -368,6 +370,8 @@ TEST(Recovery, AnAssignmentComesTrueWithoutWhomNobodyStarts) {
   EXPECT_FALSE(job.recovery.is_deserted());
   job.ranks.set_members({});
   EXPECT_TRUE(job.recovery.is_deserted());
+  job.ranks.mark_only({6}, &RankState::is_running);
+  EXPECT_FALSE(job.recovery.is_deserted()) << "a process that is no member yet may join";
 }
 
 TEST(Recovery, WhoHasNotComeBackToANewControllerIsFencedAndLost) {
