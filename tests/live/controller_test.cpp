@@ -261,6 +261,9 @@ void expect_continued(const nlohmann::json& before, const nlohmann::json& after)
   EXPECT_GT(after.value("loss", 0.0), 0);
   EXPECT_LT(after.value("loss", 0.0), 2 * before.value("loss", 0.0));
   EXPECT_GT(after.value("step_time_s", 0.0), 0);
+  for (const char* key : {"batch", "learning_rate_factor", "ranks_missing"}) {
+    EXPECT_EQ(after.value(key, -1.0), before.value(key, -2.0)) << key;
+  }
 }
 
 /// Rank 2 cannot write until a controller has died that has reported a failed checkpoint.
@@ -286,7 +289,8 @@ TEST(Controller, ItsSuccessorNeitherForgetsAFailedCheckpointNorReportsItAgain) {
     EXPECT_EQ(kill(found[0], SIGKILL), 0);
     EXPECT_TRUE(eventually([&after] {
       after = status_now();
-      return after.value("controller_restarts", 0) > 0;
+      // The first status is published before the successor has the world.
+      return after.value("controller_restarts", 0) > 0 && after.value("batch", 0) > 0;
     }));
     limit_files(rank, RLIM_INFINITY);
   });
