@@ -217,7 +217,7 @@ bool LiveBackend::attend_operator() {
 Observation LiveBackend::submit_job() {
   JobSpec spec = job_spec(request_, needs_, placement_.seats());
   if (checkpoints_.is_enabled()) {
-    const std::uint64_t every = request_.scenario().live().checkpoints().every();
+    const std::uint64_t every = request_.scenario().checkpoints().every();
     spec.settings.push_back(CheckpointPlan{every, Tier::local_disk});
   }
   driver_->emit_event(JobSubmitted{spec});

@@ -117,7 +117,7 @@ TEST(Controller, KilledDuringARestartFromACheckpointItIsReplaced) {
   const std::vector<std::string> settings{
       "run.steps=40", "faults=[{rank: 1, at_step: 14, kill: true}]",
       "policies=[{name: recover, parameters: {how: restart}}]",
-      fmt::format("live.checkpoints={{folder: {}, every: 5, keep: 1}}", folder)};
+      fmt::format("checkpoints={{folder: {}, every: 5, keep: 1}}", folder)};
   const Report calm = run_in_worker(kProgram, request({"run.steps=40"}));
   Rng rng(seed());
   std::uint64_t restarts = 0;
@@ -194,7 +194,7 @@ TEST(Controller, ItsSuccessorGoesOnWithItsCheckpointsAndFromThem) {
   const std::string folder = ::testing::TempDir() + "orrery_controller." + std::to_string(getpid());
   std::filesystem::remove_all(folder);
   const std::string checkpoints =
-      fmt::format("live.checkpoints={{folder: {}, every: 2, keep: 2}}", folder);
+      fmt::format("checkpoints={{folder: {}, every: 2, keep: 2}}", folder);
   const Report calm = run_in_worker(kProgram, request({"run.steps=40"}));
   Rng rng(seed());
   for (const char* steps : {"20", "40"}) {
@@ -272,7 +272,7 @@ TEST(Controller, ItsSuccessorNeitherForgetsAFailedCheckpointNorReportsItAgain) {
   const std::string log = ::testing::TempDir() + "/failed.log";
   std::filesystem::remove_all(folder);
   RunRequest asked = request(
-      {"run.steps=60", fmt::format("live.checkpoints={{folder: {}, every: 4, keep: 1}}", folder)});
+      {"run.steps=60", fmt::format("checkpoints={{folder: {}, every: 4, keep: 1}}", folder)});
   asked.set_record(log);
   nlohmann::json before, after;
   std::jthread disk([&before, &after] {

@@ -192,7 +192,7 @@ Refusal apply_record(RunState& state, const JournalRecord& record, const RunRule
 
 RunRules run_rules(const Scenario& scenario, const Cluster* cluster) {
   return {.ranks = scenario.job().layout().data(),
-          .keep = std::max<std::size_t>(scenario.live().checkpoints().keep(), 1),
+          .keep = std::max<std::size_t>(scenario.checkpoints().keep(), 1),
           .cluster = cluster};
 }
 
