@@ -151,7 +151,7 @@ void apply_snapshot(RunState& state, const JournalSnapshot& then, const RunRules
   restore(then.world(), state.world.emplace(*rules.cluster));
 }
 
-/// Applies a record that is not the first one. `first`: no record has been applied before.
+/// Applies a record; throws for a record that cannot be decoded. `first`: no record came before.
 Refusal apply_record(RunState& state, const JournalRecord& record, const RunRules& rules,
                      bool first) {
   switch (record.kind_case()) {
