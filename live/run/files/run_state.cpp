@@ -151,7 +151,7 @@ void apply_snapshot(RunState& state, const JournalSnapshot& then, const RunRules
   restore(then.world(), state.world.emplace(*rules.cluster));
 }
 
-/// Applies a record that is not the first one. `first`: no record has been applied before.
+/// Applies a record; throws for a record that cannot be decoded. `first`: no record came before.
 Refusal apply_record(RunState& state, const JournalRecord& record, const RunRules& rules,
                      bool first) {
   switch (record.kind_case()) {
@@ -201,11 +201,14 @@ std::optional<std::string> apply(RunState& state, const JournalRecord& record,
   const bool first = std::exchange(state.empty, false);
   if (first) state.wanted_ranks = rules.ranks;
   if (first && rules.cluster != nullptr) state.world.emplace(*rules.cluster);
+  Refusal why;
   try {
-    return apply_record(state, record, rules, first);
+    why = apply_record(state, record, rules, first);
   } catch (const Error& error) {
-    return "holds a record that cannot be applied: " + error.message();
+    why = "holds a record that cannot be applied: " + error.message();
   }
+  if (why) state.refusal = *why;
+  return why;
 }
 
 bool save_state(const RunState& state, JournalSnapshot& snapshot) {
@@ -237,7 +240,8 @@ bool save_state(const RunState& state, JournalSnapshot& snapshot) {
   snapshot.set_ranks_wanted(state.wanted_ranks);
   snapshot.mutable_wakes()->Add(state.wakes.begin(), state.wakes.end());
   snapshot.set_now(state.now);
-  return !state.world || keep(*state.world, *snapshot.mutable_world());
+  const bool is_kept = !state.world || keep(*state.world, *snapshot.mutable_world());
+  return is_kept && state.refusal.empty();
 }
 
 Nanos next_wake(const RunState& state) {

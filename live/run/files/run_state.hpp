@@ -48,6 +48,8 @@ struct RanksAtEnd {
 /// state has started = 77 and core.committed = 5.
 struct RunState {
   bool empty = true;  ///< True if no record has been applied.
+  /// Reason of the newest record that could not follow; empty if all could.
+  std::string refusal = {};
   /// State of the control core. Its number of committed steps is the step whose commit comes next.
   membership::Journal core = {};
   std::set<membership::Seat> joined = {};  ///< Members of any membership epoch.
@@ -103,8 +105,8 @@ std::optional<std::string> apply(RunState& state, const JournalRecord& record,
                                  const RunRules& rules = {});
 
 /// Writes the state into an empty snapshot. apply() of a record with this snapshot gives the same
-/// state. Returns false while a decision has no outcome and once the job is done: the snapshot then
-/// lacks the world, and the file must not be replaced.
+/// state. Returns false while a decision has no outcome, once the job is done, and after a refusal:
+/// the snapshot is then not the state, and the file must not be replaced.
 bool save_state(const RunState& state, JournalSnapshot& snapshot);
 
 /// Returns the earliest instant at which the policies want to be called; kNever if none.

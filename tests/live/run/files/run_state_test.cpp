@@ -409,8 +409,11 @@ TEST_F(RunStateTest, AnImpossibleEventOrAnswerIsNamed) {
   JournalRecord record;
   encode(Event{Decided{9, Outcome::applied, {}}},
          *record.mutable_seen()->mutable_observation()->add_events());
+  JournalSnapshot snapshot;
+  EXPECT_TRUE(save_state(story.state, snapshot));
   EXPECT_EQ(apply(story.state, record, kRules),
             "holds an impossible event: decision 9 was not announced");
+  EXPECT_FALSE(save_state(story.state, snapshot)) << "no successor may read such a state";
   record.mutable_read()->add_decisions();  // a decision lacks its action
   const std::optional<std::string> why = apply(story.state, record, kRules);
   ASSERT_TRUE(why);
