@@ -21,12 +21,19 @@ PODS_PER_NODE = "orrery.io/pods-per-node"  #: annotation: pods of the gang on ea
 TIME_LIMIT = "orrery.io/time-limit-seconds"  #: annotation: expected longest duration
 RECORD = "orrery.io/placement"  #: annotation: the committed placement, JSON
 SLOT = "orrery.io/placed-on"  #: annotation of a released pod: its node
+RACK = "orrery.io/rack"  #: annotation: "required" (all pods in one rack) or "preferred"
+REQUIRED_TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"  #: Kueue's: a label of nodes
 GPU = "nvidia.com/gpu"  #: resource that is counted
 HOSTNAME = "kubernetes.io/hostname"
 
-#: Labels that name the rack of a node, the first present one counts: NVIDIA's topograph (tier 0 is
-#: the switch next to the node), its earlier names, and a label that operators set by hand.
+#: Labels that name the rack of a node, the first present one counts: the domain of nodes that NVLink
+#: connects (NVIDIA's topograph, its earlier name, and the label that it uses instead), the switch
+#: next to the node (topograph's tier 0, and its earlier name), and a label that operators set by
+#: hand.
 RACK_LABELS = (
+    "accelerator.topograph.run/domain",
+    "network.topology.nvidia.com/accelerator",
+    "nvidia.com/gpu.clique",
     "fabric.topograph.run/tier-0",
     "network.topology.nvidia.com/leaf",
     "topology.kubernetes.io/rack",
@@ -76,6 +83,8 @@ class Gang:
     check: str = ""  #: name of this controller's check in the Workload
     is_managed: bool = False  #: the policies decide about the gang
     problem: str = ""  #: reason why a gang of a managed namespace is not managed
+    needs_rack: bool = False  #: all pods must be in one rack
+    rack_label: str = ""  #: label that must name this rack; empty: any of the rack labels
 
     @property
     def id(self) -> str:
@@ -273,8 +282,12 @@ def find_gangs(
     workloads: Iterable[Object],
     namespaces: Iterable[str],
     checks: Iterable[str],
+    rack_labels: Sequence[str] = RACK_LABELS,
 ) -> Dict[str, Gang]:
     """Return all gangs with GPUs, by their ids.
+
+    Pods and Workloads with different :func:`gang_key` never share a gang, so that the gangs of one
+    key follow from the objects of this key alone.
 
     Parameters
     ----------
@@ -286,6 +299,8 @@ def find_gangs(
         Managed namespaces.
     checks : iterable of str
         Names of the AdmissionChecks of this controller.
+    rack_labels : sequence of str
+        Labels that may name the rack of a node.
 
     Returns
     -------
@@ -311,7 +326,7 @@ def find_gangs(
             continue
         gang.pods.append(pod)
     for gang in gangs.values():
-        check_gang(gang)
+        check_gang(gang, rack_labels)
     return gangs
 
 
@@ -329,8 +344,8 @@ def add_workload(
             return
 
 
-def check_gang(gang: Gang) -> None:
-    """Set the problem of a managed gang that cannot be placed as one."""
+def check_gang(gang: Gang, rack_labels: Sequence[str] = RACK_LABELS) -> None:
+    """Set the requirement of a rack, and the problem of a gang that cannot be placed as one."""
     if not gang.is_managed:
         return
     try:
@@ -354,6 +369,9 @@ def check_gang(gang: Gang) -> None:
                 f"{gang.id}: annotation {PODS_PER_NODE}: expected a divisor of {gang.size}, "
                 f"found {per_node}"
             )
+        gang.needs_rack, gang.rack_label = required_rack(gang, rack_labels)
+        for each in templates_of(gang):
+            int_annotation(each, TIME_LIMIT, 1)
         gang.placement  # noqa: B018  a broken record is a problem of the gang
     except ObjectError as error:
         gang.problem = str(error)
@@ -362,6 +380,35 @@ def check_gang(gang: Gang) -> None:
 def pods_per_node(gang: Gang) -> int:
     """Return the number of pods of the gang on each of its nodes."""
     return max((int_annotation(each, PODS_PER_NODE, 1) for each in templates_of(gang)), default=1)
+
+
+def required_rack(gang: Gang, rack_labels: Sequence[str]) -> Tuple[bool, str]:
+    """Return whether a gang must be in one rack, and the label that must name this rack.
+
+    The label is empty if any of ``rack_labels`` may name the rack.
+
+    Raises
+    ------
+    ObjectError
+        If an annotation has an unknown value, or requires the domain of another label.
+    """
+    labels = {annotations_of(each).get(REQUIRED_TOPOLOGY, "") for each in templates_of(gang)}
+    if gang.workload is not None:
+        requests = (part.get("topologyRequest") or {} for part in gpu_pod_sets(gang.workload))
+        labels |= {request.get("required") or "" for request in requests}
+    for label in sorted(labels - {""}):
+        if label not in rack_labels:
+            raise ObjectError(
+                f"{gang.id}: {REQUIRED_TOPOLOGY}: expected a label that names racks, found "
+                f"{label}; name it with --rack-label, or remove the annotation"
+            )
+        return True, label
+    words = {annotations_of(each).get(RACK, "preferred") for each in templates_of(gang)}
+    for word in sorted(words - {"preferred", "required"}):
+        raise ObjectError(
+            f"{gang.id}: annotation {RACK}: expected required or preferred, found {word!r}"
+        )
+    return "required" in words, ""
 
 
 def templates_of(gang: Gang) -> List[Object]:
