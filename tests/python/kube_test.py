@@ -140,6 +140,36 @@ def test_a_gang_that_does_not_fit_stays_out_completely(cluster):
     assert nodes_of_pods(cluster.server, gang("big", 4)) == ["-"] * 4
 
 
+def test_a_gang_that_needs_one_rack_is_refused_across_racks(cluster):
+    pods = gang("llama", 4)
+    for each in pods:
+        each["metadata"]["annotations"]["orrery.io/rack"] = "required"
+    cluster.put(*pods)
+    controller = cluster.controller()
+    assert gang_in(controller, "ml/llama", "waiting")["one_rack"]
+    answer = place(controller, "ml/llama", ["n3", "n4", "n5", "n6"])
+    assert answer == {"refused": "ml/llama: must be in one rack, got nodes of rack1, rack2"}
+    assert cluster.writes() == []
+    assert place(controller, "ml/llama", RACK_1) == {"refused": ""}
+
+
+def test_a_batch_commits_each_gang_before_its_pods_and_counts_the_gangs_before(cluster):
+    cluster.put(*gang("a", 4), *gang("b", 4), *gang("c", 4))
+    controller = cluster.controller()
+    gang_in(controller, "ml/c", "waiting", acts=True)
+    orders = [{"gang": f"ml/{name}", "nodes": nodes}
+              for name, nodes in (("a", RACK_1), ("b", RACK_1), ("c", ["n5", "n6", "n7", "n8"]))]
+    first, second, third = controller.answer({"place": orders})["refused"]
+    assert (first, third) == ("", "") and second == "ml/b: needs 8 GPUs of n1, found 0 free"
+    written = [(path.rpartition("/")[2], "spec" in body) for _, path, body in cluster.writes()]
+    assert len(written) == 10
+    for name in "ac":
+        own = [is_release for pod_name, is_release in written if pod_name[0] == name]
+        assert own == [False, True, True, True, True], "one write commits before any pod is released"
+    cluster.server.schedule()
+    assert gang_in(controller, "ml/a", "placed")["nodes"] == RACK_1
+
+
 @pytest.mark.parametrize("writes", range(6))
 def test_a_leader_killed_during_a_placement_leaves_it_whole_or_not_begun(cluster, writes):
     pods = gang("llama", 4)
@@ -284,6 +314,22 @@ def test_one_controller_leads_and_another_takes_over_after_its_silence(cluster):
     assert first.renew()
     lease = cluster.server.all("/apis/coordination.k8s.io/v1/leases")[0]["spec"]
     assert (lease["holderIdentity"], lease["leaseTransitions"]) == ("first", 3)
+
+
+def test_threads_that_renew_at_the_same_time_do_not_lose_the_lease(cluster):
+    lease = Leadership(cluster.api(), "orrery", "place", "one", 0.05)
+    results = []
+
+    def renew():
+        for _ in range(10):
+            results.append(lease.renew())
+
+    threads = [threading.Thread(target=renew) for _ in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert results == [True] * 80
 
 
 def test_a_controller_that_does_not_lead_and_one_in_shadow_mode_write_nothing(cluster):

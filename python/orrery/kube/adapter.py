@@ -19,6 +19,7 @@ says why there is none. The process ends when the descriptor closes.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import socket
@@ -208,6 +209,7 @@ def parse_arguments(words: List[str]) -> argparse.Namespace:
 def main(words: Optional[List[str]] = None) -> int:
     """Serve the command that has started this process."""
     options = parse_arguments(sys.argv[1:] if words is None else words)
+    gc.set_threshold(100_000)  # objects of the server have no cycles, and there are many
     channel = socket.socket(fileno=CHANNEL)
     try:
         api = Api.from_environment(options.kubeconfig, options.context)

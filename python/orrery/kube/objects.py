@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import json
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 Object = Dict[str, Any]
@@ -74,7 +75,10 @@ class Placement:
 
 @dataclass
 class Gang:
-    """A gang with its pods and, if Kueue admits the gang, its Workload."""
+    """A gang with its pods and, if Kueue admits the gang, its Workload.
+
+    The properties are computed once: pods are added before the first use of a property.
+    """
 
     namespace: str
     name: str
@@ -91,12 +95,12 @@ class Gang:
         """Return ``namespace/name``."""
         return f"{self.namespace}/{self.name}"
 
-    @property
+    @cached_property
     def live(self) -> List[Object]:
         """Return the pods that have neither finished nor are being deleted."""
         return [pod for pod in self.pods if not is_finished(pod) and not is_deleting(pod)]
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Return the number of pods that start together."""
         if self.workload is not None:
@@ -104,14 +108,14 @@ class Gang:
         sizes = {int_annotation(pod, SIZE, 1) for pod in self.pods}
         return max(sizes)
 
-    @property
+    @cached_property
     def gpus_per_pod(self) -> int:
         """Return the number of GPUs of each pod."""
         if self.workload is not None:
             return max(gpus_of(part["template"]["spec"]) for part in gpu_pod_sets(self.workload))
         return max(gpus_of(pod["spec"]) for pod in self.pods)
 
-    @property
+    @cached_property
     def placement(self) -> Optional[Placement]:
         """Return the committed placement; None without one."""
         state = check_state(self.workload, self.check) if self.workload is not None else None
@@ -174,17 +178,18 @@ def parse_placement(text: str, owner: str) -> Placement:
 
 def gpus_of(spec: Object) -> int:
     """Return the GPUs that a pod requests: the sum of its containers, or its largest init one."""
+    together = sum([_gpus_in(each) for each in spec.get("containers") or ()])
+    before = spec.get("initContainers")
+    return max([together, *map(_gpus_in, before)]) if before else together
 
-    def count(container: Object) -> int:
-        resources = container.get("resources") or {}
-        # An extended resource has equal requests and limits; the limit alone is enough.
-        limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
-        amount = limits.get(GPU, requests.get(GPU))
-        return int(amount) if amount is not None else 0
 
-    together = sum(count(each) for each in spec.get("containers") or [])
-    before = [count(each) for each in spec.get("initContainers") or []]
-    return max([together, *before])
+def _gpus_in(container: Object) -> int:
+    resources = container.get("resources") or {}
+    # An extended resource has equal requests and limits; the limit alone is enough.
+    amount = (resources.get("limits") or {}).get(GPU)
+    if amount is None:
+        amount = (resources.get("requests") or {}).get(GPU)
+    return int(amount) if amount is not None else 0
 
 
 def is_finished(pod: Object) -> bool:
@@ -265,10 +270,12 @@ def parse_node(thing: Object, rack_labels: Sequence[str] = RACK_LABELS) -> Optio
 def gang_key(pod: Object) -> Tuple[str, str]:
     """Return namespace and name of a pod's gang; a pod of no group is a gang of its own."""
     metadata = pod["metadata"]
-    found = {**labels_of(pod), **{k: v for k, v in annotations_of(pod).items() if k == GANG}}
+    name = annotations_of(pod).get(GANG)
+    found = labels_of(pod)
     for label in _GROUPS:
-        if found.get(label):
-            return metadata["namespace"], found[label]
+        name = name or found.get(label)
+        if name:
+            return metadata["namespace"], name
     return metadata["namespace"], metadata["name"]
 
 
