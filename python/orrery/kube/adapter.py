@@ -70,7 +70,13 @@ class Adapter:
         self._placing = Placing(api, identity, self._may_write, self._store, self.index)
 
     def start(self) -> None:
-        """List the collections, and begin to follow them. Raises ApiError if a list fails."""
+        """List the collections, derive the gangs, and begin to follow the changes.
+
+        Raises
+        ------
+        ApiError
+            If a list fails.
+        """
         version = kueue_version(self._api)
         if version:
             changes = {
@@ -81,6 +87,7 @@ class Adapter:
                 self._kueue[kind] = Mirror(self._api, f"/apis/{version}/{kind}", on_change)
         for mirror in self._mirrors():
             mirror.start()
+        self.index.derive_all()
 
     def stop(self) -> None:
         """Give the leadership up, and end the threads."""

@@ -122,6 +122,7 @@ class Extender:
 
 class _Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # head and body are two writes; the second must not wait
     timeout = 30
 
     def __init__(self, answers: Answers, *args: Any) -> None:

@@ -121,6 +121,12 @@ class Index:
             else:
                 self._nodes[name] = node
 
+    def derive_all(self) -> None:
+        """Derive the gangs whose objects have changed; a question does so, too."""
+        with self._lock:
+            for key in list(self._dirty):
+                self._derive(key)
+
     # ---- questions --------------------------------------------------------------------------
 
     def checks(self) -> List[Object]:
@@ -143,7 +149,7 @@ class Index:
     def free_gpus(self, node: Node, without: str = "") -> int:
         """Return the GPUs of a node that no gang uses; those of the gang ``without`` count."""
         with self._lock:
-            self._derive_all()
+            self.derive_all()
             own = self._derived.get(without, {}).get(without)
             mine = own.used.get(node.name, 0) if own is not None else 0
             return node.gpus - self._used[node.name] + mine
@@ -151,7 +157,7 @@ class Index:
     def unreleased_gangs(self) -> List[Gang]:
         """Return the placed gangs with a pod that has no slot yet, by their ids."""
         with self._lock:
-            self._derive_all()
+            self.derive_all()
             return [self._derived[key][key].gang for key in sorted(self._unreleased)]
 
     def read_changes(self, since: int) -> Object:
@@ -170,7 +176,7 @@ class Index:
             changed; ``problems``: all problems.
         """
         with self._lock:
-            self._derive_all()
+            self.derive_all()
             is_full = since == 0 or since != self._version
             ids = set(self._shown) if is_full else self._changed
             with_nodes = is_full or self._have_nodes_changed
@@ -187,10 +193,6 @@ class Index:
             }
 
     # ---- derivation -------------------------------------------------------------------------
-
-    def _derive_all(self) -> None:
-        for key in list(self._dirty):
-            self._derive(key)
 
     def _derive(self, key: str) -> None:
         """Derive the gangs of one key again if an object of the key has changed."""

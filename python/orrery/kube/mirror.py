@@ -76,7 +76,7 @@ class Mirror:
         known = self._objects.pop(uid, None)
         if thing is not None:
             self._objects[uid] = thing
-        if known is not thing:
+        if known is not None or thing is not None:
             self._on_change(known, thing)
 
     def _replace_all(self, objects: Dict[str, Object]) -> None:
@@ -84,7 +84,9 @@ class Mirror:
         for uid in [uid for uid in self._objects if uid not in objects]:
             self._replace(uid, None)
         for uid, thing in objects.items():
-            self._replace(uid, thing)
+            known = self._objects.get(uid)
+            if known is None or _version_of(known) != _version_of(thing):
+                self._replace(uid, thing)
 
     def _list(self) -> None:
         objects, version = self._api.list(self.path)
@@ -134,7 +136,11 @@ def _is_newer(thing: Object, known: Object) -> bool:
     Versions are opaque texts; every server so far writes growing numbers. Another text counts as
     newer, so that the order of the events decides.
     """
-    new, old = thing["metadata"]["resourceVersion"], known["metadata"]["resourceVersion"]
+    new, old = _version_of(thing), _version_of(known)
     if not (new.isdigit() and old.isdigit()):
         return bool(new != old)
     return int(new) > int(old)
+
+
+def _version_of(thing: Object) -> str:
+    return str(thing["metadata"]["resourceVersion"])
