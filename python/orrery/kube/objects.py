@@ -27,8 +27,8 @@ REQUIRED_TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"  #: Kueue's: a lab
 GPU = "nvidia.com/gpu"  #: resource that is counted
 HOSTNAME = "kubernetes.io/hostname"
 
-#: Labels that name the rack of a node, the first present one counts: the domain of nodes that NVLink
-#: connects (NVIDIA's topograph, its earlier name, and the label that it uses instead), the switch
+#: Labels that name the rack of a node, the first present one counts: the domain of nodes that
+#: NVLink connects (NVIDIA's topograph, its earlier name, and the label that it uses instead), the switch
 #: next to the node (topograph's tier 0, and its earlier name), and a label that operators set by
 #: hand.
 RACK_LABELS = (
