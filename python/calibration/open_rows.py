@@ -10,6 +10,7 @@ The command fails if one of the ten worst runs has no cause in CAUSES.
 import argparse
 import collections
 import sys
+import textwrap
 
 import fit_hardware
 import numpy as np
@@ -35,10 +36,10 @@ The page has every published training run of the tables `runs-open.csv`, `measur
 `layouts-open.csv` that ran and states all of its configuration, each configuration once. Times are
 seconds of one optimizer step; an error is predicted over measured time, less 1. The predictions are
 those of the shipped factors, most of which were fitted to some of these runs: errors with families
-and sources left out are in [accuracy.md](accuracy.md). A run *validates* if it was not fitted
-because no licence was found or because its kernels are priced from a table of their own. `state`
-has the meaning of [predict.md](predict.md). Causes are those that the source's notes or other runs
-of the same source show; *presumably* marks the others.
+and sources left out are in [accuracy.md](accuracy.md). A run *validates* if it was never fitted:
+no licence was found, its kernels are priced from a table of their own, or `measured.csv` reserves
+it for tests. `state` has the meaning of [predict.md](predict.md). Causes are those that the
+source's notes or other runs of the same source show; *presumably* marks the others.
 
 """
 
@@ -191,12 +192,15 @@ def page_text():
     rows = [row for row in everything if row.priced]
     refused = [row for row in everything if not row.priced]
     single = [row for row in rows if not row.is_swept]
-    text = HEAD + (
+    counts = (
         f"{len(everything)} runs, {len(rows)} of them priced. The {len(rows) - len(single)} runs "
         f"of the layout sweep {SWEEP} have a line under *By source* and are counted in no other "
         "figure above their own section: each is the time of one iteration, the same layout again "
         "takes 5 to 25% more or less, once 4.7 times as long, and part of them ran with a version "
-        "that polls for messages ([accuracy.md](accuracy.md) separates these).\n\n"
+        "that polls for messages ([accuracy.md](accuracy.md) separates these)."
+    )  # fmt: skip
+    text = HEAD + (
+        f"{textwrap.fill(counts, 100, break_on_hyphens=False)}\n\n"
         f"## The {WORST} worst runs\n\n{worst_text(single)}\n"
         f"## By source\n\n{summary('source', rows, lambda row: row.source)}\n"
         f"## By GPU\n\n{summary('GPU', single, gpu_of)}\n"
