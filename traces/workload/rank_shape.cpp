@@ -73,9 +73,9 @@ double reach_of(const Job& job) {
   return std::min(sequence, job.documents().mean_length() * (1 + cv * cv));
 }
 
-/// Returns the tokens that a token can attend to in a layer with a window: the mean of
-/// min(i, size) over the tokens i of a document, twice that if later tokens are masked, as a
-/// document's own length counts there. 0 if no layer has a window shorter than the documents.
+/// Returns the tokens of a window as RankShape::scored() counts them, which halves them if later
+/// tokens are masked: twice the mean of min(i, size) over the tokens i of `reach` then. Returns 0
+/// if no layer has a window shorter than `reach`.
 double window_of(const Job& job, double reach, bool causal) {
   if (!job.model().has_window()) return 0;
   const double size = job.model().window().size();
