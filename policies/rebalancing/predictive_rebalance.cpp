@@ -33,7 +33,7 @@ double without_rounding(double value) { return std::round(value / kEquallyFast) 
 constexpr double kUnknownDeviation = 0.1;
 /// Number of ranks above which all samples are read only once a step; in between the slowest of
 /// them are read, and all are read if one of those is a surprise.
-constexpr std::size_t kRanksWatchedClosely = 1024;
+constexpr std::size_t kRanksWatchedClosely = 384;
 constexpr std::uint32_t kGlancedAt = 8;
 /// Bytes of the saved state for each rank of a job, rounded up.
 constexpr std::size_t kSavedBytesPerRank = 384;

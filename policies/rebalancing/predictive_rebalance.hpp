@@ -36,7 +36,7 @@ class PredictiveRebalance : public Policy {
              const google::protobuf::Message* parameters) override;
   /// Follows the running training jobs with at least two replicas and no lost rank; a job that
   /// changes its ranks or GPUs starts without measurements. Reads samples at each call with an
-  /// event other than Decided; of a job with more than 1,024 ranks at a mere tick only a summary,
+  /// event other than Decided; of a job with more than 384 ranks at a mere tick only a summary,
   /// unless it is a surprise. Decides at most one Configure of Shares for a job, from the first
   /// step that a shift can reach on. Rests if each followed job was examined at this call, is not
   /// cooling down after a shift, and neither needed a shift nor, with a few measured steps and no
@@ -49,7 +49,7 @@ class PredictiveRebalance : public Policy {
   /// incomplete or too many.
   void load(const Archive& archive) override;
   /// Returns true before the first observe(), and if the last observe() changed the number of
-  /// followed jobs or examined one of them; a job of more than 1,024 ranks is not examined at a
+  /// followed jobs or examined one of them; a job of more than 384 ranks is not examined at a
   /// mere tick without a surprise.
   bool has_changed() const override { return changed_; }
 

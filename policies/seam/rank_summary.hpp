@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <vector>
 
 #include "policies/seam/lower_median.hpp"
@@ -17,6 +18,8 @@ struct SummaryBuffer {
   std::vector<RankSample> slowest;  ///< slowest ranks of the newest summary
   std::vector<double> known, distances;
   MedianGuess typical, spread;  ///< guesses of the medians of times and of distances
+  /// time from which on a few ranks are slow, the slowest of the next summary probably among them
+  double slow = std::numeric_limits<double>::infinity();
 };
 
 /// Returns the summary of a job's ranks as summarize() of samples.hpp does, from the rows and the

@@ -1,7 +1,10 @@
 #include "policies/seam/samples.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <span>
 #include <utility>
@@ -16,6 +19,8 @@ namespace {
 
 /// Number of values that are compared before slow ranks are searched among them.
 constexpr std::size_t kBlock = 256;
+/// Ranks that are sorted to find the slowest of them, as a multiple of those that are wanted.
+constexpr std::size_t kFew = 8;
 
 ORRERY_VECTORS bool is_any_from(std::span<const double> values, double least) {
   std::uint64_t count = 0;
@@ -23,37 +28,90 @@ ORRERY_VECTORS bool is_any_from(std::span<const double> values, double least) {
   return count > 0;
 }
 
-/// Returns the rows of the `latest` slowest ranks, slowest first; equally slow ranks by rank.
-std::vector<std::uint32_t> slowest_rows(const SampleRows& rows, const SampleColumn& times,
-                                        std::uint32_t latest) {
-  const auto is_slower = [&](std::uint32_t a, std::uint32_t b) {
-    const double of_a = times.values[a], of_b = times.values[b];
-    return of_a > of_b || (of_a == of_b && rows.ids[a] < rows.ids[b]);
-  };
+/// Sets the mark of each value from `least` on to 1, that of others to 0. Returns how many are 1.
+ORRERY_VECTORS std::size_t mark_from(std::span<const double> values, double least,
+                                     std::uint8_t* marks) {
+  const double* const from = values.data();
+  std::uint8_t* __restrict const to = marks;
+  const std::size_t size = values.size();
+  std::uint64_t count = 0;
+  for (std::size_t i = 0; i < size; ++i) {
+    to[i] = from[i] >= least ? 1 : 0;
+    count += from[i] >= least ? 1 : 0;
+  }
+  return count;
+}
+
+/// Order of ranks in a summary: slower ones first, equally slow ones by rank.
+struct IsSlower {
+  const SampleRows& rows;
+  std::span<const double> times;
+  bool operator()(std::uint32_t a, std::uint32_t b) const {
+    return times[a] > times[b] || (times[a] == times[b] && rows.ids[a] < rows.ids[b]);
+  }
+};
+
+/// Returns true and sets `out` to the rows from time `slow` on if these are at least `latest` and
+/// few.
+bool find_slow(std::span<const double> times, double slow, std::size_t latest,
+               std::vector<std::uint32_t>& out) {
+  std::array<std::uint8_t, kBlock> marks;
+  out.clear();
+  for (std::size_t begin = 0; begin < times.size(); begin += kBlock) {
+    const auto block = times.subspan(begin, std::min(kBlock, times.size() - begin));
+    std::size_t left = mark_from(block, slow, marks.data());
+    if (out.size() + left > kFew * latest) return false;
+    for (std::size_t i = 0; left > 0; ++i) {
+      if (marks[i] == 0) continue;
+      out.push_back(static_cast<std::uint32_t>(begin + i));
+      --left;
+    }
+  }
+  return out.size() >= latest;
+}
+
+/// Returns the rows of the `latest` > 0 slowest ranks, in any order.
+std::vector<std::uint32_t> search_slowest(const IsSlower& is_slower, std::uint32_t latest) {
+  const std::span<const double> times = is_slower.times;
   std::vector<std::uint32_t> slowest;  // a heap whose front is the fastest of them
-  if (latest == 0) return slowest;
   const auto add_row = [&](std::uint32_t row) {
     if (slowest.size() == latest) {
-      if (!(times.values[row] >= times.values[slowest.front()])) return;
+      if (!(times[row] >= times[slowest.front()])) return;
       if (!is_slower(row, slowest.front())) return;
       std::pop_heap(slowest.begin(), slowest.end(), is_slower);
       slowest.pop_back();
-    } else if (std::isnan(times.values[row])) {
+    } else if (std::isnan(times[row])) {
       return;
     }
     slowest.push_back(row);
     std::push_heap(slowest.begin(), slowest.end(), is_slower);
   };
-  const std::span<const double> all = times.values;
-  for (std::size_t begin = 0; begin < all.size(); begin += kBlock) {
-    const std::size_t end = std::min(begin + kBlock, all.size());
+  for (std::size_t begin = 0; begin < times.size(); begin += kBlock) {
+    const std::size_t end = std::min(begin + kBlock, times.size());
     if (slowest.size() == latest) {
-      const double least = times.values[slowest.front()];
-      if (!is_any_from(all.subspan(begin, end - begin), least)) continue;
+      const double least = times[slowest.front()];
+      if (!is_any_from(times.subspan(begin, end - begin), least)) continue;
     }
     for (std::size_t row = begin; row < end; ++row) add_row(static_cast<std::uint32_t>(row));
   }
-  std::sort_heap(slowest.begin(), slowest.end(), is_slower);
+  return slowest;
+}
+
+/// Returns the rows of the `latest` slowest ranks, slowest first; equally slow ranks by rank.
+/// `slow` decides how much is compared, never the result; moves it to this result.
+std::vector<std::uint32_t> slowest_rows(const SampleRows& rows, const SampleColumn& times,
+                                        std::uint32_t latest, double& slow) {
+  std::vector<std::uint32_t> slowest;
+  if (latest == 0) return slowest;
+  const IsSlower is_slower{rows, times.values};
+  if (!find_slow(times.values, slow, latest, slowest)) slowest = search_slowest(is_slower, latest);
+  std::sort(slowest.begin(), slowest.end(), is_slower);
+  if (slowest.size() < latest) return slowest;
+  slowest.resize(latest);
+  // As far below the last as the middle one is above it: about twice as many ranks of a normal
+  // distribution, and a few ranks that are much slower than all others do not matter.
+  const double last = times.values[slowest.back()];
+  slow = last - (times.values[slowest[latest / 2]] - last);
   return slowest;
 }
 
@@ -107,7 +165,7 @@ RankSummary summarize(const SampleRows& rows, const SampleColumn& times, JobId j
     summary.deviation = 1.4826 * lower_median(buffer.distances, buffer.spread);
   }
   buffer.slowest.clear();
-  for (const std::uint32_t row : slowest_rows(rows, times, latest)) {
+  for (const std::uint32_t row : slowest_rows(rows, times, latest, buffer.slow)) {
     set_keys(rows, row, job, buffer.slowest.emplace_back());
     fill_rank(row, buffer.slowest.back());
   }

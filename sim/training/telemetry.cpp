@@ -157,10 +157,11 @@ void Telemetry::fill_groups(Range ranks, const ValueOf& value_of, std::vector<do
     }
     return;
   }
-  of_group_.resize(groups());
-  for (std::uint32_t group = 0; group < groups(); ++group) of_group_[group] = of_group(group);
+  std::vector<double>& values = buffers_.of_group;
+  values.resize(groups());
+  for (std::uint32_t group = 0; group < groups(); ++group) values[group] = of_group(group);
   for (std::uint32_t i = 0; i < ranks.count; ++i) {
-    out[i] = of_group_[group_of_rank_[ranks.first + i]];
+    out[i] = values[group_of_rank_[ranks.first + i]];
   }
 }
 
@@ -183,14 +184,14 @@ std::shared_ptr<const SampleRows> Telemetry::rows(SampleTable table, Nanos now) 
 
 void Telemetry::fill_rank(std::uint32_t rank, Nanos now, RankSample& out) {
   for (const SampleField field : fields_of(SampleTable::ranks)) {
-    SampleColumn one;
-    fill_range(field, now, {rank, 1}, one);
-    value_of(out, field) = one.sample(0);
+    fill_range(field, now, {rank, 1}, buffers_.of_rank);
+    value_of(out, field) = buffers_.of_rank.sample(0);
   }
 }
 
 void Telemetry::fill_range(SampleField field, Nanos now, Range ranks, SampleColumn& out) {
   out.ages = {staleness_};
+  out.origins = {Origin::measured};
   if (table_of(field) == SampleTable::links) {
     if (now < staleness_) return;
     out.values = field == SampleField::latency ? links_.latency : links_.bandwidth;
@@ -301,7 +302,8 @@ const std::vector<double>& Telemetry::stretches_of(const estimates::PlayedStep& 
 
 /// A rank without a finished micro-batch in this step shows its time in the step before.
 bool Telemetry::fill_times(const Look& look, Nanos now, Range ranks, std::vector<double>& out) {
-  std::vector<std::uint8_t> is_older(groups());
+  std::vector<std::uint8_t>& are_older = buffers_.are_older;
+  are_older.resize(groups());
   bool any_newer = false, any_older = false, lasts = true;
   const std::vector<double>& done = done_at(*look.step, now);
   const auto time_of = [&](std::uint32_t replica, std::uint32_t stage) {
@@ -310,7 +312,7 @@ bool Telemetry::fill_times(const Look& look, Nanos now, Range ranks, std::vector
     lasts = lasts && (own > kSurelyOne || look.step->micro_batches(replica) == 0);
     const estimates::PlayedStep* const timed = older ? look.before : look.step;
     if (timed == nullptr || timed->micro_batches(replica) == 0) return kMissing;
-    is_older[replica * graph_.pipeline() + stage] = older;
+    are_older[replica * graph_.pipeline() + stage] = older;
     (older ? any_older : any_newer) = true;
     return timed->micro_batch_time(replica, stage);
   };
@@ -320,7 +322,7 @@ bool Telemetry::fill_times(const Look& look, Nanos now, Range ranks, std::vector
     if (factors.empty()) return;
     for (std::uint32_t i = 0; i < ranks.count; ++i) {
       const std::uint32_t rank = ranks.first + i;
-      if ((is_older[group_of_rank_[rank]] != 0) == older) out[i] *= factors[rank];
+      if ((are_older[group_of_rank_[rank]] != 0) == older) out[i] *= factors[rank];
     }
   };
   // The older step first: the newer one stays known for the next look.

@@ -139,7 +139,12 @@ class Telemetry {
   std::vector<double> memory_;  ///< bytes in use, by stage
   Links links_;
   std::vector<std::uint32_t> group_of_rank_;  ///< replica x stages + stage; empty: not yet needed
-  std::vector<double> of_group_;              ///< buffer of fill_groups()
+  /// Memory that keeps its size from one look to the next.
+  struct {
+    std::vector<double> of_group;         ///< fill_groups()
+    std::vector<std::uint8_t> are_older;  ///< fill_times(): groups that show the step before
+    SampleColumn of_rank;                 ///< fill_rank()
+  } buffers_;
   struct {
     Nanos at = kNever;
     std::vector<double> values;  ///< micro-batches by group

@@ -63,10 +63,11 @@ constexpr std::array kKnownModels = {
     KnownModel{.named = "qwen3", .head_size = 128},  // arXiv:2505.09388
     // arXiv:2508.10925: "alternating banded window and fully dense patterns", 128 tokens
     KnownModel{.named = "gpt-oss", .head_size = 64, .window = 128, .window_every = 2},
-    KnownModel{.named = "gemma-3-27b", .preset = "gemma-3-27b", .tied = true},
+    KnownModel{.named = "gemma-3-27b", .preset = "gemma-3-27b"},
     // MaxText, configs/models/gemma4-26b.yml and gemma4-31b.yml; five of six layers are local as in
     // Gemma 3 (arXiv:2503.19786)
     KnownModel{.named = "gemma4", .head_size = 256, .window = 1024, .window_every = 6},
+    KnownModel{.named = "grok1", .preset = "grok1-314b"},
     KnownModel{.named = "minimax-m2", .head_size = 128},  // MiniMaxAI/MiniMax-M2 config.json
     KnownModel{.named = "nemotron3", .refused = kStateSpace},  // arXiv:2512.20848
     KnownModel{.named = "nemotron-3", .refused = kStateSpace},
@@ -290,9 +291,9 @@ void take_experts(const TableRow& row, const Model& similar, Model& model,
 
 /// Sets whether one table serves as embedding and output, by the published number of parameters if
 /// the row has one.
-void take_tables(const TableRow& row, const KnownModel& known, Model& model,
+void take_tables(const TableRow& row, const KnownModel& known, const Model& similar, Model& model,
                  std::vector<std::string>& assumed) {
-  model.set_tied_embeddings(known.tied);
+  model.set_tied_embeddings(known.tied || similar.tied_embeddings());
   if (!row.n_params_b) return;
   const double published = *row.n_params_b * 1e9;
   const auto distance = [&](bool tied) {
@@ -331,7 +332,7 @@ Model published_model(const TableRow& row, std::vector<std::string>& assumed) {
   try {
     resolve(model, {}, "model");
     fill_defaults(model);
-    take_tables(row, known, model, assumed);
+    take_tables(row, known, similar, model, assumed);
   } catch (const Error& error) {
     throw Refusal{error.message()};
   }

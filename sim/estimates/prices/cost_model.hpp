@@ -25,7 +25,7 @@ class MeasuredKernels;
 /// Rate of attention on a GPU in 16 bits, for example 428 TFLOP/s, half of it at 942 tokens, and
 /// 0.68 of it in the backward pass.
 struct AttentionRate {
-  FlopPerSecond most = {};  ///< of a forward pass over a long sequence
+  FlopPerSecond most = {};  ///< rate of a forward pass over a long sequence
   double half = 0;          ///< tokens of the sequence that reaches half of it
   double backward = 1;      ///< rate relative to the forward pass
 };

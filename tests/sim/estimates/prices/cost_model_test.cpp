@@ -278,15 +278,19 @@ TEST(CostModel, TheNewestAttentionIsFasterOnBlackwellThanTheLimit) {
 
 TEST(CostModel, AStackFittedOnBlackwellAloneHasNoLimitOfHopper) {
   SoftwareStack stack;
-  StackOnGpu& on = *stack.add_on();
-  on.add_gpus("B200");
-  on.set_compute(0.3);
+  stack.set_attention(1);
+  const auto fit_on = [&](const char* gpu, double compute) {
+    StackOnGpu& on = *stack.add_on();
+    on.add_gpus(gpu);
+    on.set_compute(compute);
+  };
+  fit_on("B200", 0.3);
   const GpuModel gpu = catalogue_gpu_model("B200");
   const auto limit = [&] {
     return software_profile(gpu, Attention::flash_2, stack, false).attention_least.most.value;
   };
   EXPECT_EQ(limit(), 0) << "its factor was fitted without one";
-  stack.add_on()->add_gpus("H100");
+  fit_on("H100", 1);
   EXPECT_GT(limit(), 0);
 }
 
