@@ -98,7 +98,7 @@ def replay(folder, log, *words):
 def pybatsim(folder, name):
     """Words that let a scheduler of pybatsim decide. Some of them write files where they run."""
     port = free_port()
-    command = f"{sys.executable} -m batsim.cmds.launcher {name} -v warning"
+    command = f"{sys.executable} -m batsim.cmds.launcher {name} -v warning -t 0"
     return ["--scheduler-port", port, "--scheduler",
             f"cd {folder} && exec {command} -s tcp://127.0.0.1:{port} >/dev/null"]  # fmt: skip
 

@@ -55,9 +55,10 @@ void parse_json(const std::string& path, std::string_view text, bool array, cons
   int line = 1;
   try {
     const CountingIterator begin{text.data(), &line}, end{text.data() + text.size(), &line};
-    const Json whole = Json::parse(begin, end, [&](int at, Json::parse_event_t event, Json& parsed) {
-      return take(at, event, parsed, line);
-    });
+    const Json whole =
+        Json::parse(begin, end, [&](int at, Json::parse_event_t event, Json& parsed) {
+          return take(at, event, parsed, line);
+        });
     if (array ? whole.is_array() : whole.is_object()) return;
   } catch (const Json::parse_error& error) {
     fail_at(path, text, error.byte == 0 ? 0 : error.byte - 1,

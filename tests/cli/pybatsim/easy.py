@@ -12,7 +12,7 @@ class Easy(Fifo):
         if len(self.waiting) < 2:
             return started
         first, free = self.waiting[0].requested_resources, self.free
-        # Of jobs with equal ends the smaller one first, as in policies/queues/expected_ends.hpp.
+        # The smaller one of equal ends is first, as in policies/queues/expected_ends.hpp.
         for job in sorted(self.running, key=lambda each: (each.end, each.requested_resources)):
             free += job.requested_resources
             shadow = job.end

@@ -24,8 +24,7 @@ class Fifo(BatsimScheduler):
         self.places |= job.allocation
 
     def onNoMoreEvents(self):
-        if self.bs.running_simulation:
-            self.bs.execute_jobs(self.schedule())
+        self.bs.execute_jobs(self.schedule())
 
     def start(self, job):
         """Takes the lowest free resources for the job."""

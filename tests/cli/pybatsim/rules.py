@@ -25,7 +25,7 @@ class Job:
 class Fcfs:
     """First come, first served; a job takes the lowest resources in a row that are free."""
 
-    delay = 0.0  # between an event and the starts that it causes
+    delay = 0.0  # time between an event and the starts that it causes
 
     def __init__(self, resources):
         self.free = [True] * resources
