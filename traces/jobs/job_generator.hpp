@@ -47,8 +47,8 @@ struct JobDraw {
   double load = 0.8;
   std::uint64_t seed = 1;
   /// Fraction, from 0 to 1, of the variance of the logarithm of run times, and of the kind of end,
-  /// that belongs to the user, name and size of a job; the rest is the job's own. Above 0, run times
-  /// are stretched by one factor so that their mean is the published one. For example, 0.8: who
+  /// that belongs to the user, name and size of a job; the rest is the job's own. Above 0, one
+  /// factor stretches all run times so that their mean is the published one. For example, 0.8: who
   /// knows the earlier jobs of a user, name and size, knows 80% of the variance of the next job's.
   double habits = 0;
 };

@@ -56,8 +56,8 @@ TEST(JobGenerator, HabitsKeepTheMeans) {
   }
 }
 
-/// Returns the share of the variance of the logarithms of run times in the second half of a log that
-/// the means of each user, name and size in the first half explain.
+/// Returns the share of the variance of the logarithms of run times in the second half of a log
+/// that the means of each user, name and size in the first half explain.
 double predictable_share(const std::vector<TraceJob>& jobs) {
   struct Group {
     double sum = 0, count = 0;
