@@ -119,7 +119,7 @@ void add_duration(const std::map<std::string, Profile>& profiles, const std::str
   if (job.requested_s > 0) job.duration_s = std::min<std::int64_t>(job.duration_s, job.requested_s);
 }
 
-std::string quoted(std::string_view text) {
+std::string json_of(std::string_view text) {
   return Json(std::string(text)).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -130,9 +130,9 @@ std::string job_line(const TraceJob& job, std::size_t number) {
   if (job.requested_s > 0) {
     line += fmt::format(R"(, "walltime": {})", std::int64_t{job.requested_s});
   }
-  line += fmt::format(R"(, "job_id": {})", quoted(job.id.view()));
+  line += fmt::format(R"(, "job_id": {})", json_of(job.id.view()));
   const auto add_text = [&line](const char* key, const Label& label) {
-    if (!label.empty()) line += fmt::format(R"(, "{}": {})", key, quoted(label.str()));
+    if (!label.empty()) line += fmt::format(R"(, "{}": {})", key, json_of(label.str()));
   };
   add_text("user", job.user);
   add_text("vc", job.pool);

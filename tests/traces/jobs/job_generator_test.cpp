@@ -84,7 +84,7 @@ double predictable_share(const std::vector<TraceJob>& jobs) {
 TEST(JobGenerator, TheFirstHalfOfALogTellsTheShareOfHabitsInTheSecond) {
   for (const double habits : {0.0, 0.3, 0.8}) {
     double share = 0;
-    for (const std::uint64_t seed : {1, 2, 3, 4, 5, 6, 7, 8} {
+    for (const std::uint64_t seed : {1, 2, 3, 4, 5, 6, 7, 8}) {
       share += predictable_share(draw_jobs(job_mix("seren"), {.jobs = 100'000,
                                                               .gpus = 1024,
                                                               .load = 0.8,
