@@ -50,6 +50,11 @@ WORDS = {
     "head_size": ((r"head_dim (\d+)", r"\1"),),
     # 16 is the rank of MLPerf's fine-tuning benchmark.
     "adapter_rank": ((r"LoRA r(\d+)", r"\1"), (r"\bLoRA\b", "16")),
+    # prime-rl's trainer of reinforcement learning makes logits in chunks (FusedOutputLinear).
+    "loss": ((r"chunked loss|\brl trainer", "chunked"), (r"\bsft trainer", "plain"),
+             (r"loss fusion|fused CE|CE fusion", "fused")),
+    # fp32 weights, and Adam's moments in 16 bits.
+    "optimizer_bytes": ((r"precision-aware optimizer \(bf16 states\)", "8"),),
 }  # fmt: skip
 
 
@@ -67,7 +72,7 @@ def open_rows():
     state."""
     rows = timed(read("runs-open.csv"))
     for row in rows:
-        row.update(stated("; ".join((row["notes"], row["arch_source"]))))
+        row.update(stated("; ".join((row["notes"], row["arch_source"], row["overlap"]))))
     return rows
 
 

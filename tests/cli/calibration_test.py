@@ -152,3 +152,7 @@ def test_words_about_a_run_become_columns():
     assert runs.stated("rl trainer, LoRA r8 (base frozen)")["adapter_rank"] == "8"
     assert runs.stated("LoRA: base weights frozen")["adapter_rank"] == "16"
     assert runs.stated("pre-training")["adapter_rank"] == ""
+    assert runs.stated("rl trainer, full weights")["loss"] == "chunked"
+    assert runs.stated("sft trainer, full weights")["loss"] == "plain"
+    assert runs.stated("proxy of few layers; CE fusion")["loss"] == "fused"
+    assert runs.stated("precision-aware optimizer (bf16 states)")["optimizer_bytes"] == "8"

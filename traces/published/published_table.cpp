@@ -86,6 +86,7 @@ const std::vector<Column>& columns() {
       {"capacity", &R::capacity, kOptional, 0.1, 1000},
       {"balance", &R::balance, kOptional},
       {"adapter_rank", &R::adapter_rank, kOptional, 0, 100000},
+      {"loss", &R::loss, kOptional},
   };
   return all;
 }

@@ -20,7 +20,7 @@ struct TableRow {
   using Count = std::optional<std::uint32_t>;
   int line = 0;  ///< line in the file, from 1
   std::string id, model, gpu, kv_heads, nvlink, nic_gbps, fabric, dp_shard, precision, recompute,
-      attention, framework, overlap, optimizer, offload, compile, latent, balance, graphs;
+      attention, framework, overlap, optimizer, offload, compile, latent, balance, graphs, loss;
   std::optional<double> n_params_b, gpu_mem_gb, optimizer_bytes, capacity;
   Count layers, hidden, heads, ffn, gated_mlp, vocab, seq_len, moe_experts, moe_topk;
   Count head_size, window, window_layers, dense_layers, dense_ffn, shared_experts;

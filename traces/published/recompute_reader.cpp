@@ -19,6 +19,9 @@ void RecomputeReader::apply_recompute() {
     if (option.offloads && offload_of(draft_.job()) == Offload::none) {
       draft_.job().set_offload(std::string(name_of(Offload::activations)));
     }
+    if (option.offloads_to_fit && !fits(option.what)) {
+      draft_.job().set_offload(std::string(name_of(Offload::activations)));
+    }
     if (!option.assumed.empty()) draft_.run().assumed.push_back(option.assumed);
     draft_.run().recompute_open = !option.assumed.empty();
     return;

@@ -18,9 +18,14 @@ constexpr double kOtherMicroBatch = 0.8;
 
 /// The first whose `named` is contained counts.
 constexpr std::array kFrameworks = {
+    // Its recipes load the model in bf16 and give these weights to torch.optim's Adam, whose moments
+    // have the format of the weights.
+    FrameworkHabits{.named = "automodel",
+                    .stack = "pytorch-fsdp",
+                    .shard = Sharding::parameters,
+                    .optimizer_bytes = 4},
     // Recipes of 2025 are those of NeMo 2024 with newer kernels; experts exchange tokens beside
     // another micro-batch's computation (overlap_moe_expert_parallel_comm).
-    FrameworkHabits{.named = "automodel", .stack = "pytorch-fsdp", .shard = Sharding::parameters},
     FrameworkHabits{.named = "megatron-bridge",
                     .stack = "megatron-bridge",
                     .shard = Sharding::optimizer,
