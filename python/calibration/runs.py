@@ -58,6 +58,11 @@ WORDS = {
 }  # fmt: skip
 
 
+# Cells that a source states elsewhere than in its rows: weights and moments in 16 bits under
+# maxtext-slurm (configs/*.gpu.yml: weight_dtype, which Adam's moments follow in MaxText).
+SOURCES = {"mxslurm": {"optimizer_bytes": "4"}}
+
+
 def stated(words):
     """The cells that the words about a run state, "" where they state none."""
     cells = {}
@@ -73,6 +78,7 @@ def open_rows():
     rows = timed(read("runs-open.csv"))
     for row in rows:
         row.update(stated("; ".join((row["notes"], row["arch_source"], row["overlap"]))))
+        row.update(SOURCES.get(row["source_key"], {}))
     return rows
 
 

@@ -206,7 +206,9 @@ def memory_part(all_rows):
 # of the worst one. Figures of other kinds are of the process: the allocator's reserve, or the
 # device's memory. prime-rl and torchtitan print torch.cuda.max_memory_reserved.
 ALLOCATED = {"simumax_b200", "mbridge_skill", "galvatron_mem"}
-LAST = {"mcore_golden"}
+# Galvatron's profiles of pipelines keep all micro-batches, which no schedule of ours does.
+OTHERWISE = {"mcore_golden": "allocated, last rank",
+             "galvatron_mem, pipelined": "allocated, all micro-batches in flight"}  # fmt: skip
 HELD = {"torchao_e2e": "reserved", "primerl": "reserved", "pedgb": "reserved",
         "internevo_mem": "device", "bigscience": "device", "mcorefsdp": "device",
         "hy3gb300": "device", "primus": "share of the device", "hy3tpu": "share of the device",
@@ -214,23 +216,28 @@ HELD = {"torchao_e2e": "reserved", "primerl": "reserved", "pedgb": "reserved",
 
 
 def attention_of(row):
-    """Megatron-Core's tests without Transformer Engine in their name compute unfused attention."""
+    """Megatron-Core's tests without Transformer Engine in their name compute unfused attention, and
+    so do runs of BigScience's in 2021 on V100."""
+    if row["source_key"] == "bigscience":
+        return "unfused"
     local = row["source_key"] == "mcore_golden" and "_te_" not in row["model"]
     return "unfused" if local and row["model"].startswith("gpt3_mcore") else row["attention"]
 
 
 def galvatron_cells(row):
     """Cells of Galvatron's profiles that the table has otherwise: the states in their notes are
-    those of ZeRO-3 with 16 bytes a parameter, and what a layer keeps is that of one sequence of
-    4,096 tokens a replica and micro-batch, of which a replica has one for each stage."""
-    return {"gpu": "A800-SXM4-80GB", "dp_shard": "ZeRO-3", "seq_len": "4096", "mbs": "1",
-            "gbs": str(int(row["dp"]) * int(row["pp"]))}  # fmt: skip
+    those of FSDP with 16 bytes a parameter, and what a layer keeps is that of sequences of 4,096
+    tokens, whose batch has a micro-batch for each stage."""
+    share = int(row["gbs"]) // int(row["dp"]) // int(row["pp"])
+    return {"gpu": "A800-SXM4-80GB", "dp_shard": "FSDP", "seq_len": "4096",
+            "mbs": str(max(1, share))}  # fmt: skip
 
 
 def memory_rows():
-    """All rows with a peak but nanotron's, as `predict` reads them. Rows of memory-open.csv that
-    runs-open.csv has too are left out."""
-    rows = [row for row in runs.open_rows() if row["peak_mem_gb"] and row["outcome"] == "ok"]
+    """All rows with a peak but nanotron's, as `predict` reads them; pipelined ones of Galvatron are
+    a source of their own. Rows of memory-open.csv that runs-open.csv has too are left out."""
+    rows = [{**row, "attention": attention_of(row)} for row in runs.open_rows()
+            if row["peak_mem_gb"] and row["outcome"] == "ok"]  # fmt: skip
     names = list(rows[0])
 
     def key(row):
@@ -248,6 +255,7 @@ def memory_rows():
                  "attention": attention_of(row), "peak_mem_kind": row["mem_kind"]}  # fmt: skip
         if row["source_key"] == "galvatron_mem":
             cells.update(galvatron_cells(row))
+            cells["source_key"] += ", pipelined" if int(row["pp"]) > 1 else ""
         rows.append(cells)
     return rows
 
@@ -260,9 +268,9 @@ def peak_of(row):
 def allocated_of(row, prediction):
     """GiB of tensors on the rank whose peak the row has."""
     fullest, first, last = needed(prediction)
-    if row["source_key"] == "galvatron_mem":
+    if row["source_key"].startswith("galvatron_mem"):
         return first if row["peak_mem_kind"].endswith("rank 0") else last
-    return last if row["source_key"] in LAST else fullest
+    return last if row["source_key"] in OTHERWISE else fullest
 
 
 RESERVED = (0.1, 0.9)  # quantiles of reserved_p10 and reserved_p90
@@ -310,7 +318,7 @@ def other_memory():
             ratios += list(ratio)
             judged.append(memory_line(source, ratio - 1))
             continue
-        kind = "allocated, last rank" if source in LAST else HELD.get(source, "not said")
+        kind = OTHERWISE.get(source) or HELD.get(source, "not said")
         others.append([source, kind, *memory_line(source, ratio - 1)[1:]])
         if is_held:
             held += [(source, -np.log(value)) for value in ratio]

@@ -98,11 +98,13 @@ constexpr std::array kFrameworks = {
                     .shard = Sharding::parameters,
                     .overlap_with_exchange = false,
                     .compiled = true,
+                    .recomputes_to_fit = true,
                     .recompute = Recompute::full},
     FrameworkHabits{.named = "levanter",
                     .stack = "maxtext",
                     .shard = Sharding::parameters,
                     .compiled = true,
+                    .recomputes_to_fit = true,
                     .recompute = Recompute::full},
     // DeepSpeed's ZeRO-3 with overlap_comm (configs/deepspeed/deepspeed_zero3.json); its
     // configurations checkpoint every layer.

@@ -26,15 +26,16 @@ constexpr double kContext = 640 * kMiB, kCommunicator = 2 * 16 * 4 * kMiB;
 /// memory).
 constexpr double kFragments = 0.1;
 
-/// How a framework allocates the memory of a step.
+/// Allocation of the memory of a step by a framework.
 struct Allocation {
   std::string_view stack;  ///< name in traces/catalog/stacks.yaml
   bool planned = false;    ///< true: XLA plans all buffers before the run, and none is left over
 };
-/// Stacks whose gradients are allocated when the backward pass makes them, in memory that the
-/// activations leave: PyTorch's autograd with zero_grad's default of None, and XLA. Other stacks
-/// have buffers for all gradients from the start (Megatron-Core's DistributedDataParallel,
-/// DeepSpeed, nanotron's accumulator).
+/// Stacks that store weights once, in fp32, from which products gather their 16-bit copies, and
+/// whose gradients are allocated in fp32 when the backward pass makes them, in memory that the
+/// activations leave: PyTorch's FSDP with mixed precision and zero_grad's default of None, and XLA.
+/// Other stacks have 16-bit weights beside the fp32 ones, and buffers for all gradients from the
+/// start (Megatron-Core's DistributedDataParallel, DeepSpeed, nanotron's accumulator).
 constexpr std::array kLateGradients = {
     Allocation{"composer-fsdp"}, Allocation{"pytorch-fsdp"}, Allocation{"pytorch-eager"},
     Allocation{"torchtitan"},    Allocation{"maxtext", true}, Allocation{"paxml", true}};
@@ -248,13 +249,18 @@ MemoryUse StepGraph::memory(std::uint32_t stage, std::uint32_t micro_batches) co
   const bool all = shard == Sharding::parameters;
   const SoftwareStack& stack = stack_of(job_);
   const double trained = held(true) > 0 ? r.trained(shape) / r.parameters(shape) : 1;
-  const double sum = job_.accumulation_bytes() > 0 ? job_.accumulation_bytes() : r.gradient;
-  const double weight = r.adapter > 0 ? std::min(r.low_element, r.element) : r.element;
+  // Adam's moments, and fp32 weights beside those of 16 bits.
+  double state = job_.has_optimizer_bytes() ? job_.optimizer_bytes() : (r.element < 4 ? 12 : 8);
+  double weight = r.adapter > 0 ? std::min(r.low_element, r.element) : r.element;
+  double sum = job_.accumulation_bytes() > 0 ? job_.accumulation_bytes() : r.gradient;
+  const bool late = late_gradients_of(stack) != nullptr;
+  if (late && r.element < 4 && state > 4) {  // less than that has no fp32 weights
+    state -= 4;
+    weight = 4;
+    sum = std::max(sum, weight);
+  }
   use.parameters = Bytes{held(all) * (weight + trained * stack.parameter_bytes())};
   use.gradients = Bytes{held(shard >= Sharding::gradients) * trained * sum};
-  // Adam's moments, and fp32 weights beside those of 16 bits.
-  const double state =
-      job_.has_optimizer_bytes() ? job_.optimizer_bytes() : (r.element < 4 ? 12 : 8);
   if (offload_of(job_) != Offload::optimizer) {
     use.optimizer = Bytes{held(shard != Sharding::nothing) * trained * state};
   }
@@ -265,9 +271,9 @@ MemoryUse StepGraph::memory(std::uint32_t stage, std::uint32_t micro_batches) co
   if (shape.last) use.logits = Bytes{r.tokens * r.vocabulary * logit};
   const bool planned = is_planned(stack);
   if (all) use.gathered = Bytes{gathered_units(r, shape, planned)};
-  // The loss is over when the backward pass of a layer begins.
-  use.logits = use.logits - std::min(use.logits, use.gathered + Bytes{kept.at_once});
-  if (late_gradients_of(stack) != nullptr && micro_batches == 1) {
+  // The loss is over when the backward pass of a layer begins; XLA may order their parts otherwise.
+  if (!planned) use.logits = use.logits - std::min(use.logits, use.gathered + Bytes{kept.at_once});
+  if (late && micro_batches == 1) {
     use.gradients = use.gradients - std::min(use.gradients, Bytes{kept.held});
   }
   use.buffers = Bytes{work_buffers(job_, r) + weight_gradients(job_, r, shape)};

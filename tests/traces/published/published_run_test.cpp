@@ -356,9 +356,9 @@ TEST(PublishedRun, ARecipeOffloadsWhatDoesNotFit) {
   row.dp_shard = std::string("FSDP");
   row.framework = std::string("MaxText");
   row.recompute = std::string("custom (recipe)");
+  row.seq_len = 512;
   EXPECT_EQ(published_run(row).job.offload(), "none");
-  row.mbs = 8;
-  row.gbs = 512;
+  row.seq_len = 8192;
   EXPECT_EQ(published_run(row).job.offload(), "activations");
 }
 

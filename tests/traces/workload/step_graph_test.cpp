@@ -273,9 +273,12 @@ TEST(StepGraph, GradientsWithoutABufferTakeTheMemoryThatActivationsLeave) {
     return StepGraph(job).memory(0, micro_batches);
   };
   const MemoryUse late = use("pytorch-fsdp", 1);
-  const double all = use("generic", 1).gradients.value;
+  const double all = 2 * use("generic", 1).gradients.value;
   EXPECT_DOUBLE_EQ(late.gradients.value, std::max(0.0, all - late.activations.value));
-  EXPECT_DOUBLE_EQ(use("pytorch-fsdp", 2).gradients.value, all) << "of the first micro-batch";
+  EXPECT_DOUBLE_EQ(use("pytorch-fsdp", 2).gradients.value, all) << "fp32, of two micro-batches";
+  const MemoryUse buffered = use("generic", 2);
+  EXPECT_DOUBLE_EQ(late.parameters.value, 2 * buffered.parameters.value) << "fp32 alone";
+  EXPECT_DOUBLE_EQ(late.optimizer.value / buffered.optimizer.value, 8 / 12.0);
 }
 
 TEST(StepGraph, XlaPlansItsBuffers) {
@@ -285,7 +288,7 @@ TEST(StepGraph, XlaPlansItsBuffers) {
   job.set_stack("maxtext");
   const MemoryUse planned = StepGraph(job).memory(0, 1);
   EXPECT_DOUBLE_EQ(planned.gathered.value * 3, eager.gathered.value * 2) << "one layer, not two";
-  job.set_micro_batch(1);
+  job.set_sequence_length(1024);
   EXPECT_DOUBLE_EQ(StepGraph(job).memory(0, 1).reserved.value, planned.reserved.value);
   EXPECT_LT(planned.reserved.value, eager.reserved.value);
 }
