@@ -393,6 +393,10 @@ of a process, beside `reserved_bytes`:
 {held}
 
 {ran}
+
+Their causes: recomputation by modules of Megatron-Core counts as one share of all values
+(`mbcards`, `moerecipes`), layers by id are not those of the fullest stage (`primus`), a test whose
+name says unfused attention (`mcore`), and a policy of its own on 32 GB (`tpu-031`).
 """
 
 

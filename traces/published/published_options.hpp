@@ -62,8 +62,8 @@ std::uint32_t adapter_rank(std::string_view model);
 /// weights beside 16-bit ones; nothing for an unknown optimizer.
 std::optional<double> optimizer_bytes(std::string_view name);
 
-/// Returns the bytes of the loss for each logit (SoftwareStack.logit_bytes) by the name of a kind of
-/// loss: 2 for "fused", 0 for "chunked", 16 for "plain"; nothing for another name.
+/// Returns the bytes of the loss for each logit (SoftwareStack.logit_bytes) by the name of a kind
+/// of loss: 2 for "fused", 0 for "chunked", 16 for "plain"; nothing for another name.
 std::optional<double> logit_bytes(std::string_view loss);
 
 /// Returns the whole number (its first six digits) after the first occurrence of a word, as in

@@ -18,8 +18,8 @@ constexpr double kOtherMicroBatch = 0.8;
 
 /// The first whose `named` is contained counts.
 constexpr std::array kFrameworks = {
-    // Its recipes load the model in bf16 and give these weights to torch.optim's Adam, whose moments
-    // have the format of the weights.
+    // Its recipes load the model in bf16 and give these weights to torch.optim's Adam, whose
+    // moments have the format of the weights.
     FrameworkHabits{.named = "automodel",
                     .stack = "pytorch-fsdp",
                     .shard = Sharding::parameters,
