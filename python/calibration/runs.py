@@ -57,9 +57,19 @@ WORDS = {
                 r"|attention CUDA graph", "partial"),
                (r"(?i)full.iteration|full CUDA graph", "full"),
                (r"\b26\.0[6-9][.\d]* NeMo Container", "full")),
+    # prime-rl's trainer of reinforcement learning makes logits in chunks (FusedOutputLinear).
+    "loss": ((r"chunked loss|\brl trainer", "chunked"), (r"\bsft trainer", "plain"),
+             (r"loss fusion|fused CE|CE fusion", "fused")),
+    # fp32 weights, and Adam's moments in 16 bits.
+    "optimizer_bytes": ((r"precision-aware optimizer \(bf16 states\)", "8"),),
 }  # fmt: skip
 # Rows of many documents, whose lengths and padding the source does not state.
 PACKED = re.compile(r"\bpacked rows of\b")
+
+
+# Cells that a source states elsewhere than in its rows: weights and moments in 16 bits under
+# maxtext-slurm (configs/*.gpu.yml: weight_dtype, which Adam's moments follow in MaxText).
+SOURCES = {"mxslurm": {"optimizer_bytes": "4"}}
 
 
 def stated(words):
@@ -76,7 +86,9 @@ def open_rows():
     state. Rows of packed documents are partial."""
     rows = timed(read("runs-open.csv"))
     for row in rows:
-        row.update(stated("; ".join((row["notes"], row["arch_source"], row["location"]))))
+        words = (row["notes"], row["arch_source"], row["location"], row["overlap"])
+        row.update(stated("; ".join(words)))
+        row.update(SOURCES.get(row["source_key"], {}))
         if PACKED.search(row["notes"]):
             row["usable"] = "partial"
     return rows

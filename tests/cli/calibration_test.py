@@ -153,10 +153,15 @@ def test_words_about_a_run_become_columns():
     assert runs.stated("rl trainer, LoRA r8 (base frozen)")["adapter_rank"] == "8"
     assert runs.stated("LoRA: base weights frozen")["adapter_rank"] == "16"
     assert runs.stated("pre-training")["adapter_rank"] == ""
+    assert runs.stated("rl trainer, full weights")["loss"] == "chunked"
+    assert runs.stated("sft trainer, full weights")["loss"] == "plain"
+    assert runs.stated("proxy of few layers; CE fusion")["loss"] == "fused"
+    assert runs.stated("precision-aware optimizer (bf16 states)")["optimizer_bytes"] == "8"
 
 
 def test_packed_documents_of_unknown_lengths_are_partial(monkeypatch):
-    columns = dict.fromkeys(("arch_source", "location", "iter_time_s", "iter_time_derived_s"), "")
+    columns = dict.fromkeys(("arch_source", "location", "overlap", "source_key", "iter_time_s",
+                             "iter_time_derived_s"), "")  # fmt: skip
     columns |= {"usable": "iteration", "outcome": "ok"}
     packed = columns | {"notes": "SFT on packed rows of 2048"}
     full = columns | {"notes": "packed sequences of 8192; partial CUDA graphs"}

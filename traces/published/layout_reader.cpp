@@ -114,6 +114,8 @@ void LayoutReader::read_sharding() {
     draft_.add_assumption("shard group {}", group);
   }
   const std::uint32_t peers = layout().data() * layout().context();
+  const std::uint32_t copies = number_after(text, "data ").value_or(1);  // "HSDP: data 4 x FSDP 64"
+  if (copies > 1 && mentions(text, "hsdp") && peers % copies == 0) group = peers / copies;
   if (group >= peers) group = 0;
   layout().set_shard_group(group);
 }

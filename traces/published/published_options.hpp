@@ -19,6 +19,7 @@ struct RecomputeOption {
   double share = 1;
   std::string assumed;  ///< assumption of the interpretation; may be empty
   bool offloads = false;  ///< true: kept activations are in the host's memory
+  bool offloads_to_fit = false;  ///< true: kept activations are there if they do not fit otherwise
 };
 
 /// Returns the recomputation in a text: "none", "selective", "selective 2" (every second layer
@@ -61,6 +62,10 @@ std::uint32_t adapter_rank(std::string_view model);
 /// Returns the bytes of optimizer state for each parameter by the optimizer's name, including fp32
 /// weights beside 16-bit ones; nothing for an unknown optimizer.
 std::optional<double> optimizer_bytes(std::string_view name);
+
+/// Returns the bytes of the loss for each logit (SoftwareStack.logit_bytes) by the name of a kind
+/// of loss: 2 for "fused", 0 for "chunked", 16 for "plain"; nothing for another name.
+std::optional<double> logit_bytes(std::string_view loss);
 
 /// Returns the whole number (its first six digits) after the first occurrence of a word, as in
 /// "shard group 64"; nothing if none follows or the number is 0.

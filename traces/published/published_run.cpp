@@ -68,6 +68,8 @@ class RunReader {
   void take_overlap(bool splits, bool late);
   void state_approximations();
   void take_options();
+  void take_optimizer();
+  void take_loss();
   void take_offload();
 
   const TableRow& row_;
@@ -201,17 +203,10 @@ void RunReader::state_approximations() {
 /// Options that few tables have.
 void RunReader::take_options() {
   job().set_adapter_rank(row_.adapter_rank.value_or(adapter_rank(row_.model)));
-  if (row_.optimizer_bytes) {
-    job().set_optimizer_bytes(*row_.optimizer_bytes);
-  } else if (!row_.optimizer.empty()) {
-    const std::optional<double> bytes = optimizer_bytes(row_.optimizer);
-    if (!bytes) {
-      throw Refusal{fmt::format("optimizer '{}' is not known", shown(row_.optimizer))};
-    }
-    job().set_optimizer_bytes(*bytes);
-  }
+  take_optimizer();
   if (row_.gradient_bytes) job().set_gradient_bytes(*row_.gradient_bytes);
   if (row_.accumulation_bytes) job().set_accumulation_bytes(*row_.accumulation_bytes);
+  take_loss();
   take_offload();
   const std::string compile = lower_case(row_.compile);
   const bool off = compile == "0" || compile == "no" || compile == "off" || compile == "false";
@@ -224,6 +219,30 @@ void RunReader::take_options() {
   }
   for (const std::string& column : row_.unread)
     draft_.add_assumption("column '{}' not read", column);
+}
+
+void RunReader::take_optimizer() {
+  if (row_.optimizer_bytes) {
+    job().set_optimizer_bytes(*row_.optimizer_bytes);
+  } else if (!row_.optimizer.empty()) {
+    const std::optional<double> bytes = optimizer_bytes(row_.optimizer);
+    if (!bytes) {
+      throw Refusal{fmt::format("optimizer '{}' is not known", shown(row_.optimizer))};
+    }
+    job().set_optimizer_bytes(*bytes);
+  } else if (draft_.habits().optimizer_bytes) {
+    job().set_optimizer_bytes(*draft_.habits().optimizer_bytes);
+    draft_.add_assumption("{:g} bytes of optimizer state a parameter", job().optimizer_bytes());
+  }
+}
+
+void RunReader::take_loss() {
+  if (row_.loss.empty()) return;
+  run_.logit_bytes = logit_bytes(row_.loss);
+  if (!run_.logit_bytes) {
+    throw Refusal{fmt::format("loss is '{}', expected fused, chunked or plain", shown(row_.loss))};
+  }
+  use_stack(software_stack(job().stack()), run_);
 }
 
 void RunReader::take_offload() {
@@ -252,6 +271,11 @@ PublishedRun published_run(const TableRow& row) {
     run.refusal = error.message();
   }
   return run;
+}
+
+void use_stack(const SoftwareStack& stack, PublishedRun& run) {
+  *run.job.mutable_software() = stack;
+  if (run.logit_bytes) run.job.mutable_software()->set_logit_bytes(*run.logit_bytes);
 }
 
 Scenario scenario_of(const PublishedRun& run, const std::string& name) {

@@ -91,6 +91,7 @@ const std::vector<Column>& columns() {
       {"dispatch", &R::dispatch, kOptional},
       {"balance", &R::balance, kOptional},
       {"adapter_rank", &R::adapter_rank, kOptional, 0, 100000},
+      {"loss", &R::loss, kOptional},
   };
   return all;
 }

@@ -21,7 +21,7 @@ struct TableRow {
   int line = 0;  ///< line in the file, from 1
   std::string id, model, gpu, kv_heads, nvlink, nic_gbps, fabric, dp_shard, precision, recompute,
       attention, framework, overlap, optimizer, offload, compile, latent, balance, graphs,
-      context_kind, dispatch;
+      context_kind, dispatch, loss;
   std::optional<double> n_params_b, gpu_mem_gb, optimizer_bytes, capacity;
   Count layers, hidden, heads, ffn, gated_mlp, vocab, seq_len, moe_experts, moe_topk;
   Count head_size, window, window_layers, window_every, dense_layers, dense_ffn, shared_experts;

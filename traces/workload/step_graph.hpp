@@ -153,7 +153,7 @@ struct Program {
 /// Memory of one GPU, by use.
 struct MemoryUse {
   Bytes parameters, gradients, optimizer, activations;
-  Bytes logits;    ///< logits of the last stage
+  Bytes logits;    ///< logits of the last stage, beyond the memory of a backward pass
   Bytes gathered;  ///< complete layers of sharded parameters
   Bytes buffers;   ///< buffers of communication
   Bytes reserved;  ///< used by driver, libraries and allocator

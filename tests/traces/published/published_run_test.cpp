@@ -98,6 +98,8 @@ TEST(PublishedRun, ShardingByItsManyNames) {
   EXPECT_EQ(layout("ZeRO-1 within 8 GPUs").shard(), "optimizer");
   EXPECT_EQ(layout("ZeRO-1 within 8 GPUs").shard_group(), 8u);
   EXPECT_EQ(layout("HSDP").shard_group(), 8u);
+  EXPECT_EQ(layout("HSDP: data 4 x FSDP 16 devices").shard_group(), 16u);
+  EXPECT_EQ(layout("HSDP: data 1 x FSDP 64").shard_group(), 0u);
   EXPECT_EQ(layout("DDP+distributed optimizer (assumed)").shard(), "optimizer");
   EXPECT_EQ(layout("none").shard(), "nothing");
   EXPECT_EQ(layout("none across nodes (PP 8), EP 8 inside the node").shard(), "nothing");
@@ -345,10 +347,61 @@ TEST(PublishedRun, AdaptersAreTrainedByTheColumnElseByTheName) {
   EXPECT_EQ(rank("llama2-70b LoRA r16", 0), 0u);
 }
 
+TEST(PublishedRun, TheLossIsThatOfTheColumnElseOfTheStack) {
+  const auto run = [](const char* loss) {
+    TableRow row = llama_row();
+    row.loss = loss;
+    return published_run(row);
+  };
+  EXPECT_FALSE(run("").job.has_software());
+  EXPECT_EQ(run("fused").job.software().logit_bytes(), 2);
+  EXPECT_EQ(run("Chunked").job.software().logit_bytes(), 0);
+  EXPECT_EQ(run("plain").job.software().logit_bytes(), 16);
+  EXPECT_EQ(run("plain").job.software().name(), "nemo");
+  EXPECT_EQ(run("odd").refusal, "loss is 'odd', expected fused, chunked or plain");
+}
+
+TEST(PublishedRun, AStackInPlaceOfTheRowsKeepsTheLoss) {
+  TableRow row = llama_row();
+  row.loss = std::string("plain");
+  PublishedRun run = published_run(row);
+  SoftwareStack other;
+  other.set_name("nemo");
+  other.set_gemm(2);
+  use_stack(other, run);
+  EXPECT_EQ(run.job.software().gemm(), 2);
+  EXPECT_EQ(run.job.software().logit_bytes(), 16);
+}
+
+TEST(PublishedRun, ARecipeOffloadsWhatDoesNotFit) {
+  TableRow row = llama_row();
+  row.tp = row.pp = row.vpp = 1;
+  row.dp = 64;
+  row.dp_shard = std::string("FSDP");
+  row.framework = std::string("MaxText");
+  row.recompute = std::string("custom (recipe)");
+  row.seq_len = 512;
+  EXPECT_EQ(published_run(row).job.offload(), "none");
+  row.seq_len = 8192;
+  EXPECT_EQ(published_run(row).job.offload(), "activations");
+}
+
+TEST(PublishedRun, OptimizerStateOfAFramework) {
+  TableRow row = llama_row();
+  row.framework = std::string("NeMo-Automodel");
+  EXPECT_EQ(published_run(row).job.optimizer_bytes(), 4);
+  row.optimizer_bytes = 12;
+  EXPECT_EQ(published_run(row).job.optimizer_bytes(), 12);
+}
+
 TEST(PublishedRun, TheScenarioReadsBackToTheSameJob) {
-  const PublishedRun run = published_run(llama_row());
-  const LoadedScenario read_back = parse_scenario(to_yaml(scenario_of(run, "a")), "a.yaml", {});
-  EXPECT_EQ(read_back.scenario.job().SerializeAsString(), run.job.SerializeAsString());
+  TableRow row = llama_row();
+  for (const char* loss : {"", "chunked"}) {
+    row.loss = loss;
+    const PublishedRun run = published_run(row);
+    const LoadedScenario read_back = parse_scenario(to_yaml(scenario_of(run, "a")), "a.yaml", {});
+    EXPECT_EQ(read_back.scenario.job().SerializeAsString(), run.job.SerializeAsString());
+  }
 }
 
 }  // namespace
