@@ -108,7 +108,7 @@ class Controller {
 std::unique_ptr<RunFolder> make_memory(const std::string& request) {
   RunRequest asked;
   if (!asked.ParseFromString(request)) return nullptr;
-  if (!asked.scenario().live().has_checkpoints() || asked.has_rendezvous()) return nullptr;
+  if (!asked.scenario().has_checkpoints() || asked.has_rendezvous()) return nullptr;
   try {
     return std::make_unique<RunFolder>(kMemoryParent);
   } catch (const Error&) {
@@ -126,7 +126,7 @@ class Supervisor {
     RunRequest asked;
     ensure(asked.ParseFromString(request_), "the request is a RunRequest");
     const bool encrypted = asked.scenario().live().tls();
-    if (asked.scenario().live().has_checkpoints()) note_first_signal();
+    if (asked.scenario().has_checkpoints()) note_first_signal();
     if (asked.has_rendezvous()) {
       meeting_.emplace(asked.rendezvous(), encrypted);
       address_ = meeting_->controller_address();

@@ -2,6 +2,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -41,15 +42,15 @@ std::string_view message_of(const std::string& file) {
 
 int convert_yaml(const ConvertOptions& options, const std::string& text) {
   const std::string_view message = message_of(options.file);
-  const FormatVersion assumed =
-      options.from == format_text(kOldestFileFormat) ? kOldestFileFormat : kFileFormat;
+  FormatVersion assumed = kFileFormat;
+  for (const FormatVersion each : kFileFormats) {
+    if (format_text(each) == options.from) assumed = each;
+  }
   const ConvertedText done = convert_text(text, options.file, message, assumed);
   write_file(options.out, done.text);
   fmt::print("{}: {}, format {}; {}: format {}\n", options.file, *kind_of_file(message),
              format_text(done.from), options.out, format_text(kFileFormat));
-  for (const std::string& change : done.changes) {
-    fmt::print("added {} (the default before)\n", change);
-  }
+  for (const std::string& change : done.changes) fmt::print("{}\n", change);
   return 0;
 }
 
@@ -75,10 +76,12 @@ void add_convert(CLI::App& app, Action& chosen) {
   command->add_option("-o,--out", options->out, "file to write; may be FILE itself")
       ->type_name("OUT")
       ->required();
+  std::vector<std::string> versions;
+  for (const FormatVersion each : kFileFormats) versions.push_back(format_text(each));
   one_of(*command->add_option("--from", options->from,
                               "format of a YAML file that states none with its key 'format' "
                               "(default: the newest)"),
-         {format_text(kOldestFileFormat), format_text(kFileFormat)});
+         versions);
   add_examples(*command,
                {"orrery convert train.yaml -o train.yaml", "orrery convert old.log -o new.log"});
   command->callback([options, &chosen] { chosen = [options] { return convert(*options); }; });

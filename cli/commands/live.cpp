@@ -97,11 +97,10 @@ std::string quoted(const std::string& word) {
 void explain(const LiveOptions& options, const Scenario& scenario, const Report& report) {
   fmt::print(stderr, "orrery: the run is unfinished: {}\n", report.unfinished());
   const std::string folder =
-      scenario.live().has_checkpoints() ? scenario.live().checkpoints().folder() : options.from;
+      scenario.has_checkpoints() ? scenario.checkpoints().folder() : options.from;
   if (folder.empty()) {
     fmt::print(stderr,
-               "  the run cannot be continued: it kept no checkpoints (set "
-               "live.checkpoints)\n");
+               "  the run cannot be continued: it kept no checkpoints (set checkpoints.folder)\n");
     return;
   }
   std::string command = "orrery live " + quoted(options.file);
@@ -168,8 +167,8 @@ Report run_again(const LiveOptions& options, RunRequest& request, const SourceMa
                  Operator* operated, Policy* policy) {
   Restarts restarts(options.restarts), of_lost_state(kRestartsOfLostState);
   const auto keeps = [&request] {
-    return request.scenario().live().has_checkpoints() &&
-           holds_checkpoint(request.scenario().live().checkpoints().folder());
+    return request.scenario().has_checkpoints() &&
+           holds_checkpoint(request.scenario().checkpoints().folder());
   };
   while (true) {
     std::string why;
@@ -185,7 +184,7 @@ Report run_again(const LiveOptions& options, RunRequest& request, const SourceMa
       if (!may_pass(error) || was_interrupted() || !restarts.take()) throw;
       why = error.message();
     }
-    const std::string& folder = request.scenario().live().checkpoints().folder();
+    const std::string& folder = request.scenario().checkpoints().folder();
     const bool saved = keeps();
     if (saved) request.set_resume_from(folder);
     fmt::print(stderr, "orrery: the run is unfinished: {}\n  it continues by itself from {}\n", why,

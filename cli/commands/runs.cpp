@@ -522,8 +522,8 @@ int stop(const std::string& name, bool checkpoint) {
   if (checkpoint && run.status.is_object() && !run.status.value("keeps_checkpoints", true)) {
     throw Error(ErrorKind::usage,
                 fmt::format("--checkpoint: expected a run with a folder for checkpoints, but run "
-                            "{} has none; stop it without --checkpoint, or set live.checkpoints in "
-                            "the scenario of the next run",
+                            "{} has none; stop it without --checkpoint, or set "
+                            "checkpoints.folder in the scenario of the next run",
                             run.id));
   }
   const std::string path = run.folder + "/" + live::kStopFile;

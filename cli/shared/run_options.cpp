@@ -220,7 +220,7 @@ Report run(Worker worker, const RunRequest& request, const SourceMap& places, Op
   // Questions and the line share the terminal.
   const bool asks = hand_over_mode(request.mode()) == HandOverMode::approve;
   Farewell farewell(operated);
-  const bool saves = worker == Worker::live && request.scenario().live().has_checkpoints();
+  const bool saves = worker == Worker::live && request.scenario().has_checkpoints();
   if (saves) operated = &farewell;
   Farewell* const last = saves ? &farewell : nullptr;
   return watched(places, !asks, last, [&](const auto& note, const auto& interrupted) {

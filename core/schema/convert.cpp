@@ -7,6 +7,7 @@
 #include <google/protobuf/any.pb.h>
 
 #include "core/schema/field_rules.hpp"
+#include "core/schema/file_format.hpp"
 
 namespace orrery {
 namespace {
@@ -68,6 +69,9 @@ std::string key_hint(std::string_view name, const Descriptor& type) {
   if (!hint.empty()) return hint;
   const std::string with_part = key_with_part(name, keys);
   if (!with_part.empty()) return fmt::format("; did you mean '{}'?", with_part);
+  const std::vector<std::string> moved = keys_moved_from(type.full_name());
+  const std::string_view at_top = nearest_name(name, moved);
+  if (!at_top.empty()) return fmt::format("; did you mean '{}' at the top of the file?", at_top);
   return fmt::format("; known here: {}", fmt::join(keys, ", "));
 }
 

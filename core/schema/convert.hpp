@@ -77,8 +77,8 @@ class Converter {
 /// Returns a joined path: "job.layout" + "data" is "job.layout.data".
 std::string join_path(const std::string& path, std::string_view name);
 
-/// Returns "; did you mean 'x'?" for a key that `type` lacks, or a list of its keys, or "; it takes
-/// no keys".
+/// Returns "; did you mean 'x'?" for a key that `type` lacks, also for a key that has moved from
+/// `type` to the top of the file, or a list of its keys, or "; it takes no keys".
 std::string key_hint(std::string_view name, const google::protobuf::Descriptor& type);
 
 }  // namespace orrery

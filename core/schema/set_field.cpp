@@ -7,6 +7,7 @@
 
 #include "core/schema/convert.hpp"
 #include "core/schema/field_rules.hpp"
+#include "core/schema/file_format.hpp"
 
 namespace orrery {
 namespace {
@@ -14,12 +15,20 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-/// Override "path=text". The places in its errors are columns of this line.
+/// Override "path=text" of a message. The places in its errors are columns of this line.
 class Override {
  public:
-  Override(std::string_view path, std::string_view text, const std::string& origin)
-      : path_(path), text_(text), origin_(origin), line_(fmt::format("{}={}", path, text)) {}
+  Override(Message& root, std::string_view path, std::string_view text, const std::string& origin)
+      : root_(root),
+        path_(present_path(root.GetDescriptor()->full_name(), path)),
+        text_(text),
+        origin_(origin),
+        line_(fmt::format("{}={}", path, text)),
+        moved_by_(path.size() - path_.size()) {}
 
+  void apply() { apply(root_, 0); }
+
+ private:
   void apply(Message& message, std::size_t at) {
     const std::size_t end = std::min(path_.find_first_of(".[", at), path_.size());
     const std::string_view name = path_.substr(at, end - at);
@@ -40,9 +49,9 @@ class Override {
     apply(*message.GetReflection()->MutableMessage(&message, field), end + 1);
   }
 
- private:
+  /// Returns an error at an offset of the present path.
   Error error(std::size_t at, const std::string& message) const {
-    return Error(place_in(line_, origin_, 1, static_cast<int>(at) + 1), message);
+    return Error(place_in(line_, origin_, 1, static_cast<int>(at + moved_by_) + 1), message);
   }
 
   void apply_item(Message& message, const FieldDescriptor& field, std::size_t bracket) {
@@ -79,7 +88,7 @@ class Override {
   void put(Message& message, const FieldDescriptor& field) {
     const std::size_t at = path_.size() + 1;
     const std::size_t bad = first_bad_byte(line_);
-    if (bad != std::string_view::npos) throw error(bad, "holds a control character");
+    if (bad != std::string_view::npos) throw error(bad - moved_by_, "holds a control character");
     if (!field.is_repeated() && field.cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) {
       const std::string problem = put_scalar(message, field, text_, true);
       if (!problem.empty()) throw error(at, problem);
@@ -89,24 +98,33 @@ class Override {
     Problems problems(1);
     SourceMap places;
     try {
-      const YamlNode node = parse_yaml_tree(text_, origin_);
-      Converter(text_, origin_, problems, places)
-          .fill_field(node, message, field, std::string(path_));
+      YamlNode node = parse_yaml_tree(text_, origin_);
+      Converter converter(text_, origin_, problems, places);
+      for (const YamlEntry& moved :
+           take_moved_keys(node, root_.GetDescriptor()->full_name(), path_)) {
+        const FieldDescriptor& top = *root_.GetDescriptor()->FindFieldByName(moved.key.name);
+        root_.GetReflection()->ClearField(&root_, &top);
+        converter.fill_field(moved.value, root_, top, moved.key.name);
+      }
+      converter.fill_field(node, message, field, std::string(path_));
     } catch (const Problems::Full&) {
       throw problems.found().front();
     }
   }
 
-  std::string_view path_, text_;
+  Message& root_;
+  std::string_view path_;  ///< present path, the end of the written one
+  std::string_view text_;
   const std::string& origin_;
   std::string line_;
+  std::size_t moved_by_;  ///< characters before the present path
 };
 
 }  // namespace
 
 void set_field(Message& message, std::string_view path, std::string_view text,
                const std::string& origin) {
-  Override(path, text, origin).apply(message, 0);
+  Override(message, path, text, origin).apply();
 }
 
 }  // namespace orrery

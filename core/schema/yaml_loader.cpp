@@ -63,11 +63,9 @@ void SourceMap::add(std::string path, int line, int column) {
   places_.insert_or_assign(std::move(path), std::pair(line, column));
 }
 
-void SourceMap::add_override(std::string_view path, std::string_view value, std::string origin) {
-  const std::string line = fmt::format("{}={}", path, value);
-  overrides_.insert_or_assign(std::string(path),
-                              place_in(line, std::move(origin), 1,
-                                       static_cast<int>(path.size()) + 2));
+void SourceMap::add_override(std::string_view path, const std::string& line, std::string origin) {
+  overrides_.insert_or_assign(std::string(path), place_in(line, std::move(origin), 1,
+                                                          static_cast<int>(line.find('=')) + 2));
 }
 
 SourcePlace SourceMap::place_of(std::string_view path) const {

@@ -28,11 +28,11 @@ class SourceMap {
   /// Records the place of the value at `path`, in place of an earlier one. Line and column count
   /// from 1.
   void add(std::string path, int line, int column);
-  /// Records that set_field() replaced the value at `path`: place_of() then returns a place in
-  /// "path=value" of `origin` (such as "--set") instead of a place in the text, also for values
-  /// inside of `path` that have no place of their own. A later override of the same path replaces
-  /// this one.
-  void add_override(std::string_view path, std::string_view value, std::string origin);
+  /// Records that set_field() replaced the value at `path`: place_of() then returns the place of
+  /// the value in `line`, the override as written ("path=value"), of `origin` (such as "--set")
+  /// instead of a place in the text, also for values inside of `path` that have no place of their
+  /// own. A later override of the same path replaces this one.
+  void add_override(std::string_view path, const std::string& line, std::string origin);
   /// Returns the place of the value at `path`, or of the nearest value that encloses it; the begin
   /// of the text if the map has no such place.
   SourcePlace place_of(std::string_view path) const;
@@ -68,7 +68,8 @@ std::vector<Error> check_yaml(std::string_view text, const std::string& file,
                               google::protobuf::Message& message, std::size_t limit = 100);
 
 /// Sets one field by its path ("job.layout.data", "faults[0].slow",
-/// "policies[0].parameters.late_threshold") from its text, by the same rules as load_yaml. The text
+/// "policies[0].parameters.late_threshold") from its text, by the same rules as load_yaml; the path
+/// of a moved key (file_format.hpp) may be its earlier one. The text
 /// of a list or map is YAML and replaces the old value. Creates the absent messages on the path,
 /// and leaves them if it throws; an entry of a list must exist. `origin` names the override in
 /// messages, such as "--set". Throws bad_input if the path does not exist or the text is not a

@@ -14,7 +14,7 @@ namespace orrery {
 std::string to_yaml(const google::protobuf::Message& message);
 
 /// Returns the YAML of a file. A scenario, a topology or a replay begins with the key `format`,
-/// which states the newest version, for example `format: "1.0"`; other messages are as from
+/// which states the newest version, for example `format: "1.1"`; other messages are as from
 /// to_yaml().
 std::string to_yaml_file(const google::protobuf::Message& message);
 

@@ -59,10 +59,10 @@ class Reader {
     rest_.remove_prefix(magic.size());
     const auto version = take<std::uint32_t>();
     if (key_.empty() && version == kKeyedVersion && magic == kManifestMagic) {
-      refuse("is authenticated, and its key is not given (live.checkpoints.key)");
+      refuse("is authenticated, and its key is not given (checkpoints.key)");
     }
     if (!key_.empty() && version == kCheckpointVersion) {
-      refuse("is not authenticated, and a key is given (live.checkpoints.key)");
+      refuse("is not authenticated, and a key is given (checkpoints.key)");
     }
     if (version != (key_.empty() ? kCheckpointVersion : kKeyedVersion)) {
       refuse(fmt::format("has format version {}; this program reads version {}", version,

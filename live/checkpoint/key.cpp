@@ -21,7 +21,7 @@ namespace {
 constexpr std::size_t kLeast = 32, kMost = 4096;
 
 [[noreturn]] void refuse_key(const std::string& path, const std::string& why) {
-  throw Error(ErrorKind::bad_input, fmt::format("live.checkpoints.key: {}: {}", path, why));
+  throw Error(ErrorKind::bad_input, fmt::format("checkpoints.key: {}: {}", path, why));
 }
 
 /// Why it is no key; nothing: it may be one.

@@ -1,4 +1,4 @@
-// Key of a run's checkpoints (live.checkpoints.key): it proves that a manifest is the run's own, so
+// Key of a run's checkpoints (`checkpoints.key`): it proves that a manifest is the run's own, so
 // that other writers of the folder cannot give a run other parameters. Stateless.
 #pragma once
 

@@ -105,6 +105,7 @@ KubeReading parse_reading(const std::string& message) {
     node.gpus = static_cast<std::uint32_t>(number_in(each, "gpus", 1, kMostGpus));
     node.is_usable = flag_in(each, "usable");
     node.rack = text_in(each, "rack");
+    node.gpu_type = text_in(each, "gpu_type");
     reading.nodes.push_back(std::move(node));
   }
   for (const Json& each : list_in(object, "gangs")) reading.gangs.push_back(gang_of(each));

@@ -77,8 +77,8 @@ Step first_step(const AgentStart& start, const Assignment& assignment) {
 }
 
 std::optional<std::string> checkpoint_folder(const Scenario& scenario) {
-  if (!scenario.live().has_checkpoints()) return {};
-  return scenario.live().checkpoints().folder();
+  if (!scenario.has_checkpoints()) return {};
+  return scenario.checkpoints().folder();
 }
 
 /// Agent of one rank from its assignment to the end of the run. Three threads: the caller's thread

@@ -8,16 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "live/run/account/run_account.hpp"
-#include "live/run/checkpoints/run_checkpoints.hpp"
 #include "live/run/files/unhurried_log.hpp"
-#include "live/run/observations/journal_replay.hpp"
-#include "live/run/observations/observations.hpp"
-#include "live/run/observations/policy_clock.hpp"
 #include "live/run/observations/policy_ticks.hpp"
-#include "live/run/operator/operator_desk.hpp"
-#include "live/run/processes/placement.hpp"
 #include "live/run/processes/supervision.hpp"
+#include "live/run/run_parts.hpp"
 #include "live/run/step_driver.hpp"
 #include "policies/run/worker.hpp"
 
@@ -30,10 +24,9 @@ namespace orrery::live {
 class LiveBackend : public RunBackend, public PacedRun, public OperatedRun, public SurvivableRun {
  public:
   /// Checks the request and opens the journal; starts no process. `request.scenario` must be
-  /// resolved. `cluster` and `supervision` must outlive this object. Throws the errors of
-  /// check_request(), Text::load(), Journal, RunCheckpoints and StatusBoard, and bad_input if the
-  /// cluster has fewer GPUs than the job has ranks. Discards the journal if policies decide in
-  /// another process or need approvals: their decisions cannot be replayed.
+  /// resolved. `cluster` and `supervision` must outlive this object. Throws the errors of RunParts,
+  /// and bad_input if the cluster has fewer GPUs than the job has ranks. Discards the journal if
+  /// policies decide in another process or need approvals: their decisions cannot be replayed.
   LiveBackend(const RunRequest& request, const Cluster& cluster, ProgressSink progress,
               Supervision& supervision);
   ~LiveBackend() override;
@@ -45,9 +38,8 @@ class LiveBackend : public RunBackend, public PacedRun, public OperatedRun, publ
   /// Opens the checkpoint folder, publishes the first status, starts the ranks and blocks until
   /// they are linked, or continues with those of an earlier controller, and restores its state from
   /// the journal. Call once; remember_by() and watch_policies(), if used, come before. Throws as
-  /// RunCheckpoints::open() and StepDriver, and an environment Error if the journal's snapshot is
-  /// damaged; an internal Error if the journal begins with a snapshot and remember_by() was not
-  /// called.
+  /// RunCheckpoints::open() and StepDriver; an internal Error if the journal begins with a snapshot
+  /// and remember_by() was not called.
   void begin(const Needs& needs) override;
   /// Returns the observations of an earlier controller first, without its waits, and then continues
   /// its run. A new run first shows the job's submission and start; the next call starts the policy
@@ -67,10 +59,12 @@ class LiveBackend : public RunBackend, public PacedRun, public OperatedRun, publ
   void watch_policies(const PolicyMeter& meter) override { policy_meter_ = &meter; }
   /// As SurvivableRun::given_up(); empty after the replay.
   std::string given_up() override;
-  /// Carries out the decisions through the step driver, and stores whether the policies need no
-  /// ticks. During the replay only stores the decisions and schedules the wake-ups: an earlier
-  /// controller has carried them out. Call once after each next(). Throws an internal Error for an
-  /// id of a decision without an outcome, and as StepDriver::carry_out().
+  /// Writes the decisions to the journal and carries them out through the step driver, and stores
+  /// whether the policies need no ticks. During the replay compares them with the recorded answer,
+  /// which an earlier controller has carried out, and warns of the first difference; a new answer
+  /// to the last observation is written, and carried out after the replay. Call once after each
+  /// next(). Throws an internal Error for an id of a decision without an outcome, and as
+  /// StepDriver::carry_out().
   void apply(const DecisionList& decisions) override;
   /// Writes the metrics of the run into the report; appends warnings, losses and steps. Call once,
   /// after begin().
@@ -84,10 +78,10 @@ class LiveBackend : public RunBackend, public PacedRun, public OperatedRun, publ
   std::unique_ptr<LogFile> log_file(std::unique_ptr<LogFile> plain) override;
   /// Adds the question to the status for the operator, see OperatorDesk::add_question().
   void on_approval_request(const Decision& decision) override {
-    desk_.add_question(decision, clock_.now());
+    run_.desk.add_question(decision, run_.clock.now());
   }
   /// Returns the operator's answers since the last call, which next() has read.
-  std::vector<Verdict> verdicts() override { return desk_.take_verdicts(); }
+  std::vector<Verdict> verdicts() override { return run_.desk.take_verdicts(); }
   /// Stores the functions; without this call the journal is never rewritten by a snapshot, and
   /// begin() throws for a journal that begins with one.
   void remember_by(Memory memory) override { memory_ = std::move(memory); }
@@ -101,7 +95,7 @@ class LiveBackend : public RunBackend, public PacedRun, public OperatedRun, publ
   /// Submits the job and returns the first observation.
   Observation submit_job();
   /// Returns an observation of the pending events.
-  Observation observe() { return observations_.next_observation(failures_.take_changed()); }
+  Observation observe() { return run_.observations.next_observation(run_.failures.take_changed()); }
   /// Starts the policy clock and the first step.
   void start_training();
   /// Returns true while steps are trained.
@@ -115,10 +109,14 @@ class LiveBackend : public RunBackend, public PacedRun, public OperatedRun, publ
   /// Ends the run. Returns the last observation; nothing if the run is over or unfinished.
   std::optional<Observation> finish_run();
 
-  /// Restores the state of an earlier controller from the journal; see live_resume.cpp.
-  void restore_state();
+  /// Loads the policies and the recorder from the journal's snapshot; see live_resume.cpp. No
+  /// effect if the journal has no snapshot.
+  void restore_policies();
   /// Replays the next observation of an earlier controller.
   Observation replay();
+  /// Compares the answer to a replayed observation with the recorded one, and warns of the first
+  /// difference. Writes wake-up times that are still to come and that no record has.
+  void compare_answer(const DecisionList& decisions);
   /// Continues the run after the replay.
   void resume_run();
   /// Replaces the journal by a snapshot if due and possible.
@@ -126,20 +124,10 @@ class LiveBackend : public RunBackend, public PacedRun, public OperatedRun, publ
   /// Warns that no successor can take over any more.
   void journal_is_gone(const std::string& why);
 
-  const RunRequest request_;
   const Cluster& cluster_;
-  const Text text_;
   Supervision& supervision_;
-  Journal journal_;
-  JournalReplay replay_;
-  Placement placement_;
-  PolicyClock clock_;
+  RunParts run_;
   PolicyTicks ticks_;
-  RunAccount account_;
-  RunCheckpoints checkpoints_;
-  FailureRecords failures_;
-  Observations observations_;
-  OperatorDesk desk_;
   Stage stage_ = Stage::idle;
   Needs needs_;
   std::shared_ptr<const LogProgress> log_progress_;  ///< Null without a log.

@@ -3,14 +3,17 @@
 // observation to the policies (deterministic policies reach the same state, and the recorder the
 // same log), and completes the work that was pending when its predecessor died: committed steps,
 // decisions without an outcome, lost ranks. The current step is repeated in a new epoch.
+#include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/error.hpp"
-#include "live/run/files/kept_world.hpp"
 #include "live/run/live_backend.hpp"
+#include "policies/handover/hand_over.hpp"
 
 namespace orrery::live {
 
@@ -21,7 +24,8 @@ std::unique_ptr<LogFile> LiveBackend::log_file(std::unique_ptr<LogFile> plain) {
 }
 
 bool LiveBackend::can_continue_without_log(const std::string& why) {
-  desk_.add_warning(clock_.now(), fmt::format("the run continues without its log: {}", why));
+  run_.desk.add_warning(run_.clock.now(),
+                        fmt::format("the run continues without its log: {}", why));
   return true;
 }
 
@@ -30,50 +34,65 @@ bool LiveBackend::can_continue_without_log(const std::string& why) {
 void LiveBackend::journal_is_gone(const std::string& why) {
   const std::string what = fmt::format("the journal could not be written: {}", why);
   supervision_.forbid_restart(what);
-  desk_.set_without_takeover(what);
-  desk_.add_warning(
-      clock_.now(),
+  run_.desk.set_without_takeover(what);
+  run_.desk.add_warning(
+      run_.clock.now(),
       fmt::format(
           "the run continues without takeover: the death of its controller would end it: {}",
           what));
 }
 
 void LiveBackend::begin_journal_anew() {
-  if (!memory_.save || !journal_.is_due()) return;
-  if (!is_training() || observations_.has_pending() || !driver_->is_quiet()) return;
+  if (!memory_.save || !run_.journal.is_due()) return;
+  if (!is_training() || run_.observations.has_pending() || !driver_->is_quiet()) return;
   JournalSnapshot now;
-  save_state(journal_.state(), now);
-  if (!keep(replay_.world(), *now.mutable_world())) return;
+  if (!save_state(run_.journal.state(), now)) return;
   std::optional<std::string> memory = memory_.save();
   if (!memory) return;
   now.set_memory(std::move(*memory));
-  driver_->save_to(now);
-  if (!log_progress_) return journal_.begin_anew(std::move(now));
-  journal_.begin_anew(std::move(now), LogProgress::flush_query(log_progress_));
+  if (!log_progress_) return run_.journal.begin_anew(std::move(now));
+  run_.journal.begin_anew(std::move(now), LogProgress::flush_query(log_progress_));
 }
 
-void LiveBackend::restore_state() {
-  const Past& past = journal_.past();
-  failures_.restore_from(past.losses);
-  if (past.started) clock_.restore_start(*past.started);
-  observations_.continue_from(past.sequence);
+void LiveBackend::restore_policies() {
+  const Past& past = run_.journal.past();
   if (!past.snapshot) return;
-  const JournalSnapshot& then = *past.snapshot;
-  orrery::live::restore(then.world(), replay_.world());
   ensure(memory_.load != nullptr,
          "expected a backend that can restore policies for the journal's snapshot");
-  memory_.load(then.memory(), replay_.world());
+  memory_.load(past.snapshot->memory(), run_.world());
 }
 
 Observation LiveBackend::replay() {
-  const Observation seen = replay_.next();
+  const Observation seen = run_.replay.next();
   for (const Event& event : seen.events) {
-    driver_->apply_reported(event, seen.now);
     if (!std::holds_alternative<JobDone>(event)) continue;
     stage_ = Stage::ended;
-    clock_.start_running();
+    run_.clock.start_running();
   }
   return seen;
+}
+
+/// Policies in shadow mode answer while the run continues, so the instants of their requests belong
+/// to no call; their decisions have no effect.
+void LiveBackend::compare_answer(const DecisionList& decisions) {
+  const std::optional<std::string> difference = run_.replay.compare_answer(decisions);
+  if (difference && hand_over_mode(run_.request.mode()) != HandOverMode::shadow) {
+    std::vector<std::string> names;
+    for (const PolicySpec& policy : run_.scenario().policies()) names.push_back(policy.name());
+    run_.desk.add_warning(
+        run_.journal.state().now,
+        fmt::format("expected the {} '{}' to answer as before the controller's death, found a "
+                    "difference in the {}; the run follows the recorded decisions, but its log "
+                    "will not replay: make the policy deterministic",
+                    names.size() == 1 ? "policy" : "policies", fmt::join(names, "', '"),
+                    *difference));
+  }
+  DecisionList unrecorded;
+  for (const Nanos at : decisions.wake_times()) {
+    const bool is_served = at <= run_.journal.state().now;
+    if (!is_served && !run_.journal.state().wakes.contains(at)) unrecorded.wake(at);
+  }
+  run_.observations.record_answer(unrecorded);
 }
 
 void LiveBackend::resume_run() {
@@ -81,26 +100,26 @@ void LiveBackend::resume_run() {
     driver_->finish_run();
     return;
   }
-  if (!journal_.past().started) {
+  if (!run_.journal.past().started) {
     stage_ = Stage::waiting_for_start;
     return;
   }
   stage_ = Stage::training;
-  clock_.start_running();
-  ticks_.begin(needs_.tick, clock_.now());
-  driver_->resume_work(replay_.unseen_steps(), replay_.take_open());
+  run_.clock.start_running();
+  ticks_.begin(needs_.tick, run_.clock.now());
+  driver_->resume_work(run_.replay.unseen_steps(), run_.replay.take_open());
 }
 
 std::string LiveBackend::given_up() {
-  return replay_.is_replaying() ? replay_.given_up() : std::string();
+  return run_.replay.is_replaying() ? run_.replay.given_up() : std::string();
 }
 
 bool LiveBackend::is_halted(bool now) {
-  if (replay_.is_replaying()) return replay_.is_halted();
-  if (journal_.state().is_halted != now) {
+  if (run_.replay.is_replaying()) return run_.replay.is_halted();
+  if (run_.journal.state().is_halted != now) {
     JournalRecord record;
     record.set_halted(now);
-    journal_.append_record(record);
+    run_.journal.append_record(record);
   }
   return now;
 }

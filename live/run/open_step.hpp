@@ -27,9 +27,6 @@ class OpenStep {
  public:
   /// Starts before step `first` with ranks 0 .. `ranks` - 1, neither in flight nor disturbed.
   OpenStep(Step first, std::uint32_t ranks) : number_(first), reports_(ranks) {}
-  /// Sets the number of the step after the newest commit of an earlier controller. Call before
-  /// begin().
-  void restore_number(Step next) { number_ = next; }
 
   /// Returns the number of the step.
   Step number() const { return number_; }

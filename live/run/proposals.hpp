@@ -19,13 +19,11 @@ namespace orrery::live {
 class Proposals {
  public:
   /// Starts without proposals. Gate and clock must outlive this object. `put`: proposes a number to
-  /// the ranks; numbers grow.
-  Proposals(DecisionGate& gate, const PolicyClock& clock, std::function<void(std::uint64_t)> put)
-      : gate_(gate), clock_(clock), put_(std::move(put)) {}
-
-  /// Sets the newest number of an earlier controller: the next batch has the number after it. Call
-  /// before propose_waiting().
-  void continue_after(std::uint64_t number) { newest_ = number; }
+  /// the ranks; numbers grow. `newest`: newest number of an earlier controller; the first batch has
+  /// the number after it.
+  Proposals(DecisionGate& gate, const PolicyClock& clock, std::function<void(std::uint64_t)> put,
+            std::uint64_t newest = 0)
+      : gate_(gate), clock_(clock), put_(std::move(put)), newest_(newest) {}
 
   /// Returns true if a proposed batch is neither agreed upon nor dropped yet.
   bool has_open() const { return !open_.empty(); }
@@ -49,7 +47,7 @@ class Proposals {
   const PolicyClock& clock_;
   const std::function<void(std::uint64_t)> put_;
   std::map<std::uint64_t, std::vector<Decision>> open_;  ///< Open batches by number.
-  std::uint64_t newest_ = 0;
+  std::uint64_t newest_;
 };
 
 }  // namespace orrery::live

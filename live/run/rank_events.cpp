@@ -21,8 +21,8 @@ void StepDriver::emit_event(Event event) {
 }
 
 void StepDriver::await_events(Clock::time_point deadline) {
-  for (const RankEvent& event : crew_.wait(deadline)) handle_event(event);
-  for (const SaveDone& done : saves_.drain_events(run_.clock.now())) {
+  for (const RankEvent& event : parts_.crew.wait(deadline)) handle_event(event);
+  for (const SaveDone& done : parts_.saves.drain_events(run_.clock.now())) {
     // A checkpoint of a step that was rolled back is of no use to the policies.
     if (done.step <= run_.placement.job().step) emit_event(done);
   }
@@ -33,20 +33,20 @@ void StepDriver::handle_event(const RankEvent& event) {
       Hearing{[this](const Incoming& incoming) { handle_message(incoming); },
               [this](const RankDied& died) { handle_loss(died); },
               [this](const membership::Revoked&) {
-                step_.mark_interrupted();
-                gate_.expire_settings(kLiveJob);
+                parts_.step.mark_interrupted();
+                parts_.gate.expire_settings(kLiveJob);
               },
               [this](const membership::Agreed&) {
                 run_.failures.mark_known(run_.clock.now());
-                if (!over_) recovery_.emit_losses();
+                if (!over_) parts_.recovery.emit_losses();
               },
               [this](const membership::Formed& formed) { handle_new_epoch(formed); },
               [this](const membership::Committed& committed) { commit_step(committed); },
-              [this](const membership::Decided& lot) { proposals_.apply_agreed(lot.number); },
-              [this](const membership::Aborted& lot) { proposals_.drop_batches(lot.number); },
+              [this](const membership::Decided& lot) { parts_.proposals.apply_agreed(lot.number); },
+              [this](const membership::Aborted& lot) { parts_.proposals.drop_batches(lot.number); },
               [this](const membership::Stuck&) {
                 // If nobody is left, advance_run() lets the policies decide first.
-                if (!recovery_.is_nobody_left()) abandon_run(kWholeState);
+                if (!parts_.recovery.is_nobody_left()) abandon_run(kWholeState);
               },
               [this](const GivenUp& given_up) { omit_rank(given_up); },
               [this](const StateGone& gone) { abandon_run(gone.what); }},
@@ -60,20 +60,23 @@ void StepDriver::handle_message(const Incoming& incoming) {
   } else if (incoming.message->has_heartbeat()) {
     const Heartbeat& beat = incoming.message->heartbeat();
     run_.account.record_progress(rank, incoming.life, beat.progress());
-    detector_.record_heartbeat(rank, incoming.life, beat, run_.clock.now());
+    parts_.detector.record_heartbeat(rank, incoming.life, beat, run_.clock.now());
     run_.observations.telemetry().record_progress(rank, beat.progress(),
                                                   run_.clock.at(incoming.at));
   } else if (incoming.message->has_step_report()) {
     const StepReport& report = incoming.message->step_report();
     run_.account.record_sent_bytes(rank, incoming.life, report.bytes_sent());
-    const ReportedWork work = step_.add_report(rank, incoming.life, report, crew_.epoch());
+    const std::uint64_t epoch = parts_.crew.epoch();
+    const ReportedWork work = parts_.step.add_report(rank, incoming.life, report, epoch);
     if (work != ReportedWork::none) {
       run_.account.record_executions(report, work == ReportedWork::discarded);
     }
-    if (report.epoch() == crew_.epoch()) replicas_.record_report(rank, report, crew_.members());
+    if (report.epoch() == epoch) {
+      parts_.replicas.record_report(rank, report, parts_.crew.members());
+    }
   } else if (incoming.message->has_shard()) {
     run_.checkpoints.record_shard(incoming.message->shard());
-    if (!over_) recovery_.activate_when_ready(step_.is_current(), step_.number());
+    if (!over_) parts_.recovery.activate_when_ready(parts_.step.is_current(), parts_.step.number());
   }
 }
 

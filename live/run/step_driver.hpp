@@ -6,67 +6,31 @@
 #include <string>
 #include <vector>
 
-#include "live/run/account/run_account.hpp"
-#include "live/run/checkpoints/run_checkpoints.hpp"
-#include "live/run/checkpoints/save_events.hpp"
-#include "live/run/files/journal.hpp"
-#include "live/run/job_release.hpp"
-#include "live/run/losses/failure_detector.hpp"
-#include "live/run/losses/failure_records.hpp"
-#include "live/run/losses/fault_injector.hpp"
-#include "live/run/losses/part_tests.hpp"
-#include "live/run/losses/rank_shortage.hpp"
-#include "live/run/losses/recovery.hpp"
-#include "live/run/losses/replica_watch.hpp"
-#include "live/run/observations/observations.hpp"
-#include "live/run/observations/policy_clock.hpp"
-#include "live/run/open_step.hpp"
-#include "live/run/operator/operator_desk.hpp"
-#include "live/run/processes/crew.hpp"
-#include "live/run/processes/placement.hpp"
-#include "live/run/proposals.hpp"
-#include "live/run/run_end.hpp"
+#include "live/run/run_parts.hpp"
+#include "live/run/step_parts.hpp"
 #include "policies/seam/gate.hpp"
-#include "traces/run.pb.h"
 
 namespace orrery::live {
 
 /// State machine that drives a live run: plan a step, send the step to all ranks, collect their
 /// reports, commit. Decisions that concern all ranks are proposed to the ranks first and take
 /// effect with the next plan. If a rank is lost before the commit, the surviving ranks repeat the
-/// step. Delegates to one object per purpose: recovery, faults, detection, proposals, current step.
-/// The live backend calls the driver about twenty times a second; single-threaded.
+/// step. Owns the parts that have the rules (StepParts): recovery, faults, detection, proposals,
+/// current step. The live backend calls the driver about twenty times a second; single-threaded.
 class StepDriver : public Carrier {
  public:
-  /// References to the rest of the run; each must outlive the driver.
-  struct Run {
-    const RunRequest& request;
-    World& world;
-    Placement& placement;
-    const PolicyClock& clock;
-    Observations& observations;
-    OperatorDesk& desk;
-    RunAccount& account;
-    RunCheckpoints& checkpoints;
-    FailureRecords& failures;
-    Journal& journal;
-  };
   /// Starts the ranks and blocks until all are linked, or continues with the ranks of an earlier
-  /// controller if the journal holds a started run. Restores the driver's state from the journal.
-  /// `assignment`: for all ranks. `offered`: features of the run, `needs`: of the policies.
-  /// `processes` must outlive the driver. Throws as RankProcesses and FaultSchedule.
-  StepDriver(const Run& run, AgentProcesses& processes, const ControllerStart& place,
+  /// controller if the journal holds a started run. Begins with the state in the journal.
+  /// `assignment`: for all ranks. `offered`: features of the run, `needs`: of the policies. `run`
+  /// and `processes` must outlive the driver. Throws as StepParts.
+  StepDriver(RunParts& run, AgentProcesses& processes, const ControllerStart& place,
              const Assignment& assignment, const Capabilities& offered, const Needs& needs);
 
-  /// Applies an event that an earlier controller reported at `at` to the driver's state: number of
-  /// wanted ranks and of ranks at the end. Call during the replay only, after the world has applied
-  /// the event. Emits no event and starts no process.
-  void apply_reported(const Event& event, Nanos at);
   /// Completes the work that an earlier controller left: reports the steps whose end no policy saw
   /// (`unseen`) and the decisions deferred to their ends, requests pending ranks,
   /// processes the decisions without an outcome (`open`) again, repeats injections of
-  /// faults, and emits a Tick. Call once, after the last apply_reported(), and only if the journal
-  /// holds a started run.
+  /// faults, and emits a Tick. Call once, after the replay, and only if the journal holds a started
+  /// run.
   void resume_work(const std::vector<StepsDone>& unseen, const std::vector<Decision>& open);
 
   /// Proposes waiting decisions to the ranks if an epoch is formed. Then begins the next step:
@@ -96,18 +60,16 @@ class StepDriver : public Carrier {
   /// Call only once the job is submitted. Throws an environment Error if the owner of the processes
   /// is another process that has ended.
   void advance_run();
-  /// Passes decisions and the wake-up times of their policies to the gate, which carries out,
-  /// defers, rejects or expires each, or keeps it for a proposal; activates a pending assignment
-  /// that is ready. `trains`: the clock has started, so that the decisions are also proposed to the
-  /// ranks and the next step begins if possible. Call once for each observation, after
-  /// World::begin_batch() and once the job is submitted. Throws an internal Error for an id of a
-  /// decision without an outcome.
+  /// Announces decisions to the world and passes them to the gate, which carries out, defers,
+  /// rejects or expires each, or keeps it for a proposal; activates a pending assignment that is
+  /// ready. The wake-up times are in the journal's state already. `trains`: the clock has started,
+  /// so that the decisions are also proposed to the ranks and the next step begins if possible.
+  /// Call once for each observation, after World::begin_batch() and once the job is submitted.
+  /// Throws an internal Error for an id of a decision without an outcome.
   void accept_decisions(const DecisionList& decisions, bool trains);
-  /// Schedules a call of the policies at `at`, which may be past; an instant that is scheduled
-  /// already has no effect.
-  void wake(Nanos at) { gate_.wake(at); }
-  /// Removes the scheduled calls up to `now`. Returns true if at least one was due.
-  bool wake_due(Nanos now) { return gate_.pop_due_wakes(now); }
+  /// Returns true if the policies want to be called at `now` or before, and no observation has
+  /// served that.
+  bool is_wake_due(Nanos now) const { return next_wake(run_.journal.state()) <= now; }
   /// Returns the instant of the earliest scheduled call, which may be past, or of the next change
   /// of a fault after now, whichever is earlier; kNever if neither exists.
   Nanos next_instant() const;
@@ -128,7 +90,7 @@ class StepDriver : public Carrier {
   /// step. A later call replaces the instant; kNever: no renewal, as at the start.
   void renew_connections_at(Nanos instant) { renew_connections_at_ = instant; }
   /// Returns true if stop() has taken effect.
-  bool is_stopping() const { return end_.is_stopping(); }
+  bool is_stopping() const { return parts_.end.is_stopping(); }
   /// Returns true if no further step will be trained: the run is complete or ended early. False
   /// after the replay of a complete run.
   bool is_over() const { return over_; }
@@ -143,13 +105,8 @@ class StepDriver : public Carrier {
   void emit_job_done();
 
   /// Returns the step that is in flight or next; valid as long as the driver.
-  const OpenStep& step() const { return step_; }
-  /// Writes fields into the status that the run's state lacks: the duration of the newest step, if
-  /// this object has committed one, the phases over, stopping and waiting (the job has no GPUs),
-  /// where one applies, and, while the world holds the job, the number of missing ranks (0 once the
-  /// run is over), the newest durable checkpoint if any, the settings, announced removals, slower
-  /// parts, and one entry for each rank: working, spare, testing (PartTests), fenced, joining or
-  /// lost; none for a GPU that the job does not use and that has no process. Appends to lists.
+  const OpenStep& step() const { return parts_.step; }
+  /// Writes steps, settings and ranks into the status, as fill_status(). Appends to lists.
   void fill(RunStatus& status) const;
   /// Writes the hash of the parameters, the ranks at the end and the faults into the report, and
   /// the reason if the run is not complete. Call after finish_run().
@@ -158,29 +115,23 @@ class StepDriver : public Carrier {
   /// agreement of the ranks, so that a snapshot would hold all pending work. A step may be in
   /// flight: a successor repeats it, as after any loss.
   bool is_quiet() const;
-  /// Writes the driver's state that is not in RunState into a snapshot of the journal: wake-up
-  /// times and wanted ranks. Call only while is_quiet() holds.
-  void save_to(JournalSnapshot& now) const;
 
   // Interface to the decision gate (Carrier).
   /// Returns the reason why this run cannot carry out the decision: an assigned GPU that can have
   /// no process, or an objection of fabric_refusal(); empty if the run can.
   std::string refusal(const Decision& decision) const override;
-  bool is_step_open(JobId) const override { return step_.is_current(); }
+  bool is_step_open(JobId) const override { return parts_.step.is_current(); }
   /// Adds the event to the operator's status, applies the event to the world and adds it to the
   /// next observation.
   void emit_event(Event event) override;
-  /// Carries out a decision: accepts an assignment (Recovery) and sets the number of wanted ranks,
-  /// takes the job off its GPUs (release_job(), blocks at most ten seconds), or requests a
-  /// checkpoint. Settings have no effect here: the next plan reads them from the world. Throws as
-  /// release_job().
+  /// Carries out a decision: accepts an assignment (Recovery), takes the job off its GPUs
+  /// (release_job(), blocks at most ten seconds), or requests a checkpoint. Settings have no effect
+  /// here: the next plan reads them from the world. Throws as release_job().
   void carry_out(const Decision& decision) override;
 
  private:
   /// Name of the whole training state, for abandon_run().
   static constexpr const char* kWholeState = "the training state";
-  /// Restores the state in the journal of an earlier controller.
-  void restore_from(const Past& past);
   /// Handles one event of the ranks.
   void handle_event(const RankEvent& event);
   /// Handles one message of a rank.
@@ -196,13 +147,12 @@ class StepDriver : public Carrier {
   void omit_rank(const GivenUp& given_up);
   /// Ends the run after the loss of `what`, a part of the training state or all of it.
   void abandon_run(std::string what);
+  /// Restores a job whose training state no process has, or lets it wait for GPUs; ends the run if
+  /// neither is possible. Returns false if the run has ended, or if the policies must see the
+  /// losses first.
+  bool handle_lost_state(Nanos now);
   /// Begins the next step if the ranks are ready and the policies have seen all events.
   void begin_step();
-  /// Returns the plan of the next step for `members`.
-  StepPlan plan(const std::vector<std::uint32_t>& members);
-  /// Sets the current state of the ranks' hardware, which the ranks receive with the next
-  /// directives.
-  void send_hardware();
   /// Reports changed parts of the cluster to the policies.
   void emit_part_changes();
   /// Returns true if the run is complete: all steps are committed or the operator has requested the
@@ -213,21 +163,8 @@ class StepDriver : public Carrier {
   /// Ends the run before its last step.
   void end_early();
 
-  const Run run_;
-  const Scenario& scenario_;
-  RankProcesses crew_;
-  DecisionGate gate_;
-  FaultInjector faults_;
-  PartTests tests_;
-  FailureDetector detector_;
-  ReplicaWatch replicas_;
-  Recovery recovery_;
-  RankShortage ranks_;
-  Proposals proposals_;
-  OpenStep step_;
-  SaveEvents saves_;
-  RunEnd end_;
-  const JobRelease release_;
+  RunParts& run_;
+  StepParts parts_;
   Nanos renew_connections_at_ = kNever;
   Epoch deserted_in_;  ///< Newest epoch in which a job without ranks waits for its policies.
   bool over_ = false;

@@ -298,4 +298,18 @@ std::string trace_line(const Decision& decision, const Observation& seen) {
   return fmt::format("{} at {} s", trace_line(decision), seen.now / kNanosPerSecond);
 }
 
+std::string describe_all(std::span<const Decision> decisions) {
+  std::string text;
+  for (const Decision& decision : decisions) {
+    text += (text.empty() ? "" : "; ") + trace_line(decision);
+    if (decision.group != 0) text += fmt::format(" in group {}", decision.group);
+    if (decision.if_epoch) text += fmt::format(" if epoch {}", decision.if_epoch->value);
+    if (decision.expires != kNever) {
+      text += fmt::format(" until {} s", to_seconds(decision.expires));
+    }
+    if (!decision.why.empty()) text += fmt::format(" ('{}')", decision.why);
+  }
+  return text.empty() ? "nothing" : text;
+}
+
 }  // namespace orrery

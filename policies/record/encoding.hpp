@@ -159,5 +159,8 @@ std::string trace_line(const Decision& decision);
 /// assignment of a job that does not train or is not in the table, the line also contains the
 /// instant in whole seconds, because the instant determines the effect of the decision.
 std::string trace_line(const Decision& decision, const Observation& seen);
+/// Returns the decisions with all of their conditions and reasons as text, separated by "; ";
+/// "nothing" if there are none.
+std::string describe_all(std::span<const Decision> decisions);
 
 }  // namespace orrery

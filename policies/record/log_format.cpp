@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "core/schema/file_format.hpp"
 #include "policies/record/encoding.hpp"
 
 namespace orrery {
@@ -32,6 +33,7 @@ std::optional<std::string> log_format_problem(const LogHeader& header) {
 }
 
 void convert_record(LogRecord& record, std::uint32_t format) {
+  if (record.header().has_scenario()) convert_stored(*record.mutable_header()->mutable_scenario());
   if (format == kLogFormat) return;
   if (record.has_header()) record.mutable_header()->set_format(kLogFormat);
   if (!record.has_call()) return;

@@ -28,11 +28,12 @@ inline constexpr std::uint32_t kOldestLogFormat = 2;
 /// the found version and the remedy; nothing if its version is kLogFormat or can be converted.
 std::optional<std::string> log_format_problem(const LogHeader& header);
 
-/// Converts a record of a log of version `format` to kLogFormat; does nothing for kLogFormat.
-/// `format` must be a version without a log_format_problem(). Samples by row become the rows and
+/// Converts a record of a log of version `format` to kLogFormat. `format` must be a version without
+/// a log_format_problem(). The scenario of a header is converted by its keys in every version
+/// (core/schema/file_format.hpp). Samples by row become the rows and
 /// all columns of their table. A record of version 2 loses the digest of the policies' state (0),
 /// because that digest cannot be compared with a present one. Throws bad_input for a sample of an
-/// unknown origin.
+/// unknown origin and for a damaged key of a scenario.
 void convert_record(LogRecord& record, std::uint32_t format);
 
 /// Returns true if logs of the version have digests of the policies' states that can be compared

@@ -42,24 +42,6 @@ void override_parameter(Scenario& scenario, const std::string& text) {
             set.value, "--set");
 }
 
-std::string describe(const Decision& decision) {
-  std::string text = trace_line(decision);
-  if (decision.group != 0) text += fmt::format(" in group {}", decision.group);
-  if (decision.if_epoch) text += fmt::format(" if epoch {}", decision.if_epoch->value);
-  if (decision.expires != kNever) text += fmt::format(" until {} s", to_seconds(decision.expires));
-  if (!decision.why.empty()) text += fmt::format(" ('{}')", decision.why);
-  return text;
-}
-
-template <class Decisions>
-std::string describe_all(const Decisions& decisions) {
-  std::string text;
-  for (const Decision& decision : decisions) {
-    text += (text.empty() ? "" : "; ") + describe(decision);
-  }
-  return text.empty() ? "nothing" : text;
-}
-
 /// Backend of a recorded run: shows the recorded observations and compares the decisions.
 class LogBackend : public Backend {
  public:

@@ -87,8 +87,8 @@ std::string objection(const Scenario& scenario, const CollectiveTable& table) {
 
 /// Returns the reason why the run writes no checkpoints to the tier.
 std::string objection(const Scenario& scenario, Tier tier) {
-  if (tier == Tier::storage && scenario.live().checkpoints().storage().empty()) {
-    return "live.checkpoints.storage: expected a folder for checkpoints of the tier storage, found "
+  if (tier == Tier::storage && scenario.checkpoints().storage().empty()) {
+    return "checkpoints.storage: expected a folder for checkpoints of the tier storage, found "
            "none; name one, or use another tier";
   }
   if (tier != Tier::peer || scenario.cluster().nodes() > 1) return {};
@@ -97,8 +97,8 @@ std::string objection(const Scenario& scenario, Tier tier) {
 }
 
 std::string objection(const Scenario& scenario, const CheckpointPlan& plan) {
-  if (plan.every_steps > 0 && !scenario.live().has_checkpoints()) {
-    return "live.checkpoints: this run has no folder for checkpoints";
+  if (plan.every_steps > 0 && !scenario.has_checkpoints()) {
+    return "checkpoints: this run has no folder for checkpoints";
   }
   return objection(scenario, plan.tier);
 }
@@ -149,8 +149,8 @@ struct Refusal {
                       configure.what);
   }
   std::string operator()(const Save& save) const {
-    if (!scenario.live().has_checkpoints()) {
-      return "live.checkpoints: this run has no folder for checkpoints";
+    if (!scenario.has_checkpoints()) {
+      return "checkpoints: this run has no folder for checkpoints";
     }
     return objection(scenario, save.tier);
   }
@@ -160,7 +160,7 @@ struct Refusal {
 
 Kinds<Setting> settable(const Scenario& scenario) {
   auto all = Kinds<Setting>::of<Shares, CollectiveTable, CodecRules, OnLoss, Batch, Delay>();
-  if (scenario.live().has_checkpoints()) all = all | Kinds<Setting>::of<CheckpointPlan>();
+  if (scenario.has_checkpoints()) all = all | Kinds<Setting>::of<CheckpointPlan>();
   // Live runs, which a built-in model may have, set no limits of power.
   if (scenario.job().model().builtin().empty()) all = all | Kinds<Setting>::of<PowerCap>();
   return all;

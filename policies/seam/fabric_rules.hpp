@@ -12,14 +12,14 @@
 namespace orrery {
 
 /// Returns the kinds of settings that the scenario's job can change while it runs: all kinds, but
-/// CheckpointPlan only with live.checkpoints, and PowerCap only without a built-in model, which
-/// live runs can train.
+/// CheckpointPlan only with the key `checkpoints`, and PowerCap only without a built-in model,
+/// which live runs can train.
 Kinds<Setting> settable(const Scenario& scenario);
 
 /// Returns the reason why the fabric cannot carry out a decision on the scenario's job; empty if
 /// the fabric can. `is_placed`: the job has GPUs, so that an assignment without a state would
 /// lose the training. Also for a model that is only simulated, an assignment needs a possible
-/// layout (layout_objection), checkpoints need live.checkpoints and a tier
+/// layout (layout_objection), checkpoints need the key `checkpoints` and a tier
 /// other than storage, the tier peer needs two nodes, and sharded gradients cannot be compressed.
 std::string fabric_refusal(const Scenario& scenario, const Decision& decision,
                            bool is_placed = true);

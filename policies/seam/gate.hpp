@@ -68,9 +68,6 @@ class DecisionGate {
   /// Adds an instant at which policies want to be called; an instant that is present already counts
   /// once.
   void wake(Nanos at) { wakes_.insert(at); }
-  /// Returns the instants at which policies want to be called and that pop_due_wakes() has not
-  /// removed; valid until the next change.
-  const std::set<Nanos>& wake_times() const { return wakes_; }
   /// Records that an earlier controller has applied a decision on `job` from `step` on, so that
   /// next_effect() counts the step until settle_deferred() passes it.
   void expect_effect(JobId job, Step step) { effects_.emplace(job, step); }

@@ -507,7 +507,7 @@ def page_text(fit):
 
 
 def make_text():
-    import fit_stacks  # which imports this module
+    import fit_stacks  # fit_stacks imports this module
 
     return page_text(fit_stacks.fit_everything().hardware)
 

@@ -219,13 +219,13 @@ def _inputs(plan: "Plan", row: int) -> List[Tuple[str, _Value, _Value]]:
                      for factor in (0.5, 2))  # fmt: skip
         inputs.append(("failure rates", low, high))
     survival = values["survival"]
-    checkpoints = values["live"]["checkpoints"]
+    checkpoints = values["checkpoints"]
     times = [("repair of hardware", "failures.repair", failures.get("repair")),
              ("restart", "survival.restart", survival["restart"]),
              ("detection", "survival.detection", survival["detection"]),
              ("regrouping", "survival.regroup", survival["regroup"]),
-             ("stall of a checkpoint", "live.checkpoints.stall", checkpoints["stall"]),
-             ("writing of a checkpoint", "live.checkpoints.write", checkpoints["write"])]
+             ("stall of a checkpoint", "checkpoints.stall", checkpoints["stall"]),
+             ("writing of a checkpoint", "checkpoints.write", checkpoints["write"])]
     for name, key, nanos in times:
         if nanos:
             low, high = (_time_change(key, nanos * factor / 1e9) for factor in (0.5, 2))

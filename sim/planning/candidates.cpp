@@ -48,8 +48,7 @@ std::vector<std::string> default_blocks(const PlanQuestion& question, double par
   return {"failures=" + (question.failures.empty() ? default_failures() : question.failures),
           "survival={on_loss: hold, heartbeat_timeout: 30 s, detection: 30 s, regroup: 60 s, "
           "restart: 4 min}",
-          fmt::format("live={{checkpoints: {{folder: checkpoints, stall: 5 s, write: {:.0f} s}}}}",
-                      write),
+          fmt::format("checkpoints={{folder: checkpoints, stall: 5 s, write: {:.0f} s}}", write),
           "policies=[{name: recover, parameters: {how: restart}}]"};
 }
 

@@ -62,9 +62,8 @@ Candidate candidate_of(const PlanBasis& basis) {
 
 /// Returns the long run; without checkpoints every loss costs all work.
 LongRun run_of(const PlanBasis& basis, const Candidate& candidate) {
-  const Live& live = basis.scenario.live();
   std::optional<std::uint64_t> every;
-  if (live.has_checkpoints()) every = live.checkpoints().every();
+  if (basis.scenario.has_checkpoints()) every = basis.scenario.checkpoints().every();
   LongRun run = long_run_of(basis, candidate, every);
   if (!every) run.every = run.steps + 1;
   // Spares elsewhere in the fabric do not matter to the rules.

@@ -91,7 +91,7 @@ double step_factor(const estimates::Interval& interval, double step_s, double no
 LongRun long_run_of(const PlanBasis& basis, const Candidate& candidate,
                     std::optional<std::uint64_t> every, const Slowdown* slowdown) {
   const Scenario& scenario = basis.scenario;
-  const Checkpoints& saved = scenario.live().checkpoints();
+  const Checkpoints& saved = scenario.checkpoints();
   const Survival& survival = scenario.survival();
   const double batch_tokens = double{1} * candidate.global_batch * scenario.job().sequence_length();
   LongRun run{.steps = static_cast<std::uint64_t>(std::ceil(basis.tokens / batch_tokens)),

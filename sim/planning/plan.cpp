@@ -65,8 +65,8 @@ std::vector<std::uint32_t> whole_nodes(const PlanQuestion& question, const std::
 /// Returns the fixed interval of checkpoints if the user has set it.
 std::optional<std::uint64_t> fixed_interval(const PlanQuestion& question, const PlanBasis& basis) {
   for (const std::string& each : question.overrides) {
-    if (each.starts_with("live.checkpoints.every=")) {
-      return basis.scenario.live().checkpoints().every();
+    if (each.starts_with("checkpoints.every=")) {
+      return basis.scenario.checkpoints().every();
     }
   }
   return {};
@@ -85,7 +85,7 @@ Scenario scenario_of_row(const PlanBasis& basis, const PlannedRun& row) {
   scenario.set_description(fmt::format("{} of {} GPUs of {}: {}", row.job_gpus, row.gpus,
                                        row.cluster, words_of(row.layout.priced.choice)));
   *scenario.mutable_job() = job_of(basis, row.layout);
-  scenario.mutable_live()->mutable_checkpoints()->set_every(row.run.every);
+  scenario.mutable_checkpoints()->set_every(row.run.every);
   scenario.mutable_run()->set_steps(row.run.steps);
   return scenario;
 }

@@ -88,7 +88,7 @@ std::vector<Change> changes_of_run() {
   };
   const auto checkpoints = [](auto get, auto set) {
     return [get, set](PlanBasis& basis, Candidate&) {
-      scale(*basis.scenario.mutable_live()->mutable_checkpoints(), get, set, 0.5);
+      scale(*basis.scenario.mutable_checkpoints(), get, set, 0.5);
     };
   };
   return {

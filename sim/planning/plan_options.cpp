@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
+#include "core/schema/file_format.hpp"
 #include "core/units.hpp"
 #include "traces/files/csv.hpp"
 
@@ -146,7 +147,7 @@ double seconds_between(const std::string& option, const std::string& from, const
   return 86'400.0 * static_cast<double>(days);
 }
 
-PlanQuestion question_of(const PlanOptions& options, std::vector<std::string> overrides) {
+PlanQuestion question_of(const PlanOptions& options, const std::vector<std::string>& overrides) {
   PlanQuestion question;
   question.job = options.job;
   question.clusters = parts_of(options.clusters);
@@ -160,7 +161,9 @@ PlanQuestion question_of(const PlanOptions& options, std::vector<std::string> ov
   question.batch_change = options.batch_change / 100;
   question.seeds = options.seeds;
   question.measured = options.measured;
-  question.overrides = std::move(overrides);
+  for (const std::string& each : overrides) {
+    question.overrides.emplace_back(present_path("orrery.Scenario", each));
+  }
   return question;
 }
 

@@ -31,7 +31,7 @@ struct PlanOptions {
 
 /// Returns the question. `overrides`: "path=value" of the scenario. Throws a usage Error that names
 /// the option, the expected form and the found text, and bad_input for an unreadable file.
-PlanQuestion question_of(const PlanOptions& options, std::vector<std::string> overrides);
+PlanQuestion question_of(const PlanOptions& options, const std::vector<std::string>& overrides);
 
 /// Returns a number with an optional suffix k, M, B, G or T (powers of 1000), for example 2e12 for
 /// "2T". Throws a usage Error that names `option`.

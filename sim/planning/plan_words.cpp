@@ -26,7 +26,7 @@ struct Assumption {
 
 std::vector<Assumption> assumptions_of_run(const PlanBasis& basis) {
   const Survival& survival = basis.scenario.survival();
-  const Checkpoints& saved = basis.scenario.live().checkpoints();
+  const Checkpoints& saved = basis.scenario.checkpoints();
   const Failures& failures = basis.scenario.failures();
   const Price& price = basis.cluster.price();
   const std::string profile =
@@ -42,9 +42,9 @@ std::vector<Assumption> assumptions_of_run(const PlanBasis& basis) {
        "assumed; OLMo's recoveries have a median of 3 min 42 s, docs/month.md"},
       {"survival.regroup", "new communicators take " + time_of(survival.regroup()),
        "assumed; between 5 s and 1,047 s on 2,048 GPUs, docs/month.md"},
-      {"live.checkpoints.stall", "a checkpoint stalls the training for " + time_of(saved.stall()),
+      {"checkpoints.stall", "a checkpoint stalls the training for " + time_of(saved.stall()),
        "assumed; between 0.5 s and 50 s on 512 H100, docs/month.md"},
-      {"live.checkpoints.write", "and is durable " + time_of(saved.write()) + " later",
+      {"checkpoints.write", "and is durable " + time_of(saved.write()) + " later",
        "14 bytes a parameter over the storage rate at which 405B take 2 min, docs/month.md"},
       {"cluster.price.gpu_hour",
        price.per_gpu.value > 0

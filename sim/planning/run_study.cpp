@@ -20,7 +20,7 @@ constexpr std::size_t kKept = 8;
 bool keeps_steps(const std::string& override) {
   if (override.starts_with("cluster.price.")) return true;
   return override.starts_with("failures.") || override.starts_with("survival.") ||
-         override.starts_with("live.");
+         override.starts_with("live.") || override.starts_with("checkpoints.");
 }
 
 /// Returns the overrides that change which failures are drawn.
@@ -28,7 +28,7 @@ std::vector<std::string> of_failures(const std::vector<std::string>& overrides) 
   std::vector<std::string> found;
   for (const std::string& each : overrides) {
     const bool other = each.starts_with("survival.") || each.starts_with("live.") ||
-                       each.starts_with("cluster.price.");
+                       each.starts_with("checkpoints.") || each.starts_with("cluster.price.");
     if (!other) found.push_back(each);
   }
   return found;
@@ -170,7 +170,7 @@ RunStudy::Changed RunStudy::changed_row(std::size_t index, const RunChanges& cha
   // The fixed interval of a user is that of the row.
   const bool fixed = std::any_of(
       question_.overrides.begin(), question_.overrides.end(),
-      [](const std::string& each) { return each.starts_with("live.checkpoints.every="); });
+      [](const std::string& each) { return each.starts_with("checkpoints.every="); });
   std::optional<std::uint64_t> every = changes.every;
   if (!every && fixed) every = row.run.every;
   row.run = run_of(index, row, basis, changes.overrides, every);

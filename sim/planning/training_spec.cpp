@@ -155,16 +155,16 @@ double best_interval(const GradedRun& run) {
 }
 
 SpecFinding checkpoint_rule(const GradedRun& run) {
-  const bool has = run.scenario().live().has_checkpoints();
-  SpecFinding finding = graded("checkpoint.written", has, "checkpoints (live.checkpoints)",
+  const bool has = run.scenario().has_checkpoints();
+  SpecFinding finding = graded("checkpoint.written", has, "checkpoints (the key checkpoints)",
                                has ? "checkpoints" : "none: a loss of all replicas costs the run");
   const auto every = static_cast<std::uint64_t>(best_interval(run));
   return fixed(
       std::move(finding), run, fmt::format("a checkpoint every {} steps", every),
-      {fmt::format("live.checkpoints={{folder: checkpoints, every: {}, stall: 5 s, write: 2 min}}",
+      {fmt::format("checkpoints={{folder: checkpoints, every: {}, stall: 5 s, write: 2 min}}",
                    every)},
       [every](Scenario& scenario) {
-        Checkpoints& made = *scenario.mutable_live()->mutable_checkpoints();
+        Checkpoints& made = *scenario.mutable_checkpoints();
         made.set_folder("checkpoints");
         made.set_every(every);
         made.set_stall(5 * kNanosPerSecond);
@@ -183,26 +183,26 @@ SpecFinding interval_rule(const GradedRun& run) {
   const std::string expected =
       fmt::format("a checkpoint every {:.0f} to {:.0f} steps (Daly: {:.0f}, {})", low, high, best,
                   spec_time(best * to_seconds(run.run().step)));
-  if (!run.scenario().live().has_checkpoints()) return not_graded(rule, expected, "no checkpoints");
+  if (!run.scenario().has_checkpoints()) return not_graded(rule, expected, "no checkpoints");
   const auto& policies = run.scenario().policies();
   const bool chosen = std::any_of(policies.begin(), policies.end(), [](const PolicySpec& each) {
     return each.name() == "checkpoint-interval";
   });
   if (chosen) return graded(rule, true, expected, "the policy checkpoint-interval sets it");
-  const auto every = static_cast<double>(run.scenario().live().checkpoints().every());
+  const auto every = static_cast<double>(run.scenario().checkpoints().every());
   SpecFinding finding = graded(rule, every >= low && every <= high, expected,
                                fmt::format("every {:.0f} steps", every));
   const auto wanted = static_cast<std::uint64_t>(best);
   return fixed(std::move(finding), run, fmt::format("a checkpoint every {} steps", wanted),
-               {fmt::format("live.checkpoints.every={}", wanted)}, [wanted](Scenario& scenario) {
-                 scenario.mutable_live()->mutable_checkpoints()->set_every(wanted);
+               {fmt::format("checkpoints.every={}", wanted)}, [wanted](Scenario& scenario) {
+                 scenario.mutable_checkpoints()->set_every(wanted);
                });
 }
 
 SpecFinding durable_rule(const GradedRun& run) {
   const char* const rule = "checkpoint.durable";
   const std::string expected = "each checkpoint durable before the next one begins";
-  if (!run.scenario().live().has_checkpoints()) return not_graded(rule, expected, "no checkpoints");
+  if (!run.scenario().has_checkpoints()) return not_graded(rule, expected, "no checkpoints");
   const double needs = to_seconds(run.run().stall + run.run().write);
   const double between = static_cast<double>(run.run().every) * to_seconds(run.run().step);
   SpecFinding finding =
@@ -210,8 +210,8 @@ SpecFinding durable_rule(const GradedRun& run) {
              fmt::format("{} to write, {} between two", spec_time(needs), spec_time(between)));
   const auto every = static_cast<std::uint64_t>(std::ceil(needs / to_seconds(run.run().step)));
   return fixed(std::move(finding), run, fmt::format("a checkpoint every {} steps", every),
-               {fmt::format("live.checkpoints.every={}", every)}, [every](Scenario& scenario) {
-                 scenario.mutable_live()->mutable_checkpoints()->set_every(every);
+               {fmt::format("checkpoints.every={}", every)}, [every](Scenario& scenario) {
+                 scenario.mutable_checkpoints()->set_every(every);
                });
 }
 
@@ -220,7 +220,7 @@ SpecFinding stall_rule(const GradedRun& run) {
   const std::string expected =
       fmt::format("checkpoints stall the training for 0.1 s or more, and at most {} of the time",
                   spec_percent(kMostStall));
-  if (!run.scenario().live().has_checkpoints()) return not_graded(rule, expected, "no checkpoints");
+  if (!run.scenario().has_checkpoints()) return not_graded(rule, expected, "no checkpoints");
   const double stall = to_seconds(run.run().stall);
   const double between = static_cast<double>(run.run().every) * to_seconds(run.run().step);
   const double share = stall / (stall + between);
@@ -228,13 +228,13 @@ SpecFinding stall_rule(const GradedRun& run) {
                                fmt::format("{} each, {}", spec_time(stall), spec_percent(share)));
   if (stall < 0.1) {
     finding.fix = "write the measured stall of a checkpoint, such as 5 s: none is planned";
-    finding.set = {"live.checkpoints.stall=\"5 s\""};
+    finding.set = {"checkpoints.stall=\"5 s\""};
     return finding;
   }
   return fixed(std::move(finding), run, "asynchronous checkpoints that stall a tenth as long",
-               {fmt::format("live.checkpoints.stall=\"{} s\"", stall / 10)},
+               {fmt::format("checkpoints.stall=\"{} s\"", stall / 10)},
                [](Scenario& scenario) {
-                 Checkpoints& made = *scenario.mutable_live()->mutable_checkpoints();
+                 Checkpoints& made = *scenario.mutable_checkpoints();
                  made.set_stall(made.stall() / 10);
                });
 }

@@ -27,7 +27,7 @@ constexpr std::array<std::string_view, 3> names_of(SpecGrade) {
 }
 
 /// Grade of a rule with its facts. For example, the rule "checkpoint.interval" expects 150 to 600
-/// steps, finds 10,000, proposes live.checkpoints.every=300, and predicts a gain of 0.021 of the
+/// steps, finds 10,000, proposes checkpoints.every=300, and predicts a gain of 0.021 of the
 /// time.
 struct SpecFinding {
   std::string rule;  ///< for example "checkpoint.interval"

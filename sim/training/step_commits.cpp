@@ -23,7 +23,7 @@ void save_if_due(const JobInWorld& here, TrainingState& state) {
                           .holders = copy_holders(*tier, here.cluster(), writers),
                           // storage rate at the begin of the save
                           .storage = state.faults.plan.storage(state.step, state.now)},
-                         state.now, here.scenario().live().checkpoints());
+                         state.now, here.scenario().checkpoints());
   state.metrics.time().mark_checkpoint(state.step, state.saving.oldest_kept(job.saved));
   stall_until(state, state.now + stall, GpuUse::checkpoint);
 }
@@ -76,7 +76,7 @@ void emit_due_events(const JobInWorld& here, TrainingState& state) {
   std::vector<Event> due;
   drain_reports(state.faults, state.now, due);
   while (auto done = state.saving.take_done(state.now)) {
-    const std::uint32_t keep = here.scenario().live().checkpoints().keep();
+    const std::uint32_t keep = here.scenario().checkpoints().keep();
     state.saving.keep_checkpoint(*done, state.now, keep);
     due.push_back(std::move(*done));
   }

@@ -93,9 +93,9 @@ JobSpec TrainingRun::spec() const {
   spec.can = settable(scenario);
   spec.settings = {loss_response(scenario, needs_,
                                  hand_over_mode(setup_.request.mode()) != HandOverMode::shadow)};
-  if (scenario.live().has_checkpoints()) {
+  if (scenario.has_checkpoints()) {
     spec.settings.push_back(
-        CheckpointPlan{scenario.live().checkpoints().every(), Tier::local_disk});
+        CheckpointPlan{scenario.checkpoints().every(), Tier::local_disk});
   }
   return spec;
 }

@@ -115,7 +115,7 @@ class BranchingJob {
   virtual void set_milestones(Milestones& milestones) = 0;
   /// Draws the noise from the instant `from` on with another seed. A step that is in progress at
   /// `from` keeps its noise. The default does nothing.
-  virtual void reseed_noise(Nanos /*from*/, std::uint64_t /*seed*/) {}
+  virtual void reseed_noise(Nanos /*start*/, std::uint64_t /*seed*/) {}
   /// Continues from the current state of the world and the end of `past`, which has been shown.
   /// Called at most once, instead of the submission. Throws bad_input if the model cannot, as the
   /// default.

@@ -121,8 +121,8 @@ STEPS = {
     "losses are noticed, and got over, as published": {
         "survival.detection": "5600 ms", "survival.regroup": "5 s", "survival.restart": "4 min",
         "survival.replacement": "60 s"},
-    "checkpoints are written beside the training": {"live.checkpoints.stall": "500 ms",
-                                                    "live.checkpoints.write": "50 s"},
+    "checkpoints are written beside the training": {"checkpoints.stall": "500 ms",
+                                                    "checkpoints.write": "50 s"},
 }
 POLICIES = json.loads("""[
   {"name": "predictive-rebalance"},

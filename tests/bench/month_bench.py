@@ -104,8 +104,8 @@ def assumptions():
         ("survival.detection", 30, " s"),
         ("survival.restart", 240, " s"),
         ("survival.regroup", 60, " s"),
-        ("live.checkpoints.stall", 5, " s"),
-        ("live.checkpoints.write", 120, " s"),
+        ("checkpoints.stall", 5, " s"),
+        ("checkpoints.write", 120, " s"),
         ("failures.scale", 1, ""),
     ):
         half, double = (middle({key: f"{factor * value}{unit}"}) for factor in (0.5, 2))

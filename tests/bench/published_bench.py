@@ -29,7 +29,7 @@ def survival(detection, regroup, restart, **more):
 
 def saved(every, stall, write):
     """A checkpoint after so many steps; restarts from it."""
-    return {"live.checkpoints": f"{{folder: kept, every: {every}, stall: {stall}, write: {write}}}",
+    return {"checkpoints": f"{{folder: kept, every: {every}, stall: {stall}, write: {write}}}",
             "policies": "[{name: recover, parameters: {how: restart}}]"}
 
 

@@ -26,7 +26,7 @@ job:
   layout: {{tensor: 8, pipeline: 4, data: {data}}}
   stack: nemo
 survival: {{replacement: 60 s, detection: 5 s, regroup: 10 s}}
-live: {{checkpoints: {{folder: kept, every: 200, stall: 5 s, write: 60 s}}}}
+checkpoints: {{folder: kept, every: 200, stall: 5 s, write: 60 s}}
 run: {{steps: {steps}}}
 faults:
 {faults}

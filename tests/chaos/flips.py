@@ -311,7 +311,7 @@ class Unsaved(Target):
     """One run without checkpoints."""
 
     def start_main(self):
-        place = next(i for i, word in enumerate(self.command) if "live.checkpoints=" in word)
+        place = next(i for i, word in enumerate(self.command) if "checkpoints=" in word)
         del self.command[place - 1 : place + 1]
         return super().start_main()
 

@@ -32,7 +32,7 @@ STATE_LOST = "the optimizer's state of parameters"  # begin of the reason why a 
 
 def command(name, steps, every, folder, more=()):
     pairs = SETTINGS | {"run.steps": steps, "name": name} | dict(more)
-    pairs["live.checkpoints"] = f"{{folder: {folder}, every: {every}}}"
+    pairs["checkpoints"] = f"{{folder: {folder}, every: {every}}}"
     words = [word for key, value in pairs.items() for word in ("--set", f"{key}={value}")]
     return [str(target.BINARY), "live", str(target.SCENARIO), "--json", *words]
 

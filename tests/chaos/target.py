@@ -88,7 +88,7 @@ class Run:
         self.kept = tempfile.TemporaryDirectory() if kind.saves else None
         settings = dict(kind.settings)
         if self.kept:
-            settings["live.checkpoints"] = f"{{folder: {self.kept.name}, every: 50}}"
+            settings["checkpoints"] = f"{{folder: {self.kept.name}, every: 50}}"
         self.command = command(steps, name, settings)
         self.process = subprocess.Popen(
             self.command,

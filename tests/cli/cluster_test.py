@@ -171,7 +171,7 @@ def test_the_cluster_and_its_queue_become_files_of_the_simulator(slurm, tmp_path
     ]  # fmt: skip
     assert "assumed: each job lasts for its time limit" in written.stderr
     assert "switches: " not in cluster.read_text()
-    assert all('\nformat: "1.0"\n' in file.read_text() for file in (cluster, queue))
+    assert all('\nformat: "1.1"\n' in file.read_text() for file in (cluster, queue))
     described = orrery("describe", cluster)
     assert described.returncode == 0 and "32" in described.stdout, described.stderr
     replayed = orrery("jobs", queue, "--json")

@@ -17,8 +17,9 @@ def scenario_with(tmp_path, first, text=None):
     return file
 
 
-def test_a_scenario_may_state_its_format(tmp_path):
-    file = scenario_with(tmp_path, 'format: "1.0"\n')
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+def test_a_scenario_may_state_its_format(tmp_path, version):
+    file = scenario_with(tmp_path, f'format: "{version}"\n')
     stated = json.loads(orrery("simulate", file, "--json", "--set", "run.steps=2").stdout)
     plain = json.loads(orrery("simulate", STRAGGLER, "--json", "--set", "run.steps=2").stdout)
     assert stated["scenario_hash"] == plain["scenario_hash"]
@@ -29,7 +30,7 @@ def test_a_scenario_may_state_its_format(tmp_path):
 def test_a_newer_format_is_refused_by_name(tmp_path, command):
     refused = orrery(command, scenario_with(tmp_path, "format: 2.0\n"))
     assert refused.returncode == 3
-    assert ("train.yaml:1:9: error: expected format 0.9 to 1.0, found '2.0'; the file needs a "
+    assert ("train.yaml:1:9: error: expected format 0.9 to 1.1, found '2.0'; the file needs a "
             "newer orrery") in refused.stderr  # fmt: skip
 
 
@@ -40,11 +41,11 @@ def test_an_earlier_format_keeps_its_meaning(tmp_path):
     done = orrery("convert", before, "-o", to)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
-        f"{before}: scenario, format 0.9; {to}: format 1.0",
+        f"{before}: scenario, format 0.9; {to}: format 1.1",
         "added failures.until: 60 d (the default before)",
     ]
     assert to.read_text() == (
-        'format: "1.0"\n' + month.replace("failures:\n", 'failures:\n  until: "60 d"\n')
+        'format: "1.1"\n' + month.replace("failures:\n", 'failures:\n  until: "60 d"\n')
     )
     hashes = {orrery("check", file).stdout.split()[-1] for file in (before, to)}
     assert len(hashes) == 1
@@ -56,14 +57,63 @@ def test_a_file_without_a_format_gets_it_in_place(tmp_path):
     first = orrery("convert", file, "-o", file)
     assert (first.returncode, first.stdout.count("\n")) == (0, 1), first.stderr
     once = file.read_text()
-    assert once.count('format: "1.0"') == 1 and orrery("check", file).returncode == 0
+    assert once.count('format: "1.1"') == 1 and orrery("check", file).returncode == 0
     orrery("convert", file, "-o", file)
     assert file.read_text() == once
     cluster = tmp_path / "cluster.yaml"
     cluster.write_text("# two nodes\npreset: dgx-h100\nnodes: 2\n")
     assert orrery("convert", cluster, "-o", cluster, "--from", "0.9").returncode == 0
-    assert cluster.read_text() == '# two nodes\nformat: "1.0"\npreset: dgx-h100\nnodes: 2\n'
+    assert cluster.read_text() == '# two nodes\nformat: "1.1"\npreset: dgx-h100\nnodes: 2\n'
     assert orrery("check", cluster).returncode == 0
+
+
+def with_earlier_checkpoints(text):
+    """Returns the text of a scenario with its checkpoints under `live`, as before format 1.1."""
+    before, key, after = text.partition("\ncheckpoints:\n")
+    block, end, rest = after.partition("\n\n")
+    lines = [key.strip("\n"), *block.split("\n")]
+    return f"{before}\nlive:\n" + "\n".join(f"  {line}" for line in lines) + end + rest
+
+
+@pytest.mark.parametrize("version", ['format: "1.0"\n', 'format: "1.1"\n', ""])
+def test_checkpoints_under_live_are_those_of_the_scenario(tmp_path, version):
+    month = (EXAMPLES / "month-10k-h100.yaml").read_text()
+    before = scenario_with(tmp_path, version, with_earlier_checkpoints(month))
+    assert "\nlive:\n  checkpoints:\n    folder: kept\n" in before.read_text()
+    reports = [json.loads(orrery("simulate", file, "--json", "--set", "run.steps=200").stdout)
+               for file in (EXAMPLES / "month-10k-h100.yaml", before)]  # fmt: skip
+    for report in reports:
+        del report["host"]
+    assert reports[0] == reports[1]
+    to = tmp_path / "now.yaml"
+    done = orrery("convert", before, "-o", to)
+    assert done.stdout.splitlines()[1:] == ["moved live.checkpoints to checkpoints"], done.stderr
+    assert to.read_text().replace('format: "1.1"\n', "", 1) == month
+
+
+def test_two_values_for_checkpoints_are_refused_with_the_remedy(tmp_path):
+    month = (EXAMPLES / "month-10k-h100.yaml").read_text()
+    file = scenario_with(tmp_path, "live: {checkpoints: {folder: other}}\n", month)
+    for command in (("check",), ("simulate",), ("convert", "-o", tmp_path / "out.yaml")):
+        refused = orrery(command[0], file, *command[1:])
+        assert refused.returncode == 3
+        assert f"{file}:1:8: error: expected 'checkpoints' once" in refused.stderr
+        assert "leave 'checkpoints' out here" in refused.stderr
+    same = month.partition("\ncheckpoints:")[2].partition("\n\n")[0].replace("\n", "\n   ")
+    file = scenario_with(tmp_path, f"live:\n  checkpoints:{same}\n", month)
+    assert orrery("check", file).returncode == 0
+
+
+def test_both_paths_of_checkpoints_are_overrides():
+    reports = [json.loads(orrery("simulate", "month-10k-h100", "--json", "--set", "run.steps=50",
+                                 "--set", f"{path}=7").stdout)
+               for path in ("checkpoints.every", "live.checkpoints.every")]  # fmt: skip
+    for report in reports:
+        del report["host"]
+    assert reports[0] == reports[1]
+    refused = orrery("simulate", "month-10k-h100", "--set", "live.chekpoints.every=7")
+    assert refused.returncode == 3
+    assert "did you mean 'checkpoints' at the top of the file?" in refused.stderr
 
 
 @pytest.mark.parametrize("number", [2, 3, 4])
@@ -95,7 +145,7 @@ def test_another_file_is_refused_and_nothing_is_written(tmp_path):
 def test_the_schema_for_editors_knows_the_key():
     for kind in ("scenario", "topology", "jobs"):
         schema = json.loads(orrery("schema", kind).stdout)
-        assert schema["properties"]["format"]["examples"] == ["1.0"]
+        assert schema["properties"]["format"]["examples"] == ["1.1"]
 
 
 SECTIONS = {  # writers of parts of files, and of files that are not of a kind with a format
@@ -126,7 +176,7 @@ def test_every_written_file_states_its_format(tmp_path):
     for file, done in written_files(tmp_path):
         assert done.returncode == 0, done.stderr
         head = [line for line in file.read_text().splitlines() if not line.startswith("#")]
-        assert head[0] == 'format: "1.0"' and "format" not in "".join(head[1:]), file
+        assert head[0] == 'format: "1.1"' and "format" not in "".join(head[1:]), file
         assert orrery("check", file).returncode == 0, file
 
 

@@ -51,7 +51,7 @@ def test_a_simulation_goes_on_from_what_a_live_run_recorded(tmp_path):
 def test_a_run_goes_on_from_a_checkpoint(tmp_path):
     folder, log = tmp_path / "checkpoints", tmp_path / "log"
     short = ["--json", *BRISK]
-    checkpoints = ["--set", f"live.checkpoints={{folder: {folder}, every: 2}}"]
+    checkpoints = ["--set", f"checkpoints={{folder: {folder}, every: 2}}"]
     first = orrery(
         "live", STRAGGLER, *short, *checkpoints, "--set", "run.steps=4", "--record", log
     )  # fmt: skip

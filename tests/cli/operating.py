@@ -26,7 +26,7 @@ def settings(folder, name, steps):
         "job.global_batch": 8,
         "job.sequence_length": 8,
         "run.steps": steps,
-        "live.checkpoints": checkpoints,
+        "checkpoints": checkpoints,
     }
     return [word for key, value in pairs.items() for word in ("--set", f"{key}={value}")]
 

@@ -112,7 +112,7 @@ def test_decisions_are_those_for_the_described_job(tmp_path, policy):
             f"name: decided\ncluster: {{preset: dgx-h100, nodes: 8}}\njob: {job}\nelastic: true\n"
             "faults: [{at_step: 10, until_step: 60, rank: 9, slow: 2}, "
             "{at_step: 80, rank: 3, kill: true}]\n"
-            "live: {checkpoints: {folder: kept, every: 50, stall: 100 ms, write: 1 s}}\n"
+            "checkpoints: {folder: kept, every: 50, stall: 100 ms, write: 1 s}\n"
             "run: {steps: 120}\n"
         )
         log = tmp_path / f"{len(counts)}.log"
@@ -128,7 +128,7 @@ def test_decisions_are_those_for_the_described_job(tmp_path, policy):
 
 def test_checkpoints_energy_cost_and_futures(tmp_path):
     path = scenario(tmp_path, "decoder-ddp",
-                    "live: {checkpoints: {folder: kept, every: 10, stall: 50 ms, write: 10 ms}}",
+                    "checkpoints: {folder: kept, every: 10, stall: 50 ms, write: 10 ms}",
                     )  # fmt: skip
     report = report_of(path)
     # Three stalls of 50 ms on each of 64 GPUs.

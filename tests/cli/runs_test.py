@@ -286,7 +286,7 @@ def test_a_run_that_has_lost_its_state_goes_on_by_itself_from_its_checkpoint(tmp
     reports = []
     for number, (ranks, options) in enumerate(cases):
         name = f"again {number} {tmp_path.name}"
-        often = f"live.checkpoints={{folder: {tmp_path}/{number}, every: 10, keep: 2}}"
+        often = f"checkpoints={{folder: {tmp_path}/{number}, every: 10, keep: 2}}"
         run = begin(tmp_path, name, 80, "--set", often, *options, "--json")
         wait_until(lambda: run_id(name) and steps_of(name) > 25)
         kill_ranks(name, ranks)
@@ -309,7 +309,7 @@ def test_a_run_that_has_lost_its_state_goes_on_by_itself_from_its_checkpoint(tmp
 def test_a_run_without_checkpoints_that_has_lost_all_ranks_ends_and_says_so(tmp_path):
     name = f"all gone {tmp_path.name}"
     words = settings(tmp_path, name, 2000)
-    at = next(i for i, word in enumerate(words) if word.startswith("live.checkpoints="))
+    at = next(i for i, word in enumerate(words) if word.startswith("checkpoints="))
     del words[at - 1 : at + 1]
     command = [BINARY, "live", STRAGGLER, *words, *RECOVER]
     run = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -318,7 +318,7 @@ def test_a_run_without_checkpoints_that_has_lost_all_ranks_ends_and_says_so(tmp_
     _, err = run.communicate(timeout=60)
     assert run.returncode == 1, err
     assert "the training state (rank" in err and "was lost with the ranks that held it" in err
-    assert "it kept no checkpoints (set live.checkpoints)" in err
+    assert "it kept no checkpoints (set checkpoints.folder)" in err
 
 
 KILL = EXAMPLES / "kill-one-rank.yaml"

@@ -211,7 +211,7 @@ def test_a_rank_that_stood_still_returns_without_a_policy(tmp_path, on_loss):
 
 
 def test_ranks_of_other_machines_join_the_run_that_continues_from_a_checkpoint(tmp_path):
-    saving = ["--set", f"live.checkpoints={{folder: {tmp_path / 'kept'}, every: 5}}"]
+    saving = ["--set", f"checkpoints={{folder: {tmp_path / 'kept'}, every: 5}}"]
     processes = launch_all(tmp_path / "meet", *KILL_LONG, *saving)
     agents = training(tmp_path)
     wait_until(lambda: list((tmp_path / "kept").glob("*manifest")), 60)

@@ -53,7 +53,7 @@ class SlowReader(contextlib.AbstractContextManager):
 
 def begin(folder, *options, **environment):
     """Begins a run with checkpoints, which sync their files."""
-    checkpoints = f"live.checkpoints={{folder: {folder}, every: 3}}"
+    checkpoints = f"checkpoints={{folder: {folder}, every: 3}}"
     return subprocess.Popen(
         [*RUN, "--set", checkpoints, *options],
         stdout=subprocess.PIPE,

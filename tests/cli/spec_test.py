@@ -26,7 +26,7 @@ def test_a_scenario_is_graded_with_fixes_and_gains(tmp_path):
     for rule in ("configure.layout", "checkpoint.interval", "recover.planned", "recover.policy",
                  "monitor.detection"):  # fmt: skip
         assert rules[rule]["grade"] == "pass", rules[rule]
-    report, rules = graded(row, "--set", "live.checkpoints.every=50000")
+    report, rules = graded(row, "--set", "checkpoints.every=50000")
     rare = rules["checkpoint.interval"]
     assert rare["grade"] == "fail" and rare["gain"] > 0.05
     _, fixed = graded(row, *(word for each in rare["set"] for word in ("--set", each)))

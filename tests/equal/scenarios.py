@@ -210,6 +210,7 @@ class _Draw:
         if self.chance(0.2):
             out['failures'] = self.failures()
         if self.chance(0.4):
+            # The earlier place, which builds before format 1.1 of scenarios read too.
             out['live'] = {'checkpoints': {'folder': 'kept', 'every': self.pick([2, 5]),
                                            **self.some(stall=['20 ms'], write=['300 ms'])}}
         out['run'] = {'steps': steps, 'seed': self.random.randrange(1000),

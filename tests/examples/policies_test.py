@@ -40,8 +40,8 @@ SPARE = {"cluster.nodes": 2, "cluster.fabric.nodes_per_unit": 2}
 TWICE = "[{at_step: 5, rank: 2, kill: true}, {at_step: 14, rank: 0, kill: true}]"
 SLOW_AND_LOST = "[{at_step: 2, gpu: 2, rate: 0.9}, {at_step: 5, rank: 2, kill: true}]"
 CASES = [
-    ("adaptive_checkpoints", 400, STRAGGLER, {"live.checkpoints.stall": "1 s"}),
-    ("adaptive_checkpoints", 40, STRAGGLER, {"live.checkpoints.stall": "1 s"}),
+    ("adaptive_checkpoints", 400, STRAGGLER, {"checkpoints.stall": "1 s"}),
+    ("adaptive_checkpoints", 40, STRAGGLER, {"checkpoints.stall": "1 s"}),
     ("adaptive_checkpoints", 40, KILL, {"faults": TWICE, "run.steps": 60}),
     ("cheapest_recovery", 1, KILL, {}),
     ("cheapest_recovery", 1000, KILL, {}),
@@ -64,7 +64,7 @@ def a_name(case):
 def test_both_languages_decide_alike(tmp_path, name, number, scenario, changes):
     if name == "adaptive_checkpoints":
         changes = {
-            **changes, "live.checkpoints.folder": tmp_path, "live.checkpoints.every": 1000,
+            **changes, "checkpoints.folder": tmp_path, "checkpoints.every": 1000,
         }  # fmt: skip
     overrides = [f"{key}={value}" for key, value in changes.items()]
     cpp = in_cpp(name, number, scenario, *overrides)

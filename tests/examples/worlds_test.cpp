@@ -107,7 +107,7 @@ TEST(ExamplePolicy, SavesAsOftenAsItPaysInBothWorlds) {
   const std::string folder = ::testing::TempDir() + "orrery_adapts." + std::to_string(getpid());
   std::filesystem::remove_all(folder);
   const Both both = in_both("adaptive_checkpoints", 10, 40,
-                            {fmt::format("live.checkpoints={{folder: {}, every: 1000}}", folder)});
+                            {fmt::format("checkpoints={{folder: {}, every: 1000}}", folder)});
   for (const Ran* each : {&both.live, &both.simulated}) {
     // Ten steps to observe the cost of a checkpoint; then by Young, which depends on a step's time:
     // at most sqrt(2 x 1 ms x 11 s) / 40 ms = 3.7 steps.

@@ -302,7 +302,7 @@ TEST(AssignedRun, CheckpointsAreMadeAsDecided) {
   const std::string folder = ::testing::TempDir() + "orrery_saves." + std::to_string(getpid());
   std::filesystem::remove_all(folder);
   const RunRequest asked = four_ranks(
-      13, {fmt::format("live.checkpoints={{folder: {}, every: 1000, keep: 9}}", folder)});
+      13, {fmt::format("checkpoints={{folder: {}, every: 1000, keep: 9}}", folder)});
   Watching policy = saves();
   const Report report = run_in_worker(kProgram, asked, &policy);
   EXPECT_EQ(report.steps_completed(), 13u);

@@ -212,7 +212,7 @@ class WithCheckpoints : public ::testing::Test {
   WithCheckpoints() { fs::remove_all(folder_); }
   ~WithCheckpoints() override { fs::remove_all(folder_); }
   RunRequest asked(const std::string& steps, int every) const {
-    return request({steps, fmt::format("live.checkpoints={{folder: {}, every: {}, keep: 2}}",
+    return request({steps, fmt::format("checkpoints={{folder: {}, every: {}, keep: 2}}",
                                        folder_, every)});
   }
   std::vector<std::string> files(const std::string& part) const {

@@ -190,7 +190,7 @@ Decides placed(std::vector<std::pair<Step, GpuRuns>> plan) {
 /// Slots and a checkpoint after each fourth step.
 const std::vector<std::string> kSaved{
     "cluster.nodes=2", "elastic=true", "survival.restart=400 ms", "survival.replacement=400 ms",
-    fmt::format("live.checkpoints={{folder: {}, every: 4, write: 20 ms}}", kFolder)};
+    fmt::format("checkpoints={{folder: {}, every: 4, write: 20 ms}}", kFolder)};
 
 const std::vector<std::string> kSavedAndReplaced{
     kSaved[0], kSaved[1], kSaved[2], kSaved[3], kSaved[4], "survival.on_loss=replace"};

@@ -37,7 +37,7 @@ class CheckpointedRun : public testing::Test {
   }
 
   std::string checkpoints(int every, int keep) const {
-    return fmt::format("live.checkpoints={{folder: {}, every: {}, keep: {}}}", path_, every, keep);
+    return fmt::format("checkpoints={{folder: {}, every: {}, keep: {}}}", path_, every, keep);
   }
 
   static Report run(const RunRequest& request) { return run_in_worker(kProgram, request); }

@@ -213,7 +213,7 @@ RunRequest scene(std::uint64_t seed, int pace_ms, const std::string& folder) {
        "cluster.nodes=2", "elastic=true", fmt::format("job.pace.micro_batch={} ms", pace_ms),
        "job.max_share=2", fmt::format("live.reproducible={}", rng.below(2) == 0),
        // A loss just after the begin of a checkpoint spoils it in both worlds.
-       fmt::format("live.checkpoints={{folder: {}, every: 10, write: 20 ms, "
+       fmt::format("checkpoints={{folder: {}, every: 10, write: 20 ms, "
                    "write_memory: 20 ms, write_peer: 20 ms}}",
                    folder),
        fmt::format("survival.on_loss={}", kResponses[rng.below(3)]),

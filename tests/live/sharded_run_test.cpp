@@ -155,7 +155,7 @@ TEST(ShardedRun, GoesOnFromItsCheckpointsWithAnyNumberOfRanks) {
   std::filesystem::remove_all(folder);
   const Report first =
       run(sixty_steps({kSharded, "run.steps=20",
-                   fmt::format("live.checkpoints={{folder: {}, every: 10}}", folder)}));
+                   fmt::format("checkpoints={{folder: {}, every: 10}}", folder)}));
   EXPECT_EQ(first.checkpoints_written(), 2u);
   for (const auto& [shard, ranks] : {std::pair("optimizer", 2), std::pair("nothing", 4)}) {
     RunRequest rest = sixty_steps(

@@ -103,7 +103,7 @@ TEST(Slots, AJobThatGrowsAndShrinksHasTheBitsOfRestartsOnAsManyRanks) {
   const auto with_ranks = [&](int ranks, Step steps, int every) {
     return eight_slots(static_cast<int>(steps),
                        {"live.reproducible=false", fmt::format("job.layout.data={}", ranks),
-                        fmt::format("live.checkpoints={{folder: {}, every: {}, keep: 1000}}",
+                        fmt::format("checkpoints={{folder: {}, every: {}, keep: 1000}}",
                                     folder.string(), every)});
   };
   Watching policy = placed({{3, GpuRuns::range({0}, 8)}, {5, GpuRuns::range({0}, 4)}});
@@ -246,7 +246,7 @@ TEST(Slots, AJobRestoresACheckpointOnWarmSpares) {
   std::filesystem::remove_all(folder);
   const RunRequest asked = eight_slots(
       30, {"survival.warm=4",
-           fmt::format("live.checkpoints={{folder: {}, every: 4}}", folder)});
+           fmt::format("checkpoints={{folder: {}, every: 4}}", folder)});
   Watching policy(kAssigns, [left = false](const Observation& seen,
                                            DecisionList& decisions) mutable {
     const auto* done = shown<StepsDone>(seen);

@@ -44,7 +44,7 @@ std::vector<std::string> four_nodes(const std::string& folder) {
           "cluster.node.nics_per_node=2",
           "cluster.fabric.nodes_per_unit=4",
           "survival.restart=400 ms",
-          fmt::format("live.checkpoints={{folder: {0}/disk, storage: {0}/storage, every: 1000}}",
+          fmt::format("checkpoints={{folder: {0}/disk, storage: {0}/storage, every: 1000}}",
                       folder)};
 }
 

@@ -44,7 +44,7 @@ def test_a_step_has_the_declared_compute_and_the_gradients_of_the_program(calibr
     checked = orrery("check", scenario)
     assert checked.returncode == 0, checked.stderr
     keys = [line for line in scenario.read_text().splitlines() if not line.startswith("#")]
-    assert keys[0] == 'format: "1.0"'
+    assert keys[0] == 'format: "1.1"'
     recording = (scenario.parent / "ddp.0.et").read_bytes().decode("latin-1")
     step = json.loads(recording[recording.index("{") :])
     sizes = [op["bytes"] for op in step["ops"] if op.get("collective") == "all_reduce"]

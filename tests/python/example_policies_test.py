@@ -54,7 +54,7 @@ def watched(scenario, policy, log, **changes):
 def test_checkpoints_follow_their_cost(tmp_path):
     def plans(stall, mtbf_s):
         checkpoints = {"folder": str(tmp_path / "saved"), "every": 1000, "stall": stall}
-        changes = {f"live.checkpoints.{key}": value for key, value in checkpoints.items()}
+        changes = {f"checkpoints.{key}": value for key, value in checkpoints.items()}
         log = tmp_path / f"{stall}-{mtbf_s}".replace(" ", "")
         policy = AdaptiveCheckpoints(mtbf_s)
         overrides = {**changes, "run.steps": 120, "faults": "[]"}

@@ -98,11 +98,13 @@ def test_the_page_of_versions_has_the_numbers_of_the_code():
     assert f"| journal of a live run | format {kept} | {kept} |" in page
     assert f"| policy program in C++ | API {api} | {api} |" in page
     files = (ROOT / "core" / "schema" / "file_format.hpp").read_text()
-    now, first = (".".join(re.search(rf"{name}{{(\d+), (\d+)}}", files).groups())
-                  for name in ("kFileFormat", "kOldestFileFormat"))  # fmt: skip
-    assert f"| format {now}, key `format` | {first}, {now} |" in page
-    assert re.findall(r"^\| (\d+\.\d+) \| 20", page, re.MULTILINE) == [first, now]
-    assert re.findall(r"^//   (\d+\.\d+) ", files, re.MULTILINE) == [first, now]
+    listed = re.search(r"kFileFormats{{(.*)}};", files)[1]
+    known = [".".join(pair) for pair in re.findall(r"{(\d+), (\d+)}", listed)]
+    assert f"| format {known[-1]}, key `format` | {', '.join(known)} |" in page
+    assert re.findall(r"^\| (\d+\.\d+) \| 20", page, re.MULTILINE) == known
+    assert re.findall(r"^//   (\d+\.\d+) ", files, re.MULTILINE) == known
+    help_of_convert = (ROOT / "docs" / "options.md").read_text()
+    assert "`--from " + "\\|".join(known) + "`" in help_of_convert
     rows = re.findall(r"^\| (\d+) \| 20", page, re.MULTILINE)
     assert rows == [str(number) for number in range(1, newest + 1)]
     for number in range(oldest, newest):

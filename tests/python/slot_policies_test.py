@@ -118,9 +118,9 @@ def in_both(make, tmp_path, refused=(), **changes):
     overrides = {**SHORT, **changes}
     for number, run in enumerate((orrery.simulate, orrery.live)):
         record = tmp_path / f"{number}.log"
-        if "live.checkpoints" in overrides:
+        if "checkpoints" in overrides:
             folder = {"folder": str(tmp_path / f"saved-{number}"), "every": 1_000_000}
-            overrides["live.checkpoints"] = folder
+            overrides["checkpoints"] = folder
         look = Recorded()
         report = run(STRAGGLER, policies=[make(), look], record=record, overrides=overrides)
         assert report.steps_completed == overrides["run.steps"]
@@ -143,7 +143,7 @@ def in_both(make, tmp_path, refused=(), **changes):
 
 
 def test_a_job_leaves_for_others_and_comes_back(tmp_path):
-    changes = {"run.steps": 24, "live.checkpoints": {}}
+    changes = {"run.steps": 24, "checkpoints": {}}
     look = in_both(lambda: TimeSlices(8, 0.2), tmp_path, **changes)
     assert look.stopped == [9, 17] and look.sizes == [4, 4, 4]
 

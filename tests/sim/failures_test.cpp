@@ -78,7 +78,7 @@ double simulated(const Point& point, double step_s) {
   const Report report = simulate(small_scenario(
       1, 1, 8, {},
       {"faults=" + memoryless_kills(point.mtbf, kills), fmt::format("run.steps={}", steps),
-       fmt::format("live.checkpoints={{folder: here, every: {}, stall: {} s}}", every, point.cost),
+       fmt::format("checkpoints={{folder: here, every: {}, stall: {} s}}", every, point.cost),
        fmt::format("survival={{on_loss: hold, detection: {} s, restart: {} s, regroup: {} s}}",
                    kDetection, kRestart, kRegroup),
        "policies=[{name: recover, parameters: {how: restart}}]"}));
@@ -133,7 +133,7 @@ Report long_run(double days, const std::string& mtbf, const std::string& more = 
       1, 1, 8, {},
       {"failures={kinds: [{cause: crash, part: job, mtbf: " + mtbf + ", kill: true}" + more + "]}",
        fmt::format("run.steps={:.0f}", days * 86400 / step),
-       fmt::format("live.checkpoints={{folder: here, every: {}, stall: 1 s}}", every),
+       fmt::format("checkpoints={{folder: here, every: {}, stall: 1 s}}", every),
        "survival={on_loss: hold, detection: 10 s, restart: 60 s, regroup: 30 s}",
        "policies=[{name: recover, parameters: {how: restart}}]"}));
 }
@@ -187,7 +187,7 @@ double killed_again(double again, int rank) {
       {fmt::format("faults=[{{at_time: 100 s, rank: 0, kill: true}}, "
                    "{{at_time: {} s, rank: {}, kill: true}}]",
                    again, rank),
-       fmt::format("run.steps={:.0f}", 200 / step), "live.checkpoints={folder: here, every: 10}",
+       fmt::format("run.steps={:.0f}", 200 / step), "checkpoints={folder: here, every: 10}",
        "survival={on_loss: hold, detection: 60 s, restart: 600 s, regroup: 1 s}",
        "policies=[{name: recover, parameters: {how: restart}}]"}));
   expect_closed(report);
@@ -232,7 +232,7 @@ Report corrupted_run(int keep, const std::string& survival, const std::string& p
           {fmt::format("faults=[{{at_time: {:.9f} s, rank: 2, kill: true, corrupted: {:.9f} s}}]",
                        105.5 * step, 33 * step),
            "run.steps=200", "policies=" + policies,
-           fmt::format("live.checkpoints={{folder: here, every: 10, keep: {}}}", keep),
+           fmt::format("checkpoints={{folder: here, every: 10, keep: {}}}", keep),
            "survival={on_loss: " + survival + ", detection: 10 ms, restart: 3 s}"}),
       options);
 }
@@ -271,7 +271,7 @@ TEST(Failures, CorruptionCostsTheTimeUntilItsDiscoveryAndHalfAnInterval) {
       {"failures={kinds: [{cause: corruption, part: job, mtbf: 1 d, kill: true, "
        "corrupted: {fixed: 1 h}}]}",
        fmt::format("run.steps={:.0f}", 100 * 86400 / step),
-       fmt::format("live.checkpoints={{folder: here, every: {}, keep: 12}}", every),
+       fmt::format("checkpoints={{folder: here, every: {}, keep: 12}}", every),
        "survival={on_loss: hold, detection: 10 s, restart: 60 s, regroup: 30 s}",
        "policies=[{name: recover, parameters: {how: restart}}]"}));
   expect_closed(report);
@@ -311,7 +311,7 @@ const std::string kEveryKind =
 
 std::vector<std::string> restarts(const std::vector<std::string>& more) {
   std::vector<std::string> all{
-      "live.checkpoints={folder: here, every: 50, stall: 1 s, write: 2 s}",
+      "checkpoints={folder: here, every: 50, stall: 1 s, write: 2 s}",
       "survival={on_loss: hold, detection: 500 ms, restart: 3 s, regroup: 200 ms}",
       "policies=[{name: recover, parameters: {how: restart}}]"};
   all.insert(all.end(), more.begin(), more.end());
@@ -342,7 +342,7 @@ TEST(Failures, ASlowStorageLengthensCheckpointsAndAFullOneKeepsNone) {
     const std::string log = folder / "run.log";
     simulate(small_scenario(1, 1, 16, {},
                             {"run.steps=250", "faults=[" + storage + "]",
-                             "live.checkpoints={folder: here, every: 100, stall: 1 s, "
+                             "checkpoints={folder: here, every: 100, stall: 1 s, "
                              "write: 2 s}"}),
              {.full_detail = false, .record = log, .timeline = {}});
     LogReader reader(log);
@@ -504,7 +504,7 @@ LoadedScenario of_the_swarm(std::uint64_t seed, double step) {
       {fmt::format("run.seed={}", seed), fmt::format("run.steps={}", long(700 / step)),
        fmt::format("cluster.nodes={}", spares ? 4 : 2), "elastic=true",
        fmt::format("failures={{until: 600 s, repair: 10 s, kinds: [{}]}}", kinds),
-       "live.checkpoints={folder: here, every: 100, stall: 200 ms, write: 1 s}",
+       "checkpoints={folder: here, every: 100, stall: 200 ms, write: 1 s}",
        fmt::format("survival={{on_loss: {}, detection: 300 ms, restart: 2 s, regroup: 100 ms, "
                    "replacement: 1 s}}", hold),
        "policies=[" + chosen + "]"});

@@ -158,7 +158,7 @@ void expect_same_run(const LoadedScenario& loaded, const std::string& what) {
 TEST(Rest, TheFirstCheckpointIntervalIsDecidedAfterTheFirstStep) {
   const LoadedScenario loaded = small_scenario(
       1, 1, 8, {},
-      {"run.steps=200", "live.checkpoints={folder: k, every: 20, stall: 50 ms, write: 150 ms}",
+      {"run.steps=200", "checkpoints={folder: k, every: 20, stall: 50 ms, write: 150 ms}",
        "policies=[{name: checkpoint-interval, parameters: {method: daly, mtbf: 40 s}}]"});
   expect_same_run(loaded, "daly");
   const double step = simulate(loaded).step_time_s();
@@ -201,7 +201,7 @@ LoadedScenario any_failing_scenario(Rng& rng) {
       {fmt::format("run.steps={}", 100 + rng.below(900)), "cluster.nodes=3",
        fmt::format("policies=[{}]", policies),
        fmt::format("failures={{until: 60 s, kinds: [{}]}}", fmt::join(kinds, ", ")),
-       fmt::format("live.checkpoints={{folder: k, every: {}, stall: 20 ms, write: 40 ms}}",
+       fmt::format("checkpoints={{folder: k, every: {}, stall: 20 ms, write: 40 ms}}",
                    5 + rng.below(60)),
        "survival={on_loss: hold, detection: 20 ms, restart: 300 ms, regroup: 30 ms, "
        "replacement: 100 ms}",
@@ -252,7 +252,7 @@ LoadedScenario any_planned_scenario(Rng& rng) {
                         {fmt::format("run.steps={}", 100 + rng.below(300)), "cluster.nodes=3",
                          fmt::format("policies=[{}]", any_recovery(rng)),
                          fmt::format("survival.warm={}", rng.below(5)), "survival.restart=300 ms",
-                         "live.checkpoints={folder: k, every: 25, stall: 20 ms, write: 40 ms}",
+                         "checkpoints={folder: k, every: 25, stall: 20 ms, write: 40 ms}",
                          fmt::format("run.seed={}", 1 + rng.below(1000))});
 }
 
@@ -387,7 +387,7 @@ LoadedScenario any_scenario_at_all(Rng& rng, const std::string& policy_time) {
        fmt::format("survival.warm={}", rng.below(3)),
        "survival={on_loss: hold, detection: 20 ms, restart: 300 ms, regroup: 30 ms, "
        "replacement: 100 ms}",
-       fmt::format("live.checkpoints={{folder: k, every: {}, stall: 20 ms, write: 40 ms}}",
+       fmt::format("checkpoints={{folder: k, every: {}, stall: 20 ms, write: 40 ms}}",
                    5 + rng.below(60)),
        fmt::format("run.seed={}", 1 + rng.below(1000)), "run.policy_time=" + policy_time});
 }
@@ -496,7 +496,7 @@ LoadedScenario any_queue_scenario(Rng& rng, std::uint64_t number) {
       fmt::format("run.seed={}", 1 + rng.below(1000))};
   if (rng.below(2) == 0) {
     overrides.push_back(
-        fmt::format("live.checkpoints={{folder: k, every: {}, stall: 20 ms, write: 40 ms}}",
+        fmt::format("checkpoints={{folder: k, every: {}, stall: 20 ms, write: 40 ms}}",
                     5 + rng.below(60)));
   }
   return small_scenario(tensor, 1, data, fmt::format("faults: [{}]\n", fmt::join(faults, ", ")),
@@ -532,7 +532,7 @@ TEST(Rest, ASlowerPartThatNoRankUsesChangesNoDecision) {
                        {"run.steps=150", "cluster.nodes=4", fmt::format("policies=[{}]", policy),
                         "survival={on_loss: hold, detection: 20 ms, restart: 300 ms, "
                         "regroup: 30 ms, replacement: 100 ms}",
-                        "live.checkpoints={folder: k, every: 25, stall: 20 ms, "
+                        "checkpoints={folder: k, every: 25, stall: 20 ms, "
                         "write: 40 ms}"}),
         false);
   };

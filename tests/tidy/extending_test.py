@@ -126,8 +126,9 @@ KINDS = (
                  ('sim/training/next_step.hpp', 'a comment')),
          spared=tuple((file, f'of {kind}') for kind, files in (
              ('actions', ('sim/training/assignments.cpp', 'sim/replay/recorded_jobs.cpp',
-                          'live/jobs/local_jobs.cpp', 'policies/seam/decision.hpp')),
-             ('settings of live mode', ('live/run/step_driver.cpp',
+                          'live/run/step_driver.cpp', 'live/jobs/local_jobs.cpp',
+                          'policies/seam/decision.hpp')),
+             ('settings of live mode', ('live/run/next_step.cpp',
                                         'tests/policies/seam/random_decisions.hpp')),
              ('events', ('policies/seam/event.hpp', 'policies/record/encode_seen.cpp',
                          'policies/seam/world_events.cpp', 'live/run/operator/status_board.cpp',

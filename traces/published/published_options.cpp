@@ -206,8 +206,9 @@ std::optional<CapacityOption> capacity_option(std::string_view written) {
     return std::nullopt;
   }
   // MaxText's dense products have ceil(tokens x top_k / experts) x factor rows for each expert
-  // (layers/moe.py, generate_masks).
-  option.pads = has(text, "pad") || has(text, "dense matmul");
+  // (layers/moe.py, generate_masks), which masks dispatch (BSM,BSEC->EBCM) and combine.
+  option.masks = has(text, "dense matmul");
+  option.pads = has(text, "pad") || option.masks;
   return option;
 }
 

@@ -47,6 +47,7 @@ OverlapOption overlap_option(std::string_view text);
 struct CapacityOption {
   double factor = 1;  ///< largest number of tokens of an expert, as a multiple of the even share
   bool pads = false;  ///< true: every expert computes its capacity, whatever it receives
+  bool masks = false;  ///< true: products with one-hot masks dispatch and combine the tokens
 };
 /// Returns the capacity in a text, for example a factor of 1.25 that pads for "dense_matmul,
 /// capacity factor 1.25"; nothing if the text has none, or a factor outside of 0.1 to 1000 (MaxText

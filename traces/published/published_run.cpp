@@ -22,6 +22,7 @@
 #include "traces/workload/model.hpp"
 #include "traces/workload/precision.hpp"
 #include "traces/workload/sharding.hpp"
+#include "traces/workload/stacks.hpp"
 #include "traces/workload/step_graph.hpp"
 
 namespace orrery {
@@ -48,6 +49,7 @@ class RunReader {
     take_habits();
     take_options();
     fill_defaults(run_.job);
+    state_approximations();
     RecomputeReader(draft_).apply_recompute();
     for (const Problem& problem : job_problems(run_.job)) {
       throw Refusal{problem.path + ": " + problem.message};
@@ -64,6 +66,7 @@ class RunReader {
   void take_precision();
   void take_habits();
   void take_overlap(bool splits, bool late);
+  void state_approximations();
   void take_options();
   void take_offload();
 
@@ -108,19 +111,16 @@ void RunReader::take_batch() {
   draft_.add_assumption("micro-batches of 1");
 }
 
-/// Sets the capacity of the experts. A rank of padded experts is as busy as the busiest rank of a
-/// skewed routing that fills them, which has at most the load of all ranks.
+/// Sets the capacity of the experts, which columns take precedence over.
 void RunReader::take_capacity() {
   const std::optional<CapacityOption> option = capacity_option(row_.overlap);
   if (!option || !job().model().has_experts()) return;
   std::erase(run_.assumed, "routing balanced, nothing dropped");
   Experts& experts = *job().mutable_model()->mutable_experts();
-  experts.set_capacity(option->factor);
-  if (!option->pads) return;
-  experts.set_skew(std::max(1.0, option->factor));
-  const double most = std::max(1u, layout().expert());
-  if (option->factor > most) {
-    draft_.add_assumption("experts padded {:g} times, not {:g}", most, option->factor);
+  if (!row_.capacity) experts.set_capacity(option->factor);
+  if (!row_.padded) experts.set_padded(option->pads);
+  if (row_.dispatch.empty() && option->masks) {
+    experts.set_dispatch(std::string(name_of(ExpertDispatch::einsum)));
   }
 }
 
@@ -181,6 +181,21 @@ void RunReader::take_overlap(bool splits, bool late) {
   if (option.tensor) overlaps.set_tensor(splits ? *option.tensor : 0);
   if (option.expert) overlaps.set_expert(*option.expert);
   if (option.graphs && *option.graphs) job().set_compiled(true);
+}
+
+/// States parts of the model that the chosen kernels and factors do not price.
+void RunReader::state_approximations() {
+  const Model& model = job().model();
+  if (attention_of(job()) == Attention::unfused && model.has_window() &&
+      model.window().size() < job().sequence_length()) {
+    draft_.add_assumption("windows of {} tokens priced as full attention, which is unfused",
+                          model.window().size());
+  }
+  const Experts& experts = model.experts();
+  if (model.has_experts() && routing_of(experts) == ExpertRouting::natural &&
+      stack_of(job()).natural_load() <= 1) {
+    draft_.add_assumption("natural routing priced as balanced");
+  }
 }
 
 /// Options that few tables have.

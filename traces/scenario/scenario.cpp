@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "core/error.hpp"
+#include "core/schema/file_format.hpp"
 #include "core/schema/json.hpp"
 #include "topologies/builder.hpp"
 #include "topologies/part.hpp"
@@ -377,7 +378,7 @@ LoadedScenario finish(LoadedScenario loaded, const std::string& file,
     const std::string_view path = std::string_view(each).substr(0, equals);
     const std::string_view value = std::string_view(each).substr(equals + 1);
     set_field(loaded.scenario, path, value, "--set");
-    loaded.places.add_override(path, value, "--set");
+    loaded.places.add_override(present_path("orrery.Scenario", path), each, "--set");
   }
   complete(loaded.scenario, loaded.places, file);
   throw_first(CrossCheck(loaded.scenario, loaded.places).run());

@@ -86,12 +86,12 @@ std::string training_name(const Scenario& scenario, const Text& text) {
 RunCheckpoints::RunCheckpoints(const RunRequest& request, const Text& text, const Past& past,
                                CheckpointMemory memory)
     : request_(request),
-      settings_(request.scenario().live().checkpoints()),
+      settings_(request.scenario().checkpoints()),
       training_(training_name(request.scenario(), text)),
       total_(parameters_of(request.scenario())),
       key_(read_checkpoint_key(settings_.key())),
       memory_(std::move(memory)),
-      periodic_{request.scenario().live().has_checkpoints() ? settings_.every() : 0,
+      periodic_{request.scenario().has_checkpoints() ? settings_.every() : 0,
                 Tier::local_disk},
       rolled_back_(past.rolled_back),
       earlier_(named_attempts(past, training_)),
@@ -143,7 +143,7 @@ Resumption RunCheckpoints::resumption() const {
 }
 
 void RunCheckpoints::open() {
-  if (!request_.scenario().live().has_checkpoints()) return;
+  if (!request_.scenario().has_checkpoints()) return;
   std::map<Tier, std::vector<CheckpointId>> earlier = std::move(earlier_);
   for (const Tier tier : {Tier::memory, Tier::peer, Tier::local_disk, Tier::storage}) {
     const bool is_used = !is_in_memory(tier) && !folder(tier).empty();
@@ -162,8 +162,8 @@ void RunCheckpoints::refuse_one_folder() const {
   const std::string& storage = settings_.storage();
   if (storage.empty() || !std::filesystem::equivalent(storage, settings_.folder())) return;
   throw Error(ErrorKind::bad_input,
-              fmt::format("live.checkpoints.storage: expected another folder than "
-                          "live.checkpoints.folder, found '{}' twice",
+              fmt::format("checkpoints.storage: expected another folder than "
+                          "checkpoints.folder, found '{}' twice",
                           storage));
 }
 
@@ -402,7 +402,7 @@ void RunCheckpoints::fill(Report& report) const {
 TrainingState load_checkpoint(const Assignment& assignment) {
   const Resumption& from = assignment.resume();
   const auto store = open_existing(from.folder(), from.in_memory());
-  const std::string key = read_checkpoint_key(assignment.scenario().live().checkpoints().key());
+  const std::string key = read_checkpoint_key(assignment.scenario().checkpoints().key());
   return CheckpointArchive(*store, key)
       .load({assignment.training(), from.step(), from.attempt()},
             parameters_of(assignment.scenario()));

@@ -24,7 +24,7 @@
 namespace orrery::live {
 
 /// Version of the journal's format.
-inline constexpr std::uint32_t kJournalFormat = 4;
+inline constexpr std::uint32_t kJournalFormat = 5;
 
 /// Returns a record as stored in the file: its length, its checksums, its bytes.
 std::string framed(const std::string& record);

@@ -34,7 +34,7 @@ FailureDetector::FailureDetector(const Scenario& scenario, bool local, const Pla
       warn_(std::move(warn)) {}
 
 std::vector<std::uint32_t> FailureDetector::silent_seats() const {
-  return control_.silent(suspicion_time(scenario_.survival().heartbeat_timeout()));
+  return control_.states().ranks_with(&RankState::is_silent);
 }
 
 std::optional<RanksSuspected> FailureDetector::new_suspects() const {
@@ -46,10 +46,12 @@ std::optional<RanksSuspected> FailureDetector::new_suspects() const {
 }
 
 bool FailureDetector::has_reason_to_wait(Step step, bool under_way, Nanos now) {
-  if (const bool silent = control_.all_silent(); silent != std::exchange(all_silent_, silent)) {
+  const RankStates& ranks = control_.states();
+  const bool silent = ranks.all_silent;
+  if (silent != std::exchange(all_silent_, silent)) {
     warn_(silent ? silence_of_holders() : "ranks send heartbeats again");
   }
-  const bool working = under_way || !control_.is_epoch_formed();
+  const bool working = under_way || !ranks.is_epoch_formed;
   // Progress is unobserved during a suspension of this machine.
   const bool away = now - std::exchange(looked_at_, now) > kLongestLook;
   return !working || away || all_silent_ || faults_.has_lost_parts(step, now);
@@ -60,7 +62,7 @@ std::string FailureDetector::silence_of_holders() const {
       "ranks without heartbeats hold training state that no other rank has (silent ranks: {}): the "
       "network, this machine's clock or a stopped process is suspected; the run waits for them for "
       "{:g} s at most",
-      fmt::join(silent_seats(), ", "), to_seconds(control_.patience()));
+      fmt::join(silent_seats(), ", "), to_seconds(control_.states().patience));
 }
 
 Nanos FailureDetector::limit(const std::vector<std::uint32_t>& ranks, Step step, Nanos now) const {
@@ -75,7 +77,7 @@ Nanos FailureDetector::limit(const std::vector<std::uint32_t>& ranks, Step step,
 void FailureDetector::check_progress(Step step, bool under_way, Nanos now) {
   if (has_reason_to_wait(step, under_way, now)) return watch_.restart_timers(now);
   if (scenario_.live().progress_timeout() == 0) return;
-  const std::vector<std::uint32_t> ranks = control_.peers();
+  const std::vector<std::uint32_t> ranks = control_.states().ranks_with(&RankState::is_peer);
   std::vector<std::uint64_t> shares;
   for (const std::uint32_t rank : ranks) shares.push_back(placement_.share(rank));
   const Nanos longest = limit(ranks, step, now);
@@ -93,9 +95,9 @@ void FailureDetector::check_progress(Step step, bool under_way, Nanos now) {
 }
 
 void FailureDetector::end(std::uint32_t rank, Nanos limit) {
-  const std::string cause =
-      fmt::format("sent heartbeats but made no progress for {:.1f} s: {}{}", to_seconds(limit),
-                  watch_.where(rank), local_ ? waits_in(control_.pid(rank)) : std::string());
+  const std::string cause = fmt::format(
+      "sent heartbeats but made no progress for {:.1f} s: {}{}", to_seconds(limit),
+      watch_.where(rank), local_ ? waits_in(control_.states().at(rank).pid) : std::string());
   warn_(fmt::format("rank {} {}; the rank is killed", rank, cause));
   control_.end(rank, cause);
 }

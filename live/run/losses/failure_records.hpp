@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/ids.hpp"
@@ -17,6 +18,8 @@ namespace orrery::live {
 /// Single-threaded. Instants are times of the policy clock.
 class FailureRecords {
  public:
+  /// Starts with the losses of an earlier controller, which do not count as changed.
+  explicit FailureRecords(std::vector<JournalLoss> losses = {}) : records_(std::move(losses)) {}
   /// Adds a loss of `rank` at `at`, detected at `noticed`, with no other instant yet. `cause`: for
   /// example "killed by signal 9 (Killed)"; cause() returns it after "rank N ".
   void add_loss(std::uint32_t rank, Nanos at, Nanos noticed, const std::string& cause);
@@ -36,7 +39,7 @@ class FailureRecords {
   /// Returns true if no rank was lost.
   bool empty() const { return records_.empty(); }
   /// Returns the cause of the newest loss, for example "rank 2 killed by signal 9 (Killed)"; valid
-  /// until the next add_loss() or restore_from(). Call only while empty() is false.
+  /// until the next add_loss(). Call only while empty() is false.
   const std::string& cause() const { return records_.back().report().cause(); }
   /// Appends all losses to the report, oldest first; a second call appends them again.
   void fill(Report& report) const;
@@ -44,10 +47,8 @@ class FailureRecords {
   const std::vector<JournalLoss>& all() const { return records_; }
 
   /// Returns the losses that have been added or changed since the last call, oldest first, for the
-  /// journal. Restored losses do not count as changed.
+  /// journal.
   std::vector<JournalLoss> take_changed();
-  /// Replaces all losses by those of an earlier controller. Call before any other method.
-  void restore_from(const std::vector<JournalLoss>& losses) { records_ = losses; }
 
  private:
   /// Marks a loss as changed.

@@ -15,6 +15,33 @@ namespace {
 // operator's removals follow.
 constexpr int kMostDrawn = 1 << 30;
 
+/// Returns the number of the operator's first removal among the faults.
+int first_removal(const Scenario& scenario) { return scenario.faults_size() + kMostDrawn; }
+
+/// Returns the progress in the schedule of the faults with the numbers from `first` to before
+/// `end`.
+FaultProgress progress_of(const RunState& state, int first, int end) {
+  FaultProgress progress;
+  for (const JournalStrike& strike : state.strikes) {
+    if (strike.fault() < first || strike.fault() >= end) continue;
+    const bool is_noticed = std::ranges::any_of(state.losses, [&](const JournalLoss& loss) {
+      return loss.rank() == strike.rank() && loss.report().time_s() == to_seconds(strike.at());
+    });
+    progress.injections.push_back({.fault = strike.fault() - first,
+                                   .rank = strike.rank(),
+                                   .at = strike.at(),
+                                   .is_noticed = is_noticed});
+  }
+  return progress;
+}
+
+/// Returns the progress in the schedule of the scenario's faults.
+FaultProgress scenario_progress(const RunState& state, int end) {
+  FaultProgress progress = progress_of(state, 0, end);
+  progress.committed = state.furthest;
+  return progress;
+}
+
 }  // namespace
 
 FaultInjector::FaultInjector(const Scenario& scenario, const Cluster& cluster, std::uint32_t slots,
@@ -24,33 +51,23 @@ FaultInjector::FaultInjector(const Scenario& scenario, const Cluster& cluster, s
       slots_(slots),
       control_(control),
       journal_(journal),
-      schedule_(scenario, cluster, slots, first) {
-  restore_from(journal.past());
-}
-
-void FaultInjector::restore_from(const Past& past) {
-  if (!past.empty) schedule_.restore_committed(past.furthest);
-  for (const Fault& removal : past.removals) {
-    FaultSchedule& schedule = add_removal(removal);
-    if (!past.seen.empty()) schedule.skip_until(past.seen.back().now());
-  }
-  for (const JournalStrike& strike : past.strikes) {
-    const bool noticed = std::ranges::any_of(past.losses, [&](const JournalLoss& loss) {
-      return loss.rank() == strike.rank() && loss.report().time_s() == to_seconds(strike.at());
-    });
-    const int removal = strike.fault() - scenario_.faults_size() - kMostDrawn;
-    FaultSchedule& schedule =
-        removal < 0 ? schedule_ : *removal_schedules_.at(static_cast<std::size_t>(removal));
-    schedule.restore_injection(removal < 0 ? strike.fault() : 0, strike.rank(), strike.at(),
-                               noticed);
+      schedule_(scenario, cluster, slots, first,
+                scenario_progress(journal.state(), first_removal(scenario))) {
+  const RunState& state = journal.state();
+  int number = first_removal(scenario);
+  for (const Fault& removal : state.removals) {
+    FaultProgress progress = progress_of(state, number, number + 1);
+    if (state.sequence > 0) progress.until = state.now;
+    add_removal(removal, progress);
+    ++number;
   }
 }
 
-FaultSchedule& FaultInjector::add_removal(const Fault& removal) {
+void FaultInjector::add_removal(const Fault& removal, const FaultProgress& progress) {
   Scenario alone;
   *alone.add_faults() = removal;
-  removal_schedules_.push_back(std::make_unique<FaultSchedule>(alone, cluster_, slots_));
-  return *removal_schedules_.back();
+  removal_schedules_.push_back(
+      std::make_unique<FaultSchedule>(alone, cluster_, slots_, 0, progress));
 }
 
 void FaultInjector::announce_removal(Part part, Nanos now, Nanos notice, std::optional<Nanos> lasts,
@@ -72,7 +89,7 @@ void FaultInjector::announce_removal(Part part, Nanos now, Nanos notice, std::op
 
 void FaultInjector::inject_due(Step step, Nanos now, std::span<const std::uint32_t> awaited) {
   inject_due(schedule_, 0, step, now, awaited);
-  int number = scenario_.faults_size() + kMostDrawn;
+  int number = first_removal(scenario_);
   for (const auto& schedule : removal_schedules_) {
     inject_due(*schedule, number++, step, now, awaited);
   }
@@ -80,7 +97,8 @@ void FaultInjector::inject_due(Step step, Nanos now, std::span<const std::uint32
 
 void FaultInjector::inject_due(FaultSchedule& schedule, int number, Step step, Nanos now,
                                std::span<const std::uint32_t> awaited) {
-  for (const auto& strike : schedule.due(step, now, control_.members(), awaited)) {
+  const std::vector<std::uint32_t> members = control_.states().ranks_with(&RankState::is_member);
+  for (const auto& strike : schedule.due(step, now, members, awaited)) {
     JournalRecord record;
     record.mutable_strike()->set_fault(number + strike.fault);
     record.mutable_strike()->set_rank(strike.rank);

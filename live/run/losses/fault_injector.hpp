@@ -74,10 +74,8 @@ class FaultInjector {
   void fill(Report& report, Step last, Nanos elapsed) const;
 
  private:
-  /// Restores the injections and announced removals in the journal.
-  void restore_from(const Past& past);
   /// Adds the schedule of a removal.
-  FaultSchedule& add_removal(const Fault& removal);
+  void add_removal(const Fault& removal, const FaultProgress& progress = {});
   /// Returns the parts that are lost now, by the scenario or by an announced removal.
   std::set<Part> lost_parts(Step step, Nanos now) const;
   /// Sends the signals of the injections that are due; `number`: number of the first fault of the

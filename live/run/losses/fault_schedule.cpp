@@ -7,13 +7,23 @@
 namespace orrery::live {
 
 FaultSchedule::FaultSchedule(const Scenario& scenario, const Cluster& cluster, std::uint32_t ranks,
-                             Step first)
+                             Step first, const FaultProgress& progress)
     : cluster_(cluster),
       script_(scenario, cluster),
       ranks_(ranks),
       gpus_(GpuRuns::range({0}, ranks).to_vector()),
       first_(first),
-      link_rate_(scenario.live().link_rate()) {}
+      link_rate_(scenario.live().link_rate()),
+      begun_(static_cast<std::int64_t>(progress.committed) - 1) {
+  if (progress.until) seen_.now = *progress.until;
+  for (const FaultInjection& each : progress.injections) {
+    const auto fault = static_cast<std::uint32_t>(each.fault);
+    injected_.insert(each.fault);
+    restored_.insert({each.fault, each.rank});
+    if (fault < script_.size()) add_resume(fault, each.rank);
+    if (!each.is_noticed) struck_[each.rank] = each.at;
+  }
+}
 
 void FaultSchedule::add_injections(std::uint32_t fault) {
   const auto begin = static_cast<Step>(script_.begin(fault));
@@ -106,15 +116,6 @@ std::optional<Nanos> FaultSchedule::take_hit_time(std::uint32_t rank) {
   const auto struck = struck_.extract(rank);
   if (struck.empty()) return std::nullopt;
   return struck.mapped();
-}
-
-void FaultSchedule::restore_injection(int fault, std::uint32_t rank, Nanos at, bool noticed) {
-  injected_.insert(fault);
-  restored_.insert({fault, rank});
-  if (static_cast<std::size_t>(fault) < script_.size()) {
-    add_resume(static_cast<std::uint32_t>(fault), rank);
-  }
-  if (!noticed) struck_[rank] = at;
 }
 
 }  // namespace orrery::live

@@ -16,6 +16,25 @@
 
 namespace orrery::live {
 
+/// Injection by an earlier controller, which may have ended before the signal was sent.
+struct FaultInjection {
+  int fault = 0;  ///< Index of the fault in the scenario.
+  std::uint32_t rank = 0;
+  Nanos at = 0;
+  bool is_noticed = false;  ///< The loss was detected.
+};
+
+/// Progress of an earlier controller in the schedule.
+struct FaultProgress {
+  Step committed = 0;  ///< Committed steps, those before a rollback included.
+  /// Faults that were due by this instant are left out: they were injected, or no rank was found
+  /// for them. Nothing: no fault is left out.
+  std::optional<Nanos> until = {};
+  /// Injections that FaultSchedule::due() does not return again. take_hit_time() returns the
+  /// instants of those that were not noticed.
+  std::vector<FaultInjection> injections = {};
+};
+
 /// Schedule that maps a scenario's faults (FaultScript) to processes: the ranks to signal now, and
 /// the state of each rank's hardware, which the rank's process imitates by its pace. Rank r runs on
 /// GPU r. A step that is repeated after a rollback has the faults of the last step that has begun:
@@ -32,10 +51,10 @@ class FaultSchedule {
 
   /// Reads the faults of `scenario`. Both references must outlive this object. `ranks`: number of
   /// GPUs that can have a rank, at most those of the cluster. `first`: first step of this run;
-  /// faults due at earlier steps belong to an earlier run. Throws bad_input for a fault of a part
-  /// that the cluster lacks.
+  /// faults due at earlier steps belong to an earlier run. `progress`: of an earlier controller.
+  /// Throws bad_input for a fault of a part that the cluster lacks.
   FaultSchedule(const Scenario& scenario, const Cluster& cluster, std::uint32_t ranks,
-                Step first = 0);
+                Step first = 0, const FaultProgress& progress = {});
 
   /// Advances the schedule to `step`, unless it was later before a rollback, and to `now`, which
   /// must not decrease, and returns the injections that take effect, by trigger, or none; each is
@@ -68,19 +87,9 @@ class FaultSchedule {
   std::optional<Nanos> take_hit_time(std::uint32_t rank);
   /// Returns true if a fault hit `rank` and its loss is not detected yet.
   bool unnoticed(std::uint32_t rank) const { return struck_.contains(rank); }
-  /// Leaves out the faults that were due by `now`: an earlier controller has injected them or found
-  /// no rank to inject them into. Call before the first due().
-  void skip_until(Nanos now) { seen_.now = now; }
-  /// Records that an earlier controller has committed `steps` steps, those before a rollback
-  /// included. Call before any other method.
-  void restore_committed(Step steps) { begun_ = static_cast<std::int64_t>(steps) - 1; }
-  /// Records an injection of an earlier controller, which may not have been carried out: due() does
-  /// not return it again. `noticed`: the loss was detected; otherwise take_hit_time() returns `at`.
-  /// Call before the first due().
-  void restore_injection(int fault, std::uint32_t rank, Nanos at, bool noticed);
   /// Returns the number of faults that have taken effect, faults of hardware, dropped injections
-  /// and those of restore_injection() included. A fault does not count while all of its injections
-  /// wait, nor an injection of an earlier run.
+  /// and those of an earlier controller included. A fault does not count while all of its
+  /// injections wait, nor an injection of an earlier run.
   std::size_t injected() const { return injected_.size(); }
 
  private:
@@ -100,7 +109,7 @@ class FaultSchedule {
   const Step first_;
   const double link_rate_;  ///< Rate of a link without a fault in bytes per second; 0: unlimited.
   Moment seen_ = kBeforeTheRun;
-  std::int64_t begun_ = kBeforeTheRun.step;  ///< last step that an earlier controller committed
+  const std::int64_t begun_;  ///< last step that an earlier controller committed
   std::vector<Strike> waiting_;
   std::set<int> injected_;
   std::set<std::pair<int, std::uint32_t>> restored_;

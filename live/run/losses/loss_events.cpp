@@ -21,12 +21,13 @@ bool Recovery::record_exit(std::uint32_t seat, bool was_member) {
 
 bool Recovery::is_nobody_left() const {
   if (restoring_ == job().epoch && job().next) return false;
+  const RankStates& ranks = control_.states();
   for (std::uint32_t seat = 0; seat < placement_.seats(); ++seat) {
     const bool told = std::find(untold_.begin(), untold_.end(), seat) != untold_.end();
-    const bool left = placement_.is_leaving(seat) && !control_.is_running(seat);
+    const bool left = placement_.is_leaving(seat) && !ranks.at(seat).is_running;
     if (placement_.is_working(seat) && !told && !left) return false;
   }
-  return job().gpus.size() > 0 && !job().is_restarting && !control_.has_state_holder();
+  return job().gpus.size() > 0 && !job().is_restarting && !ranks.has_state_holder;
 }
 
 bool Recovery::begin_restore(Step next) {
@@ -43,14 +44,16 @@ void Recovery::start_pending_ranks() {
 }
 
 bool Recovery::may_rank_return() const {
-  return std::any_of(job().gpus.begin(), job().gpus.end(), [this](GpuId gpu) {
-    return !placement_.is_working(gpu.value) && control_.is_running(gpu.value);
+  const RankStates& ranks = control_.states();
+  return std::any_of(job().gpus.begin(), job().gpus.end(), [&](GpuId gpu) {
+    return !placement_.is_working(gpu.value) && ranks.at(gpu.value).is_running;
   });
 }
 
 void Recovery::review_heard_ranks() {
-  const std::vector<std::uint32_t> all = control_.heard_again();
-  if (control_.waits_for_fenced()) {
+  const RankStates& ranks = control_.states();
+  const std::vector<std::uint32_t> all = ranks.ranks_with(&RankState::is_heard_again);
+  if (ranks.waits_for_fenced) {
     for (const std::uint32_t seat : all) control_.readmit_rank(seat);
     return;
   }

@@ -43,7 +43,7 @@ std::vector<PartChanged> PartTests::part_changes(Step step, Nanos now) const {
   std::erase_if(changes, [this](const PartChanged& change) {
     const std::vector<std::uint32_t> seats = seats_of(change.part);
     return is_tested(change) && !std::all_of(seats.begin(), seats.end(), [this](auto seat) {
-             return control_.has_answering_spare(seat);
+             return control_.states().at(seat).is_answering_spare;
            });
   });
   return changes;

@@ -12,31 +12,32 @@ constexpr Nanos kUndecided = kNanosPerSecond, kJoining = 10 * kNanosPerSecond;
 
 }  // namespace
 
-std::optional<std::string> RankShortage::find_warning(std::size_t working, bool pending,
+std::optional<std::string> RankShortage::find_warning(const RankCount& ranks, bool pending,
                                                       const std::string& cause, Nanos now) {
-  if (missing(working) == 0) {
+  if (ranks.missing() == 0) {
     since_.reset();
     if (!warned_) return {};
     warned_.reset();
-    return fmt::format("the job has all {} ranks again", wanted_);
+    return fmt::format("the job has all {} ranks again", ranks.wanted);
   }
-  if (!since_ || working != working_) since_ = now;
-  working_ = working;
-  if (warned_ == working || now - *since_ < (pending ? kJoining : kUndecided)) return {};
-  warned_ = working;
+  if (!since_ || ranks.working != working_) since_ = now;
+  working_ = ranks.working;
+  if (warned_ == working_ || now - *since_ < (pending ? kJoining : kUndecided)) return {};
+  warned_ = working_;
   return fmt::format(
-      "the job has {} of {} ranks ({}): {}; if it ends so, the exit code is 6", working, wanted_,
-      cause.empty() ? "cause not known" : cause,
+      "the job has {} of {} ranks ({}): {}; if it ends so, the exit code is 6", working_,
+      ranks.wanted, cause.empty() ? "cause not known" : cause,
       pending ? fmt::format("no replacement has joined within {:g} s", to_seconds(now - *since_))
               : "no replacement is pending");
 }
 
-std::optional<std::string> RankShortage::record_end(std::size_t working, bool pending, Nanos now) {
+std::optional<std::string> RankShortage::record_end(const RankCount& ranks, bool pending,
+                                                    Nanos now) {
   const bool joining = pending && (!since_ || now - *since_ < kJoining);
-  at_end_ = working;
-  missing_at_end_ = joining ? 0 : missing(working);
+  at_end_ = ranks.working;
+  missing_at_end_ = joining ? 0 : ranks.missing();
   if (missing_at_end_ == 0) return {};
-  return fmt::format("the run ends with {} of {} ranks", working, wanted_);
+  return fmt::format("the run ends with {} of {} ranks", ranks.working, ranks.wanted);
 }
 
 void RankShortage::fill(Report& report) const {

@@ -50,7 +50,7 @@ void Recovery::end_strays(const std::vector<std::uint32_t>& members) {
 
 void Recovery::abandon_seat(std::uint32_t seat, Step next) {
   placement_.abandon_seat(seat);
-  if (control_.is_epoch_formed()) activate_assignment(control_.members(), next);
+  activate_when_ready(false, next);
 }
 
 std::vector<std::uint32_t> Recovery::leaving_together(
@@ -105,13 +105,15 @@ void Recovery::activate_assignment(const std::vector<std::uint32_t>& members, St
 }
 
 void Recovery::activate_when_ready(bool in_step, Step next) {
-  if (!control_.is_epoch_formed() || (in_step && !is_step_abandoned())) return;
-  activate_assignment(control_.members(), next);
+  const RankStates& ranks = control_.states();
+  if (!ranks.is_epoch_formed || (in_step && !is_step_abandoned())) return;
+  activate_assignment(ranks.ranks_with(&RankState::is_member), next);
 }
 
 bool Recovery::is_deserted() const {
+  const RankStates& ranks = control_.states();
   for (std::uint32_t seat = 0; seat < placement_.seats(); ++seat) {
-    if (control_.is_running(seat) || placement_.is_pending(seat)) return false;
+    if (ranks.at(seat).is_running || placement_.is_pending(seat)) return false;
   }
   return true;
 }
@@ -129,7 +131,8 @@ std::vector<std::uint32_t> Recovery::fence_missing(const std::vector<std::uint32
 
 void Recovery::resume_interrupted() {
   for (std::uint32_t seat = 0; seat < placement_.seats(); ++seat) {
-    const bool runs = control_.is_running(seat) && !control_.is_fenced(seat);
+    const RankState rank = control_.states().at(seat);
+    const bool runs = rank.is_running && !rank.is_fenced;
     if (placement_.is_pending(seat) && !runs) control_.replace(seat);
   }
   if (is_held() && job().next) held_since_ = clock_.now();
@@ -139,7 +142,7 @@ bool Recovery::is_hold_unanswerable(bool shown) const {
   if (!is_held()) return false;
   const Nanos held = clock_.now() - held_since_;
   if (hold_limit_) return held > *hold_limit_;
-  const bool may_return = may_rank_return() && held <= control_.patience();
+  const bool may_return = may_rank_return() && held <= control_.states().patience;
   return shown && !job().next && !may_return;
 }
 

@@ -107,7 +107,7 @@ class Recovery {
   /// Readmits the fenced ranks that are heard again and may return (returns_of()), and withdraws
   /// those whose places are taken or whose GPUs do not work; no effect once the job has done all
   /// steps. Readmits all of them while the run waits for their state
-  /// (RankControl::waits_for_fenced()): a process whose place is taken ends as a stray member of
+  /// (RankStates::waits_for_fenced): a process whose place is taken ends as a stray member of
   /// the next epoch, once the others have its state. Call many times a second.
   void review_heard_ranks();
   /// Reports that the lost ranks among `members` (seats) of a new epoch work again at the next
@@ -132,7 +132,7 @@ class Recovery {
   /// Returns true if the job has been on hold for longer than the hold limit, counted from the hold
   /// or from the newest assignment. Without a limit, returns true if the job is on hold, no
   /// assignment is pending, the policies have seen all events (`shown`), and no lost rank of the
-  /// job may return, for which a hold waits as long as RankControl::patience(). False if the job is
+  /// job may return, for which a hold waits as long as RankStates::patience. False if the job is
   /// not on hold.
   bool is_hold_unanswerable(bool shown) const;
 

@@ -1,11 +1,20 @@
 #include "live/run/observations/journal_replay.hpp"
 
+#include <algorithm>
 #include <iterator>
 #include <variant>
 
+#include <fmt/format.h>
+
+#include "core/units.hpp"
 #include "live/run/processes/placement.hpp"
 
 namespace orrery::live {
+
+JournalReplay::JournalReplay(const Cluster& cluster, const Past& past)
+    : past_(past), reader_(cluster), under_way_(past.snapshot.has_value()) {
+  if (past.first_world) reader_.world() = *past.first_world;
+}
 
 Observation JournalReplay::next() {
   under_way_ = true;
@@ -21,11 +30,44 @@ Observation JournalReplay::next() {
   return seen;
 }
 
-void JournalReplay::record_answer(const DecisionList& decisions) {
-  for (const Decision& decision : decisions.items()) {
-    world().announce_decision(decision);
-    open_[decision.id] = decision;
+void JournalReplay::announce_open(const Decision& decision) {
+  world().announce_decision(decision);
+  open_[decision.id] = decision;
+}
+
+bool JournalReplay::is_answered() const {
+  const std::size_t newest = shown_ - 1;
+  return has_more() || past_.read.contains(newest) || past_.given_up.contains(newest);
+}
+
+std::optional<std::string> JournalReplay::compare_answer(const DecisionList& decisions) {
+  static const JournalRead kNothing;
+  const auto found = past_.read.find(shown_ - 1);
+  const JournalRead& answer = found == past_.read.end() ? kNothing : found->second;
+  std::vector<Decision> recorded;
+  for (const DecisionRecord& record : answer.decisions()) {
+    announce_open(recorded.emplace_back(decode(record)));
   }
+  const std::vector<Decision>& now = decisions.items();
+  const bool is_same = std::equal(
+      now.begin(), now.end(), answer.decisions().begin(), answer.decisions().end(),
+      [](const Decision& one, const DecisionRecord& other) {
+        DecisionRecord record;
+        encode(one, record);
+        return record.SerializeAsString() == other.SerializeAsString();
+      });
+  const bool are_wakes_same =
+      std::equal(decisions.wake_times().begin(), decisions.wake_times().end(),
+                 answer.wakes().begin(), answer.wakes().end());
+  if ((is_same && are_wakes_same) || std::exchange(has_differed_, true)) return {};
+  const double at = to_seconds(past_.seen[shown_ - 1].now());
+  if (is_same) return fmt::format("call at {} s: calls are requested at other instants", at);
+  return fmt::format("call at {} s: recorded {}, replayed {}", at, describe_all(recorded),
+                     describe_all(now));
+}
+
+void JournalReplay::take_answer(const DecisionList& decisions) {
+  for (const Decision& decision : decisions.items()) announce_open(decision);
 }
 
 bool JournalReplay::is_halted() const {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,14 +14,15 @@
 namespace orrery::live {
 
 /// Replay of the observations that an earlier controller has shown. The policies are deterministic,
-/// so that the replay brings them to the state in which the earlier controller died. Also knows the
+/// so that the replay brings them to the state in which the earlier controller died. The world
+/// follows the recorded answers, also where the policies answer otherwise now. Also knows the
 /// decisions and steps that the successor must complete. Used by the live backend; single-threaded.
 class JournalReplay {
  public:
-  /// Starts before the first observation. `past` must outlive this object. After a snapshot the
-  /// replay counts as active, as if the observations before the snapshot had just been shown.
-  JournalReplay(const Cluster& cluster, const Past& past)
-      : past_(past), reader_(cluster), under_way_(past.snapshot.has_value()) {}
+  /// Starts before the first observation, with the world of the snapshot if `past` has one. `past`
+  /// must outlive this object. After a snapshot the replay counts as active, as if the observations
+  /// before the snapshot had just been shown.
+  JournalReplay(const Cluster& cluster, const Past& past);
 
   /// Returns the world, which follows the replay and is the world of the run afterwards.
   World& world() { return reader_.world(); }
@@ -34,11 +36,20 @@ class JournalReplay {
   /// Returns true from the first replayed observation on, or from the start if the journal begins
   /// with a snapshot, until end_replay().
   bool is_replaying() const { return under_way_; }
-  /// Announces the policies' answer to the newest observation to world(). The earlier controller
-  /// has carried out these decisions; only decisions without an outcome stay open, see take_open().
-  /// Call once after each next(). Throws an internal Error for an id of a decision without an
-  /// outcome.
-  void record_answer(const DecisionList& decisions);
+  /// Returns true if the journal holds the policies' answer to the newest observation, which may be
+  /// empty; false if the earlier controller ended before the answer. Call only after next().
+  bool is_answered() const;
+  /// Announces the recorded answer to the newest observation to world(). The earlier controller has
+  /// carried out these decisions; only decisions without an outcome stay open, see take_open().
+  /// Returns the first difference of `decisions`, the policies' answer now, from the recorded one,
+  /// as text with the instant and both answers; nothing if they are equal or an earlier answer was
+  /// different: later differences follow from the first. Call instead of take_answer() while
+  /// is_answered() holds, once after each next(). Throws bad_input for an impossible record, and an
+  /// internal Error for an id of a decision without an outcome.
+  std::optional<std::string> compare_answer(const DecisionList& decisions);
+  /// Announces a new answer to the newest observation to world(); its decisions are open, see
+  /// take_open(). Throws an internal Error for an id of a decision without an outcome.
+  void take_answer(const DecisionList& decisions);
   /// Returns true if the kill switch was on at the newest observation; false if the journal does
   /// not mention the kill switch.
   bool is_halted() const;
@@ -59,12 +70,16 @@ class JournalReplay {
   std::vector<StepsDone> unseen_steps() const;
 
  private:
+  /// Announces a decision to world() and adds the decision to the open ones.
+  void announce_open(const Decision& decision);
+
   const Past& past_;
   ObservationReader reader_;
   SamplesBook samples_;
   /// Number of replayed observations.
   std::size_t shown_ = 0;
   bool under_way_;
+  bool has_differed_ = false;  ///< An answer differed from the recorded one.
   /// Decisions without an outcome.
   std::map<DecisionId, Decision> open_;
   /// Number of committed steps that the policies have seen.

@@ -15,7 +15,7 @@ Observation Observations::next_observation(const std::vector<JournalLoss>& losse
   events_ = std::exchange(arriving_, {});
   samples_.begin();
   Observation seen = {.now = clock_.now(),
-                      .sequence = sequence_++,
+                      .sequence = journal_.state().sequence,
                       .events = events_,
                       .cluster = world_.cluster(),
                       .state = world_.state(),
@@ -28,10 +28,14 @@ Observation Observations::next_observation(const std::vector<JournalLoss>& losse
   return seen;
 }
 
-void Observations::mark_answered() {
+void Observations::record_answer(const DecisionList& decisions) {
   JournalRecord record;
-  *record.mutable_read() = samples_.take_read();
-  if (record.read().read_size() > 0) journal_.append_record(record);
+  JournalRead& answer = *record.mutable_read();
+  answer = samples_.take_read();
+  for (const Decision& decision : decisions.items()) encode(decision, *answer.add_decisions());
+  answer.mutable_wakes()->Add(decisions.wake_times().begin(), decisions.wake_times().end());
+  const int parts = answer.read_size() + answer.decisions_size() + answer.wakes_size();
+  if (parts > 0) journal_.append_record(record);
 }
 
 }  // namespace orrery::live

@@ -13,8 +13,8 @@ namespace orrery::live {
 
 /// Source of the observations. Each observation holds the events since the last observation, in
 /// their order; each event is applied to the world when it occurs. An observation is written to the
-/// journal before a policy sees it, and the telemetry that the policy read is written afterwards.
-/// Used by the live backend; single-threaded.
+/// journal before a policy sees it, and the policies' answer, with the telemetry that they read, is
+/// written before it has an effect. Used by the live backend; single-threaded.
 class Observations {
  public:
   /// Starts without events. All references must outlive this object.
@@ -36,11 +36,12 @@ class Observations {
   bool has_pending() const { return !arriving_.empty(); }
   /// Writes the next observation, with all pending events (perhaps none), and `losses`, the changed
   /// losses, to the journal. Discards the samples of the last observation. Returns the observation,
-  /// which is valid until the next call; its number is sequence(), which then grows by one.
+  /// which is valid until the next call; its number is that of the journal's state, which then
+  /// grows by one.
   Observation next_observation(const std::vector<JournalLoss>& losses);
-  /// Records that the policies have answered the newest observation: writes the telemetry that they
-  /// have read since the last call to the journal, if any.
-  void mark_answered();
+  /// Records the policies' answer to the newest observation: writes the decisions, the wake-up
+  /// times and the telemetry that they have read since the last call to the journal, if any.
+  void record_answer(const DecisionList& decisions);
 
   /// Returns the world.
   const World& world() const { return world_; }
@@ -48,16 +49,10 @@ class Observations {
   Telemetry& telemetry() { return telemetry_; }
   const Telemetry& telemetry() const { return telemetry_; }
 
-  /// Returns the number of the next observation, counted from 0 over the whole run.
-  std::uint64_t sequence() const { return sequence_; }
-  /// Sets the number of the next observation, after those of an earlier controller.
-  void continue_from(std::uint64_t sequence) { sequence_ = sequence; }
-
  private:
   World& world_;
   const PolicyClock& clock_;
   Journal& journal_;
-  std::uint64_t sequence_ = 0;
   std::vector<Event> arriving_;  ///< Events of the next observation.
   std::vector<Event> events_;    ///< Events of the newest observation.
   Telemetry telemetry_;

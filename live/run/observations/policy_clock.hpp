@@ -1,6 +1,8 @@
 // Clock of policies and reports.
 #pragma once
 
+#include <optional>
+
 #include "core/ids.hpp"
 #include "live/machine/host_clock.hpp"
 
@@ -10,31 +12,32 @@ namespace orrery::live {
 /// Nanoseconds since the start. Single-threaded.
 class PolicyClock {
  public:
+  /// Constructs a clock that reads 0. `started`: start that an earlier controller recorded (see
+  /// started()); the clock then still reads 0 until start_running(), because the replayed
+  /// observations have instants of their own.
+  explicit PolicyClock(std::optional<Nanos> started = {})
+      : start_(std::chrono::nanoseconds(started.value_or(0))) {}
   /// Starts the clock at 0 now, at the beginning of the first step. A later call would start it
   /// anew.
   void start() {
     start_ = Clock::now();
     runs_ = true;
   }
-  /// Sets the start that an earlier controller recorded (see started()). The clock reads 0 until
-  /// start_running(), because the replayed observations carry their own instants.
-  void restore_start(Nanos started) {
-    start_ = Clock::time_point(std::chrono::nanoseconds(started));
-  }
-  /// Starts the clock after a replay. Call after restore_start().
+  /// Starts the clock after a replay. Call only on a clock with a recorded start.
   void start_running() { runs_ = true; }
 
   /// Returns the time since the start; 0 before start() or start_running().
   Nanos now() const { return runs_ ? since(start_) : 0; }
   /// Returns the time since the start at `moment`, negative for an earlier moment. Call only after
-  /// start() or restore_start().
+  /// start() or with a recorded start.
   Nanos at(Clock::time_point moment) const {
     return (moment - start_) / std::chrono::nanoseconds(1);
   }
-  /// Returns the moment at which the clock reads `at`. Call only after start() or restore_start().
+  /// Returns the moment at which the clock reads `at`. Call only after start() or with a recorded
+  /// start.
   Clock::time_point moment(Nanos at) const { return start_ + std::chrono::nanoseconds(at); }
-  /// Returns the start on the clock of this machine, in nanoseconds, for restore_start(); 0 before
-  /// start() and restore_start().
+  /// Returns the start on the clock of this machine, in nanoseconds; 0 before start() without a
+  /// recorded start.
   Nanos started() const { return start_.time_since_epoch() / std::chrono::nanoseconds(1); }
 
  private:

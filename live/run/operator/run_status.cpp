@@ -21,7 +21,7 @@ RunStatus status_of(const RunState& state, const Scenario& scenario) {
   status.losses = state.losses.size();
   status.checkpoints_written = state.checkpoints.written();
   status.checkpoints_failed = state.checkpoints.failed();
-  status.keeps_checkpoints = scenario.live().has_checkpoints();
+  status.keeps_checkpoints = scenario.has_checkpoints();
   return status;
 }
 

@@ -9,6 +9,7 @@
 
 #include "core/error.hpp"
 #include "live/control/membership_wire.hpp"
+#include "policies/seam/job_lifecycle.hpp"
 #include "topologies/failure_domain.hpp"
 #include "traces/workload/sharding.hpp"
 
@@ -157,10 +158,45 @@ std::vector<std::uint32_t> RankProcesses::members() const {
   return ranks;
 }
 
+const RankStates& RankProcesses::states() const {
+  if (!std::exchange(are_states_old_, false)) return states_;
+  std::vector<RankState>& ranks = states_.ranks;
+  ranks.assign(agents_.ranks(), {});
+  for (std::uint32_t rank = 0; rank < ranks.size(); ++rank) {
+    ranks[rank].is_running = agents_.is_running(rank);
+    ranks[rank].pid = agents_.pid(rank);
+  }
+  for (const Seat& member : coordinator_.members()) ranks.at(member.rank).is_member = true;
+  for (const std::uint32_t rank : coordinator_.peers()) ranks.at(rank).is_peer = true;
+  for (const std::uint32_t rank : coordinator_.silent(suspicion_time(timeout_), now())) {
+    ranks.at(rank).is_silent = true;
+  }
+  for (const Seat& seat : coordinator_.fenced()) {
+    ranks.at(seat.rank).is_fenced = ranks.at(seat.rank).is_silent = true;
+  }
+  for (const Seat& seat : coordinator_.heard_again()) {
+    ranks.at(seat.rank).is_heard_again = true;
+    ranks.at(seat.rank).is_silent = false;
+  }
+  for (const auto& [rank, status] : spares_) {
+    ranks.at(rank).is_spare = true;
+    ranks.at(rank).is_answering_spare = status && is_alive(rank);
+  }
+  const bool has_holder = coordinator_.has_holder();
+  const bool has_fenced_holder = coordinator_.has_fenced_holder();
+  states_.is_epoch_formed = is_epoch_formed();
+  states_.waits_for_fenced = !has_holder && has_fenced_holder;
+  states_.all_silent = coordinator_.all_silent() || states_.waits_for_fenced;
+  states_.has_state_holder = has_holder || has_fenced_holder;
+  states_.patience = coordinator_.patience();
+  return states_;
+}
+
 void RankProcesses::start_step(const std::function<StepPlan(std::uint32_t rank)>& plan) {
   std::map<std::uint32_t, StepPlan> plans;
   for (const std::uint32_t rank : members()) plans[rank] = plan(rank);
   briefing_.set_plans(std::move(plans));
+  are_states_old_ = true;
   coordinator_.start_step();
   send_directives();
 }
@@ -177,24 +213,46 @@ void RankProcesses::save(Step step, std::uint64_t attempt) {
   }
 }
 
-void RankProcesses::renew_connections() {
+void RankProcesses::renew_epoch() {
+  are_states_old_ = true;
   coordinator_.renew_epoch();
+}
+
+void RankProcesses::renew_connections() {
+  renew_epoch();
   agents_.drop_streams();
 }
 
+void RankProcesses::await_ranks(std::uint32_t ranks) {
+  are_states_old_ = true;
+  coordinator_.await_ranks(ranks);
+}
+
+void RankProcesses::set_patience_with_holders(Nanos patience) {
+  are_states_old_ = true;
+  coordinator_.set_patience_with_holders(patience);
+}
+
 void RankProcesses::propose_decision(std::uint64_t number) {
+  are_states_old_ = true;
   coordinator_.propose_decision(number);
   send_directives();
 }
 
 void RankProcesses::end(std::uint32_t rank, const std::string& cause) {
   sentences_[{rank, agents_.life(rank)}] = cause;
-  agents_.signal(rank, SIGKILL);
+  signal(rank, SIGKILL);
+}
+
+void RankProcesses::signal(std::uint32_t rank, int number) {
+  are_states_old_ = true;
+  agents_.signal(rank, number);
 }
 
 void RankProcesses::end_ranks() {
+  are_states_old_ = true;
   for (std::uint32_t rank = 0; rank < agents_.ranks(); ++rank) {
-    if (is_spare(rank)) continue;
+    if (spares_.contains(rank)) continue;
     replacements_.cancel_restart(rank);
     if (!agents_.is_running(rank)) continue;
     dead_.insert({rank, agents_.life(rank)});
@@ -206,6 +264,7 @@ void RankProcesses::begin_again(const Resumption& from) {
   JournalRecord record;
   *record.mutable_rolled_back() = from;
   journal_.append_record(record);
+  are_states_old_ = true;
   rolled_back_ = from;
   agents_.begin_from(from);
   coordinator_.restart_from(from.step());
@@ -213,11 +272,14 @@ void RankProcesses::begin_again(const Resumption& from) {
 }
 
 RankProcesses::Parting RankProcesses::finish_run(Step steps) {
+  are_states_old_ = true;
   Parting parting;
   std::set<std::uint32_t> awaited, asked;
   for (std::uint32_t rank = 0; rank < agents_.ranks(); ++rank) {
-    if (is_fenced(rank)) agents_.signal(rank, SIGKILL);
-    if (agents_.is_running(rank) && !is_spare(rank) && !is_fenced(rank)) awaited.insert(rank);
+    const bool is_fenced = coordinator_.is_fenced(rank);
+    if (is_fenced) agents_.signal(rank, SIGKILL);
+    const bool is_spare = spares_.contains(rank);
+    if (agents_.is_running(rank) && !is_spare && !is_fenced) awaited.insert(rank);
   }
   const auto deadline = Clock::now() + kFinishPatience;
   while (!awaited.empty() && Clock::now() < deadline) {

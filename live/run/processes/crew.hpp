@@ -74,7 +74,7 @@ class RankProcesses : public RankControl {
   /// and no decision is proposed.
   bool is_ready() const { return coordinator_.is_ready(); }
   /// Returns true if an epoch is formed and not revoked.
-  bool is_epoch_formed() const override { return coordinator_.is_running(); }
+  bool is_epoch_formed() const { return coordinator_.is_running(); }
   /// Returns true if no step is in progress, all members have applied the newest commit, and all
   /// links work.
   bool is_settled() const { return coordinator_.is_settled(); }
@@ -82,7 +82,7 @@ class RankProcesses : public RankControl {
   std::uint64_t epoch() const { return coordinator_.epoch(); }
   /// Returns the ranks of the epoch, in the order of a plan's shares, which is ascending; empty
   /// while a new epoch gathers its members.
-  std::vector<std::uint32_t> members() const override;
+  std::vector<std::uint32_t> members() const;
   /// Starts the next step on all members, and sends the due messages; calls `plan` once for each
   /// member, in the order of members(). May be called only while is_ready() holds; throws an
   /// internal Error otherwise.
@@ -108,7 +108,7 @@ class RankProcesses : public RankControl {
   /// begin_again() was called since the last commit, the spare is killed and replaced.
   void replace(std::uint32_t rank) override;
   void withdraw_rank(std::uint32_t rank) override;
-  void renew_epoch() override { coordinator_.renew_epoch(); }
+  void renew_epoch() override;
   /// Kills the processes of all ranks except warm spares and cancels their requested replacements.
   /// Their ends are no losses, and the control core knows the ranks until begin_again().
   void end_ranks();
@@ -123,45 +123,28 @@ class RankProcesses : public RankControl {
   /// more. replace() turns a spare into a candidate. `ranks` must not name a rank that the job or
   /// its pending assignment uses: its statuses would be ignored.
   void set_spares(const std::vector<std::uint32_t>& ranks);
-  /// Returns true if the process of `rank` waits, or will wait, as a warm spare.
-  bool is_spare(std::uint32_t rank) const { return spares_.contains(rank); }
   /// Sets the number of present ranks for which the current or next gathering of an epoch waits; 0:
   /// for none. Once an epoch is agreed, the number is 0 again.
-  void await_ranks(std::uint32_t ranks) { coordinator_.await_ranks(ranks); }
+  void await_ranks(std::uint32_t ranks);
   /// Records that the training state is lost, for agents on other machines, which join again.
   void record_lost_state() { agents_.record_lost_state(); }
   /// Begins a new epoch and closes the agents' streams, so that all connections are opened again,
   /// with the newest certificates. Sends no messages: call send_directives() afterwards. Call only
   /// while is_ready() holds, which is not checked: during a step, the step is abandoned.
   void renew_connections();
-  bool waits_for_fenced() const override {
-    return !coordinator_.has_holder() && coordinator_.has_fenced_holder();
-  }
-  /// Returns true if the run has the state only with ranks that were silent for more than half the
-  /// heartbeat timeout at the newest wait(), but not for longer than patience() (if the present
-  /// ranks do not hold the state: if all of them were), or if waits_for_fenced(). Otherwise false
-  /// without present ranks and before the first check.
-  bool all_silent() const override { return coordinator_.all_silent() || waits_for_fenced(); }
-  Nanos patience() const override { return coordinator_.patience(); }
-  bool has_state_holder() const override {
-    return coordinator_.has_holder() || coordinator_.has_fenced_holder();
-  }
   /// Replaces the longest time to wait for silent ranks that hold the training state alone; see
-  /// patience().
-  void set_patience_with_holders(Nanos patience) {
-    coordinator_.set_patience_with_holders(patience);
-  }
-  std::vector<std::uint32_t> peers() const override { return coordinator_.peers(); }
+  /// RankStates::patience.
+  void set_patience_with_holders(Nanos patience);
   void end(std::uint32_t rank, const std::string& cause) override;
-  void signal(std::uint32_t rank, int number) override { agents_.signal(rank, number); }
-  std::vector<std::uint32_t> silent(Nanos span) const override;
-  std::int64_t pid(std::uint32_t rank) const override { return agents_.pid(rank); }
-  bool is_running(std::uint32_t rank) const override { return agents_.is_running(rank); }
-  bool has_answering_spare(std::uint32_t rank) const override;
+  void signal(std::uint32_t rank, int number) override;
   void fence(std::uint32_t rank) override;
-  bool is_fenced(std::uint32_t rank) const override { return coordinator_.is_fenced(rank); }
-  std::vector<std::uint32_t> heard_again() const override;
   void readmit_rank(std::uint32_t rank) override;
+  /// Returns the states of all ranks (RankControl::states()). The first call after an event or
+  /// order computes the states anew, which takes O(ranks). `all_silent`: the run has the state only
+  /// with ranks that were silent for more than half the heartbeat timeout at the newest wait(), but
+  /// not for longer than `patience` (if the present ranks do not hold the state: if all of them
+  /// were), or `waits_for_fenced`; false without present ranks and before the first check.
+  const RankStates& states() const override;
   /// Fences the running processes that were members of an epoch and whose ranks do not work any
   /// more: an earlier controller had fenced them. Call before the first wait().
   void fence_former_members(const std::function<bool(std::uint32_t rank)>& is_working);
@@ -228,6 +211,8 @@ class RankProcesses : public RankControl {
   bool formed_ = false;         ///< True once all ranks have been linked.
   /// State with which the next processes begin; none once a step has been committed in it.
   std::optional<Resumption> rolled_back_;
+  mutable RankStates states_;           ///< Newest value of states().
+  mutable bool are_states_old_ = true;  ///< True if an event or order may have changed the states.
 };
 
 }  // namespace orrery::live

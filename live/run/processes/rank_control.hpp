@@ -3,9 +3,8 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
-#include "core/ids.hpp"
+#include "live/run/processes/rank_states.hpp"
 
 namespace orrery::live {
 
@@ -37,44 +36,16 @@ class RankControl {
 
   /// Fences the running process of `rank`: it belongs to no epoch, its messages are ignored, and it
   /// is not ended before a replacement of `rank` can start. Ranks that fall silent are fenced
-  /// without this call. No effect on a rank of peers() and on one that is fenced.
+  /// without this call. No effect on a peer (RankStates) and on a rank that is fenced.
   virtual void fence(std::uint32_t rank) = 0;
   /// Lets a fenced rank take part in the next epoch, and cancels its requested replacement. Call
-  /// only for ranks of heard_again().
+  /// only for ranks that are heard again (RankStates).
   virtual void readmit_rank(std::uint32_t rank) = 0;
 
-  /// Returns true if the newest process of `rank` is fenced.
-  virtual bool is_fenced(std::uint32_t rank) const = 0;
-  /// Returns the fenced ranks that have sent a status since they were fenced, ascending.
-  virtual std::vector<std::uint32_t> heard_again() const = 0;
-  /// Returns true if the newest process of `rank` has not ended; false if the rank has had none.
-  virtual bool is_running(std::uint32_t rank) const = 0;
-  /// Returns true if the process of `rank` waits as a warm spare and has sent a status.
-  virtual bool has_answering_spare(std::uint32_t rank) const = 0;
-  /// Returns the process id of the rank's newest process that has connected; 0 if none has.
-  virtual std::int64_t pid(std::uint32_t rank) const = 0;
-  /// Returns true if an epoch is formed and not revoked: its members are linked.
-  virtual bool is_epoch_formed() const = 0;
-  /// Returns the ranks of the epoch, ascending, also while its members link; empty while a new
-  /// epoch gathers its members and before the first.
-  virtual std::vector<std::uint32_t> members() const = 0;
-  /// Returns the ranks that send statuses, members or not, ascending.
-  virtual std::vector<std::uint32_t> peers() const = 0;
-  /// Returns the ranks of peers() that have sent no status for `span` nanoseconds, and the fenced
-  /// ranks that are not heard again, ascending.
-  virtual std::vector<std::uint32_t> silent(Nanos span) const = 0;
-  /// Returns true while the run has the training state only with silent ranks of peers(), none of
-  /// which counts as lost, or while waits_for_fenced(); see Coordinator.
-  virtual bool all_silent() const = 0;
-  /// Returns true while the ranks of peers() lack the training state of all committed steps, or a
-  /// part of it, that fenced ranks hold: the next epoch waits for these.
-  virtual bool waits_for_fenced() const = 0;
-  /// Returns the longest silence for which all_silent() stays true, in nanoseconds.
-  virtual Nanos patience() const = 0;
-  /// Returns true if ranks of peers() hold the training state of all committed steps, also new
-  /// processes that have received the state before their assignment is active, or if they do so
-  /// with fenced ranks (Coordinator::has_fenced_holder()).
-  virtual bool has_state_holder() const = 0;
+  /// Returns the states of all ranks now; silence as of the last event or order. The reference
+  /// stays valid, but a later call may change the value: read what is needed before an order, or
+  /// call again.
+  virtual const RankStates& states() const = 0;
 };
 
 }  // namespace orrery::live

@@ -11,6 +11,7 @@
 namespace orrery::live {
 
 std::vector<RankEvent> RankProcesses::wait(Clock::time_point deadline) {
+  are_states_old_ = true;
   std::vector<RankEvent> events;
   for (const Incoming& incoming : agents_.receive_messages(deadline)) on_incoming(incoming, events);
   coordinator_.check_heartbeats(now());

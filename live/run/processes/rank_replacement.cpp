@@ -13,12 +13,8 @@ bool RankProcesses::is_alive(std::uint32_t rank) const {
   return agents_.is_running(rank) && !dead_.contains(newest) && !coordinator_.is_fenced(newest);
 }
 
-bool RankProcesses::has_answering_spare(std::uint32_t rank) const {
-  const auto spare = spares_.find(rank);
-  return spare != spares_.end() && spare->second && is_alive(rank);
-}
-
 void RankProcesses::replace(std::uint32_t rank) {
+  are_states_old_ = true;
   const auto spare = spares_.extract(rank);
   const bool runs = is_alive(rank);
   if (spare && runs && rolled_back_) {
@@ -33,11 +29,13 @@ void RankProcesses::replace(std::uint32_t rank) {
 }
 
 void RankProcesses::withdraw_rank(std::uint32_t rank) {
-  if (is_spare(rank)) return;
+  if (spares_.contains(rank)) return;
+  are_states_old_ = true;
   replacements_.cancel_restart(rank);
   if (!agents_.is_running(rank) || coordinator_.may_need_fenced(rank, now())) return;
-  const std::vector<std::uint32_t> heard = heard_again();
-  const bool is_heard = std::find(heard.begin(), heard.end(), rank) != heard.end();
+  const std::vector<Seat> heard = coordinator_.heard_again();
+  const bool is_heard = std::any_of(heard.begin(), heard.end(),
+                                    [rank](const Seat& seat) { return seat.rank == rank; });
   if (is_heard && !agents_.is_elsewhere(rank)) {
     return agents_.send_stop(rank, "the rank counts as lost, and its place is taken", false);
   }
@@ -45,27 +43,12 @@ void RankProcesses::withdraw_rank(std::uint32_t rank) {
 }
 
 void RankProcesses::fence(std::uint32_t rank) {
+  are_states_old_ = true;
   if (is_alive(rank)) coordinator_.fence_process({rank, agents_.life(rank)}, now());
 }
 
-std::vector<std::uint32_t> RankProcesses::heard_again() const {
-  std::vector<std::uint32_t> ranks;
-  for (const Seat& seat : coordinator_.heard_again()) ranks.push_back(seat.rank);
-  return ranks;
-}
-
-std::vector<std::uint32_t> RankProcesses::silent(Nanos span) const {
-  std::vector<std::uint32_t> ranks = coordinator_.silent(span, now());
-  const std::vector<std::uint32_t> heard = heard_again();
-  for (const Seat& seat : coordinator_.fenced()) {
-    const bool is_heard = std::find(heard.begin(), heard.end(), seat.rank) != heard.end();
-    if (!is_heard) ranks.push_back(seat.rank);
-  }
-  std::sort(ranks.begin(), ranks.end());
-  return ranks;
-}
-
 void RankProcesses::readmit_rank(std::uint32_t rank) {
+  are_states_old_ = true;
   replacements_.cancel_restart(rank);
   coordinator_.readmit_rank(rank, now());
 }
@@ -87,14 +70,16 @@ void RankProcesses::set_spares(const std::vector<std::uint32_t>& ranks) {
     withdraw_rank(rank);
   }
   for (const std::uint32_t rank : ranks) {
-    if (!spares_.try_emplace(rank).second || is_alive(rank)) continue;
+    if (!spares_.try_emplace(rank).second) continue;
+    are_states_old_ = true;
+    if (is_alive(rank)) continue;
     if (!replacements_.is_requested(rank)) replacements_.request_restart(rank, now());
   }
 }
 
 void RankProcesses::start_replacements(std::vector<RankEvent>& events) {
   const auto start = [this](std::uint32_t rank) {
-    if (!is_fenced(rank)) return agents_.restart_rank(rank);
+    if (!coordinator_.is_fenced(rank)) return agents_.restart_rank(rank);
     // A fenced process elsewhere returns by itself, or its engine starts the next one.
     const bool stays = agents_.is_elsewhere(rank) || coordinator_.may_need_fenced(rank, now());
     if (!stays) agents_.signal(rank, SIGKILL);

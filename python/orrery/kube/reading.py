@@ -166,7 +166,13 @@ def describe_cluster(nodes: Iterable[Node], gangs: Dict[str, Gang]) -> Dict[str,
     """Return nodes, gangs and problems as the command reads them, in a fixed order."""
     return {
         "nodes": [
-            {"name": node.name, "gpus": node.gpus, "usable": node.is_usable, "rack": node.rack}
+            {
+                "name": node.name,
+                "gpus": node.gpus,
+                "usable": node.is_usable,
+                "rack": node.rack,
+                "gpu_type": node.gpu_type,
+            }
             for node in sorted(nodes, key=lambda node: node.name)
         ],
         "gangs": [describe_gang(gangs[key]) for key in sorted(gangs)],

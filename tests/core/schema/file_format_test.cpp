@@ -20,7 +20,7 @@ std::string refusal(const std::string& text) {
 }
 
 TEST(FileFormat, TheNewestVersionIsReadWithoutAChange) {
-  const std::string text = "format: \"1.0\"\nname: a\nfailures: {scale: 1}\n";
+  const std::string text = "format: \"1.1\"\nname: a\nfailures: {scale: 1}\n";
   YamlNode root = parse_yaml_tree(text, "a.yaml");
   convert_tree(root, kScenario, text, "a.yaml");
   ASSERT_EQ(root.keys.size(), 2u);
@@ -48,10 +48,10 @@ TEST(FileFormat, AKeyThatTheFileStatesStays) {
 
 TEST(FileFormat, OtherVersionsAreRefusedByNameWithTheirPlace) {
   EXPECT_EQ(refusal("name: a\nformat: 2.0\n"),
-            "a.yaml:2:9: error: expected format 0.9 to 1.0, found '2.0'; the file needs a newer "
+            "a.yaml:2:9: error: expected format 0.9 to 1.1, found '2.0'; the file needs a newer "
             "orrery");
-  EXPECT_EQ(refusal("format: \"1.1\"\n").substr(0, 60),
-            "a.yaml:1:9: error: expected format 0.9 to 1.0, found '1.1'; ");
+  EXPECT_EQ(refusal("format: \"1.2\"\n").substr(0, 60),
+            "a.yaml:1:9: error: expected format 0.9 to 1.1, found '1.2'; ");
   EXPECT_NE(refusal("format: 0.8\n").find("no orrery has written this format"), std::string::npos);
   for (const char* text : {"format: 1\n", "format: one\n", "format: 1.0.0\n", "format: -1.0\n",
                            "format: [1, 0]\n", "format:\n"}) {
@@ -69,13 +69,14 @@ TEST(FileFormat, AMessageThatIsNoFileKeepsItsKey) {
 TEST(FileFormat, TextKeepsCommentsAndOrder) {
   const std::string text = "# a run\nname: a  # short\nfailures:\n  scale: 1  # all\n";
   const ConvertedText now = convert_text(text, "a.yaml", kScenario, kFileFormat);
-  EXPECT_EQ(now.text, "# a run\nformat: \"1.0\"\nname: a  # short\nfailures:\n  scale: 1  # all\n");
+  EXPECT_EQ(now.text, "# a run\nformat: \"1.1\"\nname: a  # short\nfailures:\n  scale: 1  # all\n");
   EXPECT_TRUE(now.changes.empty());
   const ConvertedText earlier = convert_text(text, "a.yaml", kScenario, {0, 9});
   EXPECT_EQ(earlier.text,
-            "# a run\nformat: \"1.0\"\nname: a  # short\nfailures:\n"
+            "# a run\nformat: \"1.1\"\nname: a  # short\nfailures:\n"
             "  until: \"60 d\"\n  scale: 1  # all\n");
-  EXPECT_EQ(earlier.changes, std::vector<std::string>{"failures.until: 60 d"});
+  EXPECT_EQ(earlier.changes,
+            std::vector<std::string>{"added failures.until: 60 d (the default before)"});
   const ConvertedText again = convert_text(earlier.text, "a.yaml", kScenario, {0, 9});
   EXPECT_EQ(again.text, earlier.text);
   EXPECT_EQ(again.from, kFileFormat);
@@ -84,10 +85,128 @@ TEST(FileFormat, TextKeepsCommentsAndOrder) {
 TEST(FileFormat, TextInFlowStyleIsConvertedToo) {
   const std::string text = R"({"format": "0.9", "failures": {"scale": 1}})";
   const ConvertedText now = convert_text(text, "a.json", kScenario, kFileFormat);
-  EXPECT_EQ(now.text, R"({"format": "1.0", "failures": {"until": "60 d", "scale": 1}})");
+  EXPECT_EQ(now.text, R"({"format": "1.1", "failures": {"until": "60 d", "scale": 1}})");
   EXPECT_EQ(convert_text("{name: a}", "a.yaml", kScenario, kFileFormat).text,
-            R"({"format": "1.0", name: a})");
+            R"({"format": "1.1", name: a})");
   EXPECT_THROW(convert_text("- a\n", "a.yaml", kScenario, kFileFormat), Error);
+}
+
+/// Returns the keys of the root after the conversion, and those of `live` after a colon.
+std::string keys_after(const std::string& text) {
+  YamlNode root = parse_yaml_tree(text, "a.yaml");
+  convert_tree(root, kScenario, text, "a.yaml");
+  std::string keys;
+  for (std::size_t i = 0; i < root.keys.size(); ++i) {
+    keys += root.keys[i].name + " ";
+    for (const YamlKey& each : root.items[i].keys) {
+      if (root.keys[i].name == "live") keys += ":" + each.name + " ";
+    }
+  }
+  return keys;
+}
+
+TEST(FileFormat, AMovedKeyIsReadAtBothPlacesInEveryVersion) {
+  for (const char* version : {"", "format: 0.9\n", "format: \"1.0\"\n", "format: \"1.1\"\n"}) {
+    const std::string head = version;
+    EXPECT_EQ(keys_after(head + "live: {tls: false, checkpoints: {folder: a}}\n"),
+              "live :tls checkpoints ");
+    EXPECT_EQ(keys_after(head + "checkpoints: {folder: a}\n"), "checkpoints ");
+    EXPECT_EQ(keys_after(head + "live: {checkpoints: {every: 2, folder: a}}\n"
+                                "checkpoints:\n  folder: 'a'\n  every: 2\n"),
+              "checkpoints ");
+  }
+  EXPECT_EQ(keys_after("live: 3\n"), "live ");
+  EXPECT_EQ(keys_after("live: {checkpoints: 1, checkpoints: 2}\n"),
+            "checkpoints checkpoints ")
+      << "the loader refuses a key that is there twice";
+}
+
+TEST(FileFormat, TwoValuesOfAMovedKeyAreRefusedAtTheEarlierPlace) {
+  const std::string text =
+      "name: a\nlive:\n  checkpoints: {folder: a, every: 2}\ncheckpoints: {folder: a, every: 3}\n";
+  const std::string said =
+      "a.yaml:3:3: error: expected 'checkpoints' once, found another value at the top of the file, "
+      "on line 4; leave 'checkpoints' out here";
+  EXPECT_EQ(refusal(text), said);
+  EXPECT_NE(refusal("checkpoints: {folder: a}\nlive: {checkpoints: {folder: a, every: 3}}\n"), "");
+  EXPECT_THROW(convert_text(text, "a.yaml", kScenario, kFileFormat), Error);
+}
+
+TEST(FileFormat, PathsOfAMovedKeyAreThePresentOnes) {
+  EXPECT_EQ(present_path(kScenario, "live.checkpoints"), "checkpoints");
+  EXPECT_EQ(present_path(kScenario, "live.checkpoints.every"), "checkpoints.every");
+  EXPECT_EQ(present_path(kScenario, "live.checkpoints={folder: a}"), "checkpoints={folder: a}");
+  for (const char* path :
+       {"live", "live.tls", "checkpoints.every", "live.checkpointsx", "name=live"}) {
+    EXPECT_EQ(present_path(kScenario, path), path);
+  }
+  EXPECT_EQ(present_path("orrery.Topology", "live.checkpoints"), "live.checkpoints");
+}
+
+/// Text with a moved key, and the text after the conversion without its first line, the format.
+struct MovedText {
+  const char *before, *after;
+};
+constexpr MovedText kMovedTexts[] = {
+    {"live:\n  checkpoints:\n    folder: a  # c\n\n    every: 2\nrun: {steps: 1}\n",
+     "checkpoints:\n  folder: a  # c\n\n  every: 2\nrun: {steps: 1}\n"},
+    {"live:  # one\n  # two\n  checkpoints: {folder: a}  # three\n\n# four\nrun: {steps: 1}\n",
+     "# one\n# two\ncheckpoints: {folder: a}  # three\n\n# four\nrun: {steps: 1}\n"},
+    {"live:\n  tls: false\n  # c\n  checkpoints:\n    folder: a\n    # deep\n  # listen\n"
+     "  listen: b\n\nrun: {steps: 1}",
+     "live:\n  tls: false\n  # listen\n  listen: b\n# c\ncheckpoints:\n  folder: a\n  # deep\n"
+     "\nrun: {steps: 1}"},
+    {"run: {steps: 1}\nlive:\n    checkpoints:\n        folder: a\n    tls: true",
+     "run: {steps: 1}\nlive:\n    tls: true\ncheckpoints:\n    folder: a\n"},
+    {"live:\n  tls: true\n  checkpoints: {\n    folder: a,\n  }\nrun: {steps: 1}\n",
+     "live:\n  tls: true\ncheckpoints: {\n  folder: a,\n}\nrun: {steps: 1}\n"},
+    {"live: {checkpoints: {folder: 'it''s, {a}', every: 2}}  # c\nrun: {steps: 1}\n",
+     "checkpoints: {folder: 'it''s, {a}', every: 2}  # c\nrun: {steps: 1}\n"},
+    {"live: {tls: true, checkpoints: {folder: \"a\\\"}\"}, listen: b}  # c\nrun: {steps: 1}\n",
+     "live: {tls: true, listen: b}  # c\ncheckpoints: {folder: \"a\\\"}\"}\nrun: {steps: 1}\n"},
+    {"live: {tls: true, checkpoints: {folder: a}}",
+     "live: {tls: true}\ncheckpoints: {folder: a}\n"},
+    {"live: {checkpoints: {folder: a}}\ncheckpoints: {folder: a}\n",
+     "checkpoints: {folder: a}\n"},
+    {"live:\n  checkpoints: {folder: a}\n  tls: true\ncheckpoints:\n  folder: a\n",
+     "live:\n  tls: true\ncheckpoints:\n  folder: a\n"},
+};
+
+TEST(FileFormat, TextOfAMovedKeyKeepsCommentsAndLayout) {
+  for (const MovedText& each : kMovedTexts) {
+    const ConvertedText now = convert_text(each.before, "a.yaml", kScenario, kFileFormat);
+    // The key `format` is before the first key.
+    std::string expected = each.after;
+    expected.insert(expected.starts_with("# one") ? std::string("# one\n# two\n").size() : 0,
+                    "format: \"1.1\"\n");
+    EXPECT_EQ(now.text, expected);
+    EXPECT_EQ(now.changes, std::vector<std::string>{"moved live.checkpoints to checkpoints"});
+    const ConvertedText again = convert_text(now.text, "a.yaml", kScenario, {1, 0});
+    EXPECT_EQ(again.text, now.text);
+    EXPECT_TRUE(again.changes.empty());
+  }
+  const std::string json =
+      R"({"name": "a", "live": {"checkpoints": {"folder": "a"}, "tls": true}, "run": {}})";
+  EXPECT_EQ(convert_text(json, "a.json", kScenario, {1, 0}).text,
+            R"({"format": "1.1", "name": "a", "checkpoints": {"folder": "a"}, )"
+            R"("live": {"tls": true}, "run": {}})");
+  const std::string both = "format: 0.9\nlive: {checkpoints: {folder: a}}\nfailures: {scale: 1}\n";
+  const ConvertedText two = convert_text(both, "a.yaml", kScenario, kFileFormat);
+  EXPECT_EQ(two.text,
+            "format: \"1.1\"\ncheckpoints: {folder: a}\n"
+            "failures: {\"until\": \"60 d\", scale: 1}\n");
+  EXPECT_EQ(two.changes.size(), 2u);
+}
+
+TEST(FileFormat, ALayoutThatCannotBeMovedIsRefusedWithTheRemedy) {
+  try {
+    convert_text("? live\n: checkpoints: {folder: a}\n", "a.yaml", kScenario, kFileFormat);
+    ADD_FAILURE() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_NE(error.message().find("move 'checkpoints' to the top of the file by hand"),
+              std::string::npos);
+    EXPECT_TRUE(error.source_place().has_value());
+  }
 }
 
 }  // namespace

@@ -67,7 +67,7 @@ TEST(CheckpointKey, OnlyWhatWasWrittenWithItIsFound) {
   CheckpointArchive(store).remove_attempt(id_at(30));
   without = CheckpointArchive(store).search_newest(kTraining, kParameters);
   EXPECT_FALSE(without.newest);
-  EXPECT_NE(without.passed_over[0].find("live.checkpoints.key"), std::string::npos);
+  EXPECT_NE(without.passed_over[0].find("checkpoints.key"), std::string::npos);
 }
 
 /// Attack by a writer of the folder without the key: other parameters, every checksum right.

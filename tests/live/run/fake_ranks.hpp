@@ -1,7 +1,6 @@
 // Fake ranks for tests, which only record the calls.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -11,8 +10,17 @@
 
 namespace orrery::live {
 
-/// Rank control that records its calls.
+/// Rank control that records its calls. The states are those that the test has written; only
+/// fence() changes them.
 struct FakeRanks : RankControl {
+  /// Starts with `seats` seats, of which the first four are members.
+  explicit FakeRanks(std::uint32_t seats = 8) {
+    now.ranks.resize(seats);
+    now.is_epoch_formed = true;
+    now.patience = 600 * kNanosPerSecond;
+    set_members({0, 1, 2, 3});
+  }
+
   void replace(std::uint32_t rank) override { replaced.push_back(rank); }
   void withdraw_rank(std::uint32_t rank) override { withdrawn.push_back(rank); }
   void signal(std::uint32_t rank, int number) override { signals.emplace_back(rank, number); }
@@ -20,38 +28,31 @@ struct FakeRanks : RankControl {
     ended.emplace_back(rank, cause);
   }
   void renew_epoch() override { ++renewed; }
-  void fence(std::uint32_t rank) override { fenced.push_back(rank); }
-  bool is_fenced(std::uint32_t rank) const override {
-    return std::find(fenced.begin(), fenced.end(), rank) != fenced.end();
+  void fence(std::uint32_t rank) override {
+    fenced.push_back(rank);
+    now.ranks.at(rank).is_fenced = true;
   }
-  std::vector<std::uint32_t> heard_again() const override { return heard; }
   void readmit_rank(std::uint32_t rank) override { readmitted.push_back(rank); }
-  bool is_running(std::uint32_t rank) const override {
-    for (const std::uint32_t each : there) {
-      if (each == rank) return true;
-    }
-    return false;
-  }
-  bool has_answering_spare(std::uint32_t rank) const override {
-    return std::find(answering.begin(), answering.end(), rank) != answering.end();
-  }
-  std::int64_t pid(std::uint32_t) const override { return 0; }
-  bool is_epoch_formed() const override { return formed; }
-  std::vector<std::uint32_t> members() const override { return there; }
-  std::vector<std::uint32_t> peers() const override { return there; }
-  std::vector<std::uint32_t> silent(Nanos) const override { return quiet; }
-  bool all_silent() const override { return nobody_heard; }
-  bool waits_for_fenced() const override { return fenced_needed; }
-  Nanos patience() const override { return waits; }
-  bool has_state_holder() const override { return state_held; }
+  const RankStates& states() const override { return now; }
 
-  std::vector<std::uint32_t> there{0, 1, 2, 3}, quiet, answering;
-  bool formed = true, nobody_heard = false, state_held = false, fenced_needed = false;
-  std::vector<std::uint32_t> replaced, withdrawn, fenced, heard, readmitted;
+  /// Lets the processes of these ranks run and be the members, and no others.
+  void set_members(const std::vector<std::uint32_t>& ranks) {
+    mark_only(ranks, &RankState::is_running);
+    mark_only(ranks, &RankState::is_peer);
+    mark_only(ranks, &RankState::is_member);
+  }
+  std::vector<std::uint32_t> members() const { return now.ranks_with(&RankState::is_member); }
+  /// Gives these ranks, and no others, the property.
+  void mark_only(const std::vector<std::uint32_t>& ranks, bool RankState::*property) {
+    for (RankState& each : now.ranks) each.*property = false;
+    for (const std::uint32_t rank : ranks) now.ranks.at(rank).*property = true;
+  }
+
+  RankStates now;
+  std::vector<std::uint32_t> replaced, withdrawn, fenced, readmitted;
   std::vector<std::pair<std::uint32_t, int>> signals;
   std::vector<std::pair<std::uint32_t, std::string>> ended;
   int renewed = 0;
-  Nanos waits = 600 * kNanosPerSecond;
 };
 
 }  // namespace orrery::live

@@ -24,7 +24,7 @@ struct Saved {
   Saved() { std::filesystem::remove_all(folder); }
   ~Saved() { std::filesystem::remove_all(folder); }
   std::string every(int steps) const {
-    return fmt::format("live.checkpoints={{folder: {}, every: {}, keep: 1}}", folder, steps);
+    return fmt::format("checkpoints={{folder: {}, every: {}, keep: 1}}", folder, steps);
   }
   const std::string folder = ::testing::TempDir() + "orrery_slots." + std::to_string(getpid());
 };

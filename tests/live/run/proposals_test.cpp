@@ -29,13 +29,12 @@ struct Vote : Carrier {
   DecisionGate gate{
       run.world, {.actions = Kinds<Action>::all(), .settings = Kinds<Setting>::all()}, *this, true};
   std::vector<std::uint64_t> put;
-  Proposals proposals{gate, clock, [this](std::uint64_t number) { put.push_back(number); }};
+  Proposals proposals{gate, clock, [this](std::uint64_t number) { put.push_back(number); }, 6};
   std::vector<Decided> outcomes;
 };
 
 TEST(Proposals, HoldOnceAllRanksHaveThem) {
   Vote vote;
-  vote.proposals.continue_after(6);
   vote.proposals.propose_waiting();
   EXPECT_TRUE(vote.put.empty());
   vote.decide(0);
@@ -53,7 +52,7 @@ TEST(Proposals, AreVoidWithAnotherMembershipAndRejectedAtTheEndOfTheRun) {
   Vote vote;
   vote.decide(0);
   vote.proposals.propose_waiting();
-  vote.proposals.drop_batches(1);
+  vote.proposals.drop_batches(7);
   ASSERT_EQ(vote.outcomes.size(), 1u);
   EXPECT_EQ(vote.outcomes[0].status, Outcome::expired);
   vote.decide(1);

@@ -5,6 +5,7 @@
 #include "core/error.hpp"
 #include "core/files/temporary_folder.hpp"
 #include "policies/record/log_reader.hpp"
+#include "policies/record/past.hpp"
 #include "policies/run/replay.hpp"
 
 namespace orrery {
@@ -33,6 +34,16 @@ TEST(LogConverter, ALogOfEachEarlierFormatReplaysAfterTheConversion) {
     EXPECT_EQ(after.decision_trace_sha256, before.decision_trace_sha256);
     EXPECT_EQ(after.states_compared, format > 2) << "format 2 has other digests";
   }
+}
+
+TEST(LogConverter, ALogOfAnEarlierScenarioReplaysAfterTheConversion) {
+  const TemporaryFolder folder("log-converter");
+  const std::string from = kLogs + "live-checkpoints.log", to = folder.path_of("new.log");
+  convert_log(from, to);
+  EXPECT_EQ(log_header(to).scenario().checkpoints().every(), 3u);
+  const ReplayResult before = replay_log(from, {}), after = replay_log(to, {});
+  EXPECT_EQ(after.first_difference, "");
+  EXPECT_EQ(after.decision_trace_sha256, before.decision_trace_sha256);
 }
 
 TEST(LogConverter, AConversionOfTheNewestFormatChangesNoByte) {

@@ -1,6 +1,8 @@
 // Logs of earlier formats. logs/format-N.log is a run of examples/straggler-4-ranks.yaml with
 // `run.steps=8`, `faults[0].at_step=2` and a tick of 200 ms, recorded by the version before format
-// 3 (commit 51ed7bb), 4 (e6649e5) and 5 (38e75b5).
+// 3 (commit 51ed7bb), 4 (e6649e5) and 5 (38e75b5). logs/live-checkpoints.log is a run of the same
+// example with `run.steps=8`, the policy checkpoint-interval and checkpoints every 3 steps,
+// recorded by the version before format 1.1 of scenarios (ef674a9), which had them in `live`.
 #include "policies/record/log_format.hpp"
 
 #include <gtest/gtest.h>
@@ -17,6 +19,20 @@ const std::string kFormat2 = ORRERY_SOURCE_DIR "/tests/policies/record/logs/form
 const std::string kFormat4 = ORRERY_SOURCE_DIR "/tests/policies/record/logs/format-4.log";
 
 const std::string kFormat3 = ORRERY_SOURCE_DIR "/tests/policies/record/logs/format-3.log";
+
+const std::string kLiveCheckpoints =
+    ORRERY_SOURCE_DIR "/tests/policies/record/logs/live-checkpoints.log";
+
+TEST(LogFormat, TheScenarioOfALogHasItsKeysAtTheirPresentPlaces) {
+  const Scenario scenario = log_header(kLiveCheckpoints).scenario();
+  EXPECT_EQ(scenario.checkpoints().folder(), "kept");
+  EXPECT_EQ(scenario.checkpoints().every(), 3u);
+  const ReplayResult result = replay_log(kLiveCheckpoints, {});
+  EXPECT_EQ(result.first_difference, "");
+  EXPECT_EQ(result.decisions, 1u);
+  EXPECT_EQ(result.decision_trace_sha256,
+            "575b3deaf70f8ae3149bb165938024e5d1f33b8b273de4f6b5072b22db84d501");
+}
 
 TEST(LogFormat, SamplesByRowReplayAsColumnsWithTheSameStates) {
   const ReplayResult result = replay_log(kFormat3, {});

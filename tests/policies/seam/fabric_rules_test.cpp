@@ -97,16 +97,16 @@ TEST(FabricRules, CheckpointsNeedAFolder) {
   Scenario scenario = built_in();
   EXPECT_FALSE(settable(scenario).has<CheckpointPlan>());
   EXPECT_THAT(fabric_refusal(scenario, decision(Save{{0}, Tier::local_disk})), HasSubstr("folder"));
-  scenario.mutable_live()->mutable_checkpoints()->set_folder("somewhere");
+  scenario.mutable_checkpoints()->set_folder("somewhere");
   EXPECT_TRUE(settable(scenario).has<CheckpointPlan>());
   EXPECT_EQ(fabric_refusal(scenario, decision(Save{{0}, Tier::local_disk})), "");
   EXPECT_THAT(fabric_refusal(scenario, decision(Save{{0}, Tier::storage})),
-              HasSubstr("live.checkpoints.storage"));
+              HasSubstr("checkpoints.storage"));
 }
 
 TEST(FabricRules, StorageNeedsAFolderAndAPeerAnotherNode) {
   Scenario scenario = built_in();
-  scenario.mutable_live()->mutable_checkpoints()->set_folder("somewhere");
+  scenario.mutable_checkpoints()->set_folder("somewhere");
   scenario.mutable_cluster()->set_nodes(1);
   const Decision peer = decision(Configure{{0}, CheckpointPlan{10, Tier::peer}});
   EXPECT_EQ(fabric_refusal(scenario, decision(Save{{0}, Tier::memory})), "");
@@ -114,8 +114,8 @@ TEST(FabricRules, StorageNeedsAFolderAndAPeerAnotherNode) {
   scenario.mutable_cluster()->set_nodes(2);
   EXPECT_EQ(fabric_refusal(scenario, peer), "");
   const Decision storage = decision(Configure{{0}, CheckpointPlan{10, Tier::storage}});
-  EXPECT_THAT(fabric_refusal(scenario, storage), HasSubstr("live.checkpoints.storage"));
-  scenario.mutable_live()->mutable_checkpoints()->set_storage("elsewhere");
+  EXPECT_THAT(fabric_refusal(scenario, storage), HasSubstr("checkpoints.storage"));
+  scenario.mutable_checkpoints()->set_storage("elsewhere");
   EXPECT_EQ(fabric_refusal(scenario, storage), "");
 }
 

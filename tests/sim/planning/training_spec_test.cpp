@@ -26,7 +26,8 @@ job:
   recompute: full
 failures: {profile: llama3, repair: 6 h, scale: 4}
 survival: {on_loss: hold, detection: 30 s, heartbeat_timeout: 30 s, restart: 4 min, regroup: 60 s}
-live: {metrics: run.prom, checkpoints: {folder: checkpoints, every: 130, stall: 5 s, write: 30 s}}
+live: {metrics: run.prom}
+checkpoints: {folder: checkpoints, every: 130, stall: 5 s, write: 30 s}
 policies: [{name: recover, parameters: {how: restart}}, {name: predictive-rebalance}]
 run: {tokens: 100000000000}
 )",
@@ -77,9 +78,9 @@ TEST(TrainingSpec, EachRuleCanFail) {
        {"job.overlap=false", "cluster.node.nic_bandwidth=25 Gbps", "job.global_batch=64"},
        true},
       {"synchronise.shard", {"job.layout.shard=nothing"}, false},
-      {"checkpoint.interval", {"live.checkpoints.every=700"}, true},
-      {"checkpoint.durable", {"live.checkpoints.write=2 h"}, false},
-      {"checkpoint.stall", {"live.checkpoints.stall=2 min"}, true},
+      {"checkpoint.interval", {"checkpoints.every=700"}, true},
+      {"checkpoint.durable", {"checkpoints.write=2 h"}, false},
+      {"checkpoint.stall", {"checkpoints.stall=2 min"}, true},
       {"recover.restart", {"survival.restart=40 min"}, true},
       {"recover.policy", {"policies=[{name: predictive-rebalance}]"}, false},
       {"recover.spares", {"cluster.nodes=8", "failures.repair=2 d"}, true},
@@ -118,7 +119,7 @@ TEST(TrainingSpec, AScenarioWithoutPlansFailsTheRulesAboutThem) {
 
 /// The predicted gain is the gain of the scenario with the fix.
 TEST(TrainingSpec, TheGainIsThatOfTheFixedScenario) {
-  const Scenario bad = good_with({"live.checkpoints.every=700"});
+  const Scenario bad = good_with({"checkpoints.every=700"});
   const SpecFinding finding = finding_of(grade_scenario(bad), "checkpoint.interval");
   ASSERT_EQ(finding.set.size(), 1u);
   const SpecReport fixed = grade_scenario(good_with({finding.set[0]}));
@@ -126,7 +127,7 @@ TEST(TrainingSpec, TheGainIsThatOfTheFixedScenario) {
   const GradedRun run(bad);
   const auto every = static_cast<std::uint64_t>(std::stoull(finding.set[0].substr(23)));
   const auto again = run.gain_of(
-      [&](Scenario& to) { to.mutable_live()->mutable_checkpoints()->set_every(every); });
+      [&](Scenario& to) { to.mutable_checkpoints()->set_every(every); });
   EXPECT_EQ(finding.gain, again);
 }
 

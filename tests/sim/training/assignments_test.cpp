@@ -421,7 +421,7 @@ TEST(Standing, WhatIsDecidedWithAMoveIsJudgedBeforeItHasComeTrue) {
 
 TEST(Standing, CheckpointsAreSavedAsPlannedAndWhenAskedFor) {
   const Ran ran = run({"faults=[]", "policies=[]",
-                       "live.checkpoints={folder: here, every: 10, stall: 100 ms, write: 50 ms}"},
+                       "checkpoints={folder: here, every: 10, stall: 100 ms, write: 50 ms}"},
                       [](std::vector<std::string>& lines) {
     return [&lines](const Observation& seen, DecisionList& decisions) {
       for (const Event& event : seen.events) {
@@ -441,7 +441,7 @@ TEST(Standing, CheckpointsAreSavedAsPlannedAndWhenAskedFor) {
 
 TEST(Standing, ACheckpointThatIsThereWithTheLastStepIsToldBeforeTheEnd) {
   const Ran ran = run({"faults=[]", "policies=[]", "run.steps=20",
-                       "live.checkpoints={folder: here, every: 10}"},
+                       "checkpoints={folder: here, every: 10}"},
                       [](std::vector<std::string>& lines) {
     return [&lines](const Observation& seen, DecisionList&) {
       for (const Event& event : seen.events) {
@@ -457,7 +457,7 @@ TEST(Standing, ACheckpointThatIsThereWithTheLastStepIsToldBeforeTheEnd) {
 
 TEST(Standing, ARestartGivesUpTheCheckpointThatIsBeingWritten) {
   const Ran ran = run({"faults=[]", "policies=[]", "survival.restart=2 s",
-                       "live.checkpoints={folder: here, every: 10, write: 500 ms}"},
+                       "checkpoints={folder: here, every: 10, write: 500 ms}"},
                       [](std::vector<std::string>& lines) {
     return [&lines, held = Nanos{0}](const Observation& seen, DecisionList& decisions) mutable {
       for (const Event& event : seen.events) {

@@ -139,12 +139,12 @@ TEST_F(FaultPlanTest, OnlyCheckpointsUseStorage) {
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::bad_input);
     EXPECT_EQ(error.message(), "faults[0].storage: expected a run that writes checkpoints, "
-                               "found none: give live.checkpoints or remove the fault");
+                               "found none: give the key checkpoints or remove the fault");
   }
   const FaultPlan faults = plan(
       "  - {at_time: 1 s, storage: 0, rate: 0.25, for: 1 s}\n"
       "  - {at_time: 4 s, storage: 0, down: true, for: 1 s}\n"
-      "live: {checkpoints: {folder: here}}\n");
+      "checkpoints: {folder: here}\n");
   const Nanos second = kNanosPerSecond;
   EXPECT_EQ(faults.storage(0, 0), 1);
   EXPECT_EQ(faults.storage(0, second), 0.25);

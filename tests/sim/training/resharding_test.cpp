@@ -264,7 +264,7 @@ TEST(Resharding, ACheckpointIsLoadedInAnotherLayout) {
   const LoadedScenario loaded =
       small_scenario(1, 4, 2, {},
                      {"run.steps=20", "policies=[]", "survival.restart=2 s",
-                      "live.checkpoints={folder: k, every: 6, stall: 20 ms, write: 40 ms}"});
+                      "checkpoints={folder: k, every: 6, stall: 20 ms, write: 40 ms}"});
   const auto restarts = []() -> Body {
     return [](const Observation& seen, DecisionList& decisions) {
       for (const Event& event : seen.events) {
@@ -306,7 +306,7 @@ struct RandomCourse {
     return small_scenario(1, 4, 2, fmt::format("faults: [{}]\n", fmt::join(faults, ", ")),
                           {"run.steps=80", "policies=[]", "survival.on_loss=hold",
                            "survival.restart=300 ms", "survival.replacement=100 ms",
-                           "live.checkpoints={folder: k, every: 7, stall: 20 ms, write: 40 ms}"});
+                           "checkpoints={folder: k, every: 7, stall: 20 ms, write: 40 ms}"});
   }
   Body body() const {
     return [morph = morphs(), planned = assigned(plan)](const Observation& seen,

@@ -234,6 +234,7 @@ TEST(PublishedRun, PaddedExpertsComputeTheirCapacity) {
   EXPECT_DOUBLE_EQ(rows_of("dense_matmul, capacity factor 2 (pads: FLOPs x 2)"), 2 * even);
   EXPECT_DOUBLE_EQ(rows_of("dense_matmul, capacity factor 1.0"), even);
   EXPECT_DOUBLE_EQ(rows_of("capacity factor 2"), even) << "tokens are dropped, experts not padded";
+  EXPECT_DOUBLE_EQ(rows_of("dense_matmul, capacity factor 8"), 8 * even) << "on 4 ranks too";
   const PublishedRun dense = read([](TableRow& row) { row.overlap = "capacity factor 2 (pads)"; });
   EXPECT_FALSE(dense.job.model().has_experts());
 }
@@ -285,21 +286,44 @@ TEST(PublishedRun, MaxTextWithDistributedExpertsIsNotOverlapped) {
   EXPECT_TRUE(overlap_of({}, 1));
 }
 
-TEST(PublishedRun, UlyssesIsPricedAsARingAndSaysSo) {
-  const auto says_so = [](std::uint32_t context, const char* overlap, const char* framework) {
+TEST(PublishedRun, WordsOrAColumnNameTheKindOfContextParallelism) {
+  const auto run_of = [](std::uint32_t context, const char* overlap, const char* framework,
+                         const char* column) {
     TableRow row = llama_row();
     row.cp = context;
     row.dp = 4 / context;
     row.overlap = overlap;
     row.framework = framework;
-    const PublishedRun run = published_run(row);
-    EXPECT_EQ(run.refusal, "");
-    return assumes(run, "not as Ulysses's all-to-all");
+    row.context_kind = column;
+    return published_run(row);
   };
-  EXPECT_TRUE(says_so(2, "Ulysses all-to-all around attention", "NeMo"));
-  EXPECT_TRUE(says_so(2, "all", "XTuner 0.1.2x + DeepSpeed (Ulysses-like)"));
-  EXPECT_FALSE(says_so(2, "all", "NeMo"));
-  EXPECT_FALSE(says_so(1, "all", "XTuner 0.1.2x + DeepSpeed (Ulysses-like)"));
+  const auto kind = [&](std::uint32_t context, const char* overlap, const char* framework,
+                        const char* column = "") {
+    const PublishedRun run = run_of(context, overlap, framework, column);
+    EXPECT_EQ(run.refusal, "");
+    return run.job.layout().context_kind();
+  };
+  const char* const xtuner = "XTuner 0.1.2x + DeepSpeed (Ulysses-like)";
+  EXPECT_EQ(kind(2, "Ulysses all-to-all around attention", "NeMo"), "ulysses");
+  EXPECT_EQ(kind(2, "all", xtuner), "ulysses");
+  EXPECT_EQ(kind(2, "all", xtuner, "ring"), "ring");
+  EXPECT_EQ(kind(2, "all", "NeMo"), "ring");
+  EXPECT_EQ(kind(2, "all", "NeMo", "Ulysses"), "ulysses");
+  EXPECT_EQ(kind(1, "all", xtuner), "ring") << "nothing to split";
+  EXPECT_EQ(run_of(2, "all", "NeMo", "zigzag").refusal,
+            "context_kind is 'zigzag', expected ring or ulysses");
+}
+
+TEST(PublishedRun, UlyssesOfMoreRanksThanHeadsIsRefused) {
+  const std::string refused = refusal([](TableRow& row) {
+    row.context_kind = "ulysses";
+    row.n_gpus = 16 * 12;
+    row.tp = 4;
+    row.cp = 12;
+    row.dp = 1;
+    row.seq_len = 4096 * 3;
+  });
+  EXPECT_TRUE(refused.starts_with("layout.context_kind: ")) << refused;
 }
 
 TEST(PublishedRun, AnUnknownFrameworkTakesTheGenericStack) {

@@ -31,7 +31,7 @@ class RunCheckpointsTest : public ::testing::Test {
     scenario.mutable_run()->set_steps(10);
     scenario.mutable_run()->set_seed(1);
     scenario.mutable_live()->set_learning_rate(0.003);
-    Checkpoints& checkpoints = *scenario.mutable_live()->mutable_checkpoints();
+    Checkpoints& checkpoints = *scenario.mutable_checkpoints();
     checkpoints.set_folder(path_);
     checkpoints.set_every(4);
     checkpoints.set_keep(2);

@@ -20,9 +20,9 @@ class SaveEventsTest : public ::testing::Test {
     Scenario& scenario = *request_.mutable_scenario();
     scenario.mutable_job()->mutable_model()->set_builtin("language-model");
     scenario.mutable_job()->set_sequence_length(32);
-    scenario.mutable_live()->mutable_checkpoints()->set_folder(path_);
-    scenario.mutable_live()->mutable_checkpoints()->set_every(4);
-    scenario.mutable_live()->mutable_checkpoints()->set_keep(2);
+    scenario.mutable_checkpoints()->set_folder(path_);
+    scenario.mutable_checkpoints()->set_every(4);
+    scenario.mutable_checkpoints()->set_keep(2);
     std::filesystem::remove_all(path_);
   }
   ~SaveEventsTest() override { std::filesystem::remove_all(path_); }

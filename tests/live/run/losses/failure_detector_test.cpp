@@ -29,7 +29,7 @@ class FailureDetectorTest : public ::testing::Test {
     detector_.record_heartbeat(rank, 0, said, now);
   }
   void beats(double of_rank_2, double of_others, Nanos now) {
-    for (const std::uint32_t rank : ranks_.there) {
+    for (const std::uint32_t rank : ranks_.members()) {
       beat(rank, rank == 2 ? of_rank_2 : of_others, now);
     }
   }
@@ -78,18 +78,18 @@ TEST_F(FailureDetectorTest, NobodyIsBehindWhileThereIsNothingToDoOrNobodyHasWatc
 
 TEST_F(FailureDetectorTest, WhereNobodyIsHeardOfTheyAreWaitedForAndThatIsSaidOnce) {
   beats(1, 4, 0);
-  ranks_.nobody_heard = true;
+  ranks_.now.all_silent = true;
   look_until(0, 3 * kNanosPerSecond);
   EXPECT_TRUE(ranks_.ended.empty());
   EXPECT_EQ(warnings_.size(), 1u);
-  ranks_.nobody_heard = false;
+  ranks_.now.all_silent = false;
   detector_.check_progress(0, true, 3 * kNanosPerSecond);
   EXPECT_EQ(warnings_.size(), 2u);
 }
 
 TEST_F(FailureDetectorTest, WhoIsSilentIsSuspectedUntilItIsHeardOf) {
   EXPECT_FALSE(detector_.new_suspects());
-  ranks_.quiet = {3, 1, 7};  // the job does not count on the last one
+  ranks_.mark_only({3, 1, 7}, &RankState::is_silent);  // the job does not count on the last one
   const auto suspected = detector_.new_suspects();
   ASSERT_TRUE(suspected);
   EXPECT_EQ(suspected->ranks, (std::vector<RankId>{{1}, {3}}));
@@ -97,7 +97,7 @@ TEST_F(FailureDetectorTest, WhoIsSilentIsSuspectedUntilItIsHeardOf) {
   EXPECT_FALSE(detector_.new_suspects()) << "also of a controller that takes over";
   run_.lose_rank(3);
   EXPECT_FALSE(detector_.new_suspects()) << "a loss needs no event of its own";
-  ranks_.quiet.clear();
+  ranks_.mark_only({}, &RankState::is_silent);
   ASSERT_TRUE(detector_.new_suspects());
   EXPECT_TRUE(detector_.new_suspects()->ranks.empty()) << "rank 1 is heard again";
 }

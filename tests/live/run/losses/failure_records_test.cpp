@@ -33,6 +33,10 @@ TEST(FailureRecords, EachIsFollowedFromTheLossToTheReplacement) {
   EXPECT_EQ(report.failures(1).known_s(), 7);
   EXPECT_FALSE(report.failures(1).has_working_s());
   EXPECT_FALSE(report.failures(1).has_replaced_s());
+
+  FailureRecords successor(records.all());
+  EXPECT_TRUE(successor.take_changed().empty());
+  EXPECT_EQ(successor.cause(), "rank 0 exit code 1");
 }
 
 }  // namespace

@@ -50,8 +50,8 @@ TEST(FaultSchedule, AStoppedRankRunsAgainAtTheEndOfTheStopOnce) {
   EXPECT_TRUE(faults.drain_resumed(799).empty());
   EXPECT_EQ(faults.drain_resumed(800), (std::vector<std::uint32_t>{2}));
   EXPECT_TRUE(faults.drain_resumed(900).empty());
-  FaultSchedule successor(scenario, kCluster, 4);
-  successor.restore_injection(0, 2, 510, true);
+  const FaultInjection injected{.fault = 0, .rank = 2, .at = 510, .is_noticed = true};
+  FaultSchedule successor(scenario, kCluster, 4, 0, {.injections = {injected}});
   EXPECT_EQ(successor.drain_resumed(810), (std::vector<std::uint32_t>{2}));
 }
 
@@ -115,8 +115,8 @@ TEST(FaultSchedule, WhatAnEarlierControllerCarriedOutIsNotDoneAgain) {
   fault.set_at_time(500);
   fault.set_gpu(2);
   fault.set_down(true);
-  FaultSchedule faults(scenario, kCluster, 4);
-  faults.restore_injection(0, 2, 510, false);
+  FaultSchedule faults(scenario, kCluster, 4, 0,
+                       {.injections = {{.fault = 0, .rank = 2, .at = 510}}});
   EXPECT_TRUE(faults.due(9, 900, kAll, kAll).empty());
   EXPECT_TRUE(faults.unnoticed(2));
   EXPECT_EQ(faults.take_hit_time(2), 510);
@@ -129,6 +129,21 @@ TEST(FaultSchedule, StrikesOfAnEarlierRunsStepsAreNotRepeated) {
   FaultSchedule faults(scenario, kCluster, 4, 5);
   EXPECT_TRUE(faults.due(5, 10, kAll, kAll).empty());
   EXPECT_EQ(faults.injected(), 0u);
+}
+
+TEST(FaultSchedule, ASuccessorContinuesAfterTheInstantAndTheStepOfItsPredecessor) {
+  Scenario scenario;
+  Fault& kill = add(scenario, 1);
+  kill.set_at_time(500);
+  kill.set_kill(true);
+  Fault& slow = add(scenario, 2);
+  slow.set_at_step(4);
+  slow.set_slow(2);
+  for (const Nanos until : {400, 600}) {
+    FaultSchedule faults(scenario, kCluster, 4, 0, {.committed = 9, .until = until});
+    EXPECT_EQ(faults.due(0, 700, kAll, kAll).size(), until < 500 ? 1u : 0u);
+    EXPECT_EQ(faults.hardware(2, 0, 700).speed(), 0.5) << "step 8 has been committed";
+  }
 }
 
 TEST(FaultSchedule, HardwareFollowsWhateverHitsTheRankItsGpuNodeOrNic) {

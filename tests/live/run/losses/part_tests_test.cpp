@@ -54,9 +54,9 @@ TEST_F(PartTestsTest, APartStaysLostUntilAProcessOnEachOfItsGpusHasAnswered) {
   EXPECT_EQ(tests.waiting_seats(1, 0, 200), (std::vector<std::uint32_t>{6, 4, 5}));
   apply(tests.part_changes(0, 200), 200);
   EXPECT_EQ(world_.state().parts.size(), 1u) << "GPU 7 has no test";
-  ranks_.answering = {4};
+  ranks_.mark_only({4}, &RankState::is_answering_spare);
   EXPECT_TRUE(tests.part_changes(0, 300).empty());
-  ranks_.answering = {4, 5};
+  ranks_.mark_only({4, 5}, &RankState::is_answering_spare);
   apply(tests.part_changes(0, 300), 300);
   EXPECT_TRUE(world_.state().parts.empty());
   EXPECT_TRUE(tests.seats(0, 300).empty());

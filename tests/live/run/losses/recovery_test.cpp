@@ -84,7 +84,7 @@ TEST(Recovery, AJobThatIsToHoldStandsStillUntilItIsAssigned) {
   job.recovery.emit_losses();
   EXPECT_EQ(job.all<JobHeld>().size(), 1u);
   EXPECT_TRUE(job.recovery.is_held());
-  job.ranks.there = {0, 1, 2};
+  job.ranks.set_members({0, 1, 2});
   EXPECT_FALSE(job.recovery.is_hold_unanswerable(false));
   EXPECT_TRUE(job.recovery.is_hold_unanswerable(true));
   job.recovery.accept_assignment(job.run.assign_gpus({0, 1, 2}));
@@ -106,8 +106,8 @@ TEST(Recovery, ASuccessorWaitsAsLongAsIsLeftAndAnewForAPendingAssignment) {
     job.run.world.apply(JobHeld{kLiveJob}, 1);
     if (is_pending) job.run.assign_gpus({0, 1, 2, 5});
     // The hold began two hours ago.
-    job.clock.restore_start((Clock::now().time_since_epoch() / std::chrono::nanoseconds(1)) -
-                            2 * kHour);
+    const Nanos now = Clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+    job.clock = PolicyClock(now - 2 * kHour);
     job.clock.start_running();
     job.recovery.resume_interrupted();
     EXPECT_EQ(job.recovery.is_hold_unanswerable(true), !is_pending);
@@ -122,7 +122,7 @@ TEST(Recovery, ASilentRankThatIsHeardAgainReturnsWithTheNextEpoch) {
     job.ranks.fence(3);
     job.recovery.review_heard_ranks();
     EXPECT_TRUE(job.ranks.readmitted.empty()) << "it is still silent";
-    job.ranks.heard = {3};
+    job.ranks.mark_only({3}, &RankState::is_heard_again);
     job.recovery.review_heard_ranks();
     EXPECT_EQ(job.ranks.readmitted, (std::vector<std::uint32_t>{3}));
     job.recovery.return_ranks({0, 1, 2});
@@ -142,7 +142,7 @@ TEST(Recovery, ASilentRankWhosePlaceIsTakenEndsWhenItIsHeardAgain) {
   job.recovery.emit_losses();
   job.recovery.accept_assignment(job.run.assign_gpus({0, 1, 2}));
   job.ranks.withdrawn.clear();
-  job.ranks.heard = {3};
+  job.ranks.mark_only({3}, &RankState::is_heard_again);
   job.recovery.review_heard_ranks();
   EXPECT_TRUE(job.ranks.readmitted.empty());
   EXPECT_EQ(job.ranks.withdrawn, (std::vector<std::uint32_t>{3}));
@@ -154,8 +154,8 @@ TEST(Recovery, ASilentRankWhoseStateTheOthersNeedIsReadmittedThoughItsPlaceIsTak
   job.recovery.emit_losses();
   job.recovery.accept_assignment(job.run.assign_gpus({0, 1, 2}));
   job.ranks.withdrawn.clear();
-  job.ranks.heard = {3};
-  job.ranks.fenced_needed = true;
+  job.ranks.mark_only({3}, &RankState::is_heard_again);
+  job.ranks.now.waits_for_fenced = true;
   job.recovery.review_heard_ranks();
   EXPECT_EQ(job.ranks.readmitted, (std::vector<std::uint32_t>{3}));
   EXPECT_TRUE(job.ranks.withdrawn.empty());
@@ -168,11 +168,11 @@ TEST(Recovery, AHoldWithoutPoliciesWaitsForASilentRank) {
   job.clock.start();
   job.recovery.record_exit(3, true);
   job.recovery.emit_losses();
-  job.ranks.there = {0, 1, 2};
+  job.ranks.set_members({0, 1, 2});
   EXPECT_TRUE(job.recovery.is_hold_unanswerable(true)) << "the process of rank 3 has ended";
-  job.ranks.there = {0, 1, 2, 3};
+  job.ranks.set_members({0, 1, 2, 3});
   EXPECT_FALSE(job.recovery.is_hold_unanswerable(true));
-  job.ranks.waits = 0;
+  job.ranks.now.patience = 0;
   const Nanos held = job.clock.now();
   while (job.clock.now() <= held) std::this_thread::yield();
   EXPECT_TRUE(job.recovery.is_hold_unanswerable(true)) << "the patience is over";
@@ -183,7 +183,7 @@ TEST(Recovery, TheLimitOfAHoldCountsWhileAnAssignmentIsPending) {
   job.clock.start();
   job.recovery.record_exit(3, true);
   job.recovery.emit_losses();
-  job.ranks.there = {0, 1, 2};
+  job.ranks.set_members({0, 1, 2});
   job.recovery.accept_assignment(job.run.assign_gpus({0, 1, 5}));
   EXPECT_TRUE(job.all<JobStarted>().empty()) << "GPU 5 has no process yet";
   const Nanos asked = job.clock.now();
@@ -195,7 +195,7 @@ TEST(Recovery, NobodyIsLeftOnceAllProcessesOfTheJobHaveEnded) {
   Regrouping job;
   EXPECT_FALSE(job.recovery.is_nobody_left());
   job.recovery.accept_assignment(job.run.assign_gpus({0, 1, 2, 5}));  // rank 3 is to leave
-  job.ranks.there = {};
+  job.ranks.set_members({});
   for (const std::uint32_t seat : {0u, 1u, 2u}) {
     EXPECT_FALSE(job.recovery.is_nobody_left()) << seat;
     EXPECT_TRUE(job.recovery.record_exit(seat, true));
@@ -204,7 +204,7 @@ TEST(Recovery, NobodyIsLeftOnceAllProcessesOfTheJobHaveEnded) {
   EXPECT_TRUE(job.recovery.is_nobody_left()) << "the new process on GPU 5 has no state";
   job.recovery.emit_losses();
   EXPECT_TRUE(job.recovery.is_nobody_left());
-  job.ranks.state_held = true;
+  job.ranks.now.has_state_holder = true;
   EXPECT_FALSE(job.recovery.is_nobody_left()) << "a new process has received the state";
 }
 
@@ -212,7 +212,7 @@ TEST(Recovery, NobodyIsLeftOnceAllProcessesOfTheJobHaveEnded) {
 void lose_all(Regrouping& job, bool saved) {
   job.clock.start();
   if (saved) job.run.world.apply(SaveDone{.job = kLiveJob, .tier = Tier::local_disk}, 1);
-  job.ranks.there = {};
+  job.ranks.set_members({});
   for (const std::uint32_t seat : {0u, 1u, 2u, 3u}) job.recovery.record_exit(seat, true);
   job.recovery.emit_losses();
 }
@@ -255,8 +255,10 @@ TEST(Recovery, WhoLeavesIsEndedOnceTheOthersAreThereAndIsNoLoss) {
   Regrouping job;
   job.recovery.accept_assignment(job.run.assign_gpus({0, 1, 5}));
   EXPECT_EQ(job.ranks.replaced, (std::vector<std::uint32_t>{5}));
-  EXPECT_TRUE(job.ranks.signals.empty());
-  job.ranks.there = {0, 1, 2, 3, 5};
+  job.ranks.mark_only({0, 1, 2, 3, 5}, &RankState::is_running);
+  job.recovery.activate_when_ready(true, 4);
+  EXPECT_TRUE(job.ranks.signals.empty()) << "rank 5 runs, but is no member yet";
+  job.ranks.set_members({0, 1, 2, 3, 5});
   job.recovery.activate_when_ready(true, 4);
   EXPECT_EQ(job.ranks.signals,
             (std::vector<std::pair<std::uint32_t, int>>{{2, SIGKILL}, {3, SIGKILL}}));
@@ -270,7 +272,7 @@ TEST(Recovery, ARankThatWritesItsShardLeavesAfterwards) {
   Regrouping job;
   job.writes = 3;
   job.recovery.accept_assignment(job.run.assign_gpus({0, 1, 2, 5}));
-  job.ranks.there = {0, 1, 2, 3, 5};
+  job.ranks.set_members({0, 1, 2, 3, 5});
   job.recovery.activate_when_ready(false, 4);
   EXPECT_TRUE(job.ranks.signals.empty());
   job.writes = 2;  // stays
@@ -287,7 +289,7 @@ TEST(Recovery, RanksThatShardTheirStateLeaveTogetherUnlessOneHoldsTheCopiesOfAno
   // Each of two nodes of four ranks holds the copies of the other one.
   Regrouping node(LossResponse::go_on, std::nullopt, true);
   node.recovery.accept_assignment(node.run.assign_gpus({4, 5, 6, 7}));
-  node.ranks.there = {0, 1, 2, 3, 4, 5, 6, 7};
+  node.ranks.set_members({0, 1, 2, 3, 4, 5, 6, 7});
   node.recovery.activate_when_ready(false, 4);
   EXPECT_EQ(killed(node), (std::vector<std::uint32_t>{0, 1, 2, 3}));
   EXPECT_TRUE(node.all<JobStarted>().empty());
@@ -309,7 +311,7 @@ TEST(Recovery, ALeavingRankThatDiesBeforeTheOthersHaveJoinedIsLost) {
   Regrouping job;
   job.recovery.accept_assignment(job.run.assign_gpus({0, 1, 2, 5}));
   EXPECT_TRUE(job.recovery.record_exit(3, true));
-  job.ranks.there = {0, 1, 2};
+  job.ranks.set_members({0, 1, 2});
   job.recovery.emit_losses();
   const std::vector<RanksLost> lost = job.all<RanksLost>();
   ASSERT_EQ(lost.size(), 1u);
@@ -360,14 +362,16 @@ TEST(Recovery, AnAssignmentIsNotActivatedAfterTheLastStep) {
 TEST(Recovery, AnAssignmentComesTrueWithoutWhomNobodyStarts) {
   Regrouping job;
   job.recovery.accept_assignment(job.run.assign_gpus({0, 1, 2, 5}));
-  job.recovery.activate_assignment(job.ranks.there, 4);
+  job.recovery.activate_assignment(job.ranks.members(), 4);
   EXPECT_TRUE(job.all<JobStarted>().empty());
-  job.ranks.there = {0, 1, 2};
+  job.ranks.set_members({0, 1, 2});
   job.recovery.abandon_seat(5, 4);
   EXPECT_EQ(job.all<JobStarted>().size(), 1u);
   EXPECT_FALSE(job.recovery.is_deserted());
-  job.ranks.there.clear();
+  job.ranks.set_members({});
   EXPECT_TRUE(job.recovery.is_deserted());
+  job.ranks.mark_only({6}, &RankState::is_running);
+  EXPECT_FALSE(job.recovery.is_deserted()) << "a process that is no member yet may join";
 }
 
 TEST(Recovery, WhoHasNotComeBackToANewControllerIsFencedAndLost) {

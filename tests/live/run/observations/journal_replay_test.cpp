@@ -109,18 +109,80 @@ TEST(JournalReplay, ADecisionStaysOpenUntilItsOutcomeWasShown) {
   ObservationRecord& outcome = past.seen.emplace_back();
   outcome.set_sequence(2);
   encode(Event{Decided{0, Outcome::rejected, "no"}}, *outcome.add_events());
+  for (const DecisionId id : {0, 1}) encode(save(id), *past.read[1].add_decisions());
   JournalReplay replay(run.cluster, past);
   replay.next();
+  EXPECT_EQ(replay.compare_answer(DecisionList()), std::nullopt);
   DecisionList decisions(0);
   replay.next();
   decisions.put_decision(save(0));
   decisions.put_decision(save(1));
-  replay.record_answer(decisions);
+  EXPECT_EQ(replay.compare_answer(decisions), std::nullopt);
   replay.next();
   const std::vector<Decision> open = replay.take_open();
   ASSERT_EQ(open.size(), 1u);
   EXPECT_EQ(open[0].id, 1u);
   EXPECT_TRUE(replay.take_open().empty());
+}
+
+TEST(JournalReplay, ANewAnswerToTheNewestObservationIsOpen) {
+  const OneJob run;
+  Past past = some_past();
+  past.read.clear();
+  JournalReplay replay(run.cluster, past);
+  replay.next();
+  EXPECT_TRUE(replay.is_answered()) << "by nothing: another observation follows";
+  replay.next();
+  EXPECT_FALSE(replay.is_answered());
+  DecisionList decisions(3);
+  decisions.put_decision(save(3));
+  replay.take_answer(decisions);
+  EXPECT_EQ(replay.take_open().size(), 1u);
+  EXPECT_TRUE(replay.world().is_same_call(3, 3)) << "it is announced";
+  past.read[1].add_wakes(7);
+  EXPECT_TRUE(replay.is_answered());
+  past.read.clear();
+  past.given_up[1] = "it hung";
+  EXPECT_TRUE(replay.is_answered());
+}
+
+TEST(JournalReplay, TheFirstAnswerThatDiffersIsNamedAndTheWorldFollowsTheRecord) {
+  const OneJob run;
+  Past past = some_past();
+  ObservationRecord& outcome = past.seen.emplace_back();
+  outcome.set_now(30);
+  encode(Event{Decided{0, Outcome::applied, {}}}, *outcome.add_events());
+  past.read[1].add_wakes(50);
+  encode(save(0), *past.read[1].add_decisions());
+  for (const bool has_other_wakes : {false, true}) {
+    JournalReplay replay(run.cluster, past);
+    replay.next();
+    EXPECT_EQ(replay.compare_answer(DecisionList()), std::nullopt);
+    replay.next();
+    DecisionList other(0);
+    if (has_other_wakes) other.put_decision(save(0));
+    other.wake(has_other_wakes ? 60 : 50);
+    const std::optional<std::string> difference = replay.compare_answer(other);
+    ASSERT_TRUE(difference);
+    EXPECT_TRUE(difference->starts_with("call at 1e-08 s: ")) << *difference;
+    const bool names_decisions = difference->find("recorded Save") != std::string::npos &&
+                                 difference->ends_with("replayed nothing");
+    EXPECT_EQ(names_decisions, !has_other_wakes) << *difference;
+    replay.next();  // the outcome of the recorded decision
+    other.put_decision(save(4));
+    EXPECT_EQ(replay.compare_answer(other), std::nullopt) << "it follows from the first";
+    EXPECT_TRUE(replay.take_open().empty());
+  }
+}
+
+TEST(JournalReplay, AfterASnapshotTheWorldIsThatOfTheSnapshot) {
+  const OneJob run;
+  Past past;
+  past.snapshot.emplace();
+  past.first_world = run.world;
+  JournalReplay replay(run.cluster, past);
+  EXPECT_TRUE(replay.is_replaying());
+  EXPECT_EQ(replay.world().jobs()[kLiveJob].gpus.size(), 4u);
 }
 
 }  // namespace

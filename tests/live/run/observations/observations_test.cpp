@@ -37,7 +37,7 @@ TEST_F(ObservationsTest, WhatHappensHoldsAtOnceAndIsShownOnce) {
   EXPECT_EQ(observations_.next_observation({}).sequence, 1u);
 }
 
-TEST_F(ObservationsTest, AreInTheJournalWithLossesAndWithWhatWasReadOfTelemetry) {
+TEST_F(ObservationsTest, AreInTheJournalWithLossesAndWithTheAnswerOfThePolicies) {
   observations_.add_event(RanksLost{.job = kLiveJob, .ranks = {RankId{1}}, .epoch = {2}});
   telemetry_.record_progress(1, {}, 0);
   telemetry_.record_progress(2, {}, 0);
@@ -48,15 +48,24 @@ TEST_F(ObservationsTest, AreInTheJournalWithLossesAndWithWhatWasReadOfTelemetry)
   const auto ranks = seen.samples.ranks(kLiveJob);
   ASSERT_EQ(ranks.size(), 1u);  // nobody counts on the one that is lost
   EXPECT_EQ(ranks[0].rank.value, 2u);
-  observations_.mark_answered();
+  DecisionList answer(5);
+  answer.add(Save{kLiveJob}, "why");
+  answer.wake(77);
+  observations_.record_answer(answer);
+  EXPECT_EQ(next_wake(journal_.state()), 77);
   observations_.next_observation({});
-  observations_.mark_answered();  // nothing was read
+  observations_.record_answer(DecisionList());  // nothing was read or decided
 
   const Past past = written();
   ASSERT_EQ(past.losses.size(), 1u);
   EXPECT_EQ(past.losses[0].rank(), 1u);
   ASSERT_EQ(past.read.size(), 1u);
   EXPECT_EQ(past.read.at(0).read_size(), 6);  // the rows and five columns
+  ASSERT_EQ(past.read.at(0).decisions_size(), 1);
+  EXPECT_EQ(past.read.at(0).decisions(0).id(), 5u);
+  EXPECT_TRUE(past.read.at(0).decisions(0).has_save());
+  ASSERT_EQ(past.read.at(0).wakes_size(), 1);
+  EXPECT_EQ(past.read.at(0).wakes(0), 77);
 }
 
 TEST_F(ObservationsTest, RanksHaveTheNumbersThatTheJobGivesThem) {

@@ -17,9 +17,9 @@ TEST(PolicyClock, StandsAtZeroUntilTheFirstStep) {
 }
 
 TEST(PolicyClock, AnotherControllerReadsTheSameOnceItGoesOn) {
-  PolicyClock first, second;
+  PolicyClock first;
   first.start();
-  second.restore_start(first.started());
+  PolicyClock second(first.started());
   EXPECT_EQ(second.now(), 0);
   EXPECT_EQ(second.moment(5), first.moment(5));
   const Nanos before = first.now();

@@ -10,7 +10,7 @@ Scenario scenario() {
   out.set_name("small");
   out.mutable_run()->set_steps(9);
   out.add_policies()->set_name("static");
-  out.mutable_live()->mutable_checkpoints()->set_folder("somewhere");
+  out.mutable_checkpoints()->set_folder("somewhere");
   return out;
 }
 
