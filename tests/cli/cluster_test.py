@@ -96,7 +96,7 @@ def test_a_kill_of_slurmctld_is_reported_and_what_it_lost_is_repeated(slurm, tmp
     slurm.wait_for(lambda: slurm.jobs()[blocker] == "RUNNING", 20)
     jobs = [slurm.submit(2, 8, "sleep 1") for _ in range(2)]
     time.sleep(5)  # slurmctld has saved the earlier acts
-    slurm.kill_controller()
+    slurm.kill("slurmctld")
     slurm.start_controller()
     slurm.wait_for(lambda: {slurm.jobs().get(job) for job in jobs} == {"COMPLETED"}, 40)
     _, errors = end(drive)
