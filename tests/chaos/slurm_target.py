@@ -209,7 +209,7 @@ class Book:
                 file.write(json.dumps(case) + "\n")
         print(f"seed {case['seed']}: " + ", ".join(
             f"{value} {name}" for name, value in case.items()
-            if name not in ("seed", "wrong")), flush=True)  # fmt: skip
+            if name not in ("seed", "wrong", "rows", "twin")), flush=True)  # fmt: skip
         for each in case["wrong"]:
             print(f"    {each}", flush=True)
 
