@@ -11,7 +11,8 @@ done and all jobs have ended. Counted as wrong:
 - twice: a job that began more often than Slurm requeued it, a requeue that neither a policy nor
   Slurm itself decided, and a start that was sent again without a reason;
 - held: a job that does not complete;
-- unleased: a job that began without an order while one driver had run for four seconds.
+- unleased: a job that began without an order while one driver had run for four seconds;
+- ended: a driver that ended by itself.
 
 Jobs that begin by themselves while no driver runs are counted apart, as are requeues by Slurm after
 the kill of a slurmd that was starting a job.
@@ -28,6 +29,8 @@ from slurm_target import (
     Job,
     arguments,
     cluster,
+    has_ended,
+    keep_logs,
     read_rows,
     repeated_orders,
     unordered_starts,
@@ -35,30 +38,31 @@ from slurm_target import (
 
 LEASE = 6
 POLICIES = ("easy", "fifo", "srtf", "max-min")
-A_CASE = 6  # kills of each kind in one case
+A_CASE = 10  # kills of each kind in one case
 STEADY_S = 4  # a driver renews all leases within this time of its start
 PATIENCE_S = 240  # Slurm itself lets a requeued job wait for 121 s
-OWN_REQUEUE = r"(?:[Rr]equeu\w+|missing from batch node)[^\n]*JobId=(\d+)|JobId=(\d+) missing from"
+OWN_REQUEUE = r"[Rr]equeu\w+ (?:job )?JobId=(\d+) due to|JobId=(\d+) missing from batch node"
 
 
 class Attack:
     """One run of jobs under a driver and nodes that are killed."""
 
-    def __init__(self, seed, options, slurm):
+    def __init__(self, seed, left, mutant, slurm):
         self.dice = random.Random(seed)
         self.policy = POLICIES[seed % len(POLICIES)]
         self.slurm, self.jobs, self.waits = slurm, [], []
-        self.left = {"driver": min(A_CASE, options.kills), "node": min(A_CASE, options.nodes_kills)}
+        self.left = {kind: max(0, min(A_CASE, count)) for kind, count in left.items()}
         self.made = dict.fromkeys(self.left, 0)
         self.driver = Driver(slurm, self.policy, "--mode", "drive", "--lease", LEASE, "--every",
-                             "0.4", mutant=options.mutant)  # fmt: skip
-        self.driver.start()
+                             "0.4", mutant=mutant)  # fmt: skip
+        self.start_driver()
 
     def kill(self, kind):
         """Kills one process, which starts again after a while."""
         if kind == "driver":
             self.driver.kill()
-            pause_s, again = self.dice.choice([0, 0, 1, LEASE + 2]), self.driver.start
+            self.is_driver_down = True
+            pause_s, again = self.dice.choice([0, 0, 1, LEASE + 2]), self.start_driver
         else:
             node = f"n{self.dice.randint(1, self.slurm.nodes)}"
             self.slurm.kill(node)
@@ -73,10 +77,16 @@ class Attack:
 
         self.plan(pause_s, restart)
 
+    def start_driver(self):
+        self.driver.start()
+        self.is_driver_down = False
+
     def plan(self, seconds, act):
         self.waits.append((time.monotonic() + seconds, act))
 
     def do_planned(self):
+        if not self.is_driver_down and self.driver.note_end():
+            self.driver.start()
         due = [each for each in self.waits if each[0] <= time.monotonic()]
         for each in due:
             self.waits.remove(each)
@@ -102,12 +112,10 @@ class Attack:
             self.do_planned()
             time.sleep(0.05)
         end = time.monotonic() + PATIENCE_S
-        while time.monotonic() < end and not self.is_complete():
+        while time.monotonic() < end and not has_ended(self.slurm):
+            self.do_planned()
             time.sleep(0.5)
         self.driver.end()
-
-    def is_complete(self):
-        return {row.state for row in read_rows(self.slurm).values()} == {"COMPLETED"}
 
     def own_requeues(self):
         """Ids of the jobs that Slurm itself has requeued."""
@@ -116,7 +124,7 @@ class Attack:
 
     def report(self, seed, took_s):
         rows, acts, text = read_rows(self.slurm), self.driver.acts(), self.driver.text()
-        own, wrong, by_themselves = self.own_requeues(), [], 0
+        own, wrong, by_themselves = self.own_requeues(), list(self.driver.endings), 0
         for job in self.jobs:
             row = rows.get(job.name)
             starts, ends = job.marks("start"), job.marks("end")
@@ -153,21 +161,21 @@ def main():
     options = arguments(__doc__, kills=100, **{"nodes-kills": 100})
     book, seed = Book(options.record), options.seed
     while True:
-        options_left = {
-            "kills": options.kills - book.total("kills of the driver"),
-            "nodes_kills": options.nodes_kills - book.total("kills of a slurmd"),
+        left = {
+            "driver": options.kills - book.total("kills of the driver"),
+            "node": options.nodes_kills - book.total("kills of a slurmd"),
         }
-        if max(options_left.values()) <= 0:
+        if max(left.values()) <= 0:
             break
         if seed not in book.seeds():
             begin = time.monotonic()
             with cluster(nodes=4, gpus=8, lease=LEASE) as slurm:
-                left = type(options)(mutant=options.mutant,
-                                     **{name: max(0, n) for name, n in options_left.items()})
-                attack = Attack(seed, left, slurm)
+                attack = Attack(seed, left, options.mutant, slurm)
                 try:
                     attack.run()
                     book.add(attack.report(seed, time.monotonic() - begin))
+                    if book.cases[-1]["wrong"]:
+                        keep_logs(slurm, options, seed)
                 finally:
                     attack.driver.kill()
         seed += 1

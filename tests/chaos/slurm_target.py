@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,7 @@ from real_slurm import SEARCH, USERS, RealSlurm, missing  # noqa: E402, F401
 
 PROGRAM = pathlib.Path(os.environ.get("ORRERY_BUILD", ROOT / "build")) / "bin" / "orrery"
 IS_START = r"^update JobId=\S+ ReqNodeList=\S+ StartTime=now "
+ENDS = ("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "DEADLINE")
 #: Faulty drivers by name: sed commands for the lines that go to scontrol. They show that a check
 #: finds a fault. `again` also stops each started job after two seconds and starts it once more.
 MUTANTS = {
@@ -39,7 +41,8 @@ echo "done $(date +%s.%N)" >>{folder}/acts
 """
 AGAIN = """echo "$lines" | grep 'ReqNodeList=n' | while read -r line; do
   id=${{line#update JobId=}}
-  (sleep 2; printf 'requeue %s\\n%s\\n' "${{id%% *}}" "$line" | {real}) >/dev/null 2>&1 3>&- &
+  setsid sh -c "sleep 2; printf 'requeue %s\\n%s\\n' '${{id%% *}}' '$line' | {real}" \\
+    >/dev/null 2>&1 3>&- &
 done
 """
 
@@ -52,7 +55,7 @@ class Driver:
         self.slurm, self.user = slurm, user
         self.words = [PROGRAM, "cluster", "slurm", "--policy", policy, "--partition", partition,
                       *map(str, words)]  # fmt: skip
-        self.spans, self.process = [], None
+        self.spans, self.endings, self.process = [], [], None
         tools = slurm.folder / "bin"
         tools.mkdir(exist_ok=True)
         real = shutil.which("scontrol", path=SEARCH)
@@ -75,12 +78,25 @@ class Driver:
         self.spans.append((time.time(), float("inf")))
 
     def kill(self):
+        """Kills the driver with SIGKILL."""
+        self.note_end()
         self.process.kill()
         self.process.wait()
+        self.spans[-1] = (self.spans[-1][0], min(self.spans[-1][1], time.time()))
+
+    def note_end(self):
+        """Notes a driver that has ended by itself in `endings`; returns whether it has."""
+        if self.process.poll() is None or self.spans[-1][1] < float("inf"):
+            return self.process.poll() is not None
+        last = self.text().splitlines()[-1:]
+        self.endings.append(f"ended: a driver ended with code {self.process.returncode}: {last}")
         self.spans[-1] = (self.spans[-1][0], time.time())
+        return True
 
     def end(self):
         """Ends the driver as an operator does; its exit code."""
+        if self.note_end():
+            return self.process.returncode
         self.process.terminate()
         try:
             code = self.process.wait(30)
@@ -149,6 +165,11 @@ def read_rows(slurm):
     return {row.name: row for row in map(Row, output.splitlines())}
 
 
+def has_ended(slurm):
+    """Whether no job waits or runs."""
+    return all(row.state in ENDS for row in read_rows(slurm).values())
+
+
 def lines_of(acts, job_id):
     """The acts on one job alone, in order: (instant, "start", "withdraw" or "requeue")."""
     found = []
@@ -176,6 +197,17 @@ def unordered_starts(acts, job):
             found.append(at)
         is_ordered = kind == "start"
     return found
+
+
+def keep_logs(slurm, options, seed):
+    """Copies what the drivers and slurmctld have written to a folder beside the record."""
+    if not options.record:
+        return
+    folder = pathlib.Path(f"{options.record}.seed-{seed}")
+    folder.mkdir(exist_ok=True)
+    for path in (*slurm.folder.glob("driver-*.txt"), slurm.folder / "acts",
+                 slurm.folder / "slurmctld.log"):  # fmt: skip
+        shutil.copy(path, folder)
 
 
 @contextlib.contextmanager
@@ -231,6 +263,7 @@ def arguments(text, **defaults):
     for name, value in defaults.items():
         parser.add_argument(f"--{name}", type=type(value), default=value)
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the Slurm is stopped, too
     if missing():
         sys.exit(f"expected Slurm's programs, found no {', '.join(missing())}: install slurmctld, "
                  "slurmd and slurm-client")  # fmt: skip
