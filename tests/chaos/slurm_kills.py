@@ -1,15 +1,16 @@
 """Kills the driver of a real Slurm, and its slurmd, again and again while jobs come, run and end.
 
 python3 tests/chaos/slurm_kills.py [--kills 100] [--nodes-kills 100] [--seed 1] [--record FILE]
-    [--mutant twice|again|no-leases]
+    [--policies easy,fifo,srtf,max-min] [--mutant twice|again|no-leases]
 
-Each seed is one case: a fresh Slurm of four nodes, one of four policies, and kill -9 of `orrery
+Each seed is one case: a fresh Slurm of four nodes, one of the policies, and kill -9 of `orrery
 cluster slurm` and of a slurmd that returns, at random instants, until the kills of the case are
 done and all jobs have ended. Counted as wrong:
 
 - lost: a job that has not begun and ended;
 - twice: a job that began more often than Slurm requeued it, a requeue that neither a policy nor
-  Slurm itself decided, and a start that was sent again without a reason;
+  Slurm itself decided, a job that was complete and ran again, and a start that was sent again
+  without a reason;
 - held: a job that does not complete;
 - unleased: a job that began without an order while one driver had run for four seconds;
 - ended: a driver that ended by itself.
@@ -29,6 +30,7 @@ from slurm_target import (
     Job,
     arguments,
     cluster,
+    completions,
     has_ended,
     keep_logs,
     read_rows,
@@ -37,7 +39,6 @@ from slurm_target import (
 )
 
 LEASE = 6
-POLICIES = ("easy", "fifo", "srtf", "max-min")
 A_CASE = 10  # kills of each kind in one case
 STEADY_S = 4  # a driver renews all leases within this time of its start
 PATIENCE_S = 240  # Slurm itself lets a requeued job wait for 121 s
@@ -47,9 +48,9 @@ OWN_REQUEUE = r"[Rr]equeu\w+ (?:job )?JobId=(\d+) due to|JobId=(\d+) missing fro
 class Attack:
     """One run of jobs under a driver and nodes that are killed."""
 
-    def __init__(self, seed, left, mutant, slurm):
+    def __init__(self, seed, policies, left, mutant, slurm):
         self.dice = random.Random(seed)
-        self.policy = POLICIES[seed % len(POLICIES)]
+        self.policy = policies[seed % len(policies)]
         self.slurm, self.jobs, self.waits = slurm, [], []
         self.left = {kind: max(0, min(A_CASE, count)) for kind, count in left.items()}
         self.made = dict.fromkeys(self.left, 0)
@@ -125,6 +126,7 @@ class Attack:
     def report(self, seed, took_s):
         rows, acts, text = read_rows(self.slurm), self.driver.acts(), self.driver.text()
         own, wrong, by_themselves = self.own_requeues(), list(self.driver.endings), 0
+        completed = completions(self.slurm)
         for job in self.jobs:
             row = rows.get(job.name)
             starts, ends = job.marks("start"), job.marks("end")
@@ -137,6 +139,8 @@ class Attack:
             if len(starts) > 1 + row.restarts or row.restarts > decided + own.count(job.id):
                 wrong.append(f"twice: job {job.id} began at {starts}, {row.restarts} requeues, "
                              f"{decided} decided, {own.count(job.id)} by Slurm")  # fmt: skip
+            if completed.count(job.id) > 1:
+                wrong.append(f"twice: job {job.id} was complete and ran again")
             if repeated_orders(acts, job.id) > text.count(f"job {job.id}: expected the order") + \
                     own.count(job.id):  # fmt: skip
                 wrong.append(f"twice: the start of job {job.id} was sent again")
@@ -158,7 +162,8 @@ FIRST_KILL = (3, 12)
 
 
 def main():
-    options = arguments(__doc__, kills=100, **{"nodes-kills": 100})
+    options = arguments(__doc__, kills=100, policies="easy,fifo,srtf,max-min",
+                        **{"nodes-kills": 100})  # fmt: skip
     book, seed = Book(options.record), options.seed
     while True:
         left = {
@@ -170,7 +175,7 @@ def main():
         if seed not in book.seeds():
             begin = time.monotonic()
             with cluster(nodes=4, gpus=8, lease=LEASE) as slurm:
-                attack = Attack(seed, left, options.mutant, slurm)
+                attack = Attack(seed, options.policies.split(","), left, options.mutant, slurm)
                 try:
                     attack.run()
                     book.add(attack.report(seed, time.monotonic() - begin))

@@ -170,12 +170,18 @@ def has_ended(slurm):
     return all(row.state in ENDS for row in read_rows(slurm).values())
 
 
+def completions(slurm):
+    """Ids of the jobs whose script has ended with 0, once for each time, by slurmctld's log."""
+    log = (slurm.folder / "slurmctld.log").read_text(errors="replace")
+    return re.findall(r"_job_complete: JobId=(\d+) WEXITSTATUS 0", log)
+
+
 def lines_of(acts, job_id):
     """The acts on one job alone, in order: (instant, "start", "withdraw" or "requeue")."""
     found = []
     for at, line in acts:
         words = line.split()
-        if words[0] == "requeue" and words[1] == job_id:
+        if words[0] == "requeue" and words[-1] == job_id:
             found.append((at, "requeue"))
         elif words[:2] == ["update", f"JobId={job_id}"] and words[2].startswith("ReqNodeList="):
             found.append((at, "start" if re.match(IS_START, line) else "withdraw"))
