@@ -101,7 +101,9 @@ void JobFollower::match_rows(const Rows& rows) {
     const auto over = over_.find({row.id, row.submit_s});
     if (row.phase == SlurmPhase::ended) continue;
     if (over != over_.end()) {
-      if (now_s_ - over->second < kRestart_s) continue;
+      // A job that waits has lost its start as well, and will run again.
+      const bool may_learn_end = row.phase != SlurmPhase::pending;
+      if (may_learn_end && now_s_ - over->second < kRestart_s) continue;
       outlet_.report(fmt::format("job {} is {} again after its end: slurmctld has lost the end",
                                  row.id, row.state));
       over_.erase(over);
@@ -144,7 +146,8 @@ void JobFollower::end_missing(const std::set<std::string>& present) {
 }
 
 /// Decides whose choice the required nodes of a waiting job are: an order of this controller, of an
-/// earlier one that has stopped, or the user's.
+/// earlier one that has stopped, or the user's. A job that has run since an earlier controller
+/// ordered it, and was requeued, still has the nodes of that order.
 void JobFollower::adopt_nodes(Tracked& job, const SlurmJob& row) {
   const bool is_question = job.is_managed && row.phase == SlurmPhase::pending &&
                            !row.required_nodes.empty() && !job.has_our_nodes &&
@@ -157,13 +160,15 @@ void JobFollower::adopt_nodes(Tracked& job, const SlurmJob& row) {
                                fmt::join(row.required_nodes, ",")));
     return;
   }
-  if (has_read_ && owner != rules_.owner) {
+  job.has_our_nodes = true;
+  if (job.stage == Stage::placed || job.stage == Stage::leaving) return;
+  const bool has_run = job.stage == Stage::unseen && row.restarts > 0;
+  if (has_read_ && owner != rules_.owner && !has_run) {
     throw Error(ErrorKind::environment,
                 fmt::format("job {}: expected this controller alone ({}), found an order of {}: "
                             "stop one of the two",
                             job.id, rules_.owner, owner));
   }
-  job.has_our_nodes = true;
   outlet_.send_line(withdraw_line(job.id, rules_.lease_s));
   if (row.is_held && row.has_bad_constraints()) outlet_.send_line(release_line(job.id));
   outlet_.report(

@@ -17,6 +17,7 @@ is counted apart, by the instants of the acts and of the kills. Counted as wrong
 """
 
 import random
+import re
 import sys
 import time
 
@@ -86,10 +87,7 @@ class Attack:
                 by_slurm += 1
             else:
                 wrong.append(f"twice: job {job.id} began at {at:.1f} and {later:.1f}")
-        if len(starts) > 1 and not any(words in text for words in (
-            f"job {job.id} went back into the queue", f"job {job.id} of ", f"job {job.id} is ",
-            f"job {job.id} was started", f"requeue job {job.id}:",
-        )):  # fmt: skip
+        if len(starts) > 1 and not re.search(rf"orrery: job {job.id}\b", text):
             wrong.append(f"silent: no message names the second start of job {job.id}")
         return by_slurm
 

@@ -212,6 +212,49 @@ TEST(JobFollower, APreemptedJobLeavesItsNodesAndWaitsWithALeaseOnAnyNodes) {
   EXPECT_EQ(with.world().jobs()[{0}].gpus.front().value, 0u);
 }
 
+TEST(JobFollower, AJobThatHasEndedBeforeItsRequeueDoesNotRunAgain) {
+  Followed with;
+  with.slurm.jobs["17"] = {};
+  with.read(1000);
+  with.start(0, {{4}});
+  with.slurm.schedule();
+  with.read(1001);
+  with.slurm.jobs["17"].state = "COMPLETED";
+  with.stop(0);
+  EXPECT_EQ(with.slurm.jobs["17"].state, "COMPLETED");
+  EXPECT_EQ(with.read(1002), "done");
+}
+
+TEST(JobFollower, AJobThatAnEarlierControllerStartedCanBePreempted) {
+  Followed with;
+  with.slurm.jobs["17"] = {.state = "RUNNING", .placed_on = {"n2"}, .required = {"n2"}};
+  with.slurm.jobs["17"].owner = "orrery:3";
+  EXPECT_EQ(with.read(1000), "submitted started");
+  with.stop(0);
+  EXPECT_EQ(with.read(1001), "");
+  EXPECT_TRUE(with.slurm.jobs["17"].required.empty());
+  EXPECT_EQ(with.start(0, {{0}}), "");
+  // A job that ended before this controller began, and that its user has put back into the queue.
+  with.slurm.jobs["18"] = {.submit = 1001, .restarts = 1, .required = {"n2"}};
+  with.slurm.jobs["18"].owner = "orrery:3";
+  EXPECT_EQ(with.read(1002), "submitted");
+  EXPECT_TRUE(with.slurm.jobs["18"].required.empty());
+}
+
+TEST(JobFollower, AJobThatWaitsAgainAfterItsEndIsReportedAtOnce) {
+  Followed with;
+  with.slurm.jobs["17"] = {};
+  with.read(1000);
+  with.start(0, {{4}});
+  with.slurm.schedule();
+  with.read(1001);
+  with.slurm.jobs["17"].state = "COMPLETED";
+  with.read(1002);
+  with.slurm.jobs["17"] = {};  // slurmctld has lost the start and the end
+  EXPECT_EQ(with.read(1003), "submitted");
+  EXPECT_NE(with.reports.at(0).find("PENDING again after its end"), std::string::npos);
+}
+
 TEST(JobFollower, OrdersOfAnEarlierControllerAreTakenOverAndThoseOfALivingOneAreAnError) {
   Followed with;
   with.slurm.jobs["17"] = {.eligible = 990, .required = {"n2"}, .owner = "orrery:3"};
