@@ -48,16 +48,19 @@ done
 
 
 class Driver:
-    """`orrery cluster slurm` on a RealSlurm, started again after kills. `spans`: pairs of instants
-    between which it ran; the end of the last one is infinite."""
+    """`orrery cluster slurm` on a RealSlurm, as `user`, started again after kills. `spans`: pairs of
+    instants between which it ran; the end of the last one is infinite. `endings`: drivers that
+    ended by themselves."""
 
     def __init__(self, slurm, policy, *words, mutant="", partition="orrery", user=None):
         self.slurm, self.user = slurm, user
-        self.words = [PROGRAM, "cluster", "slurm", "--policy", policy, "--partition", partition,
-                      *map(str, words)]  # fmt: skip
-        self.spans, self.endings, self.process = [], [], None
         tools = slurm.folder / "bin"
         tools.mkdir(exist_ok=True)
+        program = shutil.copy(PROGRAM, tools) if user else PROGRAM  # a user may not see the build
+        self.words = [program, "cluster", "slurm", "--policy", policy,
+                      *(["--partition", partition] if partition else []),
+                      *map(str, words)]  # fmt: skip
+        self.spans, self.endings, self.process = [], [], None
         real = shutil.which("scontrol", path=SEARCH)
         script = SCONTROL + (AGAIN if mutant == "again" else "")
         (tools / "scontrol").write_text(
@@ -70,7 +73,7 @@ class Driver:
 
     def start(self):
         output = self.slurm.folder / f"driver-{len(self.spans) + 1}.txt"
-        with open(output, "wb") as file:
+        with open(output, "ab") as file:
             self.process = subprocess.Popen(
                 self.slurm.words_of(self.user, self.words), env=self.environment,
                 stdout=file, stderr=subprocess.STDOUT,
@@ -117,15 +120,21 @@ class Driver:
             for number in range(len(self.spans))
         )
 
-    def acts(self):
-        """Lines that scontrol got, in order: (instant, line)."""
-        at, found = 0.0, []
+    def commands(self):
+        """Processes of scontrol, in order: [begin, end or None, lines]."""
+        found = []
         for line in (self.slurm.folder / "acts").read_text().splitlines():
             if line.startswith("at "):
-                at = float(line.split()[1])
-            elif line and not line.startswith("done "):
-                found.append((at, line))
+                found.append([float(line.split()[1]), None, []])
+            elif line.startswith("done "):
+                found[-1][1] = float(line.split()[1])
+            elif line:
+                found[-1][2].append(line)
         return found
+
+    def acts(self):
+        """Lines that scontrol got, in order: (instant, line)."""
+        return [(begin, line) for begin, _, lines in self.commands() for line in lines]
 
 
 class Job:

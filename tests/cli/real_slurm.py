@@ -67,8 +67,8 @@ class RealSlurm:
             (self.folder / "jobs").chmod(0o1777)
             for each in (self.folder, self.folder.parent):
                 each.chmod(each.stat().st_mode | 0o055)
-        port = free_ports(self.listed + 3)
-        self.database = Database(self, port + self.listed + 1) if database else None
+        port = free_ports(self.nodes + 3)
+        self.database = Database(self, port + self.nodes + 1) if database else None
         self.write_configuration(port, gpus, lease, settings)
         if self.database:
             self.database.start()
@@ -81,6 +81,9 @@ class RealSlurm:
         user, host = getpass.getuser(), socket.gethostname().split(".")[0]
         for gpu in range(gpus):
             (self.folder / f"gpu{gpu}").touch()
+        absent = ""
+        if self.listed > self.nodes:
+            absent = f"NodeName=n[{self.nodes + 1}-{self.listed}] NodeAddr=127.0.0.1 State=DOWN"
         access = self.database.settings() if self.database else NO_ACCOUNTS
         # fmt: off
         (self.folder / "slurm.conf").write_text(rf"""
@@ -117,9 +120,11 @@ SchedulerType=sched/backfill
 SchedulerParameters=bf_interval=5,bf_resolution=1,sched_interval=2,batch_sched_delay=0,defer_batch
 PriorityType=priority/basic
 {settings}
-NodeName=n[1-{self.listed}] NodeHostname=localhost NodeAddr=127.0.0.1 \
-  Port=[{port + 1}-{port + self.listed}] CPUs={max(8, gpus)} Boards=1 SocketsPerBoard=1 \
-  CoresPerSocket={max(8, gpus)} ThreadsPerCore=1 RealMemory=1000 Gres=gpu:{gpus}
+NodeName=DEFAULT CPUs={max(8, gpus)} Boards=1 SocketsPerBoard=1 CoresPerSocket={max(8, gpus)} \
+  ThreadsPerCore=1 RealMemory=1000 Gres=gpu:{gpus}
+NodeName=n[1-{self.nodes}] NodeHostname=localhost NodeAddr=127.0.0.1 \
+  Port=[{port + 1}-{port + self.nodes}]
+{absent}
 PartitionName=orrery Nodes=ALL Default=YES MaxTime=60 DefaultTime=1 State=UP
 PartitionName=other Nodes=ALL Default=NO MaxTime=60 DefaultTime=1 State=UP
 """)
