@@ -8,8 +8,8 @@
 namespace orrery::live {
 namespace {
 
-// A list of jobs costs slurmctld as much as a line for each, and the commands that go to scontrol at
-// once, 100 lines, must end within the deadline of a command: 500 jobs take about 2 s.
+// A list of jobs costs slurmctld as much as a line for each, and the 100 lines that go to one
+// scontrol must end within the deadline of a command: 500 jobs take about 2 s.
 constexpr std::size_t kJobsInLine = 5;
 constexpr std::int64_t kClockSlack_s = 2;  // Slurm counts whole seconds on its own clock
 

@@ -83,7 +83,8 @@ class Attack:
         starts, ends = job.marks("start"), job.marks("end")
         by_slurm = 0
         for at, later in zip(starts, starts[1:]):
-            if any(self.is_young(each) for each in [at, *(end for end in ends if at < end < later)]):
+            acts = [at, *(end for end in ends if at < end < later)]
+            if any(map(self.is_young, acts)):
                 by_slurm += 1
             else:
                 wrong.append(f"twice: job {job.id} began at {at:.1f} and {later:.1f}")
@@ -125,8 +126,8 @@ class Attack:
                 "started twice by Slurm, younger than 5 s": by_slurm,
                 "shown as running after an end younger than 5 s": overtime,
                 "starts lost and reported": text.count("went back into the queue without"),
-                "orders repeated": repeated, "ends lost and reported": text.count("again after its"),
-                "seconds": round(took_s), "wrong": wrong}  # fmt: skip
+                "orders repeated": repeated,
+                "ends lost and reported": text.count("again after its"), "seconds": round(took_s), "wrong": wrong}  # fmt: skip
 
 
 def main():

@@ -58,7 +58,7 @@ echo "end $(date +%s.%N)" >> mark-$number
 
 
 class Job:
-    """One job of the log: its request, and what was observed."""
+    """One job of the log: its request and its observed instants."""
 
     def __init__(self, number, at, gpus, seconds):
         self.number, self.at, self.gpus, self.seconds = number, at, gpus, seconds
@@ -170,7 +170,7 @@ class Run:
             return {int(row["job_id"]): row for row in csv.DictReader(file)}
 
     def judge(self, wrong):
-        """Adds what is wrong with the jobs; the number of requeues."""
+        """Number of requeues; adds the faults of the jobs to `wrong`."""
         rows, text, requeues = read_rows(self.slurm), self.driver.text(), 0
         wrong.extend(self.driver.endings)
         for job in self.jobs:

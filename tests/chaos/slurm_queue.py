@@ -38,7 +38,7 @@ def submit_all(slurm, count):
 
 
 def figures_of(driver, seconds):
-    """What a driver prints at its end after some seconds."""
+    """Figures that a driver prints when it ends after some seconds."""
     driver.start()
     driver.process.wait(seconds + 120)
     text = (driver.slurm.folder / f"driver-{len(driver.spans)}.txt").read_text()
@@ -67,7 +67,7 @@ def rate_of(commands, pattern):
 
 
 def started_jobs(slurm, wrong):
-    """Number of the jobs that have begun; adds what is wrong with them."""
+    """Number of the jobs that have begun; adds their faults to `wrong`."""
     rows = read_rows(slurm)
     running = [row for row in rows.values() if row.state == "RUNNING"]
     marks = {path.name: len(path.read_text().splitlines())
@@ -121,8 +121,8 @@ def main():
             if book.cases[-1]["wrong"]:
                 keep_logs(slurm, options, options.seed)
     case = book.cases[-1]
-    print(f"{case['jobs']} waiting jobs on {LISTED} nodes: {case['readings']} readings, the slowest "
-          f"{case['slowest reading, ms']} ms (asked: 300); {case['placements']} placements, "
+    print(f"{case['jobs']} waiting jobs on {LISTED} nodes: {case['readings']} readings, "
+          f"the slowest {case['slowest reading, ms']} ms (asked: 300); {case['placements']} placements, "
           f"{case['placements a second']} a second (asked: 200); {case['leases']} leases, "
           f"{case['leases a second']} a second; load {case['load']:.0f}")  # fmt: skip
     return 1 if book.wrong() else 0

@@ -1,5 +1,5 @@
-"""A driven Slurm for slurm_*.py: `orrery cluster slurm` whose commands are recorded, jobs that leave
-marks, and the records of cases."""
+"""A driven Slurm for slurm_*.py: `orrery cluster slurm` whose commands are recorded, jobs that
+leave marks, and the records of cases."""
 
 import argparse
 import contextlib
@@ -48,8 +48,8 @@ done
 
 
 class Driver:
-    """`orrery cluster slurm` on a RealSlurm, as `user`, started again after kills. `spans`: pairs of
-    instants between which it ran; the end of the last one is infinite. `endings`: drivers that
+    """`orrery cluster slurm` on a RealSlurm, as `user`, started again after kills. `spans`: pairs
+    of instants between which it ran; the end of the last one is infinite. `endings`: drivers that
     ended by themselves."""
 
     def __init__(self, slurm, policy, *words, mutant="", partition="orrery", user=None):
@@ -159,7 +159,7 @@ class Job:
 
 
 class Row:
-    """What Slurm shows of a job."""
+    """A job as squeue shows it."""
 
     def __init__(self, line):
         self.id, self.name, self.state, restarts, priority, self.reason = line.split("|")[:6]
@@ -198,7 +198,7 @@ def lines_of(acts, job_id):
 
 
 def repeated_orders(acts, job_id):
-    """Number of starts that were sent although an earlier one was neither taken back nor stopped."""
+    """Number of starts that were sent while an earlier one was neither taken back nor stopped."""
     kinds = [kind for _, kind in lines_of(acts, job_id)]
     return sum(pair == ("start", "start") for pair in zip(kinds, kinds[1:]))
 
@@ -215,7 +215,7 @@ def unordered_starts(acts, job):
 
 
 def keep_logs(slurm, options, seed):
-    """Copies what the drivers and slurmctld have written to a folder beside the record."""
+    """Copies the output of the drivers and of slurmctld to a folder beside the record."""
     if not options.record:
         return
     folder = pathlib.Path(f"{options.record}.seed-{seed}")
@@ -278,7 +278,7 @@ def arguments(text, **defaults):
     for name, value in defaults.items():
         parser.add_argument(f"--{name}", type=type(value), default=value)
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the Slurm is stopped, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the Slurm is stopped, too
     if missing():
         sys.exit(f"expected Slurm's programs, found no {', '.join(missing())}: install slurmctld, "
                  "slurmd and slurm-client")  # fmt: skip

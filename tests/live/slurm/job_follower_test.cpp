@@ -30,7 +30,7 @@ class Followed : public SlurmOutlet {
     slurm.now = now;
     events_.clear();
     world_.begin_batch();
-    follower.follow_jobs(parse_jobs(slurm.read_jobs()), now);
+    follower.follow_jobs(parse_jobs(slurm.read_jobs()), now, slurm.boot);
     slurm.execute_commands(std::exchange(lines_, {}));
     return events_;
   }
@@ -253,6 +253,21 @@ TEST(JobFollower, AJobThatWaitsAgainAfterItsEndIsReportedAtOnce) {
   with.slurm.jobs["17"] = {};  // slurmctld has lost the start and the end
   EXPECT_EQ(with.read(1003), "submitted");
   EXPECT_NE(with.reports.at(0).find("PENDING again after its end"), std::string::npos);
+}
+
+TEST(JobFollower, NothingStartsUntilTheNodesHaveReportedToARestartedSlurmctld) {
+  Followed with;
+  with.slurm.jobs["17"] = with.slurm.jobs["18"] = {};
+  with.read(1000);
+  with.start(0, {{4}});
+  with.slurm.boot = 1001;
+  with.slurm.jobs["17"] = {};  // slurmctld has lost the order, and maybe a start that followed
+  EXPECT_EQ(with.read(1002), "");
+  EXPECT_TRUE(with.slurm.jobs["17"].required.empty());
+  EXPECT_NE(with.start(1, {{0}}).find("slurmctld started 1 s ago"), std::string::npos);
+  EXPECT_EQ(with.read(1011), "");
+  EXPECT_EQ(with.slurm.jobs["17"].required, std::vector<std::string>{"n2"});
+  EXPECT_EQ(with.start(1, {{0}}), "");
 }
 
 TEST(JobFollower, OrdersOfAnEarlierControllerAreTakenOverAndThoseOfALivingOneAreAnError) {
