@@ -127,7 +127,8 @@ class Attack:
                 "shown as running after an end younger than 5 s": overtime,
                 "starts lost and reported": text.count("went back into the queue without"),
                 "orders repeated": repeated,
-                "ends lost and reported": text.count("again after its"), "seconds": round(took_s), "wrong": wrong}  # fmt: skip
+                "ends lost and reported": text.count("again after its"),
+                "seconds": round(took_s), "wrong": wrong}  # fmt: skip
 
 
 def main():

@@ -66,6 +66,7 @@ class Job:
         self.minutes = max(1, math.ceil(seconds / A_MINUTE_S))
         self.user, self.account = None, None
         self.id, self.submitted, self.ended = "", 0.0, 0.0
+        self.row = None  # newest row of squeue, which forgets a job five minutes after its end
 
     def submit(self, slurm):
         words = ["-J", f"job{self.number}", "-t", self.minutes]
@@ -131,8 +132,8 @@ class Run:
     def note_ends(self):
         rows = read_rows(self.slurm)
         for job in self.jobs:
-            row = rows.get(f"job{job.number}")
-            if not job.ended and row and row.state == "COMPLETED":
+            job.row = rows.get(f"job{job.number}", job.row)
+            if not job.ended and job.row and job.row.state == "COMPLETED":
                 job.ended = time.time()
 
     def observed(self):
@@ -171,11 +172,10 @@ class Run:
 
     def judge(self, wrong):
         """Number of requeues; adds the faults of the jobs to `wrong`."""
-        rows, text, requeues = read_rows(self.slurm), self.driver.text(), 0
+        text, requeues = self.driver.text(), 0
         wrong.extend(self.driver.endings)
         for job in self.jobs:
-            row = rows.get(f"job{job.number}")
-            decided = text.count(f" requeue job {job.id}:")
+            row, decided = job.row, text.count(f" requeue job {job.id}:")
             requeues += decided
             if not row or row.state != "COMPLETED":
                 wrong.append(f"job {job.id} is {row and row.state}")

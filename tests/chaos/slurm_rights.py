@@ -125,6 +125,10 @@ def main():
             book.add(case | {"seconds": round(time.monotonic() - begin), "wrong": wrong})
             if wrong:
                 keep_logs(slurm, options, options.seed)
+    case = book.cases[-1]
+    print(f"Rights and accounts ({case['level']}): {case['its refused commands']} of its commands "
+          f"refused, {case['commands refused to a user']} of a user without rights; "
+          f"{book.wrong()} faults")  # fmt: skip
     return 1 if book.wrong() else 0
 
 
