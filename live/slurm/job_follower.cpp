@@ -21,10 +21,13 @@ auto submission_order(const SlurmJob& job) {
   return std::make_tuple(job.submit_s, std::stoull(job.id), job.id.size(), job.id);
 }
 
+/// Returns true if a row shows the job. A requeue counts at once and changes the submission a moment
+/// later; an id that another job got has no requeues.
 bool is_same_job(const std::string& id, std::int64_t submit_s, std::uint32_t restarts,
                  const SlurmJob& row) {
   if (row.id != id) return false;
-  return row.submit_s == submit_s || (row.restarts > restarts && row.submit_s > submit_s);
+  return row.submit_s == submit_s ||
+         (row.restarts >= std::max(restarts, 1u) && row.submit_s > submit_s);
 }
 
 /// Returns true if slurmctld has just started, so that a job which waits may still run on a node: a

@@ -225,6 +225,27 @@ TEST(JobFollower, AJobThatHasEndedBeforeItsRequeueDoesNotRunAgain) {
   EXPECT_EQ(with.read(1002), "done");
 }
 
+TEST(JobFollower, ARequeuedJobKeepsItsIdentityWhileItLeavesItsNodes) {
+  Followed with;
+  with.slurm.jobs["17"] = {};
+  with.read(1000);
+  with.start(0, {{4}});
+  with.slurm.schedule();
+  with.read(1001);
+  with.stop(0);
+  FakeJob& job = with.slurm.jobs["17"];
+  const std::int64_t submit = std::exchange(job.submit, 1000);
+  job.state = "COMPLETING";
+  job.placed_on = {"n2"};
+  EXPECT_EQ(with.read(1002), "");
+  job.submit = submit;
+  job.state = "PENDING";
+  job.placed_on = {};
+  EXPECT_EQ(with.read(1003), "");
+  EXPECT_TRUE(with.reports.empty());
+  EXPECT_EQ(with.start(0, {{0}}), "");
+}
+
 TEST(JobFollower, AJobThatAnEarlierControllerStartedCanBePreempted) {
   Followed with;
   with.slurm.jobs["17"] = {.state = "RUNNING", .placed_on = {"n2"}, .required = {"n2"}};
