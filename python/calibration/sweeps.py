@@ -202,8 +202,8 @@ def memory_part(all_rows):
         f"{(said_ok + said_bad) / 2:.2f}.")
 
 
-# Kinds of the sources' peaks. allocated: torch.cuda.max_memory_allocated of a rank that is known, or
-# of the worst one. Figures of other kinds are of the process: the allocator's reserve, or the
+# Kinds of the sources' peaks. allocated: torch.cuda.max_memory_allocated of a rank that is known,
+# or of the worst one. Figures of other kinds are of the process: the allocator's reserve, or the
 # device's memory. prime-rl and torchtitan print torch.cuda.max_memory_reserved.
 ALLOCATED = {"simumax_b200", "mbridge_skill", "galvatron_mem"}
 # Galvatron's profiles of pipelines keep all micro-batches, which no schedule of ours does.
@@ -296,8 +296,8 @@ def held_text(held):
     low, high = quantiles_of(held)
     return (f"Measured over predicted memory of a process (`reserved_bytes`), a source counted "
             f"once:\n{np.exp(low):.2f} (P10, logarithm {low:.3f}) to {np.exp(high):.2f} (P90, "
-            f"{high:.3f}).\nBetween the quantiles of the other sources lie {np.mean(inside):.0%} of "
-            f"a source's rows.")  # fmt: skip
+            f"{high:.3f}).\nBetween the quantiles of the other sources lie {np.mean(inside):.0%} "
+            f"of a source's rows.")  # fmt: skip
 
 
 def other_memory():

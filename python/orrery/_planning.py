@@ -32,11 +32,11 @@ def predict(runs: "Union[RunLike, Sequence[RunLike], pd.DataFrame]") -> pd.DataF
     -------
     pandas.DataFrame
         With the index of `runs`: ``id``; ``iter_time_s``, its 80% interval ``p10_s``, ``p90_s``
-        and its 95% interval ``p2_5_s``, ``p97_5_s`` (s); ``memory_bytes`` of the tensors on
-        the fullest GPU; ``reserved_bytes`` that its process holds, with the 80% interval
-        ``reserved_p10``, ``reserved_p90``; ``status``: ``"ok"``, ``"out-of-memory"`` or ``"unsupported"``; ``reason``; ``state`` of
-        the combination of stack and GPU: ``"measured"``, ``"between"`` measured ones or
-        ``"transferred"``. No row stops the others.
+        and its 95% interval ``p2_5_s``, ``p97_5_s`` (s); ``memory_bytes`` of the tensors
+        on the fullest GPU; ``reserved_bytes`` that its process holds, with the 80% interval
+        ``reserved_p10``, ``reserved_p90``; ``status``: ``"ok"``, ``"out-of-memory"`` or
+        ``"unsupported"``; ``reason``; ``state`` of the combination of stack and GPU:
+        ``"measured"``, ``"between"`` measured ones or ``"transferred"``. No row stops the others.
 
     Raises
     ------

@@ -228,9 +228,9 @@ std::optional<double> logit_bytes(std::string_view loss) {
     double bytes;
   };
   // fused: the gradient overwrites the 16-bit logits (Megatron-Core's fused cross entropy).
-  // chunked: the logits of a few tokens exist at a time. plain: logits in 16 and 32 bits, their softmax and
-  // its gradient in 32 bits, and the gradient in 16 bits; prime-rl's trainers, which are alike but
-  // for a chunked loss, differ by 16.2 bytes at 16,384 tokens.
+  // chunked: the logits of a few tokens exist at a time. plain: logits in 16 and 32 bits, their
+  // softmax and its gradient in 32 bits, and the gradient in 16 bits; prime-rl's trainers, which
+  // are alike but for a chunked loss, differ by 16.2 bytes at 16,384 tokens.
   constexpr std::array kKnown = {Known{"fused", 2}, Known{"chunked", 0}, Known{"plain", 16}};
   const std::string text = lower_case(loss);
   for (const Known& known : kKnown) {
