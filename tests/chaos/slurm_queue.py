@@ -42,7 +42,7 @@ def figures_of(driver, seconds):
     driver.start()
     driver.process.wait(seconds + 120)
     text = (driver.slurm.folder / f"driver-{len(driver.spans)}.txt").read_text()
-    return json.loads(text[text.index("\n{\n") if "\n{\n" in text else text.index("{\n"):])
+    return json.loads(text[text.rindex("{\n"):])
 
 
 def time_of_squeue(slurm):
