@@ -123,8 +123,8 @@ def main():
     case = book.cases[-1]
     print(f"{case['jobs']} waiting jobs on {LISTED} nodes: {case['readings']} readings, "
           f"the slowest {case['slowest reading, ms']} ms (asked: 300); "
-          f"{case['placements']} placements, {case['placements a second']} a second (asked: 200); {case['leases']} leases, "
-          f"{case['leases a second']} a second; load {case['load']:.0f}")  # fmt: skip
+          f"{case['placements']} placements, {case['placements a second']} a second "
+          f"(asked: 200); {case['leases']} leases, {case['leases a second']} a second; load {case['load']:.0f}")  # fmt: skip
     return 1 if book.wrong() else 0
 
 
