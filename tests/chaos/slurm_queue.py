@@ -124,7 +124,8 @@ def main():
     print(f"{case['jobs']} waiting jobs on {LISTED} nodes: {case['readings']} readings, "
           f"the slowest {case['slowest reading, ms']} ms (asked: 300); "
           f"{case['placements']} placements, {case['placements a second']} a second "
-          f"(asked: 200); {case['leases']} leases, {case['leases a second']} a second; load {case['load']:.0f}")  # fmt: skip
+          f"(asked: 200); {case['leases']} leases, {case['leases a second']} a second; "
+          f"load {case['load']:.0f}")  # fmt: skip
     return 1 if book.wrong() else 0
 
 
