@@ -21,8 +21,8 @@ auto submission_order(const SlurmJob& job) {
   return std::make_tuple(job.submit_s, std::stoull(job.id), job.id.size(), job.id);
 }
 
-/// Returns true if a row shows the job. A requeue counts at once and changes the submission a moment
-/// later; an id that another job got has no requeues.
+/// Returns true if a row shows the job. A requeue counts at once and changes the submission a
+/// moment later; an id that another job got has no requeues.
 bool is_same_job(const std::string& id, std::int64_t submit_s, std::uint32_t restarts,
                  const SlurmJob& row) {
   if (row.id != id) return false;

@@ -42,7 +42,7 @@ def figures_of(driver, seconds):
     driver.start()
     driver.process.wait(seconds + 120)
     text = (driver.slurm.folder / f"driver-{len(driver.spans)}.txt").read_text()
-    return json.loads(text[text.index("\n{\n") if "\n{\n" in text else text.index("{\n"):])
+    return json.loads(text[text.rindex("{\n"):])
 
 
 def time_of_squeue(slurm):
@@ -123,8 +123,9 @@ def main():
     case = book.cases[-1]
     print(f"{case['jobs']} waiting jobs on {LISTED} nodes: {case['readings']} readings, "
           f"the slowest {case['slowest reading, ms']} ms (asked: 300); "
-          f"{case['placements']} placements, {case['placements a second']} a second (asked: 200); {case['leases']} leases, "
-          f"{case['leases a second']} a second; load {case['load']:.0f}")  # fmt: skip
+          f"{case['placements']} placements, {case['placements a second']} a second "
+          f"(asked: 200); {case['leases']} leases, {case['leases a second']} a second; "
+          f"load {case['load']:.0f}")  # fmt: skip
     return 1 if book.wrong() else 0
 
 

@@ -69,7 +69,9 @@ def complaints(driver):
 def as_operator(slurm, options, wrong):
     def jobs():
         long_job = Job(slurm, "long", 2, 8, 6, "-t", "50", "-A", "ours", user=OWNERS[0])
-        slurm.wait_for(lambda: slurm.jobs()[long_job.id] == "RUNNING", 20)
+        end = time.monotonic() + 20
+        while time.monotonic() < end and slurm.jobs()[long_job.id] == "PENDING":
+            time.sleep(0.2)
         return [long_job, *(Job(slurm, f"short-{n}", 2, 8, 1, "-t", "1", "-A", "ours",
                                 user=OWNERS[n % 2]) for n in range(4))]  # fmt: skip
 

@@ -215,13 +215,13 @@ def unordered_starts(acts, job):
 
 
 def keep_logs(slurm, options, seed):
-    """Copies the output of the drivers and of slurmctld to a folder beside the record."""
+    """Copies logs and output of the drivers and of slurmctld to a folder beside the record."""
     if not options.record:
         return
     folder = pathlib.Path(f"{options.record}.seed-{seed}")
     folder.mkdir(exist_ok=True)
-    for path in (*slurm.folder.glob("driver-*.txt"), slurm.folder / "acts",
-                 slurm.folder / "slurmctld.log"):  # fmt: skip
+    for path in (*slurm.folder.glob("driver-*.txt"), *slurm.folder.glob("drive.log*"),
+                 slurm.folder / "acts", slurm.folder / "slurmctld.log"):  # fmt: skip
         shutil.copy(path, folder)
 
 

@@ -147,7 +147,8 @@ def faults(pairs, inside):
     for share, wanted, slack in ((0, 80, 5), (1, 95, 3)):
         covered = 100 * sum(each[share] for each in inside) / count
         if abs(covered - wanted) > slack:
-            found.append(f"{covered:.1f}% inside the {wanted}% interval, expected {wanted} +-{slack}")
+            found.append(f"{covered:.1f}% inside the {wanted}% interval, "
+                         f"expected {wanted} +-{slack}")  # fmt: skip
     least = 0
     for name, most in HORIZONS[:3]:
         own = [each for each in pairs if least < each[0] <= most]

@@ -70,7 +70,9 @@ TOOLS = {
     "python/site/check.py": "network",
     "tests/cli/slow_files_test.py": "tests/cli/slow_files_test.py",
     "tests/chaos/chaos.py": "tests/chaos/CMakeLists.txt",
-    "tests/chaos/slurm_kills.py": "cluster", "tests/chaos/pairs.py": "tests/chaos/pairs_test.py",
+    **{f"tests/chaos/slurm_{part}.py": "cluster" for part in (
+        "kills", "controller", "policies", "queue", "rights", "twin")},
+    "tests/chaos/pairs.py": "tests/chaos/pairs_test.py",
     "tests/chaos/flips.py": "tests/chaos/CMakeLists.txt",
     "tests/chaos/strangers.py": "tests/chaos/CMakeLists.txt",
     "tests/tidy/structure.py": "tests/tidy/structure_test.py",

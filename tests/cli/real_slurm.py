@@ -70,12 +70,19 @@ class RealSlurm:
         port = free_ports(self.nodes + 3)
         self.database = Database(self, port + self.nodes + 1) if database else None
         self.write_configuration(port, gpus, lease, settings)
+        try:
+            self.start_all()
+        except BaseException:
+            self.stop()
+            raise
+
+    def start_all(self):
         if self.database:
             self.database.start()
         self.start_controller()
-        for n in range(1, nodes + 1):
+        for n in range(1, self.nodes + 1):
             self.start_node(f"n{n}")
-        self.wait_for(lambda: self.states().count("idle") == nodes, 30)
+        self.wait_for(lambda: self.states().count("idle") == self.nodes, 30)
 
     def write_configuration(self, port, gpus, lease, settings):
         user, host = getpass.getuser(), socket.gethostname().split(".")[0]
@@ -249,11 +256,12 @@ AccountingStorageTRES=gres/gpu"""
         data = self.folder / "mariadb"
         data.mkdir()
         shutil.chown(data, "mysql")
-        subprocess.run(
+        installed = subprocess.run(
             ["mariadb-install-db", "--no-defaults", "--user=mysql", f"--datadir={data}",
-             "--skip-test-db", "--auth-root-authentication-method=normal"],
-            check=True, capture_output=True, env=self.slurm.environment,
+             f"--tmpdir={data}", "--skip-test-db", "--auth-root-authentication-method=normal"],
+            capture_output=True, text=True, env=self.slurm.environment,
         )  # fmt: skip
+        assert installed.returncode == 0, installed.stdout + installed.stderr
         self.slurm.start(
             "mariadbd", "mariadbd", "--no-defaults", "--user=mysql", f"--datadir={data}",
             f"--socket={data}/socket", f"--pid-file={data}/pid", "--bind-address=127.0.0.1",
