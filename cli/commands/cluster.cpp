@@ -108,6 +108,7 @@ struct KubernetesOptions : ClusterOptions, KubernetesAccess {
   std::string lease_object = "orrery/place", extender_address = "0.0.0.0";
   std::int64_t lease_s = 15;
   std::uint16_t extender_port = 0;
+  std::uint32_t places = 0;
 };
 
 live::AdapterProgram adapter_of(const KubernetesOptions& options, bool acts) {
@@ -142,6 +143,7 @@ int drive_kubernetes(const KubernetesOptions& options) {
   live::KubernetesCluster::Options chosen{session.cluster_options()};
   chosen.acts = session.acts();
   chosen.patience_s = options.patience_s;
+  chosen.places = options.places;
   const auto adapter = live::start_adapter(adapter_of(options, session.acts()));
   live::KubernetesCluster cluster(*adapter, chosen);
   return session.run(cluster, cluster.nodes_per_rack());
@@ -165,6 +167,11 @@ void declare_access(CLI::App& command, KubernetesOptions& options) {
   command.add_option("--extender-address", options.extender_address, "address of the extender")
       ->type_name("ADDRESS")
       ->capture_default_str();
+  whole_number(*command.add_option("--places", options.places,
+                                   "nodes for which there is room, those that join later "
+                                   "included (default: a quarter more than at the start)"),
+               1, 100'000)
+      .type_name("N");
 }
 
 void add_kubernetes(CLI::App& clusters, Action& chosen) {

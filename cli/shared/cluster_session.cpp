@@ -72,7 +72,7 @@ void print_counts(const ClusterOptions& options, const ClusterWords& words,
   const live::QueueCluster::Counts& counts = cluster.counts();
   const double slowest_ms = static_cast<double>(counts.slowest.count()) / 1e6;
   if (options.json) {
-    const nlohmann::ordered_json out{{"nodes", cluster.nodes().nodes()},
+    const nlohmann::ordered_json out{{"nodes", cluster.nodes().known_nodes()},
                                      {"gpus_per_node", cluster.nodes().gpus_per_node()},
                                      {"policy", options.policy},
                                      {"mode", options.operation.mode},
@@ -88,7 +88,7 @@ void print_counts(const ClusterOptions& options, const ClusterWords& words,
     fmt::print("{}\n", out.dump(2));
     return;
   }
-  fmt::print("{:<12}{} nodes x {} GPUs\n", "cluster", cluster.nodes().nodes(),
+  fmt::print("{:<12}{} nodes x {} GPUs\n", "cluster", cluster.nodes().known_nodes(),
              cluster.nodes().gpus_per_node());
   fmt::print("{:<12}{}, {}\n", "policy", options.policy, options.operation.mode);
   fmt::print("{:<12}{}, {} failed, the slowest {:.0f} ms\n", "readings", counts.readings,
