@@ -51,26 +51,7 @@ void scale(Message& message, Get get, Set set, double factor) {
 }
 
 void double_network(PlanBasis& basis, Candidate&) {
-  Topology& cluster = *basis.scenario.mutable_cluster();
-  NodeSpec& node = *cluster.mutable_node();
-  node.set_nic_bandwidth(2 * node.nic_bandwidth());
-  FabricSpec& fabric = *cluster.mutable_fabric();
-  if (fabric.spine_link_bandwidth() > 0) {
-    fabric.set_spine_link_bandwidth(2 * fabric.spine_link_bandwidth());
-  }
-  if (fabric.ring_link_bandwidth() > 0) {
-    fabric.set_ring_link_bandwidth(2 * fabric.ring_link_bandwidth());
-  }
-  if (fabric.has_core_link_bandwidth()) {
-    fabric.set_core_link_bandwidth(2 * fabric.core_link_bandwidth());
-  }
-  if (fabric.has_torus_link_bandwidth()) {
-    fabric.set_torus_link_bandwidth(2 * fabric.torus_link_bandwidth());
-  }
-  if (fabric.has_local_link_bandwidth()) {
-    fabric.set_local_link_bandwidth(2 * fabric.local_link_bandwidth());
-    fabric.set_global_link_bandwidth(2 * fabric.global_link_bandwidth());
-  }
+  scale_network(*basis.scenario.mutable_cluster(), 2);
   rebuild(basis);
 }
 
@@ -160,6 +141,28 @@ std::optional<double> end_after(const Change& change, PlanBasis basis, const Pla
 }
 
 }  // namespace
+
+void scale_network(Topology& cluster, double factor) {
+  NodeSpec& node = *cluster.mutable_node();
+  node.set_nic_bandwidth(factor * node.nic_bandwidth());
+  FabricSpec& fabric = *cluster.mutable_fabric();
+  if (fabric.spine_link_bandwidth() > 0) {
+    fabric.set_spine_link_bandwidth(factor * fabric.spine_link_bandwidth());
+  }
+  if (fabric.ring_link_bandwidth() > 0) {
+    fabric.set_ring_link_bandwidth(factor * fabric.ring_link_bandwidth());
+  }
+  if (fabric.has_core_link_bandwidth()) {
+    fabric.set_core_link_bandwidth(factor * fabric.core_link_bandwidth());
+  }
+  if (fabric.has_torus_link_bandwidth()) {
+    fabric.set_torus_link_bandwidth(factor * fabric.torus_link_bandwidth());
+  }
+  if (fabric.has_local_link_bandwidth()) {
+    fabric.set_local_link_bandwidth(factor * fabric.local_link_bandwidth());
+    fabric.set_global_link_bandwidth(factor * fabric.global_link_bandwidth());
+  }
+}
 
 void price_row(const PlanQuestion& question, const Cluster& cluster, PlannedRun& row) {
   const Outcome& outcome = row.outcome;
