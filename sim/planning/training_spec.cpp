@@ -139,8 +139,8 @@ SpecFinding exposed_rule(const GradedRun& run) {
              spec_percent(share));
   if (run.scenario().job().overlap()) {
     return fixed(std::move(finding), run,
-                 "gradients overlap already: more micro-batches a step, or faster NICs (the gain is "
-                 "that of NICs and links between switches twice as fast)",
+                 "gradients overlap already: more micro-batches a step, or faster NICs (gain: "
+                 "of NICs and links between switches twice as fast)",
                  {}, [](Scenario& scenario) { scale_network(*scenario.mutable_cluster(), 2); });
   }
   return fixed(std::move(finding), run, "exchange gradients beside the backward pass",
