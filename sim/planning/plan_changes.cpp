@@ -194,6 +194,13 @@ std::vector<PlanChange> changes_of(const PlanBasis& basis, const PlannedRun& row
   const double rate = basis.cluster.price().per_gpu.value;
   std::vector<Change> tried = changes_of_run();
   for (Change& each : changes_of_step(row.layout.priced.choice)) tried.push_back(std::move(each));
+  const bool restarts = row.run.recovery == Recovery::restart;
+  if (restarts && can_recover(Recovery::replace, row.layout.priced.choice)) {
+    tried.push_back({"lost ranks replaced with the state of another replica (recover: replace)",
+                     [](PlanBasis&, Candidate& candidate) {
+                       candidate.policies.recovery = Recovery::replace;
+                     }});
+  }
   std::vector<PlanChange> changes;
   for (const Change& each : tried) {
     const std::optional<double> end = end_after(each, basis, row);
