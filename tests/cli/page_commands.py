@@ -47,7 +47,7 @@ DEV = {
     "test": "tests/cli/main_test.py", "tidy": "tests/tidy/tidy_test.py",
     "site": "tests/cli/site_test.py", "reference": "tests/python/reference_test.py",
     "help": "tests/cli/docs_test.py", "soak": ".ci/soak", "fresh": "root",
-    "cuda": "network", "torch": "network", "format": "network",
+    "cuda": "network", "torch": "network", "format": "network", "executors": "network",
     "bench": "minutes", "bench own": "data", "fuzz": "minutes", "asan": "minutes",
     "tsan": "minutes", "wheel": "minutes", "lint": "minutes", "coverage": "minutes",
     "equal": "minutes",

@@ -30,7 +30,7 @@ ModelFile parse_model_file(std::string_view text, const std::string& file) {
     throw Error(place_in(text, file, 1, 1),
                 "expected a model: a config.json of Hugging Face with 'model_type', arguments of "
                 "Megatron-LM with --num-layers and --hidden-size, or a torchtitan TOML with "
-                "[model] and flavor");
+                "[model] and flavor (orrery.torchtitan writes one from a Python configuration)");
   }
   ModelFile out{.format = *format, .decoder = {}, .batch = {}};
   switch (*format) {
