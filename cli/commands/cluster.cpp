@@ -11,7 +11,7 @@
 #include "cli/commands/commands.hpp"
 #include "cli/shared/cluster_session.hpp"
 #include "cli/shared/help.hpp"
-#include "cli/shared/package_python.hpp"
+#include "cli/shared/kubernetes_access.hpp"
 #include "cli/shared/usage.hpp"
 #include "core/error.hpp"
 #include "live/kubernetes/kubernetes_cluster.hpp"
@@ -104,41 +104,18 @@ constexpr ClusterWords kKubernetes{
         "seconds until a placement that is not carried out is reported, and pause of a gang "
         "after three refused placements"};
 
-// A Python without the package says so as the adapter would.
-constexpr const char* kAdapterScript =
-    "import json, socket, struct, sys\n"
-    "sys.path[:0] = sys.argv[1:2]\n"
-    "try:\n"
-    "    from orrery.kube import adapter\n"
-    "except ImportError as problem:\n"
-    "    text = ('expected a Python with the packages orrery and kubernetes, found none: '\n"
-    "            f'{sys.executable}: {problem}; run pip install orrery[kubernetes] or set '\n"
-    "            'ORRERY_PYTHON to the Python that has them')\n"
-    "    body = json.dumps({'failed': text}).encode()\n"
-    "    socket.socket(fileno=3).sendall(struct.pack('<I', len(body)) + body)\n"
-    "    sys.exit(0)\n"
-    "sys.exit(adapter.main(sys.argv[2:]))\n";
-
-struct KubernetesOptions : ClusterOptions {
-  std::vector<std::string> namespaces, rack_labels;
-  std::string kubeconfig, context, lease_object = "orrery/place", extender_address = "0.0.0.0";
+struct KubernetesOptions : ClusterOptions, KubernetesAccess {
+  std::string lease_object = "orrery/place", extender_address = "0.0.0.0";
   std::int64_t lease_s = 15;
   std::uint16_t extender_port = 0;
   std::uint32_t places = 0;
 };
 
 live::AdapterProgram adapter_of(const KubernetesOptions& options, bool acts) {
-  const PackagePython python = package_python();
-  live::AdapterProgram program{
-      .path = "/usr/bin/env",
-      .arguments = {python.interpreter, "-c", kAdapterScript, python.folder}};
+  live::AdapterProgram program = options.adapter_program();
   const auto add = [&](const char* name, const std::string& value) {
     if (!value.empty()) program.arguments.push_back(fmt::format("{}={}", name, value));
   };
-  for (const std::string& name : options.namespaces) add("--namespace", name);
-  for (const std::string& label : options.rack_labels) add("--rack-label", label);
-  add("--kubeconfig", options.kubeconfig);
-  add("--context", options.context);
   if (acts) add("--lease", options.lease_object);
   add("--lease-seconds", std::to_string(options.lease_s));
   if (options.extender_port == 0) return program;
@@ -173,16 +150,7 @@ int drive_kubernetes(const KubernetesOptions& options) {
 }
 
 void declare_access(CLI::App& command, KubernetesOptions& options) {
-  command.add_option("--kubeconfig", options.kubeconfig, "file with the access to the cluster")
-      ->type_name("FILE");
-  command.add_option("--context", options.context, "context of the kubeconfig file")
-      ->type_name("NAME");
-  command
-      .add_option("--rack-label", options.rack_labels,
-                  "label that names the rack of a node; repeat for several, the first present one "
-                  "counts (default: those of NVIDIA's topograph, then topology.kubernetes.io/rack)")
-      ->type_name("LABEL")
-      ->allow_extra_args(false);
+  options.add_access(command);
   whole_number(*command.add_option("--lease", options.lease_s,
                                    "seconds after which another controller takes over from a "
                                    "silent one"),

@@ -97,6 +97,7 @@ KubeNode node_of(const Json& object) {
   node.gpus = static_cast<std::uint32_t>(number_in(object, "gpus", 1, kMostGpus));
   node.is_usable = flag_in(object, "usable");
   node.rack = text_in(object, "rack");
+  node.gpu_type = text_in(object, "gpu_type");
   return node;
 }
 

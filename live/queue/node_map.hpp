@@ -21,6 +21,7 @@ struct QueueNode {
   std::string name;
   std::uint32_t gpus = 0;  ///< configured GPUs
   bool is_usable = false;  ///< jobs can start there: not down, drained or silent
+  std::string gpu_type = {};  ///< type of the GPUs, for example "a100"; empty: not stated
   std::string rack = {};   ///< empty: no rack is known
 };
 

@@ -202,7 +202,7 @@ def receive(channel: socket.socket, count: int) -> Optional[bytes]:
 def parse_arguments(words: List[str]) -> argparse.Namespace:
     """Return the options of the process."""
     parser = argparse.ArgumentParser(prog="orrery.kube.adapter")
-    parser.add_argument("--namespace", action="append", required=True)
+    parser.add_argument("--namespace", action="append", default=[])
     parser.add_argument("--kubeconfig", default="")
     parser.add_argument("--context", default="")
     parser.add_argument("--rack-label", action="append", default=[])

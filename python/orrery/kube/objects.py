@@ -25,6 +25,7 @@ SLOT = "orrery.io/placed-on"  #: annotation of a released pod: its node
 RACK = "orrery.io/rack"  #: annotation: "required" (all pods in one rack) or "preferred"
 REQUIRED_TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"  #: Kueue's: a label of nodes
 GPU = "nvidia.com/gpu"  #: resource that is counted
+GPU_PRODUCT = "nvidia.com/gpu.product"
 HOSTNAME = "kubernetes.io/hostname"
 
 #: Labels that name the rack of a node, the first present one counts: the domain of nodes that
@@ -56,6 +57,7 @@ class Node:
     is_usable: bool  #: ready, not cordoned, without a taint other than that of GPU nodes
     rack: str  #: empty: no label names its rack
     rack_label: str = ""  #: label that names the rack
+    gpu_type: str = ""  #: product of its GPUs as NVIDIA's operator names it; empty: not stated
 
 
 @dataclass(frozen=True)
@@ -264,7 +266,8 @@ def parse_node(thing: Object, rack_labels: Sequence[str] = RACK_LABELS) -> Optio
     label = next((each for each in rack_labels if found.get(each)), "")
     usable = not spec.get("unschedulable") and not taints and condition(thing, "Ready") is not None
     name = thing["metadata"]["name"]
-    return Node(name, found.get(HOSTNAME, name), gpus, usable, found.get(label, ""), label)
+    host, gpu_type = found.get(HOSTNAME, name), found.get(GPU_PRODUCT, "")
+    return Node(name, host, gpus, usable, found.get(label, ""), label, gpu_type)
 
 
 def gang_key(pod: Object) -> Tuple[str, str]:

@@ -168,4 +168,10 @@ def describe_gang(gang: Gang, state: str) -> Dict[str, Any]:
 
 def describe_node(node: Node) -> Dict[str, Any]:
     """Return one node as the command reads it."""
-    return {"name": node.name, "gpus": node.gpus, "usable": node.is_usable, "rack": node.rack}
+    return {
+        "name": node.name,
+        "gpus": node.gpus,
+        "usable": node.is_usable,
+        "rack": node.rack,
+        "gpu_type": node.gpu_type,
+    }

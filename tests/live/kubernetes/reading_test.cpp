@@ -8,7 +8,8 @@ namespace orrery::live {
 namespace {
 
 const std::string kReading =
-    R"({"leader":true,"holder":"a_7","nodes":[{"name":"n1","gpus":8,"usable":true,"rack":"r1"}],)"
+    R"({"leader":true,"holder":"a_7","nodes":[{"name":"n1","gpus":8,"usable":true,"rack":"r1",)"
+    R"("gpu_type":"NVIDIA-H100"}],)"
     R"("gangs":[{"id":"ml/llama","uid":"u","state":"placing","managed":true,"submitted_s":100,)"
     R"("limit_s":3600,"queue":"team","pods":4,"pods_per_node":2,"gpus_per_pod":4,)"
     R"("nodes":["n1","n1","n2","n2"],"one_rack":true}],"problems":["ml/x: broken"],)"
@@ -36,6 +37,7 @@ TEST(KubeReading, NodesAndGangsAreRead) {
   EXPECT_EQ(reading.holder, "a_7");
   ASSERT_EQ(reading.nodes.size(), 1u);
   EXPECT_EQ(reading.nodes[0].rack, "r1");
+  EXPECT_EQ(reading.nodes[0].gpu_type, "NVIDIA-H100");
   ASSERT_EQ(reading.gangs.size(), 1u);
   EXPECT_EQ(reading.gangs[0].state, GangState::placing);
   EXPECT_EQ(reading.gangs[0].requested_nodes(), 2u);
