@@ -120,7 +120,7 @@ class AdapterProcess : public KubeAdapter {
 
   const AdapterProgram program_;
   std::optional<ChildProcess> child_;
-  KubeState state_;  ///< as the present process has shown it
+  KubeState state_;  ///< state that the present process has shown
 };
 
 void AdapterProcess::start() {

@@ -85,7 +85,7 @@ void KubernetesCluster::update_places(std::int64_t now_s) {
 }
 
 void KubernetesCluster::adopt_node(const KubeNode& node) {
-  if (mutable_nodes().adopt(node)) {
+  if (mutable_nodes().adopt_node(node)) {
     without_place_.erase(node.name);
     report(fmt::format("the node {} has joined", node.name));
     if (node.gpus <= nodes().gpus_per_node()) return;

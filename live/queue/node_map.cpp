@@ -61,7 +61,7 @@ std::optional<std::uint32_t> NodeMap::find_place(const std::string& rack) const 
   return vacant;
 }
 
-std::optional<NodeId> NodeMap::adopt(const QueueNode& node) {
+std::optional<NodeId> NodeMap::adopt_node(const QueueNode& node) {
   const std::optional<std::uint32_t> place = find_place(node.rack);
   if (!place) return {};
   set_node(*place, node);

@@ -55,7 +55,7 @@ class NodeMap {
   /// Gives a node that has joined a place without a node: the first one of its rack, or else of a
   /// rack without nodes. Returns nothing, and changes nothing, if no such place is left. A node
   /// with more GPUs than gpus_per_node() gets these alone. The name must be new (not checked).
-  std::optional<NodeId> adopt(const QueueNode& node);
+  std::optional<NodeId> adopt_node(const QueueNode& node);
   /// Makes the place of a node that has left one without a node. No job may have its GPUs.
   void release(NodeId node);
 
@@ -76,8 +76,8 @@ class NodeMap {
   void count_racks();
   std::optional<std::uint32_t> find_place(const std::string& rack) const;
 
-  std::vector<std::string> names_;  ///< by place; empty: no node
-  std::vector<std::string> racks_;  ///< by place
+  std::vector<std::string> names_;  ///< names by place; empty: no node
+  std::vector<std::string> racks_;  ///< racks by place
   std::map<std::string, NodeId> ids_;
   std::set<Part> missing_gpus_;
   std::uint32_t gpus_per_node_ = 0, places_per_rack_ = 0, largest_rack_ = 0;

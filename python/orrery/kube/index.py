@@ -56,12 +56,12 @@ class Index:
         self._namespaces = list(namespaces)
         self._rack_labels = tuple(rack_labels)
         self._lock = threading.RLock()
-        self._pods: Dict[str, Dict[str, Object]] = {}  # by key, then by uid
-        self._workloads: Dict[str, Object] = {}  # by key
-        self._checks: Dict[str, Object] = {}  # by name
+        self._pods: Dict[str, Dict[str, Object]] = {}  # keys of gangs, then uids
+        self._workloads: Dict[str, Object] = {}  # keys of gangs
+        self._checks: Dict[str, Object] = {}  # names
         self._nodes: Dict[str, Node] = {}
         self._dirty: Set[str] = set()
-        self._derived: Dict[str, Dict[str, _Derived]] = {}  # by key, then by the gang's dict key
+        self._derived: Dict[str, Dict[str, _Derived]] = {}  # keys, then gangs
         self._used: Counter[str] = Counter()
         self._unreleased: Set[str] = set()
         self._problems: Dict[str, str] = {}  # keys are those of gangs
