@@ -14,7 +14,8 @@
 namespace orrery::sim {
 
 /// Policy that forwards to the chosen one of several policies. A policy that takes over begins with
-/// the table of jobs: history of earlier times (gittins) is lost.
+/// the table of jobs: history of earlier times (gittins) is lost. A parameter that the operator
+/// sets holds for the forecasts, and for the policy when it acts.
 class PolicyChoice : public Policy {
  public:
   /// Options of a choice.
@@ -37,10 +38,11 @@ class PolicyChoice : public Policy {
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
 
  private:
+  void set_parameter(const ParameterSet& set);
   void forecast(const Observation& seen);
   void activate_chosen(Context& context, const Cluster& cluster);
 
-  const Options options_;
+  Options options_;
   QueueLearner learner_;
   ChoiceRule rule_;
   std::unique_ptr<Policy> policy_;
