@@ -329,7 +329,10 @@ ClusterFigures ClusterSession::figures() const {
                      .lease_text = cluster_->lease_text()};
   if (is_halted()) out.phase = ClusterPhase::halted;
   if (StopSignals::is_stopped() || status_.is_stopped()) out.phase = ClusterPhase::ending;
-  for (const JobInfo& job : cluster_->jobs()) ++(job.is_placed() ? out.running : out.waiting);
+  for (const JobInfo& job : cluster_->jobs()) {
+    if (job.phase == JobPhase::waiting) ++out.waiting;
+    if (job.is_placed()) ++out.running;
+  }
   return out;
 }
 

@@ -47,7 +47,7 @@ struct ClusterFigures {
   HandOverMode mode{};
   std::uint32_t nodes = 0, gpus_per_node = 0;
   live::QueueCluster::Counts counts;
-  std::size_t waiting = 0, running = 0;  ///< jobs of the world, those without management included
+  std::size_t waiting = 0, running = 0;  ///< jobs of the world; an ordered job is neither
   std::size_t orders = 0;                ///< orders that the scheduler has not carried out yet
   std::int64_t lease_s = 0;
   std::string lease_text;  ///< see live::QueueCluster::lease_text()
