@@ -193,7 +193,7 @@ def test_forecasts_choose_another_policy_and_the_log_replays(server, tmp_path): 
 
 def test_options_of_a_run_are_checked():
     words = ["cluster", "kubernetes", "--policy", "fifo", "--namespace", "ml"]
-    outside = orrery(*words, "--choose", "mine.py")
+    outside = orrery(*words, "--choose", "mine.py", "--by", "wait")
     assert outside.returncode == 2 and "--choose: expected built-in policies" in outside.stderr
     lease = orrery(*words, "--lease", "3 s")
     assert lease.returncode == 2 and "--lease" in lease.stderr
