@@ -11,7 +11,7 @@
 #include "cli/commands/commands.hpp"
 #include "cli/shared/cluster_session.hpp"
 #include "cli/shared/help.hpp"
-#include "cli/shared/package_python.hpp"
+#include "cli/shared/kubernetes_access.hpp"
 #include "cli/shared/usage.hpp"
 #include "core/error.hpp"
 #include "live/kubernetes/kubernetes_cluster.hpp"
@@ -102,40 +102,18 @@ constexpr ClusterWords kKubernetes{
         "seconds until a placement that is not carried out is reported, and pause of a gang "
         "after three refused placements"};
 
-// A Python without the package says so as the adapter would.
-constexpr const char* kAdapterScript =
-    "import json, socket, struct, sys\n"
-    "sys.path[:0] = sys.argv[1:2]\n"
-    "try:\n"
-    "    from orrery.kube import adapter\n"
-    "except ImportError as problem:\n"
-    "    text = ('expected a Python with the packages orrery and kubernetes, found none: '\n"
-    "            f'{sys.executable}: {problem}; run pip install orrery[kubernetes] or set '\n"
-    "            'ORRERY_PYTHON to the Python that has them')\n"
-    "    body = json.dumps({'failed': text}).encode()\n"
-    "    socket.socket(fileno=3).sendall(struct.pack('<I', len(body)) + body)\n"
-    "    sys.exit(0)\n"
-    "sys.exit(adapter.main(sys.argv[2:]))\n";
-
-struct KubernetesOptions : ClusterOptions {
+struct KubernetesOptions : ClusterOptions, KubernetesAccess {
   KubernetesOptions() { lease_s = 15; }
-  std::vector<std::string> namespaces, rack_labels;
-  std::string kubeconfig, context, lease_object = "orrery/place", extender_address = "0.0.0.0";
+  std::string lease_object = "orrery/place", extender_address = "0.0.0.0";
   std::uint16_t extender_port = 0;
+  std::uint32_t places = 0;
 };
 
 live::AdapterProgram adapter_of(const KubernetesOptions& options, bool acts) {
-  const PackagePython python = package_python();
-  live::AdapterProgram program{
-      .path = "/usr/bin/env",
-      .arguments = {python.interpreter, "-c", kAdapterScript, python.folder}};
+  live::AdapterProgram program = options.adapter_program();
   const auto add = [&](const char* name, const std::string& value) {
     if (!value.empty()) program.arguments.push_back(fmt::format("{}={}", name, value));
   };
-  for (const std::string& name : options.namespaces) add("--namespace", name);
-  for (const std::string& label : options.rack_labels) add("--rack-label", label);
-  add("--kubeconfig", options.kubeconfig);
-  add("--context", options.context);
   if (acts) add("--lease", options.lease_object);
   add("--lease-seconds", std::to_string(options.lease_s));
   if (options.extender_port == 0) return program;
@@ -163,22 +141,14 @@ int drive_kubernetes(const KubernetesOptions& options) {
   live::KubernetesCluster::Options chosen{session.cluster_options()};
   chosen.acts = session.acts();
   chosen.patience_s = options.patience_s;
+  chosen.places = options.places;
   const auto adapter = live::start_adapter(adapter_of(options, session.acts()));
   live::KubernetesCluster cluster(*adapter, chosen);
   return session.run(cluster, cluster.nodes_per_rack());
 }
 
 void declare_access(CLI::App& command, KubernetesOptions& options) {
-  command.add_option("--kubeconfig", options.kubeconfig, "file with the access to the cluster")
-      ->type_name("FILE");
-  command.add_option("--context", options.context, "context of the kubeconfig file")
-      ->type_name("NAME");
-  command
-      .add_option("--rack-label", options.rack_labels,
-                  "label that names the rack of a node; repeat for several, the first present one "
-                  "counts (default: those of NVIDIA's topograph, then topology.kubernetes.io/rack)")
-      ->type_name("LABEL")
-      ->allow_extra_args(false);
+  options.add_access(command);
   options.add_lease(command,
                     "seconds after which another controller takes over from a silent one", 3600);
   command.add_option("--lease-object", options.lease_object, "Lease of the leader election")
@@ -191,6 +161,11 @@ void declare_access(CLI::App& command, KubernetesOptions& options) {
   command.add_option("--extender-address", options.extender_address, "address of the extender")
       ->type_name("ADDRESS")
       ->capture_default_str();
+  whole_number(*command.add_option("--places", options.places,
+                                   "nodes for which there is room, those that join later "
+                                   "included (default: a quarter more than at the start)"),
+               1, 100'000)
+      .type_name("N");
 }
 
 void add_kubernetes(CLI::App& clusters, Action& chosen) {

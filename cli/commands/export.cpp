@@ -1,4 +1,5 @@
-// orrery export: writes the steps of a job and clusters in the formats of other tools.
+// orrery export: writes the steps of a job, clusters and job logs in the formats of other tools.
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 
@@ -14,6 +15,8 @@
 #include "sim/estimates/step/chakra_export.hpp"
 #include "topologies/builder.hpp"
 #include "traces/clusters/cluster_writers.hpp"
+#include "traces/jobs/batsim_workload.hpp"
+#include "traces/jobs/job_log.hpp"
 #include "traces/scenario/layout_question.hpp"
 
 namespace orrery::cli {
@@ -83,11 +86,55 @@ void add_export_cluster(CLI::App& command, Action& chosen) {
       [options, &chosen] { chosen = [options] { return export_cluster(*options); }; });
 }
 
+struct ExportBatsimOptions {
+  std::string file, out;
+  std::uint32_t gpus = 0;
+};
+
+int export_batsim(const ExportBatsimOptions& options) {
+  OutputFile file(options.out);
+  const JobLog log = load_job_log(options.file);
+  std::uint32_t most = 0;
+  for (const TraceJob& job : log.jobs) most = std::max(most, job.gpus);
+  if (options.gpus > 0 && options.gpus < most) {
+    throw Error(ErrorKind::usage,
+                fmt::format("--gpus {}: expected at least the GPUs of the largest job, found a job "
+                            "of {}; Batsim refuses such a workload",
+                            options.gpus, most));
+  }
+  const std::uint32_t gpus = options.gpus > 0 ? options.gpus : most;
+  const BatsimWorkload workload = write_batsim_workload(log.jobs, gpus);
+  file.write_and_rename(workload.text);
+  for (const std::string& each : workload.left_out) fmt::print(stderr, "left out: {}\n", each);
+  fmt::print("{}: {} jobs for {} resources\n", options.out, log.jobs.size(), gpus);
+  return 0;
+}
+
+void add_export_batsim(CLI::App& command, Action& chosen) {
+  const auto options = std::make_shared<ExportBatsimOptions>();
+  CLI::App* batsim = command.add_subcommand("batsim", "a job log, as a workload of Batsim");
+  batsim
+      ->add_option("LOG", options->file,
+                   "job log, .gz too, in any format of orrery import jobs (Gavel: import it first)")
+      ->required();
+  whole_number(*batsim->add_option("--gpus", options->gpus,
+                                   "GPUs of the machine, nb_res (default: those of the largest "
+                                   "job)"),
+               1, 1 << 20)
+      .type_name("N");
+  batsim->add_option("-o,--output", options->out, "workload to write")
+      ->type_name("OUT.json")
+      ->required();
+  add_examples(*batsim, {"orrery export batsim trace.csv --gpus 128 -o workload.json",
+                         "orrery jobs workload.json --nodes 16 --gpus-per-node 8 --policy easy"});
+  batsim->callback([options, &chosen] { chosen = [options] { return export_batsim(*options); }; });
+}
+
 }  // namespace
 
 void add_export(CLI::App& app, Action& chosen) {
-  CLI::App* command =
-      app.add_subcommand("export", "write a scenario or a cluster in another tool's format");
+  CLI::App* command = app.add_subcommand(
+      "export", "write a scenario, a cluster or a job log in another tool's format");
   command->require_subcommand(1);
   const auto options = std::make_shared<ExportOptions>();
   CLI::App* chakra = command->add_subcommand("chakra", "one step, as a Chakra execution trace");
@@ -99,6 +146,7 @@ void add_export(CLI::App& app, Action& chosen) {
   add_examples(*chakra, {"orrery export chakra train.yaml -o traces/train"});
   chakra->callback([options, &chosen] { chosen = [options] { return export_step(*options); }; });
   add_export_cluster(*command, chosen);
+  add_export_batsim(*command, chosen);
 }
 
 }  // namespace orrery::cli

@@ -197,6 +197,12 @@ void add_new_jobs(CLI::App& command, Action& chosen) {
          0.01, 10)
       .type_name("SHARE")
       ->capture_default_str();
+  number(*jobs->add_option("--habits", options->draw.habits,
+                           "share of the variance of durations (logarithm) and of the kind of end "
+                           "that belongs to the user, name and size of a job"),
+         0, 1)
+      .type_name("SHARE")
+      ->capture_default_str();
   jobs->add_option("--seed", options->draw.seed, "seed: each value gives other jobs")
       ->type_name("N")
       ->capture_default_str();

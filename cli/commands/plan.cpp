@@ -82,6 +82,9 @@ std::vector<Column> outcome_columns(Rows rows, std::vector<std::string>& same) {
   add_if_it_differs("GPUs", " GPUs",
                     [](const sim::PlannedRun& row) { return std::to_string(row.gpus); });
   add("spare", [](const sim::PlannedRun& row) { return std::to_string(row.gpus - row.job_gpus); });
+  add_if_it_differs("recovery", " after losses", [](const sim::PlannedRun& row) {
+    return std::string(name_of(row.run.recovery));
+  });
   add("goodput", [](const sim::PlannedRun& row) { return percent(row.outcome.goodput, 1); });
   add("days P10/P50/P90", [](const sim::PlannedRun& row) { return dates(row.outcome.finish_s); });
   add("MUSD", [](const sim::PlannedRun& row) { return million(row.cost_usd); });
@@ -129,6 +132,7 @@ void print_first(const sim::PlannedRun& row) {
                          row.spare_nodes == 1 ? "" : "s", row.layout.global_batch));
   fmt::print("checkpoints: every {} steps ({:.0f} min)\n", row.run.every,
              static_cast<double>(row.run.every) * step.step_s / 60);
+  print_text("policies: " + row.policies.why);
   fmt::print("memory: {:.1f} of {:.1f} GiB of a GPU\n", row.memory_bytes / kGiB,
              row.gpu_memory_bytes / kGiB);
   print_text(fmt::format(
@@ -302,6 +306,11 @@ void declare(CLI::App& command, const std::shared_ptr<PlanCommand>& options) {
                   "table of measured runs (columns of orrery predict and iter_time_s): names "
                   "the nearest one")
       ->type_name("RUNS.csv");
+  command
+      .add_option("--recovery", options->words.recovery,
+                  "recovery of the rows after a loss: restart (default), replace (needs a program "
+                  "whose replacements get the state of another replica) or any: the better one")
+      ->type_name("restart|replace|any");
   options->run.add_json(command);
   command.add_option("--csv", options->csv, "also write the rows as CSV")->type_name("FILE.csv");
   command.add_option("--html", options->html, "also write the report as one page")

@@ -40,7 +40,7 @@ StackCatalog own_stacks(const std::string& path) {
 
 void take_stack(const StackCatalog& stacks, PublishedRun& run) {
   for (const SoftwareStack& stack : stacks.stacks()) {
-    if (stack.name() == run.job.stack()) *run.job.mutable_software() = stack;
+    if (stack.name() == run.job.stack()) use_stack(stack, run);
   }
 }
 
@@ -88,7 +88,7 @@ int predict(const PredictOptions& options) {
   for (TableRow row; table.next(row); ++rows) {
     PublishedRun run = published_run(row);
     take_stack(stacks, run);
-    if (own && run.job.stack() == own->kin()) *run.job.mutable_software() = *own;
+    if (own && run.job.stack() == own->kin()) use_stack(*own, run);
     write_scenario(options, row, run);
     const estimates::Prediction prediction =
         estimates::predict_run(row.id, run, options.measured_only, machine);

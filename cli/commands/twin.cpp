@@ -50,6 +50,7 @@ struct TwinSlurmOptions {
   std::vector<std::string> policies, partitions, accounts;
   std::string placement = "per-node";
   double read_every_s = 1, for_s = 0;
+  std::int64_t lease_s = live::SlurmRules{}.lease_s;
 };
 
 /// Collector of the known forecasts and of the times of the forecasts.
@@ -171,6 +172,7 @@ live::SlurmCluster::Options cluster_options(const TwinSlurmOptions& options) {
   out.rules.partitions = {options.partitions.begin(), options.partitions.end()};
   out.rules.accounts = {options.accounts.begin(), options.accounts.end()};
   out.rules.acts = false;
+  out.rules.lease_s = options.lease_s;
   out.every = duration(options.read_every_s);
   if (options.for_s > 0) out.until = duration(options.for_s);
   out.is_quiet = true;
@@ -256,6 +258,12 @@ void declare_slurm(CLI::App& command, const std::shared_ptr<TwinSlurmOptions>& o
   number(*command.add_option("--read-every", options->read_every_s,
                              "seconds between two readings of the queue"),
          0.1, 60)
+      .type_name("S")
+      ->capture_default_str();
+  whole_number(*command.add_option("--lease", options->lease_s,
+                                   "lease of orrery cluster slurm beside this command; a later "
+                                   "begin time of a job counts as its user's"),
+               4, 86400)
       .type_name("S")
       ->capture_default_str();
   number(

@@ -321,7 +321,7 @@ ClusterFigures ClusterSession::figures() const {
   ClusterFigures out{.phase = ClusterPhase::running,
                      .policy = active_,
                      .mode = mode_,
-                     .nodes = cluster_->nodes().nodes(),
+                     .nodes = cluster_->nodes().known_nodes(),
                      .gpus_per_node = cluster_->nodes().gpus_per_node(),
                      .counts = cluster_->counts(),
                      .orders = cluster_->open_orders(),
@@ -341,7 +341,7 @@ void ClusterSession::print_counts(const HandOverReport& decisions) const {
   const double slowest_ms = static_cast<double>(counts.slowest.count()) / 1e6;
   const live::NodeMap& nodes = cluster_->nodes();
   if (options_.json) {
-    const nlohmann::ordered_json out{{"nodes", nodes.nodes()},
+    const nlohmann::ordered_json out{{"nodes", nodes.known_nodes()},
                                      {"gpus_per_node", nodes.gpus_per_node()},
                                      {"policy", active_},
                                      {"mode", std::string(name_of(mode_))},
@@ -357,7 +357,8 @@ void ClusterSession::print_counts(const HandOverReport& decisions) const {
     fmt::print("{}\n", out.dump(2));
     return;
   }
-  fmt::print("{:<12}{} nodes x {} GPUs\n", "cluster", nodes.nodes(), nodes.gpus_per_node());
+  fmt::print("{:<12}{} nodes x {} GPUs\n", "cluster", nodes.known_nodes(),
+             nodes.gpus_per_node());
   fmt::print("{:<12}{}, {}\n", "policy", active_, name_of(mode_));
   fmt::print("{:<12}{}, {} failed, the slowest {:.0f} ms\n", "readings", counts.readings,
              counts.failed_readings, slowest_ms);

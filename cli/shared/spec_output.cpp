@@ -55,7 +55,8 @@ nlohmann::ordered_json finding_json(const SpecFinding& finding) {
           {"found", finding.found},
           {"fix", finding.fix.empty() ? Json() : Json(finding.fix)},
           {"set", finding.set},
-          {"gain", finding.gain ? Json(*finding.gain) : Json()}};
+          {"gain", finding.gain ? Json(*finding.gain) : Json()},
+          {"no_gain", finding.gain ? Json() : Json(finding.no_gain)}};
 }
 
 void print_json(const std::string& file, const sim::SpecReport& report) {
@@ -77,8 +78,11 @@ void print_finding(const SpecFinding& finding) {
              finding.expected, finding.found);
   if (finding.grade != SpecGrade::fail) return;
   fmt::print("{:>30} fix: {}", "", finding.fix.empty() ? "none known" : finding.fix);
-  if (finding.gain) fmt::print("; predicted gain {:+.2f}% of the time", 100 * *finding.gain);
-  fmt::print("\n");
+  if (finding.gain) {
+    fmt::print("; predicted gain {:+.2f}% of the time\n", 100 * *finding.gain);
+  } else {
+    fmt::print("; no predicted gain: {}\n", finding.no_gain);
+  }
   for (const std::string& each : finding.set) fmt::print("{:>30}   --set '{}'\n", "", each);
 }
 

@@ -147,6 +147,11 @@ std::string score_csv(const sim::TwinReport& report) {
 }
 
 std::string choice_text(const sim::PolicySwitch& choice) {
+  if (choice.is_return) {
+    return fmt::format("{} instead of {}: realised {:.6g} since the switch, {} would have had "
+                       "{:.6g}",
+                       choice.to, choice.from, choice.forecast_from, choice.to, choice.forecast_to);
+  }
   return fmt::format("{} instead of {}: forecast {:.6g} instead of {:.6g} (means of {} forecasts)",
                      choice.to, choice.from, choice.forecast_to, choice.forecast_from,
                      choice.forecasts);

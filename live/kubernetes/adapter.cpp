@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -35,10 +36,16 @@ class AdapterProcess : public KubeAdapter {
   AdapterProcess& operator=(const AdapterProcess&) = delete;
 
   KubeReading read_cluster(bool acts) override {
-    return parse_reading(request(Json{{"read", {{"acts", acts}}}}));
+    if (!child_) start();
+    const Json message{{"read", {{"acts", acts}, {"since", state_.version()}}}};
+    return state_.apply(parse_reading(request(message)));
   }
-  std::string place_gang(const std::string& id, const std::vector<std::string>& nodes) override {
-    return refusal_in(request(Json{{"place", id}, {"nodes", nodes}}));
+  std::vector<std::string> place_gangs(const std::vector<GangOrder>& orders) override {
+    Json places = Json::array();
+    for (const GangOrder& order : orders) {
+      places.push_back(Json{{"gang", order.gang}, {"nodes", order.nodes}});
+    }
+    return refusals_in(request(Json{{"place", std::move(places)}}), orders.size());
   }
   std::string evict_gang(const std::string& id) override {
     return refusal_in(request(Json{{"evict", id}}));
@@ -98,11 +105,26 @@ class AdapterProcess : public KubeAdapter {
     throw Error(ErrorKind::environment, failure_in(answer));
   }
 
+  /// Returns the reasons in an answer to `count` orders.
+  static std::vector<std::string> refusals_in(const std::string& message, std::size_t count) {
+    const Json answer = Json::parse(message, nullptr, false);
+    std::vector<std::string> refusals;
+    if (answer.is_object() && answer.contains("refused") && answer.at("refused").is_array()) {
+      for (const Json& each : answer.at("refused")) {
+        if (each.is_string()) refusals.push_back(each.get<std::string>());
+      }
+      if (refusals.size() == count) return refusals;
+    }
+    throw Error(ErrorKind::environment, failure_in(answer));
+  }
+
   const AdapterProgram program_;
   std::optional<ChildProcess> child_;
+  KubeState state_;  ///< as the present process has shown it
 };
 
 void AdapterProcess::start() {
+  state_ = {};
   child_.emplace(program_.path, program_.arguments, ChildGroup::own);
   const Json first = Json::parse(receive(), nullptr, false);
   if (first.is_object() && first.contains("ready")) return;

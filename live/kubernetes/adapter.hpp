@@ -11,6 +11,12 @@
 
 namespace orrery::live {
 
+/// Order to place one gang, or to stop it (`nodes` empty).
+struct GangOrder {
+  std::string gang;
+  std::vector<std::string> nodes = {};  ///< node of each pod
+};
+
 /// Access to one Kubernetes cluster. All methods block, and throw an environment Error if the
 /// cluster does not answer in time.
 class KubeAdapter {
@@ -19,9 +25,9 @@ class KubeAdapter {
   /// Returns the state of the cluster. `acts`: placements that were committed before may be
   /// completed. Throws bad_input for a message of another form.
   virtual KubeReading read_cluster(bool acts) = 0;
-  /// Places a waiting gang: `nodes` has the name of the node of each pod. Returns the reason why
-  /// the gang was not placed, not even in part; empty if the placement is committed.
-  virtual std::string place_gang(const std::string& id, const std::vector<std::string>& nodes) = 0;
+  /// Places waiting gangs in their order; each order has nodes. Returns for each gang the reason
+  /// why it was not placed, not even in part; empty if its placement is committed.
+  virtual std::vector<std::string> place_gangs(const std::vector<GangOrder>& orders) = 0;
   /// Stops a placed gang, so that its owner queues the gang again. Returns the reason why not;
   /// empty if the gang stops.
   virtual std::string evict_gang(const std::string& id) = 0;

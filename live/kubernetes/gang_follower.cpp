@@ -12,6 +12,14 @@ namespace {
 
 constexpr std::uint32_t kMostRefusals = 3;
 
+/// Returns the layout by which the placement per-node places a gang: nodes of one rack are context
+/// ranks, other nodes are pipeline ranks (see PerNodePlacer).
+ParallelLayout layout_of(const KubeGang& gang) {
+  ParallelLayout layout{.tensor = gang.gpus_per_node()};
+  (gang.needs_rack ? layout.context : layout.pipeline) = gang.requested_nodes();
+  return layout;
+}
+
 }  // namespace
 
 // ---- one reading ----------------------------------------------------------------------------
@@ -59,6 +67,7 @@ void GangFollower::follow_gang(const std::string& id, Tracked& known, const Kube
   }
   known.is_managed = gang.is_managed;
   known.pods_per_node = gang.pods_per_node;
+  known.needs_rack = gang.needs_rack;
   switch (gang.state) {
     case GangState::completed: return leave_world(known, Ending::completed);
     case GangState::failed: return leave_world(known, Ending::failed);
@@ -91,12 +100,9 @@ void GangFollower::show_waiting(Tracked& known, const KubeGang& gang) {
   const bool is_ready = gang.is_managed && gang.state == GangState::waiting;
   if (!is_ready || now_s_ < known.not_before_s) return leave_world(known, Ending::cancelled);
   if (known.stage == Stage::waiting) return;
-  if (fits_cluster(gang)) return submit_gang(known, gang);
-  report_once(known,
-              fmt::format("gang {} requests {} GPUs on each of {} nodes, and the cluster has "
-                          "{} nodes of at most {} GPUs",
-                          gang.id, gang.gpus_per_node(), gang.requested_nodes(), nodes_.nodes(),
-                          nodes_.gpus_per_node()));
+  const std::string why = misfit(gang);
+  if (why.empty()) return submit_gang(known, gang);
+  report_once(known, why);
 }
 
 /// Shows that the pods of a gang occupy GPUs.
@@ -140,9 +146,7 @@ void GangFollower::submit_gang(Tracked& known, const KubeGang& gang) {
   spec.submit = gang.submitted_s * kNanosPerSecond;
   spec.estimate = gang.limit_s * kNanosPerSecond;
   spec.gpus = gang.gpus_per_pod * gang.pods;
-  spec.layout = gang.is_managed ? ParallelLayout{.tensor = gang.gpus_per_node(),
-                                                 .pipeline = gang.requested_nodes()}
-                                : ParallelLayout{.tensor = spec.gpus};
+  spec.layout = gang.is_managed ? layout_of(gang) : ParallelLayout{.tensor = spec.gpus};
   ids_[known.job] = gang.id;
   known.stage = Stage::waiting;
   outlet_.emit_event(JobSubmitted{std::move(spec)});
@@ -164,9 +168,26 @@ void GangFollower::report_once(Tracked& known, std::string text) {
   if (!std::exchange(known.is_reported, true)) outlet_.report(std::move(text));
 }
 
-bool GangFollower::fits_cluster(const KubeGang& gang) const {
-  return gang.gpus_per_node() <= nodes_.gpus_per_node() &&
-         gang.requested_nodes() <= nodes_.nodes() && gang.pods % gang.pods_per_node == 0;
+/// Returns the reason why no state of the cluster has room for the gang; empty if one has.
+std::string GangFollower::misfit(const KubeGang& gang) const {
+  if (gang.gpus_per_node() > nodes_.gpus_per_node() ||
+      gang.requested_nodes() > nodes_.known_nodes() || gang.pods % gang.pods_per_node != 0) {
+    return fmt::format(
+        "gang {} requests {} GPUs on each of {} nodes, and the cluster has {} nodes of at most {} "
+        "GPUs",
+        gang.id, gang.gpus_per_node(), gang.requested_nodes(), nodes_.known_nodes(),
+        nodes_.gpus_per_node());
+  }
+  if (!gang.needs_rack || gang.requested_nodes() == 1) return {};
+  if (!nodes_.has_racks()) {
+    return fmt::format(
+        "gang {} must be in one rack, and no label of the nodes names racks; name one with "
+        "--rack-label",
+        gang.id);
+  }
+  if (gang.requested_nodes() <= nodes_.largest_rack()) return {};
+  return fmt::format("gang {} requests {} nodes of one rack, and the largest rack has {} nodes",
+                     gang.id, gang.requested_nodes(), nodes_.largest_rack());
 }
 
 /// Returns the GPUs of the gang's order if the gang is on the nodes of the order, otherwise free
@@ -224,9 +245,13 @@ std::string GangFollower::objection(const Assign& assign) const {
   }
   if (known.stage != Stage::waiting) return "a gang stays where it was placed until it leaves";
   const ParallelLayout& request = world_.jobs()[assign.job].spec.layout;
-  if (nodes_.has_shape(assign.gpus, request.pipeline, request.tensor)) return {};
-  return fmt::format("gang {} requests {} GPUs on each of {} nodes; use the placement 'per-node'",
-                     id->second, request.tensor, request.pipeline);
+  const std::uint32_t nodes = request.context * request.pipeline;
+  if (!nodes_.has_shape(assign.gpus, nodes, request.tensor)) {
+    return fmt::format("gang {} requests {} GPUs on each of {} nodes; use the placement 'per-node'",
+                       id->second, request.tensor, nodes);
+  }
+  if (!known.needs_rack || nodes_.is_within_rack(assign.gpus)) return {};
+  return fmt::format("gang {} must be in one rack; use the placement 'per-node'", id->second);
 }
 
 GangOrder GangFollower::order(const Assign& assign, std::int64_t now_s) {

@@ -9,18 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "live/kubernetes/adapter.hpp"
 #include "live/kubernetes/reading.hpp"
 #include "live/queue/node_map.hpp"
 #include "policies/seam/decision.hpp"
 #include "policies/seam/world.hpp"
 
 namespace orrery::live {
-
-/// Order to place one gang, or to stop it (`nodes` empty).
-struct GangOrder {
-  std::string gang;
-  std::vector<std::string> nodes = {};  ///< node of each pod
-};
 
 /// Receiver of the consequences of a reading.
 class GangOutlet {
@@ -70,6 +65,7 @@ class GangFollower {
     Assign assign = {};                   ///< valid if `ordered`
     std::vector<std::string> nodes = {};  ///< node of each pod of a placed gang
     std::uint32_t pods_per_node = 1;
+    bool needs_rack = false;
     std::int64_t since_s = 0;       ///< instant of an order
     std::int64_t not_before_s = 0;  ///< pause after refused orders
     std::uint32_t refusals = 0;
@@ -85,7 +81,7 @@ class GangFollower {
   void leave_world(Tracked& known, Ending how);
   void report_once(Tracked& known, std::string text);
   bool is_requeued(const Tracked& known) const;
-  bool fits_cluster(const KubeGang& gang) const;
+  std::string misfit(const KubeGang& gang) const;
   std::optional<GpuRuns> find_gpus(const Tracked& known, const KubeGang& gang) const;
 
   const World& world_;

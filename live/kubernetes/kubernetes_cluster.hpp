@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,17 +25,23 @@ class KubernetesCluster : public QueueCluster, private GangOutlet {
   struct Options : QueueCluster::Options {
     bool acts = true;              ///< false: no order is sent
     std::int64_t patience_s = 60;  ///< see GangFollower
+    /// nodes for which there is room, those that join later included; 0: a quarter more than at the
+    /// start
+    std::uint32_t places = 0;
+    /// time after which a node that has left frees its place, if no gang is on the node
+    std::int64_t keeps_place_s = 24 * 3600;
   };
 
-  /// Reads the nodes, which are those of the whole run. `adapter` must outlive this object. Throws
-  /// an environment Error if the cluster does not answer, and bad_input if no node has GPUs.
+  /// Reads the nodes. Nodes that join later get one of the free places of their rack; nodes that
+  /// leave free theirs after a day. `adapter` must outlive this object. Throws an environment Error
+  /// if the cluster does not answer, and bad_input if no node has GPUs.
   KubernetesCluster(KubeAdapter& adapter, const Options& options);
 
   std::string id_of(JobId job) const override { return follower_.id_of(job); }
   std::size_t open_orders() const override { return follower_.open_orders(); }
   std::string lease_text() const override;
   std::string mode_objection(HandOverMode mode) const override;
-  /// Returns the number of nodes of the largest rack; 0 if no label names racks.
+  /// Returns the number of places of each rack; 0 if no label names racks.
   std::uint32_t nodes_per_rack() const { return nodes_per_rack_; }
 
  private:
@@ -43,7 +51,11 @@ class KubernetesCluster : public QueueCluster, private GangOutlet {
     std::uint32_t nodes_per_rack = 0;
   };
   KubernetesCluster(KubeAdapter& adapter, const Options& options, Places places);
-  static Places read_places(KubeAdapter& adapter);
+  static Places read_places(KubeAdapter& adapter, std::uint32_t places);
+  void update_places(std::int64_t now_s);
+  void adopt_node(const KubeNode& node);
+  void place_gangs(const std::vector<GangOrder>& orders);
+  void record_answer(const GangOrder& order, const std::string& refusal);
 
   // QueueCluster
   bool read_cluster() override;
@@ -60,11 +72,14 @@ class KubernetesCluster : public QueueCluster, private GangOutlet {
   const bool is_candidate_;  ///< takes part in the election of a leader
   bool acts_;
   const std::uint32_t nodes_per_rack_;
+  const std::int64_t keeps_place_s_;
   GangFollower follower_;
   KubeReading reading_;                ///< newest
   std::string holder_;                 ///< leader that was reported last
   std::vector<std::string> problems_;  ///< those of the newest report
   std::vector<GangOrder> orders_;
+  std::map<std::string, std::int64_t> gone_since_;  ///< nodes that have left, by their names
+  std::set<std::string> without_place_;             ///< nodes that were reported
 };
 
 }  // namespace orrery::live

@@ -1,28 +1,87 @@
 #include "live/queue/node_map.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/error.hpp"
 
 namespace orrery::live {
 
-NodeMap::NodeMap(const std::vector<QueueNode>& nodes) {
-  std::vector<std::uint32_t> gpus;
+NodeMap::NodeMap(const std::vector<QueueNode>& nodes, std::uint32_t places_per_rack)
+    : places_per_rack_(places_per_rack) {
+  for (const QueueNode& node : nodes) gpus_per_node_ = std::max(gpus_per_node_, node.gpus);
   for (const QueueNode& node : nodes) {
-    const NodeId id{static_cast<std::uint32_t>(names_.size())};
-    if (!node.name.empty() && !ids_.emplace(node.name, id).second) continue;
-    names_.push_back(node.name);
-    gpus.push_back(node.gpus);
+    if (ids_.contains(node.name)) continue;
+    names_.emplace_back();
+    racks_.emplace_back();
+    if (!node.name.empty()) set_node(this->nodes() - 1, node);
   }
-  if (ids_.empty() || *std::max_element(gpus.begin(), gpus.end()) == 0) {
+  if (ids_.empty() || gpus_per_node_ == 0) {
     throw Error(ErrorKind::bad_input, "expected nodes with GPUs, found none");
   }
-  gpus_per_node_ = *std::max_element(gpus.begin(), gpus.end());
-  for (std::uint32_t node = 0; node < this->nodes(); ++node) {
-    for (std::uint32_t gpu = gpus[node]; gpu < gpus_per_node_; ++gpu) {
-      missing_gpus_.insert({PartKind::gpu, node * gpus_per_node_ + gpu});
-    }
+  count_racks();
+}
+
+void NodeMap::set_node(std::uint32_t place, const QueueNode& node) {
+  names_[place] = node.name;
+  racks_[place] = node.rack;
+  ids_[node.name] = {place};
+  for (std::uint32_t gpu = node.gpus; gpu < gpus_per_node_; ++gpu) {
+    missing_gpus_.insert({PartKind::gpu, place * gpus_per_node_ + gpu});
   }
+}
+
+void NodeMap::count_racks() {
+  std::map<std::string, std::uint32_t> sizes;
+  for (const auto& [name, place] : ids_) ++sizes[racks_[place.value]];
+  has_racks_ = sizes.size() > 1 || !sizes.contains("");
+  largest_rack_ = 0;
+  for (const auto& [rack, size] : sizes) largest_rack_ = std::max(largest_rack_, size);
+}
+
+/// Returns the first place without a node in `rack`, or else in a rack without nodes.
+std::optional<std::uint32_t> NodeMap::find_place(const std::string& rack) const {
+  const std::uint32_t size = places_per_rack_ > 0 ? places_per_rack_ : nodes();
+  std::optional<std::uint32_t> vacant;  // first place of the first rack without nodes
+  for (std::uint32_t begin = 0; begin < nodes(); begin += size) {
+    std::optional<std::uint32_t> free;
+    bool has_nodes = false, is_its_rack = places_per_rack_ == 0;
+    for (std::uint32_t place = begin; place < std::min(begin + size, nodes()); ++place) {
+      if (names_[place].empty()) {
+        if (!free) free = place;
+      } else {
+        has_nodes = true;
+        is_its_rack = is_its_rack || racks_[place] == rack;
+      }
+    }
+    if (is_its_rack && free) return free;
+    if (is_its_rack) return {};
+    if (!has_nodes && !vacant) vacant = free;
+  }
+  return vacant;
+}
+
+std::optional<NodeId> NodeMap::adopt(const QueueNode& node) {
+  const std::optional<std::uint32_t> place = find_place(node.rack);
+  if (!place) return {};
+  set_node(*place, node);
+  count_racks();
+  return NodeId{*place};
+}
+
+void NodeMap::release(NodeId node) {
+  ids_.erase(std::exchange(names_.at(node.value), {}));
+  racks_[node.value].clear();
+  for (std::uint32_t gpu = 0; gpu < gpus_per_node_; ++gpu) {
+    missing_gpus_.erase({PartKind::gpu, node.value * gpus_per_node_ + gpu});
+  }
+  count_racks();
+}
+
+bool NodeMap::is_within_rack(const GpuRuns& gpus) const {
+  std::set<std::string> racks;
+  for (const GpuId gpu : gpus) racks.insert(racks_.at(gpu.value / gpus_per_node_));
+  return racks.size() <= 1;
 }
 
 std::optional<NodeId> NodeMap::find(const std::string& name) const {

@@ -114,6 +114,8 @@ class QueueCluster : public Backend, protected Carrier {
   void emit_event(Event event) override;
   void carry_out(const Decision& decision) override;
 
+  /// Returns the nodes of the run, so that a subclass gives new nodes a place.
+  NodeMap& mutable_nodes() { return nodes_; }
   /// Emits the changes of the parts that no job can use.
   void show_lost_parts(const std::set<Part>& lost);
   /// Tells the operator about something that no policy decided.
@@ -132,7 +134,7 @@ class QueueCluster : public Backend, protected Carrier {
 
   const std::string scheduler_;
   Options options_;
-  const NodeMap nodes_;
+  NodeMap nodes_;
   const Cluster cluster_;
   World world_;
   DecisionGate gate_;

@@ -42,8 +42,7 @@ struct SlurmJob {
 
 /// One node as scontrol shows it.
 struct SlurmNode : QueueNode {
-  std::string state;     ///< Slurm's words, for example "MIXED+DRAIN"
-  std::string gpu_type;  ///< type of the first GPUs (Gres), for example "a100"; empty: not stated
+  std::string state;  ///< Slurm's words, for example "MIXED+DRAIN"
   std::vector<std::string> partitions;
 };
 

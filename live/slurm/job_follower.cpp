@@ -21,11 +21,18 @@ auto submission_order(const SlurmJob& job) {
   return std::make_tuple(job.submit_s, std::stoull(job.id), job.id.size(), job.id);
 }
 
+/// Returns true if a row shows the job. A requeue counts at once and changes the submission a
+/// moment later; an id that another job got has no requeues.
 bool is_same_job(const std::string& id, std::int64_t submit_s, std::uint32_t restarts,
                  const SlurmJob& row) {
   if (row.id != id) return false;
-  return row.submit_s == submit_s || (row.restarts > restarts && row.submit_s > submit_s);
+  return row.submit_s == submit_s ||
+         (row.restarts >= std::max(restarts, 1u) && row.submit_s > submit_s);
 }
+
+/// Returns true if slurmctld has just started, so that a job which waits may still run on a node: a
+/// second copy beside it would drain the node and hold the job.
+bool is_settling(std::int64_t now_s, std::int64_t boot_s) { return now_s - boot_s < kRestart_s; }
 
 std::vector<std::string> sorted(std::vector<std::string> names) {
   std::sort(names.begin(), names.end());
@@ -63,8 +70,9 @@ bool JobFollower::is_ready(const Tracked& job, const SlurmJob& row) const {
 
 // ---- one reading ----------------------------------------------------------------------------
 
-void JobFollower::follow_jobs(Rows jobs, std::int64_t now_s) {
+void JobFollower::follow_jobs(Rows jobs, std::int64_t now_s, std::int64_t boot_s) {
   now_s_ = now_s;
+  boot_s_ = boot_s;
   std::sort(jobs.begin(), jobs.end(), [](const SlurmJob& a, const SlurmJob& b) {
     return submission_order(a) < submission_order(b);
   });
@@ -101,7 +109,9 @@ void JobFollower::match_rows(const Rows& rows) {
     const auto over = over_.find({row.id, row.submit_s});
     if (row.phase == SlurmPhase::ended) continue;
     if (over != over_.end()) {
-      if (now_s_ - over->second < kRestart_s) continue;
+      // A job that waits has lost its start as well, and will run again.
+      const bool may_learn_end = row.phase != SlurmPhase::pending;
+      if (may_learn_end && now_s_ - over->second < kRestart_s) continue;
       outlet_.report(fmt::format("job {} is {} again after its end: slurmctld has lost the end",
                                  row.id, row.state));
       over_.erase(over);
@@ -144,7 +154,8 @@ void JobFollower::end_missing(const std::set<std::string>& present) {
 }
 
 /// Decides whose choice the required nodes of a waiting job are: an order of this controller, of an
-/// earlier one that has stopped, or the user's.
+/// earlier one that has stopped, or the user's. A job that has run since an earlier controller
+/// ordered it, and was requeued, still has the nodes of that order.
 void JobFollower::adopt_nodes(Tracked& job, const SlurmJob& row) {
   const bool is_question = job.is_managed && row.phase == SlurmPhase::pending &&
                            !row.required_nodes.empty() && !job.has_our_nodes &&
@@ -157,13 +168,15 @@ void JobFollower::adopt_nodes(Tracked& job, const SlurmJob& row) {
                                fmt::join(row.required_nodes, ",")));
     return;
   }
-  if (has_read_ && owner != rules_.owner) {
+  job.has_our_nodes = true;
+  if (job.stage == Stage::placed || job.stage == Stage::leaving) return;
+  const bool has_run = job.stage == Stage::unseen && row.restarts > 0;
+  if (has_read_ && owner != rules_.owner && !has_run) {
     throw Error(ErrorKind::environment,
                 fmt::format("job {}: expected this controller alone ({}), found an order of {}: "
                             "stop one of the two",
                             job.id, rules_.owner, owner));
   }
-  job.has_our_nodes = true;
   outlet_.send_line(withdraw_line(job.id, rules_.lease_s));
   if (row.is_held && row.has_bad_constraints()) outlet_.send_line(release_line(job.id));
   outlet_.report(
@@ -299,6 +312,7 @@ void JobFollower::check_order(Tracked& job, const SlurmJob& row) {
   const OrderState state = state_of(job.order, row, now_s_, rules_.patience_s);
   const std::string nodes = fmt::format("{}", fmt::join(job.order.nodes, ","));
   if (state == OrderState::waits) return;
+  if (state == OrderState::lost && is_settling(now_s_, boot_s_)) return;
   if (state == OrderState::lost && job.order.repeats < kMostRepeats) {
     ++job.order.repeats;
     outlet_.report(fmt::format("job {}: expected the order to start on {}, found it lost; repeated",
@@ -366,6 +380,10 @@ std::string JobFollower::objection(const Assign& assign) const {
   if (job.stage == Stage::leaving) return fmt::format("job {} still leaves its nodes", job.id);
   if (assign.is_release()) return {};
   if (job.stage != Stage::waiting) return "a job stays where it was started until it leaves";
+  if (is_settling(now_s_, boot_s_)) {
+    return fmt::format("slurmctld started {} s ago, and its nodes report their jobs first",
+                       now_s_ - boot_s_);
+  }
   const ParallelLayout& request = world_.jobs()[assign.job].spec.layout;
   if (nodes_.has_shape(assign.gpus, request.pipeline, request.tensor)) return {};
   return fmt::format("job {} requests {} GPUs on each of {} nodes; use the placement 'per-node'",

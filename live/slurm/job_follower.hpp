@@ -59,9 +59,9 @@ class JobFollower {
   JobFollower(const World& world, const NodeMap& nodes, SlurmRules rules, SlurmOutlet& outlet);
 
   /// Compares the jobs of a reading at `now_s` with those known: emits the events of all
-  /// differences, renews leases, repeats or withdraws orders. Throws an environment Error if
-  /// another controller orders the same jobs.
-  void follow_jobs(std::vector<SlurmJob> jobs, std::int64_t now_s);
+  /// differences, renews leases, repeats or withdraws orders. `boot_s`: start of slurmctld. Throws
+  /// an environment Error if another controller orders the same jobs.
+  void follow_jobs(std::vector<SlurmJob> jobs, std::int64_t now_s, std::int64_t boot_s = 0);
 
   /// Returns the reason why a decision cannot be carried out; empty if it can.
   std::string objection(const Assign& assign) const;
@@ -119,7 +119,7 @@ class JobFollower {
   std::map<std::string, Tracked> jobs_;  ///< keys are Slurm's ids
   std::map<JobId, std::string> ids_;     ///< Slurm's ids of the world's jobs
   std::map<std::pair<std::string, std::int64_t>, std::int64_t> over_;  ///< instants of ends
-  std::int64_t now_s_ = 0;
+  std::int64_t now_s_ = 0, boot_s_ = 0;
   bool has_read_ = false;
 };
 

@@ -34,7 +34,7 @@ void SlurmCluster::show_changes(std::int64_t now_s) {
   }
   boot_s_ = read_boot_s_;
   show_lost_parts(nodes().lost_parts({read_nodes_.begin(), read_nodes_.end()}));
-  follower_.follow_jobs(std::move(read_jobs_), now_s);
+  follower_.follow_jobs(std::move(read_jobs_), now_s, read_boot_s_);
 }
 
 std::string SlurmCluster::objection(const Assign& assign) const {

@@ -8,7 +8,9 @@
 namespace orrery::live {
 namespace {
 
-constexpr std::size_t kJobsInLine = 50;
+// A list of jobs costs slurmctld as much as a line for each, and the 100 lines that go to one
+// scontrol must end within the deadline of a command: 500 jobs take about 2 s.
+constexpr std::size_t kJobsInLine = 5;
 constexpr std::int64_t kClockSlack_s = 2;  // Slurm counts whole seconds on its own clock
 
 }  // namespace
@@ -46,6 +48,6 @@ std::string withdraw_line(const std::string& id, std::int64_t lease_s) {
 
 std::string release_line(const std::string& id) { return "release " + id; }
 
-std::string requeue_line(const std::string& id) { return "requeue " + id; }
+std::string requeue_line(const std::string& id) { return "requeue incomplete " + id; }
 
 }  // namespace orrery::live

@@ -37,13 +37,14 @@ OrderState state_of(const StartOrder& order, const SlurmJob& job, std::int64_t n
 /// AdminComment=orrery:5".
 std::string start_line(const std::string& id, const std::vector<std::string>& nodes,
                        const std::string& owner);
-/// Returns the lines that let jobs wait for `lease_s` more seconds, at most 50 jobs a line.
+/// Returns the lines that let jobs wait for `lease_s` more seconds, at most 5 jobs a line.
 std::vector<std::string> lease_lines(const std::vector<std::string>& ids, std::int64_t lease_s);
 /// Returns the line that takes an order back: any nodes, and a begin in `lease_s` seconds.
 std::string withdraw_line(const std::string& id, std::int64_t lease_s);
 /// Returns the line that ends the hold after BadConstraints.
 std::string release_line(const std::string& id);
-/// Returns the line that stops a job and puts it back into the queue.
+/// Returns the line that stops a job and puts it back into the queue. Slurm ignores the line if the
+/// job has ended since the newest reading; a bare requeue would run the complete job again.
 std::string requeue_line(const std::string& id);
 
 }  // namespace orrery::live

@@ -20,8 +20,10 @@ Nodes best_fit_nodes(const FreeGpus& free, std::uint32_t each, std::size_t most)
   return nodes;
 }
 
-/// Returns the first `count` nodes of the smallest sufficient unit, otherwise of the largest units.
-Nodes nodes_of_few_units(const Nodes& fitting, const FreeGpus& free, std::size_t count) {
+/// Returns the first `count` nodes of the smallest sufficient unit, otherwise of the largest units;
+/// fewer if the units have no more groups of `group` nodes. `count` is a multiple of `group`.
+Nodes nodes_of_few_units(const Nodes& fitting, const FreeGpus& free, std::size_t count,
+                         std::size_t group) {
   std::vector<Nodes> units((free.nodes() - 1) / free.nodes_per_unit() + 1);
   for (const std::uint32_t node : fitting) units[node / free.nodes_per_unit()].push_back(node);
   std::stable_sort(units.begin(), units.end(), [count](const Nodes& a, const Nodes& b) {
@@ -31,7 +33,7 @@ Nodes nodes_of_few_units(const Nodes& fitting, const FreeGpus& free, std::size_t
   });
   Nodes nodes;
   for (const Nodes& unit : units) {
-    const std::size_t taken = std::min(unit.size(), count - nodes.size());
+    const std::size_t taken = std::min(unit.size() / group * group, count - nodes.size());
     nodes.insert(nodes.end(), unit.begin(), unit.begin() + static_cast<std::ptrdiff_t>(taken));
   }
   return nodes;
@@ -40,12 +42,14 @@ Nodes nodes_of_few_units(const Nodes& fitting, const FreeGpus& free, std::size_t
 }  // namespace
 
 std::optional<GpuRuns> PerNodePlacer::place_job(const JobSpec& job, FreeGpus& free) const {
-  const std::uint32_t count = std::max(1u, job.layout.pipeline);
+  const std::uint32_t group = std::max(1u, job.layout.context);
+  const std::uint32_t count = std::max(1u, job.layout.pipeline) * group;
   const std::uint32_t each = (job.gpus + count - 1) / count;
   const bool has_units = count > 1 && free.nodes_per_unit() < free.nodes();
   Nodes nodes = best_fit_nodes(free, each, has_units ? free.nodes() : count);
   if (nodes.size() < count) return {};
-  if (has_units) nodes = nodes_of_few_units(nodes, free, count);
+  if (has_units) nodes = nodes_of_few_units(nodes, free, count, group);
+  if (nodes.size() < count) return {};
   std::sort(nodes.begin(), nodes.end());
   GpuRuns gpus;
   std::uint32_t left = job.gpus;

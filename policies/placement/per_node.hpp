@@ -9,9 +9,11 @@
 
 namespace orrery {
 
-/// Placer that gives a job layout.pipeline nodes with JobSpec::gpus / layout.pipeline GPUs on each.
-/// A job of a log, whose layout names no nodes, gets all of its GPUs on one node. For example, a
-/// job of 6 GPUs with pipeline 2 gets 3 GPUs on each of two nodes.
+/// Placer that gives a job layout.pipeline x layout.context nodes with the same number of GPUs on
+/// each. Groups of layout.context nodes are nodes of one scalable unit; the job waits until units
+/// have room for all of its groups. A job of a log, whose layout names no nodes, gets all of its
+/// GPUs on one node. For example, a job of 6 GPUs with pipeline 2 gets 3 GPUs on each of two nodes,
+/// with context 2 on each of two nodes of one unit.
 class PerNodePlacer : public Placer {
  public:
   std::string_view name() const override { return "per-node"; }

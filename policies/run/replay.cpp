@@ -58,6 +58,7 @@ class LogBackend : public Backend {
     NeedsRecord now;
     encode(needs, now);
     if (now.SerializeAsString() == header_.needs().SerializeAsString()) return;
+    differs_at_ = 0;
     difference_ = fmt::format("the policies' needs differ from the recorded ones: {}",
                               describe_change(decode(header_.needs()), needs));
   }
@@ -121,6 +122,7 @@ class LogBackend : public Backend {
   /// Returns the reason for which the recorded run gave up its policies in the current call.
   const std::string& given_up() const { return record_.call().given_up(); }
   void differs(const std::string& how) {
+    differs_at_ = record_.call().observation().now();
     difference_ = fmt::format("call {} at {} s: {}", calls_,
                               to_seconds(record_.call().observation().now()), how);
   }
@@ -130,6 +132,7 @@ class LogBackend : public Backend {
             .decisions = decisions_,
             .decision_trace_sha256 = trace_sha256_,
             .first_difference = difference_,
+            .differs_at = differs_at_,
             .states_compared = has_digests_ || calls_ == 0};
   }
 
@@ -197,6 +200,7 @@ class LogBackend : public Backend {
   std::uint64_t calls_ = 0, decisions_ = 0;
   bool policy_decides_ = false;  ///< true between an observation and its decisions
   std::string difference_;
+  Nanos differs_at_ = kNever;
 };
 
 /// Returns the cluster of the header. A missing or invalid value is an error of the log.

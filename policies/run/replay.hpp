@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/ids.hpp"
 #include "policies/seam/policy.hpp"
 
 namespace orrery {
@@ -16,6 +17,8 @@ struct ReplayResult {
   std::uint64_t decisions = 0;        ///< decisions of the replayed policies
   std::string decision_trace_sha256;  ///< hash of the replayed decisions and their outcomes
   std::string first_difference;       ///< text for people; empty: the replay equals the log
+  /// instant of the call with the first difference, 0 for other needs; kNever: no call differs
+  Nanos differs_at = kNever;
   /// False if the states of the policies were not compared, because the format of the log is older
   /// (log_format.hpp).
   bool states_compared = true;

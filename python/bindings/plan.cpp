@@ -42,6 +42,7 @@ void set_text(const std::string& key, const std::string& text, sim::PlanOptions&
                                                          {"grid", &options.grid},
                                                          {"prices", &options.prices},
                                                          {"measured", &options.measured},
+                                                         {"recovery", &options.recovery},
                                                          {"stack", &options.job.stack},
                                                          {"precision", &options.job.precision}};
   for (const auto& [name, place] : places) {

@@ -68,6 +68,9 @@ py::dict prediction_of(const estimates::Prediction& prediction) {
   put("p2_5_s", prediction.p2_5_s);
   put("p97_5_s", prediction.p97_5_s);
   put("memory_bytes", prediction.memory_bytes);
+  put("reserved_bytes", prediction.reserved_bytes);
+  put("reserved_p10", prediction.reserved_p10);
+  put("reserved_p90", prediction.reserved_p90);
   out["status"] = estimates::status_of(prediction);
   out["reason"] = prediction.reason;
   out["state"] = std::string(name_of(prediction.state));

@@ -542,10 +542,13 @@ SOURCES["MI300X"] = [
 SOURCES["TPU"] = [
     "Products in bf16: AI-Hypercomputer/tpu-recipes, v6e and TPU7x (Apache-2.0)",
     "Attention, memory-bound operators: H100's; collectives: MI300X's",
+    "Lanes of attention: NUM_LANES of splash_attention_kernel.py, JAX (Apache-2.0)",
 ]
 SOURCES["V100"] = [
     "Everything: A100's shares of V100's rates (DGX-1, which was measured, has no switch)",
 ]
+#: Multiple to which fused attention pads the size of a head.
+LANES = {"TPU": 128}
 TRANSFERRED = {
     "MI355X": ["attention", "memory", "collectives"],
     "MI300X": ["products", "attention", "memory"], "TPU": ["attention", "memory", "collectives"],
@@ -586,6 +589,8 @@ def catalogue(found, collectives):
         text += f"  - name: {family.name}\n    gpus: [{', '.join(family.models)}]\n"
         if family.stands_in_for:
             text += f"    stands_in_for: [{', '.join(family.stands_in_for)}]\n"
+        if family.name in LANES:
+            text += f"    attention_lanes: {LANES[family.name]}\n"
         for name in ORDER:
             value = found[family.name][name]
             number_text = f"{value * 1e6:.3f} us" if name.endswith(TIMES) else f"{value:.4f}"

@@ -3,8 +3,10 @@
 
 The logarithm of the factor is a sum of effects, each drawn to its mean by a prior (a ridge): of the
 vendor's generation, of the GPU, of the stack on all GPUs, of stack and generation together, of
-products below 16 bits and of models with experts on the generation. The priors were chosen among
-seven for the errors below. All other factors of a stack are those that fit_stacks.py finds on A100
+products below 16 bits and of models with experts on the generation. Further effects are the rate
+between nodes of a generation, the host's time for a layer with experts of a stack without
+calibration rows, and the load of the busiest rank under natural routing, which all stacks share.
+The priors were chosen among seven for the errors below. All other factors of a stack are those that fit_stacks.py finds on A100
 and H100. A GPU without a row takes the mean of its relatives', a stack without a row on a GPU the
 GPU's and its own on other GPUs.
 
@@ -32,7 +34,13 @@ VALIDATE = ("hy3tpu", "hy3gb300", "pedgb", "simumax_b200")
 # about four fifths of what isolated kernels do, as on H100.
 GPU_MEAN, GROUP_SD, GPU_SD = np.log(0.78), 0.4, 0.6
 STACK_SD, BOTH_SD, LOW_SD, EXPERTS_SD = 0.2, 0.12, 0.5, 0.6
+NETWORK_SD = 0.15
+HOST_SD = 2.0  # milliseconds
+NATURAL_MEAN, NATURAL_SD = np.log(1.3), 0.2
 NOISE, DELTA, STEPS = 0.08, 0.05, 5
+# Effects that a derivative moves; `natural` and the logarithms of rates by DELTA, `host` by DELTA
+# milliseconds.
+MOVED = ("compute", "low", "experts", "network", "host", "natural")
 LEAST, MOST = np.log(0.15), np.log(5)
 # Blackwell is at least as good as Hopper in every figure of the data sheet, so no run may be slower
 # on it (monotone.py): its factor, that of experts included, is at least this share of H100's.
@@ -136,9 +144,10 @@ def moved_older(head, moves):
     return "".join(lines)
 
 
-def with_entries(text, entries, moves=None):
+def with_entries(text, entries, moves=None, fields=None):
     """The text of a stacks.yaml whose stacks have these further entries of `on`, text by stack.
-    `moves`: by stack, the changes of its entries on A100 and H100 (moved_older)."""
+    `moves`: by stack, the changes of its entries on A100 and H100 (moved_older). `fields`: by
+    stack, the lines before its entries."""
     blocks = text.split("  - name: ")
     made = [blocks[0]]
     for block in blocks[1:]:
@@ -150,6 +159,8 @@ def with_entries(text, entries, moves=None):
         elif "    on:\n" not in head:
             head += "    on:\n"
         head = moved_older(head, (moves or {}).get(name, {}))
+        if name != "generic":
+            head = head.replace("    on:\n", (fields or {}).get(name, "") + "    on:\n", 1)
         made.append(head + added + "    source:\n" + source)
     return "  - name: ".join(made)
 
@@ -194,19 +205,29 @@ class HardwareFit:
             add(("group", h.group), GPU_MEAN, GROUP_SD)
             add(("gpu", h.name), 0, GPU_SD)
             add(("low", h.group), 0, LOW_SD)
+            add(("network", h.group), 0, NETWORK_SD)
+        add(("natural",), NATURAL_MEAN, NATURAL_SD)
         for h in HARDWARE + OLDER:
             add(("experts", h.group), 0, EXPERTS_SD)
         for stack, h, moves in zip(self.stack, self.hardware, self.moves):
             if moves:
                 add(("stack", stack), 0, STACK_SD)
                 add(("both", stack, h.group), 0, BOTH_SD)
+            if self.has_host(stack):
+                add(("host", stack), 0, HOST_SD)
         self.mean, self.sd = np.array(mean), np.array(sd)
+        self.hosts = [at for key, at in self.index.items() if key[0] == "host"]
 
     def is_calibrated(self, stack, hardware):
         """Whether a factor on A100 or H100 is not this fit's: that of calibration rows, or none at
         all."""
         entry = self.older.get((stack, hardware.name))
         return entry is None or entry.calibrated
+
+    def has_host(self, stack):
+        """Whether the host's time of a stack is this fit's: without calibration rows."""
+        return not any(self.older.get((stack, h.name), OlderEntry(0, False)).calibrated
+                       for h in OLDER)
 
     def is_moved(self, stack, hardware):
         """Whether effects move the factor of a stack on a GPU: everywhere but on A100 and H100,
@@ -267,6 +288,7 @@ class HardwareFit:
         compute += shift.get("compute", 0)
         low = self.value(x, ("low", hardware.group)) + shift.get("low", 0)
         experts = self.value(x, ("experts", hardware.group)) + shift.get("experts", 0)
+        network = self.value(x, ("network", hardware.group)) + shift.get("network", 0)
         if moved is None:
             compute = max(compute, self.least(x, stack, hardware, False))
             least = max(self.least(x, stack, hardware, each) for each in (False, True))
@@ -274,11 +296,19 @@ class HardwareFit:
         lines = [f"      - gpus: [{', '.join(hardware.gpus)}]"]
         if hardware.profile:
             lines.append(f"        family: {hardware.profile}")
-        for name, value in (("compute", compute), ("low", low), ("experts", experts)):
+        for name, value in (("compute", compute), ("low", low), ("experts", experts),
+                            ("network", network)):
             lines.append(f"        {name}: {np.exp(np.clip(value, LEAST, MOST)):.4g}")
         if measured:
             lines.append(f"        measured: [{', '.join(measured)}]")
         return lines
+
+    def fields(self, x, stack, shift):
+        """The lines of a stack beside its entries."""
+        natural = np.exp(max(0, self.value(x, ("natural",)) + shift.get("natural", 0)))
+        host = max(0, self.value(x, ("host", stack))) + shift.get("host", 0)
+        lines = f"    natural_load: {natural:.4g}\n"
+        return (f"    host_experts: {1e3 * host:.4g} us\n" if host > 0 else "") + lines
 
     def fitted_classes(self):
         """Classes of the fitted rows by stack and name of the hardware."""
@@ -292,12 +322,13 @@ class HardwareFit:
         """The text of the stacks under these effects. `moved`: effects to increase, for a
         derivative, without least()."""
         classes = self.fitted_classes()
-        entries, moves = {}, collections.defaultdict(dict)
+        entries, fields, moves = {}, {}, collections.defaultdict(dict)
         for stack in names_of(self.stacks):
             lines = []
             for h in HARDWARE:
                 lines += self.entry(x, stack, h, moved, sorted(classes[stack, h.name]))
             entries[stack] = "\n".join(lines) + "\n"
+            fields[stack] = self.fields(x, stack, moved or {})
             for h in OLDER:
                 if not self.is_moved(stack, h):
                     continue
@@ -305,7 +336,7 @@ class HardwareFit:
                 compute = self.older_move(x, stack, h.group, False) + shift.get("compute", 0)
                 experts = self.value(x, ("experts", h.group)) + shift.get("experts", 0)
                 moves[stack][h.name] = compute, experts, sorted(classes[stack, h.name])
-        return with_entries(self.stacks, entries, moves)
+        return with_entries(self.stacks, entries, moves, fields)
 
     def log_times(self, x, moved=None):
         return np.log(runs.times(runs.predict(self.rows, self.text(x, moved))))
@@ -313,7 +344,7 @@ class HardwareFit:
     def linearise(self, x):
         base = self.log_times(x, {"compute": 0})
         slopes = {name: (self.log_times(x, {name: DELTA}) - base) / DELTA
-                  for name in ("compute", "low", "experts")}
+                  for name in MOVED}
         design = np.zeros((len(self.rows), len(x)))
         for i in range(len(self.rows)):
             compute, low, experts = self.parts(i)
@@ -322,6 +353,10 @@ class HardwareFit:
                 design[i, low] = slopes["low"][i]
             if self.experts[i] and experts >= 0:
                 design[i, experts] = slopes["experts"][i]
+            for name, key in (("network", ("network", self.hardware[i].group)),
+                              ("host", ("host", self.stack[i])), ("natural", ("natural",))):
+                if key in self.index:
+                    design[i, self.index[key]] = slopes[name][i]
         return base, design
 
     def solve(self, design, target, keep):
@@ -333,6 +368,7 @@ class HardwareFit:
             a = np.vstack([design * weight[:, None], np.diag(1 / self.sd)])
             b = np.concatenate([target * weight, self.mean / self.sd])
             x = np.linalg.lstsq(a, b, rcond=None)[0]
+            x[self.hosts] = np.maximum(x[self.hosts], 0)
         return x
 
     def run(self):

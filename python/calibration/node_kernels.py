@@ -16,7 +16,6 @@ import accuracy
 import numpy as np
 import page
 import runs
-import sweeps
 
 PART = "node kernels"
 SOURCE, GPU = "simumax_b200", "B200"
@@ -49,7 +48,7 @@ def make_text():
     rows = [row for row in runs.open_rows() if row["source_key"] == SOURCE and row["measured"]]
     with tempfile.TemporaryDirectory() as folder:
         node = ["--kernels", node_file(folder)]
-        own = runs.predict(rows, sweeps.fused_loss(), node)
+        own = runs.predict(rows, options=node)
     shipped = runs.times(runs.predict(rows))
     measured = np.array([row["measured"] for row in rows])
     peaks = np.array([float(row["peak_mem_gb"]) for row in rows])

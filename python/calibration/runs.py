@@ -50,7 +50,26 @@ WORDS = {
     "head_size": ((r"head_dim (\d+)", r"\1"),),
     # 16 is the rank of MLPerf's fine-tuning benchmark.
     "adapter_rank": ((r"LoRA r(\d+)", r"\1"), (r"\bLoRA\b", "16")),
+    # Recipes of Megatron-Bridge capture the whole iteration from release 26.06 on: the same layout
+    # takes 0.64 of its time under 26.04.01 (megatron_bridge, qwen3-30b-a3b).
+    "graphs": ((r"(?i)no CUDA graph|CUDA graphs off", "none"),
+               (r"(?i)partial CUDA graph|scoped CUDA graph|router CUDA graph|CUDA graph over"
+                r"|attention CUDA graph", "partial"),
+               (r"(?i)full.iteration|full CUDA graph", "full"),
+               (r"\b26\.0[6-9][.\d]* NeMo Container", "full")),
+    # prime-rl's trainer of reinforcement learning makes logits in chunks (FusedOutputLinear).
+    "loss": ((r"chunked loss|\brl trainer", "chunked"), (r"\bsft trainer", "plain"),
+             (r"loss fusion|fused CE|CE fusion", "fused")),
+    # fp32 weights, and Adam's moments in 16 bits.
+    "optimizer_bytes": ((r"precision-aware optimizer \(bf16 states\)", "8"),),
 }  # fmt: skip
+# Rows of many documents, whose lengths and padding the source does not state.
+PACKED = re.compile(r"\bpacked rows of\b")
+
+
+# Cells that a source states elsewhere than in its rows: weights and moments in 16 bits under
+# maxtext-slurm (configs/*.gpu.yml: weight_dtype, which Adam's moments follow in MaxText).
+SOURCES = {"mxslurm": {"optimizer_bytes": "4"}}
 
 
 def stated(words):
@@ -64,10 +83,14 @@ def stated(words):
 
 def open_rows():
     """Runs on newer GPUs and of other frameworks (runs-open.csv), with the columns that their notes
-    state."""
+    state. Rows of packed documents are partial."""
     rows = timed(read("runs-open.csv"))
     for row in rows:
-        row.update(stated("; ".join((row["notes"], row["arch_source"]))))
+        words = (row["notes"], row["arch_source"], row["location"], row["overlap"])
+        row.update(stated("; ".join(words)))
+        row.update(SOURCES.get(row["source_key"], {}))
+        if PACKED.search(row["notes"]):
+            row["usable"] = "partial"
     return rows
 
 

@@ -202,56 +202,140 @@ def memory_part(all_rows):
         f"{(said_ok + said_bad) / 2:.2f}.")
 
 
-def fused_loss():
-    """The stack of Megatron-Core with a fused loss, whose gradient overwrites the logits: they are
-    kept in 16 bits only."""
-    text = (runs.ROOT / "traces" / "catalog" / "stacks.yaml").read_text()
-    name = "  - name: megatron-core\n"
-    begin = text.index(name)
-    block = text[begin : text.index("  - name: ", begin + len(name))]
-    return "stacks:\n" + block.replace(name, name + "    logit_bytes: 2\n")
-
-
-def fused_memory_line():
-    """Peaks of one node of 8 B200, whose runs fuse the loss (their notes), of the worst rank."""
-    rows = [row for row in runs.open_rows() if row["source_key"] == "simumax_b200"]
-    predictions = runs.predict(rows, fused_loss())
-    error = np.array([needed(prediction)[0] / float(row["peak_mem_gb"]) - 1
-                      for row, prediction in zip(rows, predictions)])
-    return ["simumax_b200", "allocated", *memory_line("", error)[1:]]
-
-
-# Kinds of the sources' peaks.
-KINDS = {"mcore_golden": "allocated, last rank", "mbridge_skill": "allocated",
-         "torchao_e2e": "reserved", "internevo_mem": "device"}  # fmt: skip
+# Kinds of the sources' peaks. allocated: torch.cuda.max_memory_allocated of a rank that is known,
+# or of the worst one. Figures of other kinds are of the process: the allocator's reserve, or the
+# device's memory. prime-rl and torchtitan print torch.cuda.max_memory_reserved.
+ALLOCATED = {"simumax_b200", "mbridge_skill", "galvatron_mem"}
+# Galvatron's profiles of pipelines keep all micro-batches, which no schedule of ours does.
+OTHERWISE = {"mcore_golden": "allocated, last rank",
+             "galvatron_mem, pipelined": "allocated, all micro-batches in flight"}  # fmt: skip
+HELD = {"torchao_e2e": "reserved", "primerl": "reserved", "pedgb": "reserved",
+        "internevo_mem": "device", "bigscience": "device", "mcorefsdp": "device",
+        "hy3gb300": "device", "primus": "share of the device", "hy3tpu": "share of the device",
+        "trl": "not said"}  # fmt: skip
 
 
 def attention_of(row):
-    """Megatron-Core's tests without Transformer Engine in their name compute unfused attention."""
+    """Megatron-Core's tests without Transformer Engine in their name compute unfused attention, and
+    so do runs of BigScience's in 2021 on V100."""
+    if row["source_key"] == "bigscience":
+        return "unfused"
     local = row["source_key"] == "mcore_golden" and "_te_" not in row["model"]
     return "unfused" if local and row["model"].startswith("gpt3_mcore") else row["attention"]
 
 
+def galvatron_cells(row):
+    """Cells of Galvatron's profiles that the table has otherwise: the states in their notes are
+    those of FSDP with 16 bytes a parameter, and what a layer keeps is that of sequences of 4,096
+    tokens, whose batch has a micro-batch for each stage."""
+    share = int(row["gbs"]) // int(row["dp"]) // int(row["pp"])
+    return {"gpu": "A800-SXM4-80GB", "dp_shard": "FSDP", "seq_len": "4096",
+            "mbs": str(max(1, share))}  # fmt: skip
+
+
+def memory_rows():
+    """All rows with a peak but nanotron's, as `predict` reads them; pipelined ones of Galvatron are
+    a source of their own. Rows of memory-open.csv that runs-open.csv has too are left out."""
+    rows = [{**row, "attention": attention_of(row)} for row in runs.open_rows()
+            if row["peak_mem_gb"] and row["outcome"] == "ok"]  # fmt: skip
+    names = list(rows[0])
+
+    def key(row):
+        return tuple(row[name] for name in ("source_key", "model", "gpu", "recompute", "precision",
+                                            "tp", "pp", "peak_mem_gb"))  # fmt: skip
+
+    known = {key(row) for row in rows}
+    for i, row in enumerate(runs.read("memory-open.csv.gz")):
+        if not row["peak_mem_gb"] or row["source_key"] == "nanotron_ultrascale":
+            continue
+        if key(row) in known:
+            continue
+        cells = {**dict.fromkeys(names, ""), **{n: row[n] for n in names if n in row},
+                 **runs.stated(row["notes"]), "id": f"memory-{i}",
+                 "attention": attention_of(row), "peak_mem_kind": row["mem_kind"]}  # fmt: skip
+        if row["source_key"] == "galvatron_mem":
+            cells.update(galvatron_cells(row))
+            cells["source_key"] += ", pipelined" if int(row["pp"]) > 1 else ""
+        rows.append(cells)
+    return rows
+
+
+def peak_of(row):
+    """GiB of a GPU; a chip of TPU v7 has two devices."""
+    return float(row["peak_mem_gb"]) * (2 if row["gpu"].startswith("TPU7x") else 1)
+
+
+def allocated_of(row, prediction):
+    """GiB of tensors on the rank whose peak the row has."""
+    fullest, first, last = needed(prediction)
+    if row["source_key"].startswith("galvatron_mem"):
+        return first if row["peak_mem_kind"].endswith("rank 0") else last
+    return last if row["source_key"] in OTHERWISE else fullest
+
+
+RESERVED = (0.1, 0.9)  # quantiles of reserved_p10 and reserved_p90
+
+
+def quantiles_of(residuals):
+    """Quantiles of residuals in which each source counts once."""
+    sources = collections.Counter(source for source, _ in residuals)
+    order = sorted(residuals, key=lambda each: each[1])
+    weights = np.cumsum([1 / sources[source] for source, _ in order])
+    weights = weights / weights[-1]
+    return [order[int(np.searchsorted(weights, q))][1] for q in RESERVED]
+
+
+def held_text(held):
+    """The interval of a process's memory: its quantiles, and how many rows lie between those of the
+    other sources. `held`: source and logarithm of measured over predicted memory."""
+    inside = []
+    for source in {each[0] for each in held}:
+        low, high = quantiles_of([each for each in held if each[0] != source])
+        own = [low <= value <= high for each, value in held if each == source]
+        inside.append(np.mean(own))
+    low, high = quantiles_of(held)
+    return (f"Measured over predicted memory of a process (`reserved_bytes`), a source counted "
+            f"once:\n{np.exp(low):.2f} (P10, logarithm {low:.3f}) to {np.exp(high):.2f} (P90, "
+            f"{high:.3f}).\nBetween the quantiles of the other sources lie {np.mean(inside):.0%} "
+            f"of a source's rows.")  # fmt: skip
+
+
 def other_memory():
-    """Peaks of other frameworks, which nothing was fitted to, of the fullest GPU."""
-    names = ("source_key", "model", "n_params_b", "layers", "hidden", "heads", "kv_heads", "ffn",
-             "gated_mlp", "vocab", "seq_len", "moe_experts", "moe_topk", "gpu", "n_gpus", "tp",
-             "pp", "dp", "cp", "ep", "vpp", "seq_parallel", "dp_shard", "precision", "mbs", "gbs",
-             "recompute", "attention", "framework")  # fmt: skip
-    rows = [row for row in runs.read("memory-open.csv.gz")
-            if row["peak_mem_gb"] and row["source_key"] != "nanotron_ultrascale"]
-    asked = [{"id": str(i), **{name: row[name] for name in names}, "attention": attention_of(row)}
-             for i, row in enumerate(rows)]
-    predictions = runs.predict(asked)
-    lines = []
+    """Tables of the peaks of other frameworks, which nothing was fitted to: allocated peaks of a
+    known rank, then all others."""
+    rows = memory_rows()
+    predictions = runs.predict(rows)
+    judged, others, ratios, held = [], [], [], []
     for source, at in accuracy.by([row["source_key"] for row in rows]).items():
-        rank = 2 if source == "mcore_golden" else 0  # its tests log the last rank
-        error = np.array([needed(predictions[i])[rank] / float(rows[i]["peak_mem_gb"]) - 1
-                          for i in at if predictions[i]["status"] != "unsupported"])
-        if len(error):
-            lines.append([source, KINDS.get(source, "not said"), *memory_line(source, error)[1:]])
-    lines.append(fused_memory_line())
-    return accuracy.table(("peak memory", "kind", *HEAD_MEMORY[1:]), lines)
+        priced = [i for i in at if predictions[i]["status"] != "unsupported"]
+        if not priced:
+            continue
+        is_held = source in HELD
+        ratio = np.array([
+            (float(predictions[i]["reserved_bytes"]) / GIB if is_held else
+             allocated_of(rows[i], predictions[i])) / peak_of(rows[i]) for i in priced])
+        if source in ALLOCATED:
+            ratios += list(ratio)
+            judged.append(memory_line(source, ratio - 1))
+            continue
+        kind = OTHERWISE.get(source) or HELD.get(source, "not said")
+        others.append([source, kind, *memory_line(source, ratio - 1)[1:]])
+        if is_held:
+            held += [(source, -np.log(value)) for value in ratio]
+    judged.append(["all", len(ratios), *memory_line("", np.array(ratios) - 1)[2:]])
+    return (accuracy.table(HEAD_MEMORY, judged),
+            accuracy.table(("peak memory", "kind", *HEAD_MEMORY[1:]), others), held_text(held))
+
+
+def ran_text():
+    """Rows that ran and are predicted not to fit."""
+    rows = [row for row in runs.open_rows() if row["measured"] and row["usable"] == "iteration"]
+    predictions = runs.predict(rows)
+    priced = [p for p in predictions if p["status"] != "unsupported"]
+    bad = [f"{row['id']} ({p['reason'].split(', would')[0].split('needs ')[-1]})"
+           for row, p in zip(rows, predictions) if p["status"] == "out-of-memory"]
+    return (f"Of {len(priced)} rows of runs-open.csv that ran and are priced, {len(bad)} have the "
+            f"status `out-of-memory`:\n{', '.join(bad) if bad else 'none'}.")
 
 
 TEXT = """\
@@ -296,10 +380,23 @@ the loss of large micro-batches. Some runs hold less than others of the same lay
 {memory}
 {failures}
 
-Other frameworks, nothing fitted to them, beside the fullest GPU (Megatron-Core's tests are toys, of
-0.8 to 56 GiB; figures of the device or of the allocator's reserve are not those of the tensors):
+Nanotron's table does not say whether a peak is allocated or reserved: these figures are listed
+apart from those below. The same memory configuration, repeated, differs by 1.1% (median).
+
+Other frameworks, nothing fitted to them. Allocated peaks of a known rank or of the worst one:
+
+{judged}
+All other kinds: the last rank's (Megatron-Core's tests are toys, of 0.8 to 56 GiB), and the memory
+of a process, beside `reserved_bytes`:
 
 {others}
+{held}
+
+{ran}
+
+Their causes: recomputation by modules of Megatron-Core counts as one share of all values
+(`mbcards`, `moerecipes`), layers by id are not those of the fullest stage (`primus`), a test whose
+name says unfused attention (`mcore`), and a policy of its own on 32 GB (`tpu-031`).
 """
 
 
@@ -309,9 +406,11 @@ def make_text():
     table, sweeps = sweep_tables(fit)
     count, rank, right = every_row(fit, rows)
     memory, failures = memory_part(rows)
+    judged, others, held = other_memory()
     return TEXT.format(table=table, sweeps=sweeps, floor=floor_text(rows), slow=slow_text(fit),
                        polling=polling_text(rows), count=count, rank=rank, right=right,
-                       memory=memory, failures=failures, others=other_memory())
+                       memory=memory, failures=failures, judged=judged, others=others, held=held,
+                       ran=ran_text())
 
 
 if __name__ == "__main__":

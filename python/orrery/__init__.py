@@ -51,6 +51,7 @@ from orrery._spec import JobSpec
 from orrery._summary import summary
 from orrery._sweep import sweep
 from orrery._tools import JobsReport, Replay, job_log, jobs, policy_names, replay, version
+from orrery._torchtitan import TorchtitanConfig, torchtitan
 from orrery.values import Layout, Standing
 
 __version__ = version()
@@ -88,6 +89,7 @@ __all__ = [
     "Snapshot",
     "Standing",
     "State",
+    "TorchtitanConfig",
     "UsageError",
     "WorkerDied",
     "actions",
@@ -113,6 +115,7 @@ __all__ = [
     "summary",
     "sweep",
     "testing",
+    "torchtitan",
     "values",
     "version",
 ]

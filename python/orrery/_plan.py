@@ -429,6 +429,7 @@ class Plan:
                 "cluster": t["cluster"],
                 "GPUs": t["gpus"],
                 "spare nodes": t["policies.spare_nodes"],
+                "recovery": t["policies.recovery"],
                 "layout": [_words(row) for row in self._found["candidates"]],
                 "step (s)": t["step_time_s"],
                 "free memory": [size(free) for free in t["memory_headroom_bytes"]],
@@ -484,6 +485,7 @@ def plan(
     grid: Optional[str] = None,
     prices: PriceFile = None,
     measured: Optional[NameOrFile] = None,
+    recovery: Optional[str] = None,
     executor: Optional[Executor] = None,
     **changes: Any,
 ) -> Plan:
@@ -509,6 +511,8 @@ def plan(
     instance, grid, prices : str, str, path, optional
         Names of `orrery.prices`, in place of the cluster's price and carbon (several instances, one
         for each GPU: ``"nebius-h100,nebius-b200"``); a table of one's own.
+    recovery : {"restart", "replace", "any"}, optional
+        Recovery of the rows after a loss; default ``"restart"``.
     measured : path, optional
         Runs with ``iter_time_s``: ``to_dict()["nearest_measured"]`` names the nearest one.
     executor : concurrent.futures.Executor, optional
@@ -530,6 +534,7 @@ def plan(
         "deadline": f"{deadline} s" if isinstance(deadline, (int, float)) else _text_of(deadline),
         "failures": failures or "", "instance": instance or "", "grid": grid or "",
         "prices": os.fspath(prices or ""), "measured": os.fspath(measured or ""),
+        "recovery": recovery or "",
     }  # fmt: skip
     numbers = {"confidence": 100 * confidence, "batch_change": 100 * batch_change, "seeds": seeds}
     asked = _asked(words, numbers, overrides or {}, changes)

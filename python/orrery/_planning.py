@@ -32,10 +32,11 @@ def predict(runs: "Union[RunLike, Sequence[RunLike], pd.DataFrame]") -> pd.DataF
     -------
     pandas.DataFrame
         With the index of `runs`: ``id``; ``iter_time_s``, its 80% interval ``p10_s``, ``p90_s``
-        and its 95% interval ``p2_5_s``, ``p97_5_s`` (s); ``memory_bytes`` of the fullest GPU;
-        ``status``: ``"ok"``, ``"out-of-memory"`` or ``"unsupported"``; ``reason``; ``state`` of
-        the combination of stack and GPU: ``"measured"``, ``"between"`` measured ones or
-        ``"transferred"``. No row stops the others.
+        and its 95% interval ``p2_5_s``, ``p97_5_s`` (s); ``memory_bytes`` of the tensors
+        on the fullest GPU; ``reserved_bytes`` that its process holds, with the 80% interval
+        ``reserved_p10``, ``reserved_p90``; ``status``: ``"ok"``, ``"out-of-memory"`` or
+        ``"unsupported"``; ``reason``; ``state`` of the combination of stack and GPU:
+        ``"measured"``, ``"between"`` measured ones or ``"transferred"``. No row stops the others.
 
     Raises
     ------
@@ -54,12 +55,13 @@ def predict(runs: "Union[RunLike, Sequence[RunLike], pd.DataFrame]") -> pd.DataF
             kind = type(row).__name__
             raise TypeError(f"a run is a mapping or the name of a model, not a {kind}")
     found = _core.predict([_cells(row) for row in rows])
-    columns = ["id", *_NUMBERS, "status", "reason", "state"]
+    columns = ["id", *_NUMBERS, "status", "reason", "state", *_RESERVED]
     table = pd.DataFrame(found, columns=columns, index=index)
-    return table.astype({name: float for name in _NUMBERS})
+    return table.astype({name: float for name in (*_NUMBERS, *_RESERVED)})
 
 
 _NUMBERS = ["iter_time_s", "p10_s", "p90_s", "p2_5_s", "p97_5_s", "memory_bytes"]
+_RESERVED = ["reserved_bytes", "reserved_p10", "reserved_p90"]
 
 
 def _cells(row: Mapping[Any, Any]) -> List[Tuple[str, str]]:

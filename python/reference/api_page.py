@@ -20,7 +20,7 @@ LISTS = ("Parameters", "Returns", "Raises", "Attributes")
 RUNS = (
     "simulate", "live", "sweep", "futures", "summary", "predict", "layouts", "plan", "names",
     "prices", "jobs", "job_log", "replay", "read_log", "compare_policies", "load", "check",
-    "example", "policy_names", "version"
+    "example", "torchtitan", "policy_names", "version"
 )
 MODULES = ("events", "actions", "settings", "values", "testing")
 

@@ -1,5 +1,6 @@
 #include "sim/forecast/choice_rule.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/error.hpp"
@@ -39,14 +40,31 @@ std::optional<PolicySwitch> ChoiceRule::add_forecast(const std::vector<double>& 
   const std::size_t best = best_candidate();
   const Candidate &from = candidates_[chosen_], &to = candidates_[best];
   if (best == chosen_ || to.sum >= (1 - thresholds_.least_gain) * from.sum) return {};
-  switches_.push_back({.at = now,
-                       .from = from.policy,
-                       .to = to.policy,
-                       .forecast_from = from.sum / weight_,
-                       .forecast_to = to.sum / weight_,
-                       .forecasts = forecasts_});
-  chosen_ = best;
+  return change_to(best, {.at = now,
+                          .from = {},
+                          .to = {},
+                          .forecast_from = from.sum / weight_,
+                          .forecast_to = to.sum / weight_});
+}
+
+PolicySwitch ChoiceRule::return_to_first(double realised, double first, Nanos now) {
+  thresholds_.least_gain = std::min(2 * thresholds_.least_gain, 1.0);
+  return change_to(0, {.at = now,
+                       .from = {},
+                       .to = {},
+                       .forecast_from = realised,
+                       .forecast_to = first,
+                       .is_return = true});
+}
+
+/// Completes and keeps the switch.
+const PolicySwitch& ChoiceRule::change_to(std::size_t chosen, PolicySwitch made) {
+  made.from = candidates_[chosen_].policy;
+  made.to = candidates_[chosen].policy;
+  made.forecasts = forecasts_;
+  chosen_ = chosen;
   for (Candidate& each : candidates_) each.better = 0;
+  switches_.push_back(std::move(made));
   return switches_.back();
 }
 

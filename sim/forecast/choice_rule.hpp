@@ -6,7 +6,8 @@
 // smaller than that of the active policy by `least_gain`, and if it was better in each of the last
 // `in_a_row` forecasts. For example, with a gain of 25% and forecasts every hour, srtf takes over
 // from fifo after a day in which it was forecast to cut the mean wait from 60 to 40 minutes. The
-// gain is large because a forecast of one day does not see what a choice costs later.
+// gain is large because forecasts are wrong in the same direction for days. A switch whose realised
+// cost proves too high is taken back (sim/forecast/choice_guard), and then needs twice the gain.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +23,11 @@ namespace orrery::sim {
 struct PolicySwitch {
   Nanos at = 0;
   std::string from, to;
-  double forecast_from = 0, forecast_to = 0;  ///< means of the goal over the newest forecasts
-  std::uint64_t forecasts = 0;                ///< number of forecasts so far
+  /// means of the goal over the newest forecasts; of a return the realised mean, and the mean that
+  /// the first policy would have had
+  double forecast_from = 0, forecast_to = 0;
+  std::uint64_t forecasts = 0;  ///< number of forecasts so far
+  bool is_return = false;       ///< true: the realised cost was too high
 };
 
 /// Thresholds of the rule.
@@ -40,6 +44,10 @@ class ChoiceRule {
   /// Adds the forecasts of one instant: the goal of each policy, where smaller is better. Returns
   /// the switch that follows; nothing if the choice stays.
   std::optional<PolicySwitch> add_forecast(const std::vector<double>& goals, Nanos now);
+  /// Chooses the first policy again, because the realised mean of the goal since the first policy
+  /// was left exceeds `first`, the mean that the first policy would have had. Doubles the gain that
+  /// later switches need. Returns the switch.
+  PolicySwitch return_to_first(double realised, double first, Nanos now);
   /// Returns the index of the chosen policy.
   std::size_t chosen_policy() const { return chosen_; }
   /// Returns the switches so far.
@@ -54,8 +62,9 @@ class ChoiceRule {
     std::uint32_t better = 0;
   };
   std::size_t best_candidate() const;
+  const PolicySwitch& change_to(std::size_t chosen, PolicySwitch made);
 
-  const ChoiceThresholds thresholds_;
+  ChoiceThresholds thresholds_;
   std::vector<Candidate> candidates_;
   std::size_t chosen_ = 0;
   std::uint64_t forecasts_ = 0;

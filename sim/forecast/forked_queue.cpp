@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "topologies/part.hpp"
+
 namespace orrery::sim {
 
 ForkedQueue::ForkedQueue(const QueueSnapshot& from, const std::vector<Nanos>& left,
-                         std::vector<LaterJob> later, Nanos until)
+                         std::vector<LaterJob> later, Nanos until, LaterChanges changes)
     : world_(from.world()),
       gate_(world_, {Kinds<Action>::of<Assign>(), {}}, *this),
       later_(std::move(later)),
+      changes_(std::move(changes)),
       until_(until),
       jobs_(from.jobs().size()),
       now_(from.now()) {
@@ -48,20 +51,25 @@ void ForkedQueue::apply(const DecisionList& decisions) {
 void ForkedQueue::carry_out(const Decision& decision) {
   const Assign& assign = std::get<Assign>(decision.what);
   const std::uint32_t id = assign.job.value;
+  if (assign.is_release()) return stop_job(id);
   ForkedJob& job = jobs_[id];
-  const Nanos passed = now_ - std::exchange(job.since, now_);
+  job.waited += now_ - std::exchange(job.since, now_);
   ++job.moves;
-  job.is_running = !assign.is_release();
-  if (assign.is_release()) {
-    job.left -= passed;
-    return emit_event(JobStopped{assign.job, 0});
-  }
-  job.waited += passed;
+  job.is_running = true;
   job.start = std::min(job.start, now_);
   expect_end(id);
   const Epoch epoch{world_.jobs()[assign.job].epoch.value + 1};
   emit_event(JobStarted{
       .job = assign.job, .epoch = epoch, .from = 0, .where = {assign.gpus, assign.layout}});
+}
+
+void ForkedQueue::stop_job(std::uint32_t id) {
+  ForkedJob& job = jobs_[id];
+  const Nanos passed = now_ - std::exchange(job.since, now_);
+  if (job.left != kNever) job.left -= passed;
+  ++job.moves;
+  job.is_running = false;
+  emit_event(JobStopped{{id}, 0});
 }
 
 // ---- time -----------------------------------------------------------------------------------
@@ -76,7 +84,9 @@ void ForkedQueue::end_jobs() {
     const End end = ends_.top();
     ends_.pop();
     ForkedJob& job = jobs_[end.job];
-    if (job.moves != end.move) continue;
+    const bool is_void = end.move == kAnyMove ? job.end != kNever : job.moves != end.move;
+    if (is_void) continue;
+    if (!job.is_running) job.waited += now_ - job.since;
     job.end = now_;
     job.is_running = false;
     ++job.moves;
@@ -84,11 +94,31 @@ void ForkedQueue::end_jobs() {
   }
 }
 
+/// Returns the jobs that have lost GPUs, in order of these GPUs.
+std::vector<std::uint32_t> ForkedQueue::change_parts() {
+  std::vector<std::uint32_t> struck;
+  for (; changed_ < changes_.parts.size() && changes_.parts[changed_].first <= now_; ++changed_) {
+    const PartChanged& change = changes_.parts[changed_].second;
+    emit_event(change);
+    if (!changes_.stop_jobs || change.to.health != Health::lost) continue;
+    for (const GpuId gpu : gpus_of(world_.cluster(), change.part)) {
+      const JobId owner = world_.state().owner[gpu.value];
+      if (owner == ClusterState::kNobody) continue;
+      if (std::find(struck.begin(), struck.end(), owner.value) == struck.end()) {
+        struck.push_back(owner.value);
+      }
+    }
+  }
+  return struck;
+}
+
 void ForkedQueue::submit_jobs() {
-  for (; arrived_ < later_.size() && later_[arrived_].spec.submit <= now_; ++arrived_) {
-    JobSpec spec = later_[arrived_].spec;
+  for (; arrived_ < later_.size() && later_[arrived_].arrival() <= now_; ++arrived_) {
+    const LaterJob& later = later_[arrived_];
+    JobSpec spec = later.spec;
     spec.id = {static_cast<std::uint32_t>(jobs_.size())};
-    jobs_.push_back({.left = later_[arrived_].duration, .since = now_});
+    if (later.leaves != kNever) ends_.push({later.leaves, spec.id.value, kAnyMove});
+    jobs_.push_back({.left = later.duration, .since = now_});
     emit_event(JobSubmitted{std::move(spec)});
   }
 }
@@ -98,11 +128,14 @@ bool ForkedQueue::advance_clock() {
   while (events_.empty()) {
     Nanos stop = gate_.next_wake();
     if (!ends_.empty()) stop = std::min(stop, ends_.top().at);
-    if (arrived_ < later_.size()) stop = std::min(stop, later_[arrived_].spec.submit);
+    if (arrived_ < later_.size()) stop = std::min(stop, later_[arrived_].arrival());
+    if (changed_ < changes_.parts.size()) stop = std::min(stop, changes_.parts[changed_].first);
     if (stop > until_ || stop == kNever) return false;
     now_ = std::max(now_, stop);
     end_jobs();
+    const std::vector<std::uint32_t> struck = change_parts();
     submit_jobs();
+    for (const std::uint32_t id : struck) stop_job(id);
     if (gate_.pop_due_wakes(now_)) emit_event(Tick{});
   }
   return true;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <queue>
+#include <utility>
 #include <vector>
 
 #include "policies/seam/backend.hpp"
@@ -18,7 +19,18 @@ namespace orrery::sim {
 /// Job that arrives after the snapshot; `spec.id` is set at the arrival.
 struct LaterJob {
   JobSpec spec;
-  Nanos duration = 0;
+  Nanos duration = 0;    ///< kNever: the job keeps its GPUs
+  Nanos seen = -1;       ///< instant of the arrival; -1: that of the submission
+  Nanos leaves = kNever;  ///< instant at which the job ends, whether it runs or waits
+
+  /// Returns the instant of the arrival.
+  Nanos arrival() const { return seen < 0 ? spec.submit : seen; }
+};
+
+/// Changes of parts after the snapshot, in order of their instants.
+struct LaterChanges {
+  std::vector<std::pair<Nanos, PartChanged>> parts;
+  bool stop_jobs = false;  ///< true: the loss of a part stops the jobs on its GPUs, which wait then
 };
 
 /// Course of one job in a future.
@@ -37,16 +49,16 @@ struct ForkedJob {
 /// not started or ended by then are kNever.
 class ForkedQueue : public Backend, private Carrier {
  public:
-  /// `left`: rest of the duration of each job of the snapshot, > 0. `later`: in order of
-  /// submission. The snapshot must outlive this object.
+  /// `left`: rest of the duration of each job of the snapshot, > 0; kNever: the job keeps its GPUs.
+  /// `later`: in order of arrival. The snapshot must outlive this object.
   ForkedQueue(const QueueSnapshot& from, const std::vector<Nanos>& left,
-              std::vector<LaterJob> later, Nanos until);
+              std::vector<LaterJob> later, Nanos until, LaterChanges changes = {});
 
   Capabilities capabilities() const override { return {Kinds<Action>::of<Assign>(), {}}; }
   const Cluster& cluster() const override { return world_.cluster(); }
   void begin(const Needs&) override {}
   /// Returns first the snapshot with the submissions of its jobs as events, then each later instant
-  /// with an end, an arrival or a wake-up.
+  /// with an end, a change of a part, an arrival or a wake-up.
   std::optional<Observation> next() override;
   void apply(const DecisionList& decisions) override;
 
@@ -61,14 +73,18 @@ class ForkedQueue : public Backend, private Carrier {
   void emit_event(Event event) override;
   void carry_out(const Decision& decision) override;
 
-  /// Expected end of a run; void if the job has moved since.
+  /// Expected end of a run; void if the job has moved since. `move` kAnyMove: never void.
   struct End {
     Nanos at = 0;
     std::uint32_t job = 0, move = 0;
     friend auto operator<=>(const End&, const End&) = default;
   };
+  static constexpr std::uint32_t kAnyMove = ~0u;
+
   void expect_end(std::uint32_t id);
   void end_jobs();
+  std::vector<std::uint32_t> change_parts();
+  void stop_job(std::uint32_t id);
   void submit_jobs();
   bool advance_clock();
   void close_waits();
@@ -77,8 +93,10 @@ class ForkedQueue : public Backend, private Carrier {
   DecisionGate gate_;
   NoSamples samples_;
   const std::vector<LaterJob> later_;
+  const LaterChanges changes_;
   const Nanos until_;
   std::size_t arrived_ = 0;  ///< number of later jobs that have arrived
+  std::size_t changed_ = 0;  ///< number of changes of parts so far
   std::vector<ForkedJob> jobs_;
   std::priority_queue<End, std::vector<End>, std::greater<>> ends_;
   Nanos now_;

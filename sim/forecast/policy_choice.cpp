@@ -18,12 +18,19 @@ std::vector<std::string> names_of(const std::vector<JobReplay>& candidates) {
   return names;
 }
 
+FutureOptions with_samples(FutureOptions futures, std::uint32_t samples) {
+  futures.samples = samples;
+  return futures;
+}
+
 }  // namespace
 
 PolicyChoice::PolicyChoice(Options options)
     : options_(std::move(options)),
       learner_(options_.columns),
       rule_(names_of(options_.candidates), options_.thresholds),
+      guard_(options_.candidates.front(), options_.goal,
+             with_samples(options_.futures, kCheckSamples)),
       policy_(make_stack(options_.candidates.front())) {}
 
 void PolicyChoice::start(Context& context, const Cluster& cluster,
@@ -49,6 +56,7 @@ void PolicyChoice::observe(Context& context, const Observation& seen, DecisionLi
     if (const auto* set = std::get_if<ParameterSet>(&event)) set_parameter(*set);
   }
   learner_.learn_from(seen);
+  if (guard_.is_on()) guard_.record_events(seen);
   if (seen.now >= next_) {
     forecast(seen);
     next_ = seen.now + options_.every;
@@ -68,7 +76,27 @@ void PolicyChoice::forecast(const Observation& seen) {
     goals.push_back(simulate_futures(from, draws, each, options_.futures).mean(options_.goal));
   }
   const std::optional<PolicySwitch> made = rule_.add_forecast(goals, seen.now);
-  if (made && options_.at_switch) options_.at_switch(*made);
+  if (!made) return check_realised(seen);
+  if (rule_.chosen_policy() == 0) {
+    guard_.end();
+  } else if (!guard_.is_on()) {
+    guard_.begin(seen);
+    unchecked_ = 0;
+  }
+  if (options_.at_switch) options_.at_switch(*made);
+}
+
+void PolicyChoice::check_realised(const Observation& seen) {
+  if (!guard_.is_on() || ++unchecked_ < options_.check_every) return;
+  unchecked_ = 0;
+  const ChoiceGuard::Means means = guard_.compare_means(seen, learner_);
+  if (means.realised > (1 + options_.most_loss) * means.first) {
+    guard_.end();
+    const PolicySwitch made = rule_.return_to_first(means.realised, means.first, seen.now);
+    if (options_.at_switch) options_.at_switch(made);
+  } else if (guard_.jobs() > kMostJobs) {
+    guard_.begin(seen);
+  }
 }
 
 }  // namespace orrery::sim

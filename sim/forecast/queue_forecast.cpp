@@ -58,7 +58,7 @@ void add_goals(const QueueSnapshot& from, const FutureDraw& draw,
     const Nanos end = std::min(jobs[i].end, until);
     sums[0] += to_seconds(jobs[i].waited);
     sums[1] += to_seconds(end - begin);
-    sums[2] += to_seconds(end - submit) / std::max(to_seconds(duration), kShortest_s);
+    sums[2] += slowdown_of(end - submit, duration);
   }
   const auto count = static_cast<double>(std::max<std::size_t>(jobs.size(), 1));
   for (std::size_t goal = 0; goal < kQueueGoals; ++goal) {
@@ -86,7 +86,21 @@ double PolicyFutures::mean(QueueGoal goal) const {
 }
 
 std::unique_ptr<Policy> resumed_policy(const JobReplay& replay) {
-  return std::make_unique<ResumedPolicy>(make_stack(replay));
+  return resumed_policy(make_stack(replay));
+}
+
+std::unique_ptr<Policy> resumed_policy(std::unique_ptr<Policy> policy) {
+  return std::make_unique<ResumedPolicy>(std::move(policy));
+}
+
+void run_future(ForkedQueue& future, Policy& policy) {
+  Rng rng = policy_rng(0);
+  Context context{rng, {}};
+  drive(policy, future, context);
+}
+
+double slowdown_of(Nanos completion, Nanos duration) {
+  return to_seconds(completion) / std::max(to_seconds(duration), kShortest_s);
 }
 
 std::vector<FutureDraw> draw_futures(const QueueSnapshot& from, const QueueLearner& learner,
@@ -116,16 +130,13 @@ std::vector<FutureDraw> draw_futures(const QueueSnapshot& from, const QueueLearn
 PolicyFutures simulate_futures(const QueueSnapshot& from, const std::vector<FutureDraw>& draws,
                                const JobReplay& replay, const FutureOptions& options) {
   const std::size_t known = from.jobs().size();
-  const Nanos until = from.now() + options.horizon;
+  const Nanos until = from.now() + options.horizon + options.rest;
   PolicyFutures out{.policy = replay.policy(), .starts = {}, .ends = {}, .goals = {}};
   out.starts.resize(known);
   out.ends.resize(known);
   for (const FutureDraw& draw : draws) {
     ForkedQueue future(from, draw.left, draw.later, until);
-    const std::unique_ptr<Policy> policy = resumed_policy(replay);
-    Rng rng = policy_rng(0);
-    Context context{rng, {}};
-    drive(*policy, future, context);
+    run_future(future, *resumed_policy(replay));
     for (std::size_t job = 0; job < known; ++job) {
       out.starts[job].push_back(future.jobs()[job].start);
       out.ends[job].push_back(future.jobs()[job].end);

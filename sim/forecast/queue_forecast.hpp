@@ -32,7 +32,10 @@ QueueGoal queue_goal(const std::string& name);
 /// Number and length of the futures.
 struct FutureOptions {
   std::uint32_t samples = 24;
-  Nanos horizon = 24 * 3600 * kNanosPerSecond;  ///< length of a future
+  Nanos horizon = 24 * 3600 * kNanosPerSecond;  ///< time in which jobs arrive
+  /// time after the horizon in which the jobs of a future may end: a policy pays for the long jobs
+  /// that it delays
+  Nanos rest = 0;
   std::size_t most_arrivals = 2000;             ///< jobs that arrive in one future
   std::uint64_t seed = 1;
 };
@@ -50,14 +53,22 @@ std::vector<FutureDraw> draw_futures(const QueueSnapshot& from, const QueueLearn
 /// Returns the policy of `replay` for a run that it joins in the middle: at its first observation
 /// it rebuilds its queue from the table of jobs. Throws bad_input for an unknown policy.
 std::unique_ptr<Policy> resumed_policy(const JobReplay& replay);
+/// Returns the policy for a run that it joins in the middle, as above.
+std::unique_ptr<Policy> resumed_policy(std::unique_ptr<Policy> policy);
+
+/// Runs the future to its end under the policy, which has not been started.
+void run_future(ForkedQueue& future, Policy& policy);
+/// Returns the slowdown of a job of this duration: its completion time over the duration, which
+/// counts as at least 60 s.
+double slowdown_of(Nanos completion, Nanos duration);
 
 /// Futures under one policy.
 struct PolicyFutures {
   std::string policy;
-  /// starts and ends by job of the snapshot, ascending; kNever: beyond the horizon
+  /// starts and ends by job of the snapshot, ascending; kNever: beyond the end of the future
   std::vector<std::vector<Nanos>> starts, ends;
   /// means over the jobs of one draw, by goal, then by draw; seconds or a factor. A job that has
-  /// not started or ended counts up to the horizon.
+  /// not started or ended counts up to the end of the future.
   std::array<std::vector<double>, kQueueGoals> goals;
 
   /// Returns the mean over the draws.

@@ -56,9 +56,11 @@ void QueueLearner::add_arrival(const JobSpec& job) {
   newest_arrival_ = job.submit;
   if (arrivals_.size() < kArrivals) {
     arrivals_.push_back({job, gap});
+    drawn_.emplace_back();
     return;
   }
   arrivals_[oldest_] = {job, gap};
+  drawn_[oldest_].reset();
   oldest_ = (oldest_ + 1) % kArrivals;
 }
 
@@ -67,6 +69,7 @@ void QueueLearner::add_end(const JobInfo& job) {
   const auto open = open_.extract(job.spec.id);
   if (duration_s <= 0) return;  // the job never ran
   durations_.record_end(columns_(job.spec), duration_s);
+  for (auto& each : drawn_) each.reset();
   if (open) ended_.push_back({job.spec.submit, open.mapped(), duration_s});
 }
 
@@ -74,15 +77,23 @@ DurationDistribution QueueLearner::duration_of(const JobSpec& job, Nanos served)
   return durations_.of(columns_(job), to_seconds(served));
 }
 
+const DurationDistribution& QueueLearner::duration_of_arrival(std::size_t index) const {
+  std::optional<DurationDistribution>& drawn = drawn_[index];
+  if (!drawn) drawn = duration_of(arrivals_[index].spec, 0);
+  return *drawn;
+}
+
 std::vector<LaterJob> QueueLearner::draw_arrivals(Nanos from, Nanos until, std::size_t most,
                                                   Rng& rng) const {
   std::vector<LaterJob> drawn;
   if (arrivals_.size() < kLeastArrivals) return drawn;
   for (Nanos at = from; drawn.size() < most;) {
-    const Arrival& like = arrivals_[rng.below(arrivals_.size())];
+    const std::size_t index = rng.below(arrivals_.size());
+    const Arrival& like = arrivals_[index];
     at += like.gap;
     if (at > until) break;
-    LaterJob job{like.spec, to_nanos(duration_of(like.spec, 0).quantile(rng.uniform()))};
+    LaterJob job{.spec = like.spec,
+                 .duration = to_nanos(duration_of_arrival(index).quantile(rng.uniform()))};
     job.spec.submit = at;
     drawn.push_back(std::move(job));
   }

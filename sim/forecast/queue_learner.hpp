@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "core/random.hpp"
@@ -65,10 +66,14 @@ class QueueLearner {
   };
   void add_arrival(const JobSpec& job);
   void add_end(const JobInfo& job);
+  /// Returns the distribution of the duration of the arrival `index`, made once between two ends.
+  const DurationDistribution& duration_of_arrival(std::size_t index) const;
 
   const ColumnsOf columns_;
   DurationModel durations_;
   std::vector<Arrival> arrivals_;  ///< ring
+  /// distributions of the arrivals at the same places; nothing: not drawn since the newest end
+  mutable std::vector<std::optional<DurationDistribution>> drawn_;
   std::size_t oldest_ = 0;
   Nanos newest_arrival_ = -1;
   std::map<JobId, DurationModel::Medians> open_;  ///< estimates of jobs that have not ended

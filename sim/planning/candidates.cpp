@@ -47,7 +47,7 @@ std::vector<std::string> default_blocks(const PlanQuestion& question, double par
   const double write = std::max(1.0, parameters * kCheckpointBytes / kStorageRate);
   return {"failures=" + (question.failures.empty() ? default_failures() : question.failures),
           "survival={on_loss: hold, heartbeat_timeout: 30 s, detection: 30 s, regroup: 60 s, "
-          "restart: 4 min}",
+          "restart: 4 min, replacement: 4 min}",
           fmt::format("checkpoints={{folder: checkpoints, stall: 5 s, write: {:.0f} s}}", write),
           "policies=[{name: recover, parameters: {how: restart}}]"};
 }
@@ -134,7 +134,7 @@ class Search {
 Candidate Search::made(PricedLayout priced, std::uint32_t nodes, std::uint32_t batch) const {
   const double tokens = double{1} * batch * basis_.scenario.job().sequence_length();
   const double rate = tokens / priced.estimate.step_s;
-  return {nodes, batch, std::move(priced), rate};
+  return {nodes, batch, std::move(priced), rate, {}};
 }
 
 void Search::keep_fastest(std::vector<Candidate> of_count) {
@@ -277,7 +277,8 @@ std::vector<Candidate> priced_again(const PlanBasis& basis, const FoundLayouts& 
     Candidate made{each.job_nodes, each.global_batch,
                    estimates::price_layout(job, cluster_of(basis, each.job_nodes),
                                            {basis.habits, basis.assumed.empty()}, each.choice),
-                   0};
+                   0,
+                   {}};
     if (made.priced.status != PricedLayout::Status::ok) continue;
     const double tokens = double{1} * each.global_batch * job.sequence_length();
     made.tokens_per_s = tokens / made.priced.estimate.step_s;

@@ -11,6 +11,7 @@
 
 #include "sim/estimates/predict/layouts.hpp"
 #include "sim/planning/found_layouts.hpp"
+#include "sim/planning/long_run.hpp"
 #include "topologies/cluster.hpp"
 #include "traces/scenario/layout_question.hpp"
 #include "traces/scenario/price_table.hpp"
@@ -29,6 +30,7 @@ struct PlanQuestion {
   std::uint32_t seeds = 1000;   ///< played runs for each interval
   bool simulates_steps = true;  ///< simulate the step of the first rows (orrery-sim)
   std::string measured;         ///< table of measured runs, for the nearest one; may be empty
+  std::vector<Recovery> recoveries = {Recovery::restart};  ///< ways to recover that are candidates
   std::string failures;         ///< section `failures` as YAML; empty: default_failures()
   std::vector<std::string> overrides;  ///< "path=value" of the scenario, from the user
   /// Instances, at most one for each GPU, and the grid whose prices replace those of the clusters.
@@ -55,6 +57,7 @@ struct Candidate {
   estimates::PricedLayout priced;
   /// Tokens that the job trains per second without failures.
   double tokens_per_s = 0;
+  RunPolicies policies = {};
 };
 
 /// Returns the default failures of a plan: the counts of Llama 3, hardware back after 6 h.

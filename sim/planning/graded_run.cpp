@@ -125,28 +125,34 @@ double GradedRun::median_of(const PlanBasis& basis, const LongRun& run) const {
   return failures_only(run, weather, kSeeds).p50;
 }
 
-std::optional<double> GradedRun::share_saved(double seconds) const {
-  if (!std::isfinite(seconds)) return {};
+PredictedGain GradedRun::gain_at(double seconds) const {
+  if (!std::isfinite(seconds)) return {.reason = "half of the changed runs never end"};
   // A run that never ends is saved whole.
-  return std::isfinite(median_s_) ? 1 - seconds / median_s_ : 1;
+  return {.share = std::isfinite(median_s_) ? 1 - seconds / median_s_ : 1};
 }
 
-std::optional<double> GradedRun::gain_of(const std::function<void(Scenario&)>& change) const {
+PredictedGain GradedRun::gain_of(const std::function<void(Scenario&)>& change) const {
   Scenario changed = basis_.scenario;
   change(changed);
   try {
     PlanBasis basis = basis_for(std::move(changed), false);
     basis.tokens = basis_.tokens;
-    return share_saved(median_of(basis, run_of(basis, candidate_of(basis))));
-  } catch (const Error&) {
-    return {};  // the change is impossible for this job
+    const Candidate candidate = candidate_of(basis);
+    const double used = candidate.priced.estimate.memory.total().value;
+    if (used > basis.cluster.gpu_model().memory.value && used > step().memory.total().value) {
+      return {.reason = "the changed job needs more memory than a GPU has"};
+    }
+    return gain_at(median_of(basis, run_of(basis, candidate)));
+  } catch (const Error& problem) {
+    const std::string words = problem.what();
+    return {.reason = "the change is impossible here: " + words.substr(0, words.find('\n'))};
   }
 }
 
-std::optional<double> GradedRun::gain_of_step(double step_s) const {
+PredictedGain GradedRun::gain_of_step(double step_s) const {
   LongRun run = run_;
   run.step = std::max<Nanos>(1, to_nanos(step_s));
-  return share_saved(median_of(basis_, run));
+  return gain_at(median_of(basis_, run));
 }
 
 }  // namespace orrery::sim

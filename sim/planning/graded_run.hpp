@@ -11,6 +11,13 @@
 
 namespace orrery::sim {
 
+/// Predicted gain of a change. For example, a share of 0.012 if the changed run takes 1.2% less
+/// time.
+struct PredictedGain {
+  std::optional<double> share = {};  ///< share of the run's time that the change saves
+  std::string reason = {};           ///< reason why the share is unknown; empty if it is known
+};
+
 /// Training run of a scenario with the price of its step and of its failures. For example, gain_of
 /// a change that halves the restart time returns 0.012 if the run then takes 1.2% less time.
 class GradedRun {
@@ -32,16 +39,17 @@ class GradedRun {
   /// Returns true if the scenario has no failures of its own, so that assumed ones were taken.
   bool assumes_failures() const { return assumes_failures_; }
 
-  /// Returns the share of the run's time that a change of the scenario saves, with the same
-  /// failures; nothing if the changed run is impossible or never ends.
-  std::optional<double> gain_of(const std::function<void(Scenario&)>& change) const;
-  /// Returns the share that another step time saves, with the same failures.
-  std::optional<double> gain_of_step(double step_s) const;
+  /// Returns the gain of a change of the scenario, with the same failures. The share is unknown if
+  /// the changed run is impossible, needs more memory than a GPU has, or never ends.
+  PredictedGain gain_of(const std::function<void(Scenario&)>& change) const;
+  /// Returns the gain of another step time, with the same failures.
+  PredictedGain gain_of_step(double step_s) const;
 
  private:
   /// Returns the median seconds of the run of a candidate on a basis.
   double median_of(const PlanBasis& basis, const LongRun& run) const;
-  std::optional<double> share_saved(double seconds) const;
+  /// Returns the gain of a run that takes `seconds`.
+  PredictedGain gain_at(double seconds) const;
 
   bool assumes_failures_ = false;
   PlanBasis basis_;

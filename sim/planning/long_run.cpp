@@ -93,6 +93,11 @@ class Player {
   void recover(const Interruption& loss);
   Nanos decide(Nanos known);
   Nanos restart(Nanos from, Nanos own);
+  Nanos join(Nanos from, bool on_others);
+  /// Returns true if the ranks that lost their processes can have the state of another replica.
+  bool has_peers() const {
+    return run_.recovery == Recovery::replace && lost_replicas_ < run_.replicas;
+  }
   void set_pace();
   void finish_course();
   void record_point() {
@@ -113,7 +118,9 @@ class Player {
   Nodes nodes_;
   Nanos pace_;                      ///< duration of a step on the present nodes
   std::uint64_t priced_moves_ = 0;  ///< moves of the job when its step was priced
-  std::size_t index_ = 0;  ///< next failure
+  std::size_t index_ = 0;            ///< next failure
+  std::uint64_t lost_replicas_ = 0;  ///< replicas that the losses of this standstill may have hit
+  Nanos noticed_ = 0;                ///< instant at which the newest loss is known
   Nanos now_ = 0;
   std::uint64_t step_ = 0, saved_ = 0, furthest_ = 0;
   std::optional<std::uint64_t> writing_;  ///< step of the checkpoint in flight
@@ -162,9 +169,13 @@ void Player::work_until(Nanos end) {
 bool Player::strike() {
   const Interruption& failure = next();
   ++index_;
-  if (!failure.node) return true;
+  if (!failure.node) {
+    ++lost_replicas_;
+    return true;
+  }
   const bool used = nodes_.is_used(*failure.node);
   nodes_.take_down(*failure.node, failure.repaired);
+  if (used) lost_replicas_ += run_.replicas_of_node;
   return used;
 }
 
@@ -176,6 +187,7 @@ Nanos Player::decide(Nanos known) {
       const Interruption failure = next();
       if (!strike()) continue;
       const Nanos noticed = failure.at + failure.detection.value_or(run_.detection);
+      noticed_ = std::max(noticed_, noticed);
       course_.detection += std::max<Nanos>(0, noticed - known);
       known = std::max(known, noticed);
     }
@@ -203,24 +215,44 @@ Nanos Player::restart(Nanos from, Nanos own) {
   return ready;
 }
 
+/// Returns the instant at which the ranks can form their groups with the replacements that are sent
+/// for at `from`; on the same nodes these are there at once. Returns kNever if that lasts too long.
+Nanos Player::join(Nanos from, bool on_others) {
+  const Nanos start = on_others ? std::max<Nanos>(0, run_.replacement - run_.detection) : 0;
+  Nanos ready = std::max(from + start, noticed_ + run_.regroup);
+  while (next().at <= ready) {
+    if (ready - from > kPatience + start) return kNever;
+    const Interruption failure = next();
+    if (!strike()) continue;
+    noticed_ = std::max(noticed_, failure.at + failure.detection.value_or(run_.detection));
+    ready = std::max(ready, noticed_ + run_.regroup);
+  }
+  return ready;
+}
+
 void Player::recover(const Interruption& loss) {
   ++course_.failures;
   settle_save(loss.at);
   writing_.reset();  // a checkpoint that is not durable at the loss fails
   const Nanos own = loss.restart.value_or(run_.restart);
   Nanos known = loss.at + loss.detection.value_or(run_.detection);
+  noticed_ = known;
   course_.detection += known - loss.at;
   for (;;) {
+    const std::uint64_t moves = nodes_.moves();
     known = decide(known);
     if (known == kNever) break;
-    const Nanos ready = restart(known, own);
+    const bool peers = has_peers();
+    const Nanos ready = peers ? join(known, nodes_.moves() != moves) : restart(known, own);
     if (ready != kNever) course_.recovery += ready - known;
     known = ready;
-    if (known == kNever || nodes_.are_used_healthy(known)) break;
+    if (known == kNever || (nodes_.are_used_healthy(known) && peers == has_peers())) break;
   }
-  const std::uint64_t again = step_ - saved_;
-  course_.lost_work += static_cast<Nanos>(again) * pace_;
-  step_ = saved_;
+  if (!has_peers()) {
+    course_.lost_work += static_cast<Nanos>(step_ - saved_) * pace_;
+    step_ = saved_;
+  }
+  lost_replicas_ = 0;
   if (known == kNever) {
     now_ = kNever;
     return;

@@ -1,12 +1,14 @@
-// Course of a long training run under failures, without a simulated step: the rules of `recover:
-// restart` with `on_loss: hold` and of periodic checkpoints, in closed form between two failures.
+// Course of a long training run under failures, without a simulated step: the rules of `recover`
+// with `on_loss: hold` and of periodic checkpoints, in closed form between two failures.
 // A run of months takes microseconds, so that a plan can play hundreds of seeds for each
 // candidate; tests compare it with `orrery simulate`, seed by seed. Pure function of its arguments
 // but for the failures, which it draws, and steps that it prices. Nanoseconds of the policy clock.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
+#include <string_view>
 #include <vector>
 
 #include "core/ids.hpp"
@@ -16,6 +18,19 @@ namespace orrery::sim {
 
 /// Factor on the duration of a step by the job's nodes, in the order of their ranks.
 using Slowdown = std::function<double(const std::vector<std::uint32_t>&)>;
+
+/// Ways of the policy `recover`, as far as long runs know them. restart: after a loss all ranks load
+/// the newest checkpoint. replace: replacements receive the state of another replica, and no step is
+/// repeated but the one that the loss has cut; if no replica is complete, all ranks restart.
+enum class Recovery : std::uint8_t { restart, replace };
+constexpr std::array<std::string_view, 2> names_of(Recovery) { return {"restart", "replace"}; }
+
+/// Policies of a long run that a plan chooses. For example, {replace, 2}: replacements from peers,
+/// and checkpoints half as often as Daly's interval demands.
+struct RunPolicies {
+  Recovery recovery = Recovery::restart;
+  double interval = 1;  ///< interval of checkpoints over Daly's
+};
 
 /// Training run to play. For example, 1,000 steps of 10 s with a checkpoint of 5 s every 100 steps
 /// take 10,045 s without a failure: the checkpoint of the last step does not count.
@@ -31,6 +46,10 @@ struct LongRun {
   std::uint32_t nodes = 0;  ///< nodes of the job
   std::uint32_t cluster_nodes = 0;  ///< nodes of the cluster; the others are spares
   Slowdown slowdown = {};           ///< empty: steps take as long on all nodes
+  Recovery recovery = Recovery::restart;
+  Nanos replacement = 0;  ///< time from a loss until a replacement on another node can join
+  std::uint32_t replicas = 1;          ///< data-parallel replicas
+  std::uint32_t replicas_of_node = 1;  ///< most replicas with ranks on one node
 };
 
 /// Duration of a played run and its parts: steps x step + the other times = elapsed.

@@ -50,6 +50,12 @@ void add_shares(const RunCourse& course, Outcome& outcome) {
   outcome.failures += static_cast<double>(course.failures);
 }
 
+/// Returns the most replicas that have ranks on one node.
+std::uint32_t replicas_of_node(const LayoutChoice& choice, const Cluster& cluster) {
+  const std::uint32_t of_stage = std::max(1u, choice.tensor * choice.context);
+  return std::max(1u, cluster.shape().gpus_per_node / of_stage);
+}
+
 void divide(double count, Outcome& outcome) {
   for (double* each : {&outcome.shares.checkpoints, &outcome.shares.lost_work,
                        &outcome.shares.detection, &outcome.shares.recovery, &outcome.shares.waiting,
@@ -105,13 +111,18 @@ LongRun long_run_of(const PlanBasis& basis, const Candidate& candidate,
               .cluster_nodes = basis.cluster.nodes(),
               .slowdown = slowdown != nullptr ? *slowdown
                                               : slowdown_of(job_of(basis, candidate), basis.cluster,
-                                                            candidate.job_nodes)};
+                                                            candidate.job_nodes),
+              .recovery = candidate.policies.recovery,
+              .replacement = survival.replacement(),
+              .replicas = std::max(1u, candidate.priced.choice.data),
+              .replicas_of_node = replicas_of_node(candidate.priced.choice, basis.cluster)};
   const double rate =
       scenario.failures().scale() * interruption_rate(failure_kinds(scenario.failures()), run.nodes,
                                                       basis.cluster.shape().gpus_per_node);
   const double step = to_seconds(run.step);
   const double best =
-      rate > 0 ? daly_interval(to_seconds(run.stall), 1 / rate) : std::max(kHour_s, step);
+      rate > 0 ? candidate.policies.interval * daly_interval(to_seconds(run.stall), 1 / rate)
+               : std::max(kHour_s, step);
   const double least = std::ceil(to_seconds(run.stall + run.write) / step);
   const double steps = std::clamp(std::round(best / step), std::max(1.0, least), 1e12);
   run.every = every.value_or(static_cast<std::uint64_t>(steps));
@@ -140,25 +151,33 @@ Quantiles failures_only(const LongRun& run, Weather& weather, std::size_t seeds)
   return quantiles_of(std::move(ends));
 }
 
-Outcome play_seeds(const LongRun& run, const estimates::Interval& interval, Weather& weather) {
+Outcome play_alone(const LongRun& run, Weather& weather, std::size_t seeds) {
   Outcome outcome;
   double finished = 0;
-  const double step = to_seconds(run.step);
-  for (std::size_t i = 0; i < weather.seeds(); ++i) {
+  const std::size_t count = std::min(seeds, weather.seeds());
+  for (std::size_t i = 0; i < count; ++i) {
     const RunCourse course = play_run(run, weather.failures(i));
     outcome.alone_ends_s.push_back(end_of(course));
-    if (course.finished) {
-      finished += 1;
-      add_shares(course, outcome);
-    }
+    if (!course.finished) continue;
+    finished += 1;
+    add_shares(course, outcome);
+  }
+  divide(finished, outcome);
+  outcome.unfinished = 1 - finished / static_cast<double>(std::max<std::size_t>(1, count));
+  outcome.failures_only_s = quantiles_of(outcome.alone_ends_s);
+  outcome.goodput =
+      static_cast<double>(run.steps) * to_seconds(run.step) / outcome.failures_only_s.p50;
+  return outcome;
+}
+
+Outcome play_seeds(const LongRun& run, const estimates::Interval& interval, Weather& weather) {
+  Outcome outcome = play_alone(run, weather, weather.seeds());
+  const double step = to_seconds(run.step);
+  for (std::size_t i = 0; i < weather.seeds(); ++i) {
     const LongRun other = slowed(run, step_factor(interval, step, weather.error(i)));
     outcome.ends_s.push_back(end_of(play_run(other, weather.failures(i))));
   }
-  divide(finished, outcome);
-  outcome.unfinished = 1 - finished / static_cast<double>(weather.seeds());
   outcome.finish_s = quantiles_of(outcome.ends_s);
-  outcome.failures_only_s = quantiles_of(outcome.alone_ends_s);
-  outcome.goodput = static_cast<double>(run.steps) * step / outcome.failures_only_s.p50;
   return outcome;
 }
 

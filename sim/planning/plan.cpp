@@ -86,6 +86,7 @@ Scenario scenario_of_row(const PlanBasis& basis, const PlannedRun& row) {
                                        row.cluster, words_of(row.layout.priced.choice)));
   *scenario.mutable_job() = job_of(basis, row.layout);
   scenario.mutable_checkpoints()->set_every(row.run.every);
+  if (row.run.recovery != Recovery::restart) set_recovery(row.run.recovery, scenario);
   scenario.mutable_run()->set_steps(row.run.steps);
   return scenario;
 }
@@ -153,7 +154,13 @@ PlannedRun Planner::row_of(Ground& ground, Candidate candidate) const {
   row.gpus = cluster.gpus();
   row.job_gpus = candidate.job_nodes * cluster.shape().gpus_per_node;
   row.spare_nodes = cluster.nodes() - candidate.job_nodes;
-  row.run = long_run_of(ground.basis, candidate, fixed_interval(question_, ground.basis));
+  const auto every = fixed_interval(question_, ground.basis);
+  row.run = long_run_of(ground.basis, candidate, every);
+  const Slowdown slowdown = row.run.slowdown;
+  row.policies =
+      choose_policies(question_, ground.basis, candidate, every, slowdown, ground.weather);
+  candidate.policies = row.policies.policies;
+  row.run = long_run_of(ground.basis, candidate, every, &slowdown);
   row.memory_bytes = candidate.priced.estimate.memory.total().value;
   row.gpu_memory_bytes = cluster.gpu_model().memory.value;
   row.layout = std::move(candidate);
@@ -236,6 +243,7 @@ void Planner::explain() {
   plan_.distance = best.layout.priced.interval.distance;
   plan_.state = name_of(best.layout.priced.interval.state);
   plan_.why = reasons_of(plan_.rows);
+  plan_.why += (plan_.why.empty() ? "" : ". ") + std::string("Policies: ") + best.policies.why;
   plan_.changes = changes_of(basis, best);
   if (question_.measured.empty()) return;
   plan_.nearest = nearest_run(question_.measured, best.scenario.job(), basis.cluster);

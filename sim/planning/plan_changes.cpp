@@ -51,26 +51,7 @@ void scale(Message& message, Get get, Set set, double factor) {
 }
 
 void double_network(PlanBasis& basis, Candidate&) {
-  Topology& cluster = *basis.scenario.mutable_cluster();
-  NodeSpec& node = *cluster.mutable_node();
-  node.set_nic_bandwidth(2 * node.nic_bandwidth());
-  FabricSpec& fabric = *cluster.mutable_fabric();
-  if (fabric.spine_link_bandwidth() > 0) {
-    fabric.set_spine_link_bandwidth(2 * fabric.spine_link_bandwidth());
-  }
-  if (fabric.ring_link_bandwidth() > 0) {
-    fabric.set_ring_link_bandwidth(2 * fabric.ring_link_bandwidth());
-  }
-  if (fabric.has_core_link_bandwidth()) {
-    fabric.set_core_link_bandwidth(2 * fabric.core_link_bandwidth());
-  }
-  if (fabric.has_torus_link_bandwidth()) {
-    fabric.set_torus_link_bandwidth(2 * fabric.torus_link_bandwidth());
-  }
-  if (fabric.has_local_link_bandwidth()) {
-    fabric.set_local_link_bandwidth(2 * fabric.local_link_bandwidth());
-    fabric.set_global_link_bandwidth(2 * fabric.global_link_bandwidth());
-  }
+  scale_network(*basis.scenario.mutable_cluster(), 2);
   rebuild(basis);
 }
 
@@ -161,6 +142,28 @@ std::optional<double> end_after(const Change& change, PlanBasis basis, const Pla
 
 }  // namespace
 
+void scale_network(Topology& cluster, double factor) {
+  NodeSpec& node = *cluster.mutable_node();
+  node.set_nic_bandwidth(factor * node.nic_bandwidth());
+  FabricSpec& fabric = *cluster.mutable_fabric();
+  if (fabric.spine_link_bandwidth() > 0) {
+    fabric.set_spine_link_bandwidth(factor * fabric.spine_link_bandwidth());
+  }
+  if (fabric.ring_link_bandwidth() > 0) {
+    fabric.set_ring_link_bandwidth(factor * fabric.ring_link_bandwidth());
+  }
+  if (fabric.has_core_link_bandwidth()) {
+    fabric.set_core_link_bandwidth(factor * fabric.core_link_bandwidth());
+  }
+  if (fabric.has_torus_link_bandwidth()) {
+    fabric.set_torus_link_bandwidth(factor * fabric.torus_link_bandwidth());
+  }
+  if (fabric.has_local_link_bandwidth()) {
+    fabric.set_local_link_bandwidth(factor * fabric.local_link_bandwidth());
+    fabric.set_global_link_bandwidth(factor * fabric.global_link_bandwidth());
+  }
+}
+
 void price_row(const PlanQuestion& question, const Cluster& cluster, PlannedRun& row) {
   const Outcome& outcome = row.outcome;
   const double rate = cluster.price().per_gpu.value * row.gpus;
@@ -191,6 +194,13 @@ std::vector<PlanChange> changes_of(const PlanBasis& basis, const PlannedRun& row
   const double rate = basis.cluster.price().per_gpu.value;
   std::vector<Change> tried = changes_of_run();
   for (Change& each : changes_of_step(row.layout.priced.choice)) tried.push_back(std::move(each));
+  const bool restarts = row.run.recovery == Recovery::restart;
+  if (restarts && can_recover(Recovery::replace, row.layout.priced.choice)) {
+    tried.push_back({"lost ranks replaced with the state of another replica (recover: replace)",
+                     [](PlanBasis&, Candidate& candidate) {
+                       candidate.policies.recovery = Recovery::replace;
+                     }});
+  }
   std::vector<PlanChange> changes;
   for (const Change& each : tried) {
     const std::optional<double> end = end_after(each, basis, row);

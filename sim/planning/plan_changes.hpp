@@ -1,5 +1,6 @@
 // Money, energy and probabilities of a planned run, and the effect of one change at a time on the
-// recommended run. Called by sim/planning/plan. One thread; no state between calls.
+// recommended run. Called by sim/planning/plan and by the rules of the training spec. One thread; no
+// state between calls.
 #pragma once
 
 #include <vector>
@@ -7,6 +8,9 @@
 #include "sim/planning/plan.hpp"
 
 namespace orrery::sim {
+
+/// Multiplies the bandwidth of the NICs and of the links between switches of a resolved cluster.
+void scale_network(Topology& cluster, double factor);
 
 /// Writes cost, energy, carbon and the probabilities of the goals into a row that has its outcome.
 /// All reserved GPUs are paid and powered, spares at idle power.

@@ -122,7 +122,7 @@ std::string rows_of(const Json& plan) {
   std::string out =
       "<h2>Candidates</h2><div class=\"wide\"><table><tr><th></th><th class=\"l\">cluster</th>"
       "<th>GPUs</th>"
-      "<th>spare nodes</th><th class=\"l\">layout</th><th>step, s</th><th>free, GiB</th>"
+      "<th>spare nodes</th><th class=\"l\">recovery, checkpoints</th><th class=\"l\">layout</th><th>step, s</th><th>free, GiB</th>"
       "<th>goodput</th><th>days P10 / P50 / P90</th><th>MUSD</th><th>MWh</th><th>t CO2</th>"
       "<th>in time</th>"
       "<th>in budget</th></tr>";
@@ -130,11 +130,14 @@ std::string rows_of(const Json& plan) {
   for (std::size_t i = 0; i < std::min(kShownRows, all.size()); ++i) {
     const Json& row = all[i];
     out += fmt::format(
-        "<tr{}><td>{}</td><td class=\"l\">{}</td><td>{}</td><td>{}</td><td class=\"l\">{}</td>"
+        "<tr{}><td>{}</td><td class=\"l\">{}</td><td>{}</td><td>{}</td>"
+        "<td class=\"l\">{}, every {} min</td><td class=\"l\">{}</td>"
         "<td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>"
         "<td>{}</td><td>{}</td></tr>",
         i == 0 ? " class=\"first\"" : "", i + 1, escaped(row["cluster"].get<std::string>()),
-        row["gpus"].get<int>(), row["policies"]["spare_nodes"].get<int>(), layout_words(row),
+        row["gpus"].get<int>(), row["policies"]["spare_nodes"].get<int>(),
+        row["policies"]["recovery"].get<std::string>(),
+        shown(row["policies"]["checkpoint_every_s"], 60, 0), layout_words(row),
         shown(row["step_time_s"], 1, 3), shown(row["memory_headroom_bytes"], kGiB, 1),
         shown(row["goodput"], 0.01, 1, "%"), dates(row["finish_s"]), shown(row["cost_usd"], 1e6, 3),
         shown(row["energy_j"], 3.6e9, 0), shown(row["carbon_kg"], 1000, 0),
@@ -240,10 +243,11 @@ std::string shares_of(const Json& row) {
   }
   return out + fmt::format(
                    "</table></div><div>{} failures on average; a checkpoint every {} steps "
-                   "({} min).</div>",
+                   "({} min). Policies: {}.</div>",
                    shown(row["failures"], 1, 0),
                    row["policies"]["checkpoint_every_steps"].get<std::int64_t>(),
-                   shown(row["policies"]["checkpoint_every_s"], 60, 0));
+                   shown(row["policies"]["checkpoint_every_s"], 60, 0),
+                   escaped(row["policies"]["why"].get<std::string>()));
 }
 
 std::string changes_of_plan(const Json& plan) {

@@ -10,6 +10,7 @@
 
 #include "core/error.hpp"
 #include "core/schema/file_format.hpp"
+#include "core/schema/names.hpp"
 #include "core/units.hpp"
 #include "traces/files/csv.hpp"
 
@@ -114,6 +115,14 @@ std::string failures_of(const std::string& name) {
   return fmt::format("{{profile: {}, repair: 6 h}}", name);
 }
 
+/// Returns the ways to recover that are candidates, the default first.
+std::vector<Recovery> recoveries_of(const std::string& text) {
+  if (text.empty()) return {Recovery::restart};
+  if (text == "any") return {Recovery::restart, Recovery::replace};
+  if (const auto way = find_named<Recovery>(text)) return {*way};
+  fail("--recovery", "restart, replace or any", text);
+}
+
 void read_prices(const PlanOptions& options, PlanQuestion& question) {
   const std::vector<PriceRow> table = price_table(options.prices);
   for (const std::string& name : parts_of(options.instances)) {
@@ -161,6 +170,7 @@ PlanQuestion question_of(const PlanOptions& options, const std::vector<std::stri
   question.batch_change = options.batch_change / 100;
   question.seeds = options.seeds;
   question.measured = options.measured;
+  question.recoveries = recoveries_of(options.recovery);
   for (const std::string& each : overrides) {
     question.overrides.emplace_back(present_path("orrery.Scenario", each));
   }

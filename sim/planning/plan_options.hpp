@@ -23,6 +23,7 @@ struct PlanOptions {
   std::string grid;         ///< name of the table of prices
   std::string prices;       ///< file with prices of one's own
   std::string measured;     ///< table of measured runs, of which the nearest one is named
+  std::string recovery;     ///< "restart" (the default), "replace" or "any"
   std::string failures;     ///< name of a profile, "none", or a file with a section `failures`
   double confidence = 80;   ///< wanted probability, per cent
   double batch_change = 5;  ///< largest change, per cent

@@ -95,9 +95,18 @@ std::vector<std::string> assumptions_of(const PlanQuestion& question, const Plan
   }
   for (const PriceRow& each : question.instances) all.push_back(words_of(each));
   if (question.grid) all.push_back(words_of(*question.grid));
+  const bool replaces = std::find(question.recoveries.begin(), question.recoveries.end(),
+                                  Recovery::replace) != question.recoveries.end();
   all.emplace_back(
       "after a loss all ranks restart from the newest checkpoint, on spare nodes where hardware "
       "failed (recover: restart)");
+  if (replaces) {
+    all.push_back(fmt::format(
+        "in rows that recover by replacing lost ranks, the training program gives replacements the "
+        "state of another replica; a process on a spare node can join after {} (recover: replace; "
+        "assumed)",
+        time_of(basis.scenario.survival().replacement())));
+  }
   all.emplace_back(
       "a step takes the time of the nodes on which the job then runs: it stays on a spare in "
       "another scalable unit, where rings share links between switches, until a later loss moves "

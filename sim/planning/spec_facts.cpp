@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/planning/plan_changes.hpp"
 #include "sim/planning/spec_words.hpp"
 #include "sim/planning/training_spec.hpp"
 
@@ -33,7 +34,7 @@ double sum_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
 }
 
-SpecFinding network_rule(const Cluster& cluster) {
+SpecFinding network_rule(const Cluster& cluster, const GainOf& gain_of) {
   const Cluster::Shape& shape = cluster.shape();
   const GpuModel& gpu = cluster.gpu_model();
   const double each = shape.nic_bandwidth.value * shape.nics_per_node / shape.gpus_per_node;
@@ -42,20 +43,34 @@ SpecFinding network_rule(const Cluster& cluster) {
       fmt::format("at least {:.0f} Gbit/s of network for each GPU ({:.0e} bytes an operation)",
                   rate * kLeastNetwork * 8e-9, kLeastNetwork);
   if (cluster.nodes() == 1) return not_graded("cluster.network", expected, "one node");
-  return graded_with("cluster.network", each >= rate * kLeastNetwork, expected,
-                     fmt::format("{:.0f} Gbit/s", each * 8e-9), "faster or more NICs");
+  const double factor = rate * kLeastNetwork / each;
+  SpecFinding finding = graded_with(
+      "cluster.network", factor <= 1, expected, fmt::format("{:.0f} Gbit/s", each * 8e-9),
+      fmt::format("faster or more NICs: {:.1f} times the bandwidth, also between switches",
+                  factor));
+  if (finding.grade != SpecGrade::fail) return finding;
+  set_gain(finding, gain_of([factor](Scenario& scenario) {
+             scale_network(*scenario.mutable_cluster(), factor);
+           }));
+  return finding;
 }
 
-SpecFinding rails_rule(const Cluster& cluster) {
+SpecFinding rails_rule(const Cluster& cluster, const GainOf& gain_of) {
   const Cluster::Shape& shape = cluster.shape();
   const std::string expected = "a NIC for each GPU";
   if (cluster.nodes() == 1) return not_graded("cluster.rails", expected, "one node");
-  return graded_with("cluster.rails", shape.nics_per_node >= shape.gpus_per_node, expected,
-                     fmt::format("{} NICs for {} GPUs", shape.nics_per_node, shape.gpus_per_node),
-                     "more NICs: GPUs that share one wait for each other");
+  SpecFinding finding =
+      graded_with("cluster.rails", shape.nics_per_node >= shape.gpus_per_node, expected,
+                  fmt::format("{} NICs for {} GPUs", shape.nics_per_node, shape.gpus_per_node),
+                  "more NICs: GPUs that share one wait for each other");
+  if (finding.grade != SpecGrade::fail) return finding;
+  set_gain(finding, gain_of([nics = shape.gpus_per_node](Scenario& scenario) {
+             scenario.mutable_cluster()->mutable_node()->set_nics_per_node(nics);
+           }));
+  return finding;
 }
 
-SpecFinding fabric_rule(const Cluster& cluster) {
+SpecFinding fabric_rule(const Cluster& cluster, const GainOf& gain_of) {
   const Cluster::Shape& shape = cluster.shape();
   const char* const rule = "cluster.fabric";
   const std::string expected = "as much bandwidth up from a leaf as its nodes send";
@@ -65,11 +80,18 @@ SpecFinding fabric_rule(const Cluster& cluster) {
   // A link of a spraying fabric represents all spines.
   const double up = shape.spine_link_bandwidth.value * (cluster.is_spraying() ? 1 : shape.spines);
   const double down = shape.nic_bandwidth.value * shape.nodes_per_unit;
-  return graded_with(rule, up >= 0.999 * down, expected, fmt::format("{:.2f} of it", up / down),
-                     "more spines or faster links to them");
+  SpecFinding finding =
+      graded_with(rule, up >= 0.999 * down, expected, fmt::format("{:.2f} of it", up / down),
+                  "more spines or faster links to them");
+  if (finding.grade != SpecGrade::fail) return finding;
+  set_gain(finding, gain_of([factor = down / up](Scenario& scenario) {
+             FabricSpec& fabric = *scenario.mutable_cluster()->mutable_fabric();
+             fabric.set_spine_link_bandwidth(factor * fabric.spine_link_bandwidth());
+           }));
+  return finding;
 }
 
-SpecFinding price_rule(const Cluster& cluster) {
+SpecFinding price_rule(const Cluster& cluster, const GainOf&) {
   const Price& price = cluster.price();
   const bool has_price = price.per_gpu.value > 0 || price.purchase > 0;
   SpecFinding finding = graded_with(
@@ -78,6 +100,7 @@ SpecFinding price_rule(const Cluster& cluster) {
                   price.carbon_g_per_kwh > 0 ? "a carbon intensity" : "no carbon intensity"),
       "those of your offer and of your grid");
   if (finding.grade == SpecGrade::fail) {
+    finding.no_gain = "a price changes the cost of the run, not its time";
     if (!has_price) finding.set.emplace_back("cluster.price.gpu_hour=\"3 USD/h\"");
     if (price.carbon_g_per_kwh <= 0) finding.set.emplace_back("cluster.price.carbon=400");
   }
@@ -135,7 +158,12 @@ SpecFinding saves_rule(const RunFacts& facts) {
       "run.checkpoints", facts.saves_failed == 0 && share <= kMostStalled, expected,
       fmt::format("{} of {} failed, {}", facts.saves_failed, facts.saves, spec_percent(share)),
       "asynchronous checkpoints; look at the storage if some failed");
-  if (finding.grade == SpecGrade::fail) finding.gain = std::max(0.0, share - kMostStalled);
+  if (finding.grade != SpecGrade::fail) return finding;
+  if (share > kMostStalled) {
+    finding.gain = share - kMostStalled;
+  } else {
+    finding.no_gain = "a failed checkpoint costs time at the next loss only";
+  }
   return finding;
 }
 
@@ -144,18 +172,35 @@ SpecFinding spread_rule(const RunFacts& facts) {
       fmt::format("a 90th percentile of the step times of at most {} medians", kMostSpread);
   if (facts.step_s.size() < 10) return not_graded("run.spread", expected, "fewer than 10 steps");
   const double spread = at_share(facts.step_s, 0.9) / at_share(facts.step_s, 0.5);
-  return graded_with("run.spread", spread <= kMostSpread, expected, fmt::format("{:.3f}", spread),
-                     "find the slow ranks: orrery.read_log has the times of each");
+  SpecFinding finding =
+      graded_with("run.spread", spread <= kMostSpread, expected, fmt::format("{:.3f}", spread),
+                  "find the slow ranks: orrery.read_log has the times of each");
+  if (finding.grade != SpecGrade::fail) return finding;
+  const double limit = kMostSpread * at_share(facts.step_s, 0.5);
+  double above = 0;
+  for (const double each : facts.step_s) above += std::max(0.0, each - limit);
+  // A large group of equal steps has a part of its steps in step_s.
+  finding.gain = above / sum_of(facts.step_s) * facts.worked_s / elapsed_of(facts);
+  return finding;
 }
 
 }  // namespace
 
-SpecReport grade_cluster(const Cluster& cluster) {
-  SpecReport report{.subject = "cluster", .basis = "", .findings = {}};
+std::vector<SpecFinding> cluster_findings(const Cluster& cluster, const GainOf& gain_of) {
+  std::vector<SpecFinding> findings;
   for (const auto rule : {network_rule, rails_rule, fabric_rule, price_rule}) {
-    report.findings.push_back(rule(cluster));
+    findings.push_back(rule(cluster, gain_of));
   }
-  return report;
+  return findings;
+}
+
+SpecReport grade_cluster(const Cluster& cluster) {
+  const auto gain_of = [](const std::function<void(Scenario&)>&) {
+    return PredictedGain{.reason =
+                             "a cluster alone has no training job: grade a scenario on this "
+                             "cluster"};
+  };
+  return {.subject = "cluster", .basis = "", .findings = cluster_findings(cluster, gain_of)};
 }
 
 std::vector<SpecFinding> grade_facts(const RunFacts& facts) {

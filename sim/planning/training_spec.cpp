@@ -11,6 +11,7 @@
 #include "core/error.hpp"
 #include "policies/checkpointing/interval.hpp"
 #include "sim/planning/graded_run.hpp"
+#include "sim/planning/plan_changes.hpp"
 #include "sim/planning/spec_words.hpp"
 #include "traces/workload/sharding.hpp"
 
@@ -25,13 +26,13 @@ constexpr double kMostRestart_s = 600, kMostDetection_s = 60, kLeastCost_s = 10;
 
 using Change = std::function<void(Scenario&)>;
 
-/// Adds the fix of a rule that fails.
+/// Adds the fix of a rule that fails, and the gain of `change`, which makes the fix.
 SpecFinding fixed(SpecFinding finding, const GradedRun& run, std::string words,
                   std::vector<std::string> set, const Change& change) {
   if (finding.grade != SpecGrade::fail) return finding;
   finding.fix = std::move(words);
   finding.set = std::move(set);
-  if (change) finding.gain = run.gain_of(change);
+  set_gain(finding, run.gain_of(change));
   return finding;
 }
 
@@ -68,8 +69,10 @@ SpecFinding layout_rule(const GradedRun& run) {
       rule, longer <= kLayoutLoss, expected,
       fmt::format("{} for {}, {} for {}", spec_time(run.step().step_s), words_of(choice_of(job)),
                   spec_time(best.estimate.step_s), words_of(best.choice)));
-  finding = fixed(std::move(finding), run, words_of(best.choice), layout_values(best.choice), {});
-  if (finding.grade == SpecGrade::fail) finding.gain = run.gain_of_step(best.estimate.step_s);
+  if (finding.grade != SpecGrade::fail) return finding;
+  finding.fix = words_of(best.choice);
+  finding.set = layout_values(best.choice);
+  set_gain(finding, run.gain_of_step(best.estimate.step_s));
   return finding;
 }
 
@@ -86,16 +89,30 @@ SpecFinding memory_rule(const GradedRun& run) {
 }
 
 SpecFinding tensor_rule(const GradedRun& run) {
-  const std::uint32_t tensor = run.scenario().job().layout().tensor();
+  const Layout& layout = run.scenario().job().layout();
+  const std::uint32_t tensor = layout.tensor();
   const std::uint32_t domain = run.cluster().gpus_per_domain();
   SpecFinding finding =
       graded("configure.tensor", tensor <= domain,
              fmt::format("a tensor group inside an NVLink domain of {} GPUs", domain),
              fmt::format("a tensor group of {}", tensor));
-  if (finding.grade == SpecGrade::fail) {
+  if (finding.grade != SpecGrade::fail) return finding;
+  if (tensor % domain != 0) {
     finding.fix = fmt::format("tensor {} and more pipeline stages", domain);
+    finding.no_gain = fmt::format("a tensor group of {} has no whole number of groups of {}",
+                                  tensor, domain);
+    return finding;
   }
-  return finding;
+  const std::uint32_t stages = layout.pipeline() * (tensor / domain);
+  return fixed(std::move(finding), run,
+               fmt::format("tensor {} and {} pipeline stages", domain, stages),
+               {fmt::format("job.layout.tensor={}", domain),
+                fmt::format("job.layout.pipeline={}", stages)},
+               [domain, stages](Scenario& scenario) {
+                 Layout& changed = *scenario.mutable_job()->mutable_layout();
+                 changed.set_tensor(domain);
+                 changed.set_pipeline(stages);
+               });
 }
 
 SpecFinding bubble_rule(const GradedRun& run) {
@@ -121,10 +138,10 @@ SpecFinding exposed_rule(const GradedRun& run) {
                          spec_percent(kMostExposed)),
              spec_percent(share));
   if (run.scenario().job().overlap()) {
-    if (finding.grade == SpecGrade::fail) {
-      finding.fix = "gradients overlap already: more micro-batches a step, or faster NICs";
-    }
-    return finding;
+    return fixed(std::move(finding), run,
+                 "gradients overlap already: more micro-batches a step, or faster NICs (gain: "
+                 "of NICs and links between switches twice as fast)",
+                 {}, [](Scenario& scenario) { scale_network(*scenario.mutable_cluster(), 2); });
   }
   return fixed(std::move(finding), run, "exchange gradients beside the backward pass",
                {"job.overlap=true"},
@@ -227,9 +244,12 @@ SpecFinding stall_rule(const GradedRun& run) {
   SpecFinding finding = graded(rule, stall >= 0.1 && share <= kMostStall, expected,
                                fmt::format("{} each, {}", spec_time(stall), spec_percent(share)));
   if (stall < 0.1) {
-    finding.fix = "write the measured stall of a checkpoint, such as 5 s: none is planned";
-    finding.set = {"checkpoints.stall=\"5 s\""};
-    return finding;
+    return fixed(
+        std::move(finding), run,
+        "write the measured stall of a checkpoint, such as 5 s: none is planned",
+        {"checkpoints.stall=\"5 s\""}, [](Scenario& scenario) {
+          scenario.mutable_checkpoints()->set_stall(5 * kNanosPerSecond);
+        });
   }
   return fixed(std::move(finding), run, "asynchronous checkpoints that stall a tenth as long",
                {fmt::format("checkpoints.stall=\"{} s\"", stall / 10)},
@@ -250,6 +270,7 @@ SpecFinding failures_rule(const GradedRun& run) {
   if (run.assumes_failures()) {
     finding.fix = "the counts of a cluster: a profile, or those of orrery fit failures";
     finding.set = {"failures={profile: llama3, repair: 6 h}"};
+    finding.no_gain = "the fix changes the plan, not the run: all gains assume these failures";
   }
   return finding;
 }
@@ -286,6 +307,9 @@ SpecFinding policy_rule(const GradedRun& run) {
                                found == policies.end() ? "none" : found->name());
   if (finding.grade == SpecGrade::fail) {
     finding.fix = "restart from the newest checkpoint, on spare nodes";
+    finding.no_gain =
+        "without a policy the run waits for people at each loss, and the scenario does not say for "
+        "how long";
     // A value of `policies` replaces all of them.
     if (policies.empty()) finding.set = {"policies=[{name: recover, parameters: {how: restart}}]"};
   }
@@ -334,6 +358,7 @@ SpecFinding slow_rule(const GradedRun& run) {
                                found == policies.end() ? "none" : found->name());
   if (finding.grade == SpecGrade::fail) {
     finding.fix = "predictive-rebalance beside the other policies";
+    finding.no_gain = "the runs that are played for gains have no slow ranks";
     if (policies.empty()) finding.set = {"policies=[{name: predictive-rebalance}]"};
   }
   return finding;
@@ -346,6 +371,7 @@ SpecFinding metrics_rule(const GradedRun& run) {
                                where.empty() ? "none" : where);
   if (finding.grade == SpecGrade::fail) {
     finding.fix = "a file for node_exporter's textfile collector";
+    finding.no_gain = "metrics show the run and do not change it";
     finding.set = {"live.metrics=orrery.prom"};
   }
   return finding;
@@ -375,7 +401,8 @@ SpecReport grade_scenario(const Scenario& scenario) {
         policy_rule, spares_rule, detection_rule, slow_rule, metrics_rule}) {
     report.findings.push_back(rule(run));
   }
-  for (SpecFinding& each : grade_cluster(run.cluster()).findings) {
+  const auto gain_of = [&run](const Change& change) { return run.gain_of(change); };
+  for (SpecFinding& each : cluster_findings(run.cluster(), gain_of)) {
     report.findings.push_back(std::move(each));
   }
   return report;

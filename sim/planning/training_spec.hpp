@@ -36,6 +36,7 @@ struct SpecFinding {
   std::string fix;                  ///< remedy in words; empty unless the rule fails
   std::vector<std::string> set;     ///< the fix as "path=value" of the scenario, if it is one
   std::optional<double> gain = {};  ///< share of the run's time that the fix saves; may be negative
+  std::string no_gain = {};         ///< reason why `gain` is empty; empty if the gain is known
 };
 
 /// Grades of one file.
@@ -54,7 +55,8 @@ struct SpecReport {
 /// and as estimate_step().
 SpecReport grade_scenario(const Scenario& scenario);
 
-/// Returns the grades of the rules about hardware.
+/// Returns the grades of the rules about hardware. A cluster alone has no job, so that no rule has
+/// a gain.
 SpecReport grade_cluster(const Cluster& cluster);
 
 /// Facts of a recorded run.

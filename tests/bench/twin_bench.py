@@ -1,6 +1,7 @@
 """Forecasts and choices beside job logs: durations against the running median by size, starts by
 horizon, and every choice against its active policy. The logs of the shared data, if they exist, and
-synthetic ones. Run by `./dev bench twin [durations | starts | choice]`; asserts nothing."""
+synthetic ones. Run by `./dev bench twin [durations | starts | choice]`; `choice LOG...` takes the
+logs of these names only. Ends with 1 if a choice is more than 2% worse than its active policy."""
 
 import json
 import os
@@ -13,6 +14,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("ORRERY_BUILD", ROOT / "build"))
 DATA = pathlib.Path(os.environ.get("ORRERY_DATA", ROOT.parent / "shared" / "data"))
 POLICIES = ("fifo", "easy", "sjf", "srtf", "las")
+#: Largest loss of a choice against its active policy, in percent.
+MOST_LOSS = 2
 
 
 def orrery(*words):
@@ -24,12 +27,15 @@ def orrery(*words):
 
 def logs(folder):
     """Yields name, file and number of nodes of 8 GPUs."""
-    jobs = DATA / "jobs"
+    jobs, samples = DATA / "jobs", DATA / "jobs" / "samples"
     for name, file, nodes in (
         ("philly_small", jobs / "philly_small.csv", 3),
         ("philly_mid", jobs / "philly_mid.csv", 16),
         ("philly_big", jobs / "philly_big.csv.gz", 64),
         ("openb", jobs / "openb2023" / "openb_pod_list_default.csv.gz", 100),
+        ("lublin_256", samples / "lublin_256-first.swf", 32),
+        ("tiresias_60", samples / "tiresias_60_job.csv", 1),
+        ("gavel_small", samples / "gavel_physical_small.trace", 1),
     ):
         if file.exists():
             yield name, file, nodes
@@ -46,12 +52,23 @@ def size(nodes):
     return "--nodes", nodes, "--gpus-per-node", 8, "--placement", "count"
 
 
+def reading(name):
+    """Returns the options with which a log is read."""
+    table = DATA / "jobs" / "gavel_simulation_throughputs.json.gz"
+    return ("--throughputs", table) if name.startswith("gavel") else ()
+
+
+def interval(name):
+    """Returns the seconds between two forecasts of a choice: short for logs of some hours."""
+    return 300 if name in ("tiresias_60", "gavel_small") else 6 * 3600
+
+
 def durations(all_logs):
     print("| log | jobs | factor p50 | by size | log error | by size | first week | second half |")
     print("|---|---:|---:|---:|---:|---:|---:|---:|")
     for name, file, nodes in all_logs:
-        out, _ = orrery("twin", "jobs", file, *size(nodes), "--policy", "fifo-skip", "--every",
-                        10**9, "--samples", 2, "--json")  # fmt: skip
+        out, _ = orrery("twin", "jobs", file, *size(nodes), *reading(name), "--policy",
+                        "fifo-skip", "--every", 10**9, "--samples", 2, "--json")  # fmt: skip
         found = json.loads(out)["durations"]
         known = found["all"]
         print(
@@ -70,8 +87,8 @@ def starts(all_logs):
     for name, file, nodes in all_logs:
         every = 24 * 3600 if name in ("philly_big", "openb") else 6 * 3600
         for policy in ("fifo", "easy"):
-            out, _ = orrery("twin", "jobs", file, *size(nodes), "--policy", policy, "--every",
-                            every, "--json")  # fmt: skip
+            out, _ = orrery("twin", "jobs", file, *size(nodes), *reading(name), "--policy",
+                            policy, "--every", every, "--json")  # fmt: skip
             for row in json.loads(out)["starts"]:
                 print(
                     f"| {name}, {policy} | {row['horizon']} | {row['forecasts']:,} "
@@ -81,33 +98,64 @@ def starts(all_logs):
                 )
 
 
+def choose(name, file, nodes, policy, goal):
+    """Returns the mean under the policy and under the choice, and the switches and returns."""
+    out, told = orrery("jobs", file, *size(nodes), *reading(name), "--policy", policy, "--choose",
+                       ",".join(POLICIES), "--by", goal, "--choose-every", interval(name),
+                       "--json")  # fmt: skip
+    key = {"wait": "queue_mean_s", "jct": "jct_mean_s"}[goal]
+    active, chosen = (report[key] for report in json.loads(out))
+    lines = [line for line in told.splitlines() if " instead of " in line]
+    return active, chosen, len(lines), sum(" realised " in line for line in lines)
+
+
+def contended(name, nodes):
+    """Returns the number of nodes on which the jobs of a log wait for each other."""
+    return 3 if name == "openb" else nodes
+
+
 def choice(all_logs):
-    print("| log | active | goal | active s | choice s | change | switches |")
-    print("|---|---|---|---:|---:|---:|---:|")
+    """Prints all choices; returns those with more than MOST_LOSS."""
+    worse, cases = [], 0
+    print("| log | active | goal | active s | choice s | change | switches | returns |")
+    print("|---|---|---|---:|---:|---:|---:|---:|")
     for name, file, nodes in all_logs:
-        for goal, key in (("wait", "queue_mean_s"), ("jct", "jct_mean_s")):
+        for goal in ("wait", "jct"):
             for policy in POLICIES:
-                out, told = orrery("jobs", file, *size(nodes), "--policy", policy, "--choose",
-                                   ",".join(POLICIES), "--by", goal, "--choose-every", 6 * 3600,
-                                   "--json")  # fmt: skip
-                active, chosen = (report[key] for report in json.loads(out))
+                active, chosen, switches, returns = choose(
+                    name, file, contended(name, nodes), policy, goal
+                )
                 change = 100 * (chosen / active - 1) if active > 0 else 0
+                cases += 1
+                if change > MOST_LOSS:
+                    worse.append(f"{name} under {policy} by {goal}: {change:+.1f}%")
                 print(
-                    f"| {name} | {policy} | {goal} | {active:.0f} | {chosen:.0f} "
-                    f"| {change:+.1f}% | {told.count(' instead of ') // 2} |",
+                    f"| {name} | {policy} | {goal} | {active:,.0f} | {chosen:,.0f} "
+                    f"| {change:+.1f}% | {switches} | {returns} |",
                     flush=True,
                 )
+    print(f"{len(worse)} of {cases} choices are more than {MOST_LOSS}% worse than their policy")
+    return worse
 
 
 def main():
     tables = {"durations": durations, "starts": starts, "choice": choice}
-    for name in sys.argv[1:] or tables:
-        if name not in tables:
-            sys.exit(f"expected one of {', '.join(tables)}, got '{name}'")
+    words = sys.argv[1:]
+    chosen = [word for word in words if word in tables] or list(tables)
+    names = [word for word in words if word not in tables]
+    worse = []
     with tempfile.TemporaryDirectory() as folder:
         all_logs = list(logs(pathlib.Path(folder)))
-        for name in sys.argv[1:] or tables:
-            tables[name](all_logs)
+        unknown = set(names) - {name for name, _, _ in all_logs}
+        if unknown:
+            sys.exit(f"expected one of {', '.join(tables)} or a log, got {', '.join(unknown)}")
+        if names:
+            all_logs = [each for each in all_logs if each[0] in names]
+        for name in chosen:
+            worse += tables[name](all_logs) or []
+    for each in worse:
+        print(each, file=sys.stderr)
+    sys.exit(1 if worse else 0)
 
 
 if __name__ == "__main__":

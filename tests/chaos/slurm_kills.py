@@ -1,101 +1,197 @@
-"""Kills the driver of a real Slurm again and again while jobs come, run and end.
+"""Kills the driver of a real Slurm, and its slurmd, again and again while jobs come, run and end.
 
-slurm_kills.py [--policy easy] [--jobs 30] [--seed 1]: prints the number of kills and of jobs that
-were lost, started twice or left in the queue, and ends with 1 if there is one.
+python3 tests/chaos/slurm_kills.py [--kills 100] [--nodes-kills 100] [--seed 1] [--record FILE]
+    [--policies easy,fifo,srtf,max-min] [--mutant twice|again|no-leases]
+
+Each seed is one case: a fresh Slurm of four nodes, one of the policies, and kill -9 of `orrery
+cluster slurm` and of a slurmd that returns, at random instants, until the kills of the case are
+done and all jobs have ended. Counted as wrong:
+
+- lost: a job that has not begun and ended;
+- twice: a job that began more often than Slurm requeued it, a requeue that neither a policy nor
+  Slurm itself decided, a job that was complete and ran again, and a start that was sent again
+  without a reason;
+- held: a job that does not complete;
+- unleased: a job that began without an order while one driver had run for four seconds;
+- ended: a driver that ended by itself.
+
+Jobs that begin by themselves while no driver runs are counted apart, as are requeues by Slurm after
+the kill of a slurmd that was starting a job.
 """
 
-import argparse
-import pathlib
 import random
-import signal
-import subprocess
+import re
 import sys
-import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "cli"))
-from real_slurm import RealSlurm, missing  # noqa: E402
+from slurm_target import (
+    Book,
+    Driver,
+    Job,
+    arguments,
+    cluster,
+    completions,
+    has_ended,
+    keep_logs,
+    read_rows,
+    repeated_orders,
+    unordered_starts,
+)
 
 LEASE = 6
+A_CASE = 10  # kills of each kind in one case
+STEADY_S = 4  # a driver renews all leases within this time of its start
+PATIENCE_S = 240  # Slurm itself lets a requeued job wait for 121 s
+OWN_REQUEUE = r"[Rr]equeu\w+ (?:job )?JobId=(\d+) due to|JobId=(\d+) missing from batch node"
 
 
 class Attack:
-    """One run of jobs under a driver that is killed."""
+    """One run of jobs under a driver and nodes that are killed."""
 
-    def __init__(self, options, folder):
-        self.options = options
-        self.draw = random.Random(options.seed)
-        self.slurm = RealSlurm(folder / "slurm", nodes=4, gpus=8, lease=LEASE)
-        self.text, self.kills = "", 0
-        self.driver = self.start_driver()
+    def __init__(self, seed, policies, left, mutant, slurm):
+        self.dice = random.Random(seed)
+        self.policy = policies[seed % len(policies)]
+        self.slurm, self.jobs, self.waits = slurm, [], []
+        self.left = {kind: max(0, min(A_CASE, count)) for kind, count in left.items()}
+        self.made = dict.fromkeys(self.left, 0)
+        self.driver = Driver(slurm, self.policy, "--mode", "drive", "--lease", LEASE, "--every",
+                             "0.4", mutant=mutant)  # fmt: skip
+        self.start_driver()
+
+    def kill(self, kind):
+        """Kills one process, which starts again after a while."""
+        if kind == "driver":
+            self.driver.kill()
+            self.is_driver_down = True
+            pause_s, again = self.dice.choice([0, 0, 1, LEASE + 2]), self.start_driver
+        else:
+            node = f"n{self.dice.randint(1, self.slurm.nodes)}"
+            self.slurm.kill(node)
+            pause_s, again = self.dice.uniform(0, 3), lambda: self.slurm.start_node(node)
+        self.made[kind] += 1
+        self.left[kind] -= 1
+
+        def restart():
+            again()
+            if self.left[kind] > 0:
+                self.plan(self.dice.uniform(*KILL_AFTER[kind]), lambda: self.kill(kind))
+
+        self.plan(pause_s, restart)
 
     def start_driver(self):
-        return subprocess.Popen(
-            [ROOT / "build" / "bin" / "orrery", "cluster", "slurm", "--policy",
-             self.options.policy, "--partition", "orrery", "--mode", "drive", "--lease",
-             str(LEASE), "--every", "0.4"],
-            env=self.slurm.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
+        self.driver.start()
+        self.is_driver_down = False
 
-    def submit(self, number):
-        mark = self.slurm.folder / "jobs" / f"mark-{number}"
-        script = f"echo x >> {mark}; sleep {self.draw.randint(1, 4)}"
-        self.slurm.submit(self.draw.choice([1, 1, 2, 3]), self.draw.choice([1, 2, 4, 8]), script)
+    def plan(self, seconds, act):
+        self.waits.append((time.monotonic() + seconds, act))
 
-    def kill(self):
-        self.kills += 1
-        self.driver.kill()
-        self.text += self.driver.communicate()[0]
-        time.sleep(self.draw.choice([0, 0, 1, LEASE]))
-        self.driver = self.start_driver()
+    def do_planned(self):
+        if not self.is_driver_down and self.driver.note_end():
+            self.driver.start()
+        due = [each for each in self.waits if each[0] <= time.monotonic()]
+        for each in due:
+            self.waits.remove(each)
+            each[1]()
+
+    def submit(self):
+        self.jobs.append(Job(
+            self.slurm, len(self.jobs), self.dice.choice([1, 1, 2, 3]),
+            self.dice.choice([1, 2, 4, 8]), self.dice.randint(1, 4),
+        ))  # fmt: skip
+        if self.is_attacked():
+            self.plan(self.dice.uniform(0.2, 0.8), self.submit)
+
+    def is_attacked(self):
+        return sum(self.left.values()) > 0 or len(self.jobs) < 30
 
     def run(self):
-        begin, submitted = time.monotonic(), 0
-        while time.monotonic() - begin < 60 + 5 * self.options.jobs:
-            while submitted < self.options.jobs and time.monotonic() - begin > 0.6 * submitted:
-                self.submit(submitted)
-                submitted += 1
-            if submitted == self.options.jobs and set(self.slurm.jobs().values()) == {"COMPLETED"}:
-                break
-            if self.draw.random() < 0.12:
-                self.kill()
-            time.sleep(0.25)
-        self.driver.send_signal(signal.SIGTERM)
-        self.text += self.driver.communicate()[0]
+        self.plan(0, self.submit)
+        for kind, count in self.left.items():
+            if count > 0:
+                self.plan(self.dice.uniform(*FIRST_KILL), lambda kind=kind: self.kill(kind))
+        while self.is_attacked() or self.waits:
+            self.do_planned()
+            time.sleep(0.05)
+        end = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end and not has_ended(self.slurm):
+            self.do_planned()
+            time.sleep(0.5)
+        self.driver.end()
 
-    def report(self):
-        marks = [len(path.read_text().splitlines())
-                 for path in (self.slurm.folder / "jobs").glob("mark-*")]  # fmt: skip
-        lost = self.options.jobs - len(marks)
-        again = sum(marks) - len(marks) - self.text.count(" requeue job ")
-        left = sum(state != "COMPLETED" for state in self.slurm.jobs().values())
-        print(f"{self.options.policy}, seed {self.options.seed}: {self.options.jobs} jobs, "
-              f"{self.kills} kills of the driver: "
-              f"{lost} lost, {again} started again without a requeue, {left} not completed; "
-              f"{self.text.count('took over')} orders taken over, "
-              f"{self.text.count('found it lost')} repeated")  # fmt: skip
-        return lost == 0 and again <= 0 and left == 0
+    def own_requeues(self):
+        """Ids of the jobs that Slurm itself has requeued."""
+        log = (self.slurm.folder / "slurmctld.log").read_text(errors="replace")
+        return [one or other for one, other in re.findall(OWN_REQUEUE, log)]
+
+    def report(self, seed, took_s):
+        rows, acts, text = read_rows(self.slurm), self.driver.acts(), self.driver.text()
+        own, wrong, by_themselves = self.own_requeues(), list(self.driver.endings), 0
+        completed = completions(self.slurm)
+        for job in self.jobs:
+            row = rows.get(job.name)
+            starts, ends = job.marks("start"), job.marks("end")
+            decided = text.count(f" requeue job {job.id}:")
+            if row is None or not ends or ends[-1] < starts[-1]:
+                wrong.append(f"lost: job {job.id}: {starts} {ends} {row and row.state}")
+                continue
+            if row.state != "COMPLETED":
+                wrong.append(f"held: job {job.id} is {row.state} ({row.reason})")
+            if len(starts) > 1 + row.restarts or row.restarts > decided + own.count(job.id):
+                wrong.append(f"twice: job {job.id} began at {starts}, {row.restarts} requeues, "
+                             f"{decided} decided, {own.count(job.id)} by Slurm")  # fmt: skip
+            if completed.count(job.id) > 1:
+                wrong.append(f"twice: job {job.id} was complete and ran again")
+            if repeated_orders(acts, job.id) > text.count(f"job {job.id}: expected the order") + \
+                    own.count(job.id):  # fmt: skip
+                wrong.append(f"twice: the start of job {job.id} was sent again")
+            for at in unordered_starts(acts, job):
+                by_themselves += 1
+                if self.driver.is_steady(at, STEADY_S) and job.id not in own:
+                    wrong.append(f"unleased: job {job.id} began at {at:.1f} without an order")
+        return {"seed": seed, "policy": self.policy, "jobs": len(self.jobs),
+                "kills of the driver": self.made["driver"],
+                "kills of a slurmd": self.made["node"],
+                "requeues by the policy": text.count(" requeue job "),
+                "requeues by Slurm": len(own), "began while no driver ran": by_themselves,
+                "orders taken over": text.count("took over"),
+                "seconds": round(took_s), "wrong": wrong}  # fmt: skip
+
+
+KILL_AFTER = {"driver": (1, 10), "node": (1, 6)}  # seconds after a restart
+FIRST_KILL = (3, 12)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--policy", default="easy")
-    parser.add_argument("--jobs", type=int, default=30)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    if missing():
-        sys.exit(f"expected Slurm's programs, found no {', '.join(missing())}: install slurmctld, "
-                 "slurmd and slurm-client")  # fmt: skip
-    with tempfile.TemporaryDirectory(prefix="orrery-slurm-") as folder:
-        attack = Attack(options, pathlib.Path(folder))
-        try:
-            attack.run()
-            good = attack.report()
-        finally:
-            attack.driver.kill()
-            attack.slurm.stop()
-    sys.exit(0 if good else 1)
+    options = arguments(__doc__, kills=100, policies="easy,fifo,srtf,max-min",
+                        **{"nodes-kills": 100})  # fmt: skip
+    book, seed = Book(options.record), options.seed
+    while True:
+        left = {
+            "driver": options.kills - book.total("kills of the driver"),
+            "node": options.nodes_kills - book.total("kills of a slurmd"),
+        }
+        if max(left.values()) <= 0:
+            break
+        if seed not in book.seeds():
+            begin = time.monotonic()
+            with cluster(nodes=4, gpus=8, lease=LEASE) as slurm:
+                attack = Attack(seed, options.policies.split(","), left, options.mutant, slurm)
+                try:
+                    attack.run()
+                    book.add(attack.report(seed, time.monotonic() - begin))
+                    if book.cases[-1]["wrong"]:
+                        keep_logs(slurm, options, seed)
+                finally:
+                    attack.driver.kill()
+        seed += 1
+    print(f"{book.total('kills of the driver')} kills of the driver and "
+          f"{book.total('kills of a slurmd')} of a slurmd while {book.total('jobs')} jobs ran: "
+          f"{book.wrong()} lost, started twice, held or started in spite of a lease; "
+          f"{book.total('began while no driver ran')} began by themselves while no driver ran, "
+          f"{book.total('requeues by Slurm')} requeued by Slurm, "
+          f"{book.total('orders taken over')} orders taken over")  # fmt: skip
+    return 1 if book.wrong() else 0
 
 
-main()
+if __name__ == "__main__":
+    sys.exit(main())

@@ -64,7 +64,7 @@ class Queue:
         if not self.waiting or not self.backfills:
             return started
         shadow, extra = now, len(self.free)
-        for end, alloc in sorted(self.running.values()):
+        for end, alloc in sorted(self.running.values(), key=lambda each: (each[0], len(each[1]))):
             extra += len(alloc)
             shadow = end
             if extra >= self.waiting[0]["res"]:

@@ -10,6 +10,7 @@ sys.path.insert(0, str(ROOT / "python" / "calibration"))
 
 import distances  # noqa: E402
 import fit_hardware  # noqa: E402
+import open_rows  # noqa: E402
 import plan_intervals  # noqa: E402
 import runs  # noqa: E402
 
@@ -152,3 +153,47 @@ def test_words_about_a_run_become_columns():
     assert runs.stated("rl trainer, LoRA r8 (base frozen)")["adapter_rank"] == "8"
     assert runs.stated("LoRA: base weights frozen")["adapter_rank"] == "16"
     assert runs.stated("pre-training")["adapter_rank"] == ""
+    assert runs.stated("rl trainer, full weights")["loss"] == "chunked"
+    assert runs.stated("sft trainer, full weights")["loss"] == "plain"
+    assert runs.stated("proxy of few layers; CE fusion")["loss"] == "fused"
+    assert runs.stated("precision-aware optimizer (bf16 states)")["optimizer_bytes"] == "8"
+
+
+def test_packed_documents_of_unknown_lengths_are_partial(monkeypatch):
+    columns = dict.fromkeys(("arch_source", "location", "overlap", "source_key", "iter_time_s",
+                             "iter_time_derived_s"), "")  # fmt: skip
+    columns |= {"usable": "iteration", "outcome": "ok"}
+    packed = columns | {"notes": "SFT on packed rows of 2048"}
+    full = columns | {"notes": "packed sequences of 8192; partial CUDA graphs"}
+    monkeypatch.setattr(runs, "read", lambda name: [dict(packed), dict(full)])
+    found = runs.open_rows()
+    assert [row["usable"] for row in found] == ["partial", "iteration"]
+    assert [row["graphs"] for row in found] == ["", "partial"]
+
+
+def open_row(name, measured, predicted):
+    prediction = {
+        "iter_time_s": str(predicted), "p10_s": str(predicted / 2), "p90_s": str(predicted * 2),
+        "reason": "rests on: stack dense; stack nemo", "state": "measured",
+    }  # fmt: skip
+    row = {"id": name, "source_key": "tables", "gpu": "H100-SXM5-80GB", "measured": measured}
+    return open_rows.Row(row, prediction)
+
+
+def test_each_of_the_ten_worst_runs_needs_a_cause(monkeypatch):
+    rows = [open_row(f"run-{number}", 1.0, 1.1 + number) for number in range(12)]
+    causes = {row.id: f"cause of {row.id}" for row in rows[2:]}
+    monkeypatch.setattr(open_rows, "CAUSES", causes)
+    lines = open_rows.worst_text(rows).splitlines()[2:]
+    assert len(lines) == 10
+    assert lines[0].startswith("| run-11 |") and "cause of run-11" in lines[0]
+    del causes["run-7"]
+    with pytest.raises(SystemExit, match="found none for run-7: add one"):
+        open_rows.worst_text(rows)
+
+
+def test_a_table_of_a_source_says_which_runs_are_outside_of_their_interval():
+    text = open_rows.source_text([open_row("inside", 1.0, 1.5), open_row("far", 1.0, 3.0)])
+    far, inside = text.splitlines()[2:]
+    assert "outside" in far and "| 200.0% |" in far
+    assert "outside" not in inside and "| 0.75 to 3 |" in inside

@@ -3,13 +3,14 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
 
 import pytest
 from conftest import PROGRAM, orrery
-from real_slurm import RealSlurm, missing
+from real_slurm import SEARCH, RealSlurm, missing
 
 needs_slurm = pytest.mark.skipif(
     bool(missing()), reason=f"left out: Debian's slurmctld, slurmd, slurm-client ({missing()})"
@@ -41,35 +42,93 @@ def end(process):
     return process.communicate(timeout=60)
 
 
+def completed(slurm):
+    """Number of complete jobs."""
+    return list(slurm.jobs().values()).count("COMPLETED")
+
+
 def starts_of(folder):
     """Number of starts of each job by the marks that the jobs write."""
     return {path.name: len(path.read_text().splitlines()) for path in folder.glob("mark-*")}
 
 
 @needs_slurm
-def test_ten_jobs_survive_a_kill_of_the_driver_and_start_once_each(slurm, tmp_path):
-    log = tmp_path / "drive.log"
-    first = driver(slurm, log)
-    jobs = {}
-    for i in range(10):
-        mark = slurm.folder / "jobs" / f"mark-{i}"
-        jobs[slurm.submit(1 + i % 2, (8, 4, 6)[i % 3], f"echo x >> {mark}; sleep {1 + i % 3}")] = i
-    other = slurm.submit(1, 8, "sleep 2", partition="other")
-    slurm.wait_for(lambda: list(slurm.jobs().values()).count("COMPLETED") >= 2, 30)
-    first.kill()
-    earlier, _ = first.communicate()
-    second = driver(slurm, log)
-    slurm.wait_for(lambda: set(slurm.jobs().values()) == {"COMPLETED"}, 60)
-    output, errors = end(second)
-    assert second.returncode == 0, errors
-    assert starts_of(slurm.folder / "jobs") == {f"mark-{i}": 1 for i in range(10)}
+def test_thirty_jobs_survive_five_kills_of_the_driver_and_start_once_each(slurm, tmp_path):
+    log, printed = tmp_path / "drive.log", []
+    drive, jobs = driver(slurm, log), []
+    for kill in range(5):
+        for i in range(6 * kill, 6 * kill + 6):
+            mark = slurm.folder / "jobs" / f"mark-{i}"
+            jobs.append(slurm.submit(1 + i % 2, (8, 4, 6)[i % 3],
+                                     f"echo x >> {mark}; sleep {1 + i % 3}"))  # fmt: skip
+        if kill == 0:
+            other = slurm.submit(1, 8, "sleep 2", partition="other")
+        slurm.wait_for(lambda done=4 * kill + 2: completed(slurm) >= done, 60)
+        time.sleep(0.37 * kill)  # another instant of a reading each time
+        drive.kill()
+        printed.append(drive.communicate()[0])
+        drive = driver(slurm, log)
+    slurm.wait_for(lambda: completed(slurm) == 31, 90)
+    output, errors = end(drive)
+    assert drive.returncode == 0, errors
+    assert starts_of(slurm.folder / "jobs") == {f"mark-{i}": 1 for i in range(30)}
     assert set(slurm.jobs()) == {*jobs, other}
-    assert "complaints" in output and f"job {other} " not in output
-    for path, printed in ((tmp_path / "drive.log.1", earlier), (log, output)):
+    assert "complaints" in output and f"job {other} " not in output + "".join(printed)
+    logs = [tmp_path / f"drive.log.{number}" for number in range(1, 6)]
+    for path, text in zip([*logs, log], [*printed, output]):
         replayed = orrery("replay", path)
         assert replayed.returncode == 0, replayed.stdout + replayed.stderr
         decided = re.search(r"(\d+) decisions", replayed.stdout)
-        assert abs(int(decided[1]) - printed.count(" start job ")) <= (path != log)
+        assert abs(int(decided[1]) - text.count(" start job ")) <= (path != log)
+
+
+@needs_slurm
+def test_nodes_that_do_not_fit_a_job_are_taken_back_and_the_job_starts(slurm, tmp_path):
+    tools = tmp_path / "bin"  # a scontrol that adds nodes to starts until a job is released
+    tools.mkdir()
+    real = shutil.which("scontrol", path=SEARCH)
+    (tools / "scontrol").write_text(
+        "#!/bin/sh\n"
+        f'[ $# -eq 0 ] || exec {real} "$@"\n'
+        "lines=$(cat)\n"
+        f"case $lines in *release*) touch {tools}/done;; esac\n"
+        f"[ -e {tools}/done ] || "
+        "lines=$(echo \"$lines\" | sed 's/ReqNodeList=n[0-9]*/&,n3,n4/')\n"
+        f'echo "$lines" | {real}\n'
+        "case $lines in *n3,n4*) sleep 3;; esac\n"  # Slurm tries to start the job meanwhile
+    )
+    (tools / "scontrol").chmod(0o755)
+    slurm.environment["PATH"] = f"{tools}:{SEARCH}"
+    drive = driver(slurm, tmp_path / "drive.log")
+    mark = slurm.folder / "jobs" / "mark-0"
+    job = slurm.submit(1, 4, f"echo x >> {mark}; sleep 1")
+    slurm.wait_for(lambda: slurm.jobs()[job] == "COMPLETED", 90)
+    output, errors = end(drive)
+    assert f"job {job}: Slurm holds it: n1 do not fit it; the order is withdrawn" in errors
+    assert output.count(f"start job {job} on n1") >= 2
+    assert starts_of(slurm.folder / "jobs") == {"mark-0": 1}
+    assert orrery("replay", tmp_path / "drive.log").returncode == 0
+
+
+@needs_slurm
+def test_the_second_of_two_controllers_ends_with_a_message(slurm, tmp_path):
+    drivers = [driver(slurm, tmp_path / "first.log"), driver(slurm, tmp_path / "second.log")]
+    fillers = [slurm.submit(1, 0, "sleep 8", "-n8", partition="other") for _ in range(4)]
+    slurm.wait_for(lambda: all(slurm.jobs()[job] == "RUNNING" for job in fillers), 20)
+    jobs = []  # their orders wait for CPUs, so that a reading of the other controller shows them
+    while all(each.poll() is None for each in drivers) and len(jobs) < 12:
+        mark = slurm.folder / "jobs" / f"mark-{len(jobs)}"
+        jobs.append(slurm.submit(1, 2, f"echo x >> {mark}; sleep 0.1"))
+        time.sleep(0.6)
+    slurm.wait_for(lambda: any(each.poll() is not None for each in drivers), 20)
+    ended = next(each for each in drivers if each.poll() is not None)
+    _, errors = ended.communicate()
+    assert ended.returncode == 4 and "expected this controller alone" in errors, errors
+    slurm.wait_for(lambda: completed(slurm) == len(jobs) + len(fillers), 60)
+    assert starts_of(slurm.folder / "jobs") == {f"mark-{i}": 1 for i in range(len(jobs))}
+    for each in drivers:
+        if each is not ended:
+            end(each)
 
 
 @needs_slurm
@@ -96,7 +155,7 @@ def test_a_kill_of_slurmctld_is_reported_and_what_it_lost_is_repeated(slurm, tmp
     slurm.wait_for(lambda: slurm.jobs()[blocker] == "RUNNING", 20)
     jobs = [slurm.submit(2, 8, "sleep 1") for _ in range(2)]
     time.sleep(5)  # slurmctld has saved the earlier acts
-    slurm.kill_controller()
+    slurm.kill("slurmctld")
     slurm.start_controller()
     slurm.wait_for(lambda: {slurm.jobs().get(job) for job in jobs} == {"COMPLETED"}, 40)
     _, errors = end(drive)

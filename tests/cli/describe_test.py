@@ -23,7 +23,7 @@ def test_a_config_of_hugging_face():
     assert found["training_state_bytes"] == 16 * found["parameters"]
     text = orrery("describe", CONFIGS / "gemma-2-27b.json").stdout
     assert "27,227,128,320" in text
-    assert "windows of 4096 tokens in 23 of 46 layers priced as full attention" in text
+    assert "windows" not in text, "they are priced"
 
 
 def test_longer_sequences_cost_more_operations():
@@ -118,7 +118,9 @@ def test_a_model_is_imported_into_a_scenario(tmp_path):
     assert file.returncode == 0, file.stderr
     assert json.loads(file.stdout)["step_time_s"] == preset["step_time_s"]
     result = orrery("import", "model", CONFIGS / "gemma-2-27b.json", "-o", written)
-    assert "assumed: windows of 4096 tokens in 23 of 46 layers" in result.stderr
+    assert result.returncode == 0, result.stderr
+    lines = written.read_text().splitlines()
+    assert [line.strip() for line in lines if "size: 4096" in line or "every: 2" in line]
 
 
 def test_an_import_without_gpus_says_which_option_is_missing(tmp_path):

@@ -42,3 +42,20 @@ def test_only_jobs_have_steps_to_export(tmp_path):
     )
     assert result.returncode == 3
     assert "only the steps of a job" in result.stderr
+
+
+def test_a_job_log_goes_out_as_a_workload_of_batsim_and_comes_back(tmp_path):
+    log, workload, back = tmp_path / "log.csv", tmp_path / "w.json", tmp_path / "back.csv"
+    log.write_text(
+        "job_id,submit_s,num_gpus,duration_s,vc,user,name,requested_s,recorded_start_s,priority,"
+        "after\nj1,0,2,50,a,ann,train,100,,,\nj2,30,8,7,,,,,,-3,\n"
+    )
+    result = orrery("export", "batsim", log, "--gpus", 16, "-o", workload)
+    assert result.returncode == 0 and result.stderr == ""
+    assert result.stdout == f"{workload}: 2 jobs for 16 resources\n"
+    assert json.loads(workload.read_text())["nb_res"] == 16
+    result = orrery("import", "jobs", workload, "-o", back)
+    assert result.returncode == 0 and "batsim: 2 rows = 2 jobs" in result.stderr
+    assert back.read_text() == log.read_text()
+    result = orrery("export", "batsim", log, "--gpus", 4, "-o", workload)
+    assert result.returncode == 2 and "largest job" in result.stderr

@@ -1,5 +1,6 @@
 """orrery cluster kubernetes against a stand-in API server: whole runs of the command."""
 
+import json
 import os
 import pathlib
 import re
@@ -164,3 +165,43 @@ def test_what_is_missing_is_said(tmp_path):
     assert missing.returncode == 4
     expected = "kubeconfig" if has_client else "orrery[kubernetes]"
     assert expected in missing.stderr
+
+
+@needs_client
+def test_nodes_racks_and_gangs_become_files_of_the_simulator(server, tmp_path):
+    cluster, queue = tmp_path / "cluster.yaml", tmp_path / "queue.yaml"
+    for i in range(8):
+        one = node(f"n{i + 1}", f"rack{1 + i // 4}")
+        one["metadata"]["labels"]["nvidia.com/gpu.product"] = "NVIDIA-H100-80GB-HBM3"
+        server.put("/api/v1/nodes", one)
+    gangs = [gang("runs", 4), gang("waits", 6), gang("endless", 1)]
+    for each in (*gangs[0], *gangs[1]):
+        each["metadata"]["annotations"]["orrery.io/time-limit-seconds"] = "600"
+    for i, one in enumerate(gangs[0]):
+        one["spec"].update(nodeName=f"n{i + 1}", schedulingGates=[])
+    put_gangs(server, gangs)
+    words = ["import", "cluster", "kubernetes", "--kubeconfig", tmp_path / "config", "-o", cluster]
+    environment = {**os.environ, "ORRERY_PYTHON": PYTHON}
+    written = orrery(*words, "--namespace", "ml", "--queue", queue, env=environment)
+    assert written.returncode == 0, written.stderr
+    assert written.stdout.splitlines() == [f"{cluster}: 8 nodes, 64 H100", f"{queue}: 2 jobs"]
+    assert "ignored: 1 gangs without a time limit" in written.stderr
+    assert "nodes_per_unit: 4" in cluster.read_text()
+    replayed = orrery("jobs", queue, "--json")
+    assert replayed.returncode == 0, replayed.stderr
+    assert json.loads(replayed.stdout)["makespan_s"] == 1200  # 4 + 6 nodes of 8
+    assert [r for r in server.requests if r[0] != "GET"] == []
+    result = orrery(*words, "--queue", queue, env=environment)
+    assert result.returncode == 2 and "--namespace NS" in result.stderr
+
+
+def test_options_and_words_of_another_scheduler_are_refused(tmp_path):
+    out = tmp_path / "cluster.yaml"
+    for words, message in (
+        (["kubernetes", "--partition", "gpu"], "give --namespace NS"),
+        (["slurm", "--namespace", "ml"], "import cluster kubernetes"),
+        (["kubernets"], "did you mean 'kubernetes'"),
+    ):
+        result = orrery("import", "cluster", *words, "-o", out)
+        assert result.returncode == 2 and message in result.stderr, result.stderr
+    assert not out.exists()

@@ -156,17 +156,25 @@ def shares(row, step):
     return [float(row[key]) / step for key in INTERVAL]
 
 
-@pytest.mark.parametrize("model", ["llama3-8b", "mixtral-8x7b"])
-def test_layouts_predict_and_simulate_give_one_answer(tmp_path, model):
+@pytest.mark.parametrize(
+    "model, kind", [("llama3-8b", "ring"), ("mixtral-8x7b", "ring"), ("llama3-8b", "ulysses")]
+)
+def test_layouts_predict_and_simulate_give_one_answer(tmp_path, model, kind):
     """Ten layouts of each model. The step of `simulate` also has contention on shared links, and in
     interleaved pipelines the sends of a stage compete with its gradients: 1% and 2%."""
-    asked = orrery("layouts", "--model", model, "--cluster", "dgx-h100", "--gpus", 64, "--json")
+    asked = orrery(
+        "layouts", "--model", model, "--cluster", "dgx-h100", "--gpus", 64, "--json", "--set",
+        f"job.layout.context_kind={kind}",
+    )  # fmt: skip
     found = json.loads(asked.stdout)
     fitting = [row for row in found["layouts"] if row["status"] == "ok"]
+    if kind == "ulysses":
+        fitting = [row for row in fitting if row["context"] > 1]
     layouts = fitting[:: len(fitting) // 10][:10]
     assert any(row["chunks"] > 1 for row in layouts) and any(row["tensor"] > 1 for row in layouts)
-    short = predicted(tmp_path, "short", table_of(model, layouts, {}))
+    short = predicted(tmp_path, "short", table_of(model, layouts, {"context_kind": kind}))
     stated = {
+        "context_kind": kind,
         "seq_len": 8192, "gbs": 512, "precision": "bf16", "framework": "nemo", "overlap": "all",
         "attention": "flash", "seq_parallel": 1, "gpu": "H100",
     }  # fmt: skip

@@ -47,7 +47,7 @@ DEV = {
     "test": "tests/cli/main_test.py", "tidy": "tests/tidy/tidy_test.py",
     "site": "tests/cli/site_test.py", "reference": "tests/python/reference_test.py",
     "help": "tests/cli/docs_test.py", "soak": ".ci/soak", "fresh": "root",
-    "cuda": "network", "torch": "network", "format": "network",
+    "cuda": "network", "torch": "network", "format": "network", "executors": "network",
     "bench": "minutes", "bench own": "data", "fuzz": "minutes", "asan": "minutes",
     "tsan": "minutes", "wheel": "minutes", "lint": "minutes", "coverage": "minutes",
     "equal": "minutes",
@@ -70,7 +70,9 @@ TOOLS = {
     "python/site/check.py": "network",
     "tests/cli/slow_files_test.py": "tests/cli/slow_files_test.py",
     "tests/chaos/chaos.py": "tests/chaos/CMakeLists.txt",
-    "tests/chaos/slurm_kills.py": "cluster", "tests/chaos/pairs.py": "tests/chaos/pairs_test.py",
+    **{f"tests/chaos/slurm_{part}.py": "cluster" for part in (
+        "kills", "controller", "policies", "queue", "rights", "twin")},
+    "tests/chaos/pairs.py": "tests/chaos/pairs_test.py",
     "tests/chaos/flips.py": "tests/chaos/CMakeLists.txt",
     "tests/chaos/strangers.py": "tests/chaos/CMakeLists.txt",
     "tests/tidy/structure.py": "tests/tidy/structure_test.py",
@@ -87,7 +89,7 @@ TOOLS = {
     "python/generate_records.py": "tests/python/records_test.py",
     **{f"python/calibration/{name}.py": "data" for name in (
         "accuracy", "fit_stacks", "fit_components", "sweeps", "collectives_asked", "monotone",
-        "fit_hardware", "node_kernels", "plan_intervals")},
+        "fit_hardware", "node_kernels", "open_rows", "plan_intervals")},
 }  # fmt: skip
 
 #: Soaked commands with a placeholder, or whose line does nothing in a clone, and the line of a

@@ -24,6 +24,8 @@ RUNS = (
     " --out tables",
     "orrery twin jobs jobs.csv --nodes 8 --gpus-per-node 8 --policy easy,srtf --every 36000"
     " --samples 2",
+    "orrery jobs jobs.csv --nodes 8 --gpus-per-node 8 --policy fifo --record queue.log",
+    "orrery replay queue.log --under fifo,srtf --differences starts.csv",
     "orrery live --jobs jobs.csv --nodes 8 --gpus-per-node 8 --policy las"
     " --placement consolidated --begin 0 --for 600 --speed 1000",
     "orrery plan --model llama3-70b --cluster dgx-h100 --gpus 512 --tokens 2T"
@@ -112,7 +114,7 @@ assert sim.report.decisions == 1
 PYTHON_ELSEWHERE = {
     "first-steps.md": "tests/python/wheel_test.py", "plan.md": "tests/cli/recommendation_test.py",
     "run.md": "tests/python/run_programs_test.py", "newcomers.md": "tests/cli/tutorials_test.py",
-    "pytorch.md": "tests/cli/tutorials_test.py",
+    "pytorch.md": "tests/cli/tutorials_test.py", "models.md": "tests/python/torchtitan_test.py",
 }  # fmt: skip
 PATIENCE_S = 300
 

@@ -108,6 +108,31 @@ def test_the_simulator_ends_at_the_same_instants(tmp_path):
         assert quantile(sorted(ends), share) == pytest.approx(end, rel=1e-3)
 
 
+def test_replaced_ranks_end_as_in_the_simulator(tmp_path):
+    file = tmp_path / "row.yaml"
+    asked = ("--recovery", "replace", "--seeds", 10, "--set", "failures.scale=5")
+    row = planned("--scenario", file, "--row", 1, *asked)["candidates"][0]
+    assert row["policies"]["recovery"] == "replace" and '"how":"replace"' in file.read_text()
+    ends = sorted(json.loads(orrery("simulate", file, "--json", "--seed", seed).stdout)["elapsed_s"]
+                  for seed in range(1, 11))  # fmt: skip
+    end = row["finish_failures_only_s"]["p50"]
+    assert quantile(ends, 0.5) == pytest.approx(end, rel=2e-3)
+
+
+def test_the_best_policies_are_chosen(plan):
+    usual = plan["candidates"][0]["policies"]
+    assert usual["recovery"] == "restart" and usual["sets_played"] >= 2 and usual["gain_s"] >= 0
+    assert usual["why"] in plan["why"]
+    assert any("recover: replace" in each["change"] for each in plan["changes"])
+    best = planned("--recovery", "any")["candidates"][0]
+    assert best["policies"]["recovery"] == "replace" and best["policies"]["gain_s"] > 0
+    assert "instead of restart" in best["policies"]["why"]
+    assert best["finish_failures_only_s"]["p50"] < plan["candidates"][0][
+        "finish_failures_only_s"]["p50"]  # fmt: skip
+    wrong = orrery("plan", *ASKED, "--recovery", "shrink")
+    assert wrong.returncode == 2 and "--recovery: expected restart, replace or any" in wrong.stderr
+
+
 def test_layouts_write_scenarios(tmp_path):
     file = tmp_path / "layout.yaml"
     asked = ("--model", "llama3-8b", "--cluster", "dgx-h100", "--gpus", 64)

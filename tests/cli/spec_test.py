@@ -33,6 +33,7 @@ def test_a_scenario_is_graded_with_fixes_and_gains(tmp_path):
     assert fixed["checkpoint.interval"]["grade"] == "pass"
     for each in rules.values():
         assert (each["fix"] is not None) == (each["grade"] == "fail"), each
+        assert (each["gain"] is None) == bool(each["no_gain"]), each
 
 
 def test_a_run_without_planned_failures_is_told_so():
@@ -51,6 +52,7 @@ def test_a_cluster_is_graded_alone(tmp_path):
     file.write_text("preset: dgx-h100\nnodes: 64\nnode: {nics_per_node: 2}\n")
     _, rules = graded(file)
     assert rules["cluster.rails"]["grade"] == "fail"
+    assert "no training job" in rules["cluster.rails"]["no_gain"]
 
 
 def test_a_recorded_run_is_graded_by_its_facts(tmp_path):

@@ -15,6 +15,7 @@
 #include "tests/fuzz/mutate.hpp"
 #include "topologies/builder.hpp"
 #include "traces/clusters/cluster_file.hpp"
+#include "traces/jobs/batsim_workload.hpp"
 #include "traces/jobs/cluster_log.hpp"
 #include "traces/jobs/job_log.hpp"
 #include "traces/models/model_file.hpp"
@@ -134,6 +135,8 @@ TEST(Mutation, EveryMutatedJobLogIsReadOrRefusedWithItsPlace) {
            "rows add up");
     const JobLog again = parse_job_log("again.csv", job_trace_csv(log.jobs));
     ensure(again.jobs.size() == log.jobs.size(), "what is written is read again");
+    const JobLog batsim = parse_job_log("w.json", write_batsim_workload(log.jobs, 1).text);
+    ensure(batsim.jobs.size() == log.jobs.size(), "a written workload is read again");
   };
   for (const auto& entry : fs::directory_iterator(ORRERY_SOURCE_DIR "/tests/traces/samples")) {
     mutate_importer(entry.path().filename().string(), read_text(entry.path()), load);

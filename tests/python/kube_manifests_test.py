@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 from kube_objects import admission_check, gang, pod, workload
-from kube_test import CHECKS, PODS, WORKLOADS, Cluster, gang_in, read
+from kube_test import CHECKS, PODS, WORKLOADS, Cluster, gang_in, place, read
 
 yaml = pytest.importorskip("yaml", reason="left out: pip install 'orrery[kubernetes]'")
 
@@ -86,9 +86,9 @@ def work_through(cluster):
     queued = workload("w", 4)
     cluster.server.before_patch = [lambda: cluster.server.put(PODS, touched)]
     for name, nodes in (("ml/a", ["n5", "n6"]), ("ml/b", ["n7"])):
-        assert controller.answer({"place": name, "nodes": nodes}) == {"refused": ""}
+        assert place(controller, name, nodes) == {"refused": ""}
     cluster.server.before_patch = [lambda: cluster.put(queued)]
-    assert controller.answer({"place": "ml/w", "nodes": ["n1", "n2", "n3", "n4"]})["refused"] == ""
+    assert place(controller, "ml/w", ["n1", "n2", "n3", "n4"]) == {"refused": ""}
     cluster.server.schedule()
     gang_in(controller, "ml/b", "placed")
     assert controller.answer({"evict": "ml/b"}) == {"refused": ""}

@@ -5,6 +5,7 @@ resourceVersion is a conflict, a gate can be removed but not added, and a node s
 keys only while the pod is gated. A scheduler binds pods without gates when a test says so.
 """
 
+import bisect
 import copy
 import http.server
 import json
@@ -42,6 +43,7 @@ class KubeServer:
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # head and body of an answer are two writes
 
             def handle_any(self):
                 server.handle(self)
@@ -233,14 +235,15 @@ class KubeServer:
             return self.send_event(request, {"type": "ERROR", "object": status})
         while True:
             with self.changed:
-                new = [c for c in self.changes
-                       if c[0] > version and path in (c[1], without_namespace(c[1]))]  # fmt: skip
+                begin = bisect.bisect_right(self.changes, version, key=lambda c: c[0])
+                new = [c for c in self.changes[begin:]
+                       if path in (c[1], without_namespace(c[1]))]  # fmt: skip
+                version = self.changes[-1][0] if self.changes else version
                 if not new and self.watches_cut == cut:
                     self.changed.wait(0.2)
                     continue
-            for number, _, kind, thing in new:
+            for _, _, kind, thing in new:
                 self.send_event(request, {"type": kind, "object": thing})
-                version = number
             if self.watches_cut != cut:
                 return None
 

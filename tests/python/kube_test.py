@@ -2,6 +2,7 @@
 
 import json
 import struct
+import threading
 import urllib.request
 
 import pytest
@@ -75,6 +76,14 @@ def read(adapter, acts=True):
     return reading
 
 
+def place(adapter, name, nodes):
+    """The answer to an order of one gang, as the answer to an eviction is."""
+    answer = adapter.answer({"place": [{"gang": name, "nodes": nodes}]})
+    if "refused" in answer:
+        (answer["refused"],) = answer["refused"]
+    return answer
+
+
 def gang_in(adapter, name, state, acts=False):
     """The gang `name` once the adapter shows it in a state."""
     found = {}
@@ -101,13 +110,13 @@ def test_a_gang_of_four_is_released_into_one_rack_and_only_after_its_last_pod_is
     pods = gang("llama", 4)
     cluster.put(*pods[:3])
     assert gang_in(controller, "ml/llama", "incomplete")["nodes"] == []
-    assert "incomplete" in controller.answer({"place": "ml/llama", "nodes": RACK_1})["refused"]
+    assert "incomplete" in place(controller, "ml/llama", RACK_1)["refused"]
     cluster.put(pods[3])
     waiting = gang_in(controller, "ml/llama", "waiting")
     assert (waiting["pods"], waiting["gpus_per_pod"], waiting["managed"]) == (4, 8, True)
     racks = {n["name"]: n["rack"] for n in read(controller)["nodes"]}
     assert [racks[name] for name in RACK_1] == ["rack1"] * 4
-    assert controller.answer({"place": "ml/llama", "nodes": RACK_1}) == {"refused": ""}
+    assert place(controller, "ml/llama", RACK_1) == {"refused": ""}
     cluster.server.schedule()
     assert gang_in(controller, "ml/llama", "placed")["nodes"] == RACK_1
     assert nodes_of_pods(cluster.server, pods) == RACK_1
@@ -118,17 +127,47 @@ def test_a_gang_that_does_not_fit_stays_out_completely(cluster):
     cluster.put(busy, *gang("big", 4))
     controller = cluster.controller()
     gang_in(controller, "ml/big", "waiting")
-    answer = controller.answer({"place": "ml/big", "nodes": RACK_1})
+    answer = place(controller, "ml/big", RACK_1)
     assert answer["refused"] == "ml/big: needs 8 GPUs of n4, found 7 free"
     for nodes in (RACK_1[:3], ["n1", "n2", "n3", "n9"], ["n1", "n1", "n2", "n3"]):
-        assert controller.answer({"place": "ml/big", "nodes": nodes})["refused"]
+        assert place(controller, "ml/big", nodes)["refused"]
     cluster.put(node("n3", "rack1", unschedulable=True))
     wait_until(lambda: not {n["name"]: n["usable"] for n in read(controller)["nodes"]}["n3"])
-    answer = controller.answer({"place": "ml/big", "nodes": ["n1", "n2", "n3", "n5"]})
+    answer = place(controller, "ml/big", ["n1", "n2", "n3", "n5"])
     assert "the node n3" in answer["refused"]
     assert cluster.writes() == []
     cluster.server.schedule()
     assert nodes_of_pods(cluster.server, gang("big", 4)) == ["-"] * 4
+
+
+def test_a_gang_that_needs_one_rack_is_refused_across_racks(cluster):
+    pods = gang("llama", 4)
+    for each in pods:
+        each["metadata"]["annotations"]["orrery.io/rack"] = "required"
+    cluster.put(*pods)
+    controller = cluster.controller()
+    assert gang_in(controller, "ml/llama", "waiting")["one_rack"]
+    answer = place(controller, "ml/llama", ["n3", "n4", "n5", "n6"])
+    assert answer == {"refused": "ml/llama: must be in one rack, got nodes of rack1, rack2"}
+    assert cluster.writes() == []
+    assert place(controller, "ml/llama", RACK_1) == {"refused": ""}
+
+
+def test_a_batch_commits_each_gang_before_its_pods_and_counts_the_gangs_before(cluster):
+    cluster.put(*gang("a", 4), *gang("b", 4), *gang("c", 4))
+    controller = cluster.controller()
+    gang_in(controller, "ml/c", "waiting", acts=True)
+    orders = [{"gang": f"ml/{name}", "nodes": nodes}
+              for name, nodes in (("a", RACK_1), ("b", RACK_1), ("c", ["n5", "n6", "n7", "n8"]))]
+    first, second, third = controller.answer({"place": orders})["refused"]
+    assert (first, third) == ("", "") and second == "ml/b: needs 8 GPUs of n1, found 0 free"
+    written = [(path.rpartition("/")[2], "spec" in body) for _, path, body in cluster.writes()]
+    assert len(written) == 10
+    for name in "ac":
+        own = [is_release for pod_name, is_release in written if pod_name[0] == name]
+        assert own == [False, True, True, True, True], "one write commits before any pod is released"
+    cluster.server.schedule()
+    assert gang_in(controller, "ml/a", "placed")["nodes"] == RACK_1
 
 
 @pytest.mark.parametrize("writes", range(6))
@@ -137,17 +176,18 @@ def test_a_leader_killed_during_a_placement_leaves_it_whole_or_not_begun(cluster
     cluster.put(*pods)
     first = cluster.controller("first")
     gang_in(first, "ml/llama", "waiting", acts=True)
-    patch, done = first._api.patch, []
+    patch, done, lock = first._api.patch, [], threading.Lock()
 
     def patch_until_killed(path, body):
-        if len(done) == writes:
-            raise Killed
-        done.append(path)
+        with lock:
+            if len(done) == writes:
+                raise Killed
+            done.append(path)
         return patch(path, body)
 
     first._api.patch = patch_until_killed
     try:
-        first.answer({"place": "ml/llama", "nodes": RACK_1})
+        place(first, "ml/llama", RACK_1)
         assert writes == 5
     except Killed:
         assert writes < 5
@@ -171,18 +211,19 @@ def test_a_conflict_is_repeated_and_a_foreign_placement_is_respected(cluster):
     gang_in(controller, "ml/a", "waiting", acts=True)
 
     def touch(name, **annotations):
-        changed = cluster.server.pod(name)
-        changed["metadata"]["annotations"].update(annotations)
-        cluster.server.put(PODS, changed)
+        with cluster.server.changed:  # the pods of a gang are written at the same time
+            changed = cluster.server.pod(name)
+            changed["metadata"]["annotations"].update(annotations)
+            cluster.server.put(PODS, changed)
 
     cluster.server.before_patch = [lambda: touch("a-0", note="x"), lambda: None,
                                    lambda: touch("a-1", note="y")]  # fmt: skip
-    assert controller.answer({"place": "ml/a", "nodes": ["n1", "n2"]}) == {"refused": ""}
+    assert place(controller, "ml/a", ["n1", "n2"]) == {"refused": ""}
     assert cluster.server.pod("a-0")["metadata"]["annotations"]["note"] == "x"
     assert "schedulingGates" not in cluster.server.pod("a-0")["spec"]
     record = json.dumps({"nodes": ["n7", "n8"], "owner": "other"})
     cluster.server.before_patch = [lambda: touch("b-0", **{"orrery.io/placement": record})]
-    answer = controller.answer({"place": "ml/b", "nodes": ["n3", "n4"]})
+    answer = place(controller, "ml/b", ["n3", "n4"])
     assert "another controller" in answer["refused"]
     gang_in(controller, "ml/b", "placing")
     read(controller)
@@ -194,7 +235,7 @@ def test_a_pod_that_fails_is_replaced_on_its_node(cluster):
     cluster.put(*gang("llama", 2))
     controller = cluster.controller()
     gang_in(controller, "ml/llama", "waiting", acts=True)
-    controller.answer({"place": "ml/llama", "nodes": ["n1", "n2"]})
+    place(controller, "ml/llama", ["n1", "n2"])
     cluster.server.schedule()
     gang_in(controller, "ml/llama", "placed")
     lost = cluster.server.pod("llama-0")["spec"]["nodeName"]
@@ -211,7 +252,7 @@ def test_pods_that_end_one_after_the_other_leave_the_gang_placed_until_the_last(
     cluster.put(*gang("llama", 2))
     controller = cluster.controller()
     gang_in(controller, "ml/llama", "waiting", acts=True)
-    controller.answer({"place": "ml/llama", "nodes": ["n1", "n2"]})
+    place(controller, "ml/llama", ["n1", "n2"])
     cluster.server.schedule()
     gang_in(controller, "ml/llama", "placed")
     for name, state in (("llama-0", "placed"), ("llama-1", "completed")):
@@ -220,7 +261,7 @@ def test_pods_that_end_one_after_the_other_leave_the_gang_placed_until_the_last(
         cluster.put(done)
         wait_until(lambda n=name: any(
             p["metadata"]["name"] == n and p["status"]["phase"] == "Succeeded"
-            for p in controller._pods.objects()
+            for p in controller.index.find_gang("ml/llama").pods
         ))  # fmt: skip
         assert gang_in(controller, "ml/llama", state)["nodes"] == ["n1", "n2"]
 
@@ -275,6 +316,22 @@ def test_one_controller_leads_and_another_takes_over_after_its_silence(cluster):
     assert (lease["holderIdentity"], lease["leaseTransitions"]) == ("first", 3)
 
 
+def test_threads_that_renew_at_the_same_time_do_not_lose_the_lease(cluster):
+    lease = Leadership(cluster.api(), "orrery", "place", "one", 0.05)
+    results = []
+
+    def renew():
+        for _ in range(10):
+            results.append(lease.renew())
+
+    threads = [threading.Thread(target=renew) for _ in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert results == [True] * 80
+
+
 def test_a_controller_that_does_not_lead_and_one_in_shadow_mode_write_nothing(cluster):
     cluster.put(*gang("a", 2), admission_check(), workload("w", 2))
     leader, standby = cluster.controller("leader"), cluster.controller("standby", lease_s=30)
@@ -284,7 +341,7 @@ def test_a_controller_that_does_not_lead_and_one_in_shadow_mode_write_nothing(cl
     assert read(shadow)["leader"]
     for controller in (standby, shadow):
         for name in ("ml/a", "ml/w"):
-            answer = controller.answer({"place": name, "nodes": ["n1", "n2"]})
+            answer = place(controller, name, ["n1", "n2"])
             assert answer == {"refused": "another controller leads"}
     assert cluster.writes() == []
 
@@ -306,7 +363,7 @@ def test_kueue_gets_the_rack_before_any_pod_exists(cluster):
     assert (waiting["pods"], waiting["queue"]) == (4, "team-a")
     active = cluster.server.all(CHECKS)[0]["status"]["conditions"]
     assert [(c["type"], c["status"]) for c in active] == [("Active", "True")]
-    assert controller.answer({"place": "ml/w", "nodes": RACK_1}) == {"refused": ""}
+    assert place(controller, "ml/w", RACK_1) == {"refused": ""}
     checks = check_of(cluster, "w")
     assert checks["budget"]["state"] == checks["orrery"]["state"] == "Ready"
     update = checks["orrery"]["podSetUpdates"][0]
@@ -332,12 +389,12 @@ def test_a_workload_that_does_not_fit_or_has_changed_stays_pending(cluster):
     controller = cluster.controller()
     gang_in(controller, "ml/w", "waiting", acts=True)
     before = len(cluster.writes())
-    assert controller.answer({"place": "ml/w", "nodes": ["n1", "n1", "n2", "n3"]})["refused"]
+    assert place(controller, "ml/w", ["n1", "n1", "n2", "n3"])["refused"]
     assert len(cluster.writes()) == before
     gone = workload("w", 4)
     gone["status"]["conditions"][0]["status"] = "False"
     cluster.server.before_patch = [lambda: cluster.put(gone)]
-    answer = controller.answer({"place": "ml/w", "nodes": RACK_1})
+    answer = place(controller, "ml/w", RACK_1)
     assert "found it changed" in answer["refused"]
     assert check_of(cluster, "w")["orrery"]["state"] == "Pending"
     assert "ml/foreign" not in {g["id"] for g in read(controller)["gangs"]}
@@ -360,7 +417,7 @@ def test_the_extender_holds_a_gang_back_until_it_is_placed_and_then_names_its_no
     cluster.put(*pods, free)
     controller = cluster.controller()
     gang_in(controller, "ml/llama", "waiting", acts=True)
-    extender = Extender(Answers(controller.gangs, ["ml"]), "127.0.0.1", 0)
+    extender = Extender(Answers(controller.index.find_gang, ["ml"]), "127.0.0.1", 0)
     extender.start()
     names = [f"n{i}" for i in range(1, 9)]
     mine = {"Pod": cluster.server.pod("llama-0"), "Nodes": None, "NodeNames": names}
@@ -370,7 +427,7 @@ def test_the_extender_holds_a_gang_back_until_it_is_placed_and_then_names_its_no
         assert "waits for its placement" in held["FailedNodes"]["n1"]
         other = ask(extender, "/filter", {**mine, "Pod": cluster.server.pod("free", "else")})
         assert other["NodeNames"] == names and other["FailedNodes"] == {}
-        assert controller.answer({"place": "ml/llama", "nodes": ["n5", "n6"]}) == {"refused": ""}
+        assert place(controller, "ml/llama", ["n5", "n6"]) == {"refused": ""}
         chosen = [
             ask(extender, "/filter", {**mine, "Pod": cluster.server.pod(f"llama-{i}")})["NodeNames"]
             for i in range(2)
@@ -393,7 +450,7 @@ def test_the_extender_of_shadow_mode_permits_all_nodes(cluster):
     cluster.put(*gang("llama", 2, gated=False))
     controller = cluster.controller(leads=False)
     gang_in(controller, "ml/llama", "waiting")
-    answers = Answers(controller.gangs, ["ml"], is_binding=False)
+    answers = Answers(controller.index.find_gang, ["ml"], is_binding=False)
     result = answers.filter({"Pod": cluster.server.pod("llama-0"), "NodeNames": ["n1", "n2"]})
     assert result["NodeNames"] == ["n1", "n2"]
 
@@ -406,7 +463,7 @@ def test_an_eviction_needs_an_owner_that_creates_the_pods_anew(cluster):
     controller = cluster.controller()
     gang_in(controller, "ml/lone", "waiting", acts=True)
     for name, nodes in (("ml/owned", ["n1", "n2"]), ("ml/lone", ["n3", "n4"])):
-        assert controller.answer({"place": name, "nodes": nodes}) == {"refused": ""}
+        assert place(controller, name, nodes) == {"refused": ""}
     cluster.server.schedule()
     gang_in(controller, "ml/lone", "placed")
     assert "would lose it" in controller.answer({"evict": "ml/lone"})["refused"]
@@ -431,7 +488,7 @@ def test_broken_annotations_are_problems_of_their_gang_alone(cluster):
         "ml/good": True, "ml/many": False, "ml/bad": False, "ml/torn": False}  # fmt: skip
     for part in ("found 'two'", "expected 2 pods, found 3", "expected a placement"):
         assert any(part in problem for problem in reading["problems"]), part
-    refused = controller.answer({"place": "ml/torn", "nodes": ["n1"]})["refused"]
+    refused = place(controller, "ml/torn", ["n1"])["refused"]
     assert "expected a placement" in refused
 
 
@@ -441,7 +498,7 @@ def test_a_server_that_is_gone_gives_no_reading_and_no_write(cluster):
     gang_in(controller, "ml/a", "waiting", acts=True)
     cluster.server.stop()
     wait_until(lambda: "failed" in controller.answer({"read": {"acts": True}}))
-    answer = controller.answer({"place": "ml/a", "nodes": ["n1"]})
+    answer = place(controller, "ml/a", ["n1"])
     assert "failed" in answer or answer["refused"] == "another controller leads"
     with pytest.raises(ApiError, match="GET /api/v1/pods"):
         cluster.api().list(PODS)
@@ -468,7 +525,7 @@ def test_gangs_and_kills_never_leave_a_part_of_a_gang_or_an_oversubscribed_node(
         try:
             for each in [g for g in read(controller)["gangs"] if g["state"] == "waiting"]:
                 names = [f"n{1 + (turn + k) % 8}" for k in range(each["pods"])]
-                controller.answer({"place": each["id"], "nodes": names})
+                place(controller, each["id"], names)
         except Killed:
             kills += 1
         cluster.server.schedule()

@@ -16,7 +16,7 @@ def test_a_name_is_enough():
     assert list(table["status"]) == ["ok"]
     row = table.iloc[0]
     assert row.p2_5_s < row.p10_s < row.iter_time_s < row.p90_s < row.p97_5_s
-    assert row.memory_bytes > 1e9
+    assert 1e9 < row.memory_bytes <= row.reserved_p10 < row.reserved_bytes < row.reserved_p90
     assert "framework nemo" in row.reason and "tp 8" in row.reason
 
 

@@ -23,6 +23,7 @@ enum class JobLogFormat : std::uint8_t {
   canonical,
   philly_json,
   kubernetes,
+  batsim,
   slurm_sacct,
   philly_csv,
   acme,
@@ -38,11 +39,10 @@ enum class JobLogFormat : std::uint8_t {
   shockwave,
   swf
 };
-constexpr std::array<std::string_view, 17> names_of(JobLogFormat) {
-  return {"canonical", "philly-json", "kubernetes", "slurm-sacct", "philly-csv",
-          "acme",      "helios",      "openb",      "gfs",         "dlrm",
-          "muri",      "tiresias",    "elasticflow", "sia",        "gavel",
-          "shockwave", "swf"};
+constexpr std::array<std::string_view, 18> names_of(JobLogFormat) {
+  return {"canonical",  "philly-json", "kubernetes", "batsim", "slurm-sacct", "philly-csv",
+          "acme",       "helios",      "openb",      "gfs",    "dlrm",        "muri",
+          "tiresias",   "elasticflow", "sia",        "gavel",  "shockwave",   "swf"};
 }
 
 /// Exception of the readers of rows: a row contains an impossible value.

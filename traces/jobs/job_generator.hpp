@@ -7,7 +7,8 @@
 // fractions of GPU time; for Seren also the variation of the gaps between arrivals and the fraction
 // of arrivals in the same second. The rest is assumed: sizes are powers of two with a constant
 // ratio of probabilities between neighbours, run times and gaps are log-normal, users follow Zipf's
-// law, and a time limit is one of the next larger values of a list.
+// law, and a time limit is one of the next larger values of a list. Jobs of one user, name and size
+// resemble each other only if the caller asks for habits.
 #pragma once
 
 #include <cstdint>
@@ -45,6 +46,11 @@ struct JobDraw {
   /// Requested GPU-seconds / available GPU-seconds between the first and the last submission.
   double load = 0.8;
   std::uint64_t seed = 1;
+  /// Fraction, from 0 to 1, of the variance of the logarithm of run times, and of the kind of end,
+  /// that belongs to the user, name and size of a job; the rest is the job's own. Above 0, one
+  /// factor stretches all run times so that their mean is the published one. For example, 0.8: who
+  /// knows the earlier jobs of a user, name and size, knows 80% of the variance of the next job's.
+  double habits = 0;
 };
 
 /// Returns the jobs of a synthetic log in order of submission. Equal arguments give equal jobs.

@@ -1,6 +1,7 @@
 #include "traces/jobs/job_log.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <filesystem>
 #include <map>
@@ -16,6 +17,7 @@
 #include "core/files/file_kind.hpp"
 #include "core/schema/yaml_tree.hpp"
 #include "traces/files/csv.hpp"
+#include "traces/jobs/batsim_workload.hpp"
 #include "traces/jobs/job_dependencies.hpp"
 #include "traces/jobs/job_formats.hpp"
 #include "traces/jobs/kubernetes_json.hpp"
@@ -27,19 +29,43 @@ namespace {
 
 constexpr int kMostShown = 100;
 
+bool begins_with_brace(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  return first != std::string_view::npos && text[first] == '{';
+}
+
+/// Returns true for a list of Kubernetes objects, which begins with its apiVersion.
+bool is_kubernetes(std::string_view text) {
+  constexpr std::size_t kBeginning = 4096;
+  return begins_with_brace(text) &&
+         text.substr(0, kBeginning).find("\"apiVersion\"") != std::string_view::npos;
+}
+
 /// Format of a log in JSON.
 struct JsonFormat {
   JobLogFormat name{};
   std::string_view note;
+  /// Returns true if a JSON text has this format.
+  bool (*is_one)(std::string_view text);
   void (*read)(const std::string& path, std::string_view text,
                const std::function<void(const JobEntry&)>& each);
 };
-constexpr JsonFormat kPhilly{JobLogFormat::philly_json,
-                             "A job's attempts count as one run, as long as all of them together.",
-                             read_philly_json};
-constexpr JsonFormat kKubernetes{
-    JobLogFormat::kubernetes,
-    "If a workload was admitted several times, only the last time is known.", read_kubernetes_json};
+/// All formats in JSON; a text has the first one that recognises it. The last one takes every text.
+constexpr std::array kJsonFormats{
+    JsonFormat{JobLogFormat::kubernetes,
+               "If a workload was admitted several times, only the last time is known.",
+               is_kubernetes, read_kubernetes_json},
+    JsonFormat{JobLogFormat::batsim,
+               "A resource is taken as a GPU; a job ends at its walltime, which is the requested "
+               "time; delays are cut off to seconds.",
+               [](std::string_view text) {
+                 return begins_with_brace(text) && is_batsim_workload(text);
+               },
+               read_batsim_workload},
+    JsonFormat{JobLogFormat::philly_json,
+               "A job's attempts count as one run, as long as all of them together.",
+               [](std::string_view) { return true; }, read_philly_json},
+};
 
 /// Collector of the jobs and problems of rows.
 class LogReader {
@@ -328,13 +354,9 @@ bool is_json(std::string_view text) {
   return first != std::string_view::npos && (text[first] == '[' || text[first] == '{');
 }
 
-/// Returns true for a list of Kubernetes objects, which begins with its apiVersion. Philly's log is
-/// an array.
-bool is_kubernetes(std::string_view text) {
-  constexpr std::size_t kBeginning = 4096;
-  const std::size_t first = text.find_first_not_of(" \t\r\n");
-  return text[first] == '{' &&
-         text.substr(0, kBeginning).find("\"apiVersion\"") != std::string_view::npos;
+const JsonFormat& json_format_of(std::string_view text) {
+  return *std::find_if(kJsonFormats.begin(), kJsonFormats.end(),
+                       [text](const JsonFormat& each) { return each.is_one(text); });
 }
 
 constexpr std::string_view kSacct =
@@ -525,7 +547,7 @@ JobLog parse_job_log(const std::string& path, std::string_view text, const JobLo
   if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
   if (is_json(text)) {
     LogReader reader(path, text, options);
-    reader.read_json(is_kubernetes(text) ? kKubernetes : kPhilly);
+    reader.read_json(json_format_of(text));
     return reader.finish(false);
   }
   if (is_canonical(path, text)) return canonical(path, parse_job_trace(path, text), options);

@@ -1,6 +1,7 @@
 #include "traces/jobs/json_items.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 
 #include <fmt/format.h>
@@ -46,22 +47,19 @@ struct CountingIterator {
       message);
 }
 
-}  // namespace
-
-void read_json_items(const std::string& path, std::string_view text, int depth,
-                     const std::string& what, const JsonItem& each) {
-  int line = 1, begun = 1;
-  const auto take = [&](int at, Json::parse_event_t event, Json& parsed) {
-    if (at != depth) return true;
-    if (event == Json::parse_event_t::object_start) begun = line;
-    if (event != Json::parse_event_t::object_end) return true;
-    each(parsed, begun);
-    return false;  // frees the object, which has been read
-  };
+/// Parses the text with a callback, which gets the line of each event too. Throws bad_input with
+/// the place if the text is not JSON, or not an array or object as requested.
+void parse_json(const std::string& path, std::string_view text, bool array, const std::string& what,
+                const std::function<bool(int depth, Json::parse_event_t event, Json& parsed,
+                                         int line)>& take) {
+  int line = 1;
   try {
     const CountingIterator begin{text.data(), &line}, end{text.data() + text.size(), &line};
-    const Json whole = Json::parse(begin, end, take);
-    if (depth == 1 ? whole.is_array() : whole.is_object()) return;
+    const Json whole =
+        Json::parse(begin, end, [&](int at, Json::parse_event_t event, Json& parsed) {
+          return take(at, event, parsed, line);
+        });
+    if (array ? whole.is_array() : whole.is_object()) return;
   } catch (const Json::parse_error& error) {
     fail_at(path, text, error.byte == 0 ? 0 : error.byte - 1,
             fmt::format("expected {}, got text that is not JSON", what));
@@ -69,6 +67,39 @@ void read_json_items(const std::string& path, std::string_view text, int depth,
     fail_at(path, text, 0, fmt::format("a number is too large for a job log ({})", error.what()));
   }
   fail_at(path, text, 0, fmt::format("expected {}, got other JSON", what));
+}
+
+}  // namespace
+
+void read_json_items(const std::string& path, std::string_view text, int depth,
+                     const std::string& what, const JsonItem& each) {
+  int begun = 1;
+  parse_json(path, text, depth == 1, what,
+             [&](int at, Json::parse_event_t event, Json& parsed, int line) {
+               if (at != depth) return true;
+               if (event == Json::parse_event_t::object_start) begun = line;
+               if (event != Json::parse_event_t::object_end) return true;
+               each(parsed, begun);
+               return false;  // frees the object, which has been read
+             });
+}
+
+void read_json_members(const std::string& path, std::string_view text, const std::string& what,
+                       const std::function<void(const JsonMember&)>& each) {
+  std::string section, name;
+  int begun = 1;
+  parse_json(path, text, false, what,
+             [&](int at, Json::parse_event_t event, Json& parsed, int line) {
+               if (event == Json::parse_event_t::key && at <= 2) {
+                 (at == 1 ? section : name) = parsed.get<std::string>();
+                 if (at == 1) name.clear();
+               }
+               if (at != 2) return true;
+               if (event == Json::parse_event_t::object_start) begun = line;
+               if (event != Json::parse_event_t::object_end) return true;
+               each({section, name, parsed, begun});
+               return false;  // frees the object, which has been read
+             });
 }
 
 std::string json_text(const Json& object, const char* key) {

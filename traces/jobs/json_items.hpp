@@ -34,6 +34,21 @@ using JsonItem = std::function<void(const nlohmann::json& object, int line)>;
 void read_json_items(const std::string& path, std::string_view text, int depth,
                      const std::string& what, const JsonItem& each);
 
+/// Value of a JSON object whose members are looked at one by one.
+struct JsonMember {
+  const std::string& section;  ///< key of the outermost object
+  const std::string& name;     ///< key within the section; empty in an array
+  const nlohmann::json& value;
+  int line;  ///< first line of the value, from 1
+};
+
+/// Calls `each` for every object within the sections of an object, in order, when its end is read;
+/// the object is freed after the call. For example, {"jobs": [{"id": 1}], "profiles": {"a": {}}}
+/// gives the members jobs, without a name, and profiles, named "a". `what` names the expected
+/// contents for messages. Throws as read_json_items() does.
+void read_json_members(const std::string& path, std::string_view text, const std::string& what,
+                       const std::function<void(const JsonMember&)>& each);
+
 /// Returns the text of a key; empty if the key is missing or its value is not a text.
 std::string json_text(const nlohmann::json& object, const char* key);
 /// Returns the instant of a key in seconds since 1970; nothing if the key has no valid instant.

@@ -10,6 +10,7 @@
 #include "core/error.hpp"
 #include "core/schema/config_keys.hpp"
 #include "traces/models/decoder_families.hpp"
+#include "traces/workload/layer_weights.hpp"
 #include "traces/workload/model.hpp"
 
 namespace orrery {
@@ -78,7 +79,7 @@ class FamilyReader {
     read_vectors();
     if (family_.name == "falcon") read_falcon();
     if (family_.name == "opt") read_opt();
-    state_windows();
+    read_window();
     if (is_parallel()) {
       out_.assumed.emplace_back(
           "attention and MLP, which run in parallel, priced one after the "
@@ -109,7 +110,7 @@ class FamilyReader {
   void read_vectors();
   void read_falcon();
   void read_opt();
-  void state_windows();
+  void read_window();
 
   const ConfigKeys& keys_;
   const DecoderFamily& family_;
@@ -234,14 +235,15 @@ void FamilyReader::read_experts() {
                                   experts.top_k()));
   }
   experts.set_feed_forward(keys_.required({named.inner}, kMostInner));
-  experts.set_dense_layers(model.layers() - sparse);
+  const std::uint32_t dense = model.layers() - sparse;
   const bool has_first =
       named.layers == SparseLayers::after_first ||
       (named.layers == SparseLayers::range &&
-       keys_.count({"moe_layer_start_index"}, kMostLayers).value_or(0) == experts.dense_layers());
-  if (!has_first && experts.dense_layers() > 0) {
-    out_.assumed.push_back(fmt::format("the {} layers without experts priced as the first ones",
-                                       experts.dense_layers()));
+       keys_.count({"moe_layer_start_index"}, kMostLayers).value_or(0) == dense);
+  experts.set_dense_layers(dense);
+  if (!has_first && dense > 0 && !spread_experts(experts, model.layers(), sparse)) {
+    out_.assumed.push_back(
+        fmt::format("the {} layers without experts priced as the first ones", dense));
   }
   out_.small.router_bias = named.router_bias;
   out_.small.expert_bias = named.expert_bias;
@@ -325,8 +327,9 @@ void FamilyReader::read_opt() {
       fmt::format("an embedding of size {} priced as one of size {}", size, out_.model.hidden()));
 }
 
-/// Windows of attention have no price of their own. Layers of another kind are refused.
-void FamilyReader::state_windows() {
+/// Windows whose layers have no period (AttentionWindow.every) are left out, which is an
+/// assumption. Layers of another kind are refused.
+void FamilyReader::read_window() {
   std::uint32_t windows = 0, all = 0;
   const char* const list = keys_.has("layer_types") ? "layer_types" : "attention_layers";
   for (const std::string& kind : keys_.words(list)) {
@@ -345,7 +348,13 @@ void FamilyReader::state_windows() {
   if (all == 0 && size > 0 && keys_.is_true("use_sliding_window", true)) {
     windows = all = out_.model.layers();
   }
-  if (windows == 0) return;
+  if (windows == 0 || size == 0) return;
+  if (const auto period = window_period(all, windows); period && all == out_.model.layers()) {
+    constexpr std::uint32_t kMostTokens = 100'000'000;  // AttentionWindow.size
+    out_.model.mutable_window()->set_size(std::min(size, kMostTokens));
+    out_.model.mutable_window()->set_every(*period);
+    return;
+  }
   out_.assumed.push_back(
       fmt::format("windows of {} tokens in {} of {} layers priced as full "
                   "attention",

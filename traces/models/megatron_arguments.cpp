@@ -10,6 +10,7 @@
 
 #include "core/error.hpp"
 #include "core/schema/yaml_tree.hpp"
+#include "traces/workload/layer_weights.hpp"
 
 namespace orrery {
 namespace {
@@ -201,7 +202,7 @@ void read_experts(const Arguments& in, Decoder& out) {
     in.throw_error("num-experts", "expected at least 2 experts, and at least --moe-router-topk");
   }
   experts.set_feed_forward(in.count("moe-ffn-hidden-size", 10'000'000, model.feed_forward()));
-  experts.set_dense_layers(model.layers() - sparse);
+  spread_experts(experts, model.layers(), sparse);
   const std::string shared = "moe-shared-expert-intermediate-size";
   if (!in.has(shared)) return;
   const std::uint32_t inner = in.count(shared, 10'000'000, 1), one = experts.feed_forward();

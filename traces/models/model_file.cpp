@@ -1,10 +1,13 @@
 #include "traces/models/model_file.hpp"
 
+#include <algorithm>
+
 #include "core/error.hpp"
 #include "core/schema/yaml_tree.hpp"
 #include "traces/files/csv.hpp"
 #include "traces/models/hugging_face.hpp"
 #include "traces/models/torchtitan_toml.hpp"
+#include "traces/workload/layer_weights.hpp"
 #include "traces/workload/model.hpp"
 
 namespace orrery {
@@ -27,7 +30,7 @@ ModelFile parse_model_file(std::string_view text, const std::string& file) {
     throw Error(place_in(text, file, 1, 1),
                 "expected a model: a config.json of Hugging Face with 'model_type', arguments of "
                 "Megatron-LM with --num-layers and --hidden-size, or a torchtitan TOML with "
-                "[model] and flavor");
+                "[model] and flavor (orrery.torchtitan writes one from a Python configuration)");
   }
   ModelFile out{.format = *format, .decoder = {}, .batch = {}};
   switch (*format) {
@@ -48,7 +51,13 @@ double training_flop_per_token(const Model& model, std::uint32_t sequence_length
     const LatentAttention& latent = model.latent_attention();
     head = double{1} * latent.plain() + latent.rotary() + latent.value();
   }
-  const double attention = double{1} * model.layers() * model.heads() * sequence_length * head;
+  const double sequence = sequence_length;
+  const double window = std::min(sequence, double{1} * model.window().size());
+  const double windowed = windowed_before(model, model.layers());
+  const double reach =  // twice the mean number of tokens before a token, summed over layers
+      (model.layers() - windowed) * sequence +
+      (windowed > 0 ? windowed * window * (2 - window / sequence) : 0);
+  const double attention = reach * model.heads() * head;
   return 3 * (2 * active_weights(model) + attention);
 }
 

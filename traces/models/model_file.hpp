@@ -37,7 +37,7 @@ ModelFile parse_model_file(std::string_view text, const std::string& file);
 ModelFile read_model_file(const std::string& path);
 
 /// Returns the multiply-adds of training one token, times two: forward and backward pass, causal
-/// attention within sequences of this length.
+/// attention within sequences of this length, 1 at least (not checked), and within windows.
 double training_flop_per_token(const Model& model, std::uint32_t sequence_length);
 
 }  // namespace orrery

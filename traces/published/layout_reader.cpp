@@ -5,6 +5,7 @@
 
 #include "core/schema/yaml_tree.hpp"
 #include "traces/published/published_options.hpp"
+#include "traces/workload/job_choices.hpp"
 #include "traces/workload/model.hpp"
 #include "traces/workload/rank_shape.hpp"
 #include "traces/workload/sharding.hpp"
@@ -38,14 +39,24 @@ void LayoutReader::read_chunks() {
   layout().set_chunks(stages > 1 ? published : 1);
 }
 
+void LayoutReader::read_context() {
+  layout().set_context(draft_.or_one(row().cp, "cp"));
+  const std::string kind = lower_case(row().context_kind);
+  if (!kind.empty() && !find_named<ContextKind>(kind)) {
+    throw Refusal{fmt::format("context_kind is '{}', expected ring or ulysses",
+                              shown(row().context_kind))};
+  }
+  if (layout().context() == 1) return;
+  const ContextKind usual = names_ulysses(row()) ? ContextKind::ulysses : ContextKind::ring;
+  const ContextKind chosen = kind.empty() ? usual : named<ContextKind>(kind);
+  layout().set_context_kind(std::string(name_of(chosen)));
+}
+
 void LayoutReader::read_layout() {
   const std::uint32_t gpus = draft_.required_count(row().n_gpus, "n_gpus");
   layout().set_tensor(draft_.required_count(row().tp, "tp"));
   layout().set_pipeline(draft_.required_count(row().pp, "pp"));
-  layout().set_context(draft_.or_one(row().cp, "cp"));
-  if (layout().context() > 1 && names_ulysses(row())) {
-    draft_.add_assumption("context parallelism as a ring, not as Ulysses's all-to-all");
-  }
+  read_context();
   layout().set_expert(row().moe_experts ? draft_.or_one(row().ep, "ep") : 1);
   read_chunks();
   layout().set_order("pipeline-last");
@@ -103,6 +114,8 @@ void LayoutReader::read_sharding() {
     draft_.add_assumption("shard group {}", group);
   }
   const std::uint32_t peers = layout().data() * layout().context();
+  const std::uint32_t copies = number_after(text, "data ").value_or(1);  // "HSDP: data 4 x FSDP 64"
+  if (copies > 1 && mentions(text, "hsdp") && peers % copies == 0) group = peers / copies;
   if (group >= peers) group = 0;
   layout().set_shard_group(group);
 }

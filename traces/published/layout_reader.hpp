@@ -24,6 +24,7 @@ class LayoutReader {
 
  private:
   void read_chunks();
+  void read_context();
   void read_mode(const std::string& text);
   std::uint32_t least_group() const;
 

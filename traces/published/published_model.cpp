@@ -15,6 +15,8 @@
 #include "core/schema/yaml_loader.hpp"
 #include "core/schema/yaml_tree.hpp"
 #include "traces/workload/framework.hpp"
+#include "traces/workload/job_choices.hpp"
+#include "traces/workload/layer_weights.hpp"
 #include "traces/workload/model.hpp"
 
 namespace orrery {
@@ -25,9 +27,8 @@ struct KnownModel {
   std::string_view named;        ///< beginning of its name in a table
   std::string_view preset = {};  ///< model of the catalogue with its attention and experts
   std::uint32_t head_size = 0;
-  std::uint32_t window = 0;         ///< tokens that a layer with a window of attention attends to
-  std::uint32_t windowed = 1, of = 1;  ///< layers with a window: `windowed` of each `of`
-  bool alternate = false;  ///< every second layer has experts
+  std::uint32_t window = 0;        ///< AttentionWindow.size
+  std::uint32_t window_every = 0;  ///< AttentionWindow.every
   bool tied = false;
   std::string_view refused = {};  ///< part of the model that no scenario can express
 };
@@ -53,21 +54,19 @@ constexpr std::array kKnownModels = {
     // Trained from GLM-4.5-Air (arXiv:2512.16144).
     KnownModel{.named = "intellect-3", .preset = "glm-4.5-air-106b"},
     KnownModel{.named = "hunyuan3", .preset = "hunyuan3-295b-a21b"},
-    // config.json of Llama 4: attention_chunk_size, no_rope_layers, interleave_moe_layer_step.
-    KnownModel{.named = "llama4-maverick", .preset = "llama4-maverick-400b", .window = 8192,
-               .windowed = 3, .of = 4, .alternate = true},
-    KnownModel{.named = "llama4-scout", .preset = "llama4-scout-109b", .window = 8192,
-               .windowed = 3, .of = 4},
+    KnownModel{.named = "llama4-maverick", .preset = "llama4-maverick-400b"},
+    KnownModel{.named = "llama4-scout", .preset = "llama4-scout-109b"},
     KnownModel{.named = "qwen3-next", .refused = kLinear},  // layer_types of its config.json
     KnownModel{.named = "qwen3.5", .refused = kLinear},
     KnownModel{.named = "qwen3-30b", .preset = "qwen3-30b-a3b"},
     KnownModel{.named = "qwen3-235b", .preset = "qwen3-235b-a22b"},
     KnownModel{.named = "qwen3", .head_size = 128},  // arXiv:2505.09388
     // arXiv:2508.10925: "alternating banded window and fully dense patterns", 128 tokens
-    KnownModel{.named = "gpt-oss", .head_size = 64, .window = 128, .of = 2},
+    KnownModel{.named = "gpt-oss", .head_size = 64, .window = 128, .window_every = 2},
+    KnownModel{.named = "gemma-3-27b", .preset = "gemma-3-27b"},
     // MaxText, configs/models/gemma4-26b.yml and gemma4-31b.yml; five of six layers are local as in
     // Gemma 3 (arXiv:2503.19786)
-    KnownModel{.named = "gemma4", .head_size = 256, .window = 1024, .windowed = 5, .of = 6},
+    KnownModel{.named = "gemma4", .head_size = 256, .window = 1024, .window_every = 6},
     KnownModel{.named = "grok1", .preset = "grok1-314b"},
     KnownModel{.named = "minimax-m2", .head_size = 128},  // MiniMaxAI/MiniMax-M2 config.json
     KnownModel{.named = "nemotron3", .refused = kStateSpace},  // arXiv:2512.20848
@@ -197,22 +196,40 @@ void take_attention(const TableRow& row, const KnownModel& known, const Model& s
   model.set_kv_heads(*kv_heads);
 }
 
-/// States the windows of attention that are shorter than the sequence; they have no price.
-void state_windows(const TableRow& row, const KnownModel& known, const Model& model,
-                   std::vector<std::string>& assumed) {
-  const std::uint32_t window = row.window.value_or(known.window);
-  if (window == 0 || window >= row.seq_len.value_or(0)) return;
-  const std::uint32_t usual =
-      row.window ? model.layers() : model.layers() * known.windowed / known.of;
-  const std::uint32_t layers = row.window_layers.value_or(usual);
-  if (layers == 0) return;
-  assumed.push_back(fmt::format("windows of {} tokens in {} of {} layers priced as full attention",
-                                window, std::min(layers, model.layers()), model.layers()));
+/// Sets the window of attention. Layers with a window that the row counts have a period
+/// (AttentionWindow.every); the nearest one if none has their number.
+void take_window(const TableRow& row, const KnownModel& known, const Model& similar, Model& model,
+                 std::vector<std::string>& assumed) {
+  const bool is_similar = known.window == 0 && similar.has_window();
+  const std::uint32_t usual = is_similar ? similar.window().size() : known.window;
+  const std::uint32_t size = row.window.value_or(usual);
+  if (size == 0) return;
+  std::uint32_t every = is_similar ? similar.window().every() : known.window_every;
+  if (row.window) every = 0;
+  if (row.window_layers) {
+    const std::uint32_t layers = std::min(*row.window_layers, model.layers());
+    if (layers == 0) return;
+    const std::optional<std::uint32_t> period = window_period(model.layers(), layers);
+    every = period.value_or(model.layers() / (model.layers() - layers));
+    if (!period) {
+      assumed.push_back(fmt::format("windows in {} of {} layers, not in {}",
+                                    model.layers() - model.layers() / every, model.layers(),
+                                    layers));
+    }
+  }
+  model.mutable_window()->set_size(size);
+  model.mutable_window()->set_every(row.window_every.value_or(every));
 }
 
 /// Reads the distribution of tokens over experts: forced to be equal, or the busiest rank's load.
 void take_balance(const TableRow& row, Experts& experts, std::vector<std::string>& assumed) {
   if (row.capacity) experts.set_capacity(*row.capacity);
+  if (row.padded) experts.set_padded(*row.padded == 1);
+  const std::string dispatch = lower_case(row.dispatch);
+  if (!dispatch.empty() && !find_named<ExpertDispatch>(dispatch)) {
+    throw Refusal{fmt::format("dispatch is '{}', expected permute or einsum", shown(row.dispatch))};
+  }
+  if (!dispatch.empty()) experts.set_dispatch(dispatch);
   const std::string balance = lower_case(row.balance);
   if (balance == "forced") return;
   if (balance.empty()) {
@@ -220,7 +237,7 @@ void take_balance(const TableRow& row, Experts& experts, std::vector<std::string
     return;
   }
   if (balance == "natural") {
-    assumed.push_back("natural routing priced as balanced");
+    experts.set_routing(std::string(name_of(ExpertRouting::natural)));
     return;
   }
   double skew = 0;
@@ -236,10 +253,9 @@ void take_balance(const TableRow& row, Experts& experts, std::vector<std::string
 
 /// Sets the sizes of experts and of layers without experts: `ffn` is the size of an expert, except
 /// where it is the known size of the model's other layers.
-void take_expert_sizes(const TableRow& row, const KnownModel& known, const Model& similar,
-                       Model& model, std::vector<std::string>& assumed) {
+void take_expert_sizes(const TableRow& row, const Model& similar, Model& model) {
   Experts& experts = *model.mutable_experts();
-  std::uint32_t shared = 0, dense = 0;
+  std::uint32_t shared = 0, dense = 0, every = 1;
   if (similar.has_experts()) {
     const auto inner = static_cast<std::uint32_t>(expert_feed_forward(similar));
     if (model.feed_forward() == inner || model.feed_forward() == similar.feed_forward()) {
@@ -247,7 +263,8 @@ void take_expert_sizes(const TableRow& row, const KnownModel& known, const Model
       model.set_feed_forward(similar.feed_forward());
     }
     shared = similar.experts().shared();
-    dense = known.alternate ? (model.layers() + 1) / 2 : similar.experts().dense_layers();
+    dense = similar.experts().dense_layers();
+    every = std::max(1u, similar.experts().every());
   }
   if (row.dense_ffn) {
     if (experts.feed_forward() == 0) experts.set_feed_forward(model.feed_forward());
@@ -259,18 +276,16 @@ void take_expert_sizes(const TableRow& row, const KnownModel& known, const Model
   }
   experts.set_shared(row.shared_experts.value_or(shared));
   experts.set_dense_layers(std::min(row.dense_layers.value_or(dense), model.layers()));
-  if (known.alternate && !row.dense_layers) {
-    assumed.push_back("layers without experts, every second one, priced as the first layers");
-  }
+  experts.set_every(row.expert_every.value_or(every));
 }
 
-void take_experts(const TableRow& row, const KnownModel& known, const Model& similar,
-                  Model& model, std::vector<std::string>& assumed) {
+void take_experts(const TableRow& row, const Model& similar, Model& model,
+                  std::vector<std::string>& assumed) {
   if (!row.moe_experts) return;
   Experts& experts = *model.mutable_experts();
   experts.set_count(*row.moe_experts);
   experts.set_top_k(needed(row.moe_topk, "moe_topk"));
-  take_expert_sizes(row, known, similar, model, assumed);
+  take_expert_sizes(row, similar, model);
   take_balance(row, experts, assumed);
 }
 
@@ -312,8 +327,8 @@ Model published_model(const TableRow& row, std::vector<std::string>& assumed) {
   model.set_gated(needed(row.gated_mlp, "gated_mlp") == 1);
   const Model similar = similar_model(known);
   take_attention(row, known, similar, model, assumed);
-  state_windows(row, known, model, assumed);
-  take_experts(row, known, similar, model, assumed);
+  take_window(row, known, similar, model, assumed);
+  take_experts(row, similar, model, assumed);
   try {
     resolve(model, {}, "model");
     fill_defaults(model);

@@ -19,6 +19,7 @@ struct RecomputeOption {
   double share = 1;
   std::string assumed;  ///< assumption of the interpretation; may be empty
   bool offloads = false;  ///< true: kept activations are in the host's memory
+  bool offloads_to_fit = false;  ///< true: kept activations are there if they do not fit otherwise
 };
 
 /// Returns the recomputation in a text: "none", "selective", "selective 2" (every second layer
@@ -47,6 +48,7 @@ OverlapOption overlap_option(std::string_view text);
 struct CapacityOption {
   double factor = 1;  ///< largest number of tokens of an expert, as a multiple of the even share
   bool pads = false;  ///< true: every expert computes its capacity, whatever it receives
+  bool masks = false;  ///< true: products with one-hot masks dispatch and combine the tokens
 };
 /// Returns the capacity in a text, for example a factor of 1.25 that pads for "dense_matmul,
 /// capacity factor 1.25"; nothing if the text has none, or a factor outside of 0.1 to 1000 (MaxText
@@ -60,6 +62,10 @@ std::uint32_t adapter_rank(std::string_view model);
 /// Returns the bytes of optimizer state for each parameter by the optimizer's name, including fp32
 /// weights beside 16-bit ones; nothing for an unknown optimizer.
 std::optional<double> optimizer_bytes(std::string_view name);
+
+/// Returns the bytes of the loss for each logit (SoftwareStack.logit_bytes) by the name of a kind
+/// of loss: 2 for "fused", 0 for "chunked", 16 for "plain"; nothing for another name.
+std::optional<double> logit_bytes(std::string_view loss);
 
 /// Returns the whole number (its first six digits) after the first occurrence of a word, as in
 /// "shard group 64"; nothing if none follows or the number is 0.

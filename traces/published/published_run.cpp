@@ -22,6 +22,7 @@
 #include "traces/workload/model.hpp"
 #include "traces/workload/precision.hpp"
 #include "traces/workload/sharding.hpp"
+#include "traces/workload/stacks.hpp"
 #include "traces/workload/step_graph.hpp"
 
 namespace orrery {
@@ -48,6 +49,7 @@ class RunReader {
     take_habits();
     take_options();
     fill_defaults(run_.job);
+    state_approximations();
     RecomputeReader(draft_).apply_recompute();
     for (const Problem& problem : job_problems(run_.job)) {
       throw Refusal{problem.path + ": " + problem.message};
@@ -64,7 +66,10 @@ class RunReader {
   void take_precision();
   void take_habits();
   void take_overlap(bool splits, bool late);
+  void state_approximations();
   void take_options();
+  void take_optimizer();
+  void take_loss();
   void take_offload();
 
   const TableRow& row_;
@@ -108,19 +113,16 @@ void RunReader::take_batch() {
   draft_.add_assumption("micro-batches of 1");
 }
 
-/// Sets the capacity of the experts. A rank of padded experts is as busy as the busiest rank of a
-/// skewed routing that fills them, which has at most the load of all ranks.
+/// Sets the capacity of the experts, which columns take precedence over.
 void RunReader::take_capacity() {
   const std::optional<CapacityOption> option = capacity_option(row_.overlap);
   if (!option || !job().model().has_experts()) return;
   std::erase(run_.assumed, "routing balanced, nothing dropped");
   Experts& experts = *job().mutable_model()->mutable_experts();
-  experts.set_capacity(option->factor);
-  if (!option->pads) return;
-  experts.set_skew(std::max(1.0, option->factor));
-  const double most = std::max(1u, layout().expert());
-  if (option->factor > most) {
-    draft_.add_assumption("experts padded {:g} times, not {:g}", most, option->factor);
+  if (!row_.capacity) experts.set_capacity(option->factor);
+  if (!row_.padded) experts.set_padded(option->pads);
+  if (row_.dispatch.empty() && option->masks) {
+    experts.set_dispatch(std::string(name_of(ExpertDispatch::einsum)));
   }
 }
 
@@ -183,20 +185,28 @@ void RunReader::take_overlap(bool splits, bool late) {
   if (option.graphs && *option.graphs) job().set_compiled(true);
 }
 
+/// States parts of the model that the chosen kernels and factors do not price.
+void RunReader::state_approximations() {
+  const Model& model = job().model();
+  if (attention_of(job()) == Attention::unfused && model.has_window() &&
+      model.window().size() < job().sequence_length()) {
+    draft_.add_assumption("windows of {} tokens priced as full attention, which is unfused",
+                          model.window().size());
+  }
+  const Experts& experts = model.experts();
+  if (model.has_experts() && routing_of(experts) == ExpertRouting::natural &&
+      stack_of(job()).natural_load() <= 1) {
+    draft_.add_assumption("natural routing priced as balanced");
+  }
+}
+
 /// Options that few tables have.
 void RunReader::take_options() {
   job().set_adapter_rank(row_.adapter_rank.value_or(adapter_rank(row_.model)));
-  if (row_.optimizer_bytes) {
-    job().set_optimizer_bytes(*row_.optimizer_bytes);
-  } else if (!row_.optimizer.empty()) {
-    const std::optional<double> bytes = optimizer_bytes(row_.optimizer);
-    if (!bytes) {
-      throw Refusal{fmt::format("optimizer '{}' is not known", shown(row_.optimizer))};
-    }
-    job().set_optimizer_bytes(*bytes);
-  }
+  take_optimizer();
   if (row_.gradient_bytes) job().set_gradient_bytes(*row_.gradient_bytes);
   if (row_.accumulation_bytes) job().set_accumulation_bytes(*row_.accumulation_bytes);
+  take_loss();
   take_offload();
   const std::string compile = lower_case(row_.compile);
   const bool off = compile == "0" || compile == "no" || compile == "off" || compile == "false";
@@ -209,6 +219,30 @@ void RunReader::take_options() {
   }
   for (const std::string& column : row_.unread)
     draft_.add_assumption("column '{}' not read", column);
+}
+
+void RunReader::take_optimizer() {
+  if (row_.optimizer_bytes) {
+    job().set_optimizer_bytes(*row_.optimizer_bytes);
+  } else if (!row_.optimizer.empty()) {
+    const std::optional<double> bytes = optimizer_bytes(row_.optimizer);
+    if (!bytes) {
+      throw Refusal{fmt::format("optimizer '{}' is not known", shown(row_.optimizer))};
+    }
+    job().set_optimizer_bytes(*bytes);
+  } else if (draft_.habits().optimizer_bytes) {
+    job().set_optimizer_bytes(*draft_.habits().optimizer_bytes);
+    draft_.add_assumption("{:g} bytes of optimizer state a parameter", job().optimizer_bytes());
+  }
+}
+
+void RunReader::take_loss() {
+  if (row_.loss.empty()) return;
+  run_.logit_bytes = logit_bytes(row_.loss);
+  if (!run_.logit_bytes) {
+    throw Refusal{fmt::format("loss is '{}', expected fused, chunked or plain", shown(row_.loss))};
+  }
+  use_stack(software_stack(job().stack()), run_);
 }
 
 void RunReader::take_offload() {
@@ -237,6 +271,11 @@ PublishedRun published_run(const TableRow& row) {
     run.refusal = error.message();
   }
   return run;
+}
+
+void use_stack(const SoftwareStack& stack, PublishedRun& run) {
+  *run.job.mutable_software() = stack;
+  if (run.logit_bytes) run.job.mutable_software()->set_logit_bytes(*run.logit_bytes);
 }
 
 Scenario scenario_of(const PublishedRun& run, const std::string& name) {

@@ -56,6 +56,7 @@ const std::vector<Column>& columns() {
       {"pp", &R::pp, kOptional, 1, 10000},
       {"dp", &R::dp, kOptional, 1, 131072},
       {"cp", &R::cp, kOptional, 1, 131072},
+      {"context_kind", &R::context_kind, kOptional},
       {"ep", &R::ep, kOptional, 1, 131072},
       {"vpp", &R::vpp, kOptional, 1, 10000},
       {"seq_parallel", &R::seq_parallel, kOptional, 0, 1},
@@ -79,13 +80,18 @@ const std::vector<Column>& columns() {
       {"head_size", &R::head_size, kOptional, 1, 100000},
       {"window", &R::window, kOptional, 1, 1e8},
       {"window_layers", &R::window_layers, kOptional, 0, 10000},
+      {"window_every", &R::window_every, kOptional, 0, 10000},
       {"latent", &R::latent, kOptional},
       {"dense_layers", &R::dense_layers, kOptional, 0, 10000},
+      {"expert_every", &R::expert_every, kOptional, 1, 10000},
       {"dense_ffn", &R::dense_ffn, kOptional, 1, 1e7},
       {"shared_experts", &R::shared_experts, kOptional, 0, 1000},
       {"capacity", &R::capacity, kOptional, 0.1, 1000},
+      {"padded", &R::padded, kOptional, 0, 1},
+      {"dispatch", &R::dispatch, kOptional},
       {"balance", &R::balance, kOptional},
       {"adapter_rank", &R::adapter_rank, kOptional, 0, 100000},
+      {"loss", &R::loss, kOptional},
   };
   return all;
 }

@@ -20,10 +20,12 @@ struct TableRow {
   using Count = std::optional<std::uint32_t>;
   int line = 0;  ///< line in the file, from 1
   std::string id, model, gpu, kv_heads, nvlink, nic_gbps, fabric, dp_shard, precision, recompute,
-      attention, framework, overlap, optimizer, offload, compile, latent, balance, graphs;
+      attention, framework, overlap, optimizer, offload, compile, latent, balance, graphs,
+      context_kind, dispatch, loss;
   std::optional<double> n_params_b, gpu_mem_gb, optimizer_bytes, capacity;
   Count layers, hidden, heads, ffn, gated_mlp, vocab, seq_len, moe_experts, moe_topk;
-  Count head_size, window, window_layers, dense_layers, dense_ffn, shared_experts;
+  Count head_size, window, window_layers, window_every, dense_layers, dense_ffn, shared_experts;
+  Count expert_every, padded;
   Count adapter_rank, n_gpus, gpus_per_node, nics_per_node;
   Count tp, pp, dp, cp, ep, vpp, seq_parallel, mbs, gbs;
   Count grad_accum, expert_tensor, gradient_bytes, accumulation_bytes;

@@ -19,12 +19,16 @@ void RecomputeReader::apply_recompute() {
     if (option.offloads && offload_of(draft_.job()) == Offload::none) {
       draft_.job().set_offload(std::string(name_of(Offload::activations)));
     }
+    if (option.offloads_to_fit && !fits(option.what)) {
+      draft_.job().set_offload(std::string(name_of(Offload::activations)));
+    }
     if (!option.assumed.empty()) draft_.run().assumed.push_back(option.assumed);
-    draft_.run().recompute_open = !option.assumed.empty();
+    draft_.run().recompute_open = !option.assumed.empty() || draft_.habits().recomputes_to_fit;
     return;
   }
   if (draft_.habits().recompute) {
     draft_.job().set_recompute(std::string(name_of(*draft_.habits().recompute)));
+    draft_.run().recompute_open = draft_.habits().recomputes_to_fit;
     draft_.add_assumption("recompute {}", draft_.job().recompute());
     return;
   }

@@ -18,9 +18,14 @@ constexpr double kOtherMicroBatch = 0.8;
 
 /// The first whose `named` is contained counts.
 constexpr std::array kFrameworks = {
+    // Its recipes load the model in bf16 and give these weights to torch.optim's Adam, whose
+    // moments have the format of the weights.
+    FrameworkHabits{.named = "automodel",
+                    .stack = "pytorch-fsdp",
+                    .shard = Sharding::parameters,
+                    .optimizer_bytes = 4},
     // Recipes of 2025 are those of NeMo 2024 with newer kernels; experts exchange tokens beside
     // another micro-batch's computation (overlap_moe_expert_parallel_comm).
-    FrameworkHabits{.named = "automodel", .stack = "pytorch-fsdp", .shard = Sharding::parameters},
     FrameworkHabits{.named = "megatron-bridge",
                     .stack = "megatron-bridge",
                     .shard = Sharding::optimizer,
@@ -93,11 +98,13 @@ constexpr std::array kFrameworks = {
                     .shard = Sharding::parameters,
                     .overlap_with_exchange = false,
                     .compiled = true,
+                    .recomputes_to_fit = true,
                     .recompute = Recompute::full},
     FrameworkHabits{.named = "levanter",
                     .stack = "maxtext",
                     .shard = Sharding::parameters,
                     .compiled = true,
+                    .recomputes_to_fit = true,
                     .recompute = Recompute::full},
     // DeepSpeed's ZeRO-3 with overlap_comm (configs/deepspeed/deepspeed_zero3.json); its
     // configurations checkpoint every layer.

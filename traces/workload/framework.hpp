@@ -38,6 +38,7 @@ struct FrameworkHabits {
   /// default if a row omits it; nothing: none, or selective to fit
   std::optional<Recompute> recompute = {};
   Offload offload{};  ///< Job.offload if a row omits it
+  std::optional<double> optimizer_bytes = {};  ///< Job.optimizer_bytes if a row omits it
 };
 
 /// Returns the habits of a framework by its name in tables: the first whose `named` is a part of

@@ -1,6 +1,7 @@
 // Choices of a training job that a scenario names by a word: recomputation, attention kernels,
-// offload, pipeline schedule, order of ranks, balance of layers, built-in model. Used by the step
-// graph, the checks of a layout, the prices and live mode. Pure functions; thread-safe.
+// offload, pipeline schedule, order of ranks, balance of layers, kind of context parallelism,
+// dispatch and routing to experts, built-in model. Used by the step graph, the checks of a layout,
+// the prices and live mode. Pure functions; thread-safe.
 #pragma once
 
 #include <array>
@@ -48,6 +49,20 @@ constexpr std::array<std::string_view, 2> names_of(RankOrder) {
 enum class LayerBalance : std::uint8_t { layers, cost };
 constexpr std::array<std::string_view, 2> names_of(LayerBalance) { return {"layers", "cost"}; }
 
+/// Attention over sequences that context ranks share (Layout.context_kind): keys and values go
+/// round, or all-to-alls give each rank a share of the heads.
+enum class ContextKind : std::uint8_t { ring, ulysses };
+constexpr std::array<std::string_view, 2> names_of(ContextKind) { return {"ring", "ulysses"}; }
+
+/// Way of tokens to their experts (Experts.dispatch): copies of rows, or products with one-hot
+/// masks.
+enum class ExpertDispatch : std::uint8_t { permute, einsum };
+constexpr std::array<std::string_view, 2> names_of(ExpertDispatch) { return {"permute", "einsum"}; }
+
+/// Distribution of tokens over experts (Experts.routing).
+enum class ExpertRouting : std::uint8_t { forced, natural };
+constexpr std::array<std::string_view, 2> names_of(ExpertRouting) { return {"forced", "natural"}; }
+
 /// Small models that live mode trains (Model.builtin).
 enum class BuiltinKind : std::uint8_t { language_model, transformer };
 constexpr std::array<std::string_view, 2> names_of(BuiltinKind) {
@@ -82,6 +97,15 @@ inline RankOrder rank_order_of(const Layout& layout) {
 }
 inline LayerBalance balance_of(const Layout& layout) {
   return named(layout.balance(), std::optional(LayerBalance::layers));
+}
+inline ExpertRouting routing_of(const Experts& experts) {
+  return named(experts.routing(), std::optional(ExpertRouting::forced));
+}
+inline ContextKind context_kind_of(const Layout& layout) {
+  return named(layout.context_kind(), std::optional(ContextKind::ring));
+}
+inline ExpertDispatch dispatch_of(const Experts& experts) {
+  return named(experts.dispatch(), std::optional(ExpertDispatch::permute));
 }
 /// Returns the built-in model; nothing for a model that is described by its sizes.
 inline std::optional<BuiltinKind> builtin_kind(const Model& model) {

@@ -67,12 +67,31 @@ void must_divide(const char* path, double part, const char* name, double whole,
   out.push_back({path, fmt::format("{} = {} must divide {} = {}", name, part, of, whole)});
 }
 
+/// Reports heads that tensor x context ranks cannot share. Heads of keys and values that are fewer
+/// than these ranks are copied, so that one number must divide the other.
+void check_split_heads(const Job& job, std::vector<Problem>& out) {
+  const double ranks = double{1} * std::max(1u, job.layout().tensor()) * job.layout().context();
+  must_divide("layout.context_kind", ranks, "with ulysses, tensor x context", job.model().heads(),
+              "the model's heads", out);
+  const double kv_heads = job.model().kv_heads();
+  if (job.model().has_latent_attention() || std::fmod(kv_heads, ranks) == 0 ||
+      std::fmod(ranks, kv_heads) == 0) {
+    return;
+  }
+  out.push_back({"layout.context_kind",
+                 fmt::format("with ulysses, tensor x context = {} and the model's {} kv_heads: one "
+                             "must divide the other", ranks, kv_heads)});
+}
+
 void check_context(const Job& job, std::vector<Problem>& out) {
   const double context = std::max(1u, job.layout().context());
   must_divide("layout.context", context, "context", job.sequence_length(), "sequence_length", out);
-  if (context > 1 && attention_of(job) == Attention::unfused) {
+  if (context == 1) return;
+  if (context_kind_of(job.layout()) == ContextKind::ulysses) return check_split_heads(job, out);
+  if (attention_of(job) == Attention::unfused) {
     out.push_back({"layout.context", "keys and values go round in flash attention only: with "
-                                     "attention: unfused, context must be 1"});
+                                     "attention: unfused, context must be 1, or context_kind "
+                                     "ulysses"});
   }
 }
 
@@ -97,6 +116,12 @@ void check_experts(const Job& job, std::vector<Problem>& out) {
   if (experts.top_k() > experts.count()) {
     out.push_back({"model.experts.top_k", fmt::format("top_k = {} is more than the {} experts",
                                                       experts.top_k(), experts.count())});
+  }
+  if (!experts.has_capacity() &&
+      (experts.padded() || dispatch_of(experts) == ExpertDispatch::einsum)) {
+    out.push_back({"model.experts.capacity", "experts that are padded, or whose tokens are "
+                                             "dispatched by einsum, compute a fixed number of "
+                                             "tokens: capacity must be given"});
   }
   if (experts.dense_layers() > job.model().layers()) {
     out.push_back({"model.experts.dense_layers",

@@ -1,6 +1,7 @@
 #include "traces/workload/model.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 
 #include "core/error.hpp"
@@ -78,9 +79,32 @@ double attention_weights(const Model& model) {
          heads * latent.value() * hidden;
 }
 
-double sparse_layers(const Model& model) {
+double sparse_layers(const Model& model) { return sparse_before(model, model.layers()); }
+
+std::uint32_t sparse_before(const Model& model, std::uint32_t end) {
   if (!model.has_experts()) return 0;
-  return model.layers() - std::min(model.layers(), model.experts().dense_layers());
+  const std::uint32_t dense = std::min(end, model.experts().dense_layers());
+  return (end - dense) / std::max(1u, model.experts().every());
+}
+
+std::uint32_t windowed_before(const Model& model, std::uint32_t end) {
+  if (!model.has_window()) return 0;
+  return model.window().every() == 0 ? end : end - end / model.window().every();
+}
+
+bool spread_experts(Experts& experts, std::uint32_t layers, std::uint32_t sparse) {
+  const std::uint32_t every = sparse > 0 ? layers / sparse : 0;
+  const bool is_even = every > 0 && layers / every == sparse;
+  if (is_even && every > 1) experts.set_every(every);
+  experts.set_dense_layers(is_even ? 0 : layers - std::min(layers, sparse));
+  return is_even;
+}
+
+std::optional<std::uint32_t> window_period(std::uint32_t layers, std::uint32_t windowed) {
+  if (windowed >= layers) return 0;
+  const std::uint32_t full = layers - windowed, period = layers / full;
+  if (layers / period != full) return std::nullopt;
+  return period;
 }
 
 void resolve(Model& model, const SourceMap& places, const std::string& path) {

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <vector>
 
+#include "traces/workload/layer_weights.hpp"
 #include "traces/workload/model.hpp"
 #include "traces/workload/precision.hpp"
+#include "traces/workload/stacks.hpp"
 
 namespace orrery {
 namespace {
@@ -20,9 +22,21 @@ double operand_bytes(JobPrecision precision, double element) {
   }
 }
 
-/// Returns the busiest rank's load over the mean; experts drop the load above their capacity.
-double load_of(const Experts& experts, double ranks) {
-  const double skew = std::min(std::max(1.0, experts.skew()), std::max(1.0, ranks));
+/// Returns the busiest rank's load over the mean as routed.
+double routed_load(const Job& job) {
+  const Experts& experts = job.model().experts();
+  if (routing_of(experts) == ExpertRouting::natural && experts.skew() <= 1) {
+    return stack_of(job).natural_load();
+  }
+  return experts.skew();
+}
+
+/// Returns the busiest rank's load over the mean; experts drop the load above their capacity, and
+/// padded experts always have the load of their capacity.
+double load_of(const Job& job, double ranks) {
+  const Experts& experts = job.model().experts();
+  if (experts.padded()) return experts.capacity();
+  const double skew = std::min(std::max(1.0, routed_load(job)), std::max(1.0, ranks));
   return experts.has_capacity() ? std::min(skew, experts.capacity()) : skew;
 }
 
@@ -36,7 +50,10 @@ ExpertShape expert_shape(const Job& job, double tokens) {
   shape.top_k = experts.top_k();
   shape.local = shape.count / ranks;
   shape.tensor = expert_tensor(layout);
-  const double load = load_of(experts, ranks);
+  const double load = load_of(job, ranks);
+  if (dispatch_of(experts) == ExpertDispatch::einsum) {
+    shape.slots = experts.top_k() * experts.capacity();
+  }
   shape.rows = load * tokens * shape.top_k * shape.tensor / tensor / shape.local;
   shape.sent = load * tokens / tensor * shape.top_k;
   const double inner = expert_feed_forward(job.model());
@@ -56,10 +73,14 @@ double reach_of(const Job& job) {
   return std::min(sequence, job.documents().mean_length() * (1 + cv * cv));
 }
 
-/// Returns the number of layers with experts among `count` layers from `first` on.
-std::uint32_t sparse_among(const Model& model, std::uint32_t first, std::uint32_t count) {
-  if (!model.has_experts()) return 0;
-  return first + count - std::clamp(model.experts().dense_layers(), first, first + count);
+/// Returns the tokens of a window as RankShape::scored() counts them, which halves them if later
+/// tokens are masked: twice the mean of min(i, size) over the tokens i of `reach` then. Returns 0
+/// if no layer has a window shorter than `reach`.
+double window_of(const Job& job, double reach, bool causal) {
+  if (!job.model().has_window()) return 0;
+  const double size = job.model().window().size();
+  if (size >= reach) return 0;
+  return causal ? size * (2 - size / reach) : size;
 }
 
 /// The stage of each layer by cost, and the one that the output projection falls to. A stage is
@@ -91,15 +112,25 @@ StageShape stage_by_cost(const Job& job, std::uint32_t stage) {
   const std::vector<std::uint32_t> stages = stages_by_cost(job);
   const auto layers = stages.end() - 1;
   const auto [first, end] = std::equal_range(stages.begin(), layers, stage);
-  StageShape shape{.layers = static_cast<std::uint32_t>(end - first),
-                   .first = stage == 0,
-                   .last = stage + 1 == job.layout().pipeline()};
-  shape.sparse_layers =
-      sparse_among(job.model(), static_cast<std::uint32_t>(first - stages.begin()), shape.layers);
+  StageShape shape = layers_from(job, static_cast<std::uint32_t>(first - stages.begin()),
+                                 static_cast<std::uint32_t>(end - first));
+  shape.first = stage == 0;
+  shape.last = stage + 1 == job.layout().pipeline();
   return shape;
 }
 
 }  // namespace
+
+StageShape layers_from(const Job& job, std::uint32_t first, std::uint32_t count) {
+  const Model& model = job.model();
+  const auto among = [&](std::uint32_t (*before)(const Model&, std::uint32_t)) {
+    return before(model, first + count) - before(model, first);
+  };
+  return {.layers = count,
+          .sparse_layers = among(sparse_before),
+          .windowed_layers = among(windowed_before),
+          .begin = first};
+}
 
 std::uint32_t expert_tensor(const Layout& layout) {
   if (layout.expert_tensor() > 0) return layout.expert_tensor();
@@ -130,8 +161,9 @@ StageShape stage_shape(const Job& job, std::uint32_t stage, std::uint32_t chunk)
   const auto layers_before = [&](std::uint32_t n) { return n * each + std::min(n, rest); };
   const std::uint32_t first_layer = layers_before(begin);
   const std::uint32_t count = layers_before(end) - first_layer;
-  StageShape shape{.layers = count, .first = part == 0, .last = part + 1 == parts};
-  shape.sparse_layers = sparse_among(job.model(), first_layer, count);
+  StageShape shape = layers_from(job, first_layer, count);
+  shape.first = part == 0;
+  shape.last = part + 1 == parts;
   return shape;
 }
 
@@ -140,6 +172,7 @@ RankShape::RankShape(const Job& job) {
   const Layout& layout = job.layout();
   tensor = std::max(1u, layout.tensor());
   context = std::max(1u, layout.context());
+  splits_heads = context > 1 && context_kind_of(layout) == ContextKind::ulysses;
   sequence = job.sequence_length();
   batch = job.micro_batch();
   tokens = sequence * batch / context;
@@ -175,6 +208,7 @@ RankShape::RankShape(const Job& job) {
   adapter = job.adapter_rank();
   flash = attention_of(job) != Attention::unfused;
   causal = !job.has_causal() || job.causal();
+  window = window_of(job, reach, causal);
   split_tokens = tensor > 1 && layout.sequence_parallel();
 }
 

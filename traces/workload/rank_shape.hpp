@@ -15,10 +15,19 @@ namespace orrery {
 struct StageShape {
   std::uint32_t layers = 0;
   std::uint32_t sparse_layers = 0;  ///< layers with experts instead of an MLP
+  std::uint32_t windowed_layers = 0;  ///< layers whose attention has a window
   bool first = false;               ///< true: contains the embedding
   bool last = false;                ///< true: contains the output projection and the loss
-  friend bool operator==(const StageShape&, const StageShape&) = default;
+  std::uint32_t begin = 0;          ///< index of the first layer in the model
+  /// Returns true if both have as many layers of each kind, wherever in the model.
+  friend bool operator==(const StageShape& a, const StageShape& b) {
+    return a.layers == b.layers && a.sparse_layers == b.sparse_layers &&
+           a.windowed_layers == b.windowed_layers && a.first == b.first && a.last == b.last;
+  }
 };
+
+/// Returns the layers `first` up to `first + count` of a job's model, without embedding and loss.
+StageShape layers_from(const Job& job, std::uint32_t first, std::uint32_t count);
 
 /// Returns the number of ranks that split one expert: Layout.expert_tensor if given; else all
 /// tensor ranks, unless experts are distributed: those stay whole, as in the recipes of
@@ -47,6 +56,9 @@ struct ExpertShape {
   /// copies of tokens that a rank sends to experts, as the busiest rank receives them
   double sent = 0;
   double feed_forward = 0, up = 0;  ///< share of one expert on this rank; up includes the gate
+  /// Tokens of all experts together for each token of a sequence, top_k x capacity, which one-hot
+  /// masks dispatch and combine (Experts.dispatch einsum); 0: rows are copied.
+  double slots = 0;
   double shared_feed_forward = 0, shared_up = 0;  ///< share of all shared experts on this rank
 };
 
@@ -60,10 +72,13 @@ struct RankShape {
   double heads = 0, kv_heads = 0;  ///< heads on this rank
   double head = 0, value = 0;      ///< sizes of a head's query or key, and of its value
   double reach = 0;   ///< mean number of tokens that a token can attend to within its document
+  double window = 0;  ///< the same in layers with a window of attention; 0: no layer has one
   double query_rank = 0, key_value_rank = 0, rotary = 0;  ///< sizes of latent attention, else 0
   double feed_forward = 0, mlp_up = 0;  ///< sizes on this rank; mlp_up includes the gate
   double vocabulary = 0;                ///< entries on this rank
   double tensor = 1, context = 1;
+  /// true: attention has the whole sequence and a share of the heads (Layout.context_kind ulysses)
+  bool splits_heads = false;
   ExpertShape expert;
   double element = 2;      ///< bytes of an activation and of a weight
   double low_element = 2;  ///< bytes of an operand of the layers' products
@@ -84,8 +99,9 @@ struct RankShape {
   /// Returns the values of a token that tensor-parallel ranks gather before attention: `hidden`, or
   /// the latents if queries are latent too.
   double gathered_width() const;
-  /// Returns the pairs of a query and a key of one head that a fused kernel scores.
-  double scored() const { return tokens * reach * (causal ? 0.5 : 1); }
+  /// Returns the pairs of a query and a key of one head that a fused kernel scores, in a layer in
+  /// which a token can attend to `among` tokens: `reach` or `window`.
+  double scored(double among) const { return tokens * among * (causal ? 0.5 : 1); }
   /// Returns the parameters of a stage.
   double parameters(const StageShape& stage) const;
   /// Returns the parameters with gradients: all, or the adapters' instead.

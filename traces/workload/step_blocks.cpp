@@ -1,5 +1,6 @@
 #include "traces/workload/step_blocks.hpp"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -23,24 +24,67 @@ constexpr double kLaunches = 2.0 / 3;
 /// Numbers of layers of each kind in a block.
 struct Passes {
   double all, dense, sparse;
+  double windowed;  ///< layers of any kind whose attention has a window
 };
 
 Passes passes_of(const StageShape& stage, double share) {
   const double sparse = stage.sparse_layers;
-  return {stage.layers * share, (stage.layers - sparse) * share, sparse * share};
+  return {stage.layers * share, (stage.layers - sparse) * share, sparse * share,
+          stage.windowed_layers * share};
 }
 
-/// Adds the kernels and collectives of one rank to a block.
-class Writer {
+/// Adds single kernels of one rank to a block.
+class KernelWriter {
  public:
-  Writer(Block& block, const RankShape& rank) : block_(block), r_(rank) {}
+  KernelWriter(Block& block, const RankShape& rank) : block_(block), r_(rank) {}
+
+  void product(Name name, double m, double n, double k, const Product& of, double repeat,
+               double out = 0);
+  void moved(Name name, double bytes, double repeat) {
+    if (bytes <= 0 || repeat <= 0) return;
+    Kernel kernel{.kind = Kernel::Kind::memory_bound, .bytes = Bytes{bytes}};
+    kernel.repeat = repeat;
+    kernel.name = name;
+    block_.kernels.push_back(kernel);
+  }
+
+ protected:
+  Block& block_;
+  const RankShape& r_;
+};
+
+/// Adds the inner part of attention to a block: scores and values of a rank's heads, and the
+/// collectives that bring the whole sequence to them.
+class AttentionWriter : public KernelWriter {
+ public:
+  using KernelWriter::KernelWriter;
+
+  void forward(const Passes& passes);
+  void backward(const Passes& passes);
+
+ private:
+  void fused(bool backward, const Passes& layers);
+  void fused(bool backward, double reach, double layers);
+  void batched(Name name, double m, double n, double k, double repeat);
+  void ring(Name beside, double times, double layers);
+  void swap_heads(double layers);
+  double heads() const { return r_.splits_heads ? r_.heads / r_.context : r_.heads; }
+  double key_value_heads() const;
+  double queries(double keys) const { return r_.splits_heads ? keys : keys / r_.context; }
+  double score_count() const {
+    return r_.batch * r_.heads * r_.sequence / r_.context * r_.sequence;
+  }
+};
+
+/// Adds the kernels and collectives of one rank to a block.
+class Writer : public KernelWriter {
+ public:
+  using KernelWriter::KernelWriter;
 
   void forward(const Passes& layers);
   void backward(const Passes& layers);
   void weights(const Passes& layers);
-  void attention_again(double layers) { attention_core(layers); }
-  void product(Name name, double m, double n, double k, const Product& of, double repeat,
-               double out = 0);
+  void attention_again(const Passes& layers) { AttentionWriter(block_, r_).forward(layers); }
   void data_gradient(const Product& p, double repeat) {
     product(p.data_gradient, p.m, p.k, p.n, p, repeat);
   }
@@ -49,43 +93,26 @@ class Writer {
     if (r_.adapter > 0) return;
     product(p.weight_gradient, p.k, p.n, p.m, p, repeat, 2 * r_.gradient);
   }
-  void moved(Name name, double bytes, double repeat) {
-    if (bytes <= 0 || repeat <= 0) return;
-    Kernel kernel{.kind = Kernel::Kind::memory_bound, .bytes = Bytes{bytes}};
-    kernel.repeat = repeat;
-    kernel.name = name;
-    block_.kernels.push_back(kernel);
-  }
   void gather_or_scatter(bool gather, double width, double repeat);
   void loss(bool backward);
 
  private:
   std::vector<std::pair<Product, double>> products(const Passes& layers) const;
   void attention_products(std::vector<std::pair<Product, double>>& out, double layers) const;
-  void attention_core(double layers);
-  void attention_core_backward(double layers);
-  void batched(Name name, double m, double n, double k, double repeat);
-  void fused_attention(bool backward, double layers);
   void elementwise(const Passes& layers, double scale);
   void permutations(double layers);
+  void mask_products(double dispatches, double combinations, double layers);
   void casts(const Passes& layers, bool backward);
   void adapters(double layers, double times);
-  void ring(Name beside, double times, double layers);
   void layer_collectives(const Passes& layers);
   void around(double width, double layers);
   void exchange(double layers);
-  double score_count() const {
-    return r_.batch * r_.heads * r_.sequence / r_.context * r_.sequence;
-  }
-
-  Block& block_;
-  const RankShape& r_;
 };
 
 // ---- products -----------------------------------------------------------------------------
 
-void Writer::product(Name name, double m, double n, double k, const Product& of, double repeat,
-                     double out) {
+void KernelWriter::product(Name name, double m, double n, double k, const Product& of,
+                           double repeat, double out) {
   if (repeat <= 0 || m <= 0 || n <= 0 || k <= 0) return;
   const double operand = of.low ? r_.low_element : r_.element;
   Kernel kernel{.kind = Kernel::Kind::gemm, .m = m, .n = n, .k = k, .batch = of.batch};
@@ -152,15 +179,16 @@ std::vector<std::pair<Product, double>> Writer::products(const Passes& layers) c
 // ---- attention ----------------------------------------------------------------------------
 
 /// Scores and values of all heads of a rank; the backward pass is twice the forward pass.
-void Writer::fused_attention(bool backward, double layers) {
+void AttentionWriter::fused(bool backward, double reach, double layers) {
   Kernel kernel{.kind = Kernel::Kind::attention,
-                .m = r_.reach / r_.context,
-                .n = r_.reach,
+                .m = queries(reach),
+                .n = reach,
                 .k = r_.head,
-                .batch = r_.heads * r_.batch};
-  const double forward = 2 * r_.heads * r_.scored() * (r_.head + r_.value);
+                .batch = heads() * r_.batch,
+                .value = r_.value};
+  const double forward = 2 * r_.heads * r_.scored(reach) * (r_.head + r_.value);
   const double query = r_.tokens * r_.heads * r_.head, output = r_.tokens * r_.heads * r_.value;
-  const double key_value = r_.tokens * r_.context * r_.kv_heads * (r_.head + r_.value);
+  const double key_value = r_.tokens * r_.context * key_value_heads() * (r_.head + r_.value);
   kernel.flop = Flop{backward ? 2 * forward : forward};
   // Forward: q, k, v in, o out. Backward: q, k, v, o and its gradient in, three gradients out.
   const double once = query + output + key_value;
@@ -170,38 +198,67 @@ void Writer::fused_attention(bool backward, double layers) {
   block_.kernels.push_back(kernel);
 }
 
+/// Layers without a window, then those with one.
+void AttentionWriter::fused(bool backward, const Passes& layers) {
+  const double windowed = r_.window > 0 ? layers.windowed : 0;
+  fused(backward, r_.reach, layers.all - windowed);
+  if (windowed > 0) fused(backward, r_.window, windowed);
+}
+
+/// Returns the heads of keys and values that a rank's attention reads; fewer than the ranks that
+/// share the heads are copied.
+double AttentionWriter::key_value_heads() const {
+  return r_.splits_heads ? std::max(1.0, r_.kv_heads / r_.context) : r_.kv_heads;
+}
+
 /// One product a head and sequence, in 16 bits.
-void Writer::batched(Name name, double m, double n, double k, double repeat) {
-  const Product of{name, name, name, m, n, k, r_.heads * r_.batch, false};
+void AttentionWriter::batched(Name name, double m, double n, double k, double repeat) {
+  const Product of{name, name, name, m, n, k, heads() * r_.batch, false};
   product(name, m, n, k, of, repeat);
 }
 
-void Writer::attention_core(double layers) {
+void AttentionWriter::forward(const Passes& passes) {
+  const double layers = passes.all;
   ring(r_.flash ? Name::attention : Name::attention_scores, 1, layers);
-  if (r_.flash) return fused_attention(false, layers);
-  const double queries = r_.sequence / r_.context, keys = r_.sequence;
-  batched(Name::attention_scores, queries, keys, r_.head, layers);
+  if (r_.flash) return fused(false, passes);
+  const double rows = queries(r_.sequence), keys = r_.sequence;
+  batched(Name::attention_scores, rows, keys, r_.head, layers);
   moved(Name::softmax, score_count() * 2 * r_.element, layers);
   moved(Name::dropout, score_count() * (2 * r_.element + 1), layers);  // including the mask
-  batched(Name::attention_values, queries, r_.value, keys, layers);
+  batched(Name::attention_values, rows, r_.value, keys, layers);
 }
 
-void Writer::attention_core_backward(double layers) {
+void AttentionWriter::backward(const Passes& passes) {
+  const double layers = passes.all;
   // Keys and values go round again, their gradients with them.
   ring(r_.flash ? Name::attention_backward : Name::attention_values_dgrad, 2, layers);
-  if (r_.flash) return fused_attention(true, layers);
-  const double queries = r_.sequence / r_.context, keys = r_.sequence;
-  batched(Name::attention_values_dgrad, queries, keys, r_.value, layers);
-  batched(Name::attention_values_wgrad, keys, r_.value, queries, layers);
+  if (r_.flash) return fused(true, passes);
+  const double rows = queries(r_.sequence), keys = r_.sequence;
+  batched(Name::attention_values_dgrad, rows, keys, r_.value, layers);
+  batched(Name::attention_values_wgrad, keys, r_.value, rows, layers);
   moved(Name::dropout, score_count() * (2 * r_.element + 1), layers);
   moved(Name::softmax, score_count() * 3 * r_.element, layers);
-  batched(Name::attention_scores_dgrad, queries, r_.head, keys, layers);
-  batched(Name::attention_scores_wgrad, keys, r_.head, queries, layers);
+  batched(Name::attention_scores_dgrad, rows, r_.head, keys, layers);
+  batched(Name::attention_scores_wgrad, keys, r_.head, rows, layers);
+}
+
+/// Queries, keys, values and results change between shares of the sequence with all heads and
+/// shares of the heads with the whole sequence: four all-to-alls, which attention waits for
+/// (arXiv:2309.14509, section 3). The backward pass has those of the gradients.
+void AttentionWriter::swap_heads(double layers) {
+  const double key_value = key_value_heads() * r_.context;
+  for (const double width : {r_.heads * r_.head, key_value * r_.head, key_value * r_.value,
+                             r_.heads * r_.value}) {
+    block_.collectives.push_back({BlockCollective::Kind::all_to_all,
+                                  Bytes{r_.tokens * width * r_.element}, layers,
+                                  Communicator::context});
+  }
 }
 
 /// Keys and values of the whole sequence pass each context rank, `times` over.
-void Writer::ring(Name beside, double times, double layers) {
+void AttentionWriter::ring(Name beside, double times, double layers) {
   if (r_.context <= 1 || layers <= 0) return;
+  if (r_.splits_heads) return swap_heads(layers);
   const double bytes =
       times * r_.batch * r_.sequence * r_.kv_heads * (r_.head + r_.value) * r_.element;
   block_.collectives.push_back(
@@ -241,9 +298,22 @@ void Writer::permutations(double layers) {
   if (layers <= 0) return;
   const ExpertShape& e = r_.expert;
   const double tokens = r_.tokens / r_.tensor;
+  if (e.slots > 0) return moved(Name::routing, 4 * tokens * e.count * 4.0, layers);
   const double at_home = tokens * (1 + e.top_k) * 2, at_expert = 4 * e.rows * e.local;
   moved(Name::permute, (at_home + at_expert) * r_.hidden * r_.element, layers);
   moved(Name::routing, 4 * tokens * e.count * 4.0, layers);
+}
+
+/// Tokens that one-hot masks over the tokens of a sequence bring into the experts' slots, and their
+/// results back: products of slots x tokens x hidden, whose ranks share the hidden size.
+void Writer::mask_products(double dispatches, double combinations, double layers) {
+  const double slots = r_.sequence / r_.context * r_.expert.slots;
+  if (slots <= 0 || layers <= 0) return;
+  const double tokens = r_.sequence / r_.context, width = r_.hidden / r_.tensor;
+  const Product of{Name::routing, Name::routing, Name::routing, slots, width, tokens,
+                   r_.batch, false};
+  product(Name::routing, slots, width, tokens, of, dispatches * layers);
+  product(Name::routing, tokens, width, slots, of, combinations * layers);
 }
 
 /// Below 16 bits every operand that is an activation or its gradient is converted on its way, as
@@ -320,23 +390,27 @@ void Writer::exchange(double layers) {
 
 void Writer::forward(const Passes& layers) {
   for (const auto& [p, repeat] : products(layers)) product(p.forward, p.m, p.n, p.k, p, repeat);
-  attention_core(layers.all);
+  AttentionWriter(block_, r_).forward(layers);
+  mask_products(1, 1, layers.sparse);
   elementwise(layers, 1);
   casts(layers, false);
   adapters(layers.all, 1);
   layer_collectives(layers);
   block_.layers += layers.all;
+  block_.expert_layers += layers.sparse;
   block_.launches += kLaunches * layers.all;
 }
 
 void Writer::backward(const Passes& layers) {
   for (const auto& [p, repeat] : products(layers)) data_gradient(p, repeat);
-  attention_core_backward(layers.all);
+  AttentionWriter(block_, r_).backward(layers);
+  mask_products(1, 2, layers.sparse);  // the mask that combines has weights with gradients
   elementwise(layers, 1.5);  // the saved input is read beside the gradient
   casts(layers, true);
   adapters(layers.all, 2);
   layer_collectives(layers);
   block_.layers += layers.all;
+  block_.expert_layers += layers.sparse;
   block_.launches += kLaunches * layers.all;
 }
 
@@ -404,7 +478,7 @@ Block backward_block(const RankShape& r, const StageShape& stage, double share, 
       writer.gather_or_scatter(false, r.hidden, 1);
     }
     if (r.recompute == Recompute::full) writer.forward(again);
-    if (r.recompute == Recompute::selective) writer.attention_again(again.all);
+    if (r.recompute == Recompute::selective) writer.attention_again(again);
     writer.backward(layers);
   }
   if (part != BackwardPart::input) {

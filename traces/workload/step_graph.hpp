@@ -46,6 +46,7 @@ struct Kernel {
   /// Precision of a recorded kernel, which the job's precision does not affect.
   std::optional<Precision> precision = {};
   Seconds time = {};  ///< timed: duration
+  double value = 0;   ///< attention: size of a head's value; 0: that of its query, `k`
 };
 
 /// Groups of ranks in collectives. The first three belong to a block (they repeat in every layer
@@ -84,6 +85,7 @@ struct Block {
   std::vector<BlockCollective> collectives = {};
   Nanos declared = 0;  ///< > 0: takes exactly this time at speed 1 (Job.pace)
   double layers = 0;   ///< layer passes in the block (a stack may add time to each)
+  double expert_layers = 0;  ///< layer passes among them with experts
   /// Kernel launches of the host, in layer passes. The host runs ahead within a micro-batch, so
   /// only both passes together wait for it: each counts by its work, a third forward.
   double launches = 0;
@@ -151,7 +153,7 @@ struct Program {
 /// Memory of one GPU, by use.
 struct MemoryUse {
   Bytes parameters, gradients, optimizer, activations;
-  Bytes logits;    ///< logits of the last stage
+  Bytes logits;    ///< logits of the last stage, beyond the memory of a backward pass
   Bytes gathered;  ///< complete layers of sharded parameters
   Bytes buffers;   ///< buffers of communication
   Bytes reserved;  ///< used by driver, libraries and allocator

@@ -1,5 +1,7 @@
 // GPU memory of a step, and the model's own FLOPs.
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "core/error.hpp"
 #include "traces/chakra/recorded_op.hpp"
@@ -23,6 +25,32 @@ constexpr double kContext = 640 * kMiB, kCommunicator = 2 * 16 * 4 * kMiB;
 /// that were really run at most one in a hundred is predicted not to fit (docs/accuracy.md,
 /// memory).
 constexpr double kFragments = 0.1;
+
+/// Allocation of the memory of a step by a framework.
+struct Allocation {
+  std::string_view stack;  ///< name in traces/catalog/stacks.yaml
+  bool planned = false;    ///< true: XLA plans all buffers before the run, and none is left over
+};
+/// Stacks that store weights once, in fp32, from which products gather their 16-bit copies, and
+/// whose gradients are allocated in fp32 when the backward pass makes them, in memory that the
+/// activations leave: PyTorch's FSDP with mixed precision and zero_grad's default of None, and XLA.
+/// Other stacks have 16-bit weights beside the fp32 ones, and buffers for all gradients from the
+/// start (Megatron-Core's DistributedDataParallel, DeepSpeed, nanotron's accumulator).
+constexpr std::array kLateGradients = {
+    Allocation{"composer-fsdp"}, Allocation{"pytorch-fsdp"}, Allocation{"pytorch-eager"},
+    Allocation{"torchtitan"},    Allocation{"maxtext", true}, Allocation{"paxml", true}};
+
+const Allocation* late_gradients_of(const SoftwareStack& stack) {
+  for (const Allocation& each : kLateGradients) {
+    if (each.stack == stack.name() || each.stack == stack.kin()) return &each;
+  }
+  return nullptr;
+}
+
+bool is_planned(const SoftwareStack& stack) {
+  const Allocation* found = late_gradients_of(stack);
+  return found != nullptr && found->planned;
+}
 
 bool is_builtin(const Job& job) { return !job.model().builtin().empty(); }
 
@@ -78,11 +106,14 @@ double sparse_bytes(const RankShape& r) {
 struct Kept {
   double queries = 0, inner = 0, gathered = 0;
 };
-Kept kept_by(const Job& job) {
+/// Gathered activations outlive their layer only while the host launches another micro-batch: a
+/// step of one micro-batch ends with a wait.
+Kept kept_by(const Job& job, double micro_batches) {
   const SoftwareStack& stack = stack_of(job);
   if (job.compiled()) return {};
+  const bool gathers = job.layout().pipeline() == 1 && job.layout().tensor() > 1;
   return {stack.kept_queries(), stack.kept_inner(),
-          job.layout().pipeline() == 1 && job.layout().tensor() > 1 ? stack.kept_gathered() : 0};
+          gathers && micro_batches > 1 ? stack.kept_gathered() : 0};
 }
 
 /// Returns the bytes of one micro-batch that the layers of a stage keep without recomputation:
@@ -119,10 +150,16 @@ double in_flight(const Job& job, std::uint32_t stage, double micro_batches) {
   return std::min(passes / chunks, micro_batches);
 }
 
-double activations(const Job& job, const RankShape& r, std::uint32_t stage, double micro_batches) {
+/// Activations of a stage: values kept for the backward pass, and those of the layer at work.
+struct Activations {
+  double held = 0, at_once = 0;
+};
+
+Activations activations(const Job& job, const RankShape& r, std::uint32_t stage,
+                        double micro_batches) {
   const StageShape shape = whole_stage(job, stage);
   const double flying = in_flight(job, stage, micro_batches);
-  const Kept kept = kept_by(job);
+  const Kept kept = kept_by(job, micro_batches);
   const double all = kept_bytes(r, shape, kept, true);
   double left = all, at_once = 0;  // kept by recomputed layers, and used by the current layer
   if (r.recompute == Recompute::full) {
@@ -138,7 +175,7 @@ double activations(const Job& job, const RankShape& r, std::uint32_t stage, doub
   const double layers = std::max(1u, shape.layers);
   const double here =
       offload_of(job) == Offload::activations ? std::min(1.0, 2 / (flying * layers)) : 1;
-  return flying * held * here + at_once;
+  return {flying * held * here, at_once};
 }
 
 /// Ranks that share the sharded state: of all parameters, and of the experts.
@@ -153,10 +190,12 @@ Copies copies_of(const StepGraph& graph) {
   return {dense, std::max(1.0, expert * dense / all)};
 }
 
-/// Two layers whole: the one at work and the next, which is being gathered; the gradients of one.
-double gathered_units(const RankShape& r, const StageShape& stage) {
+/// Returns the gathered layers: the one at work with its gradients and the next, which is being
+/// gathered. XLA gathers a layer where its products read it, and has room for one.
+double gathered_units(const RankShape& r, const StageShape& stage, bool planned) {
   const StageShape one{.layers = 1, .sparse_layers = stage.sparse_layers > 0 ? 1u : 0u};
-  return r.parameters(one) * (2 * r.element + r.gradient);
+  const double whole = planned || stage.layers < 2 ? 1 : 2;
+  return r.parameters(one) * (whole * r.element + r.gradient);
 }
 
 /// Returns the gathered activations of the tensor-parallel ranks, the data in flight to a
@@ -210,21 +249,33 @@ MemoryUse StepGraph::memory(std::uint32_t stage, std::uint32_t micro_batches) co
   const bool all = shard == Sharding::parameters;
   const SoftwareStack& stack = stack_of(job_);
   const double trained = held(true) > 0 ? r.trained(shape) / r.parameters(shape) : 1;
-  const double sum = job_.accumulation_bytes() > 0 ? job_.accumulation_bytes() : r.gradient;
-  const double weight = r.adapter > 0 ? std::min(r.low_element, r.element) : r.element;
+  // Adam's moments, and fp32 weights beside those of 16 bits.
+  double state = job_.has_optimizer_bytes() ? job_.optimizer_bytes() : (r.element < 4 ? 12 : 8);
+  double weight = r.adapter > 0 ? std::min(r.low_element, r.element) : r.element;
+  double sum = job_.accumulation_bytes() > 0 ? job_.accumulation_bytes() : r.gradient;
+  const bool late = late_gradients_of(stack) != nullptr;
+  if (late && r.element < 4 && state > 4) {  // less than that has no fp32 weights
+    state -= 4;
+    weight = 4;
+    sum = std::max(sum, weight);
+  }
   use.parameters = Bytes{held(all) * (weight + trained * stack.parameter_bytes())};
   use.gradients = Bytes{held(shard >= Sharding::gradients) * trained * sum};
-  // Adam's moments, and fp32 weights beside those of 16 bits.
-  const double state =
-      job_.has_optimizer_bytes() ? job_.optimizer_bytes() : (r.element < 4 ? 12 : 8);
   if (offload_of(job_) != Offload::optimizer) {
     use.optimizer = Bytes{held(shard != Sharding::nothing) * trained * state};
   }
-  use.activations = Bytes{activations(job_, r, stage, micro_batches)};
+  const Activations kept = activations(job_, r, stage, micro_batches);
+  use.activations = Bytes{kept.held + kept.at_once};
   // Logits of the single micro-batch that the last stage holds.
   const double logit = stack.has_logit_bytes() ? stack.logit_bytes() : 4 + r.element;
   if (shape.last) use.logits = Bytes{r.tokens * r.vocabulary * logit};
-  if (all) use.gathered = Bytes{gathered_units(r, shape)};
+  const bool planned = is_planned(stack);
+  if (all) use.gathered = Bytes{gathered_units(r, shape, planned)};
+  // The loss is over when the backward pass of a layer begins; XLA may order their parts otherwise.
+  if (!planned) use.logits = use.logits - std::min(use.logits, use.gathered + Bytes{kept.at_once});
+  if (late && micro_batches == 1) {
+    use.gradients = use.gradients - std::min(use.gradients, Bytes{kept.held});
+  }
   use.buffers = Bytes{work_buffers(job_, r) + weight_gradients(job_, r, shape)};
   double communicators = 1;
   for (const Communicator which : {Communicator::tensor, Communicator::context,
@@ -233,7 +284,8 @@ MemoryUse StepGraph::memory(std::uint32_t stage, std::uint32_t micro_batches) co
   }
   if (pipeline() > 1) communicators += 2;
   const Bytes passing = use.activations + use.logits + use.gathered + use.buffers;
-  use.reserved = Bytes{kContext + communicators * kCommunicator} + passing * kFragments;
+  use.reserved = Bytes{kContext + communicators * kCommunicator};
+  if (!planned) use.reserved += passing * kFragments;
   return use;
 }
 

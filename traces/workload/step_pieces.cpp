@@ -27,6 +27,7 @@ Block scaled(Block block, double share) {
   for (Kernel& kernel : block.kernels) kernel.repeat *= share;
   for (BlockCollective& collective : block.collectives) collective.repeat *= share;
   block.layers *= share;
+  block.expert_layers *= share;
   block.launches *= share;
   return block;
 }
@@ -36,17 +37,18 @@ Block joined(Block block, const Block& other) {
   block.collectives.insert(block.collectives.end(), other.collectives.begin(),
                            other.collectives.end());
   block.layers += other.layers;
+  block.expert_layers += other.expert_layers;
   block.launches += other.launches;
   return block;
 }
 
-/// Layers `first` up to `last` of a chunk; those with experts come after the others.
-StageShape layers_of(const StageShape& chunk, std::uint32_t first, std::uint32_t last) {
-  const std::uint32_t plain = chunk.layers - chunk.sparse_layers;
-  return {.layers = last - first,
-          .sparse_layers = last - std::min(last, std::max(first, plain)),
-          .first = chunk.first && first == 0,
-          .last = chunk.last && last == chunk.layers};
+/// Layers `first` up to `last` of a chunk.
+StageShape layers_of(const Job& job, const StageShape& chunk, std::uint32_t first,
+                     std::uint32_t last) {
+  StageShape shape = layers_from(job, chunk.begin + first, last - first);
+  shape.first = chunk.first && first == 0;
+  shape.last = chunk.last && last == chunk.layers;
+  return shape;
 }
 
 }  // namespace
@@ -186,7 +188,7 @@ void StepGraph::Pieces::add_units(const RankShape& rank, const StageShape& shape
   std::vector<std::uint32_t> forward, backward, weights;  // distinct ones found so far
   for (std::uint32_t i = 0; i < count; ++i) {
     const StageShape unit =
-        layers_of(shape, static_cast<std::uint32_t>(std::uint64_t{shape.layers} * i / count),
+        layers_of(job_, shape, static_cast<std::uint32_t>(std::uint64_t{shape.layers} * i / count),
                   static_cast<std::uint32_t>(std::uint64_t{shape.layers} * (i + 1) / count));
     const auto known = static_cast<std::size_t>(std::find(seen.begin(), seen.end(), unit) -
                                                 seen.begin());

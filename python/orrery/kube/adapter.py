@@ -3,20 +3,23 @@
 The command sends requests over descriptor 3, one JSON object in each message (4 bytes of length,
 little endian, then the text), and gets one answer each:
 
-====================================  ==========================================================
-request                               answer
-====================================  ==========================================================
-``{"read": {"acts": true}}``          ``leader``, ``holder``, ``nodes``, ``gangs``, ``problems``
-``{"place": ID, "nodes": [N, ...]}``  ``{"refused": ""}``, or the reason
-``{"evict": ID}``                     the same
-====================================  ==========================================================
+===============================================  ===============================================
+request                                          answer
+===============================================  ===============================================
+``{"read": {"acts": true, "since": V}}``         ``leader``, ``holder``, and the changes since the
+                                                 reading with ``version`` V, or all (0)
+``{"place": [{"gang": ID, "nodes": [N]}]}``      ``{"refused": [""]}``, or the reason of each gang
+``{"evict": ID}``                                ``{"refused": ""}``, or the reason
+===============================================  ===============================================
 
-An answer with ``failed`` says why there is none. The process ends when the descriptor closes.
+A reading has the keys of :meth:`orrery.kube.index.Index.read_changes`. An answer with ``failed``
+says why there is none. The process ends when the descriptor closes.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import socket
@@ -26,11 +29,11 @@ from typing import Any, Dict, List, Optional
 
 from .api import Api, ApiError, Missing
 from .extender import Answers, Extender
+from .index import Index
 from .lease import Leadership
 from .mirror import Mirror
-from .objects import GATE, RACK_LABELS, Gang, Node, Object, ObjectError, find_gangs, parse_node
+from .objects import RACK_LABELS, Object, ObjectError
 from .placing import Placing, Refused
-from .reading import describe_cluster
 
 CHANNEL = 3
 
@@ -58,93 +61,79 @@ class Adapter:
         rack_labels: Any = RACK_LABELS,
     ) -> None:
         self._api = api
-        self._namespaces = namespaces
         self._leadership = leadership
-        self._rack_labels = tuple(rack_labels)
-        self._nodes = Mirror(api, "/api/v1/nodes")
-        self._pods = Mirror(api, "/api/v1/pods")
+        self.index = Index(namespaces, rack_labels)
+        self._nodes = Mirror(api, "/api/v1/nodes", self.index.change_node)
+        self._pods = Mirror(api, "/api/v1/pods", self.index.change_pod)
         self._kueue: Dict[str, Mirror] = {}
         identity = leadership.identity if leadership is not None else ""
-        self._placing = Placing(api, identity, self._may_write, self._store)
+        self._placing = Placing(api, identity, self._may_write, self._store, self.index)
 
     def start(self) -> None:
-        """List the collections, and begin to follow them. Raises ApiError if a list fails."""
+        """List the collections, derive the gangs, and begin to follow the changes.
+
+        Raises
+        ------
+        ApiError
+            If a list fails.
+        """
         version = kueue_version(self._api)
         if version:
-            for kind in ("workloads", "admissionchecks"):
-                self._kueue[kind] = Mirror(self._api, f"/apis/{version}/{kind}")
+            changes = {
+                "workloads": self.index.change_workload,
+                "admissionchecks": self.index.change_check,
+            }
+            for kind, on_change in changes.items():
+                self._kueue[kind] = Mirror(self._api, f"/apis/{version}/{kind}", on_change)
         for mirror in self._mirrors():
             mirror.start()
+        self.index.derive_all()
 
     def stop(self) -> None:
         """Give the leadership up, and end the threads."""
+        self._placing.stop()
         for mirror in self._mirrors():
             mirror.stop()
         if self._leadership is not None:
             self._leadership.release()
 
-    def nodes(self) -> Dict[str, Node]:
-        """Return the nodes with GPUs by their names."""
-        nodes = (parse_node(thing, self._rack_labels) for thing in self._nodes.objects())
-        return {node.name: node for node in nodes if node is not None}
-
-    def gangs(self) -> Dict[str, Gang]:
-        """Return all gangs by their ids."""
-        checks = [check["metadata"]["name"] for check in self._checks()]
-        workloads = self._kueue["workloads"].objects() if self._kueue else []
-        return find_gangs(self._pods.objects(), workloads, self._namespaces, checks)
-
     def answer(self, request: Object) -> Object:
         """Return the answer to one request of the command."""
         try:
             if "read" in request:
-                return self._read(bool(request["read"].get("acts")))
-            key = request.get("place") or request.get("evict")
-            gangs = self.gangs()
-            gang = gangs.get(str(key))
-            if gang is None or not gang.is_managed:
-                raise Refused(f"{key}: expected a managed gang, found it gone")
+                return self._read(request["read"])
             if "place" in request:
-                self._placing.place(gang, list(request["nodes"]), self.nodes(), gangs)
-            else:
-                self._placing.evict(gang)
+                return {"refused": self._placing.place_gangs(request["place"])}
+            self._placing.evict(str(request["evict"]))
             return {"refused": ""}
         except Refused as refused:
             return {"refused": str(refused)}
         except (ApiError, ObjectError) as error:
             return {"failed": str(error)}
 
-    def _read(self, acts: bool) -> Object:
+    def _read(self, request: Object) -> Object:
         failures = [mirror.failure() for mirror in self._mirrors()]
         if any(failures):
             return {"failed": "; ".join(each for each in failures if each)}
         leads = self._leadership is None or self._leadership.renew()
         problems: List[str] = []
-        nodes, gangs = self.nodes(), self.gangs()
-        if acts and leads and self._leadership is not None:
-            problems = self._continue(gangs, nodes)
-            gangs = self.gangs()
-        reading = describe_cluster(nodes.values(), gangs)
+        if request.get("acts") and leads and self._leadership is not None:
+            problems = self._continue()
+        reading = self.index.read_changes(int(request.get("since") or 0))
         reading["problems"] += problems
         reading["leader"] = leads
         reading["holder"] = self._leadership.holder if self._leadership is not None else ""
         return reading
 
-    def _continue(self, gangs: Dict[str, Gang], nodes: Dict[str, Node]) -> List[str]:
+    def _continue(self) -> List[str]:
         """Complete what was begun; return what failed, to be repeated at the next reading."""
         try:
-            for check in self._checks():
+            for check in self.index.checks():
                 self._placing.activate_check(check)
-            self._placing.continue_placements(gangs, nodes)
+            self._placing.continue_placements()
         except (ApiError, Refused) as error:
             return [str(error)]
         return []
-
-    def _checks(self) -> List[Object]:
-        if not self._kueue:
-            return []
-        checks = self._kueue["admissionchecks"].objects()
-        return [each for each in checks if each["spec"].get("controllerName") == GATE]
 
     def _mirrors(self) -> List[Mirror]:
         return [self._nodes, self._pods, *self._kueue.values()]
@@ -213,7 +202,7 @@ def receive(channel: socket.socket, count: int) -> Optional[bytes]:
 def parse_arguments(words: List[str]) -> argparse.Namespace:
     """Return the options of the process."""
     parser = argparse.ArgumentParser(prog="orrery.kube.adapter")
-    parser.add_argument("--namespace", action="append", required=True)
+    parser.add_argument("--namespace", action="append", default=[])
     parser.add_argument("--kubeconfig", default="")
     parser.add_argument("--context", default="")
     parser.add_argument("--rack-label", action="append", default=[])
@@ -227,6 +216,7 @@ def parse_arguments(words: List[str]) -> argparse.Namespace:
 def main(words: Optional[List[str]] = None) -> int:
     """Serve the command that has started this process."""
     options = parse_arguments(sys.argv[1:] if words is None else words)
+    gc.set_threshold(100_000)  # objects of the server have no cycles, and there are many
     channel = socket.socket(fileno=CHANNEL)
     try:
         api = Api.from_environment(options.kubeconfig, options.context)
@@ -240,7 +230,7 @@ def main(words: Optional[List[str]] = None) -> int:
         )
         adapter.start()
         if options.extender_port:
-            answers = Answers(adapter.gangs, options.namespace, leadership is not None)
+            answers = Answers(adapter.index.find_gang, options.namespace, leadership is not None)
             Extender(answers, options.extender_address, options.extender_port).start()
     except (ApiError, OSError) as error:
         send(channel, {"failed": str(error)})

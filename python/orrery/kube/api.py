@@ -12,6 +12,8 @@ from kubernetes.client.exceptions import ApiException
 from .objects import Object
 
 MERGE_PATCH = "application/merge-patch+json"
+#: Connections that stay open: four watches, the writers of placements, and the requests beside.
+CONNECTIONS = 16
 
 
 class ApiError(RuntimeError):
@@ -66,7 +68,9 @@ class Api:
             raise ApiError(
                 f"expected a kubeconfig file or the service account of a pod, found none: {error}"
             ) from error
-        return cls(kubernetes.client.ApiClient())
+        configuration = kubernetes.client.Configuration.get_default_copy()
+        configuration.connection_pool_maxsize = CONNECTIONS
+        return cls(kubernetes.client.ApiClient(configuration))
 
     def get(self, path: str) -> Object:
         """Return one object."""

@@ -21,12 +21,12 @@ MOST_BYTES = 256 << 20
 
 
 class Answers:
-    """Answers to the requests of a scheduler. Thread-safe if ``gangs`` is.
+    """Answers to the requests of a scheduler. Thread-safe if ``find_gang`` is.
 
     Parameters
     ----------
-    gangs : callable
-        Returns all gangs by their ids.
+    find_gang : callable
+        Returns the managed gang of an id; None if it does not exist.
     namespaces : set of str
         Managed namespaces.
     is_binding : bool
@@ -34,9 +34,12 @@ class Answers:
     """
 
     def __init__(
-        self, gangs: Callable[[], Dict[str, Gang]], namespaces: List[str], is_binding: bool = True
+        self,
+        find_gang: Callable[[str], Optional[Gang]],
+        namespaces: List[str],
+        is_binding: bool = True,
     ) -> None:
-        self._gangs = gangs
+        self._find_gang = find_gang
         self._namespaces = set(namespaces)
         self._is_binding = is_binding
 
@@ -45,7 +48,7 @@ class Answers:
         namespace, name = gang_key(pod)
         if not self._is_binding or namespace not in self._namespaces or gpus_of(pod["spec"]) == 0:
             return None
-        gang = self._gangs().get(f"{namespace}/{name}")
+        gang = self._find_gang(f"{namespace}/{name}")
         if gang is None or gang.problem:
             return [] if is_ours(pod) else None
         placement = gang.placement
@@ -119,6 +122,7 @@ class Extender:
 
 class _Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # head and body are two writes; the second must not wait
     timeout = 30
 
     def __init__(self, answers: Answers, *args: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import threading
 import time
 from typing import Callable, Optional, Tuple
 
@@ -11,7 +12,7 @@ from .objects import Object
 
 
 class Leadership:
-    """Membership in the election of a leader. One thread.
+    """Membership in the election of a leader. Thread-safe: one thread renews while others wait.
 
     A controller leads while it has renewed the Lease within ``duration_s``. Another controller
     takes the Lease over once it has seen the same renewal for ``duration_s`` on its own clock, so
@@ -50,15 +51,15 @@ class Leadership:
         self._name = name
         self._duration_s = duration_s
         self._clock = clock
+        self._lock = threading.RLock()
         self._renewed_at: Optional[float] = None
         self._seen: Tuple[str, str] = ("", "")
         self._seen_at = 0.0
 
     def is_leader(self) -> bool:
         """Return true if this controller may write now."""
-        if self._renewed_at is None:
-            return False
-        return self._clock() - self._renewed_at < self._duration_s * 2 / 3
+        renewed_at = self._renewed_at
+        return renewed_at is not None and self._clock() - renewed_at < self._duration_s * 2 / 3
 
     def renew(self) -> bool:
         """Acquire or renew the Lease where possible, and return :meth:`is_leader`.
@@ -68,6 +69,21 @@ class Leadership:
         ApiError
             If the server does not answer or refuses.
         """
+        with self._lock:
+            return self._renew()
+
+    def release(self) -> None:
+        """Give the Lease up if this controller holds it, so that a successor need not wait."""
+        with self._lock:
+            if not self.is_leader():
+                return
+            self._renewed_at = None
+            lease = self._api.get(self._path)
+            if lease["spec"].get("holderIdentity") == self.identity:
+                lease["spec"]["holderIdentity"] = ""
+                self._api.replace(self._path, lease)
+
+    def _renew(self) -> bool:
         asked_at = self._clock()
         if self.is_leader() and self._renewed_at is not None:
             if asked_at - self._renewed_at < self._duration_s / 5:
@@ -91,16 +107,6 @@ class Leadership:
         self._renewed_at = asked_at
         self.holder = self.identity
         return True
-
-    def release(self) -> None:
-        """Give the Lease up if this controller holds it, so that a successor need not wait."""
-        if not self.is_leader():
-            return
-        self._renewed_at = None
-        lease = self._api.get(self._path)
-        if lease["spec"].get("holderIdentity") == self.identity:
-            lease["spec"]["holderIdentity"] = ""
-            self._api.replace(self._path, lease)
 
     def _may_hold(self, lease: Object) -> bool:
         spec = lease.get("spec") or {}

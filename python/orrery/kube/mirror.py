@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
-from typing import Dict, List
+from typing import Callable, Dict, List, Optional
 
 from .api import Api, ApiError, Expired, Missing
 from .objects import Object
+
+#: Receiver of changes: the object before and after; None stands for an object that is not there.
+OnChange = Callable[[Optional[Object], Optional[Object]], None]
 
 
 class Mirror:
@@ -22,13 +25,19 @@ class Mirror:
         Access to the server.
     path : str
         Path of the collection, for example ``/api/v1/pods``.
+    on_change : callable
+        Receives each change of the copy, in the order of the changes, from the thread that makes
+        the change; must not call the mirror.
     pause_s : float
         Pause after a failed request, in seconds.
     """
 
-    def __init__(self, api: Api, path: str, pause_s: float = 1.0) -> None:
+    def __init__(
+        self, api: Api, path: str, on_change: OnChange, pause_s: float = 1.0
+    ) -> None:
         self.path = path
         self._api = api
+        self._on_change = on_change
         self._pause_s = pause_s
         self._lock = threading.Lock()
         self._objects: Dict[str, Object] = {}
@@ -46,11 +55,6 @@ class Mirror:
         """End the thread after its current request."""
         self._stopped.set()
 
-    def objects(self) -> List[Object]:
-        """Return the objects; the caller must not change them."""
-        with self._lock:
-            return list(self._objects.values())
-
     def put(self, thing: Object) -> None:
         """Store an object that the server has just returned, before the watch shows it."""
         self._store(thing)
@@ -65,12 +69,29 @@ class Mirror:
         with self._lock:
             known = self._objects.get(metadata["uid"])
             if known is None or _is_newer(thing, known):
-                self._objects[metadata["uid"]] = thing
+                self._replace(metadata["uid"], thing)
+
+    def _replace(self, uid: str, thing: Optional[Object]) -> None:
+        """Replace or remove one object; the caller holds the lock."""
+        known = self._objects.pop(uid, None)
+        if thing is not None:
+            self._objects[uid] = thing
+        if known is not None or thing is not None:
+            self._on_change(known, thing)
+
+    def _replace_all(self, objects: Dict[str, Object]) -> None:
+        """Replace the copy; the caller holds the lock."""
+        for uid in [uid for uid in self._objects if uid not in objects]:
+            self._replace(uid, None)
+        for uid, thing in objects.items():
+            known = self._objects.get(uid)
+            if known is None or _version_of(known) != _version_of(thing):
+                self._replace(uid, thing)
 
     def _list(self) -> None:
         objects, version = self._api.list(self.path)
         with self._lock:
-            self._objects = {thing["metadata"]["uid"]: thing for thing in objects}
+            self._replace_all({thing["metadata"]["uid"]: thing for thing in objects})
             self._version = version
             self._failure = ""
 
@@ -84,7 +105,7 @@ class Mirror:
                 self._version = ""
             except Missing as error:  # the kind is gone, for example with Kueue
                 with self._lock:
-                    self._objects = {}
+                    self._replace_all({})
                 self._note(error)
             except ApiError as error:
                 self._note(error)
@@ -93,7 +114,7 @@ class Mirror:
         for kind, thing in self._api.watch(self.path, self._version):
             if kind == "DELETED":
                 with self._lock:
-                    self._objects.pop(thing["metadata"]["uid"], None)
+                    self._replace(thing["metadata"]["uid"], None)
             elif kind in ("ADDED", "MODIFIED"):
                 self._store(thing)
             with self._lock:
@@ -110,12 +131,16 @@ class Mirror:
 
 
 def _is_newer(thing: Object, known: Object) -> bool:
-    """Return false if a late event shows an older state than a patch has returned before.
+    """Return false if a late event shows a state that a patch has returned before, or an older one.
 
     Versions are opaque texts; every server so far writes growing numbers. Another text counts as
     newer, so that the order of the events decides.
     """
-    new, old = thing["metadata"]["resourceVersion"], known["metadata"]["resourceVersion"]
+    new, old = _version_of(thing), _version_of(known)
     if not (new.isdigit() and old.isdigit()):
-        return True
-    return int(new) >= int(old)
+        return bool(new != old)
+    return int(new) > int(old)
+
+
+def _version_of(thing: Object) -> str:
+    return str(thing["metadata"]["resourceVersion"])

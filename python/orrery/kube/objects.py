@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import json
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 Object = Dict[str, Any]
@@ -21,12 +22,20 @@ PODS_PER_NODE = "orrery.io/pods-per-node"  #: annotation: pods of the gang on ea
 TIME_LIMIT = "orrery.io/time-limit-seconds"  #: annotation: expected longest duration
 RECORD = "orrery.io/placement"  #: annotation: the committed placement, JSON
 SLOT = "orrery.io/placed-on"  #: annotation of a released pod: its node
+RACK = "orrery.io/rack"  #: annotation: "required" (all pods in one rack) or "preferred"
+REQUIRED_TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"  #: Kueue's: a label of nodes
 GPU = "nvidia.com/gpu"  #: resource that is counted
+GPU_PRODUCT = "nvidia.com/gpu.product"
 HOSTNAME = "kubernetes.io/hostname"
 
-#: Labels that name the rack of a node, the first present one counts: NVIDIA's topograph (tier 0 is
-#: the switch next to the node), its earlier names, and a label that operators set by hand.
+#: Labels that name the rack of a node, the first present one counts: the domain of nodes that NVLink
+#: connects (NVIDIA's topograph, its earlier name, and the label that it uses instead), the switch
+#: next to the node (topograph's tier 0, and its earlier name), and a label that operators set by
+#: hand.
 RACK_LABELS = (
+    "accelerator.topograph.run/domain",
+    "network.topology.nvidia.com/accelerator",
+    "nvidia.com/gpu.clique",
     "fabric.topograph.run/tier-0",
     "network.topology.nvidia.com/leaf",
     "topology.kubernetes.io/rack",
@@ -48,6 +57,7 @@ class Node:
     is_usable: bool  #: ready, not cordoned, without a taint other than that of GPU nodes
     rack: str  #: empty: no label names its rack
     rack_label: str = ""  #: label that names the rack
+    gpu_type: str = ""  #: product of its GPUs as NVIDIA's operator names it; empty: not stated
 
 
 @dataclass(frozen=True)
@@ -67,7 +77,10 @@ class Placement:
 
 @dataclass
 class Gang:
-    """A gang with its pods and, if Kueue admits the gang, its Workload."""
+    """A gang with its pods and, if Kueue admits the gang, its Workload.
+
+    The properties are computed once: pods are added before the first use of a property.
+    """
 
     namespace: str
     name: str
@@ -76,18 +89,20 @@ class Gang:
     check: str = ""  #: name of this controller's check in the Workload
     is_managed: bool = False  #: the policies decide about the gang
     problem: str = ""  #: reason why a gang of a managed namespace is not managed
+    needs_rack: bool = False  #: all pods must be in one rack
+    rack_label: str = ""  #: label that must name this rack; empty: any of the rack labels
 
     @property
     def id(self) -> str:
         """Return ``namespace/name``."""
         return f"{self.namespace}/{self.name}"
 
-    @property
+    @cached_property
     def live(self) -> List[Object]:
         """Return the pods that have neither finished nor are being deleted."""
         return [pod for pod in self.pods if not is_finished(pod) and not is_deleting(pod)]
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Return the number of pods that start together."""
         if self.workload is not None:
@@ -95,14 +110,14 @@ class Gang:
         sizes = {int_annotation(pod, SIZE, 1) for pod in self.pods}
         return max(sizes)
 
-    @property
+    @cached_property
     def gpus_per_pod(self) -> int:
         """Return the number of GPUs of each pod."""
         if self.workload is not None:
             return max(gpus_of(part["template"]["spec"]) for part in gpu_pod_sets(self.workload))
         return max(gpus_of(pod["spec"]) for pod in self.pods)
 
-    @property
+    @cached_property
     def placement(self) -> Optional[Placement]:
         """Return the committed placement; None without one."""
         state = check_state(self.workload, self.check) if self.workload is not None else None
@@ -165,17 +180,18 @@ def parse_placement(text: str, owner: str) -> Placement:
 
 def gpus_of(spec: Object) -> int:
     """Return the GPUs that a pod requests: the sum of its containers, or its largest init one."""
+    together = sum([_gpus_in(each) for each in spec.get("containers") or ()])
+    before = spec.get("initContainers")
+    return max([together, *map(_gpus_in, before)]) if before else together
 
-    def count(container: Object) -> int:
-        resources = container.get("resources") or {}
-        # An extended resource has equal requests and limits; the limit alone is enough.
-        limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
-        amount = limits.get(GPU, requests.get(GPU))
-        return int(amount) if amount is not None else 0
 
-    together = sum(count(each) for each in spec.get("containers") or [])
-    before = [count(each) for each in spec.get("initContainers") or []]
-    return max([together, *before])
+def _gpus_in(container: Object) -> int:
+    resources = container.get("resources") or {}
+    # An extended resource has equal requests and limits; the limit alone is enough.
+    amount = (resources.get("limits") or {}).get(GPU)
+    if amount is None:
+        amount = (resources.get("requests") or {}).get(GPU)
+    return int(amount) if amount is not None else 0
 
 
 def is_finished(pod: Object) -> bool:
@@ -250,16 +266,19 @@ def parse_node(thing: Object, rack_labels: Sequence[str] = RACK_LABELS) -> Optio
     label = next((each for each in rack_labels if found.get(each)), "")
     usable = not spec.get("unschedulable") and not taints and condition(thing, "Ready") is not None
     name = thing["metadata"]["name"]
-    return Node(name, found.get(HOSTNAME, name), gpus, usable, found.get(label, ""), label)
+    host, gpu_type = found.get(HOSTNAME, name), found.get(GPU_PRODUCT, "")
+    return Node(name, host, gpus, usable, found.get(label, ""), label, gpu_type)
 
 
 def gang_key(pod: Object) -> Tuple[str, str]:
     """Return namespace and name of a pod's gang; a pod of no group is a gang of its own."""
     metadata = pod["metadata"]
-    found = {**labels_of(pod), **{k: v for k, v in annotations_of(pod).items() if k == GANG}}
+    name = annotations_of(pod).get(GANG)
+    found = labels_of(pod)
     for label in _GROUPS:
-        if found.get(label):
-            return metadata["namespace"], found[label]
+        name = name or found.get(label)
+        if name:
+            return metadata["namespace"], name
     return metadata["namespace"], metadata["name"]
 
 
@@ -273,8 +292,12 @@ def find_gangs(
     workloads: Iterable[Object],
     namespaces: Iterable[str],
     checks: Iterable[str],
+    rack_labels: Sequence[str] = RACK_LABELS,
 ) -> Dict[str, Gang]:
     """Return all gangs with GPUs, by their ids.
+
+    Pods and Workloads with different :func:`gang_key` never share a gang, so that the gangs of one
+    key follow from the objects of this key alone.
 
     Parameters
     ----------
@@ -286,6 +309,8 @@ def find_gangs(
         Managed namespaces.
     checks : iterable of str
         Names of the AdmissionChecks of this controller.
+    rack_labels : sequence of str
+        Labels that may name the rack of a node.
 
     Returns
     -------
@@ -311,7 +336,7 @@ def find_gangs(
             continue
         gang.pods.append(pod)
     for gang in gangs.values():
-        check_gang(gang)
+        check_gang(gang, rack_labels)
     return gangs
 
 
@@ -329,8 +354,8 @@ def add_workload(
             return
 
 
-def check_gang(gang: Gang) -> None:
-    """Set the problem of a managed gang that cannot be placed as one."""
+def check_gang(gang: Gang, rack_labels: Sequence[str] = RACK_LABELS) -> None:
+    """Set the requirement of a rack, and the problem of a gang that cannot be placed as one."""
     if not gang.is_managed:
         return
     try:
@@ -354,6 +379,9 @@ def check_gang(gang: Gang) -> None:
                 f"{gang.id}: annotation {PODS_PER_NODE}: expected a divisor of {gang.size}, "
                 f"found {per_node}"
             )
+        gang.needs_rack, gang.rack_label = required_rack(gang, rack_labels)
+        for each in templates_of(gang):
+            int_annotation(each, TIME_LIMIT, 1)
         gang.placement  # noqa: B018  a broken record is a problem of the gang
     except ObjectError as error:
         gang.problem = str(error)
@@ -362,6 +390,35 @@ def check_gang(gang: Gang) -> None:
 def pods_per_node(gang: Gang) -> int:
     """Return the number of pods of the gang on each of its nodes."""
     return max((int_annotation(each, PODS_PER_NODE, 1) for each in templates_of(gang)), default=1)
+
+
+def required_rack(gang: Gang, rack_labels: Sequence[str]) -> Tuple[bool, str]:
+    """Return whether a gang must be in one rack, and the label that must name this rack.
+
+    The label is empty if any of ``rack_labels`` may name the rack.
+
+    Raises
+    ------
+    ObjectError
+        If an annotation has an unknown value, or requires the domain of another label.
+    """
+    labels = {annotations_of(each).get(REQUIRED_TOPOLOGY, "") for each in templates_of(gang)}
+    if gang.workload is not None:
+        requests = (part.get("topologyRequest") or {} for part in gpu_pod_sets(gang.workload))
+        labels |= {request.get("required") or "" for request in requests}
+    for label in sorted(labels - {""}):
+        if label not in rack_labels:
+            raise ObjectError(
+                f"{gang.id}: {REQUIRED_TOPOLOGY}: expected a label that names racks, found "
+                f"{label}; name it with --rack-label, or remove the annotation"
+            )
+        return True, label
+    words = {annotations_of(each).get(RACK, "preferred") for each in templates_of(gang)}
+    for word in sorted(words - {"preferred", "required"}):
+        raise ObjectError(
+            f"{gang.id}: annotation {RACK}: expected required or preferred, found {word!r}"
+        )
+    return "required" in words, ""
 
 
 def templates_of(gang: Gang) -> List[Object]:

@@ -4,15 +4,19 @@ A placement is committed by one write with the resourceVersion of the object tha
 annotation ``orrery.io/placement`` of the first pod of a gang, or the state of the AdmissionCheck in
 its Workload. What follows (node selectors, gates) is derived from the committed placement and is
 repeated by whichever controller leads, so a controller that is killed in between leaves a gang that
-its successor completes.
+its successor completes. A commit is one write alone; the writes that follow from it are sent by
+several threads.
 """
 
 from __future__ import annotations
 
 import datetime
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import Callable, Dict, List, Optional
 
 from .api import Api, ApiError, Conflict, Missing
+from .index import Index
 from .objects import (
     GANG,
     GATE,
@@ -32,10 +36,12 @@ from .objects import (
     node_of,
     vacant_slots,
 )
-from .reading import is_answer_due, state_of, used_gpus
+from .reading import is_answer_due, state_of
 
 #: Attempts for one object that others change at the same time.
 ATTEMPTS = 4
+#: Threads that release the pods of placed gangs.
+WRITERS = 8
 
 
 class Refused(Exception):
@@ -43,7 +49,7 @@ class Refused(Exception):
 
 
 class Placing:
-    """Carries out the decisions about gangs. One thread.
+    """Carries out the decisions about gangs. One thread calls; the pool's threads write.
 
     Parameters
     ----------
@@ -52,9 +58,12 @@ class Placing:
     identity : str
         Identity of this controller, part of each placement.
     may_write : callable
-        Returns true while this controller leads; asked before each write.
+        Returns true while this controller leads; asked before each write, from all threads.
     on_change : callable
-        Receives each object as the server has returned it after a write.
+        Receives each object as the server has returned it after a write, from all threads, and
+        shows it in ``index`` before it returns.
+    index : Index
+        Gangs, nodes and GPUs in use.
     """
 
     def __init__(
@@ -63,90 +72,114 @@ class Placing:
         identity: str,
         may_write: Callable[[], bool],
         on_change: Callable[[Object], None],
+        index: Index,
     ) -> None:
         self._api = api
         self._identity = identity
         self._may_write = may_write
         self._on_change = on_change
+        self._index = index
+        self._pool = ThreadPoolExecutor(WRITERS, thread_name_prefix="release")
+
+    def stop(self) -> None:
+        """End the threads after their current writes."""
+        self._pool.shutdown(wait=False)
 
     # ---- placing ----------------------------------------------------------------------------
 
-    def place(
-        self, gang: Gang, slots: List[str], nodes: Dict[str, Node], gangs: Dict[str, Gang]
-    ) -> None:
-        """Commit a placement of a waiting gang, and release its pods.
+    def place_gangs(self, orders: List[Object]) -> List[str]:
+        """Commit placements of waiting gangs one after the other, and release their pods.
+
+        The pods of a gang are released while the next gangs are committed. A gang that does not
+        wait, does not fit as a whole, or has changed is refused, and nothing is written for it.
 
         Parameters
         ----------
-        gang : Gang
-            The gang.
-        slots : list of str
-            Name of the node of each pod.
-        nodes : dict of str to Node
-            All nodes with GPUs.
-        gangs : dict of str to Gang
-            All gangs, whose GPUs are in use.
+        orders : list of dict
+            ``gang``: id; ``nodes``: name of the node of each pod.
+
+        Returns
+        -------
+        list of str
+            The reason why each gang was refused; empty for a placement that is committed.
 
         Raises
         ------
-        Refused
-            If the gang does not wait, does not fit as a whole, or has changed; nothing is written.
         ApiError
-            If the server fails; the next reading shows whether the placement is committed.
+            If the server fails; the next reading shows which placements are committed.
         """
-        self._check_fit(gang, slots, nodes, gangs)
-        placement = Placement(tuple(sorted(slots)), self._identity)
-        if gang.workload is not None:
-            self._commit_admission(gang, placement, nodes)
-        else:
-            self._commit_record(gang, placement)
+        writes: List[Future[bool]] = []
+        try:
+            return [self._place(each["gang"], list(each["nodes"]), writes) for each in orders]
+        finally:
             try:
-                self.release(gang, placement, nodes)
+                wait_for_all(writes)
             except (ApiError, Refused):
-                return  # the gang is placed: continue_placements() completes it
+                pass  # the gangs are placed: continue_placements() completes them
 
-    def release(self, gang: Gang, placement: Placement, nodes: Dict[str, Node]) -> None:
+    def continue_placements(self) -> None:
+        """Complete the committed placements, whoever has committed them."""
+        writes: List[Future[bool]] = []
+        for gang in self._index.unreleased_gangs():
+            self._release(gang, writes)
+        wait_for_all(writes)
+
+    def _place(self, key: str, slots: List[str], writes: List[Future[bool]]) -> str:
+        try:
+            gang = self._find_managed(key)
+            nodes = self._check_fit(gang, slots)
+            placement = Placement(tuple(sorted(slots)), self._identity)
+            if gang.workload is not None:
+                self._commit_admission(gang, placement, nodes)
+                return ""
+            self._commit_record(gang, placement)
+        except Refused as refused:
+            return str(refused)
+        placed = self._index.find_gang(key)
+        if placed is not None:
+            self._release(placed, writes)
+        return ""
+
+    def _release(self, gang: Gang, writes: List[Future[bool]]) -> None:
         """Give each pod of a placed gang that has no node yet a vacant slot, and open its gate.
 
         Pods that Kueue or a Job creates after the decision get their slots here too. Pods that are
-        gone, and nodes that are gone, leave their slots vacant.
+        gone, and nodes that are gone, leave their slots vacant. Appends the writes to ``writes``.
         """
-        vacant = vacant_slots(placement, gang.pods)
-        for pod in gang.live:
-            if node_of(pod) or SLOT in annotations_of(pod) or not vacant:
-                continue
-            node = nodes.get(vacant[0])
-            if node is None or not node.is_usable:
-                continue
-            if self._release_pod(pod, node, placement):
-                vacant.pop(0)
+        placement = gang.placement if not gang.problem else None
+        if placement is None:
+            return
+        pods = [pod for pod in gang.live if not node_of(pod) and SLOT not in annotations_of(pod)]
+        vacant = [self._index.find_node(name) for name in vacant_slots(placement, gang.pods)]
+        usable = [node for node in vacant if node is not None and node.is_usable]
+        for pod, node in zip(pods, usable):
+            writes.append(self._pool.submit(self._release_pod, pod, node, placement))
 
-    def continue_placements(self, gangs: Dict[str, Gang], nodes: Dict[str, Node]) -> None:
-        """Complete the committed placements, whoever has committed them."""
-        for gang in gangs.values():
-            if not gang.is_managed or gang.problem:
-                continue
-            placement = gang.placement
-            if placement is not None and state_of(gang) == "placing":
-                self.release(gang, placement, nodes)
+    def _find_managed(self, key: str) -> Gang:
+        gang = self._index.find_gang(key)
+        if gang is None or not gang.is_managed:
+            raise Refused(f"{key}: expected a managed gang, found it gone")
+        return gang
 
-    def _check_fit(
-        self, gang: Gang, slots: List[str], nodes: Dict[str, Node], gangs: Dict[str, Gang]
-    ) -> None:
+    def _check_fit(self, gang: Gang, slots: List[str]) -> Dict[str, Node]:
+        """Return the nodes of ``slots`` by their names; Refused if the gang cannot be there."""
         state = state_of(gang)
         if gang.problem or state != "waiting":
             raise Refused(gang.problem or f"{gang.id}: expected a waiting gang, found it {state}")
         if len(slots) != gang.size:
             raise Refused(f"{gang.id}: expected nodes for {gang.size} pods, got {len(slots)}")
-        used = used_gpus(gangs.values(), without=gang.id)
+        nodes: Dict[str, Node] = {}
         for name in sorted(set(slots)):
-            node = nodes.get(name)
+            node = self._index.find_node(name)
             if node is None or not node.is_usable:
                 raise Refused(f"{gang.id}: expected the node {name} to be usable, found it is not")
             needed = slots.count(name) * gang.gpus_per_pod
-            free = node.gpus - used.get(name, 0)
+            free = self._index.free_gpus(node, without=gang.id)
             if needed > free:
                 raise Refused(f"{gang.id}: needs {needed} GPUs of {name}, found {free} free")
+            nodes[name] = node
+        check_rack(gang, list(nodes.values()))
+        return nodes
 
     def _commit_record(self, gang: Gang, placement: Placement) -> None:
         anchor: Optional[Object] = gang.live[0]
@@ -164,7 +197,7 @@ class Placing:
                 }
             }
             try:
-                self._replace_pod(gang, self._write(path, patch))
+                self._write(path, patch)
                 return
             except Conflict:
                 anchor = self._read(path)
@@ -242,7 +275,7 @@ class Placing:
                 "status": {"admissionChecks": checks},
             }
             try:
-                gang.workload = self._write(f"{path}/status", patch)
+                self._write(f"{path}/status", patch)
                 return
             except Conflict:
                 workload = self._read(path)
@@ -270,16 +303,17 @@ class Placing:
 
     # ---- stopping ---------------------------------------------------------------------------
 
-    def evict(self, gang: Gang) -> None:
+    def evict(self, key: str) -> None:
         """Stop a gang so that its owner creates its pods anew, gated or waiting for admission.
 
         Raises
         ------
         Refused
-            If a pod has no controller that would create it anew.
+            If the gang is gone, or a pod has no controller that would create it anew.
         ApiError
             If the server refuses, for example because of a PodDisruptionBudget.
         """
+        gang = self._find_managed(key)
         if check_state(gang.workload, gang.check) is not None:
             self._set_check(gang, "Retry", "preempted by the queue policy")
             return
@@ -325,10 +359,33 @@ class Placing:
         except Missing:
             return None
 
-    @staticmethod
-    def _replace_pod(gang: Gang, changed: Object) -> None:
-        uid = changed["metadata"]["uid"]
-        gang.pods = [changed if pod["metadata"]["uid"] == uid else pod for pod in gang.pods]
+
+def wait_for_all(writes: List[Future[bool]]) -> None:
+    """Block until all writes are over; raise the first failure, after which no write begins."""
+    try:
+        for each in writes:
+            each.result()
+    finally:
+        for each in writes:
+            each.cancel()
+        for each in writes:
+            if not each.cancelled():
+                each.exception()
+
+
+def check_rack(gang: Gang, nodes: List[Node]) -> None:
+    """Raise Refused if a gang must be in one rack and the nodes are not."""
+    if not gang.needs_rack:
+        return
+    racks = sorted({node.rack for node in nodes})
+    if len(racks) != 1:
+        raise Refused(f"{gang.id}: must be in one rack, got nodes of {', '.join(racks)}")
+    labels = {node.rack_label for node in nodes}
+    if gang.rack_label and labels != {gang.rack_label}:
+        raise Refused(
+            f"{gang.id}: must be in one domain of {gang.rack_label}, and {nodes[0].name} has its "
+            f"rack from {nodes[0].rack_label or 'no label'}; name the first with --rack-label"
+        )
 
 
 def pod_path(pod: Object) -> str:
@@ -347,7 +404,7 @@ def workload_path(workload: Object) -> str:
 
 def with_workload(gang: Gang, workload: Object) -> Gang:
     """Return the gang with a newer state of its Workload."""
-    return Gang(gang.namespace, gang.name, gang.pods, workload, gang.check, gang.is_managed)
+    return replace(gang, workload=workload)
 
 
 def pod_set_updates(gang: Gang, placement: Placement, nodes: Dict[str, Node]) -> List[Object]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Dict, Iterable, List
+from typing import Any, Dict, List
 
 from .objects import (
+    SLOT,
     TIME_LIMIT,
     Gang,
     Node,
     Object,
+    annotations_of,
     condition,
     gpus_of,
     int_annotation,
@@ -87,32 +89,34 @@ def nodes_of(gang: Gang) -> List[str]:
     return sorted(node_of(pod) for pod in pods if node_of(pod))
 
 
-def used_gpus(gangs: Iterable[Gang], without: str = "") -> Dict[str, int]:
-    """Return the GPUs of each node that bound pods or committed placements use.
+def used_gpus(gang: Gang, state: str) -> Dict[str, int]:
+    """Return the GPUs of each node that the pods or the committed placement of a gang use.
 
     GPUs of pods that are being deleted count as free: the scheduler waits for the end of these
     pods.
 
     Parameters
     ----------
-    gangs : iterable of Gang
-        All gangs.
-    without : str
-        Id of a gang whose pods do not count.
+    gang : Gang
+        The gang.
+    state : str
+        Its stage, see :func:`state_of`.
     """
-    used: Counter[str] = Counter()
-    for gang in gangs:
-        if gang.id == without and gang.is_managed:
-            continue
-        bound: Counter[str] = Counter()
-        for pod in gang.pods:
-            if node_of(pod) and not is_finished(pod) and not is_deleting(pod):
-                bound[node_of(pod)] += gpus_of(pod["spec"])
-        if state_of(gang) == "placing" and gang.placement is not None:
-            committed = Counter(gang.placement.nodes)
-            bound |= Counter({node: n * gang.gpus_per_pod for node, n in committed.items()})
-        used.update(bound)
-    return dict(used)
+    bound: Counter[str] = Counter()
+    for pod in gang.pods:
+        if node_of(pod) and not is_finished(pod) and not is_deleting(pod):
+            bound[node_of(pod)] += gpus_of(pod["spec"])
+    if state == "placing" and gang.placement is not None:
+        committed = Counter(gang.placement.nodes)
+        bound |= Counter({node: n * gang.gpus_per_pod for node, n in committed.items()})
+    return dict(bound)
+
+
+def is_unreleased(gang: Gang, state: str) -> bool:
+    """Return true if a pod of a placed gang has neither a node nor a slot yet."""
+    if state != "placing" or gang.problem or not gang.is_managed:
+        return False
+    return any(not node_of(pod) and SLOT not in annotations_of(pod) for pod in gang.live)
 
 
 def submission_of(gang: Gang) -> int:
@@ -141,9 +145,8 @@ def identity_of(gang: Gang) -> str:
     return str(gang.pods[0]["metadata"]["uid"])
 
 
-def describe_gang(gang: Gang) -> Dict[str, Any]:
-    """Return one gang as the command reads it."""
-    state = state_of(gang)
+def describe_gang(gang: Gang, state: str) -> Dict[str, Any]:
+    """Return one gang with its stage as the command reads it."""
     queue = gang.workload["spec"].get("queueName", "") if gang.workload is not None else ""
     is_managed = gang.is_managed and not gang.problem
     nodes = nodes_of(gang)
@@ -158,17 +161,17 @@ def describe_gang(gang: Gang) -> Dict[str, Any]:
         "pods": gang.size if is_managed else max(1, len(nodes)),
         "pods_per_node": pods_per_node(gang) if is_managed else 1,
         "gpus_per_pod": gang.gpus_per_pod,
+        "one_rack": is_managed and gang.needs_rack,
         "nodes": nodes,
     }
 
 
-def describe_cluster(nodes: Iterable[Node], gangs: Dict[str, Gang]) -> Dict[str, Any]:
-    """Return nodes, gangs and problems as the command reads them, in a fixed order."""
+def describe_node(node: Node) -> Dict[str, Any]:
+    """Return one node as the command reads it."""
     return {
-        "nodes": [
-            {"name": node.name, "gpus": node.gpus, "usable": node.is_usable, "rack": node.rack}
-            for node in sorted(nodes, key=lambda node: node.name)
-        ],
-        "gangs": [describe_gang(gangs[key]) for key in sorted(gangs)],
-        "problems": sorted(gang.problem for gang in gangs.values() if gang.problem),
+        "name": node.name,
+        "gpus": node.gpus,
+        "usable": node.is_usable,
+        "rack": node.rack,
+        "gpu_type": node.gpu_type,
     }

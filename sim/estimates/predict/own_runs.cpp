@@ -96,6 +96,7 @@ SoftwareStack slowed_stack(SoftwareStack s, double factor) {
   s.set_step_gap(times_of(s.step_gap(), factor));
   s.set_host_layer(times_of(s.host_layer(), factor));
   s.set_host_tensor(times_of(s.host_tensor(), factor));
+  s.set_host_experts(times_of(s.host_experts(), factor));
   s.set_host_stages(times_of(s.host_stages(), factor));
   s.set_transfer_gap(times_of(s.transfer_gap(), factor));
   s.set_transfer_stall(times_of(s.transfer_stall(), factor));

@@ -1,5 +1,6 @@
 #include "sim/estimates/predict/prediction.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -11,12 +12,18 @@
 #include "sim/estimates/predict/interval.hpp"
 #include "topologies/builder.hpp"
 #include "traces/files/csv.hpp"
+#include "traces/workload/own_stack.hpp"
 #include "traces/workload/stacks.hpp"
 
 namespace orrery::estimates {
 namespace {
 
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+/// Logarithms of measured over predicted memory of a process, 10% and 90% quantiles over sources
+/// whose peaks are the allocator's reserve or the device's memory (python/calibration/sweeps.py
+/// prints them).
+constexpr double kReservedP10 = -0.11, kReservedP90 = 0.58;
+
 /// Assumptions about column names and routing are open in every run and do not count.
 bool is_complete(const PublishedRun& run) {
   for (const std::string& each : run.assumed) {
@@ -25,8 +32,20 @@ bool is_complete(const PublishedRun& run) {
   return true;
 }
 
+/// Returns the job without its own software if that is a shipped stack with another loss, whose
+/// times are as well known as the stack's.
+Job job_of_stack(const PublishedRun& run) {
+  Job job = run.job;
+  if (!run.logit_bytes || is_own(job.software())) return job;
+  SoftwareStack shipped = software_stack(job.stack());
+  shipped.set_logit_bytes(*run.logit_bytes);
+  if (shipped.SerializeAsString() == job.software().SerializeAsString()) job.clear_software();
+  return job;
+}
+
 void spread(const PublishedRun& run, const GpuModel& gpu, Prediction& prediction) {
-  const Interval interval = interval_of(prediction.iter_time_s, run.job, is_complete(run), gpu);
+  const Interval interval =
+      interval_of(prediction.iter_time_s, job_of_stack(run), is_complete(run), gpu);
   prediction.distance = interval.distance;
   prediction.state = interval.state;
   prediction.p10_s = interval.p10_s;
@@ -35,10 +54,18 @@ void spread(const PublishedRun& run, const GpuModel& gpu, Prediction& prediction
   prediction.p97_5_s = interval.p97_5_s;
 }
 
-bool fits_recomputing(Job job, const Cluster& cluster) {
-  job.set_recompute("full");
-  job.set_recompute_share(1);
-  return fits_in(job, cluster);
+/// Returns true if a run whose row does not state its recomputation fits when every layer is
+/// recomputed and, unless the row states the loss, the logits are made in chunks.
+bool fits_if_open(const PublishedRun& run, const Cluster& cluster) {
+  if (!run.recompute_open) return false;
+  PublishedRun frugal = run;
+  frugal.job.set_recompute("full");
+  frugal.job.set_recompute_share(1);
+  if (!frugal.logit_bytes) {
+    frugal.logit_bytes = 0;
+    use_stack(stack_of(run.job), frugal);
+  }
+  return fits_in(frugal.job, cluster);
 }
 
 std::string out_of_memory(const PublishedRun& run, const Cluster& cluster,
@@ -56,8 +83,8 @@ void explain(const PublishedRun& run, const Cluster& cluster, const MachineCosts
     words.push_back(out_of_memory(run, cluster, estimate));
   } else if (estimate.memory.total() > cluster.gpu_model().memory) {
     words.push_back(
-        fmt::format("out of memory unless more is recomputed: needs {:.1f} of {:.1f} "
-                    "GiB",
+        fmt::format("out of memory unless more is recomputed or the loss is chunked: needs {:.1f} "
+                    "of {:.1f} GiB",
                     estimate.memory.total().value / kGiB, cluster.gpu_model().memory.value / kGiB));
   }
   if (estimate.fullest_stage > 0) {
@@ -90,8 +117,12 @@ void price(const PublishedRun& run, const MachineCosts& machine, Prediction& pre
   prediction.supported = true;
   prediction.iter_time_s = estimate.step_s;
   prediction.memory_bytes = estimate.memory.allocated().value;
-  prediction.fits = estimate.memory.total() <= cluster.gpu_model().memory ||
-                    (run.recompute_open && fits_recomputing(run.job, cluster));
+  const double reserved = estimate.memory.total().value;
+  prediction.reserved_bytes = reserved;
+  prediction.reserved_p10 = std::max(prediction.memory_bytes, reserved * std::exp(kReservedP10));
+  prediction.reserved_p90 = reserved * std::exp(kReservedP90);
+  prediction.fits =
+      estimate.memory.total() <= cluster.gpu_model().memory || fits_if_open(run, cluster);
   spread(run, cluster.gpu_model(), prediction);
   explain(run, cluster, machine, estimate, prediction);
 }
@@ -130,16 +161,17 @@ const char* status_of(const Prediction& prediction) {
 
 std::string prediction_header() {
   return "id,iter_time_s,p10_s,p90_s,p2_5_s,p97_5_s,memory_bytes,status,reason,"
-         "state\n";
+         "state,reserved_bytes,reserved_p10,reserved_p90\n";
 }
 
 std::string prediction_row(const Prediction& p) {
   const std::string id = csv_field(p.id), reason = csv_field(p.reason);
   if (!p.supported)
-    return fmt::format("{},,,,,,,unsupported,{},{}\n", id, reason, name_of(p.state));
-  return fmt::format("{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.0f},{},{},{}\n", id, p.iter_time_s,
-                     p.p10_s, p.p90_s, p.p2_5_s, p.p97_5_s, p.memory_bytes, status_of(p), reason,
-                     name_of(p.state));
+    return fmt::format("{},,,,,,,unsupported,{},{},,,\n", id, reason, name_of(p.state));
+  return fmt::format("{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.0f},{},{},{},{:.0f},{:.0f},{:.0f}\n",
+                     id, p.iter_time_s, p.p10_s, p.p90_s, p.p2_5_s, p.p97_5_s, p.memory_bytes,
+                     status_of(p), reason, name_of(p.state), p.reserved_bytes, p.reserved_p10,
+                     p.reserved_p90);
 }
 
 }  // namespace orrery::estimates

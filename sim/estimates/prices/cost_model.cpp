@@ -101,6 +101,16 @@ FlopPerSecond arithmetic_rate(const Kernel& kernel, const GpuModel& gpu, Precisi
   return std::max(rate, least.most * attention_growth(kernel, least.half, least.backward));
 }
 
+/// Returns the FLOPs of a kernel as it runs: fused attention may pad the sizes of its heads.
+Flop padded_flop(const Kernel& kernel, const CostProfile& profile) {
+  const double lanes = profile.attention_lanes;
+  if (kernel.kind != Kernel::Kind::attention || lanes <= 0) return kernel.flop;
+  const double head = kernel.k, value = kernel.value > 0 ? kernel.value : head;
+  if (head <= 0) return kernel.flop;
+  const auto padded = [lanes](double size) { return std::ceil(size / lanes) * lanes; };
+  return kernel.flop * ((padded(head) + padded(value)) / (head + value));
+}
+
 /// Format in which a product or an attention runs.
 Precision used_precision(const Kernel& kernel, const GpuModel& gpu, Precision precision) {
   if (kernel.precision) return supported_precision(gpu, *kernel.precision);
@@ -118,7 +128,8 @@ Seconds modelled_time(const Kernel& kernel, const GpuModel& gpu, Precision preci
   }
   const Precision used = used_precision(kernel, gpu, precision);
   const Seconds memory = kernel.bytes / (gpu.memory_bandwidth * profile.gemm_memory);
-  const Seconds arithmetic = kernel.flop / arithmetic_rate(kernel, gpu, used, profile);
+  const Seconds arithmetic =
+      padded_flop(kernel, profile) / arithmetic_rate(kernel, gpu, used, profile);
   if (kernel.kind == Kernel::Kind::attention) {
     return std::max(memory, arithmetic) + profile.gemm_start;
   }
@@ -317,6 +328,7 @@ CostProfile cost_profile(const KernelProfile& from) {
           .attention_peak = from.attention_peak(),
           .attention_half = from.attention_half(),
           .attention_backward = from.attention_backward(),
+          .attention_lanes = double(from.attention_lanes()),
           .norm = from.norm(),
           .activation = from.activation(),
           .rotary = from.rotary(),
@@ -399,6 +411,7 @@ CostProfile apply(CostProfile profile, const SoftwareStack& stack, const std::st
   profile.nvlink *= stack.nvlink();
   profile.nvlink_all_reduce *= stack.nvlink();
   profile.network *= stack.network();
+  if (on != nullptr) profile.network *= factor(on->has_network(), on->network());
   profile.latency *= stack.has_latency() ? stack.latency() : 1;
   profile.update_bytes *= stack.has_update_bytes() ? stack.update_bytes() : 1;
   profile.loss_bytes *= stack.has_loss_bytes() ? stack.loss_bytes() : 1;
@@ -502,7 +515,7 @@ BlockPrice price(const Block& block, const GpuModel& gpu, Precision precision,
     sum.compute += all;
     (kernel.kind == Kernel::Kind::memory_bound ? sum.memory : sum.products) += all;
   }
-  sum.compute += profile.layer_gap * block.layers;
+  sum.compute += profile.layer_gap * block.layers + profile.expert_gap * block.expert_layers;
   sum.tensor = exposed(block, by_name, Links(gpu, groups, profile));
   const Seconds launching = profile.layer_host * block.launches;
   sum.tensor = std::max(sum.tensor, launching - sum.compute);

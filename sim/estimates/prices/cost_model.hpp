@@ -40,6 +40,7 @@ struct CostProfile {
   Seconds gemm_start;        ///< gap before each product and each attention
   double attention_peak = 0, attention_half = 0;
   double attention_backward = 0;  ///< rate relative to the forward pass
+  double attention_lanes = 0;     ///< a head's size is padded to a multiple of this; 0: not
   double norm = 0, activation = 0, rotary = 0, residual = 0, embedding = 0;
   Seconds memory_start;          ///< gap before each memory-bound operator
   double nvlink = 0;             ///< share of NVLink's (or PCIe's) rate that a ring reaches
@@ -66,6 +67,7 @@ struct CostProfile {
   /// Share of the bytes of norm, activation, rotary and residual that fusion leaves.
   double fused_bytes = 1;
   Seconds layer_gap = {};     ///< host time added to each pass of a layer
+  Seconds expert_gap = {};    ///< host time added to each pass of a layer with experts
   Seconds layer_host = {};    ///< host time to launch a layer pass, which no pass is shorter than
   Seconds transfer_gap = {};  ///< time of a transfer between stages beside its bytes
   double latency = 1;         ///< factor on latencies between nodes inside blocks

@@ -36,6 +36,7 @@ void take_host(const Job& job, const Cluster& cluster, const SoftwareStack& stac
     host += Seconds{to_seconds(stack.host_stages())} * tensor;
   }
   profile.layer_host = job.compiled() ? Seconds{} : host;
+  profile.expert_gap = job.compiled() ? Seconds{} : Seconds{to_seconds(stack.host_experts())};
   // All published runs of that size polled for messages (docs/accuracy.md).
   constexpr double kStalledNodes = 48;
   profile.transfer_gap = Seconds{to_seconds(stack.transfer_gap())};

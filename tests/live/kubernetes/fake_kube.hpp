@@ -18,12 +18,7 @@ class FakeKube : public KubeAdapter {
  public:
   explicit FakeKube(std::uint32_t nodes = 4, std::uint32_t per_rack = 4) {
     for (std::uint32_t n = 0; n < nodes; ++n) {
-      KubeNode node;
-      node.name = fmt::format("n{:02}", n + 1);
-      node.gpus = 4;
-      node.is_usable = true;
-      node.rack = fmt::format("r{}", n / per_rack);
-      reading.nodes.push_back(node);
+      add_node(fmt::format("n{:02}", n + 1), fmt::format("r{}", n / per_rack));
     }
     reading.is_leader = true;
     reading.holder = "me";
@@ -35,6 +30,13 @@ class FakeKube : public KubeAdapter {
   std::string broken;               ///< reason why the next readings fail
   bool acted = false;               ///< argument of the newest read_cluster()
 
+  /// Adds a usable node of four GPUs.
+  void add_node(const std::string& name, const std::string& rack) {
+    reading.nodes.push_back({name, 4, true, rack});
+  }
+  void remove_node(const std::string& name) {
+    std::erase_if(reading.nodes, [&](const KubeNode& node) { return node.name == name; });
+  }
   KubeGang& add_gang(const std::string& id, std::uint32_t pods, std::uint32_t gpus = 4) {
     KubeGang gang;
     gang.id = id;
@@ -58,12 +60,16 @@ class FakeKube : public KubeAdapter {
     if (!broken.empty()) throw Error(ErrorKind::environment, broken);
     return reading;
   }
-  std::string place_gang(const std::string& id, const std::vector<std::string>& nodes) override {
-    orders.push_back(fmt::format("place {} on {}", id, fmt::join(nodes, ",")));
-    if (!refusal.empty()) return refusal;
+  void place_gang(const std::string& id, const std::vector<std::string>& nodes) {
     gang(id).state = GangState::placing;
     gang(id).nodes = nodes;
-    return {};
+  }
+  std::vector<std::string> place_gangs(const std::vector<GangOrder>& placed) override {
+    for (const GangOrder& order : placed) {
+      orders.push_back(fmt::format("place {} on {}", order.gang, fmt::join(order.nodes, ",")));
+      if (refusal.empty()) place_gang(order.gang, order.nodes);
+    }
+    return std::vector<std::string>(placed.size(), refusal);
   }
   std::string evict_gang(const std::string& id) override {
     orders.push_back("evict " + id);

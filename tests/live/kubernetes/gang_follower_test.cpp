@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "policies/run/registry.hpp"
 #include "tests/live/kubernetes/fake_kube.hpp"
 
@@ -18,7 +20,12 @@ Cluster four_nodes() {
 /// Follower with its world; events are kept as words.
 class Followed : public GangOutlet {
  public:
-  Followed() : world_(cluster_), follower_(world_, nodes_, 60, *this) {}
+  /// Nodes in racks of `per_rack`; `rack` replaces the names of all racks.
+  explicit Followed(std::uint32_t per_rack = 4, std::optional<std::string> rack = {})
+      : kube(4, per_rack),
+        nodes_(named(kube.reading.nodes, rack)),
+        world_(cluster_),
+        follower_(world_, nodes_, 60, *this) {}
 
   FakeKube kube;
   std::vector<std::string> events, reports;
@@ -52,7 +59,13 @@ class Followed : public GangOutlet {
   void report(std::string text) override { reports.push_back(std::move(text)); }
 
  private:
-  const NodeMap nodes_{{kube.reading.nodes.begin(), kube.reading.nodes.end()}};
+  static std::vector<QueueNode> named(std::vector<QueueNode> nodes,
+                                      const std::optional<std::string>& rack) {
+    for (QueueNode& node : nodes) node.rack = rack.value_or(node.rack);
+    return nodes;
+  }
+
+  const NodeMap nodes_;
   const Cluster cluster_ = four_nodes();
   World world_;
   GangFollower follower_;
@@ -177,6 +190,30 @@ TEST(GangFollower, ObservedPodsOccupyGpusAndAreNeverOrdered) {
   followed.kube.reading.gangs.clear();
   followed.read();
   EXPECT_EQ(followed.events, Words{"cancelled"});
+}
+
+TEST(GangFollower, AGangThatNeedsARackIsOnNodesOfOneRack) {
+  Followed followed(2);
+  followed.kube.add_gang("ml/a", 2).needs_rack = true;
+  followed.kube.add_gang("ml/large", 3).needs_rack = true;
+  followed.read();
+  EXPECT_EQ(followed.events, Words{"submitted"});
+  ASSERT_EQ(followed.reports.size(), 1u);
+  EXPECT_NE(followed.reports[0].find("requests 3 nodes of one rack, and the largest rack has 2"),
+            std::string::npos);
+  EXPECT_EQ(followed.follower().objection(followed.assign(0, 2, 2)), "");
+  EXPECT_NE(followed.follower().objection(followed.assign(0, 1, 2)).find("must be in one rack"),
+            std::string::npos);
+}
+
+TEST(GangFollower, AGangThatNeedsARackWaitsWithoutLabelsOfRacks) {
+  Followed followed(4, "");
+  followed.kube.add_gang("ml/a", 2).needs_rack = true;
+  followed.kube.add_gang("ml/one", 1).needs_rack = true;
+  followed.read();
+  EXPECT_EQ(followed.events, Words{"submitted"}) << "one node is in one rack";
+  ASSERT_EQ(followed.reports.size(), 1u);
+  EXPECT_NE(followed.reports[0].find("--rack-label"), std::string::npos);
 }
 
 TEST(GangFollower, AGangThatFitsNoClusterOfThisSizeIsReportedOnce) {

@@ -8,10 +8,12 @@ namespace orrery::live {
 namespace {
 
 const std::string kReading =
-    R"({"leader":true,"holder":"a_7","nodes":[{"name":"n1","gpus":8,"usable":true,"rack":"r1"}],)"
+    R"({"leader":true,"holder":"a_7","nodes":[{"name":"n1","gpus":8,"usable":true,"rack":"r1",)"
+    R"("gpu_type":"NVIDIA-H100"}],)"
     R"("gangs":[{"id":"ml/llama","uid":"u","state":"placing","managed":true,"submitted_s":100,)"
     R"("limit_s":3600,"queue":"team","pods":4,"pods_per_node":2,"gpus_per_pod":4,)"
-    R"("nodes":["n1","n1","n2","n2"]}],"problems":["ml/x: broken"]})";
+    R"("nodes":["n1","n1","n2","n2"],"one_rack":true}],"problems":["ml/x: broken"],)"
+    R"("version":7,"full":true,"gone":[]})";
 
 std::string with(const std::string& from, const std::string& to) {
   std::string text = kReading;
@@ -35,11 +37,14 @@ TEST(KubeReading, NodesAndGangsAreRead) {
   EXPECT_EQ(reading.holder, "a_7");
   ASSERT_EQ(reading.nodes.size(), 1u);
   EXPECT_EQ(reading.nodes[0].rack, "r1");
+  EXPECT_EQ(reading.nodes[0].gpu_type, "NVIDIA-H100");
   ASSERT_EQ(reading.gangs.size(), 1u);
   EXPECT_EQ(reading.gangs[0].state, GangState::placing);
   EXPECT_EQ(reading.gangs[0].requested_nodes(), 2u);
   EXPECT_EQ(reading.gangs[0].gpus_per_node(), 8u);
+  EXPECT_TRUE(reading.gangs[0].needs_rack);
   EXPECT_EQ(reading.problems.size(), 1u);
+  EXPECT_EQ(reading.version, 7u);
 }
 
 TEST(KubeReading, AWrongFieldIsNamed) {
@@ -63,12 +68,44 @@ TEST(KubeReading, RacksHaveEqualSizes) {
   }
   std::uint32_t per_rack = 0;
   std::string places;
-  for (const QueueNode& node : nodes_by_rack(nodes, per_rack)) places += node.name + ",";
+  for (const QueueNode& node : nodes_by_rack(nodes, 4, per_rack)) places += node.name + ",";
   EXPECT_EQ(places, "n2,,n1,n3,n4,,");
   EXPECT_EQ(per_rack, 2u);
+  EXPECT_EQ(nodes_by_rack(nodes, 5, per_rack).size(), 12u) << "four racks of three places";
+  EXPECT_EQ(per_rack, 3u);
   nodes.resize(1);
-  EXPECT_EQ(nodes_by_rack(nodes, per_rack).size(), 1u);
+  EXPECT_EQ(nodes_by_rack(nodes, 1, per_rack).size(), 1u);
   EXPECT_EQ(per_rack, 0u);
+  EXPECT_EQ(nodes_by_rack(nodes, 2, per_rack).size(), 4u) << "room for another rack";
+  EXPECT_EQ(per_rack, 2u);
+  nodes[0].rack.clear();
+  EXPECT_EQ(nodes_by_rack(nodes, 3, per_rack).size(), 3u);
+  EXPECT_EQ(per_rack, 0u);
+}
+
+TEST(KubeReading, ChangesAreAppliedToTheStateBefore) {
+  KubeState state;
+  KubeReading changes;
+  changes.is_full = false;
+  EXPECT_THROW(state.apply(changes), Error);
+  KubeReading first = parse_reading(kReading);
+  KubeGang other = first.gangs[0];
+  other.id = "ml/b";
+  first.gangs.push_back(other);
+  EXPECT_EQ(state.apply(first).gangs.size(), 2u);
+  EXPECT_EQ(state.version(), 7u);
+  changes.version = 8;
+  changes.has_nodes = false;
+  changes.gone = {"ml/llama"};
+  other.state = GangState::completed;
+  changes.gangs = {other};
+  const KubeReading second = state.apply(changes);
+  ASSERT_EQ(second.gangs.size(), 1u);
+  EXPECT_EQ(second.gangs[0].state, GangState::completed);
+  EXPECT_EQ(second.nodes.size(), 1u);
+  EXPECT_TRUE(second.is_full);
+  first.gangs.clear();
+  EXPECT_TRUE(state.apply(first).gangs.empty());
 }
 
 }  // namespace

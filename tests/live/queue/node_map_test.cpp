@@ -39,6 +39,52 @@ TEST(NodeMap, APlaceWithoutANodeIsLost) {
   EXPECT_FALSE(lost.contains({PartKind::node, 2}));
 }
 
+/// Two racks of two nodes with three places each, and a third rack without nodes.
+NodeMap racks() {
+  const QueueNode none;
+  return NodeMap({{"a1", 8, true, "a"}, {"a2", 8, true, "a"}, none,
+                  {"b1", 8, true, "b"}, {"b2", 4, true, "b"}, none, none, none, none},
+                 3);
+}
+
+TEST(NodeMap, ANodeThatJoinsGetsAPlaceOfItsRackOrOfARackWithoutNodes) {
+  NodeMap map = racks();
+  EXPECT_EQ(map.nodes(), 9u);
+  EXPECT_EQ(map.known_nodes(), 4u);
+  EXPECT_EQ(map.largest_rack(), 2u);
+  EXPECT_EQ(map.adopt({"b3", 8, true, "b"}), NodeId{5});
+  EXPECT_EQ(map.find("b3"), NodeId{5});
+  EXPECT_FALSE(map.adopt({"b4", 8, true, "b"})) << "its rack has no place left";
+  EXPECT_EQ(map.adopt({"c1", 8, true, "c"}), NodeId{6});
+  EXPECT_EQ(map.adopt({"c2", 8, true, "c"}), NodeId{7});
+  EXPECT_FALSE(map.adopt({"d1", 8, true, "d"})) << "each rack has nodes";
+  EXPECT_EQ(map.largest_rack(), 3u);
+  EXPECT_FALSE(map.lost_parts({{"c1", 8, true, "c"}}).contains({PartKind::node, 6}));
+}
+
+TEST(NodeMap, ThePlaceOfANodeThatLeftIsForANodeOfAnyNameAndSize) {
+  NodeMap map = racks();
+  EXPECT_EQ(map.adopt({"b3", 8, true, "b"}), NodeId{5});
+  map.release({4});
+  EXPECT_FALSE(map.find("b2"));
+  EXPECT_EQ(map.known_nodes(), 4u);
+  EXPECT_FALSE(map.lost_parts({}).contains({PartKind::gpu, 4 * 8 + 7}));
+  EXPECT_EQ(map.adopt({"b9", 6, true, "b"}), NodeId{4});
+  const std::set<Part> lost = map.lost_parts({{"b9", 6, true, "b"}});
+  EXPECT_FALSE(lost.contains({PartKind::node, 4}));
+  EXPECT_FALSE(lost.contains({PartKind::gpu, 4 * 8 + 5}));
+  EXPECT_TRUE(lost.contains({PartKind::gpu, 4 * 8 + 6}));
+}
+
+TEST(NodeMap, RacksOfGpus) {
+  const NodeMap map = racks();
+  EXPECT_TRUE(map.has_racks());
+  EXPECT_TRUE(map.is_within_rack(GpuRuns{{0}, {8}}));
+  EXPECT_FALSE(map.is_within_rack(GpuRuns{{8}, {24}}));
+  EXPECT_FALSE(NodeMap(kNodes).has_racks());
+  EXPECT_TRUE(NodeMap(kNodes).is_within_rack(GpuRuns{{0}, {16}}));
+}
+
 TEST(NodeMap, NamesAndShapesOfGpus) {
   const NodeMap map(kNodes);
   const GpuRuns gpus{{1}, {2}, {16}, {17}};

@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 ClusterFacts facts_of(const std::vector<SlurmNode>& nodes) {
-  return node_facts(nodes, NodeMap(managed_nodes(nodes, {})));
+  return node_facts("Slurm", {nodes.begin(), nodes.end()}, NodeMap(managed_nodes(nodes, {})));
 }
 
 TEST(ClusterImport, NodesAndTheOneGpuThatTheirTypesName) {

@@ -112,7 +112,8 @@ class FakeSlurm : public SlurmCommands {
       jobs[words[1]].held = false;
       jobs[words[1]].reason = "None";
     } else if (words[0] == "requeue") {
-      FakeJob& job = jobs[words[1]];
+      FakeJob& job = jobs[words.back()];
+      if (words[1] == "incomplete" && job.state != "RUNNING") return;
       job.state = "PENDING";
       job.placed_on.clear();
       job.submit = now;

@@ -30,7 +30,7 @@ class Followed : public SlurmOutlet {
     slurm.now = now;
     events_.clear();
     world_.begin_batch();
-    follower.follow_jobs(parse_jobs(slurm.read_jobs()), now);
+    follower.follow_jobs(parse_jobs(slurm.read_jobs()), now, slurm.boot);
     slurm.execute_commands(std::exchange(lines_, {}));
     return events_;
   }
@@ -210,6 +210,85 @@ TEST(JobFollower, APreemptedJobLeavesItsNodesAndWaitsWithALeaseOnAnyNodes) {
   with.slurm.schedule();
   EXPECT_EQ(with.read(1003), "started");
   EXPECT_EQ(with.world().jobs()[{0}].gpus.front().value, 0u);
+}
+
+TEST(JobFollower, AJobThatHasEndedBeforeItsRequeueDoesNotRunAgain) {
+  Followed with;
+  with.slurm.jobs["17"] = {};
+  with.read(1000);
+  with.start(0, {{4}});
+  with.slurm.schedule();
+  with.read(1001);
+  with.slurm.jobs["17"].state = "COMPLETED";
+  with.stop(0);
+  EXPECT_EQ(with.slurm.jobs["17"].state, "COMPLETED");
+  EXPECT_EQ(with.read(1002), "done");
+}
+
+TEST(JobFollower, ARequeuedJobKeepsItsIdentityWhileItLeavesItsNodes) {
+  Followed with;
+  with.slurm.jobs["17"] = {};
+  with.read(1000);
+  with.start(0, {{4}});
+  with.slurm.schedule();
+  with.read(1001);
+  with.stop(0);
+  FakeJob& job = with.slurm.jobs["17"];
+  const std::int64_t submit = std::exchange(job.submit, 1000);
+  job.state = "COMPLETING";
+  job.placed_on = {"n2"};
+  EXPECT_EQ(with.read(1002), "");
+  job.submit = submit;
+  job.state = "PENDING";
+  job.placed_on = {};
+  EXPECT_EQ(with.read(1003), "");
+  EXPECT_TRUE(with.reports.empty());
+  EXPECT_EQ(with.start(0, {{0}}), "");
+}
+
+TEST(JobFollower, AJobThatAnEarlierControllerStartedCanBePreempted) {
+  Followed with;
+  with.slurm.jobs["17"] = {.state = "RUNNING", .placed_on = {"n2"}, .required = {"n2"}};
+  with.slurm.jobs["17"].owner = "orrery:3";
+  EXPECT_EQ(with.read(1000), "submitted started");
+  with.stop(0);
+  EXPECT_EQ(with.read(1001), "");
+  EXPECT_TRUE(with.slurm.jobs["17"].required.empty());
+  EXPECT_EQ(with.start(0, {{0}}), "");
+  // A job that ended before this controller began, and that its user has put back into the queue.
+  with.slurm.jobs["18"] = {.submit = 1001, .restarts = 1, .required = {"n2"}};
+  with.slurm.jobs["18"].owner = "orrery:3";
+  EXPECT_EQ(with.read(1002), "submitted");
+  EXPECT_TRUE(with.slurm.jobs["18"].required.empty());
+}
+
+TEST(JobFollower, AJobThatWaitsAgainAfterItsEndIsReportedAtOnce) {
+  Followed with;
+  with.slurm.jobs["17"] = {};
+  with.read(1000);
+  with.start(0, {{4}});
+  with.slurm.schedule();
+  with.read(1001);
+  with.slurm.jobs["17"].state = "COMPLETED";
+  with.read(1002);
+  with.slurm.jobs["17"] = {};  // slurmctld has lost the start and the end
+  EXPECT_EQ(with.read(1003), "submitted");
+  EXPECT_NE(with.reports.at(0).find("PENDING again after its end"), std::string::npos);
+}
+
+TEST(JobFollower, NothingStartsUntilTheNodesHaveReportedToARestartedSlurmctld) {
+  Followed with;
+  with.slurm.jobs["17"] = with.slurm.jobs["18"] = {};
+  with.read(1000);
+  with.start(0, {{4}});
+  with.slurm.boot = 1001;
+  with.slurm.jobs["17"] = {};  // slurmctld has lost the order, and maybe a start that followed
+  EXPECT_EQ(with.read(1002), "");
+  EXPECT_TRUE(with.slurm.jobs["17"].required.empty());
+  EXPECT_NE(with.start(1, {{0}}).find("slurmctld started 1 s ago"), std::string::npos);
+  EXPECT_EQ(with.read(1011), "");
+  EXPECT_EQ(with.slurm.jobs["17"].required, std::vector<std::string>{"n2"});
+  EXPECT_EQ(with.start(1, {{0}}), "");
 }
 
 TEST(JobFollower, OrdersOfAnEarlierControllerAreTakenOverAndThoseOfALivingOneAreAnError) {

@@ -36,10 +36,11 @@ TEST(StartOrder, LinesOfScontrol) {
   EXPECT_EQ(start_line("5_2", {"n3", "n6"}, "orrery:7"),
             "update JobId=5_2 ReqNodeList=n3,n6 StartTime=now AdminComment=orrery:7");
   EXPECT_EQ(withdraw_line("17", 20), "update JobId=17 ReqNodeList= StartTime=now+20 AdminComment=");
-  const std::vector<std::string> lines = lease_lines(std::vector<std::string>(120, "1"), 20);
+  const std::vector<std::string> lines = lease_lines(std::vector<std::string>(12, "1"), 20);
   ASSERT_EQ(lines.size(), 3u);
   EXPECT_EQ(lease_lines({"1", "2_3"}, 20),
             std::vector<std::string>{"update JobId=1,2_3 StartTime=now+20"});
+  EXPECT_EQ(requeue_line("17"), "requeue incomplete 17");
 }
 
 }  // namespace

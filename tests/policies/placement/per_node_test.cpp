@@ -47,6 +47,23 @@ TEST(PerNodePlacer, AJobLargerThanAUnitSpansAsFewUnitsAsPossible) {
   EXPECT_EQ(placed(pool, 5, 2), (Numbers{8, 9, 16, 17, 18, 19, 20, 21, 22, 23}));
 }
 
+TEST(PerNodePlacer, ContextRanksAreNodesOfOneUnit) {
+  FreePool pool(12, 2, 4);
+  pool.leave_free({2, 2, 0, 0, 2, 2, 2, 0, 2, 2, 2, 0});
+  JobSpec job;
+  job.gpus = 8;
+  job.layout = {.tensor = 2, .context = 4};
+  EXPECT_FALSE(PerNodePlacer().place_job(job, pool.free_gpus())) << "no unit has four free nodes";
+  EXPECT_EQ(pool.free_gpus().total(), 16u);
+  job.layout = {.tensor = 2, .context = 2, .pipeline = 2};
+  const auto pairs = PerNodePlacer().place_job(job, pool.free_gpus());
+  ASSERT_TRUE(pairs) << "two groups of two nodes";
+  EXPECT_EQ(pool.free_gpus().total(), 8u);
+  job.gpus = 6;
+  job.layout = {.tensor = 2, .context = 3};
+  ASSERT_TRUE(PerNodePlacer().place_job(job, pool.free_gpus()));
+}
+
 TEST(PerNodePlacer, AJobOfALogGoesToOneNode) {
   FreePool pool(2, 4);
   pool.leave_free({2, 3});

@@ -47,5 +47,22 @@ TEST(ChoiceRule, ReturnsAtTheSameThresholds) {
   EXPECT_LT(until_back, 60);
 }
 
+TEST(ChoiceRule, NeedsTwiceTheGainAfterAReturn) {
+  ChoiceRule rule({"fifo", "srtf"}, kQuick);
+  for (int i = 0; i < 40; ++i) rule.add_forecast({100, 92}, i);
+  ASSERT_EQ(rule.chosen_policy(), 1u);
+  const PolicySwitch made = rule.return_to_first(120, 100, 40);
+  EXPECT_TRUE(made.is_return);
+  EXPECT_EQ(made.from, "srtf");
+  EXPECT_EQ(made.to, "fifo");
+  EXPECT_EQ(made.forecast_from, 120);
+  EXPECT_EQ(made.forecast_to, 100);
+  EXPECT_EQ(rule.chosen_policy(), 0u);
+  for (int i = 0; i < 200; ++i) EXPECT_FALSE(rule.add_forecast({100, 92}, 41 + i)) << i;
+  for (int i = 0; i < 200; ++i) rule.add_forecast({100, 80}, 241 + i);
+  EXPECT_EQ(rule.chosen_policy(), 1u);
+  EXPECT_EQ(rule.switches().size(), 3u);
+}
+
 }  // namespace
 }  // namespace orrery::sim

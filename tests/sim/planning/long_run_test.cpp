@@ -89,6 +89,42 @@ TEST(LongRun, ALossCostsWorkSinceTheCheckpointAndTheWayBack) {
   EXPECT_LT(course.lost_work, static_cast<Nanos>(course.failures) * 1030 * kSecond);
 }
 
+/// A process that is lost on healthy hardware is there again while the others regroup; the job
+/// regroups once more with the process.
+TEST(LongRun, AReplacementFromAPeerRepeatsNoStep) {
+  Played played("{kinds: [{cause: kill, part: job, mtbf: 3000 s, regular: true, kill: true}]}");
+  LongRun run = usual();
+  run.recovery = Recovery::replace, run.replicas = 8;
+  const RunCourse course = play_run(run, played.failures);
+  expect_parts_sum_up(run, course);
+  const auto failures = static_cast<Nanos>(course.failures);
+  ASSERT_GE(failures, 2);
+  EXPECT_EQ(course.recovery, failures * 2 * run.regroup);
+  EXPECT_LT(course.lost_work, failures * (run.step + run.stall)) << "the cut step alone";
+  run.recovery = Recovery::restart;
+  EXPECT_GT(play_run(run, played.failures).lost_work, failures * 2 * run.step);
+}
+
+TEST(LongRun, AReplacementOnAnotherNodeHasToStart) {
+  Played played("{kinds: [{cause: node, part: node, mtbf: 100 h, down: true}], repair: 1 h}");
+  LongRun run = usual();
+  run.steps = 20'000, run.nodes = 6;
+  run.recovery = Recovery::replace, run.replicas = 6, run.replacement = 240 * kSecond;
+  const RunCourse course = play_run(run, played.failures);
+  expect_parts_sum_up(run, course);
+  ASSERT_GE(course.failures, 1u);
+  EXPECT_NEAR(to_seconds(course.recovery), static_cast<double>(course.failures) * (210 + 60), 300);
+  EXPECT_LT(course.lost_work, static_cast<Nanos>(course.failures) * 15 * kSecond);
+}
+
+TEST(LongRun, WithoutACompleteReplicaAllRanksRestart) {
+  Played played("{kinds: [{cause: kill, part: job, mtbf: 3000 s, regular: true, kill: true}]}");
+  LongRun run = usual();
+  const Nanos restarted = play_run(run, played.failures).elapsed;
+  run.recovery = Recovery::replace, run.replicas = 1;
+  EXPECT_EQ(play_run(run, played.failures).elapsed, restarted);
+}
+
 TEST(LongRun, PartsSumUpWithManyFailures) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     Played played("{profile: llama3, scale: 30, repair: 5 min}", seed);

@@ -6,6 +6,9 @@
 
 #include <gtest/gtest.h>
 
+#include "policies/parameters.pb.h"
+#include "sim/planning/run_policies.hpp"
+
 namespace orrery::sim {
 namespace {
 
@@ -84,6 +87,40 @@ TEST(Outcomes, TheRunHasDalysInterval) {
   for (const std::uint64_t other : {run.every / 8 + 1, run.every * 8}) {
     EXPECT_LT(best, failures_only(long_run_of(basis, first, other), weather, 50).p50) << other;
   }
+}
+
+TEST(Outcomes, TheBestPoliciesOfTheSetAreChosen) {
+  const PlanBasis basis = small_basis();
+  const Candidate first = find_candidates(basis, 0).front();
+  Weather weather(basis, 100);
+  PlanQuestion question;
+  const PolicyChoice usual = choose_policies(question, basis, first, {}, {}, weather);
+  ASSERT_GE(usual.tried.size(), 2u);
+  EXPECT_EQ(usual.tried.front().policies.interval, 1);
+  for (const TriedPolicies& each : usual.tried) {
+    EXPECT_EQ(each.policies.recovery, Recovery::restart);
+    EXPECT_GE(each.end_s * 1.0006, usual.tried.front().end_s - usual.gain_s);
+  }
+  question.recoveries = {Recovery::restart, Recovery::replace};
+  const PolicyChoice any = choose_policies(question, basis, first, {}, {}, weather);
+  EXPECT_EQ(any.tried.front().policies.recovery, Recovery::restart) << "the default is first";
+  EXPECT_EQ(any.policies.recovery, Recovery::replace);
+  EXPECT_GT(any.gain_s, 0);
+  EXPECT_NE(any.why.find("instead of restart"), std::string::npos) << any.why;
+  Candidate alone = first;
+  alone.priced.choice.shard = Sharding::parameters;
+  EXPECT_EQ(choose_policies(question, basis, alone, {}, {}, weather).policies.recovery,
+            Recovery::restart);
+  const PolicyChoice fixed = choose_policies(question, basis, first, 7, {}, weather);
+  for (const TriedPolicies& each : fixed.tried) EXPECT_EQ(each.every, 7u);
+}
+
+TEST(Outcomes, TheRecoveryOfAScenarioIsSet) {
+  PlanBasis basis = small_basis();
+  set_recovery(Recovery::replace, basis.scenario);
+  RecoverParameters parameters;
+  ASSERT_TRUE(basis.scenario.policies(0).parameters().UnpackTo(&parameters));
+  EXPECT_EQ(parameters.how(), "replace");
 }
 
 }  // namespace

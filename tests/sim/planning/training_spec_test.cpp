@@ -86,7 +86,9 @@ TEST(TrainingSpec, EachRuleCanFail) {
       {"recover.spares", {"cluster.nodes=8", "failures.repair=2 d"}, true},
       {"monitor.detection", {"survival.detection=10 min"}, true},
       {"monitor.slow-ranks", {"policies=[{name: recover}]"}, false},
-      {"cluster.network", {"cluster.node.nic_bandwidth=25 Gbps"}, false},
+      {"cluster.network",
+       {"cluster.node.nic_bandwidth=25 Gbps", "job.global_batch=64"},
+       true},
       {"cluster.rails", {"cluster.node.nics_per_node=4"}, false},
       {"cluster.price", {"cluster.price.carbon=0"}, false},
   };
@@ -94,11 +96,40 @@ TEST(TrainingSpec, EachRuleCanFail) {
     const SpecFinding finding = after(each.rule, each.changes);
     EXPECT_EQ(finding.grade, SpecGrade::fail) << each.rule << ": found " << finding.found;
     EXPECT_FALSE(finding.fix.empty()) << each.rule;
+    EXPECT_NE(finding.gain.has_value(), !finding.no_gain.empty()) << each.rule;
     if (!each.gains) continue;
     ASSERT_TRUE(finding.gain) << each.rule;
     EXPECT_GT(*finding.gain, 0) << each.rule;
     EXPECT_LT(*finding.gain, 1) << each.rule;
   }
+}
+
+/// A gain is known or has its reason, whatever the grade.
+TEST(TrainingSpec, EachFindingHasAGainOrAReason) {
+  for (const auto& changes :
+       std::vector<std::vector<std::string>>{{},
+                                             {"policies=[{name: recover}]"},
+                                             {"job.layout.tensor=8", "job.layout.data=8"},
+                                             {"cluster.price.carbon=0"}}) {
+    for (const SpecFinding& each : grade_scenario(good_with(changes)).findings) {
+      EXPECT_NE(each.gain.has_value(), !each.no_gain.empty()) << each.rule << ": " << each.no_gain;
+    }
+  }
+  Scenario scenario = good_with();
+  scenario.clear_failures();
+  const SpecFinding planned = finding_of(grade_scenario(scenario), "recover.planned");
+  EXPECT_FALSE(planned.gain);
+  EXPECT_NE(planned.no_gain.find("changes the plan"), std::string::npos) << planned.no_gain;
+}
+
+/// A change that cannot be made has its problem as the reason.
+TEST(TrainingSpec, AnImpossibleChangeHasNoGainAndSaysWhy) {
+  const GradedRun run(good_with());
+  const PredictedGain none = run.gain_of([](Scenario& scenario) {
+    scenario.mutable_job()->mutable_layout()->set_pipeline(1000);
+  });
+  EXPECT_FALSE(none.share);
+  EXPECT_NE(none.reason.find("impossible"), std::string::npos) << none.reason;
 }
 
 TEST(TrainingSpec, AScenarioWithoutPlansFailsTheRulesAboutThem) {
@@ -128,7 +159,8 @@ TEST(TrainingSpec, TheGainIsThatOfTheFixedScenario) {
   const auto every = static_cast<std::uint64_t>(std::stoull(finding.set[0].substr(23)));
   const auto again = run.gain_of(
       [&](Scenario& to) { to.mutable_checkpoints()->set_every(every); });
-  EXPECT_EQ(finding.gain, again);
+  EXPECT_EQ(finding.gain, again.share);
+  EXPECT_TRUE(again.reason.empty());
 }
 
 TEST(TrainingSpec, WorkWithoutAJobIsRefused) {
@@ -175,6 +207,10 @@ TEST(TrainingSpec, FactsOfARunCanFailEachOfTheirRules) {
   RunFacts spread = good_facts();
   std::fill(spread.step_s.begin(), spread.step_s.begin() + 20, 15);
   EXPECT_EQ(fact_of(spread, "run.spread").grade, SpecGrade::fail);
+  // 20 steps of 15 s may take 11 s: 80 s of the 1,080 s of all steps, which were 980 s of 1,000.
+  EXPECT_NEAR(*fact_of(spread, "run.spread").gain, 80.0 / 1080 * 0.98, 1e-9);
+  EXPECT_FALSE(fact_of(failed, "run.checkpoints").gain);
+  EXPECT_FALSE(fact_of(failed, "run.checkpoints").no_gain.empty());
   const RunFacts nothing;
   EXPECT_EQ(fact_of(nothing, "run.recovery").grade, SpecGrade::unknown);
   EXPECT_EQ(fact_of(nothing, "run.checkpoints").grade, SpecGrade::unknown);
@@ -185,6 +221,9 @@ TEST(TrainingSpec, ClustersAreGradedAlone) {
   const SpecReport report = grade_cluster(build_cluster(scenario.cluster(), {}, "cluster"));
   EXPECT_EQ(report.subject, "cluster");
   EXPECT_EQ(finding_of(report, "cluster.fabric").grade, SpecGrade::fail);
+  EXPECT_FALSE(finding_of(report, "cluster.fabric").gain);
+  EXPECT_NE(finding_of(report, "cluster.fabric").no_gain.find("no training job"),
+            std::string::npos);
   EXPECT_EQ(finding_of(report, "cluster.rails").grade, SpecGrade::pass);
 }
 

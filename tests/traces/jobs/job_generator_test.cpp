@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include <gtest/gtest.h>
 
@@ -28,6 +29,70 @@ TEST(JobGenerator, MeansAreThePublishedOnes) {
     EXPECT_NEAR(run / count / mix.mean_run_s, 1, 0.08) << name;
     const double span = double(jobs.back().submit_s - jobs.front().submit_s);
     EXPECT_NEAR(work / (4096 * span), 0.9, 0.001) << name;
+  }
+}
+
+TEST(JobGenerator, HabitsKeepTheMeans) {
+  for (const std::string& name : job_mix_names()) {
+    const JobMix& mix = job_mix(name);
+    for (const std::uint64_t seed : {1, 2, 3}) {
+      JobDraw draw{.jobs = 100'000, .gpus = 4096, .load = 0.9, .seed = seed};
+      const std::vector<TraceJob> before = draw_jobs(mix, draw);
+      draw.habits = 0.8;
+      const std::vector<TraceJob> jobs = draw_jobs(mix, draw);
+      double run = 0;
+      std::size_t other = 0;
+      for (std::size_t i = 0; i < jobs.size(); ++i) {
+        run += double(jobs[i].duration_s);
+        other += jobs[i].gpus != before[i].gpus || !(jobs[i].user == before[i].user) ||
+                         !(jobs[i].name == before[i].name) ||
+                         jobs[i].requested_s < jobs[i].duration_s
+                     ? 1
+                     : 0;
+      }
+      EXPECT_NEAR(run / 100'000 / mix.mean_run_s, 1, 0.03) << name << ", seed " << seed;
+      EXPECT_EQ(other, 0u) << "sizes, users and names are those without habits";
+    }
+  }
+}
+
+/// Returns the share of the variance of the logarithms of run times in the second half of a log
+/// that the means of each user, name and size in the first half explain.
+double predictable_share(const std::vector<TraceJob>& jobs) {
+  struct Group {
+    double sum = 0, count = 0;
+  };
+  std::map<std::string, Group> groups;
+  double error = 0, sum = 0, squares = 0, count = 0;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    const double log_run = std::log(double(jobs[i].duration_s));
+    Group& group = groups[jobs[i].user.str() + jobs[i].name.str() + std::to_string(jobs[i].gpus)];
+    if (i < jobs.size() / 2) {
+      group.sum += log_run;
+      group.count += 1;
+    } else if (group.count >= 50) {
+      const double off = log_run - group.sum / group.count;
+      error += off * off;
+      sum += log_run;
+      squares += log_run * log_run;
+      count += 1;
+    }
+  }
+  return 1 - error / (squares - sum * sum / count);
+}
+
+TEST(JobGenerator, TheFirstHalfOfALogTellsTheShareOfHabitsInTheSecond) {
+  for (const double habits : {0.0, 0.3, 0.8}) {
+    double share = 0;
+    for (const std::uint64_t seed : {1, 2, 3, 4, 5, 6, 7, 8}) {
+      share += predictable_share(draw_jobs(job_mix("seren"), {.jobs = 100'000,
+                                                              .gpus = 1024,
+                                                              .load = 0.8,
+                                                              .seed = seed,
+                                                              .habits = habits})) /
+               8;
+    }
+    EXPECT_NEAR(share, habits, 0.05);
   }
 }
 

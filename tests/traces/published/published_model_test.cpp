@@ -95,20 +95,38 @@ TEST(PublishedModel, LayersThatNoScenarioExpressesAreRefused) {
   }
 }
 
-TEST(PublishedModel, WindowsShorterThanTheSequenceAreStated) {
-  const auto said = [](const char* model, std::uint32_t sequence) {
-    TableRow row = sparse_row(model, 36, 2880, 64, "8", 2880, 201088, 128, 4);
-    row.seq_len = sequence;
-    return published_run(row);
+TEST(PublishedModel, WindowsOfKnownModelsAndOfColumns) {
+  const auto window = [](const TableRow& row) {
+    const Model model = published_run(row).job.model();
+    return std::pair(model.window().size(), model.window().every());
   };
-  EXPECT_TRUE(states(said("gpt-oss-120b", 4096),
-                      "windows of 128 tokens in 18 of 36 layers priced as full attention"));
-  EXPECT_FALSE(states(said("gpt-oss-120b", 128), "windows"));
-  EXPECT_FALSE(states(said("mine", 4096), "windows"));
+  TableRow row = sparse_row("gpt-oss-120b", 36, 2880, 64, "8", 2880, 201088, 128, 4);
+  EXPECT_EQ(window(row), std::pair(128u, 2u));
+  row.window_every = 3;
+  EXPECT_EQ(window(row), std::pair(128u, 3u));
+  row.window_layers = 0;
+  EXPECT_FALSE(published_run(row).job.model().has_window());
+  EXPECT_EQ(window(sparse_row("llama4-scout", 48, 5120, 40, "8", 8192, 202048, 16, 1)),
+            std::pair(8192u, 4u));
   TableRow own = llama_row();
-  own.window = 4096;
+  EXPECT_FALSE(published_run(own).job.model().has_window());
+  own.window = 2048;
+  EXPECT_EQ(window(own), std::pair(2048u, 0u)) << "all layers";
   own.window_layers = 60;
-  EXPECT_TRUE(states(published_run(own), "windows of 4096 tokens in 60 of 80 layers"));
+  EXPECT_EQ(window(own), std::pair(2048u, 4u)) << "of 80 layers";
+  own.window_layers = 47;
+  EXPECT_TRUE(states(published_run(own), "windows in 40 of 80 layers, not in 47"));
+  EXPECT_FALSE(states(published_run(own), "priced as full attention"));
+  own.attention = "unfused";
+  EXPECT_TRUE(states(published_run(own), "windows of 2048 tokens priced as full attention"));
+}
+
+TEST(PublishedModel, ExpertsInEverySecondLayer) {
+  TableRow row = sparse_row("llama4-maverick-400b", 48, 5120, 40, "8", 8192, 202048, 128, 1);
+  EXPECT_EQ(published_run(row).job.model().experts().every(), 2u);
+  EXPECT_EQ(published_run(row).job.model().experts().dense_layers(), 0u);
+  row.expert_every = 3;
+  EXPECT_EQ(published_run(row).job.model().experts().every(), 3u);
 }
 
 TEST(PublishedModel, ColumnsOfTheModelTakePrecedence) {
@@ -132,6 +150,13 @@ TEST(PublishedModel, ColumnsOfTheModelTakePrecedence) {
   EXPECT_DOUBLE_EQ(model.experts().capacity(), 1.25);
   EXPECT_DOUBLE_EQ(model.experts().skew(), 1.5);
   EXPECT_FALSE(states(run, "routing"));
+  EXPECT_FALSE(model.experts().padded());
+  row.padded = 1;
+  row.dispatch = "Einsum";
+  EXPECT_TRUE(published_run(row).job.model().experts().padded());
+  EXPECT_EQ(published_run(row).job.model().experts().dispatch(), "einsum");
+  row.dispatch = "sort";
+  EXPECT_EQ(published_run(row).refusal, "dispatch is 'sort', expected permute or einsum");
   TableRow wide = llama_row();
   wide.head_size = 256;
   EXPECT_EQ(published_run(wide).job.model().head_size(), 256u);
@@ -146,6 +171,7 @@ TEST(PublishedModel, RoutingIsForcedNaturalOrALoad) {
   EXPECT_TRUE(states(with(""), "routing balanced, nothing dropped"));
   EXPECT_FALSE(states(with("forced"), "routing"));
   EXPECT_TRUE(states(with("natural"), "natural routing priced as balanced"));
+  EXPECT_EQ(with("natural").job.model().experts().routing(), "natural");
   for (const char* odd : {"0.5", "even", "1e9", "2x", "nan"}) {
     EXPECT_TRUE(with(odd).refusal.starts_with(std::string("balance is '") + odd + "', expected "))
         << with(odd).refusal;

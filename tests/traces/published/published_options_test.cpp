@@ -126,6 +126,8 @@ TEST(PublishedOptions, CapacityOfExperts) {
   ASSERT_TRUE(padded.has_value());
   EXPECT_DOUBLE_EQ(padded->factor, 1.25);
   EXPECT_TRUE(padded->pads);
+  EXPECT_TRUE(padded->masks);
+  EXPECT_FALSE(capacity_option("capacity factor 2, experts padded")->masks);
   EXPECT_TRUE(capacity_option("dense_matmul, capacity factor 1.0")->pads);
   const auto dropped = capacity_option("expert_capacity_factor=2");
   ASSERT_TRUE(dropped.has_value());

@@ -98,6 +98,8 @@ TEST(PublishedRun, ShardingByItsManyNames) {
   EXPECT_EQ(layout("ZeRO-1 within 8 GPUs").shard(), "optimizer");
   EXPECT_EQ(layout("ZeRO-1 within 8 GPUs").shard_group(), 8u);
   EXPECT_EQ(layout("HSDP").shard_group(), 8u);
+  EXPECT_EQ(layout("HSDP: data 4 x FSDP 16 devices").shard_group(), 16u);
+  EXPECT_EQ(layout("HSDP: data 1 x FSDP 64").shard_group(), 0u);
   EXPECT_EQ(layout("DDP+distributed optimizer (assumed)").shard(), "optimizer");
   EXPECT_EQ(layout("none").shard(), "nothing");
   EXPECT_EQ(layout("none across nodes (PP 8), EP 8 inside the node").shard(), "nothing");
@@ -234,6 +236,7 @@ TEST(PublishedRun, PaddedExpertsComputeTheirCapacity) {
   EXPECT_DOUBLE_EQ(rows_of("dense_matmul, capacity factor 2 (pads: FLOPs x 2)"), 2 * even);
   EXPECT_DOUBLE_EQ(rows_of("dense_matmul, capacity factor 1.0"), even);
   EXPECT_DOUBLE_EQ(rows_of("capacity factor 2"), even) << "tokens are dropped, experts not padded";
+  EXPECT_DOUBLE_EQ(rows_of("dense_matmul, capacity factor 8"), 8 * even) << "on 4 ranks too";
   const PublishedRun dense = read([](TableRow& row) { row.overlap = "capacity factor 2 (pads)"; });
   EXPECT_FALSE(dense.job.model().has_experts());
 }
@@ -285,21 +288,44 @@ TEST(PublishedRun, MaxTextWithDistributedExpertsIsNotOverlapped) {
   EXPECT_TRUE(overlap_of({}, 1));
 }
 
-TEST(PublishedRun, UlyssesIsPricedAsARingAndSaysSo) {
-  const auto says_so = [](std::uint32_t context, const char* overlap, const char* framework) {
+TEST(PublishedRun, WordsOrAColumnNameTheKindOfContextParallelism) {
+  const auto run_of = [](std::uint32_t context, const char* overlap, const char* framework,
+                         const char* column) {
     TableRow row = llama_row();
     row.cp = context;
     row.dp = 4 / context;
     row.overlap = overlap;
     row.framework = framework;
-    const PublishedRun run = published_run(row);
-    EXPECT_EQ(run.refusal, "");
-    return assumes(run, "not as Ulysses's all-to-all");
+    row.context_kind = column;
+    return published_run(row);
   };
-  EXPECT_TRUE(says_so(2, "Ulysses all-to-all around attention", "NeMo"));
-  EXPECT_TRUE(says_so(2, "all", "XTuner 0.1.2x + DeepSpeed (Ulysses-like)"));
-  EXPECT_FALSE(says_so(2, "all", "NeMo"));
-  EXPECT_FALSE(says_so(1, "all", "XTuner 0.1.2x + DeepSpeed (Ulysses-like)"));
+  const auto kind = [&](std::uint32_t context, const char* overlap, const char* framework,
+                        const char* column = "") {
+    const PublishedRun run = run_of(context, overlap, framework, column);
+    EXPECT_EQ(run.refusal, "");
+    return run.job.layout().context_kind();
+  };
+  const char* const xtuner = "XTuner 0.1.2x + DeepSpeed (Ulysses-like)";
+  EXPECT_EQ(kind(2, "Ulysses all-to-all around attention", "NeMo"), "ulysses");
+  EXPECT_EQ(kind(2, "all", xtuner), "ulysses");
+  EXPECT_EQ(kind(2, "all", xtuner, "ring"), "ring");
+  EXPECT_EQ(kind(2, "all", "NeMo"), "ring");
+  EXPECT_EQ(kind(2, "all", "NeMo", "Ulysses"), "ulysses");
+  EXPECT_EQ(kind(1, "all", xtuner), "ring") << "nothing to split";
+  EXPECT_EQ(run_of(2, "all", "NeMo", "zigzag").refusal,
+            "context_kind is 'zigzag', expected ring or ulysses");
+}
+
+TEST(PublishedRun, UlyssesOfMoreRanksThanHeadsIsRefused) {
+  const std::string refused = refusal([](TableRow& row) {
+    row.context_kind = "ulysses";
+    row.n_gpus = 16 * 12;
+    row.tp = 4;
+    row.cp = 12;
+    row.dp = 1;
+    row.seq_len = 4096 * 3;
+  });
+  EXPECT_TRUE(refused.starts_with("layout.context_kind: ")) << refused;
 }
 
 TEST(PublishedRun, AnUnknownFrameworkTakesTheGenericStack) {
@@ -321,10 +347,61 @@ TEST(PublishedRun, AdaptersAreTrainedByTheColumnElseByTheName) {
   EXPECT_EQ(rank("llama2-70b LoRA r16", 0), 0u);
 }
 
+TEST(PublishedRun, TheLossIsThatOfTheColumnElseOfTheStack) {
+  const auto run = [](const char* loss) {
+    TableRow row = llama_row();
+    row.loss = loss;
+    return published_run(row);
+  };
+  EXPECT_FALSE(run("").job.has_software());
+  EXPECT_EQ(run("fused").job.software().logit_bytes(), 2);
+  EXPECT_EQ(run("Chunked").job.software().logit_bytes(), 0);
+  EXPECT_EQ(run("plain").job.software().logit_bytes(), 16);
+  EXPECT_EQ(run("plain").job.software().name(), "nemo");
+  EXPECT_EQ(run("odd").refusal, "loss is 'odd', expected fused, chunked or plain");
+}
+
+TEST(PublishedRun, AStackInPlaceOfTheRowsKeepsTheLoss) {
+  TableRow row = llama_row();
+  row.loss = std::string("plain");
+  PublishedRun run = published_run(row);
+  SoftwareStack other;
+  other.set_name("nemo");
+  other.set_gemm(2);
+  use_stack(other, run);
+  EXPECT_EQ(run.job.software().gemm(), 2);
+  EXPECT_EQ(run.job.software().logit_bytes(), 16);
+}
+
+TEST(PublishedRun, ARecipeOffloadsWhatDoesNotFit) {
+  TableRow row = llama_row();
+  row.tp = row.pp = row.vpp = 1;
+  row.dp = 64;
+  row.dp_shard = std::string("FSDP");
+  row.framework = std::string("MaxText");
+  row.recompute = std::string("custom (recipe)");
+  row.seq_len = 512;
+  EXPECT_EQ(published_run(row).job.offload(), "none");
+  row.seq_len = 8192;
+  EXPECT_EQ(published_run(row).job.offload(), "activations");
+}
+
+TEST(PublishedRun, OptimizerStateOfAFramework) {
+  TableRow row = llama_row();
+  row.framework = std::string("NeMo-Automodel");
+  EXPECT_EQ(published_run(row).job.optimizer_bytes(), 4);
+  row.optimizer_bytes = 12;
+  EXPECT_EQ(published_run(row).job.optimizer_bytes(), 12);
+}
+
 TEST(PublishedRun, TheScenarioReadsBackToTheSameJob) {
-  const PublishedRun run = published_run(llama_row());
-  const LoadedScenario read_back = parse_scenario(to_yaml(scenario_of(run, "a")), "a.yaml", {});
-  EXPECT_EQ(read_back.scenario.job().SerializeAsString(), run.job.SerializeAsString());
+  TableRow row = llama_row();
+  for (const char* loss : {"", "chunked"}) {
+    row.loss = loss;
+    const PublishedRun run = published_run(row);
+    const LoadedScenario read_back = parse_scenario(to_yaml(scenario_of(run, "a")), "a.yaml", {});
+    EXPECT_EQ(read_back.scenario.job().SerializeAsString(), run.job.SerializeAsString());
+  }
 }
 
 }  // namespace

@@ -57,8 +57,9 @@ TEST(PublishedTable, OddCellsAreProblemsOfTheirRow) {
 TEST(PublishedTable, ColumnsOfTheModelAreRead) {
   const auto all = rows(
       "model,head_size,window,window_layers,latent,dense_layers,dense_ffn,shared_experts,capacity,"
-      "balance,graphs\nm,128,1024,0,0/512/128/64/128,0,18432,0,1.25,forced,full\n"
-      "m,0,0,-1,,x,0,1001,0.01,,\n");
+      "balance,graphs,context_kind,window_every,expert_every,padded,dispatch\n"
+      "m,128,1024,0,0/512/128/64/128,0,18432,0,1.25,forced,full,ulysses,6,2,1,einsum\n"
+      "m,0,0,-1,,x,0,1001,0.01,,,,-1,0,2,\n");
   ASSERT_EQ(all.size(), 2u);
   EXPECT_TRUE(all[0].unread.empty());
   EXPECT_TRUE(all[0].problems.empty());
@@ -72,7 +73,12 @@ TEST(PublishedTable, ColumnsOfTheModelAreRead) {
   EXPECT_EQ(all[0].capacity, 1.25);
   EXPECT_EQ(all[0].balance, "forced");
   EXPECT_EQ(all[0].graphs, "full");
-  EXPECT_EQ(all[1].problems.size(), 7u);
+  EXPECT_EQ(all[0].context_kind, "ulysses");
+  EXPECT_EQ(all[0].window_every, 6u);
+  EXPECT_EQ(all[0].expert_every, 2u);
+  EXPECT_EQ(all[0].padded, 1u);
+  EXPECT_EQ(all[0].dispatch, "einsum");
+  EXPECT_EQ(all[1].problems.size(), 10u);
 }
 
 TEST(PublishedTable, TheFormItselfIsRefusedWithItsPlace) {

@@ -42,6 +42,37 @@ TEST(LayoutCheck, ContextDividesTheSequence) {
   EXPECT_EQ(paths(job), "layout.context ");
 }
 
+TEST(LayoutCheck, UlyssesDividesTheHeads) {
+  Job job = small_job(2, 1, 2, 4);
+  job.mutable_layout()->set_context_kind("ulysses");
+  job.mutable_layout()->set_context(8);
+  EXPECT_EQ(paths(job), "") << "16 heads among 2 x 8 ranks, 4 heads of keys copied";
+  job.set_attention("unfused");
+  EXPECT_EQ(paths(job), "") << "no keys go round";
+  job.mutable_layout()->set_context(16);
+  EXPECT_EQ(paths(job), "layout.context_kind ");
+  job.mutable_model()->set_heads(96);
+  job.mutable_model()->set_kv_heads(6);
+  job.mutable_model()->set_head_size(64);
+  job.mutable_layout()->set_context(2);
+  EXPECT_EQ(paths(job), "layout.context_kind ") << "6 heads of keys and values among 4 ranks";
+}
+
+TEST(LayoutCheck, ExpertsOfAFixedNumberOfTokensNeedACapacity) {
+  Job job = small_job(1, 1, 4, 4);
+  Experts& experts = *job.mutable_model()->mutable_experts();
+  experts.set_count(16);
+  experts.set_top_k(2);
+  for (const bool pads : {true, false}) {
+    experts.set_padded(pads);
+    experts.set_dispatch(pads ? "permute" : "einsum");
+    experts.clear_capacity();
+    EXPECT_EQ(paths(job), "model.experts.capacity ");
+    experts.set_capacity(1);
+    EXPECT_EQ(paths(job), "");
+  }
+}
+
 TEST(LayoutCheck, ExpertsAreSplitEvenlyAmongRanksThatAreThere) {
   Job job = small_job(2, 1, 4, 4);
   job.mutable_layout()->set_expert(4);

@@ -40,7 +40,7 @@ TEST(Model, ParameterCountsOfTheWholeCatalogueArePublished) {
       {"deepseek-v2-236b", 235.74}, {"deepseek-v2-lite-16b", 15.706},
       {"moonlight-16b-a3b", 15.96}, {"kimi-k2-1t", 1026.4}, {"glm-4.5-air-106b", 106.85},
       {"hunyuan3-295b-a21b", 294.9}, {"llama4-scout-109b", 107.77},
-      {"llama4-maverick-400b", 400.71}};
+      {"llama4-maverick-400b", 400.71}, {"gemma-3-27b", 27.01}};
   for (const auto& [name, billions] : published) {
     EXPECT_NEAR(parameter_count(preset(name)) / (billions * 1e9), 1, 0.014) << name;
   }

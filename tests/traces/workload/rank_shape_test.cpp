@@ -1,5 +1,7 @@
 #include "traces/workload/rank_shape.hpp"
 
+#include <utility>
+
 #include <gtest/gtest.h>
 
 #include "tests/traces/small_job.hpp"
@@ -17,6 +19,11 @@ Job mixture(std::uint32_t tensor, std::uint32_t data, std::uint32_t expert) {
   experts.set_dense_layers(3);
   job.mutable_layout()->set_expert(expert);
   return job;
+}
+
+double scored(const Job& job) {
+  const RankShape rank(job);
+  return rank.scored(rank.reach);
 }
 
 TEST(RankShape, LayersGoRoundTheStagesChunkByChunk) {
@@ -138,16 +145,60 @@ TEST(RankShape, TheBusiestRankSetsThePaceUpToItsCapacity) {
   EXPECT_EQ(RankShape(job).expert.rows, 1024) << "all tokens of all four ranks";
 }
 
+TEST(RankShape, PaddedExpertsHaveTheLoadOfTheirCapacity) {
+  Job job = mixture(1, 4, 4);
+  Experts& experts = *job.mutable_model()->mutable_experts();
+  experts.set_capacity(6);
+  EXPECT_EQ(RankShape(job).expert.rows, 256) << "room for more than is routed";
+  experts.set_padded(true);
+  EXPECT_EQ(RankShape(job).expert.rows, 6 * 256);
+  EXPECT_EQ(RankShape(job).expert.sent, 6 * 1024);
+}
+
+TEST(RankShape, NaturalRoutingHasTheLoadOfTheStack) {
+  Job job = mixture(1, 4, 4);
+  Experts& experts = *job.mutable_model()->mutable_experts();
+  experts.set_routing("natural");
+  EXPECT_EQ(RankShape(job).expert.rows, 256) << "1 as long as nothing is fitted";
+  job.mutable_software()->set_natural_load(1.5);
+  EXPECT_EQ(RankShape(job).expert.rows, 384);
+  experts.set_skew(2);
+  EXPECT_EQ(RankShape(job).expert.rows, 512) << "the model's own";
+  experts.set_skew(1);
+  experts.set_routing("forced");
+  EXPECT_EQ(RankShape(job).expert.rows, 256);
+}
+
+TEST(RankShape, LayersOfAKindAreCountedWhereTheyAre) {
+  Job job = mixture(1, 4, 4);
+  Experts& experts = *job.mutable_model()->mutable_experts();
+  experts.set_dense_layers(1);
+  experts.set_every(2);  // layers 2, 4 and 6 of 0 to 7
+  AttentionWindow& window = *job.mutable_model()->mutable_window();
+  window.set_size(128);
+  window.set_every(3);  // all layers but 2 and 5
+  const auto kinds = [&](std::uint32_t first, std::uint32_t count) {
+    const StageShape shape = layers_from(job, first, count);
+    return std::pair(shape.sparse_layers, shape.windowed_layers);
+  };
+  EXPECT_EQ(kinds(0, 8), std::pair(3u, 6u));
+  EXPECT_EQ(kinds(0, 3), std::pair(1u, 2u));
+  EXPECT_EQ(kinds(3, 3), std::pair(1u, 2u));
+  EXPECT_EQ(kinds(6, 1), std::pair(1u, 1u));
+  window.set_every(0);
+  EXPECT_EQ(kinds(0, 8).second, 8u) << "no layer without";
+}
+
 TEST(RankShape, AttentionEndsAtTheBordersOfDocuments) {
   Job job = small_job(1, 1, 1, 1);
-  EXPECT_EQ(RankShape(job).scored(), 512.0 * 512 / 2);
+  EXPECT_EQ(scored(job), 512.0 * 512 / 2);
   job.mutable_documents()->set_mean_length(64);
   job.mutable_documents()->set_cv(1);
-  EXPECT_EQ(RankShape(job).scored(), 512.0 * 128 / 2);  // E[l^2] / E[l] = 64 (1 + 1)
+  EXPECT_EQ(scored(job), 512.0 * 128 / 2);  // E[l^2] / E[l] = 64 (1 + 1)
   job.mutable_documents()->set_mean_length(500);
-  EXPECT_EQ(RankShape(job).scored(), 512.0 * 512 / 2) << "no longer than the sequence";
+  EXPECT_EQ(scored(job), 512.0 * 512 / 2) << "no longer than the sequence";
   job.set_causal(false);
-  EXPECT_EQ(RankShape(job).scored(), 512.0 * 512);
+  EXPECT_EQ(scored(job), 512.0 * 512);
 }
 
 TEST(RankShape, OperandsOfEveryPrecision) {

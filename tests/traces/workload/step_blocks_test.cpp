@@ -175,6 +175,86 @@ TEST(StepBlocks, KeysAndValuesGoRoundTheContextRanks) {
   EXPECT_EQ(kernel(forward, KernelName::attention).flop.value, 4 * 8 * 128.0 * 512 / 2 * 64);
 }
 
+TEST(StepBlocks, UlyssesGivesEachContextRankAShareOfTheHeads) {
+  Job job = small_job(2, 1, 1, 4);
+  job.mutable_layout()->set_context(4);
+  const RankShape ring(job);
+  job.mutable_layout()->set_context_kind("ulysses");
+  const RankShape rank(job);
+  const Block forward = forward_block(rank, kMiddle);
+  const Kernel& attention = kernel(forward, KernelName::attention);
+  EXPECT_EQ(attention.m, 512) << "the whole sequence";
+  EXPECT_EQ(attention.batch, 2) << "of 8 heads";
+  const Kernel& of_ring = kernel(forward_block(ring, kMiddle), KernelName::attention);
+  EXPECT_EQ(attention.flop.value, of_ring.flop.value);
+  std::vector<double> bytes;
+  for (const BlockCollective& each : forward.collectives) {
+    EXPECT_NE(each.kind, Kind::ring_pass);
+    if (each.kind != Kind::all_to_all) continue;
+    EXPECT_EQ(each.communicator, Communicator::context);
+    EXPECT_EQ(each.beside, KernelName::plain) << "exposed";
+    bytes.push_back(each.bytes.value);
+  }
+  // 128 tokens of 8 heads of 64 values of 2 bytes; 2 heads of keys and values are copied to 4.
+  const std::vector<double> queries_keys_values_results = {131072, 65536, 65536, 131072};
+  EXPECT_EQ(bytes, queries_keys_values_results);
+  EXPECT_EQ(calls(backward_block(rank, kMiddle, 1, false, false))[Kind::all_to_all],
+            calls(forward)[Kind::all_to_all]);
+  job.set_attention("unfused");
+  EXPECT_EQ(kernel(forward_block(RankShape(job), kMiddle), KernelName::attention_scores).m, 512);
+}
+
+TEST(StepBlocks, LayersWithAWindowScoreItsTokens) {
+  Job job = small_job(2, 4, 1, 4);
+  AttentionWindow& window = *job.mutable_model()->mutable_window();
+  window.set_size(128);
+  window.set_every(2);
+  const StageShape stage{.layers = 5, .windowed_layers = 3};
+  const auto attention = [&](const Block& block, KernelName name) {
+    std::vector<Kernel> found;
+    for (const Kernel& each : block.kernels) {
+      if (each.name == name) found.push_back(each);
+    }
+    return found;
+  };
+  const Block forward = forward_block(RankShape(job), stage);
+  const std::vector<Kernel> kernels = attention(forward, KernelName::attention);
+  ASSERT_EQ(kernels.size(), 2u);
+  EXPECT_EQ(kernels[0].repeat, 2);
+  EXPECT_EQ(kernels[1].repeat, 3);
+  // The first 128 of 512 tokens attend to their predecessors, the others to 128 tokens.
+  EXPECT_EQ(kernels[1].flop.value, 2 * 8 * (512 * 128 - 128 * 128 / 2.0) * 128);
+  const std::vector<Kernel> back =
+      attention(backward_block(RankShape(job), stage, 1, false, false),
+                KernelName::attention_backward);
+  ASSERT_EQ(back.size(), 2u);
+  EXPECT_EQ(back[1].flop.value, 2 * kernels[1].flop.value);
+  window.set_size(512);
+  EXPECT_EQ(attention(forward_block(RankShape(job), stage), KernelName::attention).size(), 1u)
+      << "as long as the sequence";
+}
+
+TEST(StepBlocks, MasksDispatchTokensAsProducts) {
+  Job job = small_job(2, 1, 4, 4);
+  Experts& experts = *job.mutable_model()->mutable_experts();
+  experts.set_count(16);
+  experts.set_top_k(2);
+  experts.set_capacity(1.5);
+  const StageShape stage{.layers = 3, .sparse_layers = 2};
+  const Block copies = forward_block(RankShape(job), stage);
+  EXPECT_TRUE(has(copies, KernelName::permute));
+  EXPECT_EQ(copies.expert_layers, 2);
+  experts.set_dispatch("einsum");
+  const Block masks = forward_block(RankShape(job), stage);
+  EXPECT_FALSE(has(masks, KernelName::permute));
+  // 4 x sequence x hidden x top_k x capacity FLOPs a token, shared by two tensor ranks.
+  const double more = 512 * 4 * 512.0 * 1024 * 2 * 1.5 / 2;
+  EXPECT_EQ(flop(masks) - flop(copies), 2 * more);
+  const Block back = backward_block(RankShape(job), stage, 1, false, false);
+  experts.set_dispatch("permute");
+  EXPECT_EQ(flop(back) - flop(backward_block(RankShape(job), stage, 1, false, false)), 3 * more);
+}
+
 TEST(StepBlocks, ProductsOfExperts) {
   Job job = small_job(2, 1, 4, 4);
   Experts& experts = *job.mutable_model()->mutable_experts();

@@ -255,6 +255,51 @@ TEST(StepGraph, ShardedMemoryIsShared) {
   EXPECT_DOUBLE_EQ(use("parameters").gathered.value, layer * (2 + 2 + 4));
 }
 
+TEST(StepGraph, TheLossAndTheBackwardPassOfALayerUseMemoryInTurn) {
+  Job job = small_job(1, 1, 8, 8);
+  const MemoryUse whole = StepGraph(job).memory(0, 1);
+  job.mutable_layout()->set_shard("parameters");
+  const MemoryUse sharded = StepGraph(job).memory(0, 1);
+  EXPECT_GT(whole.logits.value, 0);
+  EXPECT_DOUBLE_EQ(sharded.logits.value,
+                   std::max(0.0, whole.logits.value - sharded.gathered.value));
+}
+
+TEST(StepGraph, GradientsWithoutABufferTakeTheMemoryThatActivationsLeave) {
+  Job job = small_job(1, 1, 8, 16);
+  job.mutable_layout()->set_shard("parameters");
+  const auto use = [&](const char* stack, std::uint32_t micro_batches) {
+    job.set_stack(stack);
+    return StepGraph(job).memory(0, micro_batches);
+  };
+  const MemoryUse late = use("pytorch-fsdp", 1);
+  const double all = 2 * use("generic", 1).gradients.value;
+  EXPECT_DOUBLE_EQ(late.gradients.value, std::max(0.0, all - late.activations.value));
+  EXPECT_DOUBLE_EQ(use("pytorch-fsdp", 2).gradients.value, all) << "fp32, of two micro-batches";
+  const MemoryUse buffered = use("generic", 2);
+  EXPECT_DOUBLE_EQ(late.parameters.value, 2 * buffered.parameters.value) << "fp32 alone";
+  EXPECT_DOUBLE_EQ(late.optimizer.value / buffered.optimizer.value, 8 / 12.0);
+}
+
+TEST(StepGraph, XlaPlansItsBuffers) {
+  Job job = small_job(1, 1, 8, 8);
+  job.mutable_layout()->set_shard("parameters");
+  const MemoryUse eager = StepGraph(job).memory(0, 1);
+  job.set_stack("maxtext");
+  const MemoryUse planned = StepGraph(job).memory(0, 1);
+  EXPECT_DOUBLE_EQ(planned.gathered.value * 3, eager.gathered.value * 2) << "one layer, not two";
+  job.set_sequence_length(1024);
+  EXPECT_DOUBLE_EQ(StepGraph(job).memory(0, 1).reserved.value, planned.reserved.value);
+  EXPECT_LT(planned.reserved.value, eager.reserved.value);
+}
+
+TEST(StepGraph, GatheredActivationsAreKeptBetweenMicroBatches) {
+  Job job = small_job(2, 1, 4, 8);
+  job.set_stack("nanotron");
+  const double one = StepGraph(job).memory(0, 1).activations.value;
+  EXPECT_GT(StepGraph(job).memory(0, 2).activations.value, one);
+}
+
 TEST(StepGraph, AGradientOfEachMatrixOfALayerIsKeptBesideSumsInFp32) {
   Job job = small_job(1, 2, 1, 8);
   const auto buffers = [&](std::uint32_t stage, std::uint32_t gradient) {

@@ -63,7 +63,7 @@ TEST(Prediction, ARefusalHasNoNumbers) {
   TableRow row = llama_row();
   row.layers.reset();
   const Prediction prediction = predict_run("a,b", published_run(row));
-  EXPECT_EQ(prediction_row(prediction), "\"a,b\",,,,,,,unsupported,'layers' is missing,\n");
+  EXPECT_EQ(prediction_row(prediction), "\"a,b\",,,,,,,unsupported,'layers' is missing,,,,\n");
 }
 
 TEST(Prediction, StateSaysWhatWasMeasured) {
@@ -289,6 +289,49 @@ TEST(PredictionProperties, AnOptionThatIsNotSaidMakesNoJump) {
       EXPECT_LT(std::abs(std::log(other / time)), 0.25) << i;
     }
   }
+}
+
+/// Llama 3.1 70B without a pipeline.
+TableRow flat_row() {
+  TableRow row = llama_row();
+  row.tp = row.dp = 8;
+  row.pp = row.vpp = 1;
+  return row;
+}
+
+TEST(Prediction, ReservedMemoryHasAnInterval) {
+  const Prediction prediction = predict_run("a", published_run(flat_row()));
+  EXPECT_GT(prediction.reserved_bytes, prediction.memory_bytes);
+  EXPECT_GE(prediction.reserved_p10, prediction.memory_bytes);
+  EXPECT_LT(prediction.reserved_p10, prediction.reserved_bytes);
+  EXPECT_GT(prediction.reserved_p90, prediction.reserved_bytes);
+  const std::string line = prediction_row(prediction);
+  EXPECT_EQ(std::count(line.begin(), line.end(), ','),
+            std::count(prediction.reason.begin(), prediction.reason.end(), ',') + 12);
+}
+
+TEST(Prediction, TheLossOfARowChangesItsMemoryAlone) {
+  TableRow row = flat_row();
+  const Prediction usual = predict_run("a", published_run(row));
+  row.loss = std::string("plain");
+  const Prediction plain = predict_run("a", published_run(row));
+  row.loss = std::string("fused");
+  const Prediction fused = predict_run("a", published_run(row));
+  EXPECT_NEAR(plain.memory_bytes - fused.memory_bytes, 8192 * (128256 / 8.0) * (16 - 2), 1);
+  EXPECT_EQ(plain.iter_time_s, usual.iter_time_s);
+  EXPECT_EQ(plain.p10_s, usual.p10_s) << "the interval is that of the shipped stack";
+  EXPECT_EQ(plain.state, usual.state);
+}
+
+TEST(Prediction, ARowWithoutItsRecomputationFitsIfItCan) {
+  TableRow row = flat_row();
+  row.dp_shard = std::string("FSDP");
+  row.mbs = 16;
+  EXPECT_FALSE(predict_run("a", published_run(row)).fits) << "without recomputation";
+  row.recompute.clear();
+  const Prediction open = predict_run("a", published_run(row));
+  EXPECT_TRUE(open.fits);
+  EXPECT_TRUE(open.reason.starts_with("out of memory unless more is recomputed")) << open.reason;
 }
 
 TEST(Prediction, WhatDoesNotFitHasItsStatusAndARemedy) {

@@ -177,6 +177,10 @@ TEST(CostModel, AStackMultipliesRatesAndAddsGaps) {
     (stack.*set)(0.5);
   }
   stack.set_layer_gap(20'000);
+  StackOnGpu& on = *stack.add_on();
+  on.add_gpus("B200");
+  on.set_network(0.5);
+  EXPECT_EQ(apply(cost_profile("B200"), stack, "B200").network, cost_profile("B200").network / 4);
   const CostProfile before = cost_profile("H100"), after = apply(before, stack);
   EXPECT_EQ(after.gemm_peak, before.gemm_peak / 2);
   EXPECT_EQ(after.gemm_low_peak, before.gemm_low_peak / 2);
@@ -196,6 +200,36 @@ TEST(CostModel, AStackMultipliesRatesAndAddsGaps) {
   EXPECT_NEAR(time(after), time(before) / 2, 1e-12);
   block.kernels[0].name = KernelName::adam;
   EXPECT_EQ(time(after), time(before));
+}
+
+TEST(CostModel, TheHostAddsTimeToLayersWithExperts) {
+  CostProfile profile = cost_profile("H100");
+  profile.expert_gap = {2e-3};
+  Block block;
+  block.layers = 3;
+  block.expert_layers = 2;
+  EXPECT_NEAR(price(block, h100(), Precision::bf16, alone(), profile).compute.value, 4e-3, 1e-15);
+}
+
+TEST(CostModel, AttentionOfTpusPadsItsHeads) {
+  CostProfile profile = cost_profile("H100");
+  EXPECT_EQ(profile.attention_lanes, 0);
+  EXPECT_EQ(cost_profile("TPU-v5p").attention_lanes, 128);
+  const auto arithmetic = [&](double head, double value) {
+    Block block = product(8192, 8192, head);
+    Kernel& kernel = block.kernels[0];
+    kernel.kind = Kernel::Kind::attention;
+    kernel.bytes = {};
+    kernel.value = value;
+    return price(block, h100(), Precision::bf16, alone(), profile).compute.value -
+           profile.gemm_start.value;
+  };
+  const double half = arithmetic(64, 64), latent = arithmetic(192, 128);
+  profile.attention_lanes = 128;
+  EXPECT_NEAR(arithmetic(64, 64) / half, 2, 1e-9);
+  EXPECT_NEAR(arithmetic(64, 0) / half, 2, 1e-9) << "a value as large as the query";
+  EXPECT_NEAR(arithmetic(192, 128) / latent, (256 + 128) / (192 + 128.0), 1e-9);
+  EXPECT_NEAR(arithmetic(128, 128) / half, 2, 1e-9) << "whole lanes: no padding";
 }
 
 /// Seconds of one attention on a GPU of the catalogue under a shipped stack.
