@@ -405,6 +405,11 @@ void JobFollower::order(const Assign& assign, std::int64_t now_s) {
   job.leaving_since_s = now_s;
 }
 
+void JobFollower::set_acting(bool acts) {
+  has_read_ = has_read_ && (rules_.acts || !acts);
+  rules_.acts = acts;
+}
+
 std::size_t JobFollower::open_orders() const {
   return static_cast<std::size_t>(std::count_if(jobs_.begin(), jobs_.end(), [](const auto& entry) {
     return entry.second.stage == Stage::ordered;

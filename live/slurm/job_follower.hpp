@@ -68,6 +68,10 @@ class JobFollower {
   /// Sends the order of an accepted decision at `now_s`: a start, or a stop with its event.
   void order(const Assign& assign, std::int64_t now_s);
 
+  /// Sends lines from now on, or none at all. A follower that begins to send takes over the orders
+  /// of earlier controllers, as at its start.
+  void set_acting(bool acts);
+
   /// Returns the number of jobs with an order that Slurm has not carried out yet.
   std::size_t open_orders() const;
   /// Returns Slurm's id of a job of the world; empty for an unknown job.
@@ -110,7 +114,7 @@ class JobFollower {
 
   const World& world_;
   const NodeMap& nodes_;
-  const SlurmRules rules_;
+  SlurmRules rules_;
   SlurmOutlet& outlet_;
   std::map<std::string, Tracked> jobs_;  ///< keys are Slurm's ids
   std::map<JobId, std::string> ids_;     ///< Slurm's ids of the world's jobs
