@@ -25,7 +25,7 @@ struct TriedPolicies {
 
 /// Chosen policies of a candidate. For example, replace at Daly's interval ends 3,600 s before
 /// restart: gain_s is 3600.
-struct PolicyChoice {
+struct ChosenPolicies {
   RunPolicies policies;
   std::vector<TriedPolicies> tried;  ///< the default first
   double gain_s = 0;                 ///< median end of the default less that of the choice
@@ -38,7 +38,7 @@ bool can_recover(Recovery recovery, const LayoutChoice& choice);
 
 /// Returns the policies of a candidate. `every`: fixed steps between two checkpoints. The first
 /// 100 seeds are played. A way for which can_recover() is false is left out.
-PolicyChoice choose_policies(const PlanQuestion& question, const PlanBasis& basis,
+ChosenPolicies choose_policies(const PlanQuestion& question, const PlanBasis& basis,
                              const Candidate& candidate, std::optional<std::uint64_t> every,
                              const Slowdown& slowdown, Weather& weather);
 
