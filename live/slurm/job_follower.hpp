@@ -59,8 +59,9 @@ class JobFollower {
   JobFollower(const World& world, const NodeMap& nodes, SlurmRules rules, SlurmOutlet& outlet);
 
   /// Compares the jobs of a reading at `now_s` with those known: emits the events of all
-  /// differences, renews leases, repeats or withdraws orders. `boot_s`: start of slurmctld. Throws
-  /// an environment Error if another controller orders the same jobs.
+  /// differences, renews leases, repeats or withdraws orders. `boot_s`: start of slurmctld; nothing
+  /// is started for ten seconds after it has changed. Throws an environment Error if another
+  /// controller orders the same jobs.
   void follow_jobs(std::vector<SlurmJob> jobs, std::int64_t now_s, std::int64_t boot_s = 0);
 
   /// Returns the reason why a decision cannot be carried out; empty if it can.
@@ -120,6 +121,7 @@ class JobFollower {
   std::map<JobId, std::string> ids_;     ///< Slurm's ids of the world's jobs
   std::map<std::pair<std::string, std::int64_t>, std::int64_t> over_;  ///< instants of ends
   std::int64_t now_s_ = 0, boot_s_ = 0;
+  std::int64_t restart_s_ = 0;  ///< newest start of slurmctld after the first reading; 0: none
   bool has_read_ = false;
 };
 
