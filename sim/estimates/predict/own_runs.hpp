@@ -5,10 +5,10 @@
 // Model (parametric empirical Bayes, Morris 1983, doi:10.1080/01621459.1983.10477920): the
 // logarithm of measured over predicted time of run i is r_i = d + sum_c s_ic u_c + e_i. The
 // deviation d of the software and its cluster from the shipped stack is normal with variance T, the
-// deviation u_c of part c of the stack (products, attention, memory-bound operators, exchanges) with variance
-// 0.6^2, the deviation e_i of a run with variance S; s_ic is the share of part c in the step. T + S
-// is the variance of the shipped interval (T at least 0.2^2), S = 0.13^2. Of K runs follow the
-// posterior means of d and u, the leverages h_i, and
+// deviation u_c of part c of the stack (products, attention, memory-bound operators, exchanges)
+// with variance 0.6^2, the deviation e_i of a run with variance S; s_ic is the share of part c in
+// the step. T + S is the variance of the shipped interval (T at least 0.2^2), S = 0.13^2. Of K runs
+// follow the posterior means of d and u, the leverages h_i, and
 //
 //     S' = (2 S + sum (r_i - fit_i)^2) / (2 + K - sum h_i)
 //     variance of another run like these: V = S' (1 + mean h_i)
@@ -16,7 +16,7 @@
 // (Smyth 2004, doi:10.2202/1544-6115.1027).
 //
 // Several runs are no evidence of a deviation, and d = u = 0, if the mean of r_i^2 is at most S, or
-// if fits to the other runs do not halve it. The spread is the larger one of sqrt(V) t(90%) / 1.2816,
+// if fits to the other runs do not halve it. The spread is the larger one of sqrt(V) t(90%) / 1.28,
 // with 2 + K - sum h_i degrees of freedom, and the root mean square of the deviations of each run
 // from a fit to the other ones.
 #pragma once
