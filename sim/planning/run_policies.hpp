@@ -20,7 +20,7 @@ namespace orrery::sim {
 struct TriedPolicies {
   RunPolicies policies;
   std::uint64_t every = 0;  ///< steps between two checkpoints
-  double end_s = 0;         ///< median end by failures alone; infinite if half of the runs never end
+  double end_s = 0;         ///< median end by failures alone; infinite if half of them never end
 };
 
 /// Chosen policies of a candidate. For example, replace at Daly's interval ends 3,600 s before
@@ -32,8 +32,8 @@ struct ChosenPolicies {
   std::string why;                   ///< reason in words
 };
 
-/// Returns true if a run of the layout can recover in this way: `replace` needs another replica, with
-/// whole parameters.
+/// Returns true if a run of the layout can recover in this way: `replace` needs another replica,
+/// with whole parameters.
 bool can_recover(Recovery recovery, const LayoutChoice& choice);
 
 /// Returns the policies of a candidate. `every`: fixed steps between two checkpoints. The first
