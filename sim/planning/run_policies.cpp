@@ -61,8 +61,8 @@ bool can_recover(Recovery recovery, const LayoutChoice& choice) {
 }
 
 ChosenPolicies choose_policies(const PlanQuestion& question, const PlanBasis& basis,
-                             const Candidate& candidate, std::optional<std::uint64_t> every,
-                             const Slowdown& slowdown, Weather& weather) {
+                               const Candidate& candidate, std::optional<std::uint64_t> every,
+                               const Slowdown& slowdown, Weather& weather) {
   ChosenPolicies choice;
   std::vector<Outcome> outcomes;
   for (const RunPolicies& each :

@@ -39,8 +39,8 @@ bool can_recover(Recovery recovery, const LayoutChoice& choice);
 /// Returns the policies of a candidate. `every`: fixed steps between two checkpoints. The first
 /// 100 seeds are played. A way for which can_recover() is false is left out.
 ChosenPolicies choose_policies(const PlanQuestion& question, const PlanBasis& basis,
-                             const Candidate& candidate, std::optional<std::uint64_t> every,
-                             const Slowdown& slowdown, Weather& weather);
+                               const Candidate& candidate, std::optional<std::uint64_t> every,
+                               const Slowdown& slowdown, Weather& weather);
 
 /// Writes the way to recover into the policy `recover` of a scenario, if the scenario has one.
 void set_recovery(Recovery recovery, Scenario& scenario);
