@@ -20,9 +20,9 @@ namespace orrery::live {
 struct QueueNode {
   std::string name;
   std::uint32_t gpus = 0;  ///< configured GPUs
-  bool is_usable = false;  ///< jobs can start there: not down, drained or silent
+  bool is_usable = false;     ///< jobs can start there: not down, drained or silent
+  std::string rack = {};      ///< empty: no rack is known
   std::string gpu_type = {};  ///< type of the GPUs, for example "a100"; empty: not stated
-  std::string rack = {};   ///< empty: no rack is known
 };
 
 /// Mapping of the nodes with GPUs to the nodes of a Cluster, which are called places here: first in

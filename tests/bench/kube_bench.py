@@ -1,7 +1,7 @@
-"""Costs of the controller of `orrery cluster kubernetes` beside a stand-in API server, which runs as
-a process of its own: CPU of the start, of readings and of an answer of the extender, and placements
-a second. Run by `./dev bench kube [PODS]` (10,000). Exit code 1: a reading
-costs more than 0.3 s of CPU, or fewer than 200 gangs are placed in a second."""
+"""Costs of the controller of `orrery cluster kubernetes` beside a stand-in API server, which runs
+as a process of its own: CPU of the start, of readings and of an answer of the extender, and
+placements a second. Run by `./dev bench kube [PODS]` (10,000). Exit code 1: a reading costs more
+than 0.3 s of CPU, or fewer than 200 gangs are placed in a second."""
 
 import json
 import os

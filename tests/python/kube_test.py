@@ -165,7 +165,7 @@ def test_a_batch_commits_each_gang_before_its_pods_and_counts_the_gangs_before(c
     assert len(written) == 10
     for name in "ac":
         own = [is_release for pod_name, is_release in written if pod_name[0] == name]
-        assert own == [False, True, True, True, True], "one write commits before any pod is released"
+        assert own == [False, True, True, True, True], "one write commits before all others"
     cluster.server.schedule()
     assert gang_in(controller, "ml/a", "placed")["nodes"] == RACK_1
 

@@ -64,7 +64,7 @@ class Index:
         self._derived: Dict[str, Dict[str, _Derived]] = {}  # by key, then by the gang's dict key
         self._used: Counter[str] = Counter()
         self._unreleased: Set[str] = set()
-        self._problems: Dict[str, str] = {}  # by key and gang
+        self._problems: Dict[str, str] = {}  # keys are those of gangs
         self._shown: Dict[str, Dict[str, Any]] = {}  # descriptions by id
         self._changed: Set[str] = set()  # ids of gangs since the newest reading
         self._have_nodes_changed = True

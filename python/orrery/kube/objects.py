@@ -28,10 +28,10 @@ GPU = "nvidia.com/gpu"  #: resource that is counted
 GPU_PRODUCT = "nvidia.com/gpu.product"
 HOSTNAME = "kubernetes.io/hostname"
 
-#: Labels that name the rack of a node, the first present one counts: the domain of nodes that NVLink
-#: connects (NVIDIA's topograph, its earlier name, and the label that it uses instead), the switch
-#: next to the node (topograph's tier 0, and its earlier name), and a label that operators set by
-#: hand.
+#: Labels that name the rack of a node, the first present one counts: the domain of nodes that
+#: NVLink connects (NVIDIA's topograph, its earlier name, and the label that it uses instead), the
+#: switch next to the node (topograph's tier 0, and its earlier name), and a label that operators
+#: set by hand.
 RACK_LABELS = (
     "accelerator.topograph.run/domain",
     "network.topology.nvidia.com/accelerator",

@@ -28,7 +28,7 @@ class BusyKube : public FakeKube {
   }
 
   std::map<std::string, int> lasts;
-  std::map<int, std::function<void(BusyKube&)>> changes;  ///< by the number of the reading
+  std::map<int, std::function<void(BusyKube&)>> changes;  ///< keys are numbers of readings
 
   /// Adds a pod of somebody else that occupies a node for `readings`.
   void occupy(const std::string& node, int readings) {
@@ -147,7 +147,8 @@ long count_of(const Course& run, const std::string& text) {
 }
 
 TEST(KubernetesCluster, NodesThatJoinAreUsedAndTheLogReplays) {
-  const std::string log = (std::filesystem::temp_directory_path() / "orrery-kube-join.log").string();
+  const std::string log =
+      (std::filesystem::temp_directory_path() / "orrery-kube-join.log").string();
   BusyKube kube(2, 2, 0);
   kube.add_gang("ml/a", 4).needs_rack = true;
   kube.add_gang("ml/b", 2).needs_rack = true;

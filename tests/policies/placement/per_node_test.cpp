@@ -59,9 +59,13 @@ TEST(PerNodePlacer, ContextRanksAreNodesOfOneUnit) {
   const auto pairs = PerNodePlacer().place_job(job, pool.free_gpus());
   ASSERT_TRUE(pairs) << "two groups of two nodes";
   EXPECT_EQ(pool.free_gpus().total(), 8u);
+  FreePool whole(12, 2, 4);
+  whole.leave_free({2, 2, 0, 0, 2, 2, 2, 0, 2, 2, 2, 2});
   job.gpus = 6;
   job.layout = {.tensor = 2, .context = 3};
-  ASSERT_TRUE(PerNodePlacer().place_job(job, pool.free_gpus()));
+  const auto rack = PerNodePlacer().place_job(job, whole.free_gpus());
+  ASSERT_TRUE(rack);
+  EXPECT_EQ(*rack, (GpuRuns{{8}, {9}, {10}, {11}, {12}, {13}})) << "the smallest sufficient unit";
 }
 
 TEST(PerNodePlacer, AJobOfALogGoesToOneNode) {
