@@ -29,8 +29,8 @@ constexpr ClusterWords kSlurm{.scheduler = "slurm",
                               .waits = "seconds that Slurm has to start an ordered job"};
 
 struct SlurmOptions : ClusterOptions {
+  SlurmOptions() { lease_s = 20; }
   std::vector<std::string> partitions, accounts;
-  std::int64_t lease_s = 20;
 };
 
 void check(const SlurmOptions& options) {
@@ -80,16 +80,14 @@ void add_slurm(CLI::App& clusters, Action& chosen) {
                    "manage the jobs of this account only; repeat for several")
       ->type_name("A")
       ->allow_extra_args(false);
-  whole_number(*slurm->add_option("--lease", options->lease_s,
-                                  "seconds after which Slurm starts a waiting job by itself"),
-               4, 86400)
-      .type_name("S")
-      ->capture_default_str();
+  options->add_lease(*slurm, "seconds after which Slurm starts a waiting job by itself", 86400);
   add_examples(*slurm, {"orrery cluster slurm --policy easy --partition gpu",
                         "orrery cluster slurm --policy easy --partition gpu --mode drive "
                         "--record gpu.log",
                         "orrery cluster slurm --policy srtf --partition gpu --account ours --mode "
-                        "approve --hook ./ask.sh"});
+                        "approve --hook ./ask.sh",
+                        "orrery cluster slurm --policy easy --choose srtf,las --by wait "
+                        "--partition gpu --mode drive --max-actions 30/min --lease '20 s'"});
   slurm->callback([options, &chosen] { chosen = [options] { return drive_slurm(*options); }; });
 }
 
@@ -105,8 +103,8 @@ constexpr ClusterWords kKubernetes{
         "after three refused placements"};
 
 struct KubernetesOptions : ClusterOptions, KubernetesAccess {
+  KubernetesOptions() { lease_s = 15; }
   std::string lease_object = "orrery/place", extender_address = "0.0.0.0";
-  std::int64_t lease_s = 15;
   std::uint16_t extender_port = 0;
   std::uint32_t places = 0;
 };
@@ -151,12 +149,8 @@ int drive_kubernetes(const KubernetesOptions& options) {
 
 void declare_access(CLI::App& command, KubernetesOptions& options) {
   options.add_access(command);
-  whole_number(*command.add_option("--lease", options.lease_s,
-                                   "seconds after which another controller takes over from a "
-                                   "silent one"),
-               4, 3600)
-      .type_name("S")
-      ->capture_default_str();
+  options.add_lease(command,
+                    "seconds after which another controller takes over from a silent one", 3600);
   command.add_option("--lease-object", options.lease_object, "Lease of the leader election")
       ->type_name("NAMESPACE/NAME")
       ->capture_default_str();

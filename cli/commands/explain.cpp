@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "cli/commands/commands.hpp"
+#include "cli/shared/choice_option.hpp"
 #include "cli/shared/help.hpp"
 #include "cli/shared/policy_option.hpp"
 #include "cli/shared/replay_options.hpp"
@@ -63,7 +64,7 @@ std::optional<LogHeader> header_of_jobs(const std::string& file) {
 
 /// Explains a wait in a run that was recorded, by a replay of the same decisions.
 int explain_recorded(const std::string& log, const LogHeader& header, const std::string& job) {
-  const auto policy = scheduler_of(header.replay());
+  const auto policy = recorded_scheduler(header);
   sim::WaitWatch watch(*policy, job, header.replay().placement());
   const ReplayResult result = replay_log(log, watch);
   if (!result.first_difference.empty()) {

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "cli/commands/commands.hpp"
+#include "cli/shared/choice_option.hpp"
 #include "cli/shared/help.hpp"
 #include "cli/shared/output_file.hpp"
 #include "cli/shared/policy_option.hpp"
@@ -23,7 +24,6 @@
 #include "policies/run/batsim_policy.hpp"
 #include "policies/run/registry.hpp"
 #include "policies/run/worker.hpp"
-#include "sim/forecast/policy_choice.hpp"
 #include "sim/replay/job_replay.hpp"
 #include "sim/replay/job_savings.hpp"
 #include "traces/scenario/replay_conditions.hpp"
@@ -39,9 +39,7 @@ struct JobsOptions : ReplayOptions {
   std::uint16_t scheduler_port = 28000;
   std::vector<std::string> what_if;
   std::optional<double> usd_per_gpu_hour;
-  std::vector<std::string> choose;  ///< candidates beside the policy; empty: no choice
-  std::string goal = "wait";        ///< goal of the choice
-  double choose_every_s = 3600;
+  ChoiceOptions choice;
   bool json = false, backtest = false;
 };
 
@@ -92,7 +90,7 @@ std::vector<Variant> variants_of(const JobsOptions& given) {
   for (std::size_t i = 0; i < options.what_if.size(); ++i) {
     add(options.what_if[i], fmt::format(".what-if-{}", i + 1));
   }
-  if (options.choose.empty()) return variants;
+  if (options.choice.policies.empty()) return variants;
   variants.push_back(variants.front());
   Variant& choice = variants.back();
   choice.label = fmt::format("choice from {}", choice.replay.policy());
@@ -120,43 +118,6 @@ JobsReport run_here(const JobReplay& replay, std::vector<TraceJob> log, Policy* 
   return sim::replay_jobs(std::move(log), replay, *policy, record, tables);
 }
 
-/// Returns the policy that chooses among that of the replay and the candidates of --choose.
-std::unique_ptr<Policy> choice_of(const JobsOptions& options, const JobReplay& replay,
-                                  const std::vector<TraceJob>& log) {
-  sim::PolicyChoice::Options chosen;
-  chosen.candidates = {replay};
-  for (const std::string& each : options.choose) {
-    if (each == replay.policy()) continue;
-    chosen.candidates.push_back(replay);
-    chosen.candidates.back().set_policy(each);
-  }
-  chosen.goal = sim::queue_goal(options.goal);
-  chosen.every = to_nanos(options.choose_every_s);
-  chosen.columns = sim::columns_of_log(log);
-  chosen.at_switch = [](const sim::PolicySwitch& made) {
-    fmt::print(stderr, "at {:.0f} s {}\n", to_seconds(made.at), choice_text(made));
-  };
-  return std::make_unique<sim::PolicyChoice>(std::move(chosen));
-}
-
-/// Throws a usage error for options that do not go with --choose.
-void check_choice(const JobsOptions& options) {
-  if (options.choose.empty()) return;
-  std::vector<std::string> all = options.choose;
-  all.insert(all.end(), options.policies.begin(), options.policies.end());
-  for (const std::string& each : all) {
-    if (is_policy(each)) continue;
-    throw Error(ErrorKind::usage, fmt::format("--choose: expected built-in policies, because their "
-                                              "futures are simulated in this process: {}",
-                                              no_such_policy(each)));
-  }
-  if (options.policies.size() > 1) {
-    throw Error(ErrorKind::usage,
-                fmt::format("--choose: expected one active policy in --policy, got {}",
-                            options.policies.size()));
-  }
-}
-
 /// Report of a replay, and the rows of its backtest; empty without --out and --backtest.
 using Ran = std::pair<JobsReport, std::vector<sim::BacktestRow>>;
 
@@ -171,7 +132,11 @@ Ran run_one(const JobsOptions& options, const Variant& variant, std::vector<Trac
   const bool elsewhere = is_elsewhere(variant);
   std::unique_ptr<Policy> policy;
   if (variant.chooses) {
-    policy = choice_of(options, replay, log);
+    policy = make_choice(replay, options.choice.job_choice(), sim::columns_of_log(log),
+                         [](const sim::PolicySwitch& made) {
+                           fmt::print(stderr, "at {:.0f} s {}\n", to_seconds(made.at),
+                                      choice_text(made));
+                         });
   } else if (options.scheduler.empty()) {
     policy = job_policy(replay, elsewhere ? sim::replay_seed(replay) : 0);
   } else {
@@ -285,11 +250,11 @@ void warn_of_quotas(const JobReplay& replay, const std::vector<TraceJob>& log) {
 
 int jobs(const JobsOptions& options) {
   const HostMeter meter;
-  check_choice(options);
+  options.choice.check_policies(options.policies);
   std::vector<Variant> variants = variants_of(options);
   check_reading(options, variants);
   JobLog log = load_log(variants[0].replay, options);
-  if (!options.choose.empty()) use_known_estimates(variants, log.jobs);
+  if (!options.choice.policies.empty()) use_known_estimates(variants, log.jobs);
   std::vector<JobsReport> reports;
   std::vector<std::vector<sim::BacktestRow>> backtests;
   for (const Variant& variant : variants) {
@@ -317,30 +282,14 @@ int jobs(const JobsOptions& options) {
   return missed_goals(reports);
 }
 
-void declare_choice(CLI::App& command, JobsOptions& options) {
-  CLI::Option* const choose =
-      command
-          .add_option("--choose", options.choose,
-                      "replay once more with a choice: forecasts of these policies and the one of "
-                      "--policy decide which of them acts")
-          ->type_name("P")
-          ->delimiter(',')
-          ->excludes("--record");
-  one_of(*command.add_option("--by", options.goal, "goal of the choice: smallest mean"),
-         sim::queue_goal_names())
-      .capture_default_str()
-      ->needs(choose);
-  number(*command.add_option("--choose-every", options.choose_every_s,
-                             "seconds between two forecasts"),
-         1, 1e9)
-      .type_name("S")
-      ->capture_default_str()
-      ->needs(choose);
-}
-
 void declare(CLI::App& command, const std::shared_ptr<JobsOptions>& options) {
   declare_replay(command, options);
-  declare_choice(command, *options);
+  options->choice
+      .add(command,
+           "replay once more with a choice: forecasts of these policies and the one of --policy "
+           "decide which of them acts",
+           1)
+      ->excludes("--record");
   command.add_flag("--json", options->json, "print one JSON object instead of the table");
   command
       .add_flag("--backtest", options->backtest,

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.hpp"
+#include "cli/shared/choice_option.hpp"
 #include "cli/shared/help.hpp"
 #include "cli/shared/output_file.hpp"
 #include "cli/shared/policy_option.hpp"
@@ -43,15 +44,19 @@ std::string as_json(const ReplayResult& result) {
 }
 
 ReplayResult result_of(const ReplayLogOptions& options) {
-  if (options.policies.empty()) return replay_log(options.log, options.overrides);
-  if (!options.overrides.empty()) {
+  if (!options.policies.empty() && !options.overrides.empty()) {
     throw Error(ErrorKind::usage,
                 "--set changes the policies of the log: leave --set or --policy "
                 "out");
   }
   LogReader log(options.log);
-  const auto policy = log_policies(options.policies, read_header(log));
-  return replay_log(options.log, *policy);
+  LogHeader header = read_header(log);
+  if (!options.policies.empty()) {
+    return replay_log(options.log, *log_policies(options.policies, header));
+  }
+  if (!header.has_choice()) return replay_log(options.log, options.overrides);
+  for (const std::string& change : options.overrides) header.mutable_replay()->add_set(change);
+  return replay_log(options.log, *recorded_scheduler(header));
 }
 
 int replay(const ReplayLogOptions& options) {

@@ -24,12 +24,15 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.hpp"
+#include "cli/shared/cluster_status.hpp"
 #include "cli/shared/help.hpp"
 #include "core/error.hpp"
 #include "core/process.hpp"
+#include "core/schema/names.hpp"
 #include "core/schema/yaml_loader.hpp"
 #include "live/run/files/run_files.hpp"
 #include "policies/handover/hand_over.hpp"
@@ -56,6 +59,8 @@ struct LiveRun {
   std::string text(const char* key) const {
     return status.is_object() ? status.value(key, std::string("-")) : "-";
   }
+  /// Returns true for a run of `orrery cluster`.
+  bool is_cluster() const { return text("kind") == kClusterKind; }
   template <class Number>
   Number number(const char* key) const {
     return status.is_object() && status.contains(key) && status[key].is_number()
@@ -146,6 +151,12 @@ int list_runs(bool json) {
   }
   if (runs.empty()) fmt::print("no live run of this user\n");
   for (const LiveRun& run : runs) {
+    if (run.is_cluster()) {
+      fmt::print("{}  {:<24} {:<9} {} ({}), {} waiting, {} running\n", run.id,
+                 run.text("scenario"), run.text("phase"), run.text("policy"), run.text("mode"),
+                 run.number<std::uint64_t>("waiting"), run.number<std::uint64_t>("running"));
+      continue;
+    }
     fmt::print("{}  {:<24} {:<9} step {} of {}, {} lost, checkpoint {}\n", run.id,
                run.text("scenario"), run.text("phase"), run.number<std::uint64_t>("step"),
                run.number<std::uint64_t>("steps"), run.number<std::uint64_t>("losses"), saved(run));
@@ -197,9 +208,47 @@ void print_program(const LiveRun& run) {
   print_ranks(run);
 }
 
+/// Prints the decisions that wait for an answer.
+void print_questions(const LiveRun& run) {
+  for (const auto& open : run.status.value("questions", ordered_json::array())) {
+    fmt::print("  decision {} waits for an answer since {:.1f} s: {}: {}\n",
+               open.value("decision", std::uint64_t{0}), open.value("at_s", 0.0),
+               open.value("what", std::string()), open.value("why", std::string()));
+  }
+}
+
+/// Returns the state of the leases: "20 s, 12 commands, the newest at 31.5 s; leads as host-1".
+std::string leases(const LiveRun& run) {
+  std::string out = fmt::format("{} s, {} commands", run.number<std::int64_t>("lease_s"),
+                                run.number<std::uint64_t>("lease_commands"));
+  if (const auto at = run.number<double>("lease_renewed_s"); at > 0) {
+    out += fmt::format(", the newest at {:.1f} s", at);
+  }
+  const std::string state = run.text("lease_state");
+  return state.empty() ? out : out + "; " + state;
+}
+
+/// Prints the status of a policy on a cluster of `orrery cluster`.
+void print_cluster(const LiveRun& run) {
+  fmt::print("  {} on {} nodes x {} GPUs, {:.1f} s\n", run.text("policy"),
+             run.number<std::uint64_t>("nodes"), run.number<std::uint64_t>("gpus_per_node"),
+             run.number<double>("elapsed_s"));
+  fmt::print("  jobs: {} waiting, {} running; ordered: {} starts, {} stops, {} not carried out\n",
+             run.number<std::uint64_t>("waiting"), run.number<std::uint64_t>("running"),
+             run.number<std::uint64_t>("starts"), run.number<std::uint64_t>("stops"),
+             run.number<std::uint64_t>("orders"));
+  fmt::print("  readings {}, {} failed, the slowest {:.0f} ms; decisions {}, complaints {}\n",
+             run.number<std::uint64_t>("readings"), run.number<std::uint64_t>("failed_readings"),
+             run.number<double>("slowest_reading_ms"), run.number<std::uint64_t>("decisions"),
+             run.number<std::uint64_t>("complaints"));
+  fmt::print("  leases {}\n", leases(run));
+  print_questions(run);
+}
+
 void print_status(const LiveRun& run) {
   fmt::print("run {}  {}  {}  ({})\n", run.id, run.text("scenario"), run.text("phase"),
              run.text("mode"));
+  if (run.is_cluster()) return print_cluster(run);
   if (run.status.is_object() && !run.status.contains("batch")) return print_program(run);
   fmt::print("  step {} of {}, {:.1f} s; newest step {:.3f} s, loss {:.4f}\n",
              run.number<std::uint64_t>("step"), run.number<std::uint64_t>("steps"),
@@ -286,29 +335,107 @@ void leave_order(const LiveRun& run, const ordered_json& order) {
               "suspended?");
 }
 
-/// Sends `policy.parameter=value`, as in the scenario. Refuses a text that cannot be a parameter of
-/// that policy; the run itself refuses a value with which it cannot continue.
+/// Returns the number of the newest event in the status; 0 without one.
+std::uint64_t newest_event(const LiveRun& run) {
+  const auto events = run.status.is_object() ? run.status.value("events", ordered_json::array())
+                                             : ordered_json::array();
+  return events.empty() ? 0 : events.back().value("number", std::uint64_t{0});
+}
+
+/// Returns the line of the first event after number `seen` that answers an order: a line that
+/// begins with `accepted`, or "an order is refused: SUBJECT: ..."; empty if there is none yet.
+std::string answer_about(const LiveRun& run, const std::string& subject,
+                         const std::string& accepted, std::uint64_t seen) {
+  if (!run.status.is_object()) return {};
+  for (const auto& event : run.status.value("events", ordered_json::array())) {
+    if (event.value("number", std::uint64_t{0}) <= seen) continue;
+    const std::string what = event.value("what", "");
+    const bool refused = what.starts_with(fmt::format("{}{}:", live::kOrderRefused, subject));
+    if (refused || what.starts_with(accepted)) return what;
+  }
+  return {};
+}
+
+/// Leaves an order, waits for the answer of the run and prints the answer. `subject`, `accepted`:
+/// see answer_about(). Throws a usage Error with the reason if the run refuses the order, an
+/// environment Error if it does not answer.
+void order_and_wait(LiveRun run, const ordered_json& order, const std::string& subject,
+                    const std::string& accepted) {
+  const std::uint64_t seen = newest_event(run);
+  leave_order(run, order);
+  std::string said;
+  for (int look = 0; said.empty() && look < kMostLooks && is_run(run.folder); ++look) {
+    poll(nullptr, 0, live::kLookMs);
+    run.status = read_status(run.folder);
+    said = answer_about(run, subject, accepted, seen);
+  }
+  if (said.starts_with(live::kOrderRefused)) {
+    throw Error(ErrorKind::usage, said.substr(live::kOrderRefused.size()));
+  }
+  if (said.empty()) {
+    throw Error(ErrorKind::environment,
+                fmt::format("expected an answer of run {} within {} s, found none: the run is not "
+                            "training or has ended; see orrery status",
+                            run.id, kMostLooks * live::kLookMs / 1000));
+  }
+  fmt::print("run {}: {}\n", run.id, said);
+}
+
+/// Order that sets a parameter.
+ordered_json set_order(const ParameterSet& set) {
+  return {
+      {"set", {{"policy", set.policy}, {"parameter", set.parameter}, {"value", set.value}}}};
+}
+
+/// Sends `mode=value` to a run on a cluster, which refuses a mode that it cannot change to.
+int set_mode(const std::string& name, const std::string& value) {
+  if (!find_named<HandOverMode>(value)) {
+    throw Error(ErrorKind::usage,
+                fmt::format("mode: expected {}, got '{}'{}",
+                            fmt::join(all_names<HandOverMode>(), " or "), value,
+                            did_you_mean(value, all_names<HandOverMode>())));
+  }
+  const LiveRun run = find_run(name);
+  if (!run.is_cluster()) {
+    throw Error(ErrorKind::usage,
+                fmt::format("mode: expected a run of orrery cluster, whose mode can change, found "
+                            "run {} ({}); start it again with --mode {}",
+                            run.id, run.text("scenario"), value));
+  }
+  const std::string mode(kModeParameter);
+  order_and_wait(run, set_order({.policy = {}, .parameter = mode, .value = value}), mode,
+                 mode + " = ");
+  return 0;
+}
+
+/// Sends `policy.parameter=value`, as in the scenario, or a mode. Refuses a text that cannot be a
+/// parameter of that policy; the run itself refuses a value with which it cannot continue.
 int set_parameter(const std::string& name, const std::string& setting) {
   const std::size_t dot = setting.find('.'), equals = setting.find('=');
+  if (equals != std::string::npos && setting.substr(0, equals) == kModeParameter) {
+    return set_mode(name, setting.substr(equals + 1));
+  }
   if (dot == std::string::npos || equals == std::string::npos || dot > equals) {
     throw Error(ErrorKind::usage,
                 fmt::format("expected POLICY.PARAMETER=VALUE, such as recover.how=shrink, got "
                             "'{}'",
                             setting));
   }
-  const std::string policy = setting.substr(0, dot);
-  const std::string parameter = setting.substr(dot + 1, equals - dot - 1);
-  const std::string value = setting.substr(equals + 1);
-  set_field(*policy_parameters(policy, {}), parameter, value, "orrery set");
+  const ParameterSet set = parameter_set(setting);
+  set_field(*policy_parameters(set.policy, {}), set.parameter, set.value, "orrery set");
   const LiveRun run = find_run(name);
   const auto policies = run.status.is_object() ? run.status.value("policies", ordered_json::array())
                                                : ordered_json::array();
-  if (std::find(policies.begin(), policies.end(), policy) == policies.end()) {
+  if (std::find(policies.begin(), policies.end(), set.policy) == policies.end()) {
     throw Error(ErrorKind::usage, fmt::format("run {} has no policy '{}'; it has: {}", run.id,
-                                              policy, policies.dump()));
+                                              set.policy, policies.dump()));
   }
-  leave_order(run, {{"set", {{"policy", policy}, {"parameter", parameter}, {"value", value}}}});
-  fmt::print("run {} continues with {}.{} = {}\n", run.id, policy, parameter, value);
+  if (run.is_cluster()) {
+    order_and_wait(run, set_order(set), set_name(set), set_name(set) + " = ");
+    return 0;
+  }
+  leave_order(run, set_order(set));
+  fmt::print("run {} continues with {} = {}\n", run.id, set_name(set), set.value);
   return 0;
 }
 
@@ -331,26 +458,6 @@ Part parse_part(const std::string& text) {
   throw Error(ErrorKind::usage, fmt::format("expected a GPU or node of the run's cluster, such as "
                                             "gpu:3 or node:1, got '{}'{}",
                                             text, hint));
-}
-
-/// Returns the number of the newest event in the status; 0 without one.
-std::uint64_t newest_event(const LiveRun& run) {
-  const auto events = run.status.is_object() ? run.status.value("events", ordered_json::array())
-                                             : ordered_json::array();
-  return events.empty() ? 0 : events.back().value("number", std::uint64_t{0});
-}
-
-/// Returns the line of the first event after number `seen` that is about the removal of the part:
-/// the announcement, or "an order is refused: ..."; empty if there is none yet.
-std::string answer_about(const LiveRun& run, const std::string& part, std::uint64_t seen) {
-  if (!run.status.is_object()) return {};
-  for (const auto& event : run.status.value("events", ordered_json::array())) {
-    if (event.value("number", std::uint64_t{0}) <= seen) continue;
-    const std::string what = event.value("what", "");
-    const bool refused = what.starts_with(fmt::format("{}{}:", live::kOrderRefused, part));
-    if (refused || what.starts_with(part + " is to be removed")) return what;
-  }
-  return {};
 }
 
 /// Options of `orrery drain`.
@@ -382,25 +489,8 @@ int drain_part(const std::string& name, const Drain& how) {
     throw Error(ErrorKind::usage,
                 "--test: expected --for, the time after which the part returns and is tested");
   }
-  LiveRun run = find_run(name);
-  const std::uint64_t seen = newest_event(run);
-  leave_order(run, {{"drain", order}});
-  std::string said;
-  for (int look = 0; said.empty() && look < kMostLooks && is_run(run.folder); ++look) {
-    poll(nullptr, 0, live::kLookMs);
-    run.status = read_status(run.folder);
-    said = answer_about(run, part_name(part), seen);
-  }
-  if (said.starts_with(live::kOrderRefused)) {
-    throw Error(ErrorKind::usage, said.substr(live::kOrderRefused.size()));
-  }
-  if (said.empty()) {
-    throw Error(ErrorKind::environment,
-                fmt::format("expected an answer of run {} within {} s, found none: the run is not "
-                            "training or has ended; see orrery status",
-                            run.id, kMostLooks * live::kLookMs / 1000));
-  }
-  fmt::print("run {}: {}\n", run.id, said);
+  const std::string subject = part_name(part);
+  order_and_wait(find_run(name), {{"drain", order}}, subject, subject + " is to be removed");
   return 0;
 }
 
@@ -537,7 +627,7 @@ int stop(const std::string& name, bool checkpoint) {
       file >= 0 && write(file, how.data(), how.size()) == static_cast<ssize_t>(how.size());
   if (file >= 0) close(file);
   if (!written) fail_to_leave(path);
-  fmt::print("run {} ends after the current step{}\n", run.id,
+  fmt::print("run {} ends after the current {}{}\n", run.id, run.is_cluster() ? "reading" : "step",
              checkpoint ? ", with a checkpoint" : "");
   return 0;
 }
@@ -554,6 +644,21 @@ std::shared_ptr<RunsOptions> options_of(CLI::App& command, bool required) {
       "RUN", options->run, "id of the run, its first characters, or the scenario's name");
   if (required) run->required();
   return options;
+}
+
+void add_set(CLI::App& app, Action& chosen) {
+  CLI::App* change = app.add_subcommand(
+      "set", "change a policy's parameter in a live run, or the mode of a run on a cluster");
+  const auto changed = options_of(*change, true);
+  change
+      ->add_option("SETTING", changed->setting,
+                   "POLICY.PARAMETER=VALUE, as in the scenario, or mode=shadow, approve or drive")
+      ->required();
+  add_examples(*change, {"orrery set a1B2c3 predictive-rebalance.gain_threshold=0.1",
+                         "orrery set slurm mode=drive"});
+  change->callback([changed, &chosen] {
+    chosen = [changed] { return set_parameter(changed->run, changed->setting); };
+  });
 }
 
 }  // namespace
@@ -589,14 +694,7 @@ void add_runs(CLI::App& app, Action& chosen) {
     chosen = [followed] { return attach(followed->run, followed->how); };
   });
 
-  CLI::App* change = app.add_subcommand("set", "change a policy's parameter in a live run");
-  const auto changed = options_of(*change, true);
-  change->add_option("SETTING", changed->setting, "POLICY.PARAMETER=VALUE, as in the scenario")
-      ->required();
-  add_examples(*change, {"orrery set a1B2c3 predictive-rebalance.gain_threshold=0.1"});
-  change->callback([changed, &chosen] {
-    chosen = [changed] { return set_parameter(changed->run, changed->setting); };
-  });
+  add_set(app, chosen);
 
   CLI::App* leave = app.add_subcommand(
       "drain", "announce that a GPU or node of a live run will be removed, so that its ranks move");
@@ -615,7 +713,8 @@ void add_runs(CLI::App& app, Action& chosen) {
   leave->callback(
       [left, drain, &chosen] { chosen = [left, drain] { return drain_part(left->run, *drain); }; });
 
-  CLI::App* end = app.add_subcommand("stop", "end a live run after the current step");
+  CLI::App* end = app.add_subcommand(
+      "stop", "end a live run after the current step, or reading of a cluster");
   const auto ended = options_of(*end, true);
   end->add_flag("--checkpoint", ended->checkpoint,
                 "with a checkpoint, if the run keeps "

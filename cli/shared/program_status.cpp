@@ -1,7 +1,6 @@
 #include "cli/shared/program_status.hpp"
 
 #include <filesystem>
-#include <fstream>
 #include <optional>
 
 #include <fmt/format.h>
@@ -15,17 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
-
-constexpr std::size_t kMostLines = 200;
-constexpr double kInterval_s = 1;  ///< time between two states
-constexpr double kSoon_s = 0.1;    ///< time between two states if a line is new
-
-/// Returns the prefix of the folder without the last character, which TemporaryFolder adds.
-std::string folder_name() {
-  std::string name = live::kRunPrefix;
-  name.pop_back();
-  return name;
-}
 
 ordered_json ranks_json(const live::ProgramRun& run) {
   const live::RunBook& book = run.run_book();
@@ -48,17 +36,14 @@ ProgramStatus::ProgramStatus(std::string name, std::string mode, std::vector<std
     : name_(std::move(name)),
       mode_(std::move(mode)),
       policies_(std::move(policies)),
-      folder_(folder_name(), live::run_parent()),
-      began_s_(live::monotonic_s()) {
-  std::ofstream(folder_.path_of(live::kRunMarker)) << live::kRunMarked;
-}
+      began_s_(live::monotonic_s()),
+      file_(folder_.path(), {}) {}
 
 void ProgramStatus::add_line(const std::string& what) {
-  lines_.push_back({++line_count_, live::monotonic_s() - began_s_, what});
-  if (lines_.size() > kMostLines) lines_.pop_front();
+  file_.add_line(to_nanos(live::monotonic_s() - began_s_), what);
 }
 
-std::string ProgramStatus::text_of(const live::ProgramRun* run) const {
+ordered_json ProgramStatus::fields_of(const live::ProgramRun* run) const {
   ordered_json out{{"scenario", name_}, {"mode", mode_.empty() ? "no policies" : mode_}};
   out["phase"] = run != nullptr ? "training" : "starting";
   out["elapsed_s"] = live::monotonic_s() - began_s_;
@@ -80,22 +65,11 @@ std::string ProgramStatus::text_of(const live::ProgramRun* run) const {
     if (book.newest_snapshot() > 0) out["saved_step"] = book.newest_snapshot();
     out["ranks"] = ranks_json(*run);
   }
-  out["events"] = ordered_json::array();
-  for (const Line& line : lines_) {
-    out["events"].push_back({{"number", line.number}, {"at_s", line.at_s}, {"what", line.what}});
-  }
-  return out.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  return out;
 }
 
 void ProgramStatus::publish_status(const live::ProgramRun* run) {
-  const double now_s = live::monotonic_s();
-  if (now_s - published_s_ < (line_count_ > shown_count_ ? kSoon_s : kInterval_s)) return;
-  published_s_ = now_s;
-  shown_count_ = line_count_;
-  const std::string path = folder_.path_of(live::kStatusFile), fresh = path + ".new";
-  std::ofstream(fresh) << text_of(run) << '\n';
-  std::error_code ignored;
-  fs::rename(fresh, path, ignored);
+  if (file_.is_due()) file_.publish_status(fields_of(run), {});
 }
 
 std::vector<ParameterSet> ProgramStatus::drain_parameters() {
@@ -103,7 +77,7 @@ std::vector<ParameterSet> ProgramStatus::drain_parameters() {
   const double now_s = live::monotonic_s();
   if (now_s - looked_s_ < live::kLookMs / 1000.0) return parameters;
   looked_s_ = now_s;
-  for (live::Order& order : live::read_orders(folder_.path_of(""))) {
+  for (live::Order& order : live::read_orders(folder_.path())) {
     std::error_code ignored;
     fs::remove(order.file, ignored);
     if (order.set) {
@@ -119,7 +93,7 @@ std::vector<ParameterSet> ProgramStatus::drain_parameters() {
 
 bool ProgramStatus::drain_stop() {
   std::error_code unknown;
-  if (is_stopped_ || !fs::exists(folder_.path_of(live::kStopFile), unknown)) return false;
+  if (is_stopped_ || !fs::exists(folder_.path() + "/" + live::kStopFile, unknown)) return false;
   is_stopped_ = true;
   return true;
 }

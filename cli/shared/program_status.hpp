@@ -3,14 +3,15 @@
 // thread.
 #pragma once
 
-#include <cstdint>
-#include <deque>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "core/files/temporary_folder.hpp"
+#include <nlohmann/json_fwd.hpp>
+
+#include "cli/shared/listed_folder.hpp"
 #include "live/programs/program_run.hpp"
+#include "live/run/operator/status_file.hpp"
 #include "policies/run/policy_meter.hpp"
 #include "policies/seam/event.hpp"
 
@@ -37,21 +38,15 @@ class ProgramStatus {
   bool drain_stop();
 
  private:
-  struct Line {
-    std::uint64_t number = 0;
-    double at_s = 0;
-    std::string what;
-  };
-  std::string text_of(const live::ProgramRun* run) const;
+  nlohmann::ordered_json fields_of(const live::ProgramRun* run) const;
 
   const std::string name_, mode_;
   const std::vector<std::string> policies_;
   const PolicyMeter* meter_ = nullptr;  ///< null without policies
-  TemporaryFolder folder_;
+  const ListedFolder folder_;
   const double began_s_;
-  double published_s_ = 0, looked_s_ = 0;
-  std::deque<Line> lines_;
-  std::uint64_t line_count_ = 0, shown_count_ = 0;
+  double looked_s_ = 0;
+  live::StatusFile file_;
   bool is_stopped_ = false;
 };
 

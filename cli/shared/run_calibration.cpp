@@ -86,6 +86,10 @@ void print_fit(const std::vector<OwnRun>& runs, const OwnStack& own) {
   const auto width = [](double spread) { return 100 * std::expm1(kP90 * spread); };
   fmt::print("times of {} x {:.3f}; median of measured over predicted {:.3f}\n", own.stack.kin(),
              std::exp(own.shrunk.shift), std::exp(own.shrunk.median));
+  const estimates::PartShares& parts = own.shrunk.parts;
+  fmt::print("beside a common factor: products x {:.2f}, attention x {:.2f}, memory-bound "
+             "operators x {:.2f}, exchanges x {:.2f}\n",
+             std::exp(parts[0]), std::exp(parts[1]), std::exp(parts[2]), std::exp(parts[3]));
   fmt::print("80% of runs within +{:.0f}% (before: +{:.0f}%)\n", width(own.shrunk.spread),
              width(own.prior_spread));
 }

@@ -216,6 +216,12 @@ std::optional<GpuRuns> GangFollower::find_gpus(const Tracked& known, const KubeG
 
 // ---- decisions ------------------------------------------------------------------------------
 
+std::size_t GangFollower::open_orders() const {
+  return static_cast<std::size_t>(std::count_if(
+      gangs_.begin(), gangs_.end(),
+      [](const auto& entry) { return entry.second.stage == Stage::ordered; }));
+}
+
 std::string GangFollower::id_of(JobId job) const {
   const auto id = ids_.find(job);
   return id == ids_.end() ? "" : id->second;

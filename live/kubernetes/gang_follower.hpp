@@ -51,6 +51,8 @@ class GangFollower {
 
   /// Returns the id of the gang of a job of the world; empty for an unknown job.
   std::string id_of(JobId job) const;
+  /// Returns the number of gangs with a placement that is not complete.
+  std::size_t open_orders() const;
 
  private:
   /// Stage of a gang. `unseen`: not in the world. `leaving`: was ordered to stop.

@@ -38,10 +38,22 @@ KubernetesCluster::KubernetesCluster(KubeAdapter& adapter, const Options& option
     : QueueCluster("Kubernetes", NodeMap(places.nodes, places.nodes_per_rack),
                    places.nodes_per_rack, options),
       adapter_(adapter),
+      is_candidate_(options.acts),
       acts_(options.acts),
       nodes_per_rack_(places.nodes_per_rack),
       keeps_place_s_(options.keeps_place_s),
       follower_(world(), nodes(), options.patience_s, *this) {}
+
+std::string KubernetesCluster::lease_text() const {
+  if (holder_.empty()) return {};
+  return fmt::format("{} {}", reading_.is_leader ? "leads as" : "waits for", holder_);
+}
+
+std::string KubernetesCluster::mode_objection(HandOverMode mode) const {
+  if (is_candidate_ || mode == HandOverMode::shadow) return {};
+  return "expected a controller that takes part in the election of a leader, found one that was "
+         "started with --mode shadow; start it again with --mode approve or drive";
+}
 
 bool KubernetesCluster::read_cluster() {
   reading_ = adapter_.read_cluster(acts_ && !is_halted());

@@ -38,6 +38,9 @@ class KubernetesCluster : public QueueCluster, private GangOutlet {
   KubernetesCluster(KubeAdapter& adapter, const Options& options);
 
   std::string id_of(JobId job) const override { return follower_.id_of(job); }
+  std::size_t open_orders() const override { return follower_.open_orders(); }
+  std::string lease_text() const override;
+  std::string mode_objection(HandOverMode mode) const override;
   /// Returns the number of places of each rack; 0 if no label names racks.
   std::uint32_t nodes_per_rack() const { return nodes_per_rack_; }
 
@@ -60,12 +63,14 @@ class KubernetesCluster : public QueueCluster, private GangOutlet {
   std::string objection(const Assign& assign) const override;
   void order(const Assign& assign, std::int64_t now_s) override;
   void send_orders() override;
+  void set_acting(bool acts) override { acts_ = acts; }
   // GangOutlet
   void emit_event(Event event) override { QueueCluster::emit_event(std::move(event)); }
   void report(std::string text) override { report_to_operator(text); }
 
   KubeAdapter& adapter_;
-  const bool acts_;
+  const bool is_candidate_;  ///< takes part in the election of a leader
+  bool acts_;
   const std::uint32_t nodes_per_rack_;
   const std::int64_t keeps_place_s_;
   GangFollower follower_;

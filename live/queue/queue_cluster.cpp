@@ -66,6 +66,12 @@ void QueueCluster::begin(const Needs& needs) {
               fmt::format("jobs of {} run under queue policies, which need no ticks", scheduler_));
 }
 
+void QueueCluster::set_mode(HandOverMode mode) {
+  options_.is_quiet = mode == HandOverMode::shadow;
+  options_.has_ticks = mode == HandOverMode::approve;
+  set_acting(mode != HandOverMode::shadow);
+}
+
 // ---- decisions ------------------------------------------------------------------------------
 
 std::string QueueCluster::refusal(const Decision& decision) const {
@@ -111,6 +117,9 @@ std::optional<Observation> QueueCluster::next() {
       return {};
     }
     if (!observe_cluster()) continue;
+    if (options_.drain_parameters) {
+      for (ParameterSet& set : options_.drain_parameters()) emit_event(std::move(set));
+    }
     if (gate_.pop_due_wakes(now_) || options_.has_ticks) emit_event(Tick{});
   } while (events_.empty());
   shown_ = std::exchange(events_, {});

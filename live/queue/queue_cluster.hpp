@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "live/queue/node_map.hpp"
+#include "policies/handover/hand_over.hpp"
 #include "policies/seam/backend.hpp"
 #include "policies/seam/gate.hpp"
 #include "traces/scenario.pb.h"
@@ -41,6 +42,9 @@ class QueueCluster : public Backend, protected Carrier {
     std::function<bool()> stopped = {};     ///< ends the run; read many times a second
     std::function<bool()> halted = {};      ///< kill switch: no command is sent while true
     std::function<void()> at_reading = {};  ///< called before each reading
+    /// returns the parameters that the operator has set since the last call; each becomes an event
+    /// of the reading that has just been shown
+    std::function<std::vector<ParameterSet>()> drain_parameters = {};
     std::function<void(const std::string&)> tell = {};  ///< receives reports for the operator
   };
   /// Figures of a run.
@@ -63,10 +67,24 @@ class QueueCluster : public Backend, protected Carrier {
   /// on nodes that do not fit the job's request, and beyond the limit of a minute.
   void apply(const DecisionList& decisions) override;
 
+  /// Changes the mode of the decisions from the newest reading on: sends commands unless the mode
+  /// is shadow, and makes each reading an observation in mode approve. mode_objection() must be
+  /// empty.
+  void set_mode(HandOverMode mode);
+  /// Returns the reason why this run cannot change to the mode; empty if it can.
+  virtual std::string mode_objection(HandOverMode) const { return {}; }
+
   /// Returns the nodes of the run.
   const NodeMap& nodes() const { return nodes_; }
   /// Returns the scheduler's id of a job of the world; empty for an unknown job.
   virtual std::string id_of(JobId job) const = 0;
+  /// Returns the jobs of the world: those that wait, and those that have GPUs.
+  const JobTable& jobs() const { return world_.jobs(); }
+  /// Returns the number of orders that the scheduler has not carried out yet.
+  virtual std::size_t open_orders() const = 0;
+  /// Returns a text about leases that only the scheduler knows, for example "leads as host-1";
+  /// empty without one.
+  virtual std::string lease_text() const { return {}; }
   /// Returns true once next() has returned nothing.
   bool is_over() const { return is_over_; }
   /// Returns the figures so far.
@@ -87,6 +105,8 @@ class QueueCluster : public Backend, protected Carrier {
   virtual void order(const Assign& assign, std::int64_t now_s) = 0;
   /// Sends the orders since the last call. Throws an Error if the scheduler does not answer.
   virtual void send_orders() = 0;
+  /// Sends commands from now on, or none at all.
+  virtual void set_acting(bool acts) = 0;
 
   // Carrier
   std::string refusal(const Decision& decision) const override;
@@ -113,7 +133,7 @@ class QueueCluster : public Backend, protected Carrier {
   void report_failure(const std::string& why);
 
   const std::string scheduler_;
-  const Options options_;
+  Options options_;
   NodeMap nodes_;
   const Cluster cluster_;
   World world_;

@@ -30,9 +30,11 @@ bool is_same_job(const std::string& id, std::int64_t submit_s, std::uint32_t res
          (row.restarts >= std::max(restarts, 1u) && row.submit_s > submit_s);
 }
 
-/// Returns true if slurmctld has just started, so that a job which waits may still run on a node: a
-/// second copy beside it would drain the node and hold the job.
-bool is_settling(std::int64_t now_s, std::int64_t boot_s) { return now_s - boot_s < kRestart_s; }
+/// Returns true if slurmctld has just been restarted, so that a job which waits may still run on a
+/// node: a second copy beside it would drain the node and hold the job.
+bool is_settling(std::int64_t now_s, std::int64_t restart_s) {
+  return now_s - restart_s < kRestart_s;
+}
 
 std::vector<std::string> sorted(std::vector<std::string> names) {
   std::sort(names.begin(), names.end());
@@ -72,6 +74,7 @@ bool JobFollower::is_ready(const Tracked& job, const SlurmJob& row) const {
 
 void JobFollower::follow_jobs(Rows jobs, std::int64_t now_s, std::int64_t boot_s) {
   now_s_ = now_s;
+  if (has_read_ && boot_s != boot_s_) restart_s_ = boot_s;
   boot_s_ = boot_s;
   std::sort(jobs.begin(), jobs.end(), [](const SlurmJob& a, const SlurmJob& b) {
     return submission_order(a) < submission_order(b);
@@ -312,7 +315,7 @@ void JobFollower::check_order(Tracked& job, const SlurmJob& row) {
   const OrderState state = state_of(job.order, row, now_s_, rules_.patience_s);
   const std::string nodes = fmt::format("{}", fmt::join(job.order.nodes, ","));
   if (state == OrderState::waits) return;
-  if (state == OrderState::lost && is_settling(now_s_, boot_s_)) return;
+  if (state == OrderState::lost && is_settling(now_s_, restart_s_)) return;
   if (state == OrderState::lost && job.order.repeats < kMostRepeats) {
     ++job.order.repeats;
     outlet_.report(fmt::format("job {}: expected the order to start on {}, found it lost; repeated",
@@ -380,9 +383,9 @@ std::string JobFollower::objection(const Assign& assign) const {
   if (job.stage == Stage::leaving) return fmt::format("job {} still leaves its nodes", job.id);
   if (assign.is_release()) return {};
   if (job.stage != Stage::waiting) return "a job stays where it was started until it leaves";
-  if (is_settling(now_s_, boot_s_)) {
+  if (is_settling(now_s_, restart_s_)) {
     return fmt::format("slurmctld started {} s ago, and its nodes report their jobs first",
-                       now_s_ - boot_s_);
+                       now_s_ - restart_s_);
   }
   const ParallelLayout& request = world_.jobs()[assign.job].spec.layout;
   if (nodes_.has_shape(assign.gpus, request.pipeline, request.tensor)) return {};
@@ -403,6 +406,11 @@ void JobFollower::order(const Assign& assign, std::int64_t now_s) {
   outlet_.emit_event(JobStopped{job.job, 0});
   job.stage = Stage::leaving;
   job.leaving_since_s = now_s;
+}
+
+void JobFollower::set_acting(bool acts) {
+  has_read_ = has_read_ && (rules_.acts || !acts);
+  rules_.acts = acts;
 }
 
 std::size_t JobFollower::open_orders() const {

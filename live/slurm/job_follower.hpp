@@ -59,14 +59,19 @@ class JobFollower {
   JobFollower(const World& world, const NodeMap& nodes, SlurmRules rules, SlurmOutlet& outlet);
 
   /// Compares the jobs of a reading at `now_s` with those known: emits the events of all
-  /// differences, renews leases, repeats or withdraws orders. `boot_s`: start of slurmctld. Throws
-  /// an environment Error if another controller orders the same jobs.
+  /// differences, renews leases, repeats or withdraws orders. `boot_s`: start of slurmctld; nothing
+  /// is started for ten seconds after it has changed. Throws an environment Error if another
+  /// controller orders the same jobs.
   void follow_jobs(std::vector<SlurmJob> jobs, std::int64_t now_s, std::int64_t boot_s = 0);
 
   /// Returns the reason why a decision cannot be carried out; empty if it can.
   std::string objection(const Assign& assign) const;
   /// Sends the order of an accepted decision at `now_s`: a start, or a stop with its event.
   void order(const Assign& assign, std::int64_t now_s);
+
+  /// Sends lines from now on, or none at all. A follower that begins to send takes over the orders
+  /// of earlier controllers, as at its start.
+  void set_acting(bool acts);
 
   /// Returns the number of jobs with an order that Slurm has not carried out yet.
   std::size_t open_orders() const;
@@ -110,12 +115,13 @@ class JobFollower {
 
   const World& world_;
   const NodeMap& nodes_;
-  const SlurmRules rules_;
+  SlurmRules rules_;
   SlurmOutlet& outlet_;
   std::map<std::string, Tracked> jobs_;  ///< keys are Slurm's ids
   std::map<JobId, std::string> ids_;     ///< Slurm's ids of the world's jobs
   std::map<std::pair<std::string, std::int64_t>, std::int64_t> over_;  ///< instants of ends
   std::int64_t now_s_ = 0, boot_s_ = 0;
+  std::int64_t restart_s_ = 0;  ///< newest start of slurmctld after the first reading; 0: none
   bool has_read_ = false;
 };
 

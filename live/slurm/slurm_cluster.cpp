@@ -61,6 +61,11 @@ void SlurmCluster::send_orders() {
   }
 }
 
+void SlurmCluster::set_acting(bool acts) {
+  rules_.acts = acts;
+  follower_.set_acting(acts);
+}
+
 std::vector<SlurmEnd> SlurmCluster::find_ends(const std::vector<std::string>& ids) {
   try {
     return parse_ends(commands_.read_ends(ids));

@@ -28,6 +28,7 @@ class SlurmCluster : public QueueCluster, private SlurmOutlet {
   SlurmCluster(SlurmCommands& commands, const Options& options);
 
   std::string id_of(JobId job) const override { return follower_.id_of(job); }
+  std::size_t open_orders() const override { return follower_.open_orders(); }
 
  private:
   // QueueCluster
@@ -36,6 +37,7 @@ class SlurmCluster : public QueueCluster, private SlurmOutlet {
   std::string objection(const Assign& assign) const override;
   void order(const Assign& assign, std::int64_t now_s) override;
   void send_orders() override;
+  void set_acting(bool acts) override;
   // SlurmOutlet
   void emit_event(Event event) override { QueueCluster::emit_event(std::move(event)); }
   void send_line(std::string line) override;
@@ -44,7 +46,7 @@ class SlurmCluster : public QueueCluster, private SlurmOutlet {
   std::string find_owner(const std::string& id) override;
 
   SlurmCommands& commands_;
-  const SlurmRules rules_;
+  SlurmRules rules_;
   JobFollower follower_;
   std::vector<SlurmNode> read_nodes_;          ///< newest reading
   std::vector<SlurmJob> read_jobs_;            ///< newest reading

@@ -22,8 +22,16 @@ HandOverMode hand_over_mode(std::string_view name) {
 }
 
 HandOver::HandOver(Backend& inner, HandOverRules rules) : inner_(inner), rules_(std::move(rules)) {
-  ensure(rules_.mode != HandOverMode::approve || rules_.approver != nullptr,
+  set_mode(rules_.mode);
+}
+
+void HandOver::set_mode(HandOverMode mode) {
+  ensure(mode != HandOverMode::approve || rules_.approver != nullptr,
          "somebody answers in mode approve");
+  if (mode != HandOverMode::approve) {
+    close_questions(std::nullopt, fmt::format("the mode is now {}", name_of(mode)), refused_count_);
+  }
+  rules_.mode = mode;
 }
 
 /// Refusals are added to the next observation of the inner backend, so that events and world match.

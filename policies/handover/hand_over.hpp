@@ -89,6 +89,10 @@ class HandOver : public Backend {
   /// decision gets its Decided event (rejected) in the next observation, requested for the same
   /// instant. The idle promise is forwarded only if no refusal and no approval is pending.
   void apply(const DecisionList& decisions) override;
+  /// Changes the mode for later decisions. Refuses the pending decisions if the new mode asks for
+  /// no approvals. Call between two calls of apply(). Throws an internal Error for mode approve
+  /// without an approver.
+  void set_mode(HandOverMode mode);
   /// Writes the mode, the numbers of forwarded, observed, refused, unanswered, over-limit and
   /// stopped decisions so far, and the scores of mode shadow. Call once for a report.
   void fill(HandOverReport& report) const;
@@ -116,7 +120,7 @@ class HandOver : public Backend {
   void close_questions(std::optional<JobId> job, const std::string& reason, std::uint64_t& count);
 
   Backend& inner_;
-  const HandOverRules rules_;
+  HandOverRules rules_;
   std::optional<Observation> seen_;  ///< newest observation of the inner backend
   std::uint64_t sequence_ = 0;
   std::vector<Event> refused_;          ///< outcomes for the next observation

@@ -290,6 +290,11 @@ ReplayResult replay_log(const std::string& path, const std::vector<std::string>&
     log.refuse_last("the run had policies of your own: replay the log with " +
                     command_of(path, header));
   }
+  if (header.has_choice()) {
+    log.refuse_last(fmt::format("forecasts chose among several policies: replay the log with "
+                                "`orrery replay {}`",
+                                path));
+  }
   Scenario scenario = scenario_of(header);
   for (const std::string& text : overrides) override_parameter(scenario, text);
   return replay(log, header, *make_stack(scenario, SourceMap{}));

@@ -30,9 +30,9 @@ struct ReplayResult {
 /// telemetry that the recorded run did not read, another state of the policies after a call (not in
 /// a log of an older format), an exception of a policy, or, at the end, other bytes than recorded.
 /// Throws bad_input for a file that is not a log, is truncated or damaged, or has an unknown
-/// format, for a log of a policy outside the registry, and for an unknown policy or parameter or an
-/// invalid value in `overrides`; throws a usage Error for an override that is not
-/// POLICY.PARAMETER=VALUE.
+/// format, for a log of a policy outside the registry or of a choice by forecasts (the header has
+/// `choice`), and for an unknown policy or parameter or an invalid value in `overrides`; throws a
+/// usage Error for an override that is not POLICY.PARAMETER=VALUE.
 ReplayResult replay_log(const std::string& path, const std::vector<std::string>& overrides);
 /// Replays the log at `path` with a policy of the caller, for example the policy that
 /// run_in_worker() called when the log was recorded. Calls start() of the policy, without

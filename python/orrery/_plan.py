@@ -501,18 +501,17 @@ def plan(
         Reserved GPUs, spares included; ``"64..512"`` is a range. Tokens; ``"2T"`` is 2e12.
     deadline, start, budget : float, str or date, optional
         Seconds, ``"60 d"`` or a date, which needs `start`, of the first step. USD for all GPUs.
-    failures : str, optional
+    failures, recovery : str, optional
         A profile (default ``"llama3"``), ``"none"``, or a file with a section ``failures``.
+        ``"restart"`` (default), ``"replace"`` or ``"any"``: recovery of the rows after a loss.
     confidence, batch_change, seeds
         Probability with which the goals shall be met, change of the batch, played runs.
     overrides, **changes
         Values of the scenario to change, as for `orrery.load`; ``sequence_length``,
         ``global_batch``, ``tokens_per_batch``, ``stack``, ``precision`` as for `orrery.layouts`.
     instance, grid, prices : str, str, path, optional
-        Names of `orrery.prices`, in place of the cluster's price and carbon (several instances, one
-        for each GPU: ``"nebius-h100,nebius-b200"``); a table of one's own.
-    recovery : {"restart", "replace", "any"}, optional
-        Recovery of the rows after a loss; default ``"restart"``.
+        Names of `orrery.prices`, in place of the cluster's price and carbon (``"a,b"``: an instance
+        for each GPU); a table of one's own.
     measured : path, optional
         Runs with ``iter_time_s``: ``to_dict()["nearest_measured"]`` names the nearest one.
     executor : concurrent.futures.Executor, optional
@@ -532,12 +531,15 @@ def plan(
         "model": os.fspath(model), "clusters": _names_of(cluster), "gpus": _list_of(gpus),
         "tokens": _text_of(tokens), "budget": _text_of(budget), "start": _text_of(start),
         "deadline": f"{deadline} s" if isinstance(deadline, (int, float)) else _text_of(deadline),
-        "failures": failures or "", "instance": instance or "", "grid": grid or "",
-        "prices": os.fspath(prices or ""), "measured": os.fspath(measured or ""),
-        "recovery": recovery or "",
+        "failures": failures or "", "recovery": recovery or "", "instance": instance or "",
+        "grid": grid or "", "prices": os.fspath(prices or ""),
+        "measured": os.fspath(measured or ""),
     }  # fmt: skip
     numbers = {"confidence": 100 * confidence, "batch_change": 100 * batch_change, "seeds": seeds}
-    asked = _asked(words, numbers, overrides or {}, changes)
+    return _planned(_asked(words, numbers, overrides or {}, changes), executor)
+
+
+def _planned(asked: Asked, executor: Optional[Executor]) -> Plan:
     found = [] if executor is None else _found_by(executor, asked)
     text, scenarios, html, study = _core.plan(*asked, found)
     return Plan(json.loads(text), scenarios, html, study, asked)

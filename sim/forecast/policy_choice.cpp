@@ -3,6 +3,9 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
+
+#include <fmt/format.h>
 
 #include "policies/run/registry.hpp"
 
@@ -41,7 +44,17 @@ void PolicyChoice::activate_chosen(Context& context, const Cluster& cluster) {
   policy_->start(context, cluster, nullptr);
 }
 
+void PolicyChoice::set_parameter(const ParameterSet& set) {
+  const std::string change = fmt::format("{}.{}={}", set.policy, set.parameter, set.value);
+  for (JobReplay& each : options_.candidates) {
+    if (each.policy() == set.policy) each.add_set(change);
+  }
+}
+
 void PolicyChoice::observe(Context& context, const Observation& seen, DecisionList& decisions) {
+  for (const Event& event : seen.events) {
+    if (const auto* set = std::get_if<ParameterSet>(&event)) set_parameter(*set);
+  }
   learner_.learn_from(seen);
   if (guard_.is_on()) guard_.record_events(seen);
   if (seen.now >= next_) {

@@ -18,7 +18,8 @@
 namespace orrery::sim {
 
 /// Policy that forwards to the chosen one of several policies. A policy that takes over begins with
-/// the table of jobs: history of earlier times (gittins) is lost.
+/// the table of jobs: history of earlier times (gittins) is lost. A parameter that the operator
+/// sets holds for the forecasts, and for the policy when it acts.
 class PolicyChoice : public Policy {
  public:
   /// Options of a choice.
@@ -46,11 +47,12 @@ class PolicyChoice : public Policy {
   static constexpr std::uint32_t kCheckSamples = 4;
   static constexpr std::size_t kMostJobs = 4000;  ///< jobs of a record that begins anew
 
+  void set_parameter(const ParameterSet& set);
   void forecast(const Observation& seen);
   void check_realised(const Observation& seen);
   void activate_chosen(Context& context, const Cluster& cluster);
 
-  const Options options_;
+  Options options_;
   QueueLearner learner_;
   ChoiceRule rule_;
   ChoiceGuard guard_;            ///< record while another policy than the first acts

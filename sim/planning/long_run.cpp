@@ -73,6 +73,12 @@ class Nodes {
   std::uint64_t moves_ = 0;
 };
 
+/// Returns true if lost ranks can have the state of another replica, after losses that may have hit
+/// `lost` replicas.
+bool has_peers(const LongRun& run, std::uint64_t lost) {
+  return run.recovery == Recovery::replace && lost < run.replicas;
+}
+
 class Player {
  public:
   Player(const LongRun& run, Interruptions& failures, std::vector<CoursePoint>* points)
@@ -94,10 +100,6 @@ class Player {
   Nanos decide(Nanos known);
   Nanos restart(Nanos from, Nanos own);
   Nanos join(Nanos from, bool on_others);
-  /// Returns true if the ranks that lost their processes can have the state of another replica.
-  bool has_peers() const {
-    return run_.recovery == Recovery::replace && lost_replicas_ < run_.replicas;
-  }
   void set_pace();
   void finish_course();
   void record_point() {
@@ -242,13 +244,14 @@ void Player::recover(const Interruption& loss) {
     const std::uint64_t moves = nodes_.moves();
     known = decide(known);
     if (known == kNever) break;
-    const bool peers = has_peers();
+    const bool peers = has_peers(run_, lost_replicas_);
     const Nanos ready = peers ? join(known, nodes_.moves() != moves) : restart(known, own);
     if (ready != kNever) course_.recovery += ready - known;
     known = ready;
-    if (known == kNever || (nodes_.are_used_healthy(known) && peers == has_peers())) break;
+    if (known == kNever) break;
+    if (nodes_.are_used_healthy(known) && peers == has_peers(run_, lost_replicas_)) break;
   }
-  if (!has_peers()) {
+  if (!has_peers(run_, lost_replicas_)) {
     course_.lost_work += static_cast<Nanos>(step_ - saved_) * pace_;
     step_ = saved_;
   }

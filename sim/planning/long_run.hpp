@@ -19,9 +19,9 @@ namespace orrery::sim {
 /// Factor on the duration of a step by the job's nodes, in the order of their ranks.
 using Slowdown = std::function<double(const std::vector<std::uint32_t>&)>;
 
-/// Ways of the policy `recover`, as far as long runs know them. restart: after a loss all ranks load
-/// the newest checkpoint. replace: replacements receive the state of another replica, and no step is
-/// repeated but the one that the loss has cut; if no replica is complete, all ranks restart.
+/// Ways of the policy `recover`, as far as long runs know them. restart: after a loss all ranks
+/// load the newest checkpoint. replace: replacements receive the state of another replica, and no
+/// step is repeated but the one that the loss has cut; if no replica is complete, all restart.
 enum class Recovery : std::uint8_t { restart, replace };
 constexpr std::array<std::string_view, 2> names_of(Recovery) { return {"restart", "replace"}; }
 

@@ -60,9 +60,9 @@ class Weather {
 /// 0 gives 1 and 1.2816 gives p90_s / step_s.
 double step_factor(const estimates::Interval& interval, double step_s, double normal);
 
-/// Returns the long run of a candidate with its policies and its checkpoint interval: Daly's for the
-/// stall of a checkpoint and the job's failure rate, times the factor of the policies, at least the
-/// time in which a checkpoint is written.
+/// Returns the long run of a candidate with its policies and its checkpoint interval: Daly's for
+/// the stall of a checkpoint and the job's failure rate, times the factor of the policies, at least
+/// the time in which a checkpoint is written.
 /// `every`: steps between two checkpoints; nothing: that interval. `slowdown`: that of an earlier
 /// run of the candidate on a cluster of equal nodes; nothing: slowdown_of().
 LongRun long_run_of(const PlanBasis& basis, const Candidate& candidate,
@@ -71,7 +71,8 @@ LongRun long_run_of(const PlanBasis& basis, const Candidate& candidate,
 /// Returns the quantiles of failures alone over the first `seeds` seeds: a cheap first look.
 Quantiles failures_only(const LongRun& run, Weather& weather, std::size_t seeds);
 
-/// Plays the first `seeds` seeds with the predicted step time; writes no `finish_s` and no `ends_s`.
+/// Plays the first `seeds` seeds with the predicted step time; writes no `finish_s` and no
+/// `ends_s`.
 Outcome play_alone(const LongRun& run, Weather& weather, std::size_t seeds);
 
 /// Plays all seeds, with and without errors of the step price.

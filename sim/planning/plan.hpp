@@ -24,7 +24,7 @@ struct PlannedRun {
   std::uint32_t spare_nodes = 0;
   Candidate layout;
   LongRun run;  ///< run with contention in its step
-  PolicyChoice policies;  ///< chosen by failures without contention
+  ChosenPolicies policies;  ///< chosen by failures without contention
   /// Simulated step, in which flows share links, over its price; 1 if the step was not simulated.
   double contention = 1;
   Outcome outcome;

@@ -1,6 +1,6 @@
 // Money, energy and probabilities of a planned run, and the effect of one change at a time on the
-// recommended run. Called by sim/planning/plan and by the rules of the training spec. One thread; no
-// state between calls.
+// recommended run. Called by sim/planning/plan and by the rules of the training spec. One thread;
+// no state between calls.
 #pragma once
 
 #include <vector>

@@ -122,7 +122,8 @@ std::string rows_of(const Json& plan) {
   std::string out =
       "<h2>Candidates</h2><div class=\"wide\"><table><tr><th></th><th class=\"l\">cluster</th>"
       "<th>GPUs</th>"
-      "<th>spare nodes</th><th class=\"l\">recovery, checkpoints</th><th class=\"l\">layout</th><th>step, s</th><th>free, GiB</th>"
+      "<th>spare nodes</th><th class=\"l\">recovery, checkpoints</th>"
+      "<th class=\"l\">layout</th><th>step, s</th><th>free, GiB</th>"
       "<th>goodput</th><th>days P10 / P50 / P90</th><th>MUSD</th><th>MWh</th><th>t CO2</th>"
       "<th>in time</th>"
       "<th>in budget</th></tr>";

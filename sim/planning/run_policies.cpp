@@ -60,10 +60,10 @@ bool can_recover(Recovery recovery, const LayoutChoice& choice) {
          (choice.shard == Sharding::nothing || choice.shard == Sharding::optimizer);
 }
 
-PolicyChoice choose_policies(const PlanQuestion& question, const PlanBasis& basis,
-                             const Candidate& candidate, std::optional<std::uint64_t> every,
-                             const Slowdown& slowdown, Weather& weather) {
-  PolicyChoice choice;
+ChosenPolicies choose_policies(const PlanQuestion& question, const PlanBasis& basis,
+                               const Candidate& candidate, std::optional<std::uint64_t> every,
+                               const Slowdown& slowdown, Weather& weather) {
+  ChosenPolicies choice;
   std::vector<Outcome> outcomes;
   for (const RunPolicies& each :
        sets_of(question, candidate.priced.choice, every.has_value())) {

@@ -20,27 +20,27 @@ namespace orrery::sim {
 struct TriedPolicies {
   RunPolicies policies;
   std::uint64_t every = 0;  ///< steps between two checkpoints
-  double end_s = 0;         ///< median end by failures alone; infinite if half of the runs never end
+  double end_s = 0;         ///< median end by failures alone; infinite if half of them never end
 };
 
 /// Chosen policies of a candidate. For example, replace at Daly's interval ends 3,600 s before
 /// restart: gain_s is 3600.
-struct PolicyChoice {
+struct ChosenPolicies {
   RunPolicies policies;
   std::vector<TriedPolicies> tried;  ///< the default first
   double gain_s = 0;                 ///< median end of the default less that of the choice
   std::string why;                   ///< reason in words
 };
 
-/// Returns true if a run of the layout can recover in this way: `replace` needs another replica, with
-/// whole parameters.
+/// Returns true if a run of the layout can recover in this way: `replace` needs another replica,
+/// with whole parameters.
 bool can_recover(Recovery recovery, const LayoutChoice& choice);
 
 /// Returns the policies of a candidate. `every`: fixed steps between two checkpoints. The first
 /// 100 seeds are played. A way for which can_recover() is false is left out.
-PolicyChoice choose_policies(const PlanQuestion& question, const PlanBasis& basis,
-                             const Candidate& candidate, std::optional<std::uint64_t> every,
-                             const Slowdown& slowdown, Weather& weather);
+ChosenPolicies choose_policies(const PlanQuestion& question, const PlanBasis& basis,
+                               const Candidate& candidate, std::optional<std::uint64_t> every,
+                               const Slowdown& slowdown, Weather& weather);
 
 /// Writes the way to recover into the policy `recover` of a scenario, if the scenario has one.
 void set_recovery(Recovery recovery, Scenario& scenario);

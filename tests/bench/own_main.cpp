@@ -20,6 +20,7 @@
 #include "traces/files/csv.hpp"
 #include "traces/published/measured_times.hpp"
 #include "traces/published/published_run.hpp"
+#include "traces/workload/stacks.hpp"
 
 namespace {
 
@@ -30,7 +31,8 @@ constexpr int kDraws = 20;
 
 /// Logarithm of measured over predicted time, and the standard deviation of the shipped interval.
 struct Deviation {
-  double value, spread;
+  estimates::OwnDeviation own;
+  double spread;
 };
 using Families = std::map<std::string, std::vector<Deviation>>;
 
@@ -72,12 +74,15 @@ Families deviations_of(const std::string& path, bool unknown) {
     const auto family = families.find(row.line);
     if (time == times.end() || family == families.end() || family->second.second) continue;
     if (unknown) row.framework = "a framework of one's own";
-    const estimates::Prediction p = estimates::predict_run(row.id, published_run(row));
+    const PublishedRun run = published_run(row);
+    const estimates::Prediction p = estimates::predict_run(row.id, run);
     const bool unseen =
         unknown || p.distance.ends_with(" measured") || p.distance.ends_with(" scaled");
     if (!p.supported || !unseen) continue;
     found[family->second.first].push_back(
-        {std::log(time->second / p.iter_time_s), std::log(p.p90_s / p.p10_s) / (2 * kP90)});
+        {{std::log(time->second / p.iter_time_s),
+          estimates::part_shares(run, software_stack(run.job.stack()))},
+         std::log(p.p90_s / p.p10_s) / (2 * kP90)});
   }
   return found;
 }
@@ -94,14 +99,16 @@ FamilyResult tried(const std::vector<Deviation>& family, std::size_t count, Rng&
   std::iota(order.begin(), order.end(), 0);
   for (int draw = 0; draw < kDraws; ++draw) {
     for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[rng.below(i)]);
-    std::vector<double> own, spreads;
+    std::vector<estimates::OwnDeviation> own;
+    std::vector<double> spreads;
     for (std::size_t i = 0; i < count; ++i) {
-      own.push_back(family[order[i]].value);
+      own.push_back(family[order[i]].own);
       spreads.push_back(family[order[i]].spread);
     }
     const estimates::Shrunk of = estimates::shrink(own, median_of(spreads));
     for (std::size_t i = count; i < order.size(); ++i) {
-      const double value = family[order[i]].value, left = value - of.shift;
+      const estimates::OwnDeviation& run = family[order[i]].own;
+      const double value = run.value, left = value - of.shift_at(run.shares);
       before.push_back(std::abs(std::expm1(-value)));
       after.push_back(std::abs(std::expm1(-left)));
       covered += std::abs(left) <= kP90 * of.spread;

@@ -9,7 +9,7 @@ users submit the jobs, in two accounts if slurmdbd is installed (both as root on
 line a second to a file and continues there after a requeue. Counted as wrong:
 
 - a job that does not complete, has run for other than its seconds, or began more often than once
-  and once for each requeue of the policy;
+  and once for each requeue of the policy, or whose start was sent again without a reason;
 - a log that `orrery replay` does not find identical;
 - a mean wait that differs from that of `orrery jobs`, on the observed submissions and run times
   (from the order to the end that squeue showed), by more than 10% and more than 2 s.
@@ -38,6 +38,7 @@ from slurm_target import (
     lines_of,
     missing,
     read_rows,
+    repeated_orders,
 )
 
 NODES, GPUS, LOAD, LEASE = 8, 8, 1.1, 20
@@ -172,7 +173,7 @@ class Run:
 
     def judge(self, wrong):
         """Number of requeues; adds the faults of the jobs to `wrong`."""
-        text, requeues = self.driver.text(), 0
+        text, acts, requeues = self.driver.text(), self.driver.acts(), 0
         wrong.extend(self.driver.endings)
         for job in self.jobs:
             row, decided = job.row, text.count(f" requeue job {job.id}:")
@@ -184,6 +185,8 @@ class Run:
             if starts > 1 + row.restarts or row.restarts > decided:
                 wrong.append(f"job {job.id} began {starts} times, {row.restarts} requeues, "
                              f"{decided} decided")  # fmt: skip
+            if repeated_orders(acts, job.id) > text.count(f"job {job.id}: expected the order"):
+                wrong.append(f"the start of job {job.id} was sent again without a reason")
             if elapsed != job.seconds:
                 wrong.append(f"job {job.id} ran {elapsed} s, expected {job.seconds} s")
         return requeues

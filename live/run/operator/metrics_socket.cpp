@@ -33,7 +33,7 @@ constexpr std::size_t kMostConnections = 16;
 
 [[noreturn]] void fail(const std::string& path, const std::string& why) {
   throw Error(ErrorKind::environment,
-              fmt::format("live.metrics: cannot listen at 'unix:{}': {}", path, why));
+              fmt::format("live.metrics, --metrics: cannot listen at 'unix:{}': {}", path, why));
 }
 
 /// Returns true if a process accepts connections at `place`.

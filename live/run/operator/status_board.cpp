@@ -1,29 +1,20 @@
 #include "live/run/operator/status_board.hpp"
 
-#include <cstdio>
-#include <ctime>
-#include <filesystem>
-#include <fstream>
-#include <system_error>
-#include <thread>
-#include <utility>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "live/run/files/run_files.hpp"
 #include "policies/seam/decision.hpp"
 #include "policies/seam/part_changes.hpp"
 
 namespace orrery::live {
 namespace {
-
-constexpr std::size_t kMostNotes = 200;
-constexpr std::string_view kSocketPrefix = "unix:";
-constexpr std::chrono::milliseconds kInterval{1000};
-// Longest wait for a file at the end of the run.
-constexpr std::chrono::milliseconds kEndPatience{2000};
 
 std::string names_of(const std::vector<RankId>& ranks) {
   std::vector<std::uint32_t> numbers;
@@ -86,20 +77,6 @@ struct Line {
     return {};
   }
 };
-
-/// Returns a label's value, escaped for quotes.
-std::string label(const std::string& text) {
-  std::string out;
-  for (const char letter : text) {
-    if (letter == '\n') {
-      out += "\\n";
-    } else {
-      if (letter == '"' || letter == '\\') out += '\\';
-      out += letter;
-    }
-  }
-  return out;
-}
 
 nlohmann::ordered_json removals_of(const RunStatus& status) {
   const auto seconds = [](std::optional<Nanos> at) {
@@ -181,8 +158,8 @@ void add_device_metric(std::string& out, const RunStatus& status, const char* na
   for (const RunStatus::Rank& rank : status.ranks) {
     const std::optional<double> known = value(rank.device);
     if (!known) continue;
-    lines += fmt::format("{}{{scenario=\"{}\",gpu=\"{}\"}} {}\n", name, label(status.scenario),
-                         rank.rank, *known);
+    lines += fmt::format("{}{{scenario=\"{}\",gpu=\"{}\"}} {}\n", name,
+                         metric_label(status.scenario), rank.rank, *known);
   }
   if (lines.empty()) return;
   out += fmt::format("# HELP {0} {1}\n# TYPE {0} gauge\n{2}", name, help, lines);
@@ -209,21 +186,15 @@ void add_device_metrics(std::string& out, const RunStatus& status) {
       [](const DeviceReading& of) { return of.has_power() ? Known(of.power()) : Known(); });
 }
 
-/// Queues the newest text of a file.
-void write_file(FileWriter& writer, const std::string& path, std::string text) {
-  writer.add_job(path, [path, text = std::move(text)] { replace_file(path, text); });
-}
-
 }  // namespace
 
 std::string describe(const Event& event) { return std::visit(Line{}, event); }
 
 std::string prometheus_text(const RunStatus& status) {
   std::string out;
-  const std::string run = fmt::format("{{scenario=\"{}\"}}", label(status.scenario));
+  const std::string run = fmt::format("scenario=\"{}\"", metric_label(status.scenario));
   const auto add = [&](const char* name, const char* kind, const char* help, double value) {
-    out += fmt::format("# HELP orrery_{0} {1}\n# TYPE orrery_{0} {2}\norrery_{0}{3} {4}\n", name,
-                       help, kind, run, value);
+    out += metric_family(name, kind, help, run, value);
   };
   add("steps_total", "counter", "Committed steps.", static_cast<double>(status.step));
   add("steps_planned", "gauge", "Steps of the whole run.", static_cast<double>(status.steps));
@@ -252,59 +223,18 @@ std::string prometheus_text(const RunStatus& status) {
       "# TYPE orrery_rank_working gauge\n";
   for (const RunStatus::Rank& rank : status.ranks) {
     out += fmt::format("orrery_rank_working{{scenario=\"{}\",rank=\"{}\"}} {}\n",
-                       label(status.scenario), rank.rank, rank.state == "working" ? 1 : 0);
+                       metric_label(status.scenario), rank.rank, rank.state == "working" ? 1 : 0);
   }
   add_device_metrics(out, status);
   return out;
 }
 
-StatusBoard::StatusBoard(std::string folder, std::string metrics)
-    : folder_(std::move(folder)),
-      metrics_(std::move(metrics)),
-      status_writer_(kEndPatience),
-      metrics_writer_(kEndPatience) {
-  if (!metrics_.starts_with(kSocketPrefix)) return;
-  socket_.emplace(metrics_.substr(kSocketPrefix.size()));
-}
-
-StatusBoard::~StatusBoard() = default;
-
-void StatusBoard::add_line(Nanos at, std::string what) {
-  if (what.empty()) return;
-  notes_.push_back({++noted_, at, std::move(what)});
-  if (notes_.size() > kMostNotes) notes_.pop_front();
-}
-
-bool StatusBoard::is_due() const {
-  const auto passed = Clock::now() - shown_at_;
-  return passed > kInterval || (noted_ > shown_ && passed > kInterval / 10);
-}
-
 void StatusBoard::publish_status(const RunStatus& status) {
-  shown_ = noted_;
-  shown_at_ = Clock::now();
-  nlohmann::ordered_json out = json_of(status);
-  out["updated"] = std::time(nullptr);
-  out["events"] = nlohmann::ordered_json::array();
-  for (const Note& note : notes_) {
-    out["events"].push_back(
-        {{"number", note.number}, {"at_s", to_seconds(note.at)}, {"what", note.what}});
-  }
-  const auto replace = nlohmann::ordered_json::error_handler_t::replace;
-  write_file(status_writer_, folder_ + "/" + kStatusFile, out.dump(-1, ' ', false, replace) + "\n");
-  if (metrics_.empty()) return;
-  if (socket_) return socket_->set_text(prometheus_text(status));
-  write_file(metrics_writer_, metrics_, prometheus_text(status));
+  file_.publish_status(json_of(status), file_.has_metrics() ? prometheus_text(status) : "");
 }
 
 void StatusBoard::show_last(const RunStatus& status) {
-  publish_status(status);
-  status_writer_.wait_until_idle(kEndPatience);
-  constexpr std::chrono::milliseconds look{kLookMs};
-  std::error_code error;
-  const auto looked = std::filesystem::last_write_time(folder_ + "/" + kAttachedFile, error);
-  if (error || std::filesystem::file_time_type::clock::now() - looked > 4 * look) return;
-  std::this_thread::sleep_for(2 * look);
+  file_.show_last(json_of(status), file_.has_metrics() ? prometheus_text(status) : "");
 }
 
 }  // namespace orrery::live

@@ -20,12 +20,16 @@ namespace orrery::estimates {
 namespace {
 
 /// Standard deviation of runs of one software among themselves, runs as which this prior counts,
-/// the least standard deviation of a software from its shipped stack, and the standard errors
-/// within which the median of several runs is no evidence of a deviation. Chosen among a few for
-/// the coverage that `./dev bench own` prints.
-constexpr double kWithin = 0.18, kPriorRuns = 2, kLeastBetween = 0.2, kErrors = 2;
-/// Standard error of a median over that of a mean, for many normal values: sqrt(pi / 2).
-constexpr double kOfMedian = 1.2533141373155001;
+/// the least standard deviation of a software from its shipped stack, and the standard deviation of
+/// the parts of a stack. Chosen among a few for the errors and the coverage that `./dev bench own`
+/// prints.
+constexpr double kWithin = 0.13, kPriorRuns = 2, kLeastBetween = 0.2, kBetweenParts = 0.6;
+/// Share of the squared deviations that fits to the other runs may leave.
+constexpr double kLeftByFit = 0.5;
+/// Rounds in which the variance of the runs and the fit approach each other.
+constexpr int kVarianceRounds = 3;
+/// Step of the logarithm of a part's times, for its share.
+constexpr double kShareStep = 0.1;
 constexpr double kP90 = 1.2815515655446004;
 /// Rounds in which the times of the stack approach the shift.
 constexpr int kRounds = 3;
@@ -37,20 +41,88 @@ double median_of(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-double mean_of(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+/// Coefficients of the fit: d, then u of each part.
+constexpr std::size_t kTerms = 1 + kStackParts;
+using Terms = std::array<double, kTerms>;
+using TermMatrix = std::array<Terms, kTerms>;
+
+Terms terms_of(const PartShares& shares) {
+  Terms terms{1};
+  std::copy(shares.begin(), shares.end(), terms.begin() + 1);
+  return terms;
 }
 
-struct Variances {
-  double between, within;
+double product(const Terms& a, const Terms& b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
+
+Terms product(const TermMatrix& matrix, const Terms& of) {
+  Terms result{};
+  for (std::size_t i = 0; i < kTerms; ++i) result[i] = product(matrix[i], of);
+  return result;
+}
+
+/// Returns the inverse of a positive definite matrix, by elimination.
+TermMatrix inverse(TermMatrix of) {
+  TermMatrix result{};
+  for (std::size_t i = 0; i < kTerms; ++i) result[i][i] = 1;
+  for (std::size_t i = 0; i < kTerms; ++i) {
+    const double pivot = of[i][i];
+    for (std::size_t k = 0; k < kTerms; ++k) of[i][k] /= pivot, result[i][k] /= pivot;
+    for (std::size_t j = 0; j < kTerms; ++j) {
+      if (j == i) continue;
+      const double factor = of[j][i];
+      for (std::size_t k = 0; k < kTerms; ++k) {
+        of[j][k] -= factor * of[i][k];
+        result[j][k] -= factor * result[i][k];
+      }
+    }
+  }
+  return result;
+}
+
+/// Posterior of the terms for runs with the variance `within`.
+struct Posterior {
+  Terms means{};
+  std::vector<double> leverages;  ///< weight of each run in its own fit
+  std::vector<double> rests;      ///< deviation of each run from the fit
+
+  double all_leverages() const {
+    return std::accumulate(leverages.begin(), leverages.end(), 0.0);
+  }
 };
 
-double shift_of(const std::vector<double>& deviations, Variances of) {
-  const auto count = static_cast<double>(deviations.size());
-  const double median = median_of(deviations);
-  const double error = kOfMedian * std::sqrt(of.within / count);
-  if (count > 1 && std::abs(median) < kErrors * error) return 0;
-  return median * of.between / (of.between + of.within / count);
+Posterior posterior_of(const std::vector<OwnDeviation>& deviations, double between,
+                       double within) {
+  TermMatrix precision{};
+  Terms weighted{};
+  precision[0][0] = 1 / between;
+  for (std::size_t c = 1; c < kTerms; ++c) precision[c][c] = 1 / (kBetweenParts * kBetweenParts);
+  for (const OwnDeviation& each : deviations) {
+    const Terms terms = terms_of(each.shares);
+    for (std::size_t i = 0; i < kTerms; ++i) {
+      weighted[i] += terms[i] * each.value / within;
+      for (std::size_t k = 0; k < kTerms; ++k) precision[i][k] += terms[i] * terms[k] / within;
+    }
+  }
+  const TermMatrix covariance = inverse(precision);
+  Posterior of{.means = product(covariance, weighted), .leverages = {}, .rests = {}};
+  for (const OwnDeviation& each : deviations) {
+    const Terms terms = terms_of(each.shares);
+    of.leverages.push_back(product(terms, product(covariance, terms)) / within);
+    of.rests.push_back(each.value - product(terms, of.means));
+  }
+  return of;
+}
+
+double squares_of(const std::vector<double>& values) {
+  return std::inner_product(values.begin(), values.end(), values.begin(), 0.0);
+}
+
+std::vector<double> values_of(const std::vector<OwnDeviation>& deviations) {
+  std::vector<double> values;
+  for (const OwnDeviation& each : deviations) values.push_back(each.value);
+  return values;
 }
 
 /// Returns the 90% quantile of Student's t over that of the normal distribution, by the expansion
@@ -62,16 +134,11 @@ double tail_factor(double degrees) {
   return 1 + first / degrees + second / (degrees * degrees) + third / std::pow(degrees, 3);
 }
 
-/// Returns the root mean square of each deviation from the shift of the others; 0 for one.
-double left_out_spread(const std::vector<double>& deviations, Variances of) {
-  if (deviations.size() < 2) return 0;
-  double squares = 0;
-  for (std::size_t i = 0; i < deviations.size(); ++i) {
-    std::vector<double> others = deviations;
-    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
-    squares += std::pow(deviations[i] - shift_of(others, of), 2);
-  }
-  return std::sqrt(squares / static_cast<double>(deviations.size()));
+/// Returns the deviation of each run from a fit to the other ones.
+std::vector<double> left_out_rests(const Posterior& of) {
+  std::vector<double> rests = of.rests;
+  for (std::size_t i = 0; i < rests.size(); ++i) rests[i] /= 1 - of.leverages[i];
+  return rests;
 }
 
 /// Multiplies or divides a factor within the limits of the schema.
@@ -105,6 +172,39 @@ SoftwareStack slowed_stack(SoftwareStack s, double factor) {
   return s;
 }
 
+/// Returns the stack with the times of each part multiplied by exp(parts).
+SoftwareStack slowed_parts(SoftwareStack s, const PartShares& parts) {
+  const double products = std::exp(parts[0]), attention = std::exp(parts[1]),
+               memory = std::exp(parts[2]), exchange = std::exp(parts[3]);
+  s.set_gemm(limited(s.gemm() / products, 0.1));
+  s.set_gemm_low(limited(s.gemm_low() / products, 0.1));
+  s.set_attention(limited(s.attention() / attention, 0.1));
+  s.set_memory_bytes(limited(s.memory_bytes() * memory, 0.01));
+  s.set_update_bytes(std::clamp(s.update_bytes() * memory, 0.1, 100.0));
+  s.set_loss_bytes(limited(s.loss_bytes() * memory, 0.01));
+  s.set_nvlink(limited(s.nvlink() / exchange, 0.1));
+  s.set_network(limited(s.network() / exchange, 0.01));
+  s.set_latency(std::clamp(s.latency() * exchange, 0.1, 100.0));
+  return s;
+}
+
+PartShares shares_on(const Job& of, const Cluster& cluster, const SoftwareStack& stack) {
+  const auto logarithm = [&](const SoftwareStack& under) {
+    Job job = of;
+    *job.mutable_software() = under;
+    return std::log(estimate_step(job, cluster).step_s);
+  };
+  const double before = logarithm(stack);
+  PartShares shares{};
+  if (!std::isfinite(before)) return shares;
+  for (std::size_t part = 0; part < kStackParts; ++part) {
+    PartShares slower{};
+    slower[part] = kShareStep;
+    shares[part] = (logarithm(slowed_parts(stack, slower)) - before) / kShareStep;
+  }
+  return shares;
+}
+
 /// Runs with their clusters, priced under one stack after the other.
 class PricedRuns {
  public:
@@ -126,6 +226,16 @@ class PricedRuns {
       }
     }
     return times;
+  }
+  /// Returns the deviations of the runs from their times under a stack.
+  std::vector<OwnDeviation> deviations_from(const std::vector<double>& times,
+                                            const SoftwareStack& stack) const {
+    std::vector<OwnDeviation> deviations;
+    for (std::size_t i = 0; i < runs_.size(); ++i) {
+      deviations.push_back({std::log(runs_[i].measured_s / times[i]),
+                            shares_on(runs_[i].run.job, clusters_[i], stack)});
+    }
+    return deviations;
   }
   /// Returns the median standard deviation of the shipped intervals.
   double prior_spread() const {
@@ -182,31 +292,57 @@ SoftwareStack common_stack(const std::vector<OwnRun>& runs) {
   return software_stack(*names.begin());
 }
 
-std::vector<double> deviations_of(const std::vector<OwnRun>& runs,
-                                  const std::vector<double>& times) {
-  std::vector<double> deviations;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    deviations.push_back(std::log(runs[i].measured_s / times[i]));
+/// Returns by how much the logarithm of a run's time is short of the shift, the median of the runs.
+double missing_shift(const OwnStack& own, const std::vector<OwnDeviation>& deviations) {
+  std::vector<double> missing;
+  for (std::size_t i = 0; i < deviations.size(); ++i) {
+    const double reached = std::log(own.after_s[i] / own.before_s[i]);
+    missing.push_back(own.shrunk.shift_at(deviations[i].shares) - reached);
   }
-  return deviations;
+  return median_of(std::move(missing));
 }
 
 }  // namespace
 
-Shrunk shrink(const std::vector<double>& deviations, double prior_spread) {
+double Shrunk::shift_at(const PartShares& shares) const {
+  return common + std::inner_product(shares.begin(), shares.end(), parts.begin(), 0.0);
+}
+
+PartShares part_shares(const PublishedRun& run, const SoftwareStack& stack) {
+  return shares_on(run.job, build_cluster(run.cluster, {}, "cluster"), stack);
+}
+
+Shrunk shrink(const std::vector<OwnDeviation>& deviations, double prior_spread) {
   const auto count = static_cast<double>(deviations.size());
-  const double mean = mean_of(deviations);
-  double squares = kPriorRuns * kWithin * kWithin;
-  for (const double each : deviations) squares += std::pow(each - mean, 2);
-  const double within = squares / (kPriorRuns + count - 1);
+  const std::vector<double> values = values_of(deviations);
+  const double prior = kWithin * kWithin;
   const double between =
-      std::max(prior_spread * prior_spread - kWithin * kWithin, kLeastBetween * kLeastBetween);
-  const Variances of{between, within};
-  const double of_another = within + between * within / (count * between + within);
-  const double spread = std::max(std::sqrt(of_another) * tail_factor(kPriorRuns + count - 1),
-                                 left_out_spread(deviations, of));
-  return {median_of(deviations), shift_of(deviations, of),
-          std::clamp(spread, kLeastSpread, kMostSpread)};
+      std::max(prior_spread * prior_spread - prior, kLeastBetween * kLeastBetween);
+  double within = prior, degrees = kPriorRuns;
+  for (int round = 0; round < kVarianceRounds; ++round) {
+    const Posterior of = posterior_of(deviations, between, within);
+    degrees = kPriorRuns + std::max(0.0, count - of.all_leverages());
+    within = (kPriorRuns * prior + squares_of(of.rests)) / degrees;
+  }
+  const Posterior of = posterior_of(deviations, between, within);
+  const double left = count > 1 ? squares_of(left_out_rests(of)) / count : 0;
+  const double all = squares_of(values) / count;
+  Shrunk found;
+  found.median = median_of(values);
+  const bool is_evidence = count == 1 || (all > prior && left < kLeftByFit * all);
+  double variance = within, least = all;
+  if (is_evidence) {
+    found.common = of.means[0];
+    std::copy(of.means.begin() + 1, of.means.end(), found.parts.begin());
+    variance *= 1 + of.all_leverages() / count;
+    least = left;
+  }
+  std::vector<double> shifts;
+  for (const OwnDeviation& each : deviations) shifts.push_back(found.shift_at(each.shares));
+  found.shift = median_of(std::move(shifts));
+  found.spread = std::clamp(std::max(std::sqrt(variance) * tail_factor(degrees), std::sqrt(least)),
+                            kLeastSpread, kMostSpread);
+  return found;
 }
 
 OwnStack fit_own_stack(const std::vector<OwnRun>& runs, const std::string& name,
@@ -217,24 +353,27 @@ OwnStack fit_own_stack(const std::vector<OwnRun>& runs, const std::string& name,
   OwnStack own;
   own.prior_spread = priced.prior_spread();
   own.before_s = priced.times_under(shipped);
-  const std::vector<double> before = deviations_of(runs, own.before_s);
-  own.shrunk = shrink(before, own.prior_spread);
-  double factor = std::exp(own.shrunk.shift);
+  const std::vector<OwnDeviation> deviations = priced.deviations_from(own.before_s, shipped);
+  own.shrunk = shrink(deviations, own.prior_spread);
+  double common = own.shrunk.common;
   for (int round = 0; round < kRounds; ++round) {
-    own.stack = slowed_stack(shipped, factor);
+    own.stack = slowed_stack(slowed_parts(shipped, own.shrunk.parts), std::exp(common));
     own.after_s = priced.times_under(own.stack);
-    const double reached = median_of(before) - median_of(deviations_of(runs, own.after_s));
-    if (std::abs(reached - own.shrunk.shift) < 1e-4) break;
-    factor *= std::exp(own.shrunk.shift - reached);
+    const double missing = missing_shift(own, deviations);
+    if (std::abs(missing) < 1e-4) break;
+    common += missing;
   }
   own.stack.set_name(name);
   own.stack.set_kin(runs.front().run.job.stack());
   priced.mark_measured(own.shrunk.spread, own.stack);
   own.stack.clear_source();
   own.stack.add_source(fmt::format(
-      "{} measured runs (orrery calibrate --runs): times of {} x {:.4f}, median of measured over "
-      "predicted {:.4f}",
-      runs.size(), own.stack.kin(), std::exp(own.shrunk.shift), std::exp(own.shrunk.median)));
+      "{} measured runs (orrery calibrate --runs): times of {} x {:.4f} (products x {:.4f}, "
+      "attention x {:.4f}, memory-bound operators x {:.4f}, exchanges x {:.4f} beside), median of "
+      "measured over predicted {:.4f}",
+      runs.size(), own.stack.kin(), std::exp(common), std::exp(own.shrunk.parts[0]),
+      std::exp(own.shrunk.parts[1]), std::exp(own.shrunk.parts[2]), std::exp(own.shrunk.parts[3]),
+      std::exp(own.shrunk.median)));
   return own;
 }
 

@@ -3,21 +3,26 @@
 // Seconds.
 //
 // Model (parametric empirical Bayes, Morris 1983, doi:10.1080/01621459.1983.10477920): the
-// logarithm of measured over predicted time of run i is r_i = d + e_i. The deviation d of the
-// software and its cluster from the shipped stack is normal with variance T, the deviation e_i of a
-// run with variance S. T + S is the variance of the shipped interval (T at least 0.2^2), S =
-// 0.18^2. Of K runs with the median m follow
+// logarithm of measured over predicted time of run i is r_i = d + sum_c s_ic u_c + e_i. The
+// deviation d of the software and its cluster from the shipped stack is normal with variance T, the
+// deviation u_c of part c of the stack (products, attention, memory-bound operators, exchanges)
+// with variance 0.6^2, the deviation e_i of a run with variance S; s_ic is the share of part c in
+// the step. T + S is the variance of the shipped interval (T at least 0.2^2), S = 0.13^2. Of K runs
+// follow the posterior means of d and u, the leverages h_i, and
 //
-//     S' = (2 S + sum (r_i - mean)^2) / (2 + K - 1)   (Smyth 2004, doi:10.2202/1544-6115.1027)
-//     d' = m T / (T + S'/K),   variance of another run: V = S' + T S' / (K T + S')
+//     S' = (2 S + sum (r_i - fit_i)^2) / (2 + K - sum h_i)
+//     variance of another run like these: V = S' (1 + mean h_i)
 //
-// With two runs or more, d' = 0 if |m| < 2 sqrt(pi/2 x S'/K), two standard errors of a median: such
-// runs are no evidence of a deviation.
-// S' has 2 + K - 1 degrees of freedom, so that another run has a t-distribution: the spread is the
-// larger one of sqrt(V) t(90%) / 1.2816, and the root mean square of the deviations of each run
+// (Smyth 2004, doi:10.2202/1544-6115.1027).
+//
+// Several runs are no evidence of a deviation, and d = u = 0, if the mean of r_i^2 is at most S, or
+// if fits to the other runs do not halve it. The spread is the larger one of sqrt(V) t(90%) / 1.28,
+// with 2 + K - sum h_i degrees of freedom, and the root mean square of the deviations of each run
 // from a fit to the other ones.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -33,11 +38,29 @@ struct OwnRun {
   double measured_s = 0;
 };
 
+/// Parts of a software stack whose times a fit tells apart: products, attention, memory-bound
+/// operators, exchanges.
+inline constexpr std::size_t kStackParts = 4;
+/// Change of the logarithm of a step time by that of the times of each part. For example, 0.5 for
+/// products: if these take 1% longer, the step takes 0.5% longer.
+using PartShares = std::array<double, kStackParts>;
+
+/// Deviation of one run: the logarithm of its measured over its predicted time.
+struct OwnDeviation {
+  double value = 0;
+  PartShares shares = {};
+};
+
 /// Deviation of own runs from a stack: quantities of the logarithm of measured over predicted time.
 struct Shrunk {
-  double median = 0;  ///< m
-  double shift = 0;   ///< d'
+  double median = 0;      ///< median of the deviations
+  double shift = 0;       ///< median of shift_at() over the runs
+  double common = 0;      ///< posterior mean of d
+  PartShares parts = {};  ///< posterior means of u
   double spread = 0;
+
+  /// Returns the shift of a run with these shares.
+  double shift_at(const PartShares& shares) const;
 };
 
 /// Fitted stack and its support.
@@ -50,10 +73,15 @@ struct OwnStack {
 
 /// Returns the posterior of at least one deviation under a prior of the standard deviation
 /// `prior_spread` > 0. For example, five deviations of 0.4 under 0.2 give a shift near 0.4.
-Shrunk shrink(const std::vector<double>& deviations, double prior_spread);
+Shrunk shrink(const std::vector<OwnDeviation>& deviations, double prior_spread);
+
+/// Returns the shares of the parts of `stack` in the step of a run; zeros for a run without a
+/// finite time. Throws bad_input as estimate_step().
+PartShares part_shares(const PublishedRun& run, const SoftwareStack& stack);
 
 /// Returns the stack `name` for runs of one framework: all times of the framework's stack, or of
-/// `basis` if it is not null, times exp(shift). Its interval counts on the GPUs and the classes of
+/// `basis` if it is not null, times exp(common), and those of each part times exp(parts), with the
+/// median shift of the runs. Its interval counts on the GPUs and the classes of
 /// the runs only. Throws bad_input for no run, for runs of several stacks and for a run that
 /// cannot be priced.
 OwnStack fit_own_stack(const std::vector<OwnRun>& runs, const std::string& name,

@@ -228,6 +228,33 @@ TEST(HandOver, WhatIsDecidedOnTheLastObservationIsAnsweredToo) {
                                                       "the run is over"}));
 }
 
+TEST(HandOver, AnotherModeRefusesTheQuestionsAndHoldsForLaterDecisions) {
+  /// Changes the mode to drive at step 20, while its first decision waits for an answer.
+  struct Switching : Insistent {
+    Switching() : Insistent(2) {}
+    void observe(Context& context, const Observation& seen, DecisionList& decisions) override {
+      Insistent::observe(context, seen, decisions);
+      if (seen.jobs[{0}].step >= 20) hand_over->set_mode(HandOverMode::drive);
+    }
+    HandOver* hand_over = nullptr;
+  } policy;
+  Same silent(true, 1'000'000);
+  const Cluster cluster = toy::cluster();
+  toy::ToyBackend backend(cluster);
+  HandOver hand_over(backend, {.mode = HandOverMode::approve, .approver = &silent});
+  policy.hand_over = &hand_over;
+  Rng rng(1);
+  Context context{rng, {}};
+  drive(policy, hand_over, context);
+  ASSERT_EQ(policy.outcomes.size(), 2u);
+  EXPECT_EQ(policy.outcomes[0].status, Outcome::rejected);
+  EXPECT_EQ(policy.outcomes[0].reason, "the mode is now drive");
+  EXPECT_EQ(policy.outcomes[1].status, Outcome::applied);
+  EXPECT_EQ(silent.asked.size(), 1u);
+  EXPECT_EQ(backend.world().jobs()[{0}].shares()[2], 4u);
+  EXPECT_THROW(HandOver(backend, {}).set_mode(HandOverMode::approve), Error);
+}
+
 TEST(HandOver, ModesHaveNames) {
   EXPECT_EQ(hand_over_mode(""), HandOverMode::drive);
   EXPECT_EQ(hand_over_mode("shadow"), HandOverMode::shadow);

@@ -94,7 +94,7 @@ TEST(Outcomes, TheBestPoliciesOfTheSetAreChosen) {
   const Candidate first = find_candidates(basis, 0).front();
   Weather weather(basis, 100);
   PlanQuestion question;
-  const PolicyChoice usual = choose_policies(question, basis, first, {}, {}, weather);
+  const ChosenPolicies usual = choose_policies(question, basis, first, {}, {}, weather);
   ASSERT_GE(usual.tried.size(), 2u);
   EXPECT_EQ(usual.tried.front().policies.interval, 1);
   for (const TriedPolicies& each : usual.tried) {
@@ -102,7 +102,7 @@ TEST(Outcomes, TheBestPoliciesOfTheSetAreChosen) {
     EXPECT_GE(each.end_s * 1.0006, usual.tried.front().end_s - usual.gain_s);
   }
   question.recoveries = {Recovery::restart, Recovery::replace};
-  const PolicyChoice any = choose_policies(question, basis, first, {}, {}, weather);
+  const ChosenPolicies any = choose_policies(question, basis, first, {}, {}, weather);
   EXPECT_EQ(any.tried.front().policies.recovery, Recovery::restart) << "the default is first";
   EXPECT_EQ(any.policies.recovery, Recovery::replace);
   EXPECT_GT(any.gain_s, 0);
@@ -111,7 +111,7 @@ TEST(Outcomes, TheBestPoliciesOfTheSetAreChosen) {
   alone.priced.choice.shard = Sharding::parameters;
   EXPECT_EQ(choose_policies(question, basis, alone, {}, {}, weather).policies.recovery,
             Recovery::restart);
-  const PolicyChoice fixed = choose_policies(question, basis, first, 7, {}, weather);
+  const ChosenPolicies fixed = choose_policies(question, basis, first, 7, {}, weather);
   for (const TriedPolicies& each : fixed.tried) EXPECT_EQ(each.every, 7u);
 }
 

@@ -135,7 +135,7 @@ TEST(TrainingSpec, AnImpossibleChangeHasNoGainAndSaysWhy) {
 TEST(TrainingSpec, AScenarioWithoutPlansFailsTheRulesAboutThem) {
   Scenario scenario = good_with();
   scenario.clear_failures();
-  scenario.mutable_live()->clear_checkpoints();
+  scenario.clear_checkpoints();
   scenario.mutable_live()->clear_metrics();
   const SpecReport report = grade_scenario(scenario);
   EXPECT_EQ(finding_of(report, "recover.planned").grade, SpecGrade::fail);

@@ -8,6 +8,7 @@
 #include "core/error.hpp"
 #include "sim/estimates/predict/prediction.hpp"
 #include "tests/traces/published_row.hpp"
+#include "traces/workload/stacks.hpp"
 
 namespace orrery::estimates {
 namespace {
@@ -24,10 +25,17 @@ std::vector<OwnRun> slow_runs(int count, double factor) {
   return runs;
 }
 
+/// Returns the posterior of runs whose parts are not known.
+Shrunk shrunk(const std::vector<double>& deviations, double prior_spread) {
+  std::vector<OwnDeviation> runs;
+  for (const double each : deviations) runs.push_back({each, {}});
+  return shrink(runs, prior_spread);
+}
+
 TEST(Shrink, MoreRunsMoveFurtherAndClaimMore) {
   double before = 0, width = 1;
   for (const std::size_t count : {1, 3, 5, 10}) {
-    const Shrunk of = shrink(std::vector<double>(count, 0.4), 0.3);
+    const Shrunk of = shrunk(std::vector<double>(count, 0.4), 0.3);
     EXPECT_GT(of.shift, before) << count;
     EXPECT_LT(of.shift, 0.4) << count;
     EXPECT_LT(of.spread, width) << count;
@@ -38,31 +46,61 @@ TEST(Shrink, MoreRunsMoveFurtherAndClaimMore) {
 
 TEST(Shrink, ClaimsNoMoreThanRunsThatWereLeftOutSupport) {
   const std::vector<double> apart{-0.8, 0.8, -0.7, 0.7, 0};
-  const Shrunk of = shrink(apart, 0.1);
+  const Shrunk of = shrunk(apart, 0.1);
   EXPECT_GE(of.spread, 0.6);  // a run is 0.7 from the others on average
   EXPECT_NEAR(of.shift, 0, 0.01);
 }
 
 TEST(Shrink, OneRunLeavesTheSpreadOfAFamily) {
-  // V = 0.0324 + 0.0576 x 0.0324 / 0.09; two degrees of freedom: t(90%) is 1.886.
-  EXPECT_NEAR(shrink({0}, 0.3).spread, std::sqrt(0.0531) * 1.886 / 1.2816, 0.003);
+  // S' = 0.0338 / 2.1753, h = 0.0731 / (0.0731 + S'); 2.1753 degrees of freedom: t(90%) is 1.817.
+  EXPECT_NEAR(shrunk({0}, 0.3).spread, std::sqrt(0.015537 * 1.8247) * 1.817 / 1.2816, 0.003);
 }
 
 TEST(Shrink, RunsOnBothSidesOfThePredictionShiftNothing) {
-  EXPECT_EQ(shrink({-0.14, -0.04, 0.06, -0.12, 0.01}, 0.6).shift, 0);
-  EXPECT_LT(shrink({-0.44, -0.34, -0.24, -0.42, -0.29}, 0.6).shift, -0.3);
+  EXPECT_EQ(shrunk({-0.14, -0.04, 0.06, -0.12, 0.01}, 0.6).shift, 0);
+  EXPECT_LT(shrunk({-0.44, -0.34, -0.24, -0.42, -0.29}, 0.6).shift, -0.3);
 }
 
-/// Three of five runs that are alike by chance, of a family with a median near 0: their median is
-/// two standard errors of a mean from 0, but not two of a median.
-TEST(Shrink, AMedianWithinItsStandardErrorShiftsNothing) {
-  EXPECT_EQ(shrink({-0.121, -0.128, -0.136, -0.061, -0.031}, 0.62).shift, 0);
-  EXPECT_LT(shrink({-0.181, -0.188, -0.196, -0.121, -0.091}, 0.62).shift, -0.15);
+/// Three of five runs that are alike by chance, of a family with a median near 0: their deviations
+/// are no larger than those of runs of one software among themselves.
+TEST(Shrink, DeviationsWithinTheSpreadOfRunsShiftNothing) {
+  EXPECT_EQ(shrunk({-0.121, -0.128, -0.136, -0.061, -0.031}, 0.62).shift, 0);
+  EXPECT_LT(shrunk({-0.181, -0.188, -0.196, -0.121, -0.091}, 0.62).shift, -0.15);
 }
 
 TEST(Shrink, AWidePriorGivesWay) {
-  EXPECT_GT(shrink({0.4}, 1).shift, shrink({0.4}, 0.2).shift);
-  EXPECT_DOUBLE_EQ(shrink({0, 0, 0}, 0.3).shift, 0);
+  EXPECT_GT(shrunk({0.4}, 1).shift, shrunk({0.4}, 0.2).shift);
+  EXPECT_DOUBLE_EQ(shrunk({0, 0, 0}, 0.3).shift, 0);
+}
+
+/// Runs deviate by their share of attention, not by a common factor.
+TEST(Shrink, ThePartThatIsSlowIsFound) {
+  std::vector<OwnDeviation> runs;
+  for (const double share : {0.05, 0.1, 0.3, 0.5, 0.7}) {
+    runs.push_back({0.6 * share, {0.9 - share, share, 0.05, 0.05}});
+  }
+  const Shrunk of = shrink(runs, 0.3);
+  EXPECT_GT(of.parts[1], of.parts[0] + 0.2);
+  const double rich = of.shift_at({0.3, 0.6, 0.05, 0.05}),
+               poor = of.shift_at({0.88, 0.02, 0.05, 0.05});
+  EXPECT_NEAR(rich, 0.36, 0.08);
+  EXPECT_NEAR(poor, 0.01, 0.08);
+  EXPECT_GT(of.shift, poor);
+  EXPECT_LT(of.shift, rich);
+}
+
+TEST(OwnRuns, SharesOfThePartsAreThoseOfTheStep) {
+  const std::vector<OwnRun> runs = slow_runs(1, 1);
+  const SoftwareStack& stack = software_stack(runs[0].run.job.stack());
+  const PartShares shares = part_shares(runs[0].run, stack);
+  double all = 0;
+  for (const double each : shares) {
+    EXPECT_GE(each, 0);
+    all += each;
+  }
+  EXPECT_GT(shares[0], 0.3) << "products take most of the step";
+  EXPECT_GT(all, 0.7);
+  EXPECT_LT(all, 1.02);
 }
 
 TEST(OwnRuns, TimesOfTheStackReachTheShift) {
