@@ -9,7 +9,7 @@ TEST(RunEnd, ARunWithItsStepsAndNoParametersIsUnfinished) {
   const RunEnd end(10);
   EXPECT_FALSE(end.is_whole(9));
   EXPECT_TRUE(end.is_whole(10));
-  EXPECT_EQ(end.unfinished(10, {}, {}), "no rank has sent its parameters");
+  EXPECT_EQ(end.unfinished(10, FailureRecords(), {}), "no rank has sent its parameters");
   Report report;
   end.fill(report);
   EXPECT_FALSE(report.has_parameters_sha256());
@@ -46,7 +46,7 @@ TEST(RunEnd, AStateThatIsGoneCountsBeforeEveryOtherReason) {
   EXPECT_EQ(end.end_without_state("the optimizer's part 3"),
             "the optimizer's part 3: it was lost with the ranks that held it");
   EXPECT_FALSE(end.is_whole(10));
-  EXPECT_EQ(end.unfinished(10, {}, {}),
+  EXPECT_EQ(end.unfinished(10, FailureRecords(), {}),
             "ended after step 10 of 10: the optimizer's part 3: it was lost with the ranks that "
             "held it");
 }
