@@ -6,9 +6,9 @@ vendor's generation, of the GPU, of the stack on all GPUs, of stack and generati
 products below 16 bits and of models with experts on the generation. Further effects are the rate
 between nodes of a generation, the host's time for a layer with experts of a stack without
 calibration rows, and the load of the busiest rank under natural routing, which all stacks share.
-The priors were chosen among seven for the errors below. All other factors of a stack are those that fit_stacks.py finds on A100
-and H100. A GPU without a row takes the mean of its relatives', a stack without a row on a GPU the
-GPU's and its own on other GPUs.
+The priors were chosen among seven for the errors below. All other factors of a stack are those that
+fit_stacks.py finds on A100 and H100. A GPU without a row takes the mean of its relatives', a stack
+without a row on a GPU the GPU's and its own on other GPUs.
 
 A stack without a calibration row on A100 or H100 has the factor of its relative there
 (fit_stacks.py). If it has open runs on the GPU, these are fitted too: the effects of the stack, of
@@ -308,7 +308,8 @@ class HardwareFit:
         natural = np.exp(max(0, self.value(x, ("natural",)) + shift.get("natural", 0)))
         host = max(0, self.value(x, ("host", stack))) + shift.get("host", 0)
         lines = f"    natural_load: {natural:.4g}\n"
-        return (f"    host_experts: {1e3 * host:.4g} us\n" if host > 0 else "") + lines
+        micros = round(1e3 * host)
+        return (f"    host_experts: {micros} us\n" if micros > 0 else "") + lines
 
     def fitted_classes(self):
         """Classes of the fitted rows by stack and name of the hardware."""
