@@ -219,7 +219,7 @@ def test_the_tables_have_columns_for_what_differs():
     same = orrery("plan", *ASKED, "--top", 2).stdout
     first, layouts = (table.split("\n") for table in same.split("\n\n")[1:3])
     assert first[0].split() == ["spare", "goodput", "days", "P10/P50/P90", "MUSD", "MWh"]
-    assert first[-1] == "in each row: dgx-h100, 64 GPUs"
+    assert first[-1] == "in each row: dgx-h100, 64 GPUs, restart after losses"
     assert layouts[0].split()[-4:] == ["step", "s", "free", "GiB"] and "data" in layouts[0]
     assert [row.split()[0] for row in layouts[1:3]] == ["1", "2"]
     asked = words_of(*ASKED, "--gpus", "32,64", "--deadline", "60 d", "--top", 0)
