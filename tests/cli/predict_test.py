@@ -13,7 +13,7 @@ from conftest import ROOT, data_file, orrery
 SAMPLE = pathlib.Path(__file__).parent / "samples" / "runs.csv"
 COLUMNS = [
     "id", "iter_time_s", "p10_s", "p90_s", "p2_5_s", "p97_5_s", "memory_bytes", "status", "reason",
-    "state",
+    "state", "reserved_bytes", "reserved_p10", "reserved_p90",
 ]  # fmt: skip
 HEADER = (
     "id,model,n_params_b,layers,hidden,heads,kv_heads,ffn,gated_mlp,vocab,seq_len,gpu,n_gpus,"
