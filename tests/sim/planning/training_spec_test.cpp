@@ -156,7 +156,8 @@ TEST(TrainingSpec, TheGainIsThatOfTheFixedScenario) {
   const SpecReport fixed = grade_scenario(good_with({finding.set[0]}));
   EXPECT_EQ(finding_of(fixed, "checkpoint.interval").grade, SpecGrade::pass);
   const GradedRun run(bad);
-  const auto every = static_cast<std::uint64_t>(std::stoull(finding.set[0].substr(23)));
+  const std::string& set = finding.set[0];
+  const auto every = static_cast<std::uint64_t>(std::stoull(set.substr(set.find('=') + 1)));
   const auto again = run.gain_of(
       [&](Scenario& to) { to.mutable_checkpoints()->set_every(every); });
   EXPECT_EQ(finding.gain, again.share);

@@ -163,14 +163,17 @@ TEST(PublishedModel, ColumnsOfTheModelTakePrecedence) {
 }
 
 TEST(PublishedModel, RoutingIsForcedNaturalOrALoad) {
-  const auto with = [](const char* balance) {
+  const auto with = [](const char* balance, const char* framework = "nemo") {
     TableRow row = deepseek_row("MLA", 2048);
     row.balance = balance;
+    row.framework = framework;
     return published_run(row);
   };
   EXPECT_TRUE(states(with(""), "routing balanced, nothing dropped"));
   EXPECT_FALSE(states(with("forced"), "routing"));
-  EXPECT_TRUE(states(with("natural"), "natural routing priced as balanced"));
+  EXPECT_FALSE(states(with("natural"), "natural routing priced as balanced"));
+  EXPECT_TRUE(states(with("natural", "mine"), "natural routing priced as balanced"))
+      << "the generic stack has no load of natural routing";
   EXPECT_EQ(with("natural").job.model().experts().routing(), "natural");
   for (const char* odd : {"0.5", "even", "1e9", "2x", "nan"}) {
     EXPECT_TRUE(with(odd).refusal.starts_with(std::string("balance is '") + odd + "', expected "))
