@@ -24,7 +24,7 @@ Resumption roll_back_checkpoints(RunParts& run) {
 /// Lets the processes that start from now on begin with the state `from`. Call once all ranks have
 /// ended.
 void begin_again(RunParts& run, StepParts& parts, const Resumption& from) {
-  run.account.record_discard(parts.step.number());
+  run.metrics.record_discard(parts.step.number());
   parts.crew.begin_again(from);
   parts.step.roll_back_to(from.step());
   parts.detector.forget_ranks();

@@ -234,13 +234,13 @@ std::optional<Observation> LiveBackend::finish_run() {
   run_.desk.show_last(status());
   if (!driver_->finish_run()) return std::nullopt;
   // Ranks of other engines have machines of their own.
-  if (!run_.request.has_rendezvous()) check_cores(run_.account.busy_cores());
+  if (!run_.request.has_rendezvous()) check_cores(run_.metrics.busy_cores());
   driver_->emit_job_done();
   return observe();
 }
 
 void LiveBackend::fill(Report& report) {
-  run_.account.fill(report);
+  run_.metrics.fill(report);
   report.set_ranks(run_.initial_ranks());
   run_.failures.fill(report);
   run_.checkpoints.fill(report);

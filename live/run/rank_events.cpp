@@ -56,20 +56,20 @@ void StepDriver::handle_event(const RankEvent& event) {
 void StepDriver::handle_message(const Incoming& incoming) {
   const std::uint32_t rank = incoming.rank;
   if (incoming.message->has_hello()) {
-    run_.account.hello(rank, incoming.life);
+    run_.metrics.hello(rank, incoming.life);
   } else if (incoming.message->has_heartbeat()) {
     const Heartbeat& beat = incoming.message->heartbeat();
-    run_.account.record_progress(rank, incoming.life, beat.progress());
+    run_.metrics.record_progress(rank, incoming.life, beat.progress());
     parts_.detector.record_heartbeat(rank, incoming.life, beat, run_.clock.now());
     run_.observations.telemetry().record_progress(rank, beat.progress(),
                                                   run_.clock.at(incoming.at));
   } else if (incoming.message->has_step_report()) {
     const StepReport& report = incoming.message->step_report();
-    run_.account.record_sent_bytes(rank, incoming.life, report.bytes_sent());
+    run_.metrics.record_sent_bytes(rank, incoming.life, report.bytes_sent());
     const std::uint64_t epoch = parts_.crew.epoch();
     const ReportedWork work = parts_.step.add_report(rank, incoming.life, report, epoch);
     if (work != ReportedWork::none) {
-      run_.account.record_executions(report, work == ReportedWork::discarded);
+      run_.metrics.record_executions(report, work == ReportedWork::discarded);
     }
     if (report.epoch() == epoch) {
       parts_.replicas.record_report(rank, report, parts_.crew.members());

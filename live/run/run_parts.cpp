@@ -46,7 +46,7 @@ RunParts::RunParts(const RunRequest& asked, const Cluster& cluster, const Contro
       replay(cluster, journal.past()),
       placement(world(), slots_of(request, cluster)),
       clock(journal.state().started),
-      account(scenario(), journal.state(), std::move(progress)),
+      metrics(scenario(), journal.state(), std::move(progress)),
       checkpoints(request, text, journal.past(), {.cluster = &cluster, .folder = place.memory()}),
       failures(journal.state().losses),
       observations(world(), placement, clock,

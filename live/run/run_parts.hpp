@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
-#include "live/run/account/run_account.hpp"
 #include "live/run/checkpoints/run_checkpoints.hpp"
 #include "live/run/files/journal.hpp"
 #include "live/run/losses/failure_records.hpp"
+#include "live/run/metrics/live_metrics.hpp"
 #include "live/run/observations/journal_replay.hpp"
 #include "live/run/observations/observations.hpp"
 #include "live/run/observations/policy_clock.hpp"
@@ -47,7 +47,7 @@ struct RunParts {
   JournalReplay replay;
   Placement placement;
   PolicyClock clock;
-  RunAccount account;
+  LiveMetrics metrics;
   RunCheckpoints checkpoints;
   FailureRecords failures;
   Observations observations;

@@ -80,7 +80,7 @@ void StepDriver::commit_step(const membership::Committed& committed) {
   const Step done = step.number();
   ensure(step.is_current() && committed.step == done, "expected the commit of the current step");
   const Nanos now = run_.clock.now();
-  std::vector<StepReport> reports = step.commit_step(now, run_.account.elapsed());
+  std::vector<StepReport> reports = step.commit_step(now, run_.metrics.elapsed());
   for (StepReport& report : reports) report.clear_hashes();  // compared; the journal needs none
   const Job& job = run_.scenario().job();
   run_.observations.telemetry().record_step(
@@ -92,7 +92,7 @@ void StepDriver::commit_step(const membership::Committed& committed) {
   kept.set_epoch(committed.epoch);
   kept.set_at(now);
   kept.mutable_reports()->Add(reports.begin(), reports.end());
-  run_.account.record_commit(run_.placement.job().now,
+  run_.metrics.record_commit(run_.placement.job().now,
                              static_cast<std::uint32_t>(parts_.crew.members().size()), kept);
   kept.set_checkpoint(run_.checkpoints.planned());
   kept.set_tier(wire::to_record<TierRecord>(run_.checkpoints.planned_tier()));
@@ -105,7 +105,7 @@ void StepDriver::commit_step(const membership::Committed& committed) {
   parts_.gate.settle_deferred(kLiveJob, now);
   parts_.recovery.activate_when_ready(step.is_current(), step.number());
   end_if_complete();
-  run_.account.send_progress();
+  run_.metrics.send_progress();
 }
 
 void StepDriver::handle_loss(const RankDied& died) {
@@ -119,7 +119,7 @@ void StepDriver::handle_loss(const RankDied& died) {
 }
 
 void StepDriver::handle_new_epoch(const membership::Formed& formed) {
-  run_.account.record_discard(parts_.step.number());
+  run_.metrics.record_discard(parts_.step.number());
   parts_.step.discard_reports(formed.epoch);
   if (over_) return;
   std::vector<std::uint32_t> there;
@@ -396,7 +396,7 @@ void StepDriver::end_if_complete() {
 }
 
 void StepDriver::end_early() {
-  run_.account.record_discard(parts_.step.number());
+  run_.metrics.record_discard(parts_.step.number());
   parts_.recovery.emit_losses();
   parts_.proposals.reject_open(*this, "the run has ended");
   parts_.gate.close("the run has ended");
@@ -434,7 +434,7 @@ void StepDriver::fill(Report& report) const {
   const Step next = parts_.step.number();
   std::string why = parts_.end.unfinished(next, run_.failures, run_.checkpoints.missing());
   if (!why.empty()) report.set_unfinished(std::move(why));
-  parts_.faults.fill(report, next > 0 ? next - 1 : 0, run_.account.elapsed());
+  parts_.faults.fill(report, next > 0 ? next - 1 : 0, run_.metrics.elapsed());
 }
 
 void StepDriver::fill(RunStatus& status) const { fill_status(run_, parts_, over_, status); }

@@ -33,7 +33,7 @@ INNER_ROOMS = {
     'live': ['membership', 'group', 'codec', 'torch', 'jobs', 'queue', 'slurm',
              'kubernetes', 'cuda', 'nccl', 'checkpoint',
              'machine', 'transport', 'fabric', 'training', 'control', 'run', 'programs', 'rank'],
-    'live/run': ['files', 'processes', 'observations', 'account', 'checkpoints', 'losses',
+    'live/run': ['files', 'processes', 'observations', 'metrics', 'checkpoints', 'losses',
                  'operator'],
     'cli': ['shared', 'commands'],
 }

@@ -4,7 +4,7 @@
 #include <csignal>
 #include <map>
 
-#include "live/run/account/run_account.hpp"
+#include "live/run/metrics/live_metrics.hpp"
 #include "policies/seam/part_changes.hpp"
 #include "traces/scenario/scenario.hpp"
 

@@ -1,4 +1,4 @@
-#include "live/run/account/ledger.hpp"
+#include "live/run/metrics/ledger.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "live/run/account/cpu_meter.hpp"
+#include "live/run/metrics/cpu_meter.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,10 +5,10 @@
 #include <functional>
 
 #include "live/control.pb.h"
-#include "live/run/account/cpu_meter.hpp"
-#include "live/run/account/ledger.hpp"
 #include "live/run/files/run_state.hpp"
 #include "live/run/files/run_statistics.hpp"
+#include "live/run/metrics/cpu_meter.hpp"
+#include "live/run/metrics/ledger.hpp"
 #include "live/training/wire_count.hpp"
 #include "policies/seam/job.hpp"
 #include "traces/report.pb.h"
@@ -24,13 +24,13 @@ std::uint32_t micro_batches_of(const Job& job);
 /// Metrics of a live run that go into its report: committed steps, micro-batches, bytes on the
 /// wire, CPU time. The statistics of the committed steps are in the run's state, to which each
 /// commit in the journal adds a step. Single-threaded; used by the live backend.
-class RunAccount {
+class LiveMetrics {
  public:
   /// Starts with the counters in `state`, the state of the run; bytes on the wire start at zero.
   /// `scenario` and `state` must outlive this object. `progress` receives the progress of the run;
   /// may be empty.
-  RunAccount(const Scenario& scenario, const RunState& state,
-             std::function<void(const Progress&)> progress = {});
+  LiveMetrics(const Scenario& scenario, const RunState& state,
+              std::function<void(const Progress&)> progress = {});
 
   /// Records that process `life` of `rank` has connected, so that its CPU time is counted from its
   /// next report on.

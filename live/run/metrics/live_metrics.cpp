@@ -1,4 +1,4 @@
-#include "live/run/account/run_account.hpp"
+#include "live/run/metrics/live_metrics.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -9,8 +9,8 @@ std::uint32_t micro_batches_of(const Job& job) {
   return job.global_batch() / std::max(job.micro_batch(), 1u);
 }
 
-RunAccount::RunAccount(const Scenario& scenario, const RunState& state,
-                       std::function<void(const Progress&)> progress)
+LiveMetrics::LiveMetrics(const Scenario& scenario, const RunState& state,
+                         std::function<void(const Progress&)> progress)
     : scenario_(scenario),
       state_(state),
       progress_(std::move(progress)),
@@ -18,13 +18,13 @@ RunAccount::RunAccount(const Scenario& scenario, const RunState& state,
       wire_(scenario.job().model()),
       cpu_(scenario.job().layout().data(), state.work.cpu) {}
 
-void RunAccount::record_progress(std::uint32_t rank, std::uint32_t life,
+void LiveMetrics::record_progress(std::uint32_t rank, std::uint32_t life,
                                  const ProgressSample& sample) {
   cpu_.record_cpu_time(rank, sample.cpu());
   wire_.record_sent_bytes(rank, life, sample.bytes_sent());
 }
 
-void RunAccount::record_executions(const StepReport& report, bool discarded) {
+void LiveMetrics::record_executions(const StepReport& report, bool discarded) {
   for (const OpDone& op : report.ops()) {
     if (op.phase() != COMPUTE) continue;
     if (discarded) {
@@ -35,7 +35,7 @@ void RunAccount::record_executions(const StepReport& report, bool discarded) {
   }
 }
 
-void RunAccount::record_commit(const Settings& settings, std::uint32_t ranks,
+void LiveMetrics::record_commit(const Settings& settings, std::uint32_t ranks,
                                JournalCommit& commit) {
   const std::uint64_t batch = settings.get<orrery::Batch>().micro_batches;
   ledger_.record_commit(commit.step(), batch);
@@ -48,7 +48,7 @@ void RunAccount::record_commit(const Settings& settings, std::uint32_t ranks,
   commit.set_samples(batch * scenario_.job().micro_batch());
 }
 
-void RunAccount::send_progress() const {
+void LiveMetrics::send_progress() const {
   if (!progress_) return;
   Progress progress;
   progress.set_steps_done(steps());
@@ -57,12 +57,12 @@ void RunAccount::send_progress() const {
   progress_(progress);
 }
 
-double RunAccount::busy_cores() const {
+double LiveMetrics::busy_cores() const {
   if (elapsed() <= 0) return 0;
   return static_cast<double>(cpu_.total()) / static_cast<double>(elapsed());
 }
 
-void RunAccount::fill(Report& report) const {
+void LiveMetrics::fill(Report& report) const {
   fill_report(state_.statistics, scenario_, report);
   wire_.fill(report);
   report.set_micro_batches_lost(ledger_.lost_count());

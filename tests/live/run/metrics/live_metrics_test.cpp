@@ -1,4 +1,4 @@
-#include "live/run/account/run_account.hpp"
+#include "live/run/metrics/live_metrics.hpp"
 
 #include <utility>
 #include <vector>
@@ -41,17 +41,17 @@ Settings of_two() {
 /// Account of a run, with the state that the journal's records change.
 struct AccountedRun {
   explicit AccountedRun(const Scenario& scenario, RunState then = {})
-      : job(scenario), state(std::move(then)), account(job, state) {}
+      : job(scenario), state(std::move(then)), metrics(job, state) {}
 
   /// Commits the reports at `now`; returns the journal's record.
   JournalRecord commit(Step step, const std::vector<StepReport>& reports, Nanos now) {
-    for (const StepReport& each : reports) account.record_executions(each);
+    for (const StepReport& each : reports) metrics.record_executions(each);
     JournalRecord record;
     JournalCommit& made = *record.mutable_commit();
     made.set_step(step);
     made.set_at(now);
     made.mutable_reports()->Add(reports.begin(), reports.end());
-    account.record_commit(of_two(), 2, made);
+    metrics.record_commit(of_two(), 2, made);
     EXPECT_EQ(apply(state, record, run_rules(job)), std::nullopt);
     return record;
   }
@@ -64,19 +64,19 @@ struct AccountedRun {
   }
   Report told() const {
     Report out;
-    account.fill(out);
+    metrics.fill(out);
     return out;
   }
 
   const Scenario job;
   RunState state;
-  RunAccount account;
+  LiveMetrics metrics;
 };
 
-TEST(RunAccount, CountsWhatIsDoneOnceMoreAndWhatIsMissing) {
+TEST(LiveMetrics, CountsWhatIsDoneOnceMoreAndWhatIsMissing) {
   AccountedRun run(two_ranks());
-  run.account.record_executions(worked(0, 0));
-  run.account.record_discard(0);
+  run.metrics.record_executions(worked(0, 0));
+  run.metrics.record_discard(0);
   run.commit(0, kNanosPerSecond);
   run.commit(1, {{}, worked(1, 1)}, 2 * kNanosPerSecond);
   const Report out = run.told();
@@ -88,29 +88,29 @@ TEST(RunAccount, CountsWhatIsDoneOnceMoreAndWhatIsMissing) {
   EXPECT_EQ(out.micro_batches_repeated(), 0u);
 }
 
-TEST(RunAccount, BusyCoresAreCpuOverTheTimeOfCommittedSteps) {
+TEST(LiveMetrics, BusyCoresAreCpuOverTheTimeOfCommittedSteps) {
   AccountedRun run(two_ranks());
   ProgressSample sample;
   for (const std::uint32_t rank : {0u, 1u}) {
-    run.account.hello(rank, 0);
+    run.metrics.hello(rank, 0);
     sample.set_cpu(7);
-    run.account.record_progress(rank, 0, sample);
+    run.metrics.record_progress(rank, 0, sample);
     sample.set_cpu(7 + kNanosPerSecond);
-    run.account.record_progress(rank, 0, sample);
+    run.metrics.record_progress(rank, 0, sample);
   }
   run.commit(0, 4 * kNanosPerSecond);
-  EXPECT_DOUBLE_EQ(run.account.busy_cores(), 0.5);
+  EXPECT_DOUBLE_EQ(run.metrics.busy_cores(), 0.5);
 }
 
-TEST(RunAccount, AnotherControllerGoesOnFromSnapshotAndCommits) {
+TEST(LiveMetrics, AnotherControllerGoesOnFromSnapshotAndCommits) {
   AccountedRun first(two_ranks());
   first.commit(0, kNanosPerSecond);
   JournalRecord begin;
   save_state(first.state, *begin.mutable_snapshot());
   RunState then;
   EXPECT_EQ(apply(then, begin, run_rules(first.job)), std::nullopt);
-  first.account.record_executions(worked(1, 0));
-  first.account.record_discard(1);
+  first.metrics.record_executions(worked(1, 0));
+  first.metrics.record_discard(1);
   const JournalRecord next =
       first.commit(1, {worked(1, 0), worked(1, 1)}, 2 * kNanosPerSecond);
   EXPECT_EQ(apply(then, next, run_rules(first.job)), std::nullopt);
@@ -120,16 +120,16 @@ TEST(RunAccount, AnotherControllerGoesOnFromSnapshotAndCommits) {
   EXPECT_EQ(second.told().micro_batches_recomputed(), 1u);
 }
 
-TEST(RunAccount, StepsThatWereRolledBackAreCounted) {
+TEST(LiveMetrics, StepsThatWereRolledBackAreCounted) {
   AccountedRun run{Scenario()};
   for (const Step step : {0, 1, 2}) run.commit(step, {}, kNanosPerSecond);
   run.roll_back_to(1);
   run.commit(1, {}, 2 * kNanosPerSecond);
   run.roll_back_to(0);
-  EXPECT_EQ(run.account.steps(), 0u);
+  EXPECT_EQ(run.metrics.steps(), 0u);
   EXPECT_EQ(run.told().steps_rolled_back(), 4u);
   const AccountedRun second(run.job, run.state);
-  EXPECT_EQ(second.account.steps(), 0u);
+  EXPECT_EQ(second.metrics.steps(), 0u);
   EXPECT_EQ(second.told().steps_rolled_back(), 4u);
 }
 
