@@ -63,7 +63,8 @@ TEST(KubeAdapter, AReadingAsksForTheChangesSinceTheReadingBefore) {
       program("s = r['read']['since'] if 'read' in r else os._exit(7); "
               "a = {'leader': True, 'holder': '', 'version': s + 5, 'full': s == 0, 'gangs': [], "
               "'gone': [], 'problems': [str(s)], "
-              "'nodes': [{'name': 'n1', 'gpus': 8, 'usable': True, 'rack': ''}] if s == 0 else "
+              "'nodes': [{'name': 'n1', 'gpus': 8, 'usable': True, 'rack': '', "
+              "'gpu_type': ''}] if s == 0 else "
               "None}"));
   EXPECT_EQ(adapter->read_cluster(true).problems, std::vector<std::string>{"0"});
   const KubeReading second = adapter->read_cluster(true);

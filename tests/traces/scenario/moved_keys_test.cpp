@@ -55,6 +55,8 @@ std::string earlier_json(const Scenario& scenario) {
   const nlohmann::ordered_json checkpoints = values["checkpoints"];
   values.erase("checkpoints");
   values["live"]["checkpoints"] = checkpoints;
+  // A recorded program states its sequences: 0 is not written in a scenario.
+  if (values["job"].value("sequence_length", 1) == 0) values["job"].erase("sequence_length");
   return values.dump();
 }
 
