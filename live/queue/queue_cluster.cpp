@@ -103,6 +103,7 @@ void QueueCluster::apply(const DecisionList& decisions) {
 void QueueCluster::carry_out(const Decision& decision) {
   const auto& assign = std::get<Assign>(decision.what);
   ++(assign.is_release() ? counts_.stops : counts_.starts);
+  has_released_ = has_released_ || assign.is_release();
   std::erase_if(acted_at_, [this](Nanos at) { return at <= now_ - kMinute; });
   acted_at_.push_back(now_);
   order(assign, now_ / kNanosPerSecond);
@@ -111,17 +112,11 @@ void QueueCluster::carry_out(const Decision& decision) {
 // ---- readings -------------------------------------------------------------------------------
 
 std::optional<Observation> QueueCluster::next() {
-  do {
-    if (!wait_for_reading()) {
-      is_over_ = true;
-      return {};
-    }
-    if (!observe_cluster()) continue;
-    if (options_.drain_parameters) {
-      for (ParameterSet& set : options_.drain_parameters()) emit_event(std::move(set));
-    }
-    if (gate_.pop_due_wakes(now_) || options_.has_ticks) emit_event(Tick{});
-  } while (events_.empty());
+  // A released job stops at the instant of its release: its service is the same in a replay.
+  if (!std::exchange(has_released_, false) || events_.empty()) {
+    is_over_ = !read_events();
+    if (is_over_) return {};
+  }
   shown_ = std::exchange(events_, {});
   return Observation{.now = now_,
                      .sequence = calls_++,
@@ -130,6 +125,18 @@ std::optional<Observation> QueueCluster::next() {
                      .state = world_.state(),
                      .jobs = world_.jobs(),
                      .samples = samples_};
+}
+
+bool QueueCluster::read_events() {
+  do {
+    if (!wait_for_reading()) return false;
+    if (!observe_cluster()) continue;
+    if (options_.drain_parameters) {
+      for (ParameterSet& set : options_.drain_parameters()) emit_event(std::move(set));
+    }
+    if (gate_.pop_due_wakes(now_) || options_.has_ticks) emit_event(Tick{});
+  } while (events_.empty());
+  return true;
 }
 
 /// Blocks until the next reading is due; returns false if the run ends before.

@@ -61,7 +61,8 @@ class QueueCluster : public Backend, protected Carrier {
   /// Throws bad_input for policies that need ticks.
   void begin(const Needs& needs) override;
   /// Blocks until a reading shows an event, a wake-up is due, or, with `has_ticks`, until the next
-  /// reading. Returns nothing when the run is over or stopped.
+  /// reading. After a release it returns at once, at the instant of the release. Returns nothing
+  /// when the run is over or stopped.
   std::optional<Observation> next() override;
   /// Sends the orders of the accepted decisions. Rejects a decision on a job that is only observed,
   /// on nodes that do not fit the job's request, and beyond the limit of a minute.
@@ -127,6 +128,8 @@ class QueueCluster : public Backend, protected Carrier {
   Counts& mutable_counts() { return counts_; }
 
  private:
+  /// Reads the cluster until there are events; returns false if the run ends before.
+  bool read_events();
   bool wait_for_reading();
   bool observe_cluster();
   void send_or_report();
@@ -146,6 +149,7 @@ class QueueCluster : public Backend, protected Carrier {
   std::deque<Nanos> acted_at_;  ///< instants of the orders in the last minute
   std::vector<Event> events_, shown_;
   Counts counts_;
+  bool has_released_ = false;  ///< a job was released since the newest observation
   bool is_over_ = false;
 };
 

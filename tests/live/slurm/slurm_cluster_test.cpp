@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <ctime>
 #include <filesystem>
+#include <optional>
+#include <variant>
 
 #include "core/error.hpp"
 #include "policies/handover/hand_over.hpp"
@@ -100,6 +103,51 @@ TEST(SlurmCluster, AQueuePolicyDrivesAllJobsAndTheLogReplaysWithTheSameDecisions
     EXPECT_EQ(replayed.decisions, 12u) << policy;
   }
   std::filesystem::remove(log);
+}
+
+template <class Kind>
+bool has_event(const Observation& seen) {
+  return std::any_of(seen.events.begin(), seen.events.end(),
+                     [](const Event& event) { return std::holds_alternative<Kind>(event); });
+}
+
+/// Returns the next observation with an event of this kind.
+template <class Kind>
+Observation next_with(SlurmCluster& cluster) {
+  while (true) {
+    const std::optional<Observation> seen = cluster.next();
+    if (!seen) throw Error(ErrorKind::internal, "the run is over");
+    if (has_event<Kind>(*seen)) return *seen;
+  }
+}
+
+TEST(SlurmCluster, AReleasedJobStopsAtTheInstantOfItsRelease) {
+  BusySlurm slurm;
+  slurm.jobs = {{"1", {.submit = slurm.now, .eligible = slurm.now + 20, .per_node = 4}}};
+  SlurmCluster::Options options;
+  options.rules.partitions = {"orrery"};
+  options.rules.acts = true;
+  options.every = std::chrono::milliseconds(1);
+  options.until = std::chrono::seconds(60);
+  options.has_ticks = true;
+  SlurmCluster cluster(slurm, options);
+  cluster.begin({});
+  const JobId job = next_with<JobSubmitted>(cluster).jobs.begin()->spec.id;
+  GpuRuns gpus;
+  for (std::uint32_t gpu = 0; gpu < 4; ++gpu) gpus.push_back({gpu});
+  DecisionList start;
+  start.add(Assign{.job = job, .gpus = gpus}, "it waits");
+  cluster.apply(start);
+  next_with<JobStarted>(cluster);
+  DecisionList release(start.next());
+  release.add(Assign{.job = job}, "another job is shorter");
+  const Nanos before = next_with<Tick>(cluster).now;
+  cluster.apply(release);
+  const std::optional<Observation> after = cluster.next();
+  ASSERT_TRUE(after);
+  EXPECT_EQ(after->now, before);
+  EXPECT_TRUE(has_event<JobStopped>(*after));
+  EXPECT_GT(next_with<Tick>(cluster).now, before) << "then it reads again";
 }
 
 TEST(SlurmCluster, ShadowModeSendsNothingAndDoesNotRepeatItsDecisions) {
