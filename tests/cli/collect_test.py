@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT
+from conftest import BUILD, ROOT
 
 sys.path.append(str(ROOT / "tests" / "equal"))
 import collect
@@ -70,3 +70,20 @@ def test_the_program_of_the_build_keeps_and_runs(tmp_path):
     [(path, options)] = equal.given(kept)
     assert (path.read_text(), options) == ("name: a\n", [])
     assert json.loads((path.parent / "scenario.json").read_text()) == []
+
+
+def test_an_earlier_program_gets_the_keys_that_it_knows(tmp_path, capsys):
+    pytest.importorskip("yaml")
+    import older
+
+    kept = tmp_path / "kept" / "one"
+    kept.mkdir(parents=True)
+    text = (ROOT / "examples" / "straggler-4-ranks.yaml").read_text()
+    added = "future: {key: 1}\ncheckpoints: {folder: here}\n"
+    (kept / "scenario.yaml").write_text(text.replace("job:\n", "job:\n  newest: [2]\n") + added)
+    folder = tmp_path / "to"
+    assert older.main([BUILD / "bin" / "orrery", tmp_path / "kept", folder]) == 0
+    scenario = json.loads((folder / "one" / "scenario.yaml").read_text())
+    assert scenario["live"]["checkpoints"] == {"folder": "here"}
+    assert not {"future", "checkpoints"} & scenario.keys() and "newest" not in scenario["job"]
+    assert capsys.readouterr().out == "older: 1 with exit code 0\n"
