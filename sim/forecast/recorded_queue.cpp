@@ -290,7 +290,7 @@ std::vector<StartDifference> RecordedQueue::differences(const QueueCourse& simul
     for (std::size_t k = 0; k < std::max(was.starts.size(), is.starts.size()); ++k) {
       StartDifference each{.job = i, .start = k + 1, .recorded = start(was, k),
                            .simulated = start(is, k), .nearest = {}};
-      // The record does not show what came of the decisions of its last instant.
+      // The record does not show the outcomes of the decisions of its last instant.
       const bool is_open = was.end == kNever && each.at() >= recorded_.end;
       if (each.recorded != each.simulated && !is_open) out.push_back(std::move(each));
     }

@@ -24,7 +24,7 @@ struct Prediction {
   double p10_s = 0, p90_s = 0, p2_5_s = 0, p97_5_s = 0;  ///< quantiles of the measured time
   double memory_bytes = 0;  ///< tensor bytes on the fullest GPU: the peak that an allocator reports
   /// Bytes that the process holds on the fullest GPU: tensors, memory that the allocator keeps, and
-  /// what driver and libraries use; with the quantiles of measured reserves.
+  /// memory of driver and libraries; with the quantiles of measured reserves.
   double reserved_bytes = 0, reserved_p10 = 0, reserved_p90 = 0;
   std::string reason;       ///< assumptions, or the reason against a prediction; one line
 };
