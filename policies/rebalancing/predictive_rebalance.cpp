@@ -289,6 +289,9 @@ void PredictiveRebalance::load(const Archive& archive) {
     JobId id;
     read(id);
     Plan& plan = plans[id];
+    if (const auto known = plans_.find(id); known != plans_.end()) {
+      plan = std::move(known->second);  // restore_from() then reuses its memory
+    }
     read(plan.shifted_at), read(plan.shifted);
     const std::size_t ranks = read.size();
     plan.watch.restore_from(read, ranks);

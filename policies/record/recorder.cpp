@@ -109,6 +109,11 @@ std::uint64_t state_digest(const Archive& archive) {
   return std::stoull(sha256_hex(archive).substr(0, 16), nullptr, 16);
 }
 
+std::uint64_t calls_between_digests(std::size_t bytes) {
+  constexpr std::size_t kPerCall = std::size_t{256} << 10;
+  return bytes <= kLargeState ? 1 : std::max<std::uint64_t>(64, bytes / kPerCall);
+}
+
 std::uint64_t state_digest(const Policy& policy) {
   Archive archive;
   policy.save(archive);
@@ -308,16 +313,16 @@ void Recorder::apply(const DecisionList& decisions) {
 std::uint64_t Recorder::digest(bool decided) {
   state_.behind = state_.behind || calls_ == 1 || policy_.has_changed();
   if (!state_.behind) return state_.digest;
-  if (state_.is_large && !decided && calls_ % kDigestEvery != 0) return 0;
+  if (!decided && calls_ % state_.every != 0) return 0;
   state_.behind = false;
   state_.newest.clear();
   policy_.save(state_.newest);
   const bool first = calls_ == 1;
-  if (first || state_.is_large || state_.newest != state_.digested) {
+  if (first || state_.every > 1 || state_.newest != state_.digested) {
     state_.digest = state_digest(state_.newest);
-    state_.is_large = state_.newest.size() > kLargeState;
+    state_.every = calls_between_digests(state_.newest.size());
     state_.digested.clear();
-    if (!state_.is_large) state_.digested.swap(state_.newest);
+    if (state_.every == 1) state_.digested.swap(state_.newest);
   }
   return state_.digest;
 }
@@ -404,7 +409,7 @@ void Recorder::load(std::string_view saved) {
   state_.digested.clear();
   policy_.save(state_.digested);
   state_.digest = state_digest(state_.digested);
-  state_.is_large = state_.digested.size() > kLargeState;
+  state_.every = calls_between_digests(state_.digested.size());
   if (!had_file) file_.reset();  // the run had continued without it
   written_ = written;
   with_file([written](LogFile& file) { file.begin_at(written); });

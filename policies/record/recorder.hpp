@@ -31,11 +31,13 @@ std::uint64_t state_digest(const Archive& archive);
 /// Returns the digest of the current state of a policy.
 std::uint64_t state_digest(const Policy& policy);
 
-/// A saved state of more bytes than this is digested only after calls with a decision and after
-/// every kDigestEvery-th call: a policy that watches many ranks changes its state at each call, and
-/// the digest of all of it would take longer than the policy itself.
+/// A saved state of more bytes than this is digested only after calls with a decision and now and
+/// then: a policy that watches many ranks changes its state at each call, and the digest of all of
+/// it would take longer than the policy itself.
 inline constexpr std::size_t kLargeState = std::size_t{64} << 10;
-inline constexpr std::uint64_t kDigestEvery = 64;
+/// Returns after how many calls without a decision a state of so many bytes is digested: 1 up to
+/// kLargeState, and else at least 64 and so many that a call digests 256 KiB on average.
+std::uint64_t calls_between_digests(std::size_t bytes);
 
 /// Returns the temporary path of the log at `path` while the log is being written.
 std::string partial_log(const std::string& path);
@@ -234,8 +236,8 @@ class Recorder : public Backend {
   ReadSamples samples_{log_hash_};
   std::optional<Observation> seen_;
   struct State {
-    Archive digested, newest;  ///< `digested` is empty if the state is large
-    bool is_large = false;
+    Archive digested, newest;  ///< `digested` is empty above kLargeState
+    std::uint64_t every = 1;   ///< calls_between_digests() of the digested state
     std::uint64_t digest = 0;
     bool behind = false;  ///< true if the state has changed since it was digested
   };

@@ -78,7 +78,11 @@ class ByteReader {
   template <PlainValue... Ts>
     requires(sizeof...(Ts) > 1)
   void operator()(Ts&... values) {
-    ((*this)(values), ...);
+    constexpr std::size_t kBytes = (sizeof(Ts) + ...);
+    ensure(left_.size() >= kBytes, "a saved policy state is complete");
+    const char* at = left_.data();
+    ((std::memcpy(&values, at, sizeof(Ts)), at += sizeof(Ts)), ...);
+    left_.remove_prefix(kBytes);
   }
   template <PlainValue T>
   void operator()(T& value) {

@@ -124,8 +124,8 @@ void PolicyStack::ask_member(std::size_t member, const Context& context, const O
   asked_ = member;
   Context own{rngs_[member], context.backend};
   if (!seen.resting) return policy.observe(own, seen, decisions);
-  known_.clear();
-  policy.save(known_);
+  own_.clear();
+  policy.save(own_);
   const Rng rng = rngs_[member];
   DecisionList tried(decisions.next());
   NotedSamples samples(seen.samples);
@@ -144,7 +144,7 @@ void PolicyStack::ask_member(std::size_t member, const Context& context, const O
     if (tried.is_resting()) decisions.rest();
     return decisions.append_list(std::move(tried));
   }
-  policy.load(known_);
+  policy.load(own_);
   rngs_[member] = rng;
   decisions.rest();
 }

@@ -84,10 +84,10 @@ class PolicyStack : public Policy {
   mutable std::size_t saved_ = 0;     ///< number of them at the newest save() or load()
   const Cluster* cluster_ = nullptr;  ///< cluster that start() received
   Capabilities offered_;
-  /// buffer of save() for the state of one member; kept, because a state may have megabytes
+  /// Buffer for the state of one member: of save(), and of a resting member before a call that may
+  /// be undone. Kept, because a state may have megabytes.
   mutable Archive own_;
   std::atomic<std::size_t> asked_ = 0;  ///< index of the member that was called last
-  Archive known_;  ///< state of a resting member before a call that may be undone
 };
 
 }  // namespace orrery

@@ -153,9 +153,17 @@ TEST(Recorder, ALargeStateIsDigestedAfterDecisionsAndNowAndThen) {
   ASSERT_EQ(policy.decided.size(), 1u);
   const std::vector<LogRecord> records = toy::read_log(dir / "log");
   for (std::size_t i = 1; i + 1 < records.size(); ++i) {
-    const bool due = i == 1 || i % kDigestEvery == 0 || i - 1 == policy.decided[0];
+    const bool due = i == 1 || i % calls_between_digests(2 * kLargeState) == 0 || i - 1 == policy.decided[0];
     EXPECT_EQ(records[i].call().state_digest() != 0, due) << i;
   }
+}
+
+TEST(Recorder, TheLargerAStateTheRarerAreItsDigests) {
+  EXPECT_EQ(calls_between_digests(0), 1u);
+  EXPECT_EQ(calls_between_digests(kLargeState), 1u);
+  EXPECT_EQ(calls_between_digests(kLargeState + 1), 64u);
+  EXPECT_EQ(calls_between_digests(std::size_t{16} << 20), 64u);
+  EXPECT_EQ(calls_between_digests(std::size_t{45} << 20), 180u);
 }
 
 /// The number of saves shows the cost of encoding a policy's state.
