@@ -1,12 +1,13 @@
 """Runs the commands of the pages that no test runs: `./dev soak --pages [--only PART]`.
 
-    soak_pages.py [--only PART]
+    soak_pages.py [--only PART] [--since COMMIT]
 
 The commands are those of page_commands.of_soak(). One after the other runs in a shell, in a clone
 of HEAD in build/soak/pages/clone, with builds of its own, so that neither the checkout nor changes
 of it during the hours matter. build/soak/pages.jsonl has a line for each command that ended:
-commit, exit code, seconds. A command that passed at this commit is left out. Commands that need
-ORRERY_DATA are skipped without this variable. Exits 1 if a command fails.
+commit, exit code, seconds. A command that passed at this commit is left out; with --since COMMIT,
+so is one that passed at COMMIT or a later one before HEAD, which spreads the hours over days.
+Commands that need ORRERY_DATA are skipped without this variable. Exits 1 if a command fails.
 """
 
 import argparse
@@ -29,6 +30,13 @@ LAST_LINES = 15  # lines of the log of a failed command that are printed
 
 def git(*words, cwd=ROOT):
     return subprocess.check_output(["git", *map(str, words)], cwd=cwd, text=True).strip()
+
+
+def commits_since(commit, checkout=ROOT):
+    """Returns a commit of the checkout and all commits from it to HEAD."""
+    first = git("rev-parse", "--verify", f"{commit}^{{commit}}", cwd=checkout)
+    later = git("rev-list", "--ancestry-path", f"{first}..HEAD", cwd=checkout)
+    return {first, *later.split()}
 
 
 def clone_head(folder):
@@ -66,9 +74,11 @@ class Soak:
         Of the clone.
     environment : mapping
         Variables of the commands, without those of another Python.
+    since : collection of str
+        Earlier commits of which a pass counts.
     """
 
-    def __init__(self, folder, clone, record, commit, environment=os.environ):
+    def __init__(self, folder, clone, record, commit, environment=os.environ, since=()):
         self._folder, self._clone, self._record = folder, clone, record
         self._commit = commit
         self._environment = {name: value for name, value in environment.items()
@@ -81,7 +91,7 @@ class Soak:
         self._passed, self._failed = set(), set()  # lines of the shell
         for line in record.read_text().splitlines() if record.exists() else ():
             row = json.loads(line)
-            if row["commit"] == commit and row["exit"] == 0:
+            if row["commit"] in {commit, *since} and row["exit"] == 0:
                 self._passed.add(row["runs"])
         self._before = frozenset(self._passed)
 
@@ -175,7 +185,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--only", metavar="PART",
                         help=f"a group ({', '.join(SOAKED)}), or a part of a line")
-    part = parser.parse_args().only
+    parser.add_argument("--since", metavar="COMMIT",
+                        help="count what passed at this commit or a later one")
+    asked = parser.parse_args()
+    part = asked.only
+    since = commits_since(asked.since) if asked.since else ()
     commands = chosen(page_commands.of_soak(), part)
     if not commands:
         parser.error(f"--only: expected a group ({', '.join(SOAKED)}) or a part of a command of "
@@ -184,7 +198,8 @@ def main():
     commit = clone_head(folder / "clone")
     if changed := git("status", "--porcelain", "--untracked-files=no"):
         print(f"note: runs {commit[:12]}, without the changes of {len(changed.splitlines())} files")
-    soak = Soak(folder, folder / "clone", folder.with_suffix(".jsonl"), commit)
+    soak = Soak(folder, folder / "clone", folder.with_suffix(".jsonl"), commit,
+                since=since)
     sys.exit(run_all(commands, soak))
 
 

@@ -18,9 +18,9 @@ def soak(tmp_path):
     clone = tmp_path / "clone"
     clone.mkdir()
 
-    def make(commit="c1", **variables):
+    def make(commit="c1", since=(), **variables):
         environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), **variables}
-        return Soak(tmp_path, clone, tmp_path / "pages.jsonl", commit, environment)
+        return Soak(tmp_path, clone, tmp_path / "pages.jsonl", commit, environment, since)
 
     return make
 
@@ -54,6 +54,24 @@ def test_a_second_call_leaves_out_what_passed_at_the_same_commit(soak, tmp_path,
     assert "\npassed before ./dev a\n" in capsys.readouterr().out
     assert run_all(commands, soak("c2")) == 0
     assert (tmp_path / "clone" / "ran").read_text().split() == ["a", "b", "b", "a", "b"]
+
+
+def test_passes_of_earlier_commits_count_if_asked_for(soak, tmp_path):
+    command = Soaked("minutes", "./dev a", "echo a >>ran")
+    for commit, since in (("c1", ()), ("c3", ("c1", "c2")), ("c3", ("c2",))):
+        assert run_all([command], soak(commit, since)) == 0
+    assert [row["commit"] for row in rows_of(tmp_path)] == ["c1", "c3"]
+
+
+def test_commits_since_one_are_it_and_those_up_to_head(tmp_path):
+    names = ("-c", "user.name=a", "-c", "user.email=a@b")
+    soak_pages.git("init", "--quiet", cwd=tmp_path)
+    made = []
+    for message in ("first", "second", "third"):
+        soak_pages.git(*names, "commit", "--quiet", "--allow-empty", "-m", message, cwd=tmp_path)
+        made.append(soak_pages.git("rev-parse", "HEAD", cwd=tmp_path))
+    assert soak_pages.commits_since(made[2], tmp_path) == {made[2]}
+    assert soak_pages.commits_since(made[1][:12], tmp_path) == {made[1], made[2]}
 
 
 def test_what_a_command_needs_runs_first_and_once(soak, tmp_path, capsys):
