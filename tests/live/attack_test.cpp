@@ -32,13 +32,6 @@ std::future<Report> begin(const RunRequest& asked) {
   return std::async(std::launch::async, [asked] { return run_in_worker(kProgram, asked); });
 }
 
-pid_t parent_of(pid_t process) {
-  std::string name, state;
-  pid_t parent = 0, self = 0;
-  std::ifstream(fmt::format("/proc/{}/stat", process)) >> self >> name >> state >> parent;
-  return parent;
-}
-
 /// Returns the processes of this test's own runs: others may run on this machine at the same time.
 std::vector<pid_t> own(const std::string& role) {
   std::vector<pid_t> found = processes(role);

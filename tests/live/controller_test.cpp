@@ -5,12 +5,15 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <set>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -22,6 +25,7 @@
 
 #include "core/error.hpp"
 #include "core/random.hpp"
+#include "live/run/files/journal.hpp"
 #include "policies/run/replay.hpp"
 #include "tests/live/live_run.hpp"
 #include "tests/policies/toy_log.hpp"
@@ -309,6 +313,67 @@ TEST(Controller, ItsSuccessorNeitherForgetsAFailedCheckpointNorReportsItAgain) {
   expect_continued(before, after);
   std::filesystem::remove(log);
   std::filesystem::remove_all(folder);
+  expect_nothing_left();
+}
+
+/// Returns the records of a journal. The last one may be torn.
+std::vector<JournalRecord> records_of(const std::string& journal) {
+  const std::size_t header = framed("").size();
+  std::vector<JournalRecord> out;
+  for (std::size_t at = 0; at + header <= journal.size();) {
+    std::uint32_t length = 0;
+    std::memcpy(&length, journal.data() + at, sizeof length);
+    at += header;
+    if (at + length > journal.size()) break;
+    EXPECT_TRUE(out.emplace_back().ParseFromArray(journal.data() + at, static_cast<int>(length)));
+    at += length;
+  }
+  return out;
+}
+
+/// Adds a wake-up time to the first answer in a journal: what the successor's policies would have
+/// to request, too.
+void add_wake(const std::filesystem::path& journal) {
+  std::ifstream file(journal, std::ios::binary);
+  std::vector<JournalRecord> records = records_of({std::istreambuf_iterator<char>(file), {}});
+  const auto answer = std::ranges::find_if(records, &JournalRecord::has_read);
+  ASSERT_NE(answer, records.end()) << "the policies had answered";
+  answer->mutable_read()->add_wakes(std::int64_t{1} << 60);
+  std::string bytes;
+  for (const JournalRecord& record : records) bytes += framed(record.SerializeAsString());
+  std::ofstream(journal, std::ios::binary | std::ios::trunc) << bytes;
+}
+
+/// The recorded answer differs from the one that the policies give to the successor.
+TEST(Controller, ASuccessorWhosePoliciesAnswerOtherwiseFollowsTheRecordAndWarns) {
+  RunRequest asked = request({"run.steps=40", "faults=[{rank: 2, at_step: 6, slow: 4}]",
+                              "policies=[{name: predictive-rebalance}]"});
+  const Report calm = run_in_worker(kProgram, request({"run.steps=40"}));
+  const std::string log = ::testing::TempDir() + "/otherwise.log";
+  asked.set_record(log);
+  const std::jthread rewriter([] {
+    ASSERT_TRUE(eventually([] { return controllers().size() == 1; }));
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+    const pid_t controller = controllers().at(0);
+    const pid_t supervisor = parent_of(controller);
+    ASSERT_EQ(kill(supervisor, SIGSTOP), 0);
+    ASSERT_EQ(kill(controller, SIGKILL), 0);
+    EXPECT_TRUE(eventually([] { return controllers().empty(); }));
+    for (const auto& entry : std::filesystem::directory_iterator(run_parent())) {
+      if (std::filesystem::exists(entry.path() / "journal")) add_wake(entry.path() / "journal");
+    }
+    EXPECT_EQ(kill(supervisor, SIGCONT), 0);
+  });
+  const Report report = run_in_worker(kProgram, asked);
+  expect_undisturbed(report, calm);
+  EXPECT_EQ(report.controller_restarts(), 1u);
+  EXPECT_GE(report.decisions(), 1u);
+  const auto is_about_it = [](const std::string& warning) {
+    return warning.find("policy 'predictive-rebalance' to answer as before the controller's "
+                        "death, found a difference in the call at ") != std::string::npos;
+  };
+  EXPECT_EQ(std::ranges::count_if(report.warnings(), is_about_it), 1) << report.DebugString();
+  std::filesystem::remove(log);
   expect_nothing_left();
 }
 

@@ -97,6 +97,14 @@ inline pid_t agent_on(std::uint32_t gpu) {
 }
 inline std::vector<pid_t> controllers() { return processes("controller"); }
 
+/// Returns the parent of a process.
+inline pid_t parent_of(pid_t process) {
+  std::string name, state;
+  pid_t parent = 0, self = 0;
+  std::ifstream("/proc/" + std::to_string(process) + "/stat") >> self >> name >> state >> parent;
+  return parent;
+}
+
 /// Waits until `done`, at most a minute; returns its last result.
 inline bool eventually(const std::function<bool()>& done) {
   for (int i = 0; i < 6000 && !done(); ++i) {
