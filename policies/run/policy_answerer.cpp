@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "policies/record/samples_book.hpp"
 #include "policies/run/waiting_policy.hpp"
 #include "policies/seam/drive.hpp"
 

@@ -11,6 +11,7 @@
 #include "policies/record/encoding.hpp"
 #include "policies/record/log_reader.hpp"
 #include "policies/record/recorder.hpp"
+#include "policies/record/samples_book.hpp"
 #include "policies/run/policy_failure.hpp"
 #include "policies/run/registry.hpp"
 #include "policies/seam/drive.hpp"
