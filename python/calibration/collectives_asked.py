@@ -4,6 +4,7 @@ with a `collective:` against measured collectives, by source and size.
     python3 python/calibration/collectives_asked.py            # print, and write the part
     python3 python/calibration/collectives_asked.py --rows     # print every row too
     python3 python/calibration/collectives_asked.py --source aws_    # print these sources only
+    python3 python/calibration/collectives_asked.py --check          # compare with the page only
 
 Every row of collectives.csv and of collectives-2026.csv.gz whose machine its source describes
 (collective_fit.MACHINES). A program is started per row: a minute or two.
@@ -191,7 +192,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--rows", action="store_true", help="print every row")
     parser.add_argument("--source", default="", help="only sources that begin so; writes nothing")
+    parser.add_argument("--check", action="store_true", help="compare with the page only")
     options = parser.parse_args()
+    if options.check and options.source:
+        parser.error("--check compares all sources: leave --source out")
     calls = [call for call in all_calls() if call.source.startswith(options.source)]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         answers = list(pool.map(simulated_time, calls))
