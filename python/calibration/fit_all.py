@@ -6,9 +6,9 @@ the seconds of each step, and ends at the first step that fails.
     python3 python/calibration/fit_all.py --twice    # fit again, and compare the bytes of both
 
 A step names the tables and products that it reads and the products that it writes; a step that
-changes another product fails. The program embeds the products of the fits, so it is built after each of
-them. With --check nothing is built, and no file of the checkout changes: every step that passes
-has the products that the next one reads.
+changes another product fails. The program embeds the products of the fits, so it is built after
+each of them. With --check nothing is built, and no file of the checkout changes: every step that
+passes has the products that the next one reads.
 """
 
 import argparse
