@@ -57,8 +57,9 @@ CAUSES = {
     "h200_248n_issue283 H200": "one row, of 1,984 GPUs; the other fitted rows have at most 144",
     "mleng_b200_4n B200": "never fitted: the first rows are warm-up (6.3 ms for 32 KiB), and no "
                           "fitted source has its generation of EFA",
-    "vidur_net_a100_dgx A100": "9 to 27% above `vtrain_lut` and `aic_nccl` on the same machine from 8 MiB "
-                              "on, and out of order below (4 GPUs: 64 us for 1 MiB, 53 us for 2 MiB)",
+    "vidur_net_a100_dgx A100": "from 8 MiB on 9 to 27% above `vtrain_lut` and `aic_nccl` on the "
+                               "same machine, and out of order below (4 GPUs: 64 us for 1 MiB, "
+                               "53 us for 2 MiB)",
     "vidur_net_h100_pairwise_nvlink H100": "GPUs linked in pairs, asked as NVSwitch",
 }  # fmt: skip
 

@@ -18,7 +18,7 @@ RUNS = pathlib.Path(os.environ.get("ORRERY_DATA", ROOT.parent / "shared" / "data
 PUBLISHED = ("runs-open.csv", "measured.csv", "layouts-open.csv.gz")
 ROWS = 200
 MOST_ROW_MS = 0.3
-PASSES = 3  # of which the fastest counts: other processes only make a pass slower
+PASSES = 3  # runs of each table, of which the fastest counts
 QUESTIONS = [
     ("llama3-70b", 512, 4_194_304),
     ("llama3-70b", 16_384, 33_554_432),
