@@ -90,7 +90,7 @@ TOOLS = {
     "python/generate_records.py": "tests/python/records_test.py",
     **{f"python/calibration/{name}.py": "data" for name in (
         "accuracy", "fit_stacks", "fit_components", "sweeps", "collectives_asked", "monotone",
-        "fit_hardware", "node_kernels", "open_rows", "plan_intervals")},
+        "fit_hardware", "node_kernels", "open_rows", "plan_intervals", "fit_all")},
 }  # fmt: skip
 
 #: Soaked commands with a placeholder, or whose line does nothing in a clone, and the line of a
