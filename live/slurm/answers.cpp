@@ -16,6 +16,7 @@ const char* const kJobFields =
     "JobArrayID:|,SubmitTime:|,State:|,UserName:|,Account:|,Partition:|,EligibleTime:|,TimeLimit:|,"
     "NumNodes:|,NodeList:|,tres-per-node:|,tres-per-job:|,tres-per-task:|,NumTasks:|,ReqNodes:|,"
     "PriorityLong:|,Reason:|,RestartCnt:|,Dependency:|";
+const char* const kCommentFields = "JobArrayID:|,Comment:|";
 const char* const kEndFields = "jobid,submit,state";
 
 namespace {
@@ -367,12 +368,27 @@ std::int64_t parse_boot_time(const std::string& answer) {
   return parse_instant(rest.substr(0, rest.find('\n')));
 }
 
-std::string parse_admin_comment(const std::string& answer) {
-  constexpr std::string_view kKey = " AdminComment=";
-  const std::size_t at = answer.rfind(kKey);
-  if (at == std::string::npos) return {};
-  const std::size_t begin = at + kKey.size();
-  return answer.substr(begin, answer.find_first_of(" \n", begin) - begin);
+std::optional<std::map<std::string, std::string>> parse_comments(
+    const std::string& answer, const std::vector<std::string>& ids) {
+  std::map<std::string, std::string> comments;
+  const std::set<std::string_view> asked(ids.begin(), ids.end());
+  for (std::size_t begin = 0; begin < answer.size();) {
+    // Line breaks in the Comment of one job alone are its text.
+    const std::size_t last = answer.size() - 1;
+    const std::size_t end = asked.size() == 1 ? last : std::min(answer.find('\n', begin), last);
+    const std::string_view line = std::string_view(answer).substr(begin, end - begin);
+    const std::size_t bar = line.find('|');
+    if (answer[end] != '\n' || bar == std::string_view::npos || bar + 1 == line.size() ||
+        !line.ends_with('|') || !asked.contains(line.substr(0, bar))) {
+      return {};
+    }
+    const std::string_view text = line.substr(bar + 1, line.size() - bar - 2);
+    const bool is_new =
+        comments.emplace(line.substr(0, bar), text == "(null)" ? "" : text).second;
+    if (!is_new) return {};
+    begin = end + 1;
+  }
+  return comments;
 }
 
 std::vector<std::string> expand_hosts(std::string_view list) {

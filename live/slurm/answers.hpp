@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -55,6 +57,8 @@ struct SlurmEnd {
 
 /// Fields that `squeue -O` must print for parse_jobs(), each followed by '|'.
 extern const char* const kJobFields;
+/// Fields that `squeue -O` must print for parse_comments().
+extern const char* const kCommentFields;
 /// Fields that `sacct -P -n -X -o` must print for parse_ends().
 extern const char* const kEndFields;
 /// Last line of a complete answer, which the shell adds after the command has succeeded.
@@ -80,9 +84,12 @@ std::vector<SlurmEnd> parse_ends(const std::string& answer);
 /// Returns the start of slurmctld in the answer of `scontrol show config`. Throws bad_input if the
 /// answer has no BOOT_TIME.
 std::int64_t parse_boot_time(const std::string& answer);
-/// Returns the field AdminComment in the answer of `scontrol -o show job ID`; empty without one.
-/// Only operators can write this field.
-std::string parse_admin_comment(const std::string& answer);
+/// Returns the Comments of the jobs `ids`, by their ids, in the answer of `squeue -O` with
+/// kCommentFields. A Comment is a text that a user chose, which may look like lines of other jobs:
+/// returns nothing if a line is not that of one of `ids`, or the second one of its job. The answer
+/// about one job alone is always clear.
+std::optional<std::map<std::string, std::string>> parse_comments(
+    const std::string& answer, const std::vector<std::string>& ids);
 
 /// Returns the names in a list of hosts: "n[1-2,04],m7" is n1, n2, n04, m7. Returns nothing for
 /// "(null)", "N/A" and an empty text. Throws a usage Error for a malformed list, and for one with

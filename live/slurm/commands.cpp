@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/error.hpp"
 #include "core/process.hpp"
@@ -28,6 +29,11 @@ constexpr const char* kExecute =
     "export LC_ALL=C; command -v scontrol >/dev/null || { echo 'failed: scontrol: not found' >&3; "
     "exit 1; }\n"
     "scontrol >/dev/null 2>&3 <&3; echo 'end of answer' >&3";
+// scontrol splits its lines at spaces and keeps quotes, so that other texts are arguments.
+constexpr const char* kUpdate =
+    "export LC_ALL=C; command -v scontrol >/dev/null || { echo 'failed: scontrol: not found' >&3; "
+    "exit 1; }\n"
+    "xargs -0 -n 5 -P 4 scontrol >/dev/null 2>&3 <&3; echo 'end of answer' >&3";
 // Commands of one process: they and their complaints fit into the buffer of a socket.
 constexpr std::size_t kLinesAtOnce = 100;
 
@@ -41,13 +47,11 @@ class InstalledSlurm : public SlurmCommands {
   std::string read_nodes() override { return read({"scontrol", "-a", "-o", "show", "node"}); }
   std::string read_topology() override { return read({"scontrol", "show", "topology"}); }
   std::string read_configuration() override { return read({"scontrol", "show", "config"}); }
-  std::string read_job(const std::string& id) override {
-    return read({"scontrol", "-o", "show", "job", id});
+  std::string read_comments(const std::vector<std::string>& ids) override {
+    return read({"squeue", "-r", "-a", "-h", "-t", "all", "-j", list_of(ids), "-O", kCommentFields});
   }
   std::string read_ends(const std::vector<std::string>& ids) override {
-    std::string list;
-    for (const std::string& id : ids) list += (list.empty() ? "" : ",") + id;
-    return read({"sacct", "-P", "-n", "-X", "-j", list, "-o", kEndFields});
+    return read({"sacct", "-P", "-n", "-X", "-j", list_of(ids), "-o", kEndFields});
   }
   std::vector<std::string> execute_commands(const std::vector<std::string>& lines) override {
     std::vector<std::string> complaints;
@@ -60,8 +64,25 @@ class InstalledSlurm : public SlurmCommands {
     }
     return complaints;
   }
+  std::vector<std::string> execute_updates(
+      const std::vector<std::vector<std::string>>& updates) override {
+    std::vector<std::string> complaints;
+    for (std::size_t begin = 0; begin < updates.size(); begin += kLinesAtOnce) {
+      std::string text;
+      const std::size_t end = std::min(updates.size(), begin + kLinesAtOnce);
+      for (std::size_t i = begin; i < end; ++i) {
+        for (const std::string& word : updates[i]) text += word + '\0';
+      }
+      add_lines(complete_answer(run_shell({"-c", kUpdate, "sh"}, "scontrol", text), "scontrol"),
+                complaints);
+    }
+    return complaints;
+  }
 
  private:
+  static std::string list_of(const std::vector<std::string>& ids) {
+    return fmt::format("{}", fmt::join(ids, ","));
+  }
   static void add_lines(const std::string& text, std::vector<std::string>& lines) {
     for (std::size_t begin = 0; begin < text.size();) {
       const std::size_t end = text.find('\n', begin);

@@ -36,6 +36,23 @@ bool is_settling(std::int64_t now_s, std::int64_t restart_s) {
   return now_s - restart_s < kRestart_s;
 }
 
+/// Returns true if the job is of a partition and an account of the rules.
+bool is_chosen(const SlurmRules& rules, const SlurmJob& row) {
+  const auto allowed = [](const std::set<std::string>& names, const std::string& name) {
+    return names.empty() || names.contains(name);
+  };
+  return allowed(rules.partitions, row.partition) && allowed(rules.accounts, row.account);
+}
+
+/// Returns true if Slurm could start a managed job on `nodes` without an order, so that the job
+/// needs a lease.
+bool is_startable(const SlurmJob& row, const NodeMap& nodes) {
+  const bool fits = row.gpus_per_node > 0 && row.gpus_per_node <= nodes.gpus_per_node() &&
+                    row.nodes > 0 && row.nodes <= nodes.nodes() && !row.is_uneven;
+  return fits && row.phase == SlurmPhase::pending && !row.is_held &&
+         row.id.find('+') == std::string::npos;
+}
+
 std::vector<std::string> sorted(std::vector<std::string> names) {
   std::sort(names.begin(), names.end());
   return names;
@@ -49,24 +66,9 @@ JobFollower::JobFollower(const World& world, const NodeMap& nodes, SlurmRules ru
 
 // ---- managed jobs ---------------------------------------------------------------------------
 
-bool JobFollower::is_managed(const SlurmJob& row) const {
-  const auto allowed = [](const std::set<std::string>& names, const std::string& name) {
-    return names.empty() || names.contains(name);
-  };
-  return allowed(rules_.partitions, row.partition) && allowed(rules_.accounts, row.account);
-}
-
-/// Returns true if Slurm could start the job without an order, so that the job needs a lease.
-bool JobFollower::is_leased(const Tracked& job, const SlurmJob& row) const {
-  const bool fits = row.gpus_per_node > 0 && row.gpus_per_node <= nodes_.gpus_per_node() &&
-                    row.nodes > 0 && row.nodes <= nodes_.nodes() && !row.is_uneven;
-  return job.is_managed && fits && row.phase == SlurmPhase::pending && !row.is_held &&
-         row.id.find('+') == std::string::npos;
-}
-
 /// Returns true if a policy may start the job now.
 bool JobFollower::is_ready(const Tracked& job, const SlurmJob& row) const {
-  return is_leased(job, row) && !row.has_unmet_dependency && now_s_ >= job.not_before_s &&
+  return job.is_managed && is_startable(row, nodes_) && !row.has_unmet_dependency && now_s_ >= job.not_before_s &&
          (row.required_nodes.empty() || job.has_our_nodes);
 }
 
@@ -85,7 +87,7 @@ void JobFollower::follow_jobs(Rows jobs, std::int64_t now_s, std::int64_t boot_s
       if (const auto found = jobs_.find(row.id); found != jobs_.end()) act(found->second, row);
     }
   };
-  each([this](Tracked& job, const SlurmJob& row) { adopt_nodes(job, row); });
+  adopt_nodes(jobs);
   each([this](Tracked& job, const SlurmJob& row) { end_or_stop(job, row); });
   each([this](Tracked& job, const SlurmJob& row) { submit_job(job, row); });
   each([this](Tracked& job, const SlurmJob& row) { place_job(job, row); });
@@ -119,8 +121,9 @@ void JobFollower::match_rows(const Rows& rows) {
                                  row.id, row.state));
       over_.erase(over);
     }
-    Tracked job{.id = row.id, .submit_s = row.submit_s, .restarts = row.restarts};
-    job.is_managed = is_managed(row);
+    Tracked job{
+        .id = row.id, .submit_s = row.submit_s, .restarts = row.restarts, .user = row.user};
+    job.is_managed = is_chosen(rules_, row);
     // A begin time beyond any lease is the user's.
     const bool is_own = row.eligible_s > row.submit_s + rules_.lease_s + 2 &&
                         (has_read_ || row.eligible_s > now_s_ + rules_.lease_s + 2);
@@ -159,31 +162,65 @@ void JobFollower::end_missing(const std::set<std::string>& present) {
 /// Decides whose choice the required nodes of a waiting job are: an order of this controller, of an
 /// earlier one that has stopped, or the user's. A job that has run since an earlier controller
 /// ordered it, and was requeued, still has the nodes of that order.
-void JobFollower::adopt_nodes(Tracked& job, const SlurmJob& row) {
-  const bool is_question = job.is_managed && row.phase == SlurmPhase::pending &&
-                           !row.required_nodes.empty() && !job.has_our_nodes &&
-                           job.stage != Stage::ordered;
-  if (!is_question || !rules_.acts) return;
-  const std::string owner = outlet_.find_owner(job.id);
+void JobFollower::adopt_nodes(const Rows& rows) {
+  if (!rules_.acts) return;
+  std::vector<std::pair<Tracked*, const SlurmJob*>> open;
+  std::vector<std::string> ids;
+  for (const SlurmJob& row : rows) {
+    const auto found = jobs_.find(row.id);
+    if (found == jobs_.end() || row.phase != SlurmPhase::pending) continue;
+    Tracked& job = found->second;
+    const bool is_known = job.has_our_nodes || job.stage == Stage::ordered;
+    if (!job.is_managed || row.required_nodes.empty() || is_known) continue;
+    open.emplace_back(&job, &row);
+    ids.push_back(row.id);
+  }
+  if (open.empty()) return;
+  const std::map<std::string, std::string> owners = outlet_.find_owners(ids);
+  for (const auto& [job, row] : open) {
+    const auto owner = owners.find(job->id);
+    adopt_order(*job, *row, owner == owners.end() ? "" : owner->second);
+  }
+}
+
+void JobFollower::adopt_order(Tracked& job, const SlurmJob& row, const std::string& owner) {
   if (owner.empty()) {
     job.is_managed = false;
     outlet_.report(fmt::format("job {} stays with Slurm: its user chose the nodes {}", job.id,
                                fmt::join(row.required_nodes, ",")));
     return;
   }
-  job.has_our_nodes = true;
-  if (job.stage == Stage::placed || job.stage == Stage::leaving) return;
+  const bool is_known = job.stage == Stage::placed || job.stage == Stage::leaving;
   const bool has_run = job.stage == Stage::unseen && row.restarts > 0;
-  if (has_read_ && owner != rules_.owner && !has_run) {
+  if (has_read_ && owner != rules_.owner && !has_run && !is_known) {
+    return leave_foreign(job, owner);
+  }
+  job.has_our_nodes = true;
+  if (is_known) return;
+  outlet_.send_line(withdraw_line(job.id, rules_.lease_s));
+  if (row.is_held && row.has_bad_constraints()) outlet_.send_line({release_line(job.id)});
+  outlet_.report(
+      fmt::format("job {}: took over from {} before Slurm had started the job", job.id, owner));
+}
+
+/// Ends the run if another controller orders jobs. A user can copy a mark to own jobs alone: with
+/// jobs of several users, one user's marks leave these jobs to Slurm.
+void JobFollower::leave_foreign(Tracked& job, const std::string& owner) {
+  foreign_users_.insert(job.user);
+  const bool has_others = std::any_of(jobs_.begin(), jobs_.end(), [&](const auto& entry) {
+    return entry.second.is_managed && entry.second.user != job.user;
+  });
+  if (foreign_users_.size() > 1 || !has_others) {
     throw Error(ErrorKind::environment,
                 fmt::format("job {}: expected this controller alone ({}), found an order of {}: "
                             "stop one of the two",
                             job.id, rules_.owner, owner));
   }
-  outlet_.send_line(withdraw_line(job.id, rules_.lease_s));
-  if (row.is_held && row.has_bad_constraints()) outlet_.send_line(release_line(job.id));
-  outlet_.report(
-      fmt::format("job {}: took over from {} before Slurm had started the job", job.id, owner));
+  outlet_.report(fmt::format("job {} stays with Slurm: its Comment has the mark of {}, written by "
+                             "another controller or by its user",
+                             job.id, owner));
+  leave_world(job, Ending::cancelled);
+  job.is_managed = false;
 }
 
 void JobFollower::leave_world(Tracked& job, Ending how) {
@@ -209,6 +246,9 @@ void JobFollower::end_or_stop(Tracked& job, const SlurmJob& row) {
           fmt::format("job {} went back into the queue without a requeue: slurmctld has "
                       "lost its start",
                       job.id));
+    } else if (was_placed && job.is_managed && rules_.acts) {
+      outlet_.report(
+          fmt::format("job {} was requeued by Slurm or a user, without a decision", job.id));
     }
     if (was_placed && job.is_managed) {
       outlet_.emit_event(JobStopped{job.job, 0});
@@ -219,7 +259,9 @@ void JobFollower::end_or_stop(Tracked& job, const SlurmJob& row) {
     if (job.stage == Stage::leaving) job.stage = Stage::waiting;
     if (job.stage == Stage::waiting && !is_ready(job, row)) leave_world(job, Ending::cancelled);
     const bool is_refused = row.has_bad_constraints();
-    if (job.stage == Stage::ordered && !is_refused && !is_leased(job, row)) {
+    if (job.stage == Stage::ordered && !is_refused && !(job.is_managed && is_startable(row, nodes_))) {
+      outlet_.report(fmt::format("job {} was held or changed after its order ({}): the order ends",
+                                 job.id, row.reason));
       leave_world(job, Ending::cancelled);
     }
   } else if (was_placed && (has_restarted || sorted(row.placed_on) != job.placed_on)) {
@@ -330,7 +372,7 @@ void JobFollower::check_order(Tracked& job, const SlurmJob& row) {
                                                  now_s_ - job.order.since_s, row.reason);
   outlet_.report(fmt::format("job {}: {}; the order is withdrawn", job.id, why));
   withdraw_order(job);
-  if (state == OrderState::refused) outlet_.send_line(release_line(job.id));
+  if (state == OrderState::refused) outlet_.send_line({release_line(job.id)});
   if (job.failures >= kMostFailures) give_back(job, why);
 }
 
@@ -343,9 +385,9 @@ void JobFollower::renew_leases(const Rows& rows) {
     Tracked& job = found->second;
     if (job.has_our_nodes && row.is_held && row.has_bad_constraints()) {
       outlet_.send_line(withdraw_line(row.id, rules_.lease_s));
-      outlet_.send_line(release_line(row.id));
+      outlet_.send_line({release_line(row.id)});
     }
-    if (!is_leased(job, row)) continue;
+    if (!(job.is_managed && is_startable(row, nodes_))) continue;
     // Nodes of an earlier order would bind the job if the lease ended.
     if (!row.required_nodes.empty() && job.has_our_nodes) {
       outlet_.send_line(withdraw_line(row.id, rules_.lease_s));
@@ -355,7 +397,7 @@ void JobFollower::renew_leases(const Rows& rows) {
     const bool is_long = left > rules_.lease_s + 5 && now_s_ >= job.not_before_s;
     if (left < rules_.lease_s / 2 || is_long) ids.push_back(row.id);
   }
-  for (std::string& line : lease_lines(ids, rules_.lease_s)) outlet_.send_line(std::move(line));
+  for (std::string& line : lease_lines(ids, rules_.lease_s)) outlet_.send_line({std::move(line)});
 }
 
 // ---- decisions ------------------------------------------------------------------------------
@@ -402,7 +444,7 @@ void JobFollower::order(const Assign& assign, std::int64_t now_s) {
     return outlet_.send_line(start_line(job.id, job.order.nodes, rules_.owner));
   }
   if (job.stage == Stage::ordered) return withdraw_order(job);
-  outlet_.send_line(requeue_line(job.id));
+  outlet_.send_line({requeue_line(job.id)});
   outlet_.emit_event(JobStopped{job.job, 0});
   job.stage = Stage::leaving;
   job.leaving_since_s = now_s;

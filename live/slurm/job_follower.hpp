@@ -36,15 +36,16 @@ class SlurmOutlet {
   virtual ~SlurmOutlet() = default;
   /// Applies an event to the world and shows it to the policies.
   virtual void emit_event(Event event) = 0;
-  /// Sends a line to scontrol after the reading.
-  virtual void send_line(std::string line) = 0;
+  /// Sends a line to scontrol after the reading, with the mark that the line sets.
+  virtual void send_line(SlurmLine line) = 0;
   /// Tells the operator about something that no policy decided.
   virtual void report(std::string text) = 0;
   /// Returns the recorded ends of jobs that the queue does not show any more; empty without
   /// accounts.
   virtual std::vector<SlurmEnd> find_ends(const std::vector<std::string>& ids) = 0;
-  /// Returns the mark of the controller that has ordered the job's nodes; empty if a user did.
-  virtual std::string find_owner(const std::string& id) = 0;
+  /// Returns the controllers that the marks of these jobs name, by their ids, without jobs that
+  /// have no mark.
+  virtual std::map<std::string, std::string> find_owners(const std::vector<std::string>& ids) = 0;
 };
 
 /// Follower of all jobs. A job is identified by its id and its submission, because slurmctld can
@@ -85,6 +86,7 @@ class JobFollower {
     std::string id;
     std::int64_t submit_s = 0;
     std::uint32_t restarts = 0;
+    std::string user = {};
     bool is_managed = false;
     Stage stage = Stage::unseen;
     JobId job{};            ///< valid unless `unseen`
@@ -97,12 +99,12 @@ class JobFollower {
   };
   using Rows = std::vector<SlurmJob>;
 
-  bool is_managed(const SlurmJob& row) const;
-  bool is_leased(const Tracked& job, const SlurmJob& row) const;
   bool is_ready(const Tracked& job, const SlurmJob& row) const;
   void match_rows(const Rows& rows);
   void end_missing(const std::set<std::string>& present);
-  void adopt_nodes(Tracked& job, const SlurmJob& row);
+  void adopt_nodes(const Rows& rows);
+  void adopt_order(Tracked& job, const SlurmJob& row, const std::string& owner);
+  void leave_foreign(Tracked& job, const std::string& owner);
   void end_or_stop(Tracked& job, const SlurmJob& row);
   void submit_job(Tracked& job, const SlurmJob& row);
   void place_job(Tracked& job, const SlurmJob& row);
@@ -120,6 +122,7 @@ class JobFollower {
   std::map<std::string, Tracked> jobs_;  ///< keys are Slurm's ids
   std::map<JobId, std::string> ids_;     ///< Slurm's ids of the world's jobs
   std::map<std::pair<std::string, std::int64_t>, std::int64_t> over_;  ///< instants of ends
+  std::set<std::string> foreign_users_;  ///< users whose jobs another controller has ordered
   std::int64_t now_s_ = 0, boot_s_ = 0;
   std::int64_t restart_s_ = 0;  ///< newest start of slurmctld after the first reading; 0: none
   bool has_read_ = false;

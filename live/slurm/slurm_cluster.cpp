@@ -1,6 +1,8 @@
 #include "live/slurm/slurm_cluster.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <sstream>
 #include <utility>
 
 #include <fmt/format.h>
@@ -8,6 +10,19 @@
 #include "core/error.hpp"
 
 namespace orrery::live {
+namespace {
+
+constexpr std::size_t kJobsAtOnce = 5000;  // their ids fit into one argument of a process
+// Letters that a line of scontrol can hold.
+constexpr const char* kPlain =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789[]:_-./+@,";
+
+std::vector<std::string> words_of(const std::string& line) {
+  std::istringstream words(line);
+  return {std::istream_iterator<std::string>(words), {}};
+}
+
+}  // namespace
 
 SlurmCluster::SlurmCluster(SlurmCommands& commands, const Options& options)
     : QueueCluster(
@@ -45,17 +60,36 @@ void SlurmCluster::order(const Assign& assign, std::int64_t now_s) {
   follower_.order(assign, now_s);
 }
 
-void SlurmCluster::send_line(std::string line) {
+void SlurmCluster::send_line(SlurmLine line) {
   if (rules_.acts) lines_.push_back(std::move(line));
 }
 
 void SlurmCluster::send_orders() {
-  const std::vector<std::string> lines = std::exchange(lines_, {});
-  if (lines.empty() || is_halted()) return;
-  mutable_counts().leases += static_cast<std::uint64_t>(std::count_if(
-      lines.begin(), lines.end(),
-      [](const std::string& line) { return line.find(" StartTime=now+") != std::string::npos; }));
-  for (const std::string& complaint : commands_.execute_commands(lines)) {
+  std::vector<SlurmLine> orders = std::exchange(lines_, {});
+  if (orders.empty() || is_halted()) return;
+  std::vector<std::string> ids, lines;
+  for (const SlurmLine& order : orders) {
+    if (!order.job.empty()) ids.push_back(order.job);
+    mutable_counts().leases += order.text.find(" StartTime=now+") != std::string::npos;
+  }
+  const std::map<std::string, std::string> comments = read_comments(ids);
+  std::vector<std::vector<std::string>> updates;
+  for (SlurmLine& order : orders) {
+    const auto found = comments.find(order.job);
+    const auto comment = found == comments.end() ? std::nullopt
+                                                 : marked_comment(found->second, order.owner);
+    if (!comment || *comment == found->second) {
+      lines.push_back(std::move(order.text));
+    } else if (comment->find_first_not_of(kPlain) == std::string::npos) {
+      lines.push_back(order.text + " Comment=" + *comment);
+    } else {
+      updates.push_back(words_of(order.text));
+      updates.back().push_back("Comment=" + *comment);
+    }
+  }
+  std::vector<std::string> complaints = commands_.execute_updates(updates);
+  for (std::string& each : commands_.execute_commands(lines)) complaints.push_back(std::move(each));
+  for (const std::string& complaint : complaints) {
     ++mutable_counts().complaints;
     report("scontrol: " + complaint);
   }
@@ -74,12 +108,35 @@ std::vector<SlurmEnd> SlurmCluster::find_ends(const std::vector<std::string>& id
   }
 }
 
-std::string SlurmCluster::find_owner(const std::string& id) {
-  try {
-    return parse_admin_comment(commands_.read_job(id));
-  } catch (const Error&) {
-    return {};  // the job is gone or Slurm does not answer: no order is touched
+std::map<std::string, std::string> SlurmCluster::find_owners(const std::vector<std::string>& ids) {
+  std::map<std::string, std::string> owners;
+  for (const auto& [id, comment] : read_comments(ids)) {
+    if (std::string owner = owner_in(comment); !owner.empty()) owners[id] = std::move(owner);
   }
+  return owners;
+}
+
+/// Returns the Comments of those of the jobs that Slurm shows, by id.
+std::map<std::string, std::string> SlurmCluster::read_comments(
+    const std::vector<std::string>& ids) {
+  std::map<std::string, std::string> all;
+  const auto read = [&](const std::vector<std::string>& some) {
+    try {
+      const auto comments = parse_comments(commands_.read_comments(some), some);
+      if (comments) all.insert(comments->begin(), comments->end());
+      return comments.has_value();
+    } catch (const Error&) {
+      return true;  // the jobs are gone, or Slurm does not answer: their Comments stay
+    }
+  };
+  for (std::size_t begin = 0; begin < ids.size(); begin += kJobsAtOnce) {
+    const std::size_t end = std::min(ids.size(), begin + kJobsAtOnce);
+    const std::vector<std::string> some(ids.begin() + static_cast<std::ptrdiff_t>(begin),
+                                        ids.begin() + static_cast<std::ptrdiff_t>(end));
+    if (read(some)) continue;
+    for (const std::string& id : some) read({id});
+  }
+  return all;
 }
 
 }  // namespace orrery::live

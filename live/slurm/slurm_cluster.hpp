@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,10 +41,12 @@ class SlurmCluster : public QueueCluster, private SlurmOutlet {
   void set_acting(bool acts) override;
   // SlurmOutlet
   void emit_event(Event event) override { QueueCluster::emit_event(std::move(event)); }
-  void send_line(std::string line) override;
+  void send_line(SlurmLine line) override;
   void report(std::string text) override { report_to_operator(text); }
   std::vector<SlurmEnd> find_ends(const std::vector<std::string>& ids) override;
-  std::string find_owner(const std::string& id) override;
+  std::map<std::string, std::string> find_owners(const std::vector<std::string>& ids) override;
+
+  std::map<std::string, std::string> read_comments(const std::vector<std::string>& ids);
 
   SlurmCommands& commands_;
   SlurmRules rules_;
@@ -51,7 +54,7 @@ class SlurmCluster : public QueueCluster, private SlurmOutlet {
   std::vector<SlurmNode> read_nodes_;          ///< newest reading
   std::vector<SlurmJob> read_jobs_;            ///< newest reading
   std::int64_t read_boot_s_ = 0, boot_s_ = 0;  ///< start of slurmctld, newest and shown
-  std::vector<std::string> lines_;
+  std::vector<SlurmLine> lines_;
 };
 
 }  // namespace orrery::live

@@ -1,10 +1,13 @@
 // Order to start one job of Slurm on named nodes: its lines for scontrol, and its comparison with
-// the state that Slurm shows later. Used by live/slurm/job_follower. Pure functions; thread-safe.
-// Durations are seconds, instants seconds since 1970.
+// the state that Slurm shows later; mark of a controller in the Comment of the ordered job. Used by
+// live/slurm/job_follower and live/slurm/slurm_cluster. Pure functions; thread-safe. Durations are
+// seconds, instants seconds since 1970.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "live/slurm/answers.hpp"
@@ -32,19 +35,34 @@ enum class OrderState : std::uint8_t { waits, lost, refused, overdue };
 OrderState state_of(const StartOrder& order, const SlurmJob& job, std::int64_t now_s,
                     std::int64_t patience_s);
 
-/// Returns the line that starts a job on `nodes`. `owner` marks the order as that of one controller
-/// (AdminComment). For example, "update JobId=17 ReqNodeList=n3,n6 StartTime=now
-/// AdminComment=orrery:5".
-std::string start_line(const std::string& id, const std::vector<std::string>& nodes,
-                       const std::string& owner);
+/// Line of scontrol. An order also sets the mark of its job.
+struct SlurmLine {
+  std::string text;
+  std::string job = {};    ///< Slurm's id of the job whose mark is set; empty: no mark is set
+  std::string owner = {};  ///< the controller that the mark names; empty: the mark is removed
+};
+
+/// Returns the line that starts a job on `nodes` and marks the order as that of `owner`. For
+/// example, the text "update JobId=17 ReqNodeList=n3,n6 StartTime=now".
+SlurmLine start_line(const std::string& id, const std::vector<std::string>& nodes,
+                     const std::string& owner);
 /// Returns the lines that let jobs wait for `lease_s` more seconds, at most 5 jobs a line.
 std::vector<std::string> lease_lines(const std::vector<std::string>& ids, std::int64_t lease_s);
-/// Returns the line that takes an order back: any nodes, and a begin in `lease_s` seconds.
-std::string withdraw_line(const std::string& id, std::int64_t lease_s);
+/// Returns the line that takes an order and its mark back: any nodes, and a begin in `lease_s`
+/// seconds.
+SlurmLine withdraw_line(const std::string& id, std::int64_t lease_s);
 /// Returns the line that ends the hold after BadConstraints.
 std::string release_line(const std::string& id);
 /// Returns the line that stops a job and puts it back into the queue. Slurm ignores the line if the
 /// job has ended since the newest reading; a bare requeue would run the complete job again.
 std::string requeue_line(const std::string& id);
+
+/// Returns the controller that the mark at the end of a job's Comment names; empty without a mark.
+/// For example, "orrery:5" for "of the night run [orrery:5]".
+std::string owner_in(std::string_view comment);
+/// Returns the Comment with the mark of `owner` at its end instead of an earlier one, or without a
+/// mark if `owner` is empty; the user's own text stays as it is. Returns nothing if Slurm does not
+/// accept so long a Comment.
+std::optional<std::string> marked_comment(std::string_view comment, const std::string& owner);
 
 }  // namespace orrery::live

@@ -19,17 +19,17 @@ sys.path.insert(0, str(ROOT / "tests" / "cli"))
 from real_slurm import SEARCH, USERS, RealSlurm, missing  # noqa: E402, F401
 
 PROGRAM = pathlib.Path(os.environ.get("ORRERY_BUILD", ROOT / "build")) / "bin" / "orrery"
-IS_START = r"^update JobId=\S+ ReqNodeList=\S+ StartTime=now "
+IS_START = r"^update JobId=\S+ ReqNodeList=\S+ StartTime=now( |$)"
 ENDS = ("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "DEADLINE")
 #: Faulty drivers by name: sed commands for the lines that go to scontrol. They show that a check
 #: finds a fault. `again` also stops each started job after two seconds and starts it once more.
 MUTANTS = {
     "": "",
-    "twice": "/^update JobId=[^ ]* ReqNodeList=n.* StartTime=now /p",
+    "twice": r"/^update JobId=[^ ]* ReqNodeList=n.* StartTime=now\( \|$\)/p",
     "again": "",
     "no-leases": "/^update JobId=[0-9,_]* StartTime=now+/d",
     "misfit": "s/\\(^update JobId=[^ ]* ReqNodeList=n[^, ]*\\) /\\1,n1,n2,n3,n4 /",
-    "no-starts": "/^update JobId=[^ ]* ReqNodeList=n.* StartTime=now /d",
+    "no-starts": r"/^update JobId=[^ ]* ReqNodeList=n.* StartTime=now\( \|$\)/d",
 }
 #: The recording scontrol: "at INSTANT", the lines, and "done INSTANT" go to the file `acts`.
 SCONTROL = """#!/bin/sh

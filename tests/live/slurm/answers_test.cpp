@@ -69,7 +69,7 @@ TEST(SlurmAnswers, NodesOfTheManagedPartitions) {
             std::string::npos);
 }
 
-TEST(SlurmAnswers, EndsBootTimeAndOwnersAreRead) {
+TEST(SlurmAnswers, EndsAndBootTimeAreRead) {
   const std::vector<SlurmEnd> ends = parse_ends(kSacctAnswer);
   ASSERT_EQ(ends.size(), 2u);
   EXPECT_EQ(ends[0].id, "14_2");
@@ -78,9 +78,17 @@ TEST(SlurmAnswers, EndsBootTimeAndOwnersAreRead) {
   EXPECT_EQ(parse_boot_time(kConfigAnswer), 1795687767);
   EXPECT_NE(error_of([] { parse_boot_time("ClusterName = toy\n"); }).find("BOOT_TIME"),
             std::string::npos);
-  EXPECT_EQ(parse_admin_comment("JobId=3 WorkDir=/x AdminComment=orrery:7  StdErr=/dev/null\n"),
-            "orrery:7");
-  EXPECT_EQ(parse_admin_comment("JobId=3 WorkDir=/x\n"), "");
+}
+
+TEST(SlurmAnswers, CommentsThatLookLikeOtherJobsAreNotTaken) {
+  using Comments = std::map<std::string, std::string>;
+  EXPECT_EQ(parse_comments("3|a|b [orrery:7]|\n5_1||\n7|(null)|\n", {"3", "5_1", "7", "9"}),
+            (Comments{{"3", "a|b [orrery:7]"}, {"5_1", ""}, {"7", ""}}));
+  EXPECT_FALSE(parse_comments("3|a\nb|\n5||\n", {"3", "5"}));
+  EXPECT_FALSE(parse_comments("3|a|\n5|[orrery:9]|\n5|mine|\n", {"3", "5"}));
+  EXPECT_FALSE(parse_comments("3|a|\n4|b|\n", {"3", "5"}));
+  EXPECT_EQ(parse_comments("3|a|\n5|b|\n", {"3"}), (Comments{{"3", "a|\n5|b"}}));
+  EXPECT_FALSE(parse_comments("3|a", {"3"}));
 }
 
 TEST(SlurmAnswers, ListsOfHostsLimitsAndResources) {

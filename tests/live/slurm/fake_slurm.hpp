@@ -18,11 +18,11 @@ namespace orrery::live {
 /// Job of a FakeSlurm; the fields are those of squeue.
 struct FakeJob {
   std::int64_t submit = 1000, eligible = 1020;
-  std::string state = "PENDING", partition = "orrery", account = "ours";
+  std::string state = "PENDING", partition = "orrery", account = "ours", user = "alice";
   std::uint32_t nodes = 1, per_node = 1, restarts = 0;
   std::vector<std::string> placed_on = {}, required = {};
   bool held = false;
-  std::string reason = "BeginTime", dependency = "(null)", owner = {};
+  std::string reason = "BeginTime", dependency = "(null)", comment = {};
 };
 
 /// Slurm with nodes n1, n2, ... of four GPUs.
@@ -66,8 +66,8 @@ class FakeSlurm : public SlurmCommands {
     std::string text;
     for (const auto& [id, job] : jobs) {
       text += fmt::format(
-          "{}|{}|{}|alice|{}|{}|{}|1:00|{}|{}|gres:gpu:{}|N/A|N/A|1|{}|{}|{}|{}|{}|\n", id,
-          job.submit, job.state, job.account, job.partition, job.eligible, job.nodes,
+          "{}|{}|{}|{}|{}|{}|{}|1:00|{}|{}|gres:gpu:{}|N/A|N/A|1|{}|{}|{}|{}|{}|\n", id,
+          job.submit, job.state, job.user, job.account, job.partition, job.eligible, job.nodes,
           fmt::join(job.placed_on, ","), job.per_node, fmt::join(job.required, ","),
           job.held ? 0 : 100, job.reason, job.restarts, job.dependency);
     }
@@ -84,8 +84,12 @@ class FakeSlurm : public SlurmCommands {
     throw Error(ErrorKind::environment, "scontrol: no topology");
   }
   std::string read_configuration() override { return fmt::format("BOOT_TIME = {}\n", boot); }
-  std::string read_job(const std::string& id) override {
-    return fmt::format("JobId={} AdminComment={} \n", id, jobs[id].owner);
+  std::string read_comments(const std::vector<std::string>& ids) override {
+    std::string text;
+    for (const std::string& id : ids) {
+      if (jobs.contains(id)) text += fmt::format("{}|{}|\n", id, jobs[id].comment);
+    }
+    return text;
   }
   std::string read_ends(const std::vector<std::string>&) override {
     throw Error(ErrorKind::environment, "sacct: Slurm accounting storage is disabled");
@@ -93,6 +97,14 @@ class FakeSlurm : public SlurmCommands {
   std::vector<std::string> execute_commands(const std::vector<std::string>& lines) override {
     for (const std::string& line : lines) execute_line(line);
     return std::exchange(complaints, {});
+  }
+  std::vector<std::string> execute_updates(
+      const std::vector<std::vector<std::string>>& updates) override {
+    for (const std::vector<std::string>& words : updates) {
+      executed.push_back(fmt::format("{}", fmt::join(words, " ")));
+      for (std::size_t i = 2; i < words.size(); ++i) set_field(jobs[words[1].substr(6)], words[i]);
+    }
+    return {};
   }
 
  private:
@@ -129,7 +141,7 @@ class FakeSlurm : public SlurmCommands {
     const std::size_t equals = word.find('=');
     const std::string key = word.substr(0, equals), value = word.substr(equals + 1);
     if (key == "ReqNodeList") job.required = split_text(value, ',');
-    if (key == "AdminComment") job.owner = value;
+    if (key == "Comment") job.comment = value;
     if (key == "StartTime") {
       job.eligible = now + (value == "now" ? 0 : std::stoll(value.substr(4)));
     }

@@ -57,10 +57,22 @@ class Followed : public SlurmOutlet {
                                 "held", "submitted", "decided", "stopped", "started"};
     events_ += std::string(events_.empty() ? "" : " ") + kNames.at(event.index());
   }
-  void send_line(std::string line) override { lines_.push_back(std::move(line)); }
+  void send_line(SlurmLine line) override {
+    if (!line.job.empty()) {
+      std::string& comment = slurm.jobs[line.job].comment;
+      comment = marked_comment(comment, line.owner).value();
+    }
+    lines_.push_back(std::move(line.text));
+  }
   void report(std::string text) override { reports.push_back(std::move(text)); }
   std::vector<SlurmEnd> find_ends(const std::vector<std::string>&) override { return {}; }
-  std::string find_owner(const std::string& id) override { return slurm.jobs[id].owner; }
+  std::map<std::string, std::string> find_owners(const std::vector<std::string>& ids) override {
+    std::map<std::string, std::string> owners;
+    for (const std::string& id : ids) {
+      if (std::string owner = owner_in(slurm.jobs[id].comment); !owner.empty()) owners[id] = owner;
+    }
+    return owners;
+  }
 
  private:
   const Cluster cluster_ = four_nodes();
@@ -80,7 +92,8 @@ TEST(JobFollower, AJobIsSubmittedOrderedStartedAndEnded) {
   EXPECT_EQ(with.read(1000), "submitted");
   EXPECT_EQ(with.start(0, {{0}, {1}, {2}, {8}, {9}, {10}}), "");
   EXPECT_EQ(with.slurm.executed.back(),
-            "update JobId=17 ReqNodeList=n1,n3 StartTime=now AdminComment=orrery:7");
+            "update JobId=17 ReqNodeList=n1,n3 StartTime=now");
+  EXPECT_EQ(with.slurm.jobs["17"].comment, "[orrery:7]");
   EXPECT_EQ(with.read(1001), "");
   EXPECT_EQ(with.follower.open_orders(), 1u);
   with.slurm.schedule();
@@ -249,7 +262,7 @@ TEST(JobFollower, ARequeuedJobKeepsItsIdentityWhileItLeavesItsNodes) {
 TEST(JobFollower, AJobThatAnEarlierControllerStartedCanBePreempted) {
   Followed with;
   with.slurm.jobs["17"] = {.state = "RUNNING", .placed_on = {"n2"}, .required = {"n2"}};
-  with.slurm.jobs["17"].owner = "orrery:3";
+  with.slurm.jobs["17"].comment = "[orrery:3]";
   EXPECT_EQ(with.read(1000), "submitted started");
   with.stop(0);
   EXPECT_EQ(with.read(1001), "");
@@ -257,7 +270,7 @@ TEST(JobFollower, AJobThatAnEarlierControllerStartedCanBePreempted) {
   EXPECT_EQ(with.start(0, {{0}}), "");
   // A job that ended before this controller began, and that its user has put back into the queue.
   with.slurm.jobs["18"] = {.submit = 1001, .restarts = 1, .required = {"n2"}};
-  with.slurm.jobs["18"].owner = "orrery:3";
+  with.slurm.jobs["18"].comment = "[orrery:3]";
   EXPECT_EQ(with.read(1002), "submitted");
   EXPECT_TRUE(with.slurm.jobs["18"].required.empty());
 }
@@ -293,13 +306,45 @@ TEST(JobFollower, NothingStartsUntilTheNodesHaveReportedToARestartedSlurmctld) {
 
 TEST(JobFollower, OrdersOfAnEarlierControllerAreTakenOverAndThoseOfALivingOneAreAnError) {
   Followed with;
-  with.slurm.jobs["17"] = {.eligible = 990, .required = {"n2"}, .owner = "orrery:3"};
+  with.slurm.jobs["17"] = {.eligible = 990, .required = {"n2"}, .comment = "[orrery:3]"};
   EXPECT_EQ(with.read(1000), "submitted");
   EXPECT_TRUE(with.slurm.jobs["17"].required.empty());
   EXPECT_EQ(with.slurm.jobs["17"].eligible, 1020);
   with.slurm.jobs["18"] = {.submit = 1001, .eligible = 1001, .required = {"n2"}};
-  with.slurm.jobs["18"].owner = "orrery:9";
+  with.slurm.jobs["18"].comment = "[orrery:9]";
   EXPECT_THROW(with.read(1001), Error);
+}
+
+TEST(JobFollower, AUserWhoCopiesAMarkDoesNotStopThePolicyForOthers) {
+  Followed with;
+  with.slurm.jobs["17"] = {};
+  with.slurm.jobs["18"] = {.user = "bob"};
+  EXPECT_EQ(with.read(1000), "submitted submitted");
+  with.slurm.jobs["18"].required = {"n2"};
+  with.slurm.jobs["18"].comment = "mine [orrery:9]";
+  EXPECT_EQ(with.read(1001), "done");
+  EXPECT_NE(with.reports.at(0).find("job 18 stays with Slurm"), std::string::npos);
+  EXPECT_EQ(with.slurm.jobs["18"].required, std::vector<std::string>{"n2"});
+  with.slurm.jobs["17"].required = {"n3"};  // and now of two users
+  with.slurm.jobs["17"].comment = "[orrery:9]";
+  EXPECT_THROW(with.read(1002), Error);
+}
+
+TEST(JobFollower, EachEndOfAnOrderOrAStartWithoutADecisionHasAMessage) {
+  Followed with;
+  with.slurm.jobs["17"] = with.slurm.jobs["18"] = {};
+  with.read(1000);
+  with.start(0, {{4}});
+  with.start(1, {{0}});
+  with.slurm.jobs["18"].held = true;  // Slurm holds a job whose launch failed
+  with.slurm.jobs["18"].reason = "launch failed requeued held";
+  EXPECT_EQ(with.read(1001), "done");
+  EXPECT_NE(with.reports.at(0).find("job 18 was held or changed"), std::string::npos);
+  with.slurm.schedule();
+  EXPECT_EQ(with.read(1002), "started");
+  with.slurm.execute_commands({"requeue incomplete 17"});
+  EXPECT_EQ(with.read(1003), "stopped");
+  EXPECT_NE(with.reports.at(1).find("job 17 was requeued by Slurm or a user"), std::string::npos);
 }
 
 TEST(JobFollower, HeldDependentAndLaterJobsAndChosenNodesAreRespected) {

@@ -33,14 +33,27 @@ TEST(StartOrder, NodesThatDoNotFitAreRefused) {
 }
 
 TEST(StartOrder, LinesOfScontrol) {
-  EXPECT_EQ(start_line("5_2", {"n3", "n6"}, "orrery:7"),
-            "update JobId=5_2 ReqNodeList=n3,n6 StartTime=now AdminComment=orrery:7");
-  EXPECT_EQ(withdraw_line("17", 20), "update JobId=17 ReqNodeList= StartTime=now+20 AdminComment=");
+  EXPECT_EQ(start_line("5_2", {"n3", "n6"}, "orrery:7").text,
+            "update JobId=5_2 ReqNodeList=n3,n6 StartTime=now");
+  EXPECT_EQ(withdraw_line("17", 20).text, "update JobId=17 ReqNodeList= StartTime=now+20");
   const std::vector<std::string> lines = lease_lines(std::vector<std::string>(12, "1"), 20);
   ASSERT_EQ(lines.size(), 3u);
   EXPECT_EQ(lease_lines({"1", "2_3"}, 20),
             std::vector<std::string>{"update JobId=1,2_3 StartTime=now+20"});
   EXPECT_EQ(requeue_line("17"), "requeue incomplete 17");
+}
+
+TEST(StartOrder, AMarkKeepsTheTextOfTheUser) {
+  for (const std::string text : {"", "of the night run", "ends [so]", "[orrery:x]", "  ", "a[orrery:5]"}) {
+    const std::string marked = marked_comment(text, "orrery:7").value();
+    EXPECT_EQ(owner_in(text), "") << text;
+    EXPECT_EQ(owner_in(marked), "orrery:7");
+    EXPECT_EQ(marked_comment(marked, "").value(), text);
+    EXPECT_EQ(marked_comment(marked, "orrery:81").value(),
+              marked_comment(text, "orrery:81").value());
+  }
+  EXPECT_EQ(marked_comment("", "orrery:7"), "[orrery:7]");
+  EXPECT_FALSE(marked_comment(std::string(1000, 'x'), "orrery:7"));
 }
 
 }  // namespace
