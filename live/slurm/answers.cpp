@@ -442,7 +442,7 @@ std::int64_t parse_limit(std::string_view limit) {
 
 SlurmPhase phase_of(std::string_view state) {
   using enum SlurmPhase;
-  static const std::vector<std::pair<std::string, SlurmPhase>> phases{
+  static constexpr std::array<std::pair<std::string_view, SlurmPhase>, 23> kPhases{{
       {"PENDING", pending},      {"REQUEUED", pending},     {"REQUEUE_FED", pending},
       {"REQUEUE_HOLD", pending}, {"SPECIAL_EXIT", pending}, {"RUNNING", placed},
       {"COMPLETING", placed},    {"CONFIGURING", placed},   {"RESIZING", placed},
@@ -450,12 +450,12 @@ SlurmPhase phase_of(std::string_view state) {
       {"SUSPENDED", placed},     {"BOOT_FAIL", ended},      {"CANCELLED", ended},
       {"COMPLETED", ended},      {"DEADLINE", ended},       {"FAILED", ended},
       {"NODE_FAIL", ended},      {"OUT_OF_MEMORY", ended},  {"PREEMPTED", ended},
-      {"REVOKED", ended},        {"TIMEOUT", ended}};
-  std::vector<std::string> words;
-  for (const auto& [word, phase] : phases) {
+      {"REVOKED", ended},        {"TIMEOUT", ended}}};
+  for (const auto& [word, phase] : kPhases) {
     if (word == state) return phase;
-    words.push_back(word);
   }
+  std::vector<std::string> words;
+  for (const auto& [word, phase] : kPhases) words.emplace_back(word);
   refuse(fmt::format("expected the state of a job, found '{}'{}", state,
                      did_you_mean(std::string(state), words)));
 }

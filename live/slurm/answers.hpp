@@ -37,8 +37,13 @@ struct SlurmJob {
   bool is_held = false;    ///< priority 0: Slurm starts the job only after a release
   bool has_unmet_dependency = false;
   std::string reason;  ///< Slurm's word for why the job waits, for example "Resources"
-  /// Returns true if Slurm can never start the job as it was ordered.
+  /// Returns true if the ordered nodes can never run the job.
   bool has_bad_constraints() const { return reason == "BadConstraints"; }
+  /// Returns true if Slurm holds the job because it could not start as ordered: the nodes do not
+  /// fit, or refused the launch.
+  bool is_refused() const {
+    return has_bad_constraints() || (is_held && reason == "launch failed requeued held");
+  }
   std::uint32_t restarts = 0;  ///< number of requeues
 };
 

@@ -42,13 +42,14 @@ class InstalledSlurm : public SlurmCommands {
   explicit InstalledSlurm(std::chrono::milliseconds patience) : patience_(patience) {}
 
   std::string read_jobs() override {
-    return read({"squeue", "-r", "-a", "-h", "-t", "all", "-O", kJobFields});
+    return read({"squeue", "-r", "-a", "-h", "-t", "all", "-S", "i", "-O", kJobFields});
   }
   std::string read_nodes() override { return read({"scontrol", "-a", "-o", "show", "node"}); }
   std::string read_topology() override { return read({"scontrol", "show", "topology"}); }
   std::string read_configuration() override { return read({"scontrol", "show", "config"}); }
   std::string read_comments(const std::vector<std::string>& ids) override {
-    return read({"squeue", "-r", "-a", "-h", "-t", "all", "-j", list_of(ids), "-O", kCommentFields});
+    return read(
+        {"squeue", "-r", "-a", "-h", "-t", "all", "-j", list_of(ids), "-O", kCommentFields});
   }
   std::string read_ends(const std::vector<std::string>& ids) override {
     return read({"sacct", "-P", "-n", "-X", "-j", list_of(ids), "-o", kEndFields});

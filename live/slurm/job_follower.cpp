@@ -16,9 +16,20 @@ constexpr std::uint32_t kMostRepeats = 3;
 // slurmctld shows the state of its last save after a kill, and learns the ends of jobs later.
 constexpr std::int64_t kRestart_s = 10;
 
-/// Order of submission: instant, then number of the job, then number of the task.
-auto submission_order(const SlurmJob& job) {
-  return std::make_tuple(job.submit_s, std::stoull(job.id), job.id.size(), job.id);
+/// Sorts jobs by submission: instant, then number of the job, then number of the task.
+void sort_by_submission(std::vector<SlurmJob>& jobs) {
+  using Key = std::tuple<std::int64_t, std::uint64_t, std::size_t, std::string>;
+  std::vector<std::pair<Key, std::size_t>> order;
+  order.reserve(jobs.size());
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    const std::string& id = jobs[i].id;
+    order.emplace_back(Key(jobs[i].submit_s, std::stoull(id), id.size(), id), i);
+  }
+  std::sort(order.begin(), order.end());
+  std::vector<SlurmJob> sorted;
+  sorted.reserve(jobs.size());
+  for (const auto& [key, i] : order) sorted.push_back(std::move(jobs[i]));
+  jobs = std::move(sorted);
 }
 
 /// Returns true if a row shows the job. A requeue counts at once and changes the submission a
@@ -68,7 +79,8 @@ JobFollower::JobFollower(const World& world, const NodeMap& nodes, SlurmRules ru
 
 /// Returns true if a policy may start the job now.
 bool JobFollower::is_ready(const Tracked& job, const SlurmJob& row) const {
-  return job.is_managed && is_startable(row, nodes_) && !row.has_unmet_dependency && now_s_ >= job.not_before_s &&
+  return job.is_managed && is_startable(row, nodes_) && !row.has_unmet_dependency &&
+         now_s_ >= job.not_before_s &&
          (row.required_nodes.empty() || job.has_our_nodes);
 }
 
@@ -78,9 +90,7 @@ void JobFollower::follow_jobs(Rows jobs, std::int64_t now_s, std::int64_t boot_s
   now_s_ = now_s;
   if (has_read_ && boot_s != boot_s_) restart_s_ = boot_s;
   boot_s_ = boot_s;
-  std::sort(jobs.begin(), jobs.end(), [](const SlurmJob& a, const SlurmJob& b) {
-    return submission_order(a) < submission_order(b);
-  });
+  sort_by_submission(jobs);
   match_rows(jobs);
   const auto each = [&](const auto& act) {
     for (const SlurmJob& row : jobs) {
@@ -198,7 +208,7 @@ void JobFollower::adopt_order(Tracked& job, const SlurmJob& row, const std::stri
   job.has_our_nodes = true;
   if (is_known) return;
   outlet_.send_line(withdraw_line(job.id, rules_.lease_s));
-  if (row.is_held && row.has_bad_constraints()) outlet_.send_line({release_line(job.id)});
+  if (row.is_refused()) outlet_.send_line({release_line(job.id)});
   outlet_.report(
       fmt::format("job {}: took over from {} before Slurm had started the job", job.id, owner));
 }
@@ -258,8 +268,8 @@ void JobFollower::end_or_stop(Tracked& job, const SlurmJob& row) {
     }
     if (job.stage == Stage::leaving) job.stage = Stage::waiting;
     if (job.stage == Stage::waiting && !is_ready(job, row)) leave_world(job, Ending::cancelled);
-    const bool is_refused = row.has_bad_constraints();
-    if (job.stage == Stage::ordered && !is_refused && !(job.is_managed && is_startable(row, nodes_))) {
+    const bool can_wait = row.is_refused() || (job.is_managed && is_startable(row, nodes_));
+    if (job.stage == Stage::ordered && !can_wait) {
       outlet_.report(fmt::format("job {} was held or changed after its order ({}): the order ends",
                                  job.id, row.reason));
       leave_world(job, Ending::cancelled);
@@ -366,7 +376,10 @@ void JobFollower::check_order(Tracked& job, const SlurmJob& row) {
   }
   ++job.failures;
   const std::string why =
-      state == OrderState::refused ? fmt::format("Slurm holds it: {} do not fit it", nodes)
+      state == OrderState::refused && row.has_bad_constraints()
+          ? fmt::format("Slurm holds it: {} do not fit it", nodes)
+      : state == OrderState::refused
+          ? fmt::format("Slurm holds it: {} refused the launch (see slurmctld's log)", nodes)
       : state == OrderState::lost  ? "Slurm does not keep the order"
                                    : fmt::format("not started on {} for {} s: {}", nodes,
                                                  now_s_ - job.order.since_s, row.reason);
@@ -383,9 +396,13 @@ void JobFollower::renew_leases(const Rows& rows) {
     const auto found = jobs_.find(row.id);
     if (found == jobs_.end() || found->second.stage == Stage::ordered) continue;
     Tracked& job = found->second;
-    if (job.has_our_nodes && row.is_held && row.has_bad_constraints()) {
+    const bool is_ours = job.is_managed && job.has_our_nodes && job.stage == Stage::unseen;
+    if (is_ours && row.is_refused()) {  // a start that Slurm has taken back
+      outlet_.report(
+          fmt::format("job {}: Slurm holds it ({}); it is released", row.id, row.reason));
       outlet_.send_line(withdraw_line(row.id, rules_.lease_s));
       outlet_.send_line({release_line(row.id)});
+      if (++job.failures >= kMostFailures) give_back(job, row.reason);
     }
     if (!(job.is_managed && is_startable(row, nodes_))) continue;
     // Nodes of an earlier order would bind the job if the lease ended.

@@ -31,7 +31,7 @@ std::size_t find_mark(std::string_view comment) {
 
 OrderState state_of(const StartOrder& order, const SlurmJob& job, std::int64_t now_s,
                     std::int64_t patience_s) {
-  if (job.has_bad_constraints()) return OrderState::refused;
+  if (job.is_refused()) return OrderState::refused;
   std::vector<std::string> nodes = job.required_nodes;
   std::sort(nodes.begin(), nodes.end());
   if (nodes != order.nodes || job.eligible_s > now_s + kClockSlack_s) return OrderState::lost;

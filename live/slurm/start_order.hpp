@@ -25,8 +25,8 @@ struct StartOrder {
 
 /// State of an order. `waits`: Slurm has the order and starts the job when the nodes are free.
 /// `lost`: Slurm shows other nodes or a later begin than ordered. `refused`: the nodes do not fit
-/// the job (BadConstraints), which is on hold. `overdue`: Slurm has the order and did not start the
-/// job in time.
+/// the job (BadConstraints) or refused its launch, and the job is on hold. `overdue`: Slurm has the
+/// order and did not start the job in time.
 enum class OrderState : std::uint8_t { waits, lost, refused, overdue };
 
 /// Returns the state of an order for the pending job `job`. `patience_s`: time that Slurm has for

@@ -13,7 +13,13 @@ is counted apart, by the instants of the acts and of the kills. Counted as wrong
   start that was sent again without a reason;
 - held: a job that does not complete;
 - ended: a driver that ended by itself;
+- drained: a node that Slurm drained although no job with an act younger than five seconds before a
+  kill was ordered there twice;
 - silent: a restart of slurmctld, a lost job or a second start that no message names.
+
+A slurmd keeps the id of a job that ended while slurmctld had lost its start. It refuses a second
+start of this job, and Slurm drains the node. This script then does the operator's part: it starts
+the slurmd again, resumes the node, and counts it apart.
 """
 
 import random
@@ -45,7 +51,7 @@ class Attack:
 
     def __init__(self, seed, options, slurm):
         self.dice = random.Random(seed)
-        self.slurm, self.jobs, self.downs, self.refused = slurm, [], [], 0
+        self.slurm, self.jobs, self.downs, self.drained = slurm, [], [], []
         self.driver = Driver(slurm, "easy", "--mode", "drive", "--lease", LEASE, "--every", "0.4",
                              mutant=options.mutant)  # fmt: skip
         self.driver.start()
@@ -56,7 +62,18 @@ class Attack:
                 self.slurm, len(self.jobs), self.dice.choice([1, 1, 2, 3]),
                 self.dice.choice([1, 2, 4, 8]), self.dice.randint(2, 6),
             ))  # fmt: skip
+            self.resume_nodes()
             time.sleep(self.dice.uniform(0.4, 1.2))
+
+    def resume_nodes(self):
+        """Does the operator's part for the nodes that Slurm has drained, and notes them."""
+        rows = self.slurm.run("sinfo", "-h", "-N", "-p", "orrery", "-o", "%N|%T|%E", check=False)
+        for node, state, reason in (line.split("|", 2) for line in rows.splitlines()):
+            if state.startswith("drain") and reason == "Duplicate jobid":
+                self.drained.append((node, time.time()))
+                self.slurm.kill(node)
+                self.slurm.start_node(node)
+                self.slurm.run("scontrol", "update", f"NodeName={node}", "State=RESUME", check=False)
 
     def kill(self):
         begin = time.time()
@@ -71,6 +88,7 @@ class Attack:
             self.kill()
         end = time.monotonic() + PATIENCE_S
         while time.monotonic() < end and not has_ended(self.slurm):
+            self.resume_nodes()
             time.sleep(0.5)
         self.driver.end()
 
@@ -95,11 +113,24 @@ class Attack:
     def judge_orders(self, job, acts, text, wrong):
         """Number of orders that the driver repeated; adds those without a reason to `wrong`."""
         repeated = text.count(f"job {job.id}: expected the order")
-        reasons = repeated + text.count(f"job {job.id} went back") + text.count(f"job {job.id} of ")
+        reasons = repeated + sum(text.count(f"orrery: job {job.id}{reason}") for reason in (
+            " went back", " of ", " was requeued by Slurm", " was held or changed",
+        )) + len(re.findall(rf"orrery: job {job.id} is \S+ again after its end", text))  # fmt: skip
         sharing = sum(each.id == job.id for each in self.jobs) - 1  # jobs that got its lost id
         if repeated_orders(acts, job.id) > reasons + sharing:
             wrong.append(f"twice: the start of job {job.id} was sent again without a reason")
         return repeated
+
+    def judge_drains(self, acts, wrong):
+        """Adds the drained nodes that no young act explains to `wrong`."""
+        for node, at in self.drained:
+            ordered = [line.split()[1] for begin, line in acts if begin <= at and
+                       re.search(rf"ReqNodeList=(\S+,)?{node}[ ,]", line + " ")]  # fmt: skip
+            twice = {word for word in ordered if ordered.count(word) > 1}
+            if not any(f"JobId={job.id}" in twice and
+                       any(map(self.is_young, [*job.marks("start"), *job.marks("end")]))
+                       for job in self.jobs):  # fmt: skip
+                wrong.append(f"drained: {node} at {at:.1f}")
 
     def report(self, seed, took_s):
         rows, acts, text = read_rows(self.slurm), self.driver.acts(), self.driver.text()
@@ -118,6 +149,7 @@ class Attack:
                 wrong.append(f"held: job {job.id} is {row.state} ({row.reason})")
             by_slurm += self.judge_starts(job, text, wrong)
             repeated += self.judge_orders(job, acts, text, wrong)
+        self.judge_drains(acts, wrong)
         reported = text.count("slurmctld was restarted")
         if reported < len(self.downs):
             wrong.append(f"silent: {len(self.downs)} restarts of slurmctld, {reported} reported")
@@ -126,7 +158,7 @@ class Attack:
                 "started twice by Slurm, younger than 5 s": by_slurm,
                 "shown as running after an end younger than 5 s": overtime,
                 "starts lost and reported": text.count("went back into the queue without"),
-                "orders repeated": repeated,
+                "orders repeated": repeated, "nodes drained by Slurm": len(self.drained),
                 "ends lost and reported": text.count("again after its"),
                 "seconds": round(took_s), "wrong": wrong}  # fmt: skip
 
@@ -152,7 +184,8 @@ def main():
           f"than {YOUNG_S} s; of these younger acts Slurm lost "
           f"{book.total('lost by Slurm, younger than 5 s')} submissions and "
           f"{book.total('started twice by Slurm, younger than 5 s')} starts or ends; "
-          f"{book.total('orders repeated')} orders repeated")  # fmt: skip
+          f"{book.total('orders repeated')} orders repeated, "
+          f"{book.total('nodes drained by Slurm')} nodes drained by Slurm")  # fmt: skip
     return 1 if book.wrong() else 0
 
 

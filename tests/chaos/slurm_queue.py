@@ -46,24 +46,25 @@ def figures_of(driver, seconds):
     return json.loads(text[text.rindex("{\n"):])
 
 
-def time_of_squeue(slurm):
+def time_of_squeue(slurm, *words):
     """The median of five readings by squeue alone, in seconds."""
     took = []
     for _ in range(5):
         begin = time.monotonic()
-        slurm.run("squeue", "-r", "-a", "-h", "-t", "all", "-o", "%i|%V|%T|%N")
+        slurm.run("squeue", "-r", "-a", "-h", "-t", "all", *words, "-o", "%i|%V|%T|%N")
         took.append(time.monotonic() - begin)
     return statistics.median(took)
 
 
-def rate_of(commands, pattern):
-    """Jobs in the lines with a pattern, and the seconds of the processes that had any."""
+def rate_of(commands, pattern, more_s=0.0):
+    """Jobs in the lines with a pattern, and the seconds of the processes that had any, with `more_s`
+    for each."""
     jobs, seconds = 0, 0.0
     for begin, end, lines in commands:
         own = [line for line in lines if re.match(pattern, line)]
         if own and end is not None:
             jobs += sum(line.split()[1].count(",") + 1 for line in own)
-            seconds += end - begin
+            seconds += end - begin + more_s
     return jobs, seconds
 
 
@@ -92,7 +93,8 @@ def measure(slurm, options):
     drive = Driver(slurm, "fifo", *words, "--for", DRIVE_S, "--mode", "drive",
                    mutant=options.mutant)  # fmt: skip
     printed, wrong = figures_of(drive, DRIVE_S), []
-    starts, seconds = rate_of(drive.commands(), IS_START)
+    # Each order reads the Comments of its jobs before.
+    starts, seconds = rate_of(drive.commands(), IS_START, time_of_squeue(slurm, "-j", "1,2"))
     case |= {"placements": starts, "placements a second": round(starts / max(seconds, 1e-9)),
              "begun": started_jobs(slurm, wrong), "orders": printed["starts"],
              "slowest reading in drive mode, ms": round(printed["slowest_reading_ms"]),

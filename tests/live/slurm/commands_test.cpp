@@ -68,5 +68,16 @@ TEST_F(Programs, LinesGoToOneProcessAndComplaintsComeBack) {
   EXPECT_TRUE(slurm->execute_commands(std::vector<std::string>(350, "requeue 16")).empty());
 }
 
+TEST_F(Programs, WordsOfUpdatesHoldAnyText) {
+  add("scontrol", "printf '%s.' $# \"$5\" >&2; echo >&2");
+  const auto slurm = installed_slurm(std::chrono::seconds(10));
+  const std::vector<std::string> words{"update", "JobId=17", "ReqNodeList=n3", "StartTime=now"};
+  std::vector<std::vector<std::string>> updates(150, words);
+  for (auto& each : updates) each.push_back("Comment=it's \"so\"\t\\ [orrery:7]");
+  const std::vector<std::string> said = slurm->execute_updates(updates);
+  ASSERT_EQ(said.size(), 150u);
+  EXPECT_EQ(said[149], "5.Comment=it's \"so\"\t\\ [orrery:7].");
+}
+
 }  // namespace
 }  // namespace orrery::live

@@ -336,8 +336,8 @@ TEST(JobFollower, EachEndOfAnOrderOrAStartWithoutADecisionHasAMessage) {
   with.read(1000);
   with.start(0, {{4}});
   with.start(1, {{0}});
-  with.slurm.jobs["18"].held = true;  // Slurm holds a job whose launch failed
-  with.slurm.jobs["18"].reason = "launch failed requeued held";
+  with.slurm.jobs["18"].held = true;
+  with.slurm.jobs["18"].reason = "JobHeldAdmin";
   EXPECT_EQ(with.read(1001), "done");
   EXPECT_NE(with.reports.at(0).find("job 18 was held or changed"), std::string::npos);
   with.slurm.schedule();
@@ -345,6 +345,27 @@ TEST(JobFollower, EachEndOfAnOrderOrAStartWithoutADecisionHasAMessage) {
   with.slurm.execute_commands({"requeue incomplete 17"});
   EXPECT_EQ(with.read(1003), "stopped");
   EXPECT_NE(with.reports.at(1).find("job 17 was requeued by Slurm or a user"), std::string::npos);
+}
+
+TEST(JobFollower, AJobWhoseLaunchANodeRefusedIsReleasedAndOrderedAgain) {
+  Followed with;
+  with.slurm.jobs["17"] = {};
+  with.read(1000);
+  with.start(0, {{4}});
+  with.slurm.schedule();
+  EXPECT_EQ(with.read(1001), "started");
+  FakeJob& job = with.slurm.jobs["17"];
+  job.state = "PENDING";  // Slurm requeues and holds the job at once
+  job.placed_on = {};
+  job.held = true;
+  job.restarts = 1;
+  job.reason = "launch failed requeued held";
+  EXPECT_EQ(with.read(1002), "stopped done");
+  EXPECT_FALSE(job.held);
+  EXPECT_TRUE(job.required.empty());
+  EXPECT_EQ(job.comment, "");
+  EXPECT_EQ(with.read(1003), "submitted");
+  EXPECT_EQ(with.start(1, {{0}}), "");
 }
 
 TEST(JobFollower, HeldDependentAndLaterJobsAndChosenNodesAreRespected) {

@@ -180,6 +180,21 @@ TEST(SlurmCluster, AWrongAnswerIsReportedOnceAndChangesNothing) {
   EXPECT_EQ(count("went back"), 0);
 }
 
+TEST(SlurmCluster, AnOrderKeepsTheCommentOfTheUser) {
+  BusySlurm slurm;
+  const std::string text = "line of 'me'\n2|forged [orrery:9]|\nend";
+  slurm.jobs["1"].comment = text;
+  slurm.jobs["2"].comment = "short";
+  slurm.jobs["3"].comment = std::string(1000, 'x');
+  const Course run = run_policy(slurm, "fifo", {.mode = HandOverMode::drive});
+  EXPECT_TRUE(slurm.is_done());
+  EXPECT_EQ(owner_in(slurm.jobs["1"].comment), SlurmRules().owner);
+  EXPECT_EQ(marked_comment(slurm.jobs["1"].comment, ""), text);
+  EXPECT_EQ(slurm.jobs["2"].comment, "short [orrery:0]");
+  EXPECT_EQ(slurm.jobs["3"].comment, std::string(1000, 'x'));
+  EXPECT_EQ(slurm.jobs["4"].comment, "[orrery:0]");
+}
+
 TEST(SlurmCluster, ADrainedNodeIsLostForNewJobs) {
   BusySlurm slurm;
   slurm.set_node("n1", "IDLE+DRAIN");
