@@ -73,7 +73,8 @@ class Attack:
                 self.drained.append((node, time.time()))
                 self.slurm.kill(node)
                 self.slurm.start_node(node)
-                self.slurm.run("scontrol", "update", f"NodeName={node}", "State=RESUME", check=False)
+                self.slurm.run("scontrol", "update", f"NodeName={node}", "State=RESUME",
+                               check=False)  # fmt: skip
 
     def kill(self):
         begin = time.time()

@@ -57,7 +57,7 @@ def time_of_squeue(slurm, *words):
 
 
 def rate_of(commands, pattern, more_s=0.0):
-    """Jobs in the lines with a pattern, and the seconds of the processes that had any, with `more_s`
+    """Jobs in the lines with a pattern, and the seconds of the processes with any, with `more_s`
     for each."""
     jobs, seconds = 0, 0.0
     for begin, end, lines in commands:

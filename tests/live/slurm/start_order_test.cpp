@@ -44,7 +44,8 @@ TEST(StartOrder, LinesOfScontrol) {
 }
 
 TEST(StartOrder, AMarkKeepsTheTextOfTheUser) {
-  for (const std::string text : {"", "of the night run", "ends [so]", "[orrery:x]", "  ", "a[orrery:5]"}) {
+  for (const std::string text :
+       {"", "of the night run", "ends [so]", "[orrery:x]", "  ", "a[orrery:5]"}) {
     const std::string marked = marked_comment(text, "orrery:7").value();
     EXPECT_EQ(owner_in(text), "") << text;
     EXPECT_EQ(owner_in(marked), "orrery:7");
