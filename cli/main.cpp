@@ -42,7 +42,7 @@ const std::vector<CommandGroup>& command_groups() {
       {"Plan", {add_plan, add_layouts, add_predict, add_rehearse}},
       {"Simulate", {add_simulate, add_compare_policies, add_compare, add_calibrate}},
       {"Run", {add_live, add_run, add_cluster}},
-      {"Watch", {add_runs}},
+      {"Watch", {add_runs, add_status, add_attach, add_set, add_drain, add_stop}},
       {"Logs", {add_jobs, add_twin, add_explain, add_pack, add_fit, add_replay}},
       {"Files",
        {add_list, add_describe, add_check, add_new, add_import, add_export, add_convert,

@@ -39,6 +39,11 @@ void add_compare(CLI::App& app, Action& chosen);
 void add_doctor(CLI::App& app, Action& chosen);
 void add_new(CLI::App& app, Action& chosen);
 void add_cluster(CLI::App& app, Action& chosen);  // cluster slurm
-void add_runs(CLI::App& app, Action& chosen);     // runs, status, attach, set, stop
+void add_runs(CLI::App& app, Action& chosen);
+void add_status(CLI::App& app, Action& chosen);
+void add_attach(CLI::App& app, Action& chosen);
+void add_set(CLI::App& app, Action& chosen);
+void add_drain(CLI::App& app, Action& chosen);
+void add_stop(CLI::App& app, Action& chosen);
 
 }  // namespace orrery::cli

@@ -14,6 +14,7 @@
 #include "cli/shared/usage.hpp"
 #include "core/error.hpp"
 #include "core/schema/file_format.hpp"
+#include "core/schema/format_conversion.hpp"
 #include "policies/record/log_converter.hpp"
 #include "policies/record/log_format.hpp"
 #include "traces/files/csv.hpp"

@@ -22,7 +22,7 @@
 #include "policies/record/standing_book.hpp"
 #include "policies/run/policy_meter.hpp"
 #include "policies/run/registry.hpp"
-#include "policies/run/remote_policy.hpp"
+#include "policies/run/waiting_policy.hpp"
 #include "policies/seam/drive.hpp"
 #include "sim/replay/job_estimates.hpp"
 #include "sim/replay/job_replay.hpp"

@@ -16,9 +16,9 @@
 #include "core/error.hpp"
 #include "core/files/file_kind.hpp"
 #include "policies/run/choose.hpp"
+#include "policies/run/host_policy.hpp"
 #include "policies/run/outside_policies.hpp"
 #include "policies/run/registry.hpp"
-#include "policies/run/remote_policy.hpp"
 
 namespace orrery::cli {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "core/schema/convert.hpp"
 #include "core/schema/field_rules.hpp"
-#include "core/schema/file_format.hpp"
+#include "core/schema/moved_keys.hpp"
 
 namespace orrery {
 namespace {

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "core/schema/convert.hpp"
-#include "core/schema/file_format.hpp"
+#include "core/schema/format_conversion.hpp"
 #include "core/schema/yaml_tree.hpp"
 
 namespace orrery {

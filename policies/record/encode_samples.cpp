@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "policies/record/encoding.hpp"
+#include "policies/record/sample_records.hpp"
 #include "policies/record/wire.hpp"
 #include "policies/seam/sample_columns.hpp"
 
@@ -15,106 +16,6 @@ namespace {
 
 /// Most rows of a table, so that a damaged record cannot exhaust the memory.
 constexpr std::uint64_t kMostRows = std::uint64_t{1} << 24;
-
-// ---- samples by row: summaries, and logs of earlier formats -------------------------------------
-
-/// Returns false for a missing sample without a value, which then takes no bytes in the log.
-bool worth_writing(const Sample<double>& sample) {
-  return sample.is_known() || sample.value != 0 || sample.age != 0;
-}
-
-void encode(const Sample<double>& sample, SampleRecord& out) {
-  out.set_value(sample.value);
-  out.set_age(sample.age);
-  out.set_origin(static_cast<std::uint32_t>(sample.origin));
-}
-
-Sample<double> decode(bool present, const SampleRecord& record) {
-  if (!present) return {};
-  if (record.origin() > 2) refuse(fmt::format("sample origin {} is unknown", record.origin()));
-  return {record.value(), record.age(), static_cast<Origin>(record.origin())};
-}
-
-DeviceSample decode(const DeviceRecord& record) {
-  return {.gpu = {record.gpu()},
-          .utilization = decode(record.has_utilization(), record.utilization()),
-          .memory_bandwidth = decode(record.has_memory_bandwidth(), record.memory_bandwidth()),
-          .memory_used = decode(record.has_memory_used(), record.memory_used()),
-          .power = decode(record.has_power(), record.power())};
-}
-
-LinkSample decode(const LinkRecord& record) {
-  return {.from = {record.from_gpu()},
-          .to = {record.to_gpu()},
-          .latency = decode(record.has_latency(), record.latency()),
-          .bandwidth = decode(record.has_bandwidth(), record.bandwidth())};
-}
-
-void encode(const RankSample& sample, RankRecord& out) {
-  out.set_job(sample.job.value);
-  out.set_rank(sample.rank.value);
-  out.set_step(sample.step);
-  if (worth_writing(sample.micro_batches_done)) {
-    encode(sample.micro_batches_done, *out.mutable_micro_batches_done());
-  }
-  if (worth_writing(sample.micro_batch_time)) {
-    encode(sample.micro_batch_time, *out.mutable_micro_batch_time());
-  }
-  if (worth_writing(sample.wait_time)) encode(sample.wait_time, *out.mutable_wait_time());
-  if (worth_writing(sample.gradient_variance)) {
-    encode(sample.gradient_variance, *out.mutable_gradient_variance());
-  }
-  if (worth_writing(sample.noise_scale)) encode(sample.noise_scale, *out.mutable_noise_scale());
-}
-
-RankSample decode(const RankRecord& record) {
-  return {
-      .job = {record.job()},
-      .rank = {record.rank()},
-      .step = record.step(),
-      .micro_batches_done = decode(record.has_micro_batches_done(), record.micro_batches_done()),
-      .micro_batch_time = decode(record.has_micro_batch_time(), record.micro_batch_time()),
-      .wait_time = decode(record.has_wait_time(), record.wait_time()),
-      .gradient_variance = decode(record.has_gradient_variance(), record.gradient_variance()),
-      .noise_scale = decode(record.has_noise_scale(), record.noise_scale())};
-}
-
-void encode(const CollectiveSample& sample, CollectiveRecord& out) {
-  out.set_job(sample.job.value);
-  out.set_step(sample.step);
-  out.set_kind(to_record<CollectiveKindRecord>(sample.kind));
-  out.set_algorithm(to_record<CollectiveAlgorithmRecord>(sample.algorithm));
-  out.set_bytes(sample.bytes);
-  out.set_ranks(sample.ranks);
-  out.set_exposed(sample.exposed);
-}
-
-CollectiveSample decode(const CollectiveRecord& record) {
-  return {
-      .job = {record.job()},
-      .step = record.step(),
-      .kind = to_enum<CollectiveKind>(record.kind(), CollectiveKindRecord_IsValid, "collective"),
-      .algorithm = to_enum<CollectiveAlgorithm>(
-          record.algorithm(), CollectiveAlgorithmRecord_IsValid, "collective algorithm"),
-      .bytes = record.bytes(),
-      .ranks = record.ranks(),
-      .exposed = record.exposed()};
-}
-
-template <class SampleType, class Record>
-void encode_all(std::span<const SampleType> samples,
-                google::protobuf::RepeatedPtrField<Record>* out) {
-  out->Reserve(static_cast<int>(samples.size()));
-  for (const SampleType& sample : samples) encode(sample, *out->Add());
-}
-
-template <class Struct, class Records>
-std::vector<Struct> decode_all(const Records& records) {
-  std::vector<Struct> out;
-  out.reserve(static_cast<std::size_t>(records.size()));
-  for (const auto& record : records) out.push_back(decode(record));
-  return out;
-}
 
 // ---- tables -----------------------------------------------------------------------------------
 
@@ -197,30 +98,12 @@ void encode(const SampleColumn& column, ColumnRecord& out) {
   }
 }
 
-SampleColumn decode(const ColumnRecord& record) {
-  SampleColumn column = decode_exactly(record);
-  for (double& value : column.values) {
-    if (std::isnan(value)) value = kMissing;
-  }
-  return column;
-}
-
 // ---- reads ------------------------------------------------------------------------------------
 
 constexpr std::array kTables{SampleTable::ranks, SampleTable::devices, SampleTable::links};
 
 SamplesRead::What what_of(SampleTable table) {
   return static_cast<SamplesRead::What>(static_cast<int>(table));
-}
-
-/// Returns the field of a read of a column. Throws bad_input for a column that the table lacks.
-SampleField field_of_read(const SamplesRead& read, SampleTable table) {
-  const std::span<const SampleField> fields = fields_of(table);
-  if (read.column() > fields.size()) {
-    refuse(fmt::format("expected a column from 1 to {}, found column {}", fields.size(),
-                       read.column()));
-  }
-  return fields[read.column() - 1];
 }
 
 /// Replaces the content of `read` by the wish for the rows of a table; keeps the memory of parts.
@@ -236,14 +119,6 @@ void set_wish(SampleField field, JobId job, SamplesRead& read) {
   set_wish(table, job, read);
   read.set_column(static_cast<std::uint32_t>(field) -
                   static_cast<std::uint32_t>(fields_of(table).front()) + 1);
-}
-
-/// Returns the wish for the rows of a table or for a column.
-template <class Part>
-SamplesRead wish_for(Part part, JobId job) {
-  SamplesRead wish;
-  set_wish(part, job, wish);
-  return wish;
 }
 
 void read_summary(const RankSummary& summary, RankSummaryRecord& out) {
@@ -353,6 +228,27 @@ std::vector<SamplesRead> columns_of_rows(const SamplesRead& read) {
   return out;
 }
 
+SampleField field_of_read(const SamplesRead& read, SampleTable table) {
+  const std::span<const SampleField> fields = fields_of(table);
+  if (read.column() > fields.size()) {
+    refuse(fmt::format("expected a column from 1 to {}, found column {}", fields.size(),
+                       read.column()));
+  }
+  return fields[read.column() - 1];
+}
+
+SamplesRead wish_for(SampleTable table, JobId job) {
+  SamplesRead wish;
+  set_wish(table, job, wish);
+  return wish;
+}
+
+SamplesRead wish_for(SampleField field, JobId job) {
+  SamplesRead wish;
+  set_wish(field, job, wish);
+  return wish;
+}
+
 std::string describe_read(const SamplesRead& read) {
   const std::optional<SampleTable> table = table_of_read(read);
   const std::string what = SamplesRead::What_Name(read.what());
@@ -396,88 +292,6 @@ void repeat_read(Samples& samples, const SamplesRead& wish) {
 void read_changed_samples(Samples& samples, const SamplesRead& wish, RowsByJob& sent,
                           SamplesRead& read) {
   read_part(samples, wish, &sent, read);
-}
-
-// ---- the book ---------------------------------------------------------------------------------
-
-void SamplesBook::add(const SamplesRead& read) {
-  const JobId job{read.job()};
-  if (const std::optional<SampleTable> table = table_of_read(read)) {
-    if (read.column() == 0 || read.has_rows()) {
-      store(*table, job, std::make_shared<SampleRows>(decode(read.rows(), *table)));
-    }
-    if (read.column() > 0) {
-      store(field_of_read(read, *table), job,
-            std::make_shared<SampleColumn>(decode(read.values())));
-    }
-    return check_table(*table, job);
-  }
-  auto answer = std::make_unique<Answer>();
-  answer->what = read.what();
-  answer->job = job;
-  answer->asked = read.latest();
-  answer->collectives = decode_all<CollectiveSample>(read.collectives());
-  const RankSummaryRecord& summary = read.summary();
-  answer->latest = decode_all<RankSample>(summary.latest());
-  answer->summary = {.ranks = summary.ranks(),
-                     .micro_batch_time = summary.micro_batch_time(),
-                     .deviation = summary.deviation(),
-                     .age = summary.age(),
-                     .latest = answer->latest};
-  answers_.push_back(std::move(answer));
-}
-
-void SamplesBook::check_table(SampleTable table, JobId job) const {
-  const std::shared_ptr<const SampleRows> rows = known_rows(table, job);
-  if (rows == nullptr) return;
-  for (const SampleField field : fields_of(table)) {
-    const std::shared_ptr<const SampleColumn> column = known_column(field, job);
-    if (column == nullptr || column->size() == rows->size()) continue;
-    refuse(fmt::format("expected {} samples in the column {}, found {}", rows->size(),
-                       name_of(field), column->size()));
-  }
-}
-
-std::shared_ptr<const SampleRows> SamplesBook::make_rows(SampleTable table, JobId job) {
-  fetch_samples(wish_for(table, job));
-  auto fetched = known_rows(table, job);
-  return fetched == nullptr ? std::make_shared<SampleRows>() : fetched;
-}
-
-std::shared_ptr<const SampleColumn> SamplesBook::make_column(SampleField field, JobId job) {
-  fetch_samples(wish_for(field, job));
-  if (auto fetched = known_column(field, job)) return fetched;
-  // Policies count on a value for each row, also in a replay in which a read is missing.
-  auto missing = std::make_shared<SampleColumn>();
-  const std::shared_ptr<const SampleRows> rows = known_rows(table_of(field), job);
-  if (rows != nullptr) missing->values.assign(rows->size(), kMissing);
-  return missing;
-}
-
-const SamplesBook::Answer& SamplesBook::find_answer(SamplesRead::What what, JobId job,
-                                                    std::uint32_t latest) {
-  const auto find = [&]() -> const Answer* {
-    for (const auto& each : answers_) {
-      if (each->what == what && each->job == job && each->asked == latest) return each.get();
-    }
-    return nullptr;
-  };
-  if (const Answer* known = find()) return *known;
-  SamplesRead wish;
-  wish.set_what(what);
-  wish.set_job(job.value);
-  wish.set_latest(latest);
-  fetch_samples(wish);
-  const Answer* fetched = find();
-  static const Answer nothing;
-  return fetched == nullptr ? nothing : *fetched;
-}
-
-RankSummary SamplesBook::summary(JobId job, std::uint32_t latest) {
-  return find_answer(SamplesRead::SUMMARY, job, latest).summary;
-}
-std::span<const CollectiveSample> SamplesBook::collectives(JobId job) {
-  return find_answer(SamplesRead::COLLECTIVES, job).collectives;
 }
 
 }  // namespace orrery

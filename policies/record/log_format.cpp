@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "core/schema/file_format.hpp"
+#include "core/schema/moved_keys.hpp"
 #include "policies/record/encoding.hpp"
 
 namespace orrery {

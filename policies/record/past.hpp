@@ -14,6 +14,7 @@
 
 #include "policies/record/encoding.hpp"
 #include "policies/record/log_reader.hpp"
+#include "policies/record/samples_book.hpp"
 #include "policies/seam/policy.hpp"
 
 namespace orrery {

@@ -19,6 +19,7 @@
 #include "policies/record/encoding.hpp"
 #include "policies/record/log_format.hpp"
 #include "policies/record/log_hash.hpp"
+#include "policies/record/samples_book.hpp"
 #include "policies/seam/backend.hpp"
 #include "policies/seam/byte_archive.hpp"
 #include "traces/trace.pb.h"

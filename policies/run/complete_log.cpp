@@ -12,6 +12,7 @@
 #include "policies/record/encoding.hpp"
 #include "policies/record/log_reader.hpp"
 #include "policies/record/recorder.hpp"
+#include "policies/record/samples_book.hpp"
 #include "policies/run/registry.hpp"
 
 namespace orrery {

@@ -9,7 +9,8 @@
 #include <memory>
 #include <vector>
 
-#include "policies/run/remote_policy.hpp"
+#include "policies/run/host_policy.hpp"
+#include "policies/run/waiting_policy.hpp"
 #include "policies/seam/stack.hpp"
 #include "traces/run.pb.h"
 

@@ -14,7 +14,8 @@
 
 #include "core/error.hpp"
 #include "core/process.hpp"
-#include "policies/run/remote_policy.hpp"
+#include "policies/run/host_policy.hpp"
+#include "policies/run/policy_failure.hpp"
 #include "policies/seam/saved_state.hpp"
 
 namespace orrery {

@@ -11,8 +11,9 @@
 #include "policies/record/encoding.hpp"
 #include "policies/record/log_reader.hpp"
 #include "policies/record/recorder.hpp"
+#include "policies/record/samples_book.hpp"
+#include "policies/run/policy_failure.hpp"
 #include "policies/run/registry.hpp"
-#include "policies/run/remote_policy.hpp"
 #include "policies/seam/drive.hpp"
 #include "topologies/builder.hpp"
 

@@ -15,7 +15,9 @@
 #include "policies/record/recorder.hpp"
 #include "policies/run/futures.hpp"
 #include "policies/run/outside_policies.hpp"
-#include "policies/run/remote_policy.hpp"
+#include "policies/run/policy_answerer.hpp"
+#include "policies/run/policy_failure.hpp"
+#include "policies/run/waiting_policy.hpp"
 #include "policies/run/worker.hpp"
 #include "topologies/builder.hpp"
 

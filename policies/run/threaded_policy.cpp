@@ -13,6 +13,7 @@
 #include "core/error.hpp"
 #include "policies/handover/fallback.hpp"
 #include "policies/record/encoding.hpp"
+#include "policies/record/samples_book.hpp"
 
 namespace orrery {
 namespace {

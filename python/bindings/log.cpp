@@ -11,6 +11,7 @@
 #include "core/schema/yaml_writer.hpp"
 #include "policies/record/encoding.hpp"
 #include "policies/record/log_reader.hpp"
+#include "policies/record/samples_book.hpp"
 #include "python/bindings/bindings.hpp"
 #include "python/bindings/observed.hpp"
 #include "python/bindings/records.hpp"

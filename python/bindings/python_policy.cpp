@@ -9,8 +9,9 @@
 #include <pybind11/stl.h>
 
 #include "core/error.hpp"
+#include "policies/run/host_policy.hpp"
+#include "policies/run/policy_failure.hpp"
 #include "policies/run/registry.hpp"
-#include "policies/run/remote_policy.hpp"
 #include "python/bindings/bindings.hpp"
 #include "python/bindings/observed.hpp"
 #include "python/bindings/records.hpp"

@@ -10,6 +10,7 @@
 
 #include "core/error.hpp"
 #include "policies/record/encoding.hpp"
+#include "policies/record/samples_book.hpp"
 #include "policies/run/registry.hpp"
 #include "python/bindings/bindings.hpp"
 #include "python/bindings/observed.hpp"

@@ -133,6 +133,8 @@ def _waterfall(differences: "pd.Series", total: float) -> List[Mark]:
     for style, name, chosen in ((1, "takes more", differences > 0),
                                 (0, "takes less", differences < 0)):  # fmt: skip
         places = [i for i, yes in enumerate(chosen) if yes]
+        if not places:
+            continue
         marks.append(Bars(places, list(starts.iloc[places]), list(ends.iloc[places]), name, style,
                           [f"{value:+.2f}" for value in differences.iloc[places]]))  # fmt: skip
     marks.append(Bars([-1], [0], [total], "", 6, [f"{total:+.2f}"]))

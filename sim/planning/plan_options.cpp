@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
-#include "core/schema/file_format.hpp"
+#include "core/schema/moved_keys.hpp"
 #include "core/schema/names.hpp"
 #include "core/units.hpp"
 #include "traces/files/csv.hpp"

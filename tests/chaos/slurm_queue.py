@@ -57,8 +57,8 @@ def time_of_squeue(slurm, *words):
 
 
 def rate_of(commands, pattern, more_s=0.0):
-    """Jobs in the lines with a pattern; the seconds of the processes that had any, and `more_s` for
-    each of them."""
+    """Jobs in the lines with a pattern, and the seconds of the processes with any, with `more_s`
+    for each."""
     jobs, seconds = 0, 0.0
     for begin, end, lines in commands:
         own = [line for line in lines if re.match(pattern, line)]

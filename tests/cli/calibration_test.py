@@ -9,6 +9,7 @@ np = pytest.importorskip("numpy")
 sys.path.insert(0, str(ROOT / "python" / "calibration"))
 
 import distances  # noqa: E402
+import fit_all  # noqa: E402
 import fit_hardware  # noqa: E402
 import open_rows  # noqa: E402
 import plan_intervals  # noqa: E402
@@ -197,3 +198,84 @@ def test_a_table_of_a_source_says_which_runs_are_outside_of_their_interval():
     far, inside = text.splitlines()[2:]
     assert "outside" in far and "| 200.0% |" in far
     assert "outside" not in inside and "| 0.75 to 3 |" in inside
+
+
+def fake_step(name, code, *writes, kind=fit_all.FIT, check=fit_all.CHECK):
+    """A step whose script is `code`; its arguments are in `sys.argv`."""
+    begin = "import pathlib, sys; page = pathlib.Path('docs/accuracy.md'); "
+    return fit_all.Step(name, kind, (sys.executable, "-c", begin + code), (), writes, check)
+
+
+def checkout(folder):
+    for name in fit_all.PRODUCTS:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("old\n")
+    return folder
+
+
+def test_the_fits_run_in_order_and_each_step_prints_its_seconds(tmp_path, capsys):
+    steps = (fake_step("one", "page.write_text('1')", fit_all.ACCURACY),
+             fake_step("two", "page.write_text(page.read_text() + '2')", fit_all.ACCURACY,
+                       kind=fit_all.JUDGEMENT))  # fmt: skip
+    fit_all.run_all(steps, checkout(tmp_path))
+    assert (tmp_path / fit_all.ACCURACY).read_text() == "12"
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(" | ")[0] for line in lines[2:4]] == ["| one", "| two"]
+    assert all(line.endswith(" s |") for line in lines[2:])
+
+
+def test_a_failed_step_ends_the_fits_and_shows_its_last_lines(tmp_path, capsys):
+    steps = (fake_step("one", "sys.exit('no such column')"),
+             fake_step("two", "page.write_text('2')", fit_all.ACCURACY))  # fmt: skip
+    with pytest.raises(SystemExit, match="one: expected exit code 0, found 1"):
+        fit_all.run_all(steps, checkout(tmp_path))
+    assert "no such column" in capsys.readouterr().err
+    assert (tmp_path / fit_all.ACCURACY).read_text() == "old\n"
+
+
+def test_a_step_that_changes_a_product_of_another_fails(tmp_path):
+    step = fake_step("one", "page.write_text('1')", fit_all.KERNELS)
+    with pytest.raises(SystemExit, match=f"found changes of {fit_all.ACCURACY}"):
+        fit_all.run_all((step,), checkout(tmp_path))
+
+
+def test_a_check_passes_the_option_on_builds_nothing_and_changes_no_product(tmp_path):
+    code = "sys.exit(0 if sys.argv[1:] == ['--check'] else 1)"
+    build = fake_step("build", "page.write_text('built')", check=None, kind=fit_all.BUILD)
+    fit_all.run_all((build, fake_step("one", code, fit_all.ACCURACY)), checkout(tmp_path), True)
+    writer = fake_step("two", "page.write_text('2')", fit_all.ACCURACY)
+    with pytest.raises(SystemExit, match="expected changes of no file"):
+        fit_all.run_all((writer,), tmp_path, True)
+    stale = fake_step("three", "sys.exit(1)", fit_all.STACKS)
+    with pytest.raises(SystemExit, match=f"expected {fit_all.STACKS} as the step writes"):
+        fit_all.run_all((stale,), tmp_path, True)
+
+
+def test_two_passes_are_compared_byte_by_byte(tmp_path, capsys):
+    root = checkout(tmp_path)
+    same = fake_step("one", "page.write_text('1')", fit_all.ACCURACY)
+    assert fit_all.run_twice((same,), root) == 0
+    grows = fake_step("two", "page.write_text(page.read_text() + '2')", fit_all.ACCURACY)
+    assert fit_all.run_twice((grows,), root) == 1
+    assert f"found others in {fit_all.ACCURACY}" in capsys.readouterr().err
+
+
+def test_no_step_reads_a_program_older_than_the_fits_before_it():
+    known, stale = set(fit_all.TABLES), False
+    for step in fit_all.STEPS:
+        embedded = {fit_all.KERNELS, fit_all.STACKS}
+        if step.kind != fit_all.BUILD:
+            assert set(step.reads) <= known, f"{step.name} reads a product of a later step"
+            assert not (stale and fit_all.PROGRAM in step.reads), f"{step.name}: build before it"
+        known |= set(step.writes)
+        stale = bool(embedded & set(step.writes)) or (stale and fit_all.PROGRAM not in step.writes)
+    assert not stale
+    scripts = {step.name for step in fit_all.STEPS if step.kind != fit_all.BUILD}
+    assert all((ROOT / "python" / "calibration" / name).exists() for name in scripts)
+    assert set(fit_all.PRODUCTS) <= known
+
+
+def test_every_script_with_a_part_of_the_page_is_a_step():
+    folder = ROOT / "python" / "calibration"
+    writers = {path.name for path in folder.glob("*.py") if "\nPART = " in path.read_text()}
+    assert writers and writers <= {step.name for step in fit_all.STEPS}

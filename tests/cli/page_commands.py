@@ -67,6 +67,7 @@ TOOLS = {
     ".ci/release_notes": "tests/python/packaging_test.py",
     "source": "tests/cli/completion_test.py", "tests/live/gpu.sh": "gpu",
     "tests/live/gpu_programs.sh": "gpu", "python/site/browser.py": "minutes",
+    "python/site/notebook_pages.py": "minutes",
     "python/site/check.py": "network",
     "tests/cli/slow_files_test.py": "tests/cli/slow_files_test.py",
     "tests/chaos/chaos.py": "tests/chaos/CMakeLists.txt",
@@ -89,7 +90,7 @@ TOOLS = {
     "python/generate_records.py": "tests/python/records_test.py",
     **{f"python/calibration/{name}.py": "data" for name in (
         "accuracy", "fit_stacks", "fit_components", "sweeps", "collectives_asked", "monotone",
-        "fit_hardware", "node_kernels", "open_rows", "plan_intervals")},
+        "fit_hardware", "node_kernels", "open_rows", "plan_intervals", "fit_all")},
 }  # fmt: skip
 
 #: Soaked commands with a placeholder, or whose line does nothing in a clone, and the line of a
@@ -124,7 +125,9 @@ IN_PLACE = {
 #: Begins of soaked commands: the commands of ./dev whose products they need.
 NEEDED = {
     "pip install 'orrery": ("./dev wheel",), "pip install orrery": ("./dev wheel",),
-    "python3 python/site/": ("./dev site",), "python3 python/calibration/": ("./dev build",),
+    "python3 python/site/": ("./dev site",),
+    "build/venv/bin/python python/site/": ("./dev build",),
+    "python3 python/calibration/": ("./dev build",),
     "python3 tests/bench/": ("./dev build",), "ORRERY_SEQUENCES=": ("./dev build",),
     "ORRERY_PROGRAMS=": ("./dev torch", "./dev build"), "./dev bench run": ("./dev torch",),
 }  # fmt: skip

@@ -292,7 +292,7 @@ TEST(Controller, ItsSuccessorNeitherForgetsAFailedCheckpointNorReportsItAgain) {
     ASSERT_EQ(found.size(), 1u);
     EXPECT_EQ(kill(found[0], SIGKILL), 0);
     EXPECT_TRUE(eventually([] { return status_now().value("controller_restarts", 0) > 0; }));
-    limit_files(rank, RLIM_INFINITY);  // before the links between the ranks get memory again
+    limit_files(rank, RLIM_INFINITY);  // the links between the ranks get memory later
     EXPECT_TRUE(eventually([&after] {
       after = status_now();
       // The first status is published before the successor has the world.

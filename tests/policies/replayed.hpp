@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "policies/record/samples_book.hpp"
 #include "policies/run/replay.hpp"
 #include "policies/seam/drive.hpp"
 #include "tests/policies/toy_log.hpp"

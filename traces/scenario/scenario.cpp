@@ -10,8 +10,8 @@
 #include <fmt/ranges.h>
 
 #include "core/error.hpp"
-#include "core/schema/file_format.hpp"
 #include "core/schema/json.hpp"
+#include "core/schema/moved_keys.hpp"
 #include "topologies/builder.hpp"
 #include "topologies/part.hpp"
 #include "traces/chakra/recording.hpp"

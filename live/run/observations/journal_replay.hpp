@@ -10,6 +10,7 @@
 
 #include "live/run/files/journal.hpp"
 #include "policies/record/encoding.hpp"
+#include "policies/record/samples_book.hpp"
 
 namespace orrery::live {
 

@@ -8,6 +8,7 @@
 #include "live/run/processes/placement.hpp"
 #include "live/supervision.pb.h"
 #include "policies/record/encoding.hpp"
+#include "policies/record/samples_book.hpp"
 
 namespace orrery::live {
 

@@ -325,7 +325,7 @@ TEST(JobFollower, AUserWhoCopiesAMarkDoesNotStopThePolicyForOthers) {
   EXPECT_EQ(with.read(1001), "done");
   EXPECT_NE(with.reports.at(0).find("job 18 stays with Slurm"), std::string::npos);
   EXPECT_EQ(with.slurm.jobs["18"].required, std::vector<std::string>{"n2"});
-  with.slurm.jobs["17"].required = {"n3"};  // a second user's job
+  with.slurm.jobs["17"].required = {"n3"};  // two users have it now
   with.slurm.jobs["17"].comment = "[orrery:9]";
   EXPECT_THROW(with.read(1002), Error);
 }

@@ -5,6 +5,7 @@
 
 #include "core/error.hpp"
 #include "policies/record/encoding.hpp"
+#include "policies/record/samples_book.hpp"
 #include "tests/policies/random_seam.hpp"
 #include "tests/policies/toy.hpp"
 

@@ -14,6 +14,7 @@
 
 #include <gtest/gtest.h>
 
+#include "policies/run/policy_answerer.hpp"
 #include "policies/seam/drive.hpp"
 #include "tests/policies/toy.hpp"
 

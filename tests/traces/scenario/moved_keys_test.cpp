@@ -1,4 +1,4 @@
-// Keys of a scenario that have moved to the top of the file (core/schema/file_format.hpp): files,
+// Keys of a scenario that have moved to the top of the file (core/schema/moved_keys.hpp): files,
 // overrides and stored messages of earlier versions mean the same as present ones.
 #include <filesystem>
 #include <fstream>
@@ -11,7 +11,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
-#include "core/schema/file_format.hpp"
+#include "core/schema/format_conversion.hpp"
+#include "core/schema/moved_keys.hpp"
 #include "core/schema/yaml_loader.hpp"
 #include "core/schema/yaml_writer.hpp"
 #include "traces/scenario/scenario.hpp"

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "policies/record/samples_book.hpp"
 #include "tests/live/run/one_job.hpp"
 #include "tests/policies/toy.hpp"
 
