@@ -50,7 +50,7 @@ class HostPolicy::Host : public PolicyChannel {
     policy_.set_state(first.state());
   }
 
-  /// Lets the process end by itself, so that it writes what the policies have printed.
+  /// Waits, at most kEndGrace, for the process to end by itself, so that policies can print.
   ~Host() override {
     child_.close_channel();
     child_.wait_for(kEndGrace);

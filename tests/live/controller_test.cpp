@@ -331,8 +331,8 @@ std::vector<JournalRecord> records_of(const std::string& journal) {
   return out;
 }
 
-/// Adds a wake-up time to the first answer in a journal: what the successor's policies would have
-/// to request, too.
+/// Adds a wake-up time to the first recorded answer of a journal. The successor's policies do not
+/// request this time, so their answer differs from the record.
 void add_wake(const std::filesystem::path& journal) {
   std::ifstream file(journal, std::ios::binary);
   std::vector<JournalRecord> records = records_of({std::istreambuf_iterator<char>(file), {}});
