@@ -299,7 +299,7 @@ const std::vector<std::string> kPowerPolicies{
     "{name: power-budget, parameters: {limits: [{share: 50%, from: 1 s, until: 2 s, every: 5 s}], "
     "spend: pause}}"};
 
-/// Policies of input, drawn likewise; the job then reads data.
+/// Policies of input, drawn likewise; the drawn jobs read no data, so that they decide nothing.
 const std::vector<std::string> kInputPolicies{"{name: prefetch}",
                                               "{name: prefetch, parameters: {steps: 2, late: 1%}}"};
 
