@@ -11,10 +11,11 @@
 
 namespace orrery {
 
-/// Returns the readers after one raise of those of `job`: twice the processes, and two micro-batches
-/// ahead for each, but at most `most_workers` processes, and no more of either than the job permits
-/// (JobSpec::max_workers, max_prefetch). Never fewer than now; equal to the present readers at the
-/// limit. For example, {2, 4} becomes {4, 8}, and {4, 6} if the host has memory for 6.
+/// Returns the readers after one raise of those of `job`: twice the processes, and two
+/// micro-batches ahead for each, but at most `most_workers` processes, and no more of either than
+/// the job permits (JobSpec::max_workers, max_prefetch). Never fewer than now; equal to the present
+/// readers at the limit. For example, {2, 4} becomes {4, 8}, and {4, 6} if the host has memory for
+/// six.
 Prefetch raised_prefetch(const JobInfo& job, std::uint32_t most_workers);
 
 /// Policy that raises the readers of each job while its ranks wait for training data for more than

@@ -59,7 +59,8 @@ class GpuTimeLedger {
   /// remain: call interrupt_at() at the begin of the steps. `shares`: times of the `working` GPUs
   /// in computing, exposed communication, bubble, waiting and input, in any unit; all computing if
   /// the sum is 0. The other GPUs are idle. `mix`: activities of the same GPUs in the same time,
-  /// for the energy; products if all are 0. Steps that are lost later draw power as the newest ones.
+  /// for the energy; products if all are 0. Steps that are lost later draw power as the newest
+  /// ones.
   void commit_steps(Nanos length, const std::array<double, kStepUses>& shares,
                     std::uint32_t working, const EnergyMeter::Mix& mix = {});
 

@@ -200,9 +200,10 @@ void RunMetrics::spend_time(const estimates::SimulatedStep& step, Nanos duration
   const double replicas = static_cast<double>(graph_->ranks()) / replica;
   busy_s_ += (spent[0] + spent[1]) * static_cast<double>(count) / replicas / step.plan.stages;
   const double gaps = std::max(0.0, spent[0] - products - memory);  // time between kernels
+  const double waits = spent[2] + spent[3] + spent[4] + gaps;
   time_.commit_steps(duration * static_cast<Nanos>(count), spent,
                      static_cast<std::uint32_t>(step.plan.class_of.size()) * replica,
-                     {.time = {products, memory, spent[1], spent[2] + spent[3] + spent[4] + gaps, 0},
+                     {.time = {products, memory, spent[1], waits, 0},
                       .clock = step.run.clock});
 }
 

@@ -11,7 +11,7 @@
 namespace orrery::testing {
 namespace {
 
-constexpr double kMicroBatches = 8;  // of a replica in a step
+constexpr double kMicroBatches = 8;  // micro-batches of a replica in a step
 
 LoadedScenario job(const std::string& input, const std::string& policies = {}) {
   std::vector<std::string> overrides{"run.steps=60"};

@@ -65,7 +65,8 @@ std::string share_text(const std::vector<std::uint32_t>& shares,
 /// feedback. A bucket of a program contains parameters of all classes; the rule of matrices counts.
 std::string codec_text(const CodecRules& rules);
 
-/// Returns the plan of the readers of the training data, for example "prefetch 4 8": workers, depth.
+/// Returns the plan of the readers of the training data, for example "prefetch 4 8": workers,
+/// depth.
 std::string prefetch_text(const Prefetch& prefetch);
 
 /// Returns the job of a program with `ranks` ranks.

@@ -1,9 +1,9 @@
 """Readers of training data that a policy sets, in place of the program's own. Imported after torch.
 
 The processes of a DataLoader, and the batches that they read ahead, are fixed for one pass over the
-data: PyTorch starts the processes at the begin of a pass. Readers that a policy sets therefore begin
-with the next pass over the loader of the training data. The batches and their order stay as they
-are. Example: 4 readers and 8 batches ahead are num_workers=4 and prefetch_factor=2.
+data: PyTorch starts the processes at the begin of a pass. Readers that a policy sets therefore
+begin with the next pass over the loader of the training data. The batches and their order stay as
+they are. Example: 4 readers and 8 batches ahead are num_workers=4 and prefetch_factor=2.
 """
 
 import os

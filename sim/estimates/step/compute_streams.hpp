@@ -41,7 +41,7 @@ class ComputeStreams {
     bool busy = false;
     /// Begin of the newest block and end of its kernels or of the block.
     double began = 0, ended = 0;
-    OpKind last_dependency = OpKind::compute;  ///< of the next block
+    OpKind last_dependency = OpKind::compute;  ///< kind of the next block's last dependency
     std::uint32_t running_members = 0;         ///< GPUs that still compute the block
     std::vector<std::uint32_t> backward_left;  ///< backward blocks left, by micro-batch
   };

@@ -55,8 +55,8 @@ class PlayedStep {
   /// blocks, and at the end of the step for data of the next one.
   double input_wait(std::uint32_t replica, std::uint32_t stage) const;
   /// Returns the share of the step in which the GPU ran a kernel, collectives included; the time
-  /// after the passes of the slowest replica counts as busy, unless all ranks wait for data. At most 1; 0 for a step without
-  /// duration.
+  /// after the passes of the slowest replica counts as busy, unless all ranks wait for data. At
+  /// most 1; 0 for a step without duration.
   double utilization(std::uint32_t replica, std::uint32_t stage) const;
   /// Returns the seconds of the GPU by activity; the time between kernels counts as waiting.
   ByActivity activity(std::uint32_t replica, std::uint32_t stage) const;

@@ -44,10 +44,10 @@ struct SimulatedStep {
 };
 
 /// Simulator and cache of the steps of one job. A folded step is simulated once per distinct key
-/// (hardware state, micro-batches, collectives, codecs, input) and then returned from the cache; in full
-/// detail every step is simulated. Owns the prices, the cache and a share of the engine. Every list
-/// `micro_batches` has one number for each replica of the graph, and states name ranks and links of
-/// the job's graph and cluster (not checked). Not thread-safe.
+/// (hardware state, micro-batches, collectives, codecs, input) and then returned from the cache; in
+/// full detail every step is simulated. Owns the prices, the cache and a share of the engine. Every
+/// list `micro_batches` has one number for each replica of the graph, and states name ranks and
+/// links of the job's graph and cluster (not checked). Not thread-safe.
 class Stepper {
  public:
   /// Settings of a stepper, fixed at construction.

@@ -78,7 +78,7 @@ TEST_F(PrefetchTest, RaisesWhileARankWaitsAndStopsWhenNoneDoes) {
   EXPECT_FALSE(is_resting_);
   step(0.06);
   EXPECT_EQ(asked_, (Asked{{2, 4}}));
-  step(0.06);  // of the step that began before
+  step(0.06);  // the step that began before the decision
   step(0.02);
   step(0.02);
   EXPECT_EQ(asked_, (Asked{{2, 4}, {4, 8}})) << "better, and still late";
