@@ -59,7 +59,7 @@ struct RankSample {
   /// gradient noise scale of the job in sequences, the same on all ranks (arXiv:1812.06162)
   Sample<double> noise_scale = {};
   /// seconds of waiting for training data in the previous step, under the present Prefetch of the
-  /// job; missing in the steps of a program that still have an earlier one
+  /// job; missing in the steps of a program that have an earlier one or begin a pass over the data
   Sample<double> input_wait = {};
 };
 /// Collective that sums the gradients of the newest committed step, all buckets as one call.

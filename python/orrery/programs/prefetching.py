@@ -50,7 +50,8 @@ class Prefetching:
     target : tuple of int, optional
         Processes, and batches that they read ahead, that a policy has set.
     in_force : tuple of int
-        Those of the newest batch of the training data; zeros if they cannot be set.
+        Those of the newest batch of the training data; zeros if they cannot be set, and for the
+        first batch of a pass, which waits until the processes have started.
     """
 
     def __init__(self) -> None:
@@ -59,6 +60,7 @@ class Prefetching:
         self._loader: Any = lambda: None
         self._batch_bytes = 0
         self._is_chosen = False
+        self._can_be_set = False
 
     def begin_pass(self, loader: Any) -> Optional[int]:
         """Gives a loader the readers that a policy has set, before a pass over its data.
@@ -94,8 +96,8 @@ class Prefetching:
         if not self._is_chosen:
             self._loader, self.in_force = loader, readers
             self._batch_bytes = bytes_of(batch)
-        elif loader() is self._loader() and any(self.in_force):
-            self.in_force = readers
+        elif self._can_be_set and loader() is self._loader():
+            self.in_force = readers if iterator._num_yielded > 1 else (0, 0)
 
     def facts(self) -> "tuple[int, int, int, int, str]":
         """Return the readers, the largest numbers for this machine, and an empty text.
@@ -108,6 +110,7 @@ class Prefetching:
         if problem:
             self.in_force = (0, 0)
             return 0, 0, 0, 0, problem
+        self._can_be_set = True
         workers, depth = self.in_force
         ranks = int(os.environ["WORLD_SIZE"])
         processors = len(os.sched_getaffinity(0)) // ranks
