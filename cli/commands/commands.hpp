@@ -30,6 +30,7 @@ void add_describe(CLI::App& app, Action& chosen);
 void add_check(CLI::App& app, Action& chosen);
 void add_import(CLI::App& app, Action& chosen);
 void add_import_cluster(CLI::App& import, Action& chosen);  // subcommand of import
+void add_import_pytorch(CLI::App& import, Action& chosen);  // subcommand of import
 void add_convert(CLI::App& app, Action& chosen);
 void add_export(CLI::App& app, Action& chosen);
 void add_fit(CLI::App& app, Action& chosen);

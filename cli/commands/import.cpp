@@ -246,6 +246,7 @@ void add_import(CLI::App& app, Action& chosen) {
   add_import_cluster_file(*command, chosen);
   add_import_cluster(*command, chosen);
   add_import_model(*command, chosen);
+  add_import_pytorch(*command, chosen);
 }
 
 }  // namespace orrery::cli

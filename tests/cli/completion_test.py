@@ -32,7 +32,7 @@ def completed(*words):
         (("jobs", "t.csv", "--policy", "sj"), ["sjf"]),
         (("completion", ""), ["bash", "zsh", "fish"]),
         (("cluster", ""), ["slurm", "kubernetes"]),
-        (("import", ""), ["chakra", "jobs", "cluster-file", "cluster", "model"]),
+        (("import", ""), ["chakra", "jobs", "cluster-file", "cluster", "model", "pytorch"]),
         (("import", "chakra", "--gr"), ["--groups"]),
         (("export", "cluster", "--fo"), ["--format"]),
         (("simulate", "--set", "x"), []),

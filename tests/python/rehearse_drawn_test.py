@@ -5,6 +5,7 @@ ORRERY_DRAWN sets how many (10), ORRERY_SEED the first number (0).
 
 import json
 import os
+import statistics
 import subprocess
 
 import pytest
@@ -54,12 +55,15 @@ def test_programs_cover_all_shardings(seen):
     assert sizes >= {2, 4}
 
 
-def test_memory_of_copied_models_equals_a_count_of_real_tensors(seen):
-    """The real ranks count the blocks of their living tensors; the others divide their models."""
-    compared = 0
+def test_memory_of_the_step_is_near_a_count_of_real_tensors(seen):
+    """The real ranks count the blocks of their living tensors (docs/rehearse.md has the spread)."""
+    ratios = {}
     for real, rehearsed in zip(*seen):
         for number, (kind, _, peak) in real.items():
-            if kind == "ddp":
-                compared += 1
-                assert rehearsed[number][2] == pytest.approx(peak, rel=0.1), number
-    assert compared >= 4 or COUNT < 10
+            ratios.setdefault(kind, []).append(rehearsed[number][2] / peak)
+    assert all(0.9 <= each <= 1.1 for each in ratios.get("ddp", []))
+    assert all(0.65 <= each <= 1.1 for found in ratios.values() for each in found)
+    for kind in ("ddp", "tensor"):
+        if len(ratios.get(kind, [])) >= 3 * len(RANKS):
+            assert statistics.median(ratios[kind]) == pytest.approx(1, rel=0.01), kind
+    assert len(ratios) >= 4 or COUNT < 10

@@ -17,14 +17,11 @@ namespace {
 
 using Kind = StepMark::Kind;
 
-/// Steps in which a program warms up: PyTorch orders its buckets anew, allocators grow.
-constexpr std::size_t kWarmUp = 3;
-constexpr std::size_t kLeastSteps = 5;
 /// Largest collective that carries norms, flags or counts, and no gradients.
 constexpr double kSmallCollective = 64 * 1024;
 
 [[noreturn]] void fail(const std::string& expected) {
-  throw Error(ErrorKind::environment, "cannot calibrate this program: expected " + expected);
+  throw Error(ErrorKind::environment, "cannot record a step of this program: expected " + expected);
 }
 
 /// Returns the kind of a recorded collective that moves its bytes as this operation does; empty
@@ -63,19 +60,19 @@ double duration_of(const AllRanks& step) {
 }
 
 /// Returns the steps of the most frequent shape, of the middle half by duration.
-std::vector<AllRanks> typical_steps(const std::vector<RankProfile>& profiles, std::size_t& seen) {
+std::vector<AllRanks> typical_steps(const std::vector<RankProfile>& profiles,
+                                    const StepChoice& choice, std::size_t& seen) {
   std::vector<std::vector<StepTimeline>> by_rank;
   seen = ~std::size_t{0};
   for (const RankProfile& profile : profiles) {
     by_rank.push_back(timelines_of(profile));
     seen = std::min(seen, by_rank.back().size());
   }
-  if (seen < kLeastSteps) {
-    fail(fmt::format("at least {} optimizer steps, found {}", kLeastSteps + 1,
-                     seen == 0 ? 0 : seen + 1));
+  if (seen < choice.least) {
+    fail(fmt::format("at least {} complete steps, found {}", choice.least, seen));
   }
   std::map<std::string, std::vector<AllRanks>> by_shape;
-  for (std::size_t i = std::min(kWarmUp, seen - 1); i < seen; ++i) {
+  for (std::size_t i = std::min(choice.warm_up, seen - 1); i < seen; ++i) {
     AllRanks step;
     std::string shape = shape_of(profiles[0], by_rank[0][i]);
     for (std::size_t rank = 0; rank < profiles.size(); ++rank) {
@@ -240,9 +237,9 @@ void StepWriter::add_mark(const StepMark& mark, double seconds) {
 
 }  // namespace
 
-MeasuredStep measure_step(const std::vector<RankProfile>& profiles) {
+MeasuredStep measure_step(const std::vector<RankProfile>& profiles, const StepChoice& choice) {
   MeasuredStep measured;
-  const std::vector<AllRanks> steps = typical_steps(profiles, measured.seen_steps);
+  const std::vector<AllRanks> steps = typical_steps(profiles, choice, measured.seen_steps);
   const std::vector<StepMark>& marks = steps[0][0].marks;
   std::vector<double> compute(marks.size());
   std::vector<CollectiveTime> times(marks.size());

@@ -1,6 +1,6 @@
 // Recorded step of a user's program from the profiles of its ranks: measured computation between
 // the operations, in the form that `orrery rehearse` writes with priced kernels. Called by
-// `orrery calibrate`. Pure functions; thread-safe.
+// `orrery calibrate` and `orrery import pytorch`. Pure functions; thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -25,13 +25,20 @@ struct MeasuredStep {
   double exchange_s = 0;  ///< the rest: operations that do not overlap with computation
 };
 
+/// Number of steps that profiles must have, and of those at their begin that do not count. The
+/// defaults are those of a program that starts: PyTorch orders its buckets anew, allocators grow.
+struct StepChoice {
+  std::size_t warm_up = 3;  ///< first steps that do not count, unless all others are missing
+  std::size_t least = 5;    ///< fewest complete steps, the first ones included
+};
+
 /// Returns the step that most of the steps resemble: steps with the same operations in the same
-/// order on all ranks, without the first three. Its times are the means over the middle half of
+/// order on all ranks, without the first ones. Its times are the means over the middle half of
 /// those steps by duration; of two ranks, the slower one between two waits counts. Ranks that do
 /// different work are therefore recorded as equally slow. Throws an environment Error for profiles
-/// with fewer than five steps, without a backward pass, with ranks that call different operations,
-/// with an operation that a recorded step cannot contain, or with a group of irregular ranks; the
-/// message names the operation.
-MeasuredStep measure_step(const std::vector<RankProfile>& profiles);
+/// with too few steps, without a backward pass, with ranks that call different operations, with an
+/// operation that a recorded step cannot contain, or with a group of irregular ranks; the message
+/// names the operation.
+MeasuredStep measure_step(const std::vector<RankProfile>& profiles, const StepChoice& choice = {});
 
 }  // namespace orrery::live

@@ -11,7 +11,7 @@ import torch
 import torch.optim.optimizer as optimizers
 
 from .mode import Parts, RehearsalMode, is_on_device
-from .stand_ins import StandIn
+from .stand_ins import StandIn, guard_math
 from .state import state_of
 
 
@@ -20,6 +20,7 @@ def install(parts: Parts, mode: RehearsalMode) -> None:
     _install_steps(parts)
     _install_embeddings(parts)
     _install_schedules()
+    guard_math()
     _install_compilers(parts)
     _install_chunks()
     if importlib.util.find_spec("triton") is not None:

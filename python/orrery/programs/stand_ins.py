@@ -5,6 +5,7 @@ printing are allowed; a comparison, a truth value or a use as an index decides s
 the rehearsal unless the name is allowed.
 """
 
+import math
 import operator
 from typing import Any, Callable, NoReturn
 
@@ -105,6 +106,24 @@ class StandIn:
     def __neg__(self) -> Any:
         return make_stand_in(-self.number, self.name, self.ledger)
 
+    def __pos__(self) -> Any:
+        return self
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
+    def __floor__(self) -> Any:
+        return make_stand_in(math.floor(self.number), self.name, self.ledger)
+
+    def __ceil__(self) -> Any:
+        return make_stand_in(math.ceil(self.number), self.name, self.ledger)
+
+    def __trunc__(self) -> Any:
+        return make_stand_in(math.trunc(self.number), self.name, self.ledger)
+
     def __abs__(self) -> Any:
         return make_stand_in(abs(self.number), self.name, self.ledger)
 
@@ -126,9 +145,27 @@ class StandIn:
     def __reduce__(self) -> Any:
         return (type(self.number), (self.number,))
 
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, _: Any) -> Any:
+        return self
+
 
 class StandInFloat(StandIn, float):  # type: ignore[misc]
     """Floating point number that no kernel computed; a float for printing and JSON."""
+
+    def __new__(cls, number: Any) -> Any:
+        """Return a plain float: the module `statistics` calls the type of its numbers."""
+        return float(number)
+
+    def is_integer(self) -> bool:
+        self.ledger.decide(self.name)
+        return float(self.number).is_integer()
+
+    def as_integer_ratio(self) -> "tuple[int, int]":
+        self.ledger.decide(self.name)
+        return float(self.number).as_integer_ratio()
 
 
 for _name in "add sub mul truediv floordiv mod pow".split():
@@ -142,7 +179,22 @@ for _name in "eq ne lt le gt ge".split():
 def make_stand_in(number: Any, name: str, ledger: Ledger) -> Any:
     """Return a stand-in with the value `number` for a result of operator `name`."""
     made: StandIn = (
-        StandInFloat.__new__(StandInFloat, number) if isinstance(number, float) else StandIn()
+        float.__new__(StandInFloat, number) if isinstance(number, float) else StandIn()
     )
     made.number, made.name, made.ledger = number, name, ledger
     return made
+
+
+def guard_math() -> None:
+    """Makes checks of `math` decide as those of tensors do: `isnan`, `isinf`, `isfinite`."""
+    for check, name in (("isnan", "isnan"), ("isinf", "isnan"), ("isfinite", "isfinite")):
+        setattr(math, check, _guarded(getattr(math, check), name))
+
+
+def _guarded(check: Callable[[Any], bool], name: str) -> Callable[[Any], bool]:
+    def guarded(number: Any, /) -> bool:
+        if isinstance(number, StandIn):
+            number.ledger.decide(name)
+        return check(number)
+
+    return guarded

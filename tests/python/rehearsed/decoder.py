@@ -81,12 +81,19 @@ def main():
                         ("sequence", 2048), ("micro-batch", 1), ("accumulate", 1), ("tp", 1),
                         ("steps", 3)):  # fmt: skip
         options.add_argument(f"--{name}", type=int, default=value)
+    options.add_argument("--deferred", action="store_true",
+                         help="parameters come to the device divided; for models beyond its memory")
     told = options.parse_args()
     dist.init_process_group("nccl")
-    model = Decoder(told).cuda()
+    with torch.device("meta" if told.deferred else "cpu"):
+        model = Decoder(told)
+    if not told.deferred:
+        model = model.cuda()
     if told.kind == "ddp":
         model = model.to(torch.bfloat16)
     model = wrapped(model, told)
+    if told.deferred:
+        model.to_empty(device="cuda")
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     for _ in range(told.steps):
         begin = time.perf_counter()

@@ -32,7 +32,8 @@ KINDS = {
     "reduce_scatter_base": "reduce_scatter", "reduce_scatter_tensor": "reduce_scatter",
     "allgather": "all_gather", "barrier": "barrier",
 }  # fmt: skip
-SHARDINGS = ("none", "ddp", "ddp", "fsdp", "fsdp", "hybrid", "tensor", "tensor and fsdp")
+RESIZE = torch.UntypedStorage.resize_
+SHARDINGS = ("fsdp", "ddp", "ddp", "fsdp", "fsdp", "hybrid", "tensor", "tensor and fsdp")
 
 
 class Real(TorchDispatchMode):
@@ -40,10 +41,19 @@ class Real(TorchDispatchMode):
 
     def __init__(self):
         super().__init__()
-        self.rows, self.held, self.now, self.peak = [], set(), 0, 0
+        self.rows, self.held, self.now, self.peak = [], {}, 0, 0
 
     def begin(self):
-        pass
+        """Counts storages that FSDP2 empties and fills again, which no operator tells."""
+        resize = RESIZE
+
+        def resized(storage, size):
+            result = resize(storage, size)
+            if storage._cdata in self.held:
+                self.change(storage._cdata, storage.nbytes())
+            return result
+
+        torch.UntypedStorage.resize_ = resized
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if any(each.__name__ == "DTensor" for each in types):
@@ -66,6 +76,9 @@ class Real(TorchDispatchMode):
                 self.hold(each)
         return result
 
+    def begin_step(self):
+        self.peak = self.now
+
     @staticmethod
     def group_of(argument):
         if isinstance(argument, torch.ScriptObject):
@@ -81,15 +94,18 @@ class Real(TorchDispatchMode):
         key = storage._cdata
         if key in self.held:
             return
-        size = -(-storage.nbytes() // 512) * 512
-        self.held.add(key)
-        self.now += size
-        self.peak = max(self.peak, self.now)
-        weakref.finalize(storage, self.release, key, size).atexit = False
+        self.held[key] = 0
+        self.change(key, storage.nbytes())
+        weakref.finalize(storage, self.release, key).atexit = False
 
-    def release(self, key, size):
-        self.held.discard(key)
-        self.now -= size
+    def change(self, key, size):
+        size = -(-size // 512) * 512
+        self.now += size - self.held[key]
+        self.held[key] = size
+        self.peak = max(self.peak, self.now)
+
+    def release(self, key):
+        self.now -= self.held.pop(key)
 
 
 class Rehearsed:
@@ -101,6 +117,8 @@ class Rehearsed:
 
     def begin(self):
         self.before = torch.cuda.memory_allocated()
+
+    def begin_step(self):
         torch.cuda.reset_peak_memory_stats()
 
     @property
@@ -195,6 +213,7 @@ def train(number, device, log):
     defers, clips, counts = draw.random() < 0.5, draw.random() < 0.5, draw.random() < 0.5
     for _ in range(2):
         begin = len(log.rows) if device == "cpu" else 0
+        log.begin_step()
         for place in range(passes):
             last = place == passes - 1
             held = contextlib.nullcontext()

@@ -6,10 +6,13 @@ The rehearsal ends a program by os._exit, which this file replaces, so that one 
 """
 
 import contextlib
+import copy
 import inspect
 import io
 import json
+import math
 import os
+import statistics
 import sys
 
 import torch
@@ -101,6 +104,58 @@ def integer_of_a_tensor():
 @program
 def range_of_a_value():
     range(whole().item())
+
+
+@program
+def floor_of_a_value():
+    range(math.floor(unknown().item()))
+
+
+@program
+def ceiling_of_a_value():
+    [1, 2][math.ceil(whole().item())]
+
+
+@program
+def truncated_value():
+    [1, 2][math.trunc(unknown().item())]
+
+
+@program
+def remainder_of_a_value():
+    int(divmod(unknown().item(), 2)[1])
+
+
+@program
+def sign_of_a_value():
+    bool(+unknown().item() > 2)
+
+
+@program
+def copied_losses():
+    bool(copy.deepcopy({"loss": unknown().item()})["loss"] > 2)
+
+
+@program
+def whole_number_by_its_value():
+    unknown().item().is_integer()
+
+
+@program
+def mean_by_statistics():
+    bool(statistics.mean([unknown().item()]) > 2)
+
+
+@program
+def not_a_number_by_math():
+    if math.isnan(unknown().item()):
+        pass
+
+
+@program
+def finite_by_math():
+    if not math.isfinite(unknown().item()):
+        pass
 
 
 @program
