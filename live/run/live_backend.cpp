@@ -103,7 +103,7 @@ LiveBackend::~LiveBackend() = default;
 
 Capabilities LiveBackend::capabilities() const {
   return {.actions = Kinds<Action>::all(),
-          .settings = Kinds<Setting>::all() - Kinds<Setting>::of<PowerCap>()};
+          .settings = Kinds<Setting>::all() - Kinds<Setting>::of<PowerCap, Prefetch>()};
 }
 
 // ---- start ----

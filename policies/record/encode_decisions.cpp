@@ -79,6 +79,10 @@ struct SettingEncoder {
   }
   void operator()(const Delay& delay) const { out.mutable_delay()->set_seconds(delay.seconds); }
   void operator()(const PowerCap& cap) const { out.mutable_power_cap()->set_watts(cap.watts); }
+  void operator()(const Prefetch& prefetch) const {
+    out.mutable_prefetch()->set_workers(prefetch.workers);
+    out.mutable_prefetch()->set_depth(prefetch.depth);
+  }
 };
 
 }  // namespace
@@ -110,6 +114,8 @@ Setting decode(const SettingRecord& record) {
     }
     case SettingRecord::kDelay: return Delay{record.delay().seconds()};
     case SettingRecord::kPowerCap: return PowerCap{record.power_cap().watts()};
+    case SettingRecord::kPrefetch:
+      return Prefetch{record.prefetch().workers(), record.prefetch().depth()};
     case SettingRecord::KIND_NOT_SET:
       break;
   }

@@ -33,6 +33,8 @@ void encode(const JobSpec& job, JobRecord& out) {
   encode_layout(job.layout, *out.mutable_layout());
   out.set_micro_batches(job.micro_batches);
   out.set_max_micro_batches(job.max_micro_batches);
+  out.set_max_workers(job.max_workers);
+  out.set_max_prefetch(job.max_prefetch);
   out.set_steps(job.steps);
   out.set_nominal_micro_batch_time_ns(job.nominal_micro_batch_time);
   out.set_state_bytes(job.state.value);
@@ -55,6 +57,8 @@ JobSpec decode(const JobRecord& record) {
               .layout = decode_layout(record.layout()),
               .micro_batches = record.micro_batches(),
               .max_micro_batches = record.max_micro_batches(),
+              .max_workers = record.max_workers(),
+              .max_prefetch = record.max_prefetch(),
               .steps = record.steps(),
               .nominal_micro_batch_time = record.nominal_micro_batch_time_ns(),
               .state = {record.state_bytes()},

@@ -59,6 +59,7 @@ void encode(const RankSample& sample, RankRecord& out) {
     encode(sample.gradient_variance, *out.mutable_gradient_variance());
   }
   if (worth_writing(sample.noise_scale)) encode(sample.noise_scale, *out.mutable_noise_scale());
+  if (worth_writing(sample.input_wait)) encode(sample.input_wait, *out.mutable_input_wait());
 }
 
 RankSample decode(const RankRecord& record) {
@@ -70,7 +71,8 @@ RankSample decode(const RankRecord& record) {
       .micro_batch_time = decode(record.has_micro_batch_time(), record.micro_batch_time()),
       .wait_time = decode(record.has_wait_time(), record.wait_time()),
       .gradient_variance = decode(record.has_gradient_variance(), record.gradient_variance()),
-      .noise_scale = decode(record.has_noise_scale(), record.noise_scale())};
+      .noise_scale = decode(record.has_noise_scale(), record.noise_scale()),
+      .input_wait = decode(record.has_input_wait(), record.input_wait())};
 }
 
 void encode(const CollectiveSample& sample, CollectiveRecord& out) {

@@ -11,7 +11,7 @@ namespace {
 
 auto values_of(RankSample& sample) {
   return std::tie(sample.micro_batches_done, sample.micro_batch_time, sample.wait_time,
-                  sample.gradient_variance, sample.noise_scale);
+                  sample.gradient_variance, sample.noise_scale, sample.input_wait);
 }
 auto values_of(DeviceSample& sample) {
   return std::tie(sample.utilization, sample.memory_bandwidth, sample.memory_used, sample.power);

@@ -13,6 +13,7 @@
 #include "policies/collectives/collective_table.hpp"
 #include "policies/compression/fixed_codec.hpp"
 #include "policies/compression/memory_aware.hpp"
+#include "policies/input/prefetch.hpp"
 #include "policies/parameters.pb.h"
 #include "policies/power/power_budget.hpp"
 #include "policies/queues/conservative.hpp"
@@ -77,6 +78,7 @@ constexpr std::array kPolicies{
     Entry{"power-budget", new_policy<PowerBudgetPolicy>, new_message<PowerBudgetParameters>},
     Entry{"predictive-rebalance", new_policy<PredictiveRebalance>,
           new_message<PredictiveRebalanceParameters>},
+    Entry{"prefetch", new_policy<PrefetchPolicy>, new_message<PrefetchParameters>},
     Entry{"priority", new_policy<PriorityPolicy>, new_message<PriorityParameters>},
     Entry{"recover", new_policy<RecoverPolicy>, new_message<RecoverParameters>},
     Entry{"sjf", new_policy<SjfPolicy>, new_message<SjfParameters>},

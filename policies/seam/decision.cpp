@@ -10,7 +10,7 @@ constexpr std::array<std::string_view, std::variant_size_v<Action>> kActionNames
     "Assign", "Configure", "Save"};
 constexpr std::array<std::string_view, std::variant_size_v<Setting>> kSettingNames{
     "Shares", "CollectiveTable", "CodecRules", "CheckpointPlan", "OnLoss", "Batch", "Delay",
-    "PowerCap"};
+    "PowerCap", "Prefetch"};
 
 }  // namespace
 

@@ -16,6 +16,12 @@
 namespace orrery {
 namespace {
 
+/// Returns true if the steps of the job read data. Live runs, which a built-in model may have, read
+/// none; the input of a recorded step is part of its computation.
+bool has_read_data(const Job& job) {
+  return job.has_input() && !job.has_program() && job.model().builtin().empty();
+}
+
 /// Returns the fabric of the live run; nothing for a model that is only simulated.
 std::optional<LiveFabric> fabric_of(const Scenario& scenario) {
   if (scenario.job().model().builtin().empty()) return {};
@@ -163,6 +169,7 @@ Kinds<Setting> settable(const Scenario& scenario) {
   if (scenario.has_checkpoints()) all = all | Kinds<Setting>::of<CheckpointPlan>();
   // Live runs, which a built-in model may have, set no limits of power.
   if (scenario.job().model().builtin().empty()) all = all | Kinds<Setting>::of<PowerCap>();
+  if (has_read_data(scenario.job())) all = all | Kinds<Setting>::of<Prefetch>();
   return all;
 }
 

@@ -12,8 +12,9 @@
 namespace orrery {
 
 /// Returns the kinds of settings that the scenario's job can change while it runs: all kinds, but
-/// CheckpointPlan only with the key `checkpoints`, and PowerCap only without a built-in model,
-/// which live runs can train.
+/// CheckpointPlan only with the key `checkpoints`, PowerCap only without a built-in model, which
+/// live runs can train, and Prefetch only with the key `job.input` of a model that is only
+/// simulated and not recorded.
 Kinds<Setting> settable(const Scenario& scenario);
 
 /// Returns the reason why the fabric cannot carry out a decision on the scenario's job; empty if

@@ -121,12 +121,25 @@ struct PowerCap {
 /// Largest limit of one GPU's power in watts.
 inline constexpr double kMostPowerCap = 100'000;
 
+/// Setting: processes that read the training data of each rank, and the micro-batches that they
+/// read ahead, all together. Each process reads one micro-batch at a time, so the processes deliver
+/// a micro-batch in every 1 / min(workers, depth) of the time that one read takes. Steps that begin
+/// later have the setting; those of a program from the next pass over its loader on. For example,
+/// {.workers = 4, .depth = 8}, with 120 ms for a read, delivers a micro-batch every 30 ms.
+struct Prefetch {
+  std::uint32_t workers = 0;  ///< 1 to kMostWorkers; 0: the job reads no data
+  std::uint32_t depth = 0;    ///< 1 to kMostPrefetch; 0: a micro-batch is read when it is needed
+  friend bool operator==(const Prefetch&, const Prefetch&) = default;
+};
+/// Largest number of reading processes of a rank, and of micro-batches read ahead.
+inline constexpr std::uint32_t kMostWorkers = 1000, kMostPrefetch = 10'000;
+
 /// Value of any one setting. The order of the alternatives is part of the wire format
 /// (trace.proto): append only. A new setting needs a struct and an alternative here, code that
 /// executes steps with the setting, and a check in World::objection if a value can be invalid.
 using Setting =
     std::variant<Shares, CollectiveTable, CodecRules, CheckpointPlan, OnLoss, Batch, Delay,
-                 PowerCap>;
+                 PowerCap, Prefetch>;
 
 /// True for settings that change the computation of a step, and therefore apply from a step
 /// boundary on; all other settings apply at once.
@@ -184,6 +197,9 @@ struct JobSpec {
   /// micro-batches of one step that fit into the memory of one replica of `layout`; 0: no limit
   /// (see most_micro_batches())
   std::uint32_t max_micro_batches = 0;
+  std::uint32_t max_workers = 0;   ///< reading processes that a rank may have; 0: no limit
+  /// micro-batches read ahead for which the host has memory, for each rank; 0: no limit
+  std::uint32_t max_prefetch = 0;
   Step steps = 0;                       ///< number of steps of the whole job; 0: unknown
   Nanos nominal_micro_batch_time = 0;   ///< declared or predicted duration; 0: unknown
   Bytes state;                          ///< size of a checkpoint, all ranks together; 0: unknown

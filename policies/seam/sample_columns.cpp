@@ -10,6 +10,7 @@ constexpr std::array kFields{SampleField::micro_batches_done,
                              SampleField::wait_time,
                              SampleField::gradient_variance,
                              SampleField::noise_scale,
+                             SampleField::input_wait,
                              SampleField::utilization,
                              SampleField::memory_bandwidth,
                              SampleField::memory_used,
@@ -17,13 +18,14 @@ constexpr std::array kFields{SampleField::micro_batches_done,
                              SampleField::latency,
                              SampleField::bandwidth};
 static_assert(kFields.size() == kSampleFields);
-constexpr std::size_t kRankFields = 5, kDeviceFields = 4;
+constexpr std::size_t kRankFields = 6, kDeviceFields = 4;
 
 constexpr std::array<std::string_view, kSampleFields> kNames{"micro_batches_done",
                                                              "micro_batch_time",
                                                              "wait_time",
                                                              "gradient_variance",
                                                              "noise_scale",
+                                                             "input_wait",
                                                              "utilization",
                                                              "memory_bandwidth",
                                                              "memory_used",
@@ -34,7 +36,7 @@ constexpr std::array<std::string_view, kSampleFields> kNames{"micro_batches_done
 // Members of the row structs, in the order of SampleField.
 constexpr std::array kRankMembers{&RankSample::micro_batches_done, &RankSample::micro_batch_time,
                                   &RankSample::wait_time, &RankSample::gradient_variance,
-                                  &RankSample::noise_scale};
+                                  &RankSample::noise_scale, &RankSample::input_wait};
 constexpr std::array kDeviceMembers{&DeviceSample::utilization, &DeviceSample::memory_bandwidth,
                                     &DeviceSample::memory_used, &DeviceSample::power};
 constexpr std::array kLinkMembers{&LinkSample::latency, &LinkSample::bandwidth};

@@ -22,7 +22,7 @@
 namespace orrery {
 
 /// Number of tables, of fields, and of the fields of the table with the most.
-inline constexpr std::size_t kSampleTables = 3, kSampleFields = 11, kMostFields = 5;
+inline constexpr std::size_t kSampleTables = 3, kSampleFields = 12, kMostFields = 6;
 
 /// Returns the fields of a table, in the order of the members of its row struct.
 std::span<const SampleField> fields_of(SampleTable table);

@@ -58,6 +58,9 @@ struct RankSample {
   Sample<double> gradient_variance;
   /// gradient noise scale of the job in sequences, the same on all ranks (arXiv:1812.06162)
   Sample<double> noise_scale = {};
+  /// seconds of waiting for training data in the previous step, under the present Prefetch of the
+  /// job; missing in the steps of a program that have an earlier one or begin a pass over the data
+  Sample<double> input_wait = {};
 };
 /// Collective that sums the gradients of the newest committed step, all buckets as one call.
 struct CollectiveSample {
@@ -95,6 +98,7 @@ enum class SampleField : std::uint8_t {
   wait_time,
   gradient_variance,
   noise_scale,
+  input_wait,
   utilization,
   memory_bandwidth,
   memory_used,

@@ -93,6 +93,22 @@ std::string objection_to(const JobInfo&, const PowerCap& cap, const CheckedFor&)
                      cap.watts);
 }
 
+std::string objection_to(const JobInfo& job, const Prefetch& prefetch, const CheckedFor&) {
+  const auto limit_of = [](std::uint32_t own, std::uint32_t most) {
+    return own > 0 ? std::min(own, most) : most;
+  };
+  const std::uint32_t workers = limit_of(job.spec.max_workers, kMostWorkers);
+  const std::uint32_t depth = limit_of(job.spec.max_prefetch, kMostPrefetch);
+  if (prefetch.workers == 0 || prefetch.workers > workers) {
+    return fmt::format("expected 1 to {} reading processes for each rank of job {}, found {}",
+                       workers, job.spec.id.value, prefetch.workers);
+  }
+  if (prefetch.depth > 0 && prefetch.depth <= depth) return {};
+  return fmt::format("expected 1 to {} micro-batches read ahead for each rank of job {}, for which "
+                     "its host has memory, found {}",
+                     depth, job.spec.id.value, prefetch.depth);
+}
+
 std::string objection_to(const JobInfo&, const CodecRules& rules, const CheckedFor&) {
   for (const CodecRule& rule : rules) {
     if (rule.bucket_class >= kBucketClasses) {

@@ -165,7 +165,7 @@ def _shares(values: Dict[str, Any]) -> List[Row]:
     if values.get("mode") == "live":
         names = {key: name for key, name in _MEASURED.items() if key in shares}
     else:
-        names = {key: _SHARES.get(key, key) for key in shares}
+        names = {k: _SHARES.get(k, k) for k in shares if k != "input" or shares[k] > 0}
     rows: List[Row] = [(f"share: {name}", percent(shares[key])) for key, name in names.items()]
     if "lost" in names and shares["lost"] >= 0.0005 and time.get("total"):
         for key, name in _LOST.items():

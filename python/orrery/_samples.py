@@ -23,6 +23,7 @@ _VALUES = {
         "wait_time",
         "gradient_variance",
         "noise_scale",
+        "input_wait",
     ),
     "devices": ("utilization", "memory_bandwidth", "memory_used", "power"),
     "links": ("latency", "bandwidth"),

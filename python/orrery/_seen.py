@@ -323,7 +323,8 @@ class Samples:
             Columns: ``job``, ``rank``, ``step`` (being worked on), ``micro_batches_done`` (of this
             step, with the fraction of the current one), ``micro_batch_time`` (s of compute, most
             recent), ``wait_time`` (s waited for others in the last step), ``gradient_variance``,
-            ``noise_scale`` (sequences).
+            ``noise_scale`` (sequences), ``input_wait`` (s waited for training data in the last
+            step).
         """
         return self._table("ranks", job)
 

@@ -16,6 +16,7 @@ from orrery.settings import (
     Delay,
     OnLoss,
     PowerCap,
+    Prefetch,
     Setting,
     Settings,
     Shares,
@@ -66,6 +67,10 @@ class JobSpec:
         Settings from the start on.
     can_change_layout : bool
         An assignment may change the tensor, context and pipeline sizes; never in a live run.
+    max_workers : int
+        Reading processes that a rank may have; 0: no limit.
+    max_prefetch : int
+        Micro-batches read ahead that fit a host's memory; 0: no limit.
     """
 
     _record: ClassVar[str] = "JobRecord"
@@ -89,6 +94,8 @@ class JobSpec:
     can: List[str]
     settings: List[Setting]
     can_change_layout: bool
+    max_workers: int
+    max_prefetch: int
 
 
 class JobAttributes:
@@ -181,6 +188,16 @@ class JobAttributes:
         return self.spec.can_change_layout
 
     @property
+    def max_workers(self) -> int:
+        """Reading processes that a rank may have; 0: no limit."""
+        return self.spec.max_workers
+
+    @property
+    def max_prefetch(self) -> int:
+        """Micro-batches read ahead that fit a host's memory; 0: no limit."""
+        return self.spec.max_prefetch
+
+    @property
     def shares(self) -> Shares:
         """Micro-batches of one step by data-parallel replica; the sum is that of the job's
         Batch."""
@@ -221,3 +238,9 @@ class JobAttributes:
     def power_cap(self) -> PowerCap:
         """Limit of the power of each GPU of a job, in watts; 0: the GPU's own limit."""
         return self.now.power_cap
+
+    @property
+    def prefetch(self) -> Prefetch:
+        """Processes that read the data of each rank, and the micro-batches that they read
+        ahead, all together."""
+        return self.now.prefetch

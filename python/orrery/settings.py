@@ -179,6 +179,23 @@ class PowerCap(Setting):
 
 
 @dataclass(frozen=True)
+class Prefetch(Setting):
+    """Processes that read the data of each rank, and the micro-batches that they read ahead, all
+    together.
+
+    Attributes
+    ----------
+    workers : int
+    depth : int
+    """
+
+    _record: ClassVar[str] = "PrefetchRecord"
+
+    workers: int
+    depth: int = 0
+
+
+@dataclass(frozen=True)
 class Settings:
     """One value of every setting: how a job is set."""
 
@@ -190,6 +207,7 @@ class Settings:
     batch: Batch
     delay: Delay
     power_cap: PowerCap
+    prefetch: Prefetch
 
 
 #: All kinds, in the order of the schema.
@@ -202,4 +220,5 @@ KINDS: List[Type[Setting]] = [
     Batch,
     Delay,
     PowerCap,
+    Prefetch,
 ]

@@ -251,6 +251,8 @@ def job(gpus: int = 8, id: int = 0, **fields: Any) -> JobSpec:
         "layout": Layout(data=gpus),
         "micro_batches": 10 * gpus,
         "max_micro_batches": 10 * gpus,
+        "max_workers": 0,
+        "max_prefetch": 0,
         "steps": 1000,
         "nominal_micro_batch_time": 0.0,
         "state_bytes": 0.0,

@@ -118,6 +118,7 @@ void GpuTimeLedger::fill(GpuTime& report) const {
   report.set_exposed_communication(seconds(GpuUse::exposed_communication));
   report.set_bubble(seconds(GpuUse::bubble));
   report.set_waiting(seconds(GpuUse::waiting));
+  report.set_input(seconds(GpuUse::input));
   report.set_checkpoint(seconds(GpuUse::checkpoint));
   report.set_lost_work(seconds(GpuUse::lost_work));
   report.set_detection(seconds(GpuUse::detection));

@@ -16,12 +16,12 @@
 
 namespace orrery::sim {
 
-/// Uses of GPU time, in the order of GpuTime (report.proto). The uses within a step come first.
+/// Uses of GPU time (GpuTime, report.proto). The uses within a step come first.
 enum class GpuUse : std::uint8_t {
-  computing, exposed_communication, bubble, waiting,
+  computing, exposed_communication, bubble, waiting, input,
   checkpoint, lost_work, detection, recovery, idle
 };
-inline constexpr std::size_t kGpuUses = 9, kStepUses = 4;
+inline constexpr std::size_t kGpuUses = 10, kStepUses = 5;
 
 /// Ledger of the GPU time of one job. For example, 8 GPUs, a step of 10 s, a stall of 5 s: 80
 /// GPU-seconds in steps and 40 in recovery.
@@ -57,9 +57,10 @@ class GpuTimeLedger {
   void lose_step(Nanos began, Nanos now, std::uint32_t working);
   /// Books committed steps of total duration `length` from booked_until() on, whatever stalls
   /// remain: call interrupt_at() at the begin of the steps. `shares`: times of the `working` GPUs
-  /// in computing, exposed communication, bubble and waiting, in any unit; all computing if the sum
-  /// is 0. The other GPUs are idle. `mix`: activities of the same GPUs in the same time, for the
-  /// energy; products if all are 0. Steps that are lost later draw power as the newest ones.
+  /// in computing, exposed communication, bubble, waiting and input, in any unit; all computing if
+  /// the sum is 0. The other GPUs are idle. `mix`: activities of the same GPUs in the same time,
+  /// for the energy; products if all are 0. Steps that are lost later draw power as the newest
+  /// ones.
   void commit_steps(Nanos length, const std::array<double, kStepUses>& shares,
                     std::uint32_t working, const EnergyMeter::Mix& mix = {});
 

@@ -106,6 +106,7 @@ bool enter_step(const JobInWorld& here, TrainingState& state) {
       .shares = shares_of_working(job),
       .collectives = job.now.get<CollectiveTable>(),
       .codecs = job.now.get<CodecRules>(),
+      .input = job.now.get<Prefetch>(),
       .company = state.conditions ? state.conditions->company : 0};
   // No step begins during a pause; one that is repeated from its begin has full power.
   const double clock = clock_of(here, state);
@@ -121,6 +122,9 @@ void apply_conditions(const JobInWorld& here, const TrainingState& state) {
   estimates::Stepper& stepper = state.fit().stepper();
   stepper.set_collectives(state.conditions->collectives);
   stepper.set_codecs(state.conditions->codecs);
+  if (const Prefetch& input = state.conditions->input; input.workers > 0) {
+    stepper.set_input(input.workers, input.depth);
+  }
   here.contention().enter_job(state.id, {.stepper = {state.fits.now, &stepper},
                                          .state = state.conditions->state,
                                          .micro_batches = state.conditions->shares});

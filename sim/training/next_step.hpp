@@ -26,8 +26,8 @@ bool enter_step(const JobInWorld& here, TrainingState& state);
 /// Returns the state of the job's hardware during the current step at `instant`, at the compute
 /// clock of the fixed conditions. Call after enter_step().
 estimates::HardwareState hardware_at(const TrainingState& state, Nanos instant);
-/// Sets the collectives and codecs of the fixed conditions in the stepper, and enters contention
-/// with the work.
+/// Sets the collectives, codecs and input of the fixed conditions in the stepper, and enters
+/// contention with the work.
 void apply_conditions(const JobInWorld& here, const TrainingState& state);
 /// Updates the group of jobs that share links in the conditions. Returns true if the group or its
 /// work has changed since the last call. Call after enter_step(), when all other jobs of this

@@ -186,10 +186,13 @@ void RunMetrics::spend_time(const estimates::SimulatedStep& step, Nanos duration
       const auto [of_products, of_memory] = estimates::kernel_shares(run);
       products += computing * of_products;
       memory += computing * of_memory;
-      spent[1] += share.replicas * ((run.passes - kernels + run.exposed) * share.stretch +
-                                    std::max(0.0, after - run.tail));
+      const double input_tail = std::clamp(after - run.tail, 0.0, step.run.input_tail);
+      const double exposed = std::max(0.0, run.exposed - run.input);
+      spent[1] += share.replicas * ((run.passes - kernels + exposed) * share.stretch +
+                                    std::max(0.0, after - run.tail - input_tail));
       spent[2] += share.replicas * (run.passes_end - run.passes - run.exposed) * share.stretch;
       spent[3] += share.replicas * (slowest - run.passes_end * share.stretch);
+      spent[4] += share.replicas * (run.input * share.stretch + input_tail);
     }
   }
   // The layout of the steps may differ from that of the first ones.
@@ -197,9 +200,10 @@ void RunMetrics::spend_time(const estimates::SimulatedStep& step, Nanos duration
   const double replicas = static_cast<double>(graph_->ranks()) / replica;
   busy_s_ += (spent[0] + spent[1]) * static_cast<double>(count) / replicas / step.plan.stages;
   const double gaps = std::max(0.0, spent[0] - products - memory);  // time between kernels
+  const double waits = spent[2] + spent[3] + spent[4] + gaps;
   time_.commit_steps(duration * static_cast<Nanos>(count), spent,
                      static_cast<std::uint32_t>(step.plan.class_of.size()) * replica,
-                     {.time = {products, memory, spent[1], spent[2] + spent[3] + gaps, 0},
+                     {.time = {products, memory, spent[1], waits, 0},
                       .clock = step.run.clock});
 }
 
@@ -265,6 +269,7 @@ void RunMetrics::fill_time(Report& report) const {
   parts.set_exposed_communication(time_.seconds(GpuUse::exposed_communication) / total);
   parts.set_bubble(time_.seconds(GpuUse::bubble) / total);
   parts.set_waiting(time_.seconds(GpuUse::waiting) / total);
+  parts.set_input(time_.seconds(GpuUse::input) / total);
   double lost = 0;
   for (std::size_t use = kStepUses; use < kGpuUses; ++use) {
     lost += time_.seconds(static_cast<GpuUse>(use));

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "policies/seam/job.hpp"
 #include "sim/estimates/plan/hardware_state.hpp"
 #include "traces/workload/collective.hpp"
 #include "traces/workload/gradient_codec.hpp"
@@ -17,13 +18,14 @@ struct StepConditions {
   std::vector<std::uint32_t> shares;  ///< shares of the working replicas
   CollectiveTable collectives;
   std::vector<CodecRule> codecs;
+  Prefetch input;
   std::uint64_t company = 0;  ///< group of Contention
   friend bool operator==(const StepConditions&, const StepConditions&) = default;
   /// Passes all members to a StateWriter or StateReader.
   template <class Archive>
   friend void fields(Archive& archive, StepConditions& of) {
     archive(of.state.slow, of.state.link_slow, of.state.down, of.state.clock, of.shares,
-            of.collectives, of.codecs, of.company);
+            of.collectives, of.codecs, of.input, of.company);
   }
 };
 

@@ -214,6 +214,7 @@ void Telemetry::fill_range(SampleField field, Nanos now, Range ranks, SampleColu
   } else if (fill_exact(field, look, now, ranks, out.values) && whole) {
     columns_.store_column(field, *look.step, now, out.values);
   }
+  if (field == SampleField::input_wait) return;  // the program measures its own wait
   add_errors(now, ranks.first * kErrors + error_place(field), out.values);
   if (field == SampleField::micro_batches_done) clamp_counts(*look.step, ranks, out.values);
   if (field != SampleField::utilization) return;
@@ -251,13 +252,15 @@ bool Telemetry::fill_exact(SampleField field, const Look& look, Nanos now, Range
         out);
     return false;
   }
-  if (field != SampleField::wait_time) {
+  const bool is_input = field == SampleField::input_wait;
+  if (field != SampleField::wait_time && !is_input) {
     fill_device(field, *look.step, ranks, out);
   } else if (look.before == nullptr) {
     out.assign(ranks.count, kMissing);
   } else {
     const auto wait = [&](std::uint32_t replica, std::uint32_t stage) {
-      return look.before->wait_time(replica, stage);
+      return is_input ? look.before->input_wait(replica, stage)
+                      : look.before->wait_time(replica, stage);
     };
     fill_groups(ranks, wait, out);
   }

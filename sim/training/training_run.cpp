@@ -1,6 +1,7 @@
 #include "sim/training/training_run.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "policies/handover/hand_over.hpp"
@@ -73,6 +74,19 @@ TrainingRun::TrainingRun(RunRequest request, const Arrival& arrival, SimBackend&
 
 TrainingRun::~TrainingRun() = default;
 
+namespace {
+
+/// Adds the readers of the job's data, and the limits of what policies may set.
+void add_input(const Input& input, JobSpec& spec) {
+  spec.settings.push_back(Prefetch{input.workers(), input.prefetch()});
+  spec.max_workers = input.most_workers();
+  if (!input.has_bytes() || !input.has_memory()) return;
+  spec.max_prefetch = static_cast<std::uint32_t>(
+      std::clamp(std::floor(input.memory() / input.bytes()), 1.0, double{kMostPrefetch}));
+}
+
+}  // namespace
+
 JobSpec TrainingRun::spec() const {
   const StepGraph& graph = state_.fits.first->graph();
   const Scenario& scenario = setup_.scenario();
@@ -97,6 +111,7 @@ JobSpec TrainingRun::spec() const {
     spec.settings.push_back(
         CheckpointPlan{scenario.checkpoints().every(), Tier::local_disk});
   }
+  if (spec.can.has<Prefetch>()) add_input(scenario.job().input(), spec);
   return spec;
 }
 

@@ -28,7 +28,7 @@ namespace orrery::live {
 
 /// Settings that a live run can execute.
 inline constexpr Kinds<Setting> kLiveSettings =
-    Kinds<Setting>::all() - Kinds<Setting>::of<PowerCap>();
+    Kinds<Setting>::all() - Kinds<Setting>::of<PowerCap, Prefetch>();
 inline const std::string kProgram = ORRERY_BINARY_DIR "/bin/orrery-live";
 
 /// Four ranks, eight micro-batches of 40 ms a step.

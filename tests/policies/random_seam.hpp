@@ -75,7 +75,8 @@ inline Setting random_setting(Dice& dice, std::size_t kind) {
     case 4: return OnLoss{dice.random_enum(LossResponse::replace)};
     case 5: return Batch{dice.u32(), dice.real()};
     case 6: return Delay{dice.real()};
-    default: return PowerCap{dice.real()};
+    case 7: return PowerCap{dice.real()};
+    default: return Prefetch{dice.u32(), dice.u32()};
   }
 }
 inline Setting random_setting(Dice& dice) {
@@ -117,7 +118,7 @@ struct RandomSamples {
     });
     links = dice.several([&] { return LinkSample{gpu(), gpu(), dice.sample(), dice.sample()}; });
     ranks = dice.several([&] {
-      return RankSample{{dice.u32()},  {dice.u32()},  dice.u64(),    dice.sample(),
+      return RankSample{{dice.u32()},  {dice.u32()},  dice.u64(),    dice.sample(), dice.sample(),
                         dice.sample(), dice.sample(), dice.sample(), dice.sample()};
     });
     collectives = dice.several([&] {

@@ -226,6 +226,64 @@ def test_a_slow_rank_gets_fewer_examples(tmp_path):
     assert replayed(log)["identical"] is True
 
 
+LATE = """
+import time
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader, Dataset
+
+
+class Late(Dataset):
+    def __len__(self):
+        return 16
+
+    def __getitem__(self, at):
+        time.sleep(0.05)
+        return torch.full((1,), float(at))
+
+
+dist.init_process_group()
+weight = torch.nn.Parameter(torch.ones(1))
+optimizer = torch.optim.SGD([weight], 0.1)
+loader = DataLoader(Late(), 1, num_workers=1, persistent_workers=PERSISTENT)
+for epoch in range(5):
+    seen = []
+    for batch in loader:
+        (weight * batch).sum().backward()
+        dist.all_reduce(weight.grad)
+        optimizer.step()
+        seen.append(int(batch))
+    print(f"epoch {epoch}: {loader.num_workers} x {loader.prefetch_factor}, {seen}", flush=True)
+"""
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_readers_that_are_late_become_more_from_the_next_pass_on(tmp_path, persistent):
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("two reading processes need two processors")
+    script, scenario, log = tmp_path / "late.py", tmp_path / "p.yaml", tmp_path / "run.log"
+    script.write_text(LATE.replace("PERSISTENT", str(persistent)))
+    scenario.write_text(
+        "policies: [{name: prefetch, parameters: {steps: 4, most_workers: 2, late: 20%}}]\n"
+    )
+    code, report, text = policy_run(script, 1, "--scenario", scenario, "--record", log)
+    assert code == 0, text
+    epochs = re.findall(r"epoch \d: (\d) x (\d), (\[.*?\])", text)
+    assert epochs[0][:2] == ("1", "2"), text
+    assert epochs[-1][:2] == ("2", "2"), text
+    assert all(json.loads(seen) == list(range(16)) for _, _, seen in epochs)
+    assert report["decisions_applied"] == 1  # the second raise is above most_workers
+    assert replayed(log)["identical"] is True
+
+
+def test_a_loader_without_processes_has_no_readers_to_raise():
+    code, report, text = policy_run(PROGRAMS / "shares.py", 1, "--policy", "prefetch")
+    assert code == 4
+    assert report is None
+    assert "the policy 'prefetch' needs a part that this program lacks" in text
+    assert "readers of data: expected a DataLoader with num_workers above 0" in text
+
+
 def test_shares_of_an_unsynchronised_batch_norm_are_refused_by_name():
     run = Run("shares.py", 1, 10, ["--policy", "predictive-rebalance"], NORM="1")
     assert run.process.wait(PATIENCE) == 4

@@ -299,9 +299,14 @@ const std::vector<std::string> kPowerPolicies{
     "{name: power-budget, parameters: {limits: [{share: 50%, from: 1 s, until: 2 s, every: 5 s}], "
     "spend: pause}}"};
 
+/// Policies of input, drawn likewise; the drawn jobs read no data, so that they decide nothing.
+const std::vector<std::string> kInputPolicies{"{name: prefetch}",
+                                              "{name: prefetch, parameters: {steps: 2, late: 1%}}"};
+
 TEST(Rest, EveryPolicyForATrainingJobIsDrawn) {
   const std::vector<std::string> of_queues = queue_policy_names();
-  std::string drawn = fmt::format("{}", fmt::join(kPowerPolicies, " "));
+  std::string drawn = fmt::format("{} {}", fmt::join(kPowerPolicies, " "),
+                                  fmt::join(kInputPolicies, " "));
   for (const std::vector<std::string>& group : kPolicies) {
     drawn += fmt::format("{}", fmt::join(group, " "));
   }
@@ -319,6 +324,8 @@ std::string any_policies(Rng& rng) {
   if (drawn.empty()) drawn.push_back(kPolicies[1][0]);
   Rng power = rng.split_stream("power");
   if (power.below(2) == 0) drawn.push_back(kPowerPolicies[power.below(kPowerPolicies.size())]);
+  Rng input = rng.split_stream("input");
+  if (input.below(2) == 0) drawn.push_back(kInputPolicies[input.below(kInputPolicies.size())]);
   return fmt::format("policies=[{}]", fmt::join(drawn, ", "));
 }
 

@@ -26,7 +26,7 @@ INNER_ROOMS = {
     'traces': ['files', 'chakra', 'report', 'workload', 'models', 'scenario',
                'published', 'jobs', 'clusters'],
     'policies': ['seam', 'placement', 'collectives', 'compression', 'checkpointing', 'power',
-                 'recovery', 'queues', 'rebalancing', 'record', 'handover', 'run'],
+                 'input', 'recovery', 'queues', 'rebalancing', 'record', 'handover', 'run'],
     'sim/estimates': ['engine', 'prices', 'collectives', 'plan', 'step', 'predict'],
     'sim': ['engine', 'world', 'contention', 'training', 'chakra', 'packing', 'replay',
             'forecast', 'planning'],

@@ -145,9 +145,11 @@ std::string breakdown(const Report& r) {
                        percent(b.compute()), percent(b.waiting()),
                        percent(b.exposed_communication()));
   }
-  return fmt::format("compute {}, communication {}, bubble {}, waiting {}, lost {}{}",
+  return fmt::format("compute {}, communication {}, bubble {}, waiting {}{}, lost {}{}",
                      percent(b.compute()), percent(b.exposed_communication()), percent(b.bubble()),
-                     percent(b.waiting()), percent(b.lost()), lost_parts(r));
+                     percent(b.waiting()),
+                     b.input() > 0 ? ", input " + percent(b.input()) : std::string(),
+                     percent(b.lost()), lost_parts(r));
 }
 
 std::string learning(const Report& r) {

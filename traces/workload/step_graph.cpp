@@ -86,6 +86,18 @@ std::vector<RankId> StepGraph::communicator(Communicator which, RankId of) const
 
 std::uint32_t StepGraph::micro_batches() const { return job_.global_batch() / job_.micro_batch(); }
 
+void StepGraph::set_input(std::uint32_t workers, std::uint32_t prefetch) {
+  if (!job_.has_input()) return;
+  job_.mutable_input()->set_workers(workers);
+  job_.mutable_input()->set_prefetch(prefetch);
+}
+
+Seconds StepGraph::read_interval() const {
+  const Input& input = job_.input();
+  const std::uint32_t beside = std::min(input.workers(), input.prefetch());
+  return Seconds{to_seconds(input.read()) / std::max(1u, beside)};
+}
+
 double StepGraph::tokens() const {
   return static_cast<double>(job_.global_batch()) * job_.sequence_length();
 }

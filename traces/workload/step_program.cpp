@@ -261,7 +261,8 @@ const Program& StepGraph::program(std::uint32_t stage, std::uint32_t micro_batch
   ensure(stage < pipeline(), "a stage of the pipeline");
   const bool in_each_pass = sharding_of(job_.layout()) >= Sharding::gradients;
   const std::uint32_t order_of = chunks() > 1 && in_each_pass ? std::max(most, micro_batches) : 0;
-  std::unique_ptr<Program>& slot = programs_[{stage, micro_batches, order_of}];
+  std::unique_ptr<Program>& slot =
+      programs_[{stage, micro_batches, order_of, job_.input().prefetch()}];
   if (!slot) {
     slot = job_.has_program() ? recorded_program(micro_batches)
                               : Builder(*this, stage, micro_batches, order_of).build();

@@ -35,8 +35,9 @@ ProgramBackend::ProgramBackend(ProgramAttempts& attempts, const Cluster& cluster
       options_(std::move(options)),
       job_(cluster, [this] { return clock_.now(); }),
       gate_(job_.world(),
-            {Kinds<Action>::all(), Kinds<Setting>::of<Shares, CheckpointPlan, CodecRules>()}, *this,
-            true),
+            {Kinds<Action>::all(),
+             Kinds<Setting>::of<Shares, CheckpointPlan, CodecRules, Prefetch>()},
+            *this, true),
       plans_([this](std::size_t rank, const Fields& fields) {
         if (attempts_.current() != nullptr) attempts_.current()->send_message(rank, fields);
       }) {}
@@ -124,7 +125,8 @@ std::optional<Observation> ProgramBackend::next() {
     const bool ticks = ticks_.is_due(now, stage_ != Stage::training, as_before);
     if (stage_ != Stage::over && (gate_.pop_due_wakes(now) || ticks)) emit_event(Tick{});
   }
-  samples_.begin(monotonic_s(), job_.ranks());
+  samples_.begin(monotonic_s(), job_.ranks(),
+                 job_.is_alive() ? job_.job().now.get<Prefetch>() : Prefetch{});
   shown_ = job_.drain_events();
   return Observation{.now = clock_.now(),
                      .sequence = counts_.calls++,
@@ -289,6 +291,8 @@ void ProgramBackend::carry_out(const Decision& decision) {
   if (const auto* plan = std::get_if<CheckpointPlan>(&what)) {
     job_.set_tier(plan->tier);
     plans_.propose_soon("every", fmt::format("every {}", plan->every_steps), training_ranks());
+  } else if (const auto* prefetch = std::get_if<Prefetch>(&what)) {
+    plans_.propose_soon("prefetch", prefetch_text(*prefetch), training_ranks());
   } else if (agreed_ != 0) {
     plans_.commit_plan(agreed_);
   } else if (const auto* codes = std::get_if<CodecRules>(&what)) {

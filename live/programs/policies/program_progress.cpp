@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/ids.hpp"
+#include "live/programs/policies/program_rules.hpp"
 
 namespace orrery::live {
 
@@ -12,7 +13,9 @@ RankStep rank_step_of(const Fields& fields) {
           .end_s = std::stod(fields.at(2)),
           .duration_s = std::stod(fields.at(3)),
           .compute_s = std::stod(fields.at(4)),
-          .share = static_cast<std::uint32_t>(std::stoul(fields.at(5)))};
+          .share = static_cast<std::uint32_t>(std::stoul(fields.at(5))),
+          .input_s = std::stod(fields.at(6)),
+          .prefetch = prefetch_of(fields, 7)};
 }
 
 void ProgramProgress::clear() {
@@ -67,9 +70,11 @@ std::optional<RankStep> ProgramProgress::newest_step(std::size_t rank) const {
   return found->second.newest;
 }
 
-void ProgramSamples::begin(double now_s, std::vector<std::pair<std::size_t, bool>> ranks) {
+void ProgramSamples::begin(double now_s, std::vector<std::pair<std::size_t, bool>> ranks,
+                           const Prefetch& prefetch) {
   clear_tables();
   now_s_ = now_s;
+  prefetch_ = prefetch;
   known_.clear();
   for (std::uint32_t rank = 0; rank < ranks.size(); ++rank) {
     const auto& [of_program, lives] = ranks[rank];
@@ -97,6 +102,8 @@ std::shared_ptr<const SampleColumn> ProgramSamples::make_column(SampleField fiel
     if (field == SampleField::micro_batches_done) value = 0;
     if (field == SampleField::micro_batch_time) value = step.compute_s / step.share;
     if (field == SampleField::wait_time) value = std::max(0.0, step.duration_s - step.compute_s);
+    const bool is_input = field == SampleField::input_wait && step.prefetch == prefetch_;
+    if (is_input) value = step.input_s;
     column->values.push_back(value);
     column->ages.push_back(to_nanos(std::max(0.0, now_s_ - step.end_s)));
   }

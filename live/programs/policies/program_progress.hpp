@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "live/group/frames.hpp"
+#include "policies/seam/job.hpp"
 #include "policies/seam/rank_summary.hpp"
 #include "policies/seam/sample_columns.hpp"
 
@@ -24,10 +25,12 @@ struct RankStep {
   double duration_s = 0;
   double compute_s = 0;     ///< time from the begin to the start of the last collective operation
   std::uint32_t share = 1;  ///< micro-batches of the rank in this step
+  double input_s = 0;       ///< time in data loaders
+  Prefetch prefetch = {};   ///< readers of the newest batch
 };
 
-/// Returns the step in the message "done STEPS END DURATION COMPUTE SHARE". Throws std::exception
-/// if a number or a field is missing.
+/// Returns the step in the message "done STEPS END DURATION COMPUTE SHARE INPUT WORKERS DEPTH".
+/// Throws std::exception if a number or a field is missing.
 RankStep rank_step_of(const Fields& fields);
 
 /// Steps of all ranks, by rank of the program.
@@ -69,8 +72,10 @@ class ProgramSamples : public ColumnSamples {
   explicit ProgramSamples(const ProgramProgress& progress) : progress_(progress) {}
 
   /// Begins another observation at `now_s`. `ranks`: ranks of the program by rank of the job, each
-  /// with false if it is lost.
-  void begin(double now_s, std::vector<std::pair<std::size_t, bool>> ranks);
+  /// with false if it is lost. `prefetch`: readers that the job shall have; the wait for data of a
+  /// rank that still has others is missing.
+  void begin(double now_s, std::vector<std::pair<std::size_t, bool>> ranks,
+             const Prefetch& prefetch = {});
 
   RankSummary summary(JobId job, std::uint32_t latest) override;
   std::span<const CollectiveSample> collectives(JobId) override { return {}; }
@@ -81,6 +86,7 @@ class ProgramSamples : public ColumnSamples {
 
   const ProgramProgress& progress_;
   double now_s_ = 0;
+  Prefetch prefetch_;
   std::vector<std::pair<std::uint32_t, RankStep>> known_;  ///< steps by rank of the job
   std::vector<RankSample> slowest_;
 };

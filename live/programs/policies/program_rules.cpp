@@ -37,6 +37,7 @@ struct Refusal {
   std::string operator()(const Configure& configure) const {
     if (const auto* plan = std::get_if<CheckpointPlan>(&configure.what)) return tier(plan->tier);
     if (const auto* rules = std::get_if<CodecRules>(&configure.what)) return codes(*rules);
+    if (std::holds_alternative<Prefetch>(configure.what)) return features.no_prefetch;
     const auto* shares = std::get_if<Shares>(&configure.what);
     if (shares == nullptr) return "a program cannot change this setting";
     if (at_step == 0) {
@@ -99,8 +100,14 @@ Capabilities ProgramFeatures::capabilities() const {
   }
   if (no_codes.empty()) all.settings = all.settings | Kinds<Setting>::of<CodecRules>();
   if (share > 0) all.settings = all.settings | Kinds<Setting>::of<Shares>();
+  if (prefetch.workers > 0) all.settings = all.settings | Kinds<Setting>::of<Prefetch>();
   if (!all.settings.empty()) all.actions = all.actions | Kinds<Action>::of<Configure>();
   return all;
+}
+
+Prefetch prefetch_of(const Fields& fields, std::size_t first) {
+  return {static_cast<std::uint32_t>(std::stoul(fields.at(first))),
+          static_cast<std::uint32_t>(std::stoul(fields.at(first + 1)))};
 }
 
 ProgramFeatures features_of(const Fields& fields) {
@@ -111,6 +118,9 @@ ProgramFeatures features_of(const Fields& fields) {
   features.share = static_cast<std::uint32_t>(std::stoul(fields.at(4)));
   features.no_shares = fields.at(5);
   features.no_codes = fields.at(6);
+  features.prefetch = prefetch_of(fields, 7);
+  features.most_prefetch = prefetch_of(fields, 9);
+  features.no_prefetch = fields.at(11);
   return features;
 }
 
@@ -119,6 +129,13 @@ ProgramFeatures common_features(const ProgramFeatures& a, const ProgramFeatures&
   both.has_state = a.has_state && b.has_state;
   both.is_whole = a.is_whole && b.is_whole;
   if (both.no_codes.empty()) both.no_codes = b.no_codes;
+  both.most_prefetch = {std::min(a.most_prefetch.workers, b.most_prefetch.workers),
+                        std::min(a.most_prefetch.depth, b.most_prefetch.depth)};
+  if (a.prefetch != b.prefetch) {
+    both.prefetch = {};
+    if (both.no_prefetch.empty()) both.no_prefetch = b.no_prefetch;
+    if (both.no_prefetch.empty()) both.no_prefetch = "the ranks read their data differently";
+  }
   if (a.share == b.share) return both;
   both.share = 0;
   if (both.no_shares.empty()) both.no_shares = b.no_shares;
@@ -134,10 +151,12 @@ std::string missing_features(const ProgramFeatures& features, const Needs& needs
   if (saves) reasons.push_back(fmt::format("snapshots: {}", kNoState));
   if (settings.has<Shares>()) reasons.push_back("shares: " + features.no_shares);
   if (settings.has<CodecRules>()) reasons.push_back("codes of gradients: " + features.no_codes);
+  if (settings.has<Prefetch>()) reasons.push_back("readers of data: " + features.no_prefetch);
   for (std::size_t kind = 0; kind < setting_names().size(); ++kind) {
     const bool is_known = kind == Setting(Shares{}).index() ||
                           kind == Setting(CheckpointPlan{}).index() ||
-                          kind == Setting(CodecRules{}).index();
+                          kind == Setting(CodecRules{}).index() ||
+                          kind == Setting(Prefetch{}).index();
     if (is_known || !settings.has_index(kind)) continue;
     reasons.push_back(fmt::format("the setting {}, which no program has", setting_names()[kind]));
   }
@@ -164,6 +183,10 @@ std::string codec_text(const CodecRules& rules) {
                      rule.error_feedback ? 1 : 0);
 }
 
+std::string prefetch_text(const Prefetch& prefetch) {
+  return fmt::format("prefetch {} {}", prefetch.workers, prefetch.depth);
+}
+
 JobSpec program_job(const std::string& name, std::uint32_t ranks, const ProgramFeatures& features) {
   const std::uint32_t share = std::max(features.share, 1u);
   JobSpec spec;
@@ -177,6 +200,11 @@ JobSpec program_job(const std::string& name, std::uint32_t ranks, const ProgramF
   if (features.share > 0) spec.max_micro_batches = kMostShare * share;
   spec.can = features.capabilities().settings;
   if (features.has_state) spec.settings = {CheckpointPlan{features.every, Tier::local_disk}};
+  if (features.prefetch.workers > 0) {
+    spec.settings.push_back(features.prefetch);
+    spec.max_workers = std::max(features.most_prefetch.workers, features.prefetch.workers);
+    spec.max_prefetch = std::max(features.most_prefetch.depth, features.prefetch.depth);
+  }
   return spec;
 }
 

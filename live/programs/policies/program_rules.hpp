@@ -22,15 +22,22 @@ struct ProgramFeatures {
   std::uint32_t share = 0;     ///< examples in a batch of one rank; 0: shares cannot be set
   std::string no_shares = {};  ///< reason why shares cannot be set
   std::string no_codes = {};   ///< reason why gradients cannot travel in codes; empty: they can
+  Prefetch prefetch = {};      ///< readers of the training data; 0 workers: they cannot be set
+  /// largest numbers for the processors and the memory of the machine
+  Prefetch most_prefetch = {};
+  std::string no_prefetch = {};  ///< reason why the readers cannot be set
 
   /// Returns the actions and settings that the program can carry out.
   Capabilities capabilities() const;
 };
 
-/// Returns the features in the message "ready STEP STATE EVERY SHARE REASON REASON" of
-/// a rank; the reasons are no_shares and no_codes. Throws
-/// std::exception if a number or a field is missing.
+/// Returns the features in the message "ready STEP STATE EVERY SHARE REASON REASON WORKERS DEPTH
+/// WORKERS DEPTH REASON" of a rank; the reasons are no_shares, no_codes and no_prefetch, the second
+/// pair is most_prefetch. Throws std::exception if a number or a field is missing.
 ProgramFeatures features_of(const Fields& fields);
+/// Returns the readers in two fields of a message, workers and depth, from field `first` on. Throws
+/// as features_of().
+Prefetch prefetch_of(const Fields& fields, std::size_t first);
 /// Returns the features that two ranks have in common.
 ProgramFeatures common_features(const ProgramFeatures& a, const ProgramFeatures& b);
 
@@ -57,6 +64,10 @@ std::string share_text(const std::vector<std::uint32_t>& shares,
 /// Returns the plan of the gradients' code, for example "codecs int8 0 1": codec, parameter, error
 /// feedback. A bucket of a program contains parameters of all classes; the rule of matrices counts.
 std::string codec_text(const CodecRules& rules);
+
+/// Returns the plan of the readers of the training data, for example "prefetch 4 8": workers,
+/// depth.
+std::string prefetch_text(const Prefetch& prefetch);
 
 /// Returns the job of a program with `ranks` ranks.
 JobSpec program_job(const std::string& name, std::uint32_t ranks, const ProgramFeatures& features);

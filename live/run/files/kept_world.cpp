@@ -24,7 +24,8 @@ void encode_settings(const Settings& now, KeptJob& kept) {
   add(now.get<Batch>());
   add(now.get<Delay>());
   add(now.get<PowerCap>());
-  static_assert(std::variant_size_v<Setting> == 8, "write every kind of setting above");
+  add(now.get<Prefetch>());
+  static_assert(std::variant_size_v<Setting> == 9, "write every kind of setting above");
 }
 
 void encode_job(const JobInfo& job, KeptJob& kept) {

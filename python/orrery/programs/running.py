@@ -278,11 +278,12 @@ def install(attachment: Attachment) -> None:
             attachment, attachment.profile_folder, attachment.profile_steps
         )
     if attachment.has_policies:
-        from . import proving, sharing, steering
+        from . import prefetching, proving, sharing, steering
 
         steers = proving if attachment.proof["folder"] else steering
         attachment.steering = steers.install(attachment)
         sharing.install(attachment)
+        prefetching.install(attachment)
     if attachment.deals_data or attachment.has_policies:
         from . import dealing
 

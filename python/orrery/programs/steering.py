@@ -17,6 +17,8 @@ class Steering:
         Shares of the examples that a policy has set (sharing.py).
     every : int, optional
         Steps between two snapshots, where a policy has set them.
+    prefetching : Prefetching
+        Readers of the training data that a policy has set (prefetching.py).
 
     Parameters
     ----------
@@ -25,16 +27,19 @@ class Steering:
     """
 
     def __init__(self, attachment: Any) -> None:
+        from .prefetching import Prefetching
         from .sharing import Sharing
 
         self.every: Optional[int] = None
         self.sharing = Sharing(attachment.weighs)
+        self.prefetching = Prefetching()
         self._attachment = attachment
         self._training: Any = None
         self._has_begun = False
         self._saves = False
         self._begin_s = time.monotonic()
         self._compute_s = 0.0
+        self._input_s = 0.0
 
     @property
     def step(self) -> int:
@@ -69,7 +74,11 @@ class Steering:
         if module is None or not self._has_begun:
             return
         now_s = time.monotonic()
-        fields = (self.step, now_s, now_s - self._begin_s, self._compute_s, self.sharing.share)
+        input_s, self._input_s = self._attachment.input_s - self._input_s, self._attachment.input_s
+        fields = (
+            *(self.step, now_s, now_s - self._begin_s, self._compute_s, self.sharing.share),
+            *(input_s, *self.prefetching.in_force),
+        )
         module.send_fields(["done", *map(str, fields)])
         self._apply(module.begin_step(self.step))
 
@@ -92,7 +101,8 @@ class Steering:
         if self._training is not None:
             state, every = self._training.kind, self._training.every
         no_codes = self._attachment.buckets.problem()
-        fields = [self.step, state, every, *self.sharing.facts(), no_codes]
+        readers = self.prefetching.facts()
+        fields = [self.step, state, every, *self.sharing.facts(), no_codes, *readers]
         module.send_fields(["ready", *map(str, fields)])
         module.wait_until_begun()
         self._has_begun = True
@@ -107,6 +117,8 @@ class Steering:
                 self._saves = True
             elif kind == "codecs":
                 self._attachment.buckets.set_codec(words[0], float(words[1]), words[2] == "1")
+            elif kind == "prefetch":
+                self.prefetching.target = (int(words[0]), int(words[1]))
             elif kind == "shares":
                 pairs = [word.split(":") for word in words]
                 self.sharing.shares = {int(rank): int(count) for rank, count in pairs}

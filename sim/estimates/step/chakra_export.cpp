@@ -100,7 +100,7 @@ const ChakraExport::Nodes& ChakraExport::nodes(const Program& program) {
     host.set_name("is_cpu_op");
     host.set_bool_val(op.kind == OpKind::read);
     if (op.kind == OpKind::read) {
-      set_duration(node, to_seconds(graph_.job().input().read()));
+      set_duration(node, graph_.read_interval().value);
       continue;
     }
     if (op.kind == OpKind::compute) {

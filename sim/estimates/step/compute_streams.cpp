@@ -31,7 +31,11 @@ void ComputeStreams::start(std::uint32_t worker, std::uint32_t op) {
   const Op& what = programs_.op(worker, op);
   at.busy = true;
   at.began = record_.now();
-  if (at.held_up && is_pass(what.phase)) record_.add_exposed_time(worker, at.began - at.ended);
+  const bool waits_for_data = at.last_dependency == OpKind::read;
+  const bool is_held_up = waits_for_data || at.last_dependency == OpKind::collective;
+  if (is_held_up && is_pass(what.phase)) {
+    record_.add_exposed_time(worker, at.began - at.ended, waits_for_data);
+  }
   at.running_members = hardware_.host_count(worker);
   const BlockPrice& price = request_.prices[what.block];
   for (std::uint32_t i = 0; i < hardware_.host_count(worker); ++i) {
@@ -60,7 +64,7 @@ void ComputeStreams::block_ended(std::uint32_t worker, std::uint32_t op) {
   }
   at.busy = false;
   at.ended = record_.now();
-  at.held_up = false;
+  at.last_dependency = OpKind::compute;
   listener_.on_op_end(worker, op);
   if (!listener_.is_over()) next(worker);
 }

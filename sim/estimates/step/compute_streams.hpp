@@ -26,10 +26,13 @@ class ComputeStreams {
   /// the block, and its micro-batch after the last backward block; then calls on_op_end() of the
   /// listener and, unless the step is over, next().
   void next(std::uint32_t worker);
-  /// Records whether a collective or an input was the last dependency of the worker's next block:
-  /// the idle time before that block then counts as exposed, if the block is a forward or backward
-  /// one. The last call before the block counts; false again after each block.
-  void held_up(std::uint32_t worker, bool held_up) { streams_[worker].held_up = held_up; }
+  /// Records the kind of the last dependency of the worker's next block: after a collective or a
+  /// read the idle time before that block counts as exposed, after a read also as input, if the
+  /// block is a forward or backward one. The last call before the block counts; a computation again
+  /// after each block.
+  void set_last_dependency(std::uint32_t worker, OpKind kind) {
+    streams_[worker].last_dependency = kind;
+  }
 
  private:
   /// State of one worker's stream.
@@ -38,7 +41,7 @@ class ComputeStreams {
     bool busy = false;
     /// Begin of the newest block and end of its kernels or of the block.
     double began = 0, ended = 0;
-    bool held_up = false;
+    OpKind last_dependency = OpKind::compute;  ///< kind of the next block's last dependency
     std::uint32_t running_members = 0;         ///< GPUs that still compute the block
     std::vector<std::uint32_t> backward_left;  ///< backward blocks left, by micro-batch
   };

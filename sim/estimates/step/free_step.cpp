@@ -104,7 +104,7 @@ bool Walk::advance(std::uint32_t number) {
         break;
       case OpKind::read:
         for (std::uint32_t c = 0; c < classes_; ++c) {
-          stage.end[at + c] = ready(stage, op, c) + to_seconds(in_.graph.job().input().read());
+          stage.end[at + c] = ready(stage, op, c) + in_.graph.read_interval().value;
         }
         break;
     }

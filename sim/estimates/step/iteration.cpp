@@ -92,13 +92,14 @@ void Execution::ready(std::uint32_t worker, std::uint32_t op) {
 
 void Execution::on_op_end(std::uint32_t worker, std::uint32_t op) {
   record_.event();
-  if (programs_.end_one()) return finish(false);
   const ProgramIndex& index = programs_.index(worker);
   const OpKind kind = index.ops()[op].kind;
+  if (kind != OpKind::read) record_.end_work();
+  if (programs_.end_one()) return finish(false);
   for (const std::uint32_t dependent : index.dependents(op)) {
     if (!programs_.satisfy_one(worker, dependent)) continue;
     if (index.ops()[dependent].kind == OpKind::compute) {
-      compute_.held_up(worker, kind == OpKind::collective || kind == OpKind::read);
+      compute_.set_last_dependency(worker, kind);
     }
     ready(worker, dependent);
     if (over_) return;
@@ -107,7 +108,7 @@ void Execution::on_op_end(std::uint32_t worker, std::uint32_t op) {
 
 /// The reader works in parallel with everything else.
 void Execution::read(std::uint32_t worker, std::uint32_t op) {
-  in_.engine.after(to_seconds(in_.graph.job().input().read()),
+  in_.engine.after(in_.graph.read_interval().value,
                    [this, worker, op] { on_op_end(worker, op); });
 }
 

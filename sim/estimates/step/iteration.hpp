@@ -31,6 +31,7 @@ struct WorkerRun {
   double passes_end = 0;    ///< end of its last forward or backward block
   double passes = 0;        ///< compute and tensor time of forward and backward blocks
   double exposed = 0;       ///< idle time before such blocks, waiting for a collective or for input
+  double input = 0;         ///< part of `exposed` waiting for input
   double tail = 0;          ///< compute and tensor time after passes_end (optimizer)
   double moved = 0;         ///< bytes through the memory of one GPU
   double products = 0;      ///< part of `compute` in matrix products and attention
@@ -54,6 +55,8 @@ struct IterationRun {
   std::vector<WorkerRun> workers;     ///< runs by class x stage, as in the plan
   std::vector<double> stage_passes_end;  ///< end of the passes of each stage's slowest class
   std::uint64_t events = 0;
+  /// Seconds at the end of the step in which all work is done and data of the next one are read.
+  double input_tail = 0;
   double clock = 1;  ///< share of the compute clock of all GPUs (HardwareState)
   /// True if a fatal change or a failed flow ended the step early, at `duration`.
   bool cut_short = false;

@@ -102,9 +102,14 @@ double PlayedStep::wait_time(std::uint32_t replica, std::uint32_t stage) const {
   return std::max(0.0, passes_end_[stage] - own);
 }
 
+double PlayedStep::input_wait(std::uint32_t replica, std::uint32_t stage) const {
+  return worker(replica, stage).input + what_->run.input_tail;
+}
+
 double PlayedStep::utilization(std::uint32_t replica, std::uint32_t stage) const {
   const WorkerRun& run = worker(replica, stage);
-  const double after = what_->run.duration - what_->run.stage_passes_end[stage];
+  const double after =
+      what_->run.duration - what_->run.stage_passes_end[stage] - what_->run.input_tail;
   const double busy = run.passes * stretch_of(replica) + std::max(after, run.tail);
   const double whole = to_seconds(duration());
   return whole > 0 ? std::min(1.0, busy / whole) : 0;

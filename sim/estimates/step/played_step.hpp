@@ -51,9 +51,12 @@ class PlayedStep {
   /// Returns the seconds from the end of the replica's own last forward or backward block to the
   /// end of the last one of the slowest replica of the stage.
   double wait_time(std::uint32_t replica, std::uint32_t stage) const;
+  /// Returns the seconds in which the replica waited for training data at the stage: before its
+  /// blocks, and at the end of the step for data of the next one.
+  double input_wait(std::uint32_t replica, std::uint32_t stage) const;
   /// Returns the share of the step in which the GPU ran a kernel, collectives included; the time
-  /// after the passes of the slowest replica counts as busy. At most 1; 0 for a step without
-  /// duration.
+  /// after the passes of the slowest replica counts as busy, unless all ranks wait for data. At
+  /// most 1; 0 for a step without duration.
   double utilization(std::uint32_t replica, std::uint32_t stage) const;
   /// Returns the seconds of the GPU by activity; the time between kernels counts as waiting.
   ByActivity activity(std::uint32_t replica, std::uint32_t stage) const;

@@ -73,6 +73,7 @@ void StepRecord::add_block(std::uint32_t worker, const Op& op, double began, dou
 void StepRecord::end(bool cut_short) {
   run_.cut_short = cut_short;
   run_.duration = now();
+  if (!cut_short) run_.input_tail = run_.duration - work_ended_;
 }
 
 IterationRun StepRecord::take_run(std::uint32_t stages) {

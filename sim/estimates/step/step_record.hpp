@@ -26,8 +26,13 @@ class StepRecord {
 
   /// Adds an interval from `from` until now to the timeline of `worker`, if intervals are kept.
   void add_interval(std::uint32_t worker, Slice::Track track, const Op& op, double from);
-  /// Adds idle seconds in which `worker` waited for a collective or for input.
-  void add_exposed_time(std::uint32_t worker, double idle) { run_.workers[worker].exposed += idle; }
+  /// Adds idle seconds in which `worker` waited for a collective, or for input if `is_input`.
+  void add_exposed_time(std::uint32_t worker, double idle, bool is_input) {
+    run_.workers[worker].exposed += idle;
+    if (is_input) run_.workers[worker].input += idle;
+  }
+  /// Records that an operation other than a read ends now.
+  void end_work() { work_ended_ = now(); }
   /// Adds a block that ends now: begun at `began`, with kernels ended at `kernels`, of the given
   /// price at the compute clock `clock`; also its interval. Forward and backward blocks extend the
   /// progress and the end of the passes; other blocks count as compute until now, and as tail.
@@ -52,6 +57,7 @@ class StepRecord {
   const Engine& engine_;
   const bool slices_;
   double began_ = 0;
+  double work_ended_ = 0;  ///< end of the newest operation that is no read
   IterationRun run_;
 };
 

@@ -175,6 +175,10 @@ void Stepper::set_codecs(const std::vector<CodecRule>& rules) {
   needs_.reset();
 }
 
+void Stepper::set_input(std::uint32_t workers, std::uint32_t prefetch) {
+  graph_.set_input(workers, prefetch);
+}
+
 PlanRequest Stepper::plan_request(const HardwareState& state,
                                   const std::vector<std::uint32_t>& micro_batches) {
   return {.cluster = cluster_,
@@ -274,8 +278,10 @@ std::shared_ptr<const SimulatedStep> Stepper::step(
     const HardwareState& state, const std::vector<std::uint32_t>& micro_batches) {
   if (options_.full_detail) return simulate_step(plan_request(state, micro_batches), {});
   if (memo_.size() >= kMostRemembered) memo_.clear();
+  const Input& input = graph_.job().input();
   std::shared_ptr<const SimulatedStep>& known =
-      memo_[{state, micro_batches, collectives_, key_of(codes_.rules())}];
+      memo_[{state, micro_batches, collectives_, key_of(codes_.rules()),
+             {input.workers(), input.prefetch()}}];
   if (!known) known = simulate_step(plan_request(state, micro_batches), {});
   return known;
 }

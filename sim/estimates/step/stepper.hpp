@@ -6,6 +6,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/estimates/engine/engine.hpp"
@@ -42,10 +44,10 @@ struct SimulatedStep {
 };
 
 /// Simulator and cache of the steps of one job. A folded step is simulated once per distinct key
-/// (hardware state, micro-batches, collectives, codecs) and then returned from the cache; in full
-/// detail every step is simulated. Owns the prices, the cache and a share of the engine. Every list
-/// `micro_batches` has one number for each replica of the graph, and states name ranks and links of
-/// the job's graph and cluster (not checked). Not thread-safe.
+/// (hardware state, micro-batches, collectives, codecs, input) and then returned from the cache; in
+/// full detail every step is simulated. Owns the prices, the cache and a share of the engine. Every
+/// list `micro_batches` has one number for each replica of the graph, and states name ranks and
+/// links of the job's graph and cluster (not checked). Not thread-safe.
 class Stepper {
  public:
   /// Settings of a stepper, fixed at construction.
@@ -64,6 +66,9 @@ class Stepper {
   /// Sets the rules of gradient codecs from the next step on, in place of earlier ones; without
   /// rules gradients travel uncoded. The cache stays.
   void set_codecs(const std::vector<CodecRule>& rules);
+  /// Sets the processes that read data for a rank, and the micro-batches that they read ahead, from
+  /// the next step on. No effect on a job without input. The cache stays.
+  void set_input(std::uint32_t workers, std::uint32_t prefetch);
   /// Stepper of the same job with more replicas, whose results this stepper reuses. The replicas of
   /// this job have the same placement there.
   struct Whole {
@@ -145,6 +150,7 @@ class Stepper {
     std::vector<std::uint32_t> micro_batches;
     CollectiveTable collectives;
     std::string codecs;  ///< codec rules as text
+    std::pair<std::uint32_t, std::uint32_t> input;  ///< workers, and micro-batches read ahead
     friend auto operator<=>(const Key&, const Key&) = default;
   };
   /// Returns the request of a plan with the current settings.

@@ -35,7 +35,7 @@ TEST(Registry, AnUnknownNameIsRefusedWithThePlaceAndTheNearest) {
               "fifo-skip, finish-time-fairness, gittins, las, max-min, "
               "multifactor, priority, sjf, srsf, srtf; of trainings: cheapest-goodput, "
               "checkpoint-interval, collective-table, fixed-codec, "
-              "memory-aware, power-budget, predictive-rebalance, recover, static");
+              "memory-aware, power-budget, predictive-rebalance, prefetch, recover, static");
     EXPECT_EQ(std::string(error.what()).substr(0, 12), "a.yaml:3:9: ");
   }
 }

@@ -104,6 +104,19 @@ TEST(FabricRules, CheckpointsNeedAFolder) {
               HasSubstr("checkpoints.storage"));
 }
 
+TEST(FabricRules, ReadersNeedDataThatASimulatedJobReads) {
+  Scenario scenario = built_in();
+  scenario.mutable_job()->mutable_input()->set_read(1'000'000);
+  EXPECT_FALSE(settable(scenario).has<Prefetch>()) << "live runs read none";
+  scenario.mutable_job()->mutable_model()->clear_builtin();
+  EXPECT_TRUE(settable(scenario).has<Prefetch>());
+  scenario.mutable_job()->mutable_program()->set_trace("train");
+  EXPECT_FALSE(settable(scenario).has<Prefetch>()) << "part of the recorded computation";
+  scenario.mutable_job()->clear_program();
+  scenario.mutable_job()->clear_input();
+  EXPECT_FALSE(settable(scenario).has<Prefetch>());
+}
+
 TEST(FabricRules, StorageNeedsAFolderAndAPeerAnotherNode) {
   Scenario scenario = built_in();
   scenario.mutable_checkpoints()->set_folder("somewhere");

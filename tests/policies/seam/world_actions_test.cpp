@@ -277,6 +277,21 @@ TEST_F(WorldBatch, ALimitOfPowerHoldsAtOnceAndStays) {
   EXPECT_EQ(job().now.get<PowerCap>().watts, 490);
 }
 
+TEST_F(WorldBatch, ReadersAreWithinTheLimitsOfTheJob) {
+  run();
+  const auto readers = [&](std::uint32_t workers, std::uint32_t depth) {
+    return objection(Configure{{0}, Prefetch{workers, depth}});
+  };
+  EXPECT_EQ(readers(1, 1), "");
+  EXPECT_EQ(readers(kMostWorkers, kMostPrefetch), "");
+  EXPECT_NE(readers(0, 2).find("reading processes"), std::string::npos);
+  EXPECT_NE(readers(2, 0).find("micro-batches read ahead"), std::string::npos);
+  EXPECT_NE(readers(kMostWorkers + 1, 2), "");
+  EXPECT_NE(readers(2, kMostPrefetch + 1), "");
+  decide(Configure{{0}, Prefetch{4, 8}});
+  EXPECT_EQ(job().now.get<Prefetch>(), (Prefetch{4, 8}));
+}
+
 TEST_F(WorldBatch, ADelayIsThatOfOneStep) {
   run();
   decide(Configure{{0}, Delay{0.5}}, 3);

@@ -102,7 +102,7 @@ TEST(GpuTimeLedger, WhateverIsToldThePartsAreTheClockTimesTheGpus) {
       const auto span = static_cast<Nanos>(rng.below(2'000'000'000'000));
       const auto working = static_cast<std::uint32_t>(1 + rng.below(gpus));
       switch (rng.below(6)) {
-        case 0: time.stall_until(now + span, static_cast<GpuUse>(4 + rng.below(4))); break;
+        case 0: time.stall_until(now + span, static_cast<GpuUse>(kStepUses + rng.below(4))); break;
         case 1: time.interrupt_at(now += span); break;
         case 2:
           time.advance_to(now);

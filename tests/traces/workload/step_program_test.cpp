@@ -264,6 +264,28 @@ TEST(StepProgram, DataIsReadAheadOfItsUse) {
   for (const Op& op : graph.program(1, 6).ops) EXPECT_NE(op.kind, OpKind::read);
 }
 
+TEST(StepProgram, ReadersThatAreSetReadBesideEachOther) {
+  Job job = small_job(1, 1, 1, 6);
+  job.mutable_input()->set_read(120'000'000);
+  StepGraph graph(job);
+  EXPECT_DOUBLE_EQ(graph.read_interval().value, 0.12) << "one reader";
+  const auto first_read = [&graph] {
+    for (const Op& op : graph.program(0, 6).ops) {
+      if (op.kind == OpKind::read) return op.micro_batch;
+    }
+    return 0u;
+  };
+  EXPECT_EQ(first_read(), 2u);
+  const Program& before = graph.program(0, 6);
+  graph.set_input(4, 5);
+  EXPECT_DOUBLE_EQ(graph.read_interval().value, 0.03);
+  EXPECT_EQ(first_read(), 5u);
+  EXPECT_NE(&before, &graph.program(0, 6)) << "earlier programs stay";
+  graph.set_input(4, 2);
+  EXPECT_DOUBLE_EQ(graph.read_interval().value, 0.06) << "two are read ahead, so two at a time";
+  EXPECT_EQ(&before, &graph.program(0, 6));
+}
+
 TEST(StepProgram, ReplicaWithoutWorkStillExchangesGradients) {
   StepGraph graph(paced_job(4, 40));
   const Program& program = graph.program(0, 0);

@@ -41,12 +41,34 @@ TEST(ProgramRules, ThePartsOfAProgramAreItsCapabilities) {
   EXPECT_FALSE(kWhole.capabilities().settings.has<Shares>());
   EXPECT_TRUE(kShared.capabilities().settings.has<Shares>());
   const ProgramFeatures features =
-      features_of({"ready", "7", "sharded", "20", "0", "no sampler", "no DDP"});
+      features_of({"ready", "7", "sharded", "20", "0", "no sampler", "no DDP", "0", "0", "0", "0",
+                   "no loader"});
   EXPECT_TRUE(features.has_state);
   EXPECT_FALSE(features.is_whole);
   EXPECT_EQ(features.every, 20u);
   EXPECT_FALSE(common_features(kWhole, features).is_whole);
   EXPECT_EQ(common_features(kShared, kPlain).share, 0u);
+  EXPECT_EQ(features.no_prefetch, "no loader");
+}
+
+TEST(ProgramRules, ReadersOfDataAreTheSameOnAllRanks) {
+  const ProgramFeatures reads =
+      features_of({"ready", "7", "", "0", "0", "", "", "2", "4", "8", "100", ""});
+  EXPECT_EQ(reads.prefetch, (Prefetch{2, 4}));
+  EXPECT_TRUE(reads.capabilities().settings.has<Prefetch>());
+  ProgramFeatures other = reads;
+  other.most_prefetch = {6, 200};
+  const JobSpec spec = program_job("train.py", 2, common_features(reads, other));
+  EXPECT_EQ(spec.max_workers, 6u);
+  EXPECT_EQ(spec.max_prefetch, 100u);
+  EXPECT_EQ(std::get<Prefetch>(spec.settings.back()), (Prefetch{2, 4}));
+  other.prefetch = {3, 6};
+  const ProgramFeatures both = common_features(reads, other);
+  EXPECT_FALSE(both.capabilities().settings.has<Prefetch>());
+  const Needs needs{.actions = {}, .settings = Kinds<Setting>::of<Prefetch>()};
+  EXPECT_EQ(missing_features(both, needs),
+            "readers of data: the ranks read their data differently");
+  EXPECT_EQ(prefetch_text({4, 8}), "prefetch 4 8");
 }
 
 TEST(ProgramRules, AMissingFeatureIsNamed) {

@@ -1,5 +1,7 @@
 #include "sim/estimates/step/played_step.hpp"
 
+#include <memory>
+
 #include <gtest/gtest.h>
 
 #include "tests/sim/by_hand.hpp"
@@ -27,6 +29,17 @@ TEST(PlayedStep, TheFastOneWaitsForTheSlowOne) {
   EXPECT_NEAR(step.utilization(0, 0), 0.45 / 0.85, 1e-9);
   EXPECT_NEAR(step.utilization(1, 0), 1, 1e-9);
   EXPECT_NEAR(step.memory_rate(0, 0), 8e9 / 0.85, 1);
+}
+
+TEST(PlayedStep, AllRanksWaitForTheDataOfTheNextStep) {
+  auto by_hand = std::make_shared<SimulatedStep>(*testing::step_by_hand());
+  by_hand->run.workers[0].input = 0.1;
+  by_hand->run.duration += 0.15;
+  by_hand->run.input_tail = 0.15;
+  const PlayedStep step(0, 0, by_hand, {});
+  EXPECT_NEAR(step.input_wait(0, 0), 0.25, 1e-12);
+  EXPECT_NEAR(step.input_wait(1, 0), 0.15, 1e-12);
+  EXPECT_NEAR(step.utilization(1, 0), 0.85, 1e-9) << "not in the wait";
 }
 
 TEST(PlayedStep, NoiseStretchesComputeButNotWhatFollows) {
