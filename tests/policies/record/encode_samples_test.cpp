@@ -110,7 +110,7 @@ TEST(SamplesBook, ImpossibleTablesAreRefused) {
     return false;
   };
   EXPECT_FALSE(is_refused([](SamplesRead&) {}));
-  EXPECT_TRUE(is_refused([](SamplesRead& read) { read.set_column(6); }));
+  EXPECT_TRUE(is_refused([](SamplesRead& read) { read.set_column(7); }));
   EXPECT_TRUE(is_refused([](SamplesRead& read) { read.mutable_values()->add_values(1); }));
   EXPECT_TRUE(is_refused([](SamplesRead& read) { read.mutable_values()->add_counts(1); }));
   EXPECT_TRUE(is_refused([](SamplesRead& read) { read.mutable_values()->clear_ages(); }));

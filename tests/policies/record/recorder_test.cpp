@@ -106,10 +106,10 @@ TEST(Recorder, OfTelemetryTheLogHoldsWhatWasReadOnce) {
   EXPECT_EQ(policy.read, 8u);
   const std::vector<LogRecord> records = toy::read_log(dir / "log");
   for (std::size_t i = 1; i + 1 < records.size(); ++i) {
-    EXPECT_EQ(records[i].call().read_size(), i == 4 ? 7 : 0) << i;
+    EXPECT_EQ(records[i].call().read_size(), i == 4 ? 8 : 0) << i;
   }
   EXPECT_EQ(records[4].call().read(0).rows().ids(0).count(), 4u);
-  EXPECT_EQ(records[4].call().read(6).what(), SamplesRead::LINKS);
+  EXPECT_EQ(records[4].call().read(7).what(), SamplesRead::LINKS);
 }
 
 TEST(Recorder, OfATableTheLogHoldsTheColumnsThatWereRead) {

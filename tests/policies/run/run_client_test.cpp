@@ -200,11 +200,11 @@ TEST(RunClient, WhatAnOutsidePolicyReadIsInTheLog) {
   run_in_worker(kWorker, with_log, &policy);
   const std::vector<LogRecord> records = toy::read_log(dir / "log");
   EXPECT_EQ(records[1].call().read_size(), 0);
-  // Rows and five columns of ranks, rows and four columns of devices, collectives.
-  ASSERT_EQ(records[2].call().read_size(), 12);
+  // Rows and six columns of ranks, rows and four columns of devices, collectives.
+  ASSERT_EQ(records[2].call().read_size(), 13);
   EXPECT_EQ(records[2].call().read(0).rows().ids(0).count(), 4u);
-  EXPECT_EQ(records[2].call().read(6).what(), SamplesRead::DEVICES);
-  EXPECT_EQ(records[2].call().read(11).what(), SamplesRead::COLLECTIVES);
+  EXPECT_EQ(records[2].call().read(7).what(), SamplesRead::DEVICES);
+  EXPECT_EQ(records[2].call().read(12).what(), SamplesRead::COLLECTIVES);
 }
 
 /// Policy that reads other columns at other calls, and none at some.

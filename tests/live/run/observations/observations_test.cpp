@@ -60,7 +60,7 @@ TEST_F(ObservationsTest, AreInTheJournalWithLossesAndWithTheAnswerOfThePolicies)
   ASSERT_EQ(past.losses.size(), 1u);
   EXPECT_EQ(past.losses[0].rank(), 1u);
   ASSERT_EQ(past.read.size(), 1u);
-  EXPECT_EQ(past.read.at(0).read_size(), 6);  // the rows and five columns
+  EXPECT_EQ(past.read.at(0).read_size(), 7);  // the rows and six columns
   ASSERT_EQ(past.read.at(0).decisions_size(), 1);
   EXPECT_EQ(past.read.at(0).decisions(0).id(), 5u);
   EXPECT_TRUE(past.read.at(0).decisions(0).has_save());
