@@ -1,6 +1,5 @@
 // Loop of a live run: the part of StepDriver that waits for events of the ranks and passes each of
 // them to the part of the run that has the rule.
-#include <utility>
 #include <variant>
 
 #include "live/run/step_driver.hpp"
