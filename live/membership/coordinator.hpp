@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -208,7 +209,7 @@ class Coordinator {
   /// Returns the present ranks, ascending: those that send statuses, members or not.
   std::vector<std::uint32_t> peers() const;
   /// Returns and removes the events since the last call, oldest first; empty if none happened.
-  std::vector<Happening> drain_happenings();
+  std::vector<Happening> drain_happenings() { return std::exchange(happened_, {}); }
 
  private:
   enum class Phase : std::uint8_t { waiting, gathering, linking, idle, working };

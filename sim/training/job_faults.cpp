@@ -33,6 +33,23 @@ std::vector<FatalFault> next_losses(const JobInfo& job, TrainingState& state,
   }
 }
 
+std::vector<StruckRank> drain_losses(const JobInfo& job, TrainingState& state,
+                                     std::optional<Step> step, Nanos from, Nanos until) {
+  const std::vector<FatalFault> lost = next_losses(job, state, step, from, until);
+  if (!lost.empty()) note_parts(state.faults, state.step, state.now);
+  std::vector<StruckRank> struck;
+  std::set<RankId> ranks;
+  for (const bool silent : {false, true}) {
+    for (const FatalFault& each : lost) {
+      if (each.silent != silent) continue;
+      state.faults.plan.mark_spent(each);
+      const std::optional<RankId> rank = rank_at_work(job, state, each.rank.value);
+      if (rank && ranks.insert(*rank).second) struck.push_back({*rank, each});
+    }
+  }
+  return struck;
+}
+
 std::vector<FatalFault> drain_starting_losses(const JobInWorld& here, TrainingState& state) {
   std::vector<FatalFault> struck;
   FaultPlan& plan = state.faults.plan;

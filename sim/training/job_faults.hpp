@@ -29,6 +29,16 @@ std::optional<RankId> rank_at_work(const JobInfo& job, const TrainingState& stat
 /// rank_at_work().
 std::vector<FatalFault> next_losses(const JobInfo& job, TrainingState& state,
                                     std::optional<Step> step, Nanos from, Nanos until);
+/// Rank that a fault kills. The rank of `fault` is the number of a GPU.
+struct StruckRank {
+  RankId rank;
+  FatalFault fault;
+};
+/// Marks the losses that next_losses() returns as spent, and returns each rank that they kill with
+/// its first loss, dead ranks before silent ones. If a rank is killed, also schedules the reports
+/// of the parts that have changed by now (note_parts()). Throws as next_losses().
+std::vector<StruckRank> drain_losses(const JobInfo& job, TrainingState& state,
+                                     std::optional<Step> step, Nanos from, Nanos until);
 /// Marks the losses of this instant that strike starting processes (ProcessRole::starting) whose
 /// hardware works in the current step as spent, and returns them.
 std::vector<FatalFault> drain_starting_losses(const JobInWorld& here, TrainingState& state);

@@ -19,7 +19,7 @@ Nanos detection_of(const Survival& survival, const FatalFault& loss) {
 
 /// Records the deaths of these ranks; the remaining ranks detect silent ranks later than dead ones.
 void lose_ranks(const JobInWorld& here, TrainingState& state,
-                const std::vector<FatalFault>& lost) {
+                const std::vector<StruckRank>& lost) {
   ensure(!lost.empty(), "a step is cut short by a fault");
   const Survival& survival = here.survival();
   const Nanos now = state.now;
@@ -27,26 +27,18 @@ void lose_ranks(const JobInWorld& here, TrainingState& state,
   time.interrupt_at(now);
   state.saving.spoil_current();
   here.contention().remove_job(state.id);
-  note_parts(state.faults, state.step, now);
-  for (const bool silent : {false, true}) {
-    for (const FatalFault& each : lost) {
-      if (each.silent != silent) continue;
-      state.faults.plan.mark_spent(each);
-      const std::optional<RankId> rank =
-          rank_at_work(here.job(state.id), state, each.rank.value);
-      if (!rank) continue;  // already lost by another fault of this instant
-      const Nanos noticed = now + detection_of(survival, each);
-      const Nanos silence = now + suspicion_time(survival.heartbeat_timeout());
-      const Nanos suspected = silent && silence < noticed ? silence : kNever;
-      state.losses.record_death(*rank, each.cause, now, noticed, suspected, each.restart);
-      if (each.corrupted) {
-        const Nanos since = now - *each.corrupted;
-        state.corrupted_since = std::min(since, state.corrupted_since.value_or(since));
-      }
-      if (each.returns) state.fenced[state.fits.numbered.at(each.rank.value)] = *each.returns;
-      if (here.timeline() != nullptr) here.timeline()->instant(now, each.cause);
-      state.resume_at = std::max(state.resume_at, noticed + survival.regroup());
+  for (const auto& [rank, each] : lost) {
+    const Nanos noticed = now + detection_of(survival, each);
+    const Nanos silence = now + suspicion_time(survival.heartbeat_timeout());
+    const Nanos suspected = each.silent && silence < noticed ? silence : kNever;
+    state.losses.record_death(rank, each.cause, now, noticed, suspected, each.restart);
+    if (each.corrupted) {
+      const Nanos since = now - *each.corrupted;
+      state.corrupted_since = std::min(since, state.corrupted_since.value_or(since));
     }
+    if (each.returns) state.fenced[state.fits.numbered.at(each.rank.value)] = *each.returns;
+    if (here.timeline() != nullptr) here.timeline()->instant(now, each.cause);
+    state.resume_at = std::max(state.resume_at, noticed + survival.regroup());
   }
   time.stall_until(state.losses.all_noticed(now), GpuUse::detection);
   time.stall_until(state.resume_at, GpuUse::recovery);
@@ -74,7 +66,7 @@ void apply_faults_between_steps(const JobInWorld& here, TrainingState& state) {
   if (is_stalled_job(here, state)) {
     const JobInfo& job = here.job(state.id);
     if (job.is_restarting) delay_restart(here, state);
-    const auto lost = next_losses(job, state, {}, state.now, state.now + 1);
+    const auto lost = drain_losses(job, state, {}, state.now, state.now + 1);
     if (!lost.empty()) return lose_ranks(here, state, lost);
   }
   if (state.faults.plan.has_change_at(state.now)) note_parts(state.faults, state.step, state.now);
@@ -88,7 +80,7 @@ bool survive_cut_step(const JobInWorld& here, TrainingState& state,
   if (!broken) {
     state.metrics.discard_work(played.what());
     lose_ranks(here, state,
-               next_losses(here.job(state.id), state, state.step, played.start(), kNever));
+               drain_losses(here.job(state.id), state, state.step, played.start(), kNever));
     return true;
   }
   if (const auto up = state.faults.plan.up_again(*broken, state.step, state.now)) {

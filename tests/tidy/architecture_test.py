@@ -70,15 +70,35 @@ class LossPathTest(unittest.TestCase):
                               capture_output=True, text=True, check=False)
         self.assertEqual((done.returncode, done.stderr), (0, ''))
 
-    def test_a_file_that_is_entered_more_than_twice_and_is_no_loop_is_refused(self):
-        path = 'world w\nloop l.cpp\n' + ''.join(
-            f'stage {number}\n  l.cpp f ->\n  x.cpp g ->\n' for number in range(2))
-        for lines, problem in (('', None), ('stage 2\n  l.cpp f ->\n', None),
-                               ('stage 2\n  l.cpp f ->\n  x.cpp g ->\n', 'enter x.cpp, found 3'),
-                               ('stage 2\n', 'the loop l.cpp')):
-            found = list(loss_path.visits_of(loss_path.read_path(path + lines),
-                                             loss_path.read_loops(path)))
-            self.assertEqual(len(found), int(problem is not None), found)
+    def test_a_file_that_more_than_two_calls_enter_is_refused_in_one_stage_or_in_three(self):
+        for lines, count in (
+                (['x.cpp f -> g', 'y.cpp g ->'], 0),
+                (['x.cpp f -> g h', 'y.cpp g -> i', 'y.cpp h ->', 'y.cpp i ->'], 0),
+                (['x.cpp f -> g h i', 'y.cpp g ->', 'y.cpp h ->', 'y.cpp i ->'], 1)):
+            path = 'world w\nstage 1\n  ' + '\n  '.join(lines)
+            found = list(loss_path.visits_of(loss_path.read_path(path)))
+            self.assertEqual(len(found), count, lines)
+            self.assertIn('enter y.cpp, found 3' if count else '', ' '.join(found))
+        for stages, count in ((2, 0), (3, 1)):
+            path = 'world w\n' + 'stage s\n  x.cpp f ->\n' * stages
+            found = list(loss_path.visits_of(loss_path.read_path(path)))
+            self.assertEqual(len(found), count, stages)
+
+    def test_a_stage_begins_with_a_call_of_a_loop_and_a_loop_calls_nothing_else(self):
+        code = 'void L::wait() {\n  f();\n  h();\n}\nvoid f() {\n  g();\n}\nvoid g() {}\n'
+        loop = 'world w\nloop l.cpp L::wait -> f\n'
+        stage = 'stage s\n  x.cpp f -> g\n  x.cpp g ->\n'
+        for path, problem in (
+                (loop + stage, None),
+                (loop.replace('-> f', '-> f h') + stage + '  x.cpp h ->\n', None),
+                (loop.replace('-> f', '-> f h') + stage, 'a stage in which the loop calls h'),
+                (loop + stage + '  x.cpp h ->\n', 'a loop that calls h'),
+                (loop.replace('-> f', '-> e') + stage.replace(' f', ' e'), 'expected e in L::wait'),
+                (loop.replace('L::wait', 'L::pass') + stage, 'expected L::pass in L::pass'),
+                (loop + stage + '  l.cpp L::wait ->\n', 'a loop that calls wait')):
+            worlds, loops = loss_path.read_path(path), loss_path.read_loops(path)
+            found = list(loss_path.loop_problems(worlds, loops, lambda _: code))
+            self.assertEqual(len(found), int(problem is not None), (path, found))
             self.assertIn(problem or '', ' '.join(found))
 
     def test_a_call_from_another_file_enters_a_file_and_a_call_within_it_does_not(self):
@@ -87,7 +107,7 @@ class LossPathTest(unittest.TestCase):
             '  x.cpp A::h ->\nstage 2\n  x.cpp A::f ->\n')
         self.assertEqual(loss_path.calls_into(worlds[0][1]), {'x.cpp': 3, 'y.cpp': 1})
         self.assertIn('| `x.cpp` | 2 | 3 | `f`, `g`, `h` | `f` |',
-                      loss_path.table_of(worlds, set()).split('\n'))
+                      loss_path.table_of(worlds, {'w': []}).split('\n'))
 
     def test_a_path_that_the_code_does_not_take_is_refused(self):
         code = 'void A::f() {\n  g(1);\n  // h(2)\n}\nvoid g(int) {\n  k();\n}\n'

@@ -4,14 +4,15 @@
     tests/tidy/loss_path.py [--check] [--root ROOT] [--trace ORRERY SCENARIO]
 
 reads loss_path.txt and prints the table of docs/ARCHITECTURE.md: for each file the stages in which
-control enters it, and the calls that enter it from another file. A stage begins with an event of
-the world's loop; a stage that calls three functions of a file enters it once, by three calls. The
-limit is on stages. Each line of the path is checked: the file defines the function, and the
-function calls the named ones in their order; a file that is not one of the loop is entered in at
-most two stages of its world. With --check it also compares the table with that of the page.
---trace simulates a scenario with one loss under gdb, with a breakpoint in each function, and prints
-the calls in the order in which they came. Exits 1 for a difference. Plain Python; --trace needs
-gdb. architecture_test.py holds it."""
+control enters it, and the calls that enter it from another file. A stage begins with an event that
+the world's loop passes; a stage that calls three functions of a file enters it by three calls. Each
+line of the path is checked: the file defines the function, and the function calls the named ones in
+their order. At most two calls enter a file of a world, counted over all stages. Each function that
+begins a stage, or goes on with it after a return to the loop, is called by a function of the loop,
+and these call nothing else of the path. With --check it also compares the table with that of the
+page. --trace simulates a scenario with one loss under gdb, with a breakpoint in each function, and
+prints the calls in the order in which they came. Exits 1 for a difference. Plain Python; --trace
+needs gdb. architecture_test.py holds it."""
 import argparse
 import pathlib
 import re
@@ -47,8 +48,17 @@ def read_path(text):
 
 
 def read_loops(text):
-    """Returns the files of the loops, which pass each event to the file with its rule."""
-    return set(re.findall(r'^loop (\S+)$', text, re.MULTILINE))
+    """Returns {world: [(file, function, calls)]} of the functions that wait for events or pass each
+    of them to the function with its rule."""
+    loops = {}
+    for kind, rest in re.findall(r'^(world|loop) +(.*)$', text, re.MULTILINE):
+        if kind == 'world':
+            world = loops.setdefault(rest, [])
+        else:
+            place, _, calls = rest.partition('->')
+            file, function = place.split()
+            world.append((file, function, calls.split()))
+    return loops
 
 
 def body_of(text, name):
@@ -93,16 +103,45 @@ def problems_of(worlds, text_of):
                         yield f'{place}: {call}, called by {function}, has no later line'
 
 
-def visits_of(worlds, loops):
-    """Yields a sentence for each file, except those of the loops, that too many stages of a world
-    enter, and for each file of a loop that a stage of its world passes by: it is no loop."""
+def visits_of(worlds):
+    """Yields a sentence for each file that too many calls of a world enter."""
     for world, stages in worlds:
-        for file, entered in entries_of(stages).items():
-            if file not in loops and len(entered) > MOST_ENTRIES:
-                yield (f'{world}: expected at most {MOST_ENTRIES} stages that enter {file}, '
-                       f'found {len(entered)}')
-            if file in loops and len(entered) < len(stages):
-                yield f'{world}: expected every stage to enter the loop {file}, found {entered}'
+        for file, calls in calls_into(stages).items():
+            if calls > MOST_ENTRIES:
+                yield (f'{world}: expected at most {MOST_ENTRIES} calls that enter {file}, '
+                       f'found {calls}')
+
+
+def begun_by_loop(lines):
+    """Returns the names of the functions of a stage that no earlier line calls."""
+    names, called = [], set()
+    for _, function, calls in lines:
+        name = function.rpartition('::')[2]
+        if name not in called:
+            names.append(name)
+        called |= set(calls)
+    return names
+
+
+def loop_problems(worlds, loops, text_of):
+    """Yields a sentence for each line of a loop that the code does not confirm, for each function
+    that no line calls, and for each call of a loop that begins nothing."""
+    for world, stages in worlds:
+        passed = {call for _, _, calls in loops[world] for call in calls}
+        own = {function.rpartition('::')[2] for _, function, _ in loops[world]}
+        for file, function, calls in loops[world]:
+            body = body_of(text_of(file), function)
+            missing = function if body is None else calls_in_order(body, calls)
+            if missing:
+                yield f'{world}: expected {missing} in {function} of the loop {file}, found none'
+        begun = set()
+        for stage, lines in stages:
+            begun |= set(begun_by_loop(lines))
+            for name in begun_by_loop(lines):
+                if name not in passed or name in own:
+                    yield f'{world}, {stage}: expected a loop that calls {name}, found none'
+        for call in sorted(passed - begun - own):
+            yield f'{world}: expected a stage in which the loop calls {call}, found none'
 
 
 def entries_of(stages):
@@ -131,6 +170,11 @@ def table_of(worlds, loops):
     out = []
     for world, stages in worlds:
         titles = [stage for stage, _ in stages]
+        passing = dict.fromkeys(file for file, _, _ in loops[world])
+        out += [f'Loop of the {world}: ' + ', '.join(
+            f'`{path}` (' + ', '.join(f'`{function.rpartition("::")[2]}`'
+                                      for file, function, _ in loops[world] if file == path) + ')'
+            for path in passing) + '.', '']
         out += [f'| {world} | stages | calls | ' + ' | '.join(titles) + ' |',
                 '|---|---:|---:|' + '---|' * len(titles)]
         entries, calls = entries_of(stages), calls_into(stages)
@@ -138,8 +182,8 @@ def table_of(worlds, loops):
             functions = [', '.join(dict.fromkeys(f'`{name.rpartition("::")[2]}`'
                                                  for path, name, _ in lines if path == file))
                          for _, lines in stages]
-            count = 'loop' if file in loops else len(entered)
-            out.append(f'| `{file}` | {count} | {calls[file]} | ' + ' | '.join(functions) + ' |')
+            out.append(f'| `{file}` | {len(entered)} | {calls[file]} | ' + ' | '.join(functions)
+                       + ' |')
         out.append('')
     return '\n'.join(out)
 
@@ -183,8 +227,12 @@ def main():
     root = arguments.root
     path = (root / 'tests/tidy/loss_path.txt').read_text(encoding='utf-8')
     worlds, loops = read_path(path), read_loops(path)
-    problems = list(visits_of(worlds, loops))
-    problems += list(problems_of(worlds, lambda file: (root / file).read_text(encoding='utf-8')))
+
+    def text_of(file):
+        return (root / file).read_text(encoding='utf-8')
+    problems = list(visits_of(worlds))
+    for check in (problems_of(worlds, text_of), loop_problems(worlds, loops, text_of)):
+        problems += check
     if arguments.trace:
         calls = traced(worlds, *arguments.trace)
         stages = dict(worlds)['simulation']

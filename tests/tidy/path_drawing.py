@@ -86,13 +86,15 @@ def blocks_of(lines):
     return blocks
 
 
-def path_picture(title, worlds):
-    """Returns the drawing of a path: a row of stages for each world."""
+def path_picture(title, worlds, loops):
+    """Returns the drawing of a path: a row of stages for each world, with the files of its loop."""
     width = BOX_CHARS * CHAR + 2 * PAD
     parts, top = [], GAP
     for world, stages in worlds:
+        files = ', '.join(dict.fromkeys(file for file, _, _ in loops[world]))
+        head = f'{world}; loop: {files}' if files else world
         parts.append(f'<text x="{GAP}" y="{top + 10}" font-weight="bold" font-size="13">'
-                     f'{html.escape(world)}</text>')
+                     f'{html.escape(head)}</text>')
         lowest = top
         for at, (stage, lines) in enumerate(stages):
             left, y = GAP + at * (width + GAP), top + 20
@@ -183,9 +185,10 @@ def pictures():
     here = pathlib.Path(__file__).resolve().parent
     found, problems = {'rooms.svg': rooms_picture()}, []
     for name, file in PATHS.items():
-        worlds = loss_path.read_path((here / file).read_text(encoding='utf-8'))
+        path = (here / file).read_text(encoding='utf-8')
+        worlds = loss_path.read_path(path)
         problems += [f'{file}: {each}' for each in loss_path.problems_of(worlds, text_of)]
-        found[f'{name}.svg'] = path_picture(f'path of {file}', worlds)
+        found[f'{name}.svg'] = path_picture(f'path of {file}', worlds, loss_path.read_loops(path))
     processes = read_processes((here / 'processes.txt').read_text(encoding='utf-8'))
     problems += [f'processes.txt: {each}' for each in process_problems(processes)]
     found['processes.svg'] = processes_picture(processes)

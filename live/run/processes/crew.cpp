@@ -19,8 +19,6 @@ namespace {
 constexpr std::chrono::seconds kFormPatience{30};
 constexpr std::chrono::seconds kFinishPatience{10};
 constexpr std::chrono::milliseconds kPoll{20};
-// Errors per rank on average without a committed step.
-constexpr std::uint32_t kMostFailures = 3;
 constexpr int kMostFutile = 30;
 
 /// Returns the rule by which the members of an epoch keep copies of a sharded state, the same that
@@ -81,49 +79,6 @@ void RankProcesses::form_epoch() {
                             "links; check the network between them",
                             kFormPatience.count()));
   }
-}
-
-/// An error that only this process or its machine has (descriptors, memory, disk space) costs the
-/// run this process. The error becomes the run's error if no step is committed any more.
-void RankProcesses::on_failure(const Seat& seat, const Failed& failed,
-                               std::vector<RankEvent>& events) {
-  if (failed.state_lost()) {
-    events.emplace_back(StateGone{failed.reason()});
-    return;
-  }
-  if (!failed.local() || !formed_ || ++failures_ > kMostFailures * agents_.initial_ranks()) {
-    throw Error(static_cast<ErrorKind>(failed.kind()), failed.reason());
-  }
-  if (seat.life == agents_.life(seat.rank)) end(seat.rank, failed.reason());
-}
-
-void RankProcesses::note_end(const Seat& seat, std::vector<RankEvent>& events) {
-  const bool was_fenced = coordinator_.is_fenced(seat);
-  coordinator_.record_exit(seat);
-  pass_happenings(events);
-  const bool known = !dead_.insert(seat).second || was_fenced;
-  if (const auto spare = spares_.find(seat.rank); spare != spares_.end()) {
-    spare->second.reset();
-    if (!replacements_.is_requested(seat.rank)) replacements_.request_restart(seat.rank, now());
-    return;
-  }
-  if (known) return;
-  // The coordinator had received no status of the process.
-  events.emplace_back(RankDied{.death = {.rank = seat.rank, .cause = causes_[seat]},
-                               .was_member = was_member(seat)});
-}
-
-RankDied RankProcesses::note_loss(const membership::Lost& lost) {
-  const std::uint32_t rank = lost.seat.rank;
-  futile_ = 0;
-  std::string cause = causes_[lost.seat];
-  if (cause.empty()) cause = "another process has taken its place";
-  if (lost.silent) {
-    cause = fmt::format("sent no heartbeat for {:.1f} s", to_seconds(timeout_));
-  } else {
-    dead_.insert(lost.seat);
-  }
-  return {.death = {.rank = rank, .cause = std::move(cause)}, .was_member = was_member(lost.seat)};
 }
 
 void RankProcesses::count_futile_epoch() {

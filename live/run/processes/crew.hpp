@@ -167,9 +167,11 @@ class RankProcesses : public RankControl {
   void form_epoch();
   /// Handles an error that a rank reports.
   void on_failure(const Seat& seat, const Failed& failed, std::vector<RankEvent>& events);
-  /// Handles an event of an agent.
-  void on_incoming(const Incoming& incoming, std::vector<RankEvent>& events);
-  /// Adds the events of the coordinator to `events`, each handled by this object first.
+  /// Passes an event of an agent, and the events of the coordinator that follow from it, to the
+  /// functions with their rules, and adds the resulting events to `events`.
+  void pass_incoming(const Incoming& incoming, std::vector<RankEvent>& events);
+  /// Passes the events of the coordinator to the functions with their rules and adds them to
+  /// `events`.
   void pass_happenings(std::vector<RankEvent>& events);
   /// Counts an epoch that begins; throws an environment Error after too many in vain.
   void count_futile_epoch();
@@ -179,10 +181,18 @@ class RankProcesses : public RankControl {
   void record_commit();
   /// Records the loss of a process and returns its event.
   RankDied note_loss(const membership::Lost& lost);
-  /// Hands a status to the coordinator.
-  void on_status(const Seat& from, const MemberStatus& status, std::vector<RankEvent>& events);
-  /// Records that the process `seat` has ended.
-  void note_end(const Seat& seat, std::vector<RankEvent>& events);
+  /// Use of a message.
+  struct Received {
+    bool is_status = false;  ///< the coordinator received a status and may report events
+    bool is_event = false;   ///< the message is an event of its own
+  };
+  /// Handles a message of a process that is not lost: passes its status to the coordinator, or to
+  /// the warm spares. Adds only the event of a reported error to `events`. Throws as wait().
+  Received record_message(const Incoming& incoming, std::vector<RankEvent>& events);
+  /// Records that the process `seat` has ended, and requests a warm spare again. Returns the loss
+  /// of a process that is neither fenced nor a spare; the coordinator reports the same loss if the
+  /// process had sent a status.
+  std::optional<RankDied> note_end(const Seat& seat);
   /// Writes epoch and decisions to the journal, if changed.
   void journal_epoch();
   /// Returns true if the newest process of `rank` runs, and is neither fenced nor lost.

@@ -1,5 +1,9 @@
 #include "sim/training/loss_events.hpp"
 
+#include <cstdint>
+#include <utility>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "sim/training/assignments.hpp"
@@ -36,6 +40,23 @@ TEST(LossEvents, AKilledRankCutsTheStepAndIsToldOnceItIsDetected) {
     EXPECT_EQ(each->state().resume_at, noticed + job.here.survival().regroup());
     EXPECT_TRUE(next_losses(each->info(), each->state(), {}, 0, kNever).empty());
   }
+}
+
+TEST(LossEvents, FaultsOfOneInstantAreDrainedOnceForEachRankAndSilentRanksComeLast) {
+  LoneJob job(
+      "  - {at_time: 1 s, rank: 0, stop: true}\n  - {at_time: 1 s, rank: 1, stop: true}\n"
+      "  - {at_time: 1 s, gpu: 1, down: true}\n  - {at_time: 1 s, rank: 3, kill: true}\n");
+  job.start();
+  const Nanos now = job.state().now = kNanosPerSecond;
+  EXPECT_EQ(next_report_time(job.state().faults), kNever);
+  std::vector<std::pair<std::uint32_t, bool>> struck;
+  for (const StruckRank& each : drain_losses(job.info(), job.state(), {}, now, now + 1)) {
+    struck.emplace_back(each.rank.value, each.fault.silent);
+  }
+  EXPECT_EQ(struck, (std::vector<std::pair<std::uint32_t, bool>>{
+                        {1, false}, {3, false}, {0, true}}));
+  EXPECT_EQ(next_report_time(job.state().faults), now) << "the lost GPU is reported";
+  EXPECT_TRUE(drain_losses(job.info(), job.state(), {}, now, now + 1).empty());
 }
 
 TEST(LossEvents, ARankThatDiesWhileTheJobIsStalledIsLostToo) {
