@@ -1,10 +1,14 @@
 // The price of broken symmetry: CPU and memory of one step of a 4,096-GPU run in which 0, 1, 10,
-// 100 or all ranks differ from the others, and with skewed routing of experts; and of one step of
-// 24,000 operations without contention. A process per row. Prints a table; ./dev bench symmetry.
+// 100 or all ranks differ from the others, and with skewed routing of experts; of one step of 24,000
+// operations without contention; and of steps of up to 262,144 GPUs in which all ranks differ, which
+// have goals: CPU seconds of each, and growth no faster than n log n. A process per row. Prints a
+// table and exits 1 if a goal is missed; ./dev bench symmetry.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <functional>
 #include <string>
@@ -22,46 +26,54 @@
 namespace orrery {
 namespace {
 
-constexpr const char* kDense =
-    "  model: {layers: 64, hidden: 8192, heads: 64, kv_heads: 8, feed_forward: 28672, "
-    "vocabulary: 128000}\n"
-    "  layout: {tensor: 8, pipeline: 8, data: 64}\n";
-constexpr const char* kExperts =
-    "  model: {layers: 64, hidden: 4096, heads: 64, kv_heads: 8, feed_forward: 14336, "
-    "vocabulary: 128000, experts: {count: 64, top_k: 2, skew: 1.5}}\n"
-    "  layout: {tensor: 4, pipeline: 8, data: 128, expert: 8}\n";
+/// Model and layout of a job; the rest of its ranks are replicas.
+struct Described {
+  const char* model;
+  const char* layout;
+  std::uint32_t ranks_of_replica;
+};
 
-constexpr const char* kSharded =
-    "  model: {layers: 64, hidden: 8192, heads: 64, kv_heads: 8, feed_forward: 28672, "
-    "vocabulary: 128000}\n"
-    "  layout: {tensor: 8, data: 512, shard: parameters}\n";
-
-std::string scenario_text(const char* job, int sequences) {
-  return fmt::format(R"(
-name: symmetry
-cluster:
-  nodes: 512
-  node: {{gpu: H100, gpus_per_node: 8, nics_per_node: 8, nic_bandwidth: 400 Gbps}}
-  fabric: {{nodes_per_unit: 32, spines: 32, spine_link_bandwidth: 400 Gbps}}
-job:
-{}  sequence_length: 4096
-  global_batch: {}
-run: {{steps: 1}}
-)", job, sequences);
-}
+constexpr Described kDense{
+    "{layers: 64, hidden: 8192, heads: 64, kv_heads: 8, feed_forward: 28672, vocabulary: 128000}",
+    "tensor: 8, pipeline: 8", 64};
+constexpr Described kSharded{kDense.model, "tensor: 8, shard: parameters", 8};
+constexpr Described kExperts{
+    "{layers: 64, hidden: 4096, heads: 64, kv_heads: 8, feed_forward: 14336, vocabulary: 128000, "
+    "experts: {count: 64, top_k: 2, skew: 1.5}}",
+    "tensor: 4, pipeline: 8, expert: 8", 32};
+constexpr Described kReplicas{
+    "{layers: 8, hidden: 2048, heads: 16, kv_heads: 16, feed_forward: 8192, vocabulary: 32000}",
+    "tensor: 1", 1};
 
 struct Row {
   std::string name;
-  const char* job = kDense;
+  Described job = kDense;
   std::uint32_t different = 0;  ///< ranks, each slow by a factor of its own
   bool shares = true;           ///< true: on SimGrid; else the free engine
-  int sequences = 2048;
+  std::uint32_t sequences = 2048;
+  std::uint32_t ranks = 4096;
 };
+
+std::string scenario_text(const Row& row) {
+  return fmt::format(R"(
+name: symmetry
+cluster:
+  nodes: {}
+  node: {{gpu: H100, gpus_per_node: 8, nics_per_node: 8, nic_bandwidth: 400 Gbps}}
+  fabric: {{nodes_per_unit: 32, spines: 32, spine_link_bandwidth: 400 Gbps}}
+job:
+  model: {}
+  layout: {{{}, data: {}}}
+  sequence_length: 4096
+  global_batch: {}
+run: {{steps: 1}}
+)", row.ranks / 8, row.job.model, row.job.layout, row.ranks / row.job.ranks_of_replica,
+                     row.sequences);
+}
 
 /// Runs in a process of its own and prints a line.
 void run(const Row& row) {
-  const LoadedScenario loaded =
-      parse_scenario(scenario_text(row.job, row.sequences), "symmetry.yaml", {});
+  const LoadedScenario loaded = parse_scenario(scenario_text(row), "symmetry.yaml", {});
   const Cluster cluster = build_cluster(loaded.scenario.cluster(), loaded.places);
   StepGraph graph(loaded.scenario.job());
   std::vector<GpuId> placement(graph.ranks());
@@ -74,16 +86,12 @@ void run(const Row& row) {
   estimates::Stepper stepper(cluster, graph, placement, {},
                              row.shares ? sim::simgrid_engine : estimates::free_engine);
   const auto step = stepper.step(state, shares);
-  rusage used{};
-  getrusage(RUSAGE_SELF, &used);
-  const double cpu = static_cast<double>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
-                     1e-6 * static_cast<double>(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
-  std::printf("%-36s %8zu %9llu %9.3f %8.0f %10.6f\n", row.name.c_str(), step->plan.classes.size(),
-              static_cast<unsigned long long>(step->run.events), cpu,
-              static_cast<double>(used.ru_maxrss) / 1024, step->run.duration);
+  std::printf("%-36s %8zu %9llu %10.6f", row.name.c_str(), step->plan.classes.size(),
+              static_cast<unsigned long long>(step->run.events), step->run.duration);
 }
 
-void in_child(const Row& row) {
+/// Returns the CPU seconds of a row and prints its line.
+double in_child(const Row& row) {
   std::fflush(stdout);
   const pid_t child = fork();
   if (child == 0) {
@@ -92,7 +100,35 @@ void in_child(const Row& row) {
     _exit(0);
   }
   int status = 0;
-  waitpid(child, &status, 0);
+  rusage used{};
+  wait4(child, &status, 0, &used);
+  const double cpu = static_cast<double>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+                     1e-6 * static_cast<double>(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+  std::printf(" %9.3f %8.0f\n", cpu, static_cast<double>(used.ru_maxrss) / 1024);
+  return status == 0 ? cpu : INFINITY;
+}
+
+/// Steps of 16,384 to 262,144 GPUs that all differ. Returns the number of goals missed: 0.5 s at
+/// 16,384 GPUs, and at each larger size no more than n log n of that.
+int all_different(const char* name, const Described& job,
+                  std::initializer_list<std::uint32_t> sizes) {
+  constexpr double kMostSeconds = 0.5, kFewest = 16'384;
+  int missed = 0;
+  double first = 0;
+  for (const std::uint32_t ranks : sizes) {
+    const double n = ranks / kFewest;
+    const double cpu = in_child({.name = fmt::format("{}, {} different", name, ranks),
+                                 .job = job,
+                                 .different = ranks,
+                                 .sequences = ranks / std::min(4u, job.ranks_of_replica),
+                                 .ranks = ranks});
+    if (first == 0) first = cpu;
+    const double growth = n * (1 + std::log2(n) / std::log2(kFewest));  // n log n
+    if (cpu <= (n == 1 ? kMostSeconds : first * growth)) continue;
+    std::printf("missed: at most %.2f s\n", n == 1 ? kMostSeconds : first * growth);
+    ++missed;
+  }
+  return missed;
 }
 
 }  // namespace
@@ -101,8 +137,8 @@ void in_child(const Row& row) {
 int main() {
   using namespace orrery;
   PredictiveRebalanceParameters::descriptor();  // links the policies' parameters in
-  std::printf("%-36s %8s %9s %9s %8s %10s\n", "one step of 4,096 GPUs", "classes", "ops", "CPU s",
-              "MiB", "step s");
+  std::printf("%-36s %8s %9s %10s %9s %8s\n", "one step of 4,096 GPUs", "classes", "ops", "step s",
+              "CPU s", "MiB");
   const std::vector<Row> rows{
       {"none different"},
       {.name = "1 rank different", .different = 1},
@@ -117,4 +153,8 @@ int main() {
       {.name = "without contention, none different", .shares = false},
   };
   for (const Row& row : rows) in_child(row);
+  const int missed =
+      all_different("8 x 8 ranks a replica", kDense, {16'384, 65'536, 262'144}) +
+      all_different("replicas", kReplicas, {16'384, 65'536, 131'072});
+  return missed > 0 ? 1 : 0;
 }

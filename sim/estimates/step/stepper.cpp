@@ -13,8 +13,13 @@
 namespace orrery::estimates {
 namespace {
 
-/// Folded plans share links; only thousands of different faults at once would need more.
-constexpr std::uint32_t kMostFoldedLinks = 16384;
+/// Folded plans share links. If every GPU is slow in its own way, each ring of replicas meets links
+/// of its own: in layouts with tensor parallelism inside nodes a quarter of the GPUs' number.
+constexpr std::uint32_t kFoldedLinks = 16384, kGpusOfFoldedLink = 4;
+
+std::uint32_t folded_links(std::uint32_t gpus) {
+  return std::max(kFoldedLinks, 64 + gpus / kGpusOfFoldedLink);
+}
 /// A long ramp creates a new state in every step; old states are rarely reused.
 constexpr std::size_t kMostRemembered = 1024;
 
@@ -105,7 +110,7 @@ EngineRoom engine_room(const Cluster& cluster, const StepGraph& graph, bool full
   }
   const std::uint32_t all =
       2 * nodes * (shape.gpus_per_node + shape.nics_per_node) + 2 * fabric * cluster.rails();
-  return {hosts_needed(graph), full_detail ? all : std::min(all, kMostFoldedLinks)};
+  return {hosts_needed(graph), full_detail ? all : std::min(all, folded_links(graph.ranks()))};
 }
 
 CostProfile job_profile(const Job& job, const Cluster& cluster, const MachineCosts& machine) {

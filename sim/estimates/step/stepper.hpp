@@ -32,8 +32,8 @@ std::vector<BlockPrice> block_prices(const Cluster& cluster, const StepGraph& gr
                                      const BlockGroups& groups, const MachineCosts& machine = {});
 
 /// Returns the number of hosts and links that an engine needs for the plans of a job. Without
-/// `full_detail` at most 16384 links, which only a step with thousands of different faults exceeds
-/// (Stepper::step throws then).
+/// `full_detail` at most 16,384 links or a quarter of the GPUs, which only a step with thousands of
+/// different faults exceeds (Stepper::step throws then).
 EngineRoom engine_room(const Cluster& cluster, const StepGraph& graph, bool full_detail);
 
 /// Simulated step with the plan on which it ran.
