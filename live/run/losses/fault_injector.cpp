@@ -18,19 +18,23 @@ constexpr int kMostDrawn = 1 << 30;
 /// Returns the number of the operator's first removal among the faults.
 int first_removal(const Scenario& scenario) { return scenario.faults_size() + kMostDrawn; }
 
+/// Returns true if the journal holds the loss that follows from the injection.
+bool is_noticed(const RunState& state, const JournalStrike& strike) {
+  return std::ranges::any_of(state.losses, [&](const JournalLoss& loss) {
+    return loss.rank() == strike.rank() && loss.report().time_s() == to_seconds(strike.at());
+  });
+}
+
 /// Returns the progress in the schedule of the faults with the numbers from `first` to before
 /// `end`.
 FaultProgress progress_of(const RunState& state, int first, int end) {
   FaultProgress progress;
   for (const JournalStrike& strike : state.strikes) {
     if (strike.fault() < first || strike.fault() >= end) continue;
-    const bool is_noticed = std::ranges::any_of(state.losses, [&](const JournalLoss& loss) {
-      return loss.rank() == strike.rank() && loss.report().time_s() == to_seconds(strike.at());
-    });
     progress.injections.push_back({.fault = strike.fault() - first,
                                    .rank = strike.rank(),
                                    .at = strike.at(),
-                                   .is_noticed = is_noticed});
+                                   .is_noticed = is_noticed(state, strike)});
   }
   return progress;
 }
@@ -88,14 +92,15 @@ void FaultInjector::announce_removal(Part part, Nanos now, Nanos notice, std::op
 }
 
 void FaultInjector::inject_due(Step step, Nanos now, std::span<const std::uint32_t> awaited) {
-  inject_due(schedule_, 0, step, now, awaited);
+  record_due(schedule_, 0, step, now, awaited);
   int number = first_removal(scenario_);
   for (const auto& schedule : removal_schedules_) {
-    inject_due(*schedule, number++, step, now, awaited);
+    record_due(*schedule, number++, step, now, awaited);
   }
+  send_recorded(now);
 }
 
-void FaultInjector::inject_due(FaultSchedule& schedule, int number, Step step, Nanos now,
+void FaultInjector::record_due(FaultSchedule& schedule, int number, Step step, Nanos now,
                                std::span<const std::uint32_t> awaited) {
   const std::vector<std::uint32_t> members = control_.states().ranks_with(&RankState::is_member);
   for (const auto& strike : schedule.due(step, now, members, awaited)) {
@@ -104,22 +109,24 @@ void FaultInjector::inject_due(FaultSchedule& schedule, int number, Step step, N
     record.mutable_strike()->set_rank(strike.rank);
     record.mutable_strike()->set_at(now);
     journal_.append_record(record);
-    control_.signal(strike.rank, strike.stop ? SIGSTOP : SIGKILL);
+  }
+}
+
+void FaultInjector::send_recorded(Nanos now) {
+  const RunState& state = journal_.state();
+  for (; handled_ < state.strikes.size(); ++handled_) {
+    const JournalStrike& strike = state.strikes[handled_];
+    // A removal by the operator ends its ranks.
+    const bool is_scripted = strike.fault() < first_removal(scenario_);
+    const bool stops = is_scripted && schedule_.is_stop(strike.fault());
+    if (is_noticed(state, strike)) continue;
+    if (stops && schedule_.is_stop_over(strike.fault(), now)) continue;
+    control_.signal(strike.rank(), stops ? SIGSTOP : SIGKILL);
   }
 }
 
 void FaultInjector::continue_stopped(Nanos now) {
   for (const std::uint32_t rank : schedule_.drain_resumed(now)) control_.signal(rank, SIGCONT);
-}
-
-void FaultInjector::repeat_injections() {
-  for (const JournalStrike& strike : journal_.state().strikes) {
-    const bool unnoticed = schedule_.unnoticed(strike.rank()) ||
-                           std::ranges::any_of(removal_schedules_, [&](const auto& schedule) {
-                             return schedule->unnoticed(strike.rank());
-                           });
-    if (unnoticed) control_.signal(strike.rank(), SIGKILL);
-  }
 }
 
 std::optional<Nanos> FaultInjector::take_hit_time(std::uint32_t rank) {
