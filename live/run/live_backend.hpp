@@ -37,15 +37,15 @@ class LiveBackend : public RunBackend, public PacedRun, public OperatedRun, publ
   const Cluster& cluster() const override { return cluster_; }
   /// Opens the checkpoint folder, publishes the first status, starts the ranks and blocks until
   /// they are linked, or continues with those of an earlier controller, and loads the policies and
-  /// the recorder from the journal's snapshot, if it has one. Call once; remember_by() and watch_policies(), if used, come before. Throws as
-  /// RunCheckpoints::open() and StepDriver; an internal Error if the journal begins with a snapshot
-  /// and remember_by() was not called.
+  /// the recorder from the journal's snapshot, if it has one. Call once; remember_by() and
+  /// watch_policies(), if used, come before. Throws as RunCheckpoints::open() and StepDriver; an
+  /// internal Error if the journal begins with a snapshot and remember_by() was not called.
   void begin(const Needs& needs) override;
   /// Returns the observations in the journal first, without their waits. A new run first shows the
-  /// job's submission and start. The next call starts the policy clock and the steps, from the state
-  /// in the journal. Later calls block for an event of the ranks, the operator or a
-  /// timer, apply the operator's orders, publish the status, rewrite the journal if due, and drive
-  /// the steps. At the end of a complete run, collects the parameter hashes and returns a last
+  /// job's submission and start. The next call starts the policy clock and the steps, from the
+  /// state in the journal. Later calls block for an event of the ranks, the operator or a timer,
+  /// apply the operator's orders, publish the status, rewrite the journal if due, and drive the
+  /// steps. At the end of a complete run, collects the parameter hashes and returns a last
   /// observation with JobDone; then, or at once after an incomplete run, returns nothing. Call only
   /// after begin(), and apply() between two calls. Throws as StepDriver::await_events() and
   /// finish_run(), bad_input for a record of the journal that cannot be read, and an environment

@@ -65,7 +65,7 @@ class FaultInjector {
   bool has_lost_parts(Step step, Nanos now) const { return !lost_parts(step, now).empty(); }
   /// Returns the state of the rank's hardware.
   Hardware hardware(std::uint32_t rank, Step step, Nanos now) const {
-    return schedule_.hardware(rank, step, now);
+    return scripted().hardware(rank, step, now);
   }
   /// Returns the first instant after `now` at which a fault changes; kNever if none does.
   Nanos next_instant(Nanos now) const;
@@ -75,12 +75,14 @@ class FaultInjector {
   void fill(Report& report, Step last, Nanos elapsed) const;
 
  private:
+  /// Returns the schedule of the scenario's faults.
+  FaultSchedule& scripted() const { return *schedules_.front(); }
   /// Adds the schedule of a removal.
   void add_removal(const Fault& removal, const FaultProgress& progress = {});
   /// Returns the parts that are lost now, by the scenario or by an announced removal.
   std::set<Part> lost_parts(Step step, Nanos now) const;
-  /// Writes the injections that are due to the journal; `number`: number of the first fault of the
-  /// schedule among all faults.
+  /// Writes the injections of the schedule that are due to the journal; `number`: number of the
+  /// first fault of the schedule among all faults.
   void record_due(FaultSchedule& schedule, int number, Step step, Nanos now,
                   std::span<const std::uint32_t> awaited);
 
@@ -89,9 +91,8 @@ class FaultInjector {
   const std::uint32_t slots_;
   RankControl& control_;
   Journal& journal_;
-  FaultSchedule schedule_;
-  /// One schedule for each removal in the journal.
-  std::vector<std::unique_ptr<FaultSchedule>> removal_schedules_;
+  /// The schedule of the scenario's faults, and one for each removal in the journal.
+  std::vector<std::unique_ptr<FaultSchedule>> schedules_;
   std::size_t handled_ = 0;  ///< Injections of the journal that send_recorded() has handled.
 };
 

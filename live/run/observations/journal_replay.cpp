@@ -20,7 +20,8 @@ JournalReplay::JournalReplay(const Cluster& cluster, const Past& past)
 void JournalReplay::load_memory(
     const std::function<void(const std::string&, const World&)>& load) {
   if (!past_.snapshot) return;
-  ensure(load != nullptr, "expected a backend that can restore policies for the journal's snapshot");
+  ensure(load != nullptr,
+         "expected a backend that can restore policies for the journal's snapshot");
   load(past_.snapshot->memory(), world());
 }
 
