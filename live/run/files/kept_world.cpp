@@ -213,7 +213,7 @@ namespace live {
 
 bool keep(const World& world, KeptWorld& kept) { return World::Kept::write(world, kept); }
 
-World decode(const KeptWorld& kept, const Cluster& cluster) {
+World read_world(const KeptWorld& kept, const Cluster& cluster) {
   World world(cluster);
   try {
     World::Kept::read(kept, world);

@@ -12,6 +12,6 @@ namespace orrery::live {
 bool keep(const World& world, KeptWorld& kept);
 /// Returns the world of `cluster` that `kept` holds. Throws an environment Error if `kept` does not
 /// fit the cluster or is damaged. `cluster` must outlive the world.
-World decode(const KeptWorld& kept, const Cluster& cluster);
+World read_world(const KeptWorld& kept, const Cluster& cluster);
 
 }  // namespace orrery::live

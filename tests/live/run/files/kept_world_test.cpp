@@ -69,7 +69,7 @@ class KeptWorldTest : public ::testing::Test {
 TEST_F(KeptWorldTest, IsTheSameWhenItIsRead) {
   KeptWorld kept;
   ASSERT_TRUE(keep(world_, kept));
-  World again = decode(kept, cluster_);
+  World again = read_world(kept, cluster_);
   EXPECT_EQ(bytes(again), bytes(world_));
   const JobInfo& was = world_.jobs()[JobId{0}];
   const JobInfo& is = again.jobs()[JobId{0}];
@@ -88,7 +88,7 @@ TEST_F(KeptWorldTest, IsTheSameWhenItIsRead) {
 TEST_F(KeptWorldTest, GoesOnAsTheOtherDoes) {
   KeptWorld kept;
   ASSERT_TRUE(keep(world_, kept));
-  World again = decode(kept, cluster_);
+  World again = read_world(kept, cluster_);
   for (World* each : {&world_, &again}) {
     // The setting for step 20 is valid from there on.
     each->apply(StepsDone{.job = {0}, .last = 19, .count = 10, .duration = 5}, 100);
@@ -112,7 +112,7 @@ TEST_F(KeptWorldTest, OfAnotherClusterIsRefused) {
   KeptWorld kept;
   ASSERT_TRUE(keep(world_, kept));
   kept.add_owner(0);
-  EXPECT_THROW(decode(kept, cluster_), Error);
+  EXPECT_THROW(read_world(kept, cluster_), Error);
 }
 
 }  // namespace
