@@ -47,7 +47,7 @@ Step roll_back(RunParts& run, StepParts& parts, Carrier& carrier, bool anew) {
 
 /// Starts the processes of the pending assignment, which load the state together.
 void start_loading(const RunParts& run, StepParts& parts) {
-  parts.recovery.start_pending_ranks();
+  parts.recovery.start_missing();
   const Standing& where = *run.placement.job().next;
   parts.crew.await_ranks(static_cast<std::uint32_t>(where.gpus.size()));
 }

@@ -120,7 +120,7 @@ void LiveBackend::begin(const Needs& needs) {
   run_.desk.publish_status(status());
   driver_ = std::make_unique<StepDriver>(run_, supervision_, supervision_.start(), work,
                                          capabilities(), needs_);
-  restore_policies();
+  run_.replay.load_memory(memory_.load);
 }
 
 Assignment LiveBackend::assignment() const {
@@ -141,18 +141,18 @@ Assignment LiveBackend::assignment() const {
 
 bool LiveBackend::advance_run() {
   if (run_.replay.has_more()) return true;
-  if (run_.replay.end_replay()) resume_run();
+  run_.replay.end_replay();
+  if (is_new()) return true;
+  if (stage_ == Stage::starting) start_training();
   begin_journal_anew();
-  if (stage_ == Stage::idle) return true;
-  if (stage_ == Stage::waiting_for_start) start_training();
   if (is_training() && !run_.observations.has_pending()) wait_for_something();
   return !is_training() || run_.observations.has_pending();
 }
 
 std::optional<Observation> LiveBackend::next() {
   while (!advance_run()) {}
-  if (run_.replay.has_more()) return replay();
-  if (stage_ == Stage::idle) return submit_job();
+  if (run_.replay.has_more()) return run_.replay.next();
+  if (is_new()) return submit_job();
   if (run_.observations.has_pending()) return observe();
   return finish_run();
 }
@@ -175,18 +175,20 @@ Observation LiveBackend::submit_job() {
                                  .epoch = {1},
                                  .from = run_.checkpoints.first_step(),
                                  .where = {GpuRuns::range({0}, spec.gpus), spec.layout}});
-  stage_ = Stage::waiting_for_start;
   return observe();
 }
 
 void LiveBackend::start_training() {
   stage_ = Stage::training;
   run_.clock.start();
-  ticks_.begin(needs_.tick, 0);
-  JournalRecord record;
-  record.set_started(run_.clock.started());
-  run_.journal.append_record(record);
-  driver_->begin_next_step();
+  const RunState& state = run_.journal.state();
+  ticks_.begin(needs_.tick, state.now);  // A tick that is overdue since then is due now.
+  if (!state.started) {
+    JournalRecord record;
+    record.set_started(run_.clock.started());
+    run_.journal.append_record(record);
+  }
+  driver_->begin_training(run_.replay.take_open());
 }
 
 void LiveBackend::wait_for_something() {
@@ -232,7 +234,8 @@ std::optional<Observation> LiveBackend::finish_run() {
   if (stage_ == Stage::ended) return std::nullopt;
   stage_ = Stage::ended;
   run_.desk.show_last(status());
-  if (!driver_->finish_run()) return std::nullopt;
+  const bool has_shown_end = run_.journal.state().at_end.has_value();
+  if (!driver_->finish_run() || has_shown_end) return std::nullopt;
   // Ranks of other engines have machines of their own.
   if (!run_.request.has_rendezvous()) check_cores(run_.metrics.busy_cores());
   driver_->emit_job_done();
@@ -264,7 +267,7 @@ RunStatus LiveBackend::status() const {
   }
   run_.desk.fill(status);
   if (driver_) driver_->fill(status);
-  if (stage_ == Stage::ended) {
+  if (stage_ == Stage::ended || (driver_ && driver_->is_over())) {
     status.phase = "over";
   } else if (stage_ != Stage::training) {
     status.phase = "starting";

@@ -36,16 +36,16 @@ class LiveBackend : public RunBackend, public PacedRun, public OperatedRun, publ
   Capabilities capabilities() const override;
   const Cluster& cluster() const override { return cluster_; }
   /// Opens the checkpoint folder, publishes the first status, starts the ranks and blocks until
-  /// they are linked, or continues with those of an earlier controller, and restores its state from
-  /// the journal. Call once; remember_by() and watch_policies(), if used, come before. Throws as
-  /// RunCheckpoints::open() and StepDriver; an internal Error if the journal begins with a snapshot
-  /// and remember_by() was not called.
+  /// they are linked, or continues with those of an earlier controller, and loads the policies and
+  /// the recorder from the journal's snapshot, if it has one. Call once; remember_by() and
+  /// watch_policies(), if used, come before. Throws as RunCheckpoints::open() and StepDriver; an
+  /// internal Error if the journal begins with a snapshot and remember_by() was not called.
   void begin(const Needs& needs) override;
-  /// Returns the observations of an earlier controller first, without its waits, and then continues
-  /// its run. A new run first shows the job's submission and start; the next call starts the policy
-  /// clock and the first step. Later calls block for an event of the ranks, the operator or a
-  /// timer, apply the operator's orders, publish the status, rewrite the journal if due, and drive
-  /// the steps. At the end of a complete run, collects the parameter hashes and returns a last
+  /// Returns the observations in the journal first, without their waits. A new run first shows the
+  /// job's submission and start. The next call starts the policy clock and the steps, from the
+  /// state in the journal. Later calls block for an event of the ranks, the operator or a timer,
+  /// apply the operator's orders, publish the status, rewrite the journal if due, and drive the
+  /// steps. At the end of a complete run, collects the parameter hashes and returns a last
   /// observation with JobDone; then, or at once after an incomplete run, returns nothing. Call only
   /// after begin(), and apply() between two calls. Throws as StepDriver::await_events() and
   /// finish_run(), bad_input for a record of the journal that cannot be read, and an environment
@@ -80,6 +80,8 @@ class LiveBackend : public RunBackend, public PacedRun, public OperatedRun, publ
   void on_approval_request(const Decision& decision) override {
     run_.desk.add_question(decision, run_.clock.now());
   }
+  /// Returns the id after the highest one of the decisions that the journal has shown so far.
+  DecisionId decided_before() const override { return run_.replay.decided_before(); }
   /// Returns the operator's answers since the last call, which next() has read.
   std::vector<Verdict> verdicts() override { return run_.desk.take_verdicts(); }
   /// Stores the functions; without this call the journal is never rewritten by a snapshot, and
@@ -88,7 +90,7 @@ class LiveBackend : public RunBackend, public PacedRun, public OperatedRun, publ
 
  private:
   /// Stage of the run.
-  enum class Stage : std::uint8_t { idle, waiting_for_start, training, ended };
+  enum class Stage : std::uint8_t { starting, training, ended };
 
   /// Returns the assignment of all ranks.
   Assignment assignment() const;
@@ -96,7 +98,9 @@ class LiveBackend : public RunBackend, public PacedRun, public OperatedRun, publ
   Observation submit_job();
   /// Returns an observation of the pending events.
   Observation observe() { return run_.observations.next_observation(run_.failures.take_changed()); }
-  /// Starts the policy clock and the first step.
+  /// Returns true if no policy has seen the job of this run, also of an earlier controller.
+  bool is_new() const { return run_.journal.state().sequence == 0; }
+  /// Starts the policy clock and the steps, from the state in the journal.
   void start_training();
   /// Returns true while steps are trained.
   bool is_training() const { return stage_ == Stage::training && !driver_->is_over(); }
@@ -109,16 +113,9 @@ class LiveBackend : public RunBackend, public PacedRun, public OperatedRun, publ
   /// Ends the run. Returns the last observation; nothing if the run is over or unfinished.
   std::optional<Observation> finish_run();
 
-  /// Loads the policies and the recorder from the journal's snapshot; see live_resume.cpp. No
-  /// effect if the journal has no snapshot.
-  void restore_policies();
-  /// Replays the next observation of an earlier controller.
-  Observation replay();
   /// Compares the answer to a replayed observation with the recorded one, and warns of the first
   /// difference. Writes wake-up times that are still to come and that no record has.
   void compare_answer(const DecisionList& decisions);
-  /// Continues the run after the replay.
-  void resume_run();
   /// Replaces the journal by a snapshot if due and possible.
   void begin_journal_anew();
   /// Warns that no successor can take over any more.
@@ -128,7 +125,7 @@ class LiveBackend : public RunBackend, public PacedRun, public OperatedRun, publ
   Supervision& supervision_;
   RunParts run_;
   PolicyTicks ticks_;
-  Stage stage_ = Stage::idle;
+  Stage stage_ = Stage::starting;
   Needs needs_;
   std::shared_ptr<const LogProgress> log_progress_;  ///< Null without a log.
   const PolicyMeter* policy_meter_ = nullptr;

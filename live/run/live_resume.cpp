@@ -1,17 +1,16 @@
 // Part of LiveBackend that survives its process. Every event is written to the journal before the
-// controller acts on it. A successor applies the same records to its RunState, replays every
+// controller acts on it. A successor applies the same records to its RunState and replays every
 // observation to the policies (deterministic policies reach the same state, and the recorder the
-// same log), and completes the work that was pending when its predecessor died: committed steps,
-// decisions without an outcome, lost ranks. The current step is repeated in a new epoch.
+// same log). Then it calls the functions that every controller calls at the start of its clock,
+// which begin with that state (StepDriver::begin_training()). The current step is repeated in a new
+// epoch.
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/error.hpp"
 #include "live/run/live_backend.hpp"
 #include "policies/handover/hand_over.hpp"
 
@@ -54,24 +53,6 @@ void LiveBackend::begin_journal_anew() {
   run_.journal.begin_anew(std::move(now), LogProgress::flush_query(log_progress_));
 }
 
-void LiveBackend::restore_policies() {
-  const Past& past = run_.journal.past();
-  if (!past.snapshot) return;
-  ensure(memory_.load != nullptr,
-         "expected a backend that can restore policies for the journal's snapshot");
-  memory_.load(past.snapshot->memory(), run_.world());
-}
-
-Observation LiveBackend::replay() {
-  const Observation seen = run_.replay.next();
-  for (const Event& event : seen.events) {
-    if (!std::holds_alternative<JobDone>(event)) continue;
-    stage_ = Stage::ended;
-    run_.clock.start_running();
-  }
-  return seen;
-}
-
 /// Policies in shadow mode answer while the run continues, so the instants of their requests belong
 /// to no call; their decisions have no effect.
 void LiveBackend::compare_answer(const DecisionList& decisions) {
@@ -93,21 +74,6 @@ void LiveBackend::compare_answer(const DecisionList& decisions) {
     if (!is_served && !run_.journal.state().wakes.contains(at)) unrecorded.wake(at);
   }
   run_.observations.record_answer(unrecorded);
-}
-
-void LiveBackend::resume_run() {
-  if (stage_ == Stage::ended) {
-    driver_->finish_run();
-    return;
-  }
-  if (!run_.journal.past().started) {
-    stage_ = Stage::waiting_for_start;
-    return;
-  }
-  stage_ = Stage::training;
-  run_.clock.start_running();
-  ticks_.begin(needs_.tick, run_.clock.now());
-  driver_->resume_work(run_.replay.unseen_steps(), run_.replay.take_open());
 }
 
 std::string LiveBackend::given_up() {

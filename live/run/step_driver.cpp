@@ -52,25 +52,36 @@ StepDriver::StepDriver(RunParts& run, AgentProcesses& processes, const Controlle
                        const Needs& needs)
     : run_(run),
       parts_(run, *this, processes, place, assignment, offered, needs,
-             [this](const std::string& what) { abandon_run(what); }) {}
+             [this](const std::string& what) { abandon_run(what); }),
+      unseen_(unseen_steps(run.journal.past())),
+      over_(run.journal.state().at_end.has_value()) {}
 
 // ---- start ----
 
-void StepDriver::resume_work(const std::vector<StepsDone>& unseen,
-                             const std::vector<Decision>& open) {
-  for (const StepsDone& done : unseen) {
+void StepDriver::begin_training(const std::vector<Decision>& open) {
+  if (over_) return;
+  show_steps();
+  give_orders();
+  parts_.crew.fence_former_members(
+      [this](std::uint32_t seat) { return run_.placement.is_working(seat); });
+  parts_.recovery.start_missing();
+  parts_.gate.resume_decisions(open, run_.clock.now());
+  begin_next_step();
+}
+
+void StepDriver::show_steps() {
+  for (const StepsDone& done : std::exchange(unseen_, {})) {
     emit_event(done);
     parts_.gate.settle_deferred(kLiveJob, run_.clock.now());
   }
+}
+
+void StepDriver::give_orders() {
+  const Nanos now = run_.clock.now();
   const std::uint32_t warm = run_.scenario().survival().warm();
-  parts_.crew.set_spares(parts_.tests.waiting_seats(warm, parts_.step.number(), run_.clock.now()));
-  parts_.crew.fence_former_members(
-      [this](std::uint32_t seat) { return run_.placement.is_working(seat); });
-  parts_.recovery.resume_interrupted();
-  parts_.gate.resume_decisions(open, run_.clock.now());
-  parts_.recovery.activate_when_ready(parts_.step.is_current(), parts_.step.number());
-  parts_.faults.repeat_injections();
-  emit_event(Tick{});  // A scheduled call may have been missed.
+  if (!over_) parts_.crew.set_spares(parts_.tests.waiting_seats(warm, parts_.step.number(), now));
+  parts_.faults.continue_stopped(now);
+  if (!over_) parts_.faults.send_recorded(now);
 }
 
 // ---- events ----
@@ -99,10 +110,10 @@ void StepDriver::commit_step(const membership::Committed& committed) {
   run_.journal.append_record(record);
   run_.failures.mark_resumed(now);
   parts_.detector.step_done(step.newest_duration());
-  emit_event(
-      StepsDone{.job = kLiveJob, .last = done, .count = 1, .duration = step.newest_duration()});
   parts_.saves.on_commit(step.number(), now);
-  parts_.gate.settle_deferred(kLiveJob, now);
+  unseen_.push_back(
+      {.job = kLiveJob, .last = done, .count = 1, .duration = step.newest_duration()});
+  show_steps();
   parts_.recovery.activate_when_ready(step.is_current(), step.number());
   end_if_complete();
   run_.metrics.send_progress();
@@ -167,12 +178,8 @@ void StepDriver::abandon_run(std::string what) {
 
 void StepDriver::advance_run() {
   if (!over_) end_if_complete();
-  const std::uint32_t warm = run_.scenario().survival().warm();
   const OpenStep& step = parts_.step;
-  if (!over_) {
-    parts_.crew.set_spares(parts_.tests.waiting_seats(warm, step.number(), run_.clock.now()));
-  }
-  parts_.faults.continue_stopped(run_.clock.now());
+  give_orders();
   const bool may_return = !parts_.end.is_stopping() || parts_.crew.states().waits_for_fenced;
   if (!over_ && may_return) parts_.recovery.review_heard_ranks();
   begin_next_step();

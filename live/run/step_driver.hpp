@@ -26,12 +26,12 @@ class StepDriver : public Carrier {
   StepDriver(RunParts& run, AgentProcesses& processes, const ControllerStart& place,
              const Assignment& assignment, const Capabilities& offered, const Needs& needs);
 
-  /// Completes the work that an earlier controller left: reports the steps whose end no policy saw
-  /// (`unseen`) and the decisions deferred to their ends, requests pending ranks,
-  /// processes the decisions without an outcome (`open`) again, repeats injections of
-  /// faults, and emits a Tick. Call once, after the replay, and only if the journal holds a started
-  /// run.
-  void resume_work(const std::vector<StepsDone>& unseen, const std::vector<Decision>& open);
+  /// Begins the work on the steps with the state in the journal: shows the committed steps that no
+  /// policy has seen, gives the present processes their orders, requests the missing processes of a
+  /// pending assignment, processes `open`, the announced decisions without an outcome, and begins
+  /// the next step if possible. In a new run only the last has an effect. No effect once the run is
+  /// over. Call once, after the replay and the start of the clock, and before await_events().
+  void begin_training(const std::vector<Decision>& open);
 
   /// Proposes waiting decisions to the ranks if an epoch is formed. Then begins the next step:
   /// sends the plan to all ranks, records the members as working and replaced (FailureRecords),
@@ -91,8 +91,8 @@ class StepDriver : public Carrier {
   void renew_connections_at(Nanos instant) { renew_connections_at_ = instant; }
   /// Returns true if stop() has taken effect.
   bool is_stopping() const { return parts_.end.is_stopping(); }
-  /// Returns true if no further step will be trained: the run is complete or ended early. False
-  /// after the replay of a complete run.
+  /// Returns true if no further step will be trained: the run is complete or ended early, also if
+  /// the journal says so.
   bool is_over() const { return over_; }
   /// Records the ranks at the end of the run, and warns if ranks are missing. If all steps are
   /// committed and the training state is complete, collects the parameter hashes and ends the ranks
@@ -141,6 +141,12 @@ class StepDriver : public Carrier {
   /// Handles a new epoch: discards the work of the step, which all ranks had reported before they
   /// left the old epoch.
   void handle_new_epoch(const membership::Formed& formed);
+  /// Shows the committed steps that no policy has seen, and settles the decisions that were
+  /// deferred to their ends.
+  void show_steps();
+  /// Gives the present processes the orders that follow from the state: which of them wait as warm
+  /// spares, which stopped ones continue, which recorded faults hit them.
+  void give_orders();
   /// Commits the current step.
   void commit_step(const membership::Committed& committed);
   /// Handles a rank that is not restarted any more.
@@ -166,8 +172,9 @@ class StepDriver : public Carrier {
   RunParts& run_;
   StepParts parts_;
   Nanos renew_connections_at_ = kNever;
+  std::vector<StepsDone> unseen_;  ///< Committed steps that no event has shown yet.
   Epoch deserted_in_;  ///< Newest epoch in which a job without ranks waits for its policies.
-  bool over_ = false;
+  bool over_;
 };
 
 }  // namespace orrery::live

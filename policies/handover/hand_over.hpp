@@ -6,6 +6,7 @@
 // decorator, so a log contains the outcomes that the policies saw. One thread.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <deque>
@@ -96,9 +97,11 @@ class HandOver : public Backend {
   /// Writes the mode, the numbers of forwarded, observed, refused, unanswered, over-limit and
   /// stopped decisions so far, and the scores of mode shadow. Call once for a report.
   void fill(HandOverReport& report) const;
-  /// Returns the number of decisions so far, those of an earlier process (load()) included; 0
-  /// before the first apply() without load().
-  DecisionId decided_before() const override { return decided_; }
+  /// Returns the id after the highest one of the decisions so far: those of apply(), of an earlier
+  /// process (load()) and of `inner`.
+  DecisionId decided_before() const override {
+    return std::max(decided_, inner_.decided_before());
+  }
   /// Returns the state between two calls, for another process that continues the run; nothing while
   /// an approval is pending, an outcome has not been shown yet, or the run is over.
   std::optional<std::string> save() const;
@@ -130,7 +133,7 @@ class HandOver : public Backend {
   std::map<std::uint64_t, Question> open_;  ///< pending approvals, by id of the decision
   std::deque<Nanos> passed_at_;  ///< instants of the decisions forwarded within the last hour
   ShadowScore score_;
-  DecisionId decided_ = 0;  ///< number of decisions so far
+  DecisionId decided_ = 0;  ///< id after that of the newest decision of apply()
   std::uint64_t passed_on_ = 0, watched_ = 0, refused_count_ = 0, over_limit_ = 0, stopped_ = 0;
   std::uint64_t unanswered_ = 0;  ///< part of refused_count_
 };

@@ -31,8 +31,9 @@ class Backend {
   /// each observation. Every decision gets exactly one Decided event later, unless the run ends
   /// before.
   virtual void apply(const DecisionList& decisions) = 0;
-  /// Returns the number of decisions of an earlier process that this run continues, which is the id
-  /// of the first new decision. Called once, after begin().
+  /// Returns the id after the highest one of the run's decisions that the backend knows, those of
+  /// an earlier process included; a new decision has this id or a higher one. Called after begin(),
+  /// before each call of the policy.
   virtual DecisionId decided_before() const { return 0; }
 };
 

@@ -1,5 +1,6 @@
 #include "policies/seam/drive.hpp"
 
+#include <algorithm>
 #include <vector>
 
 #include <fmt/format.h>
@@ -43,15 +44,17 @@ std::uint64_t drive(Policy& policy, Backend& backend, Context& context) {
   const Needs needs = policy.needs();
   check_capabilities(needs, context.backend);
   backend.begin(needs);
-  DecisionList decisions(backend.decided_before());
+  DecisionList decisions;
   StandstillGuard standstill;
   while (const std::optional<Observation> seen = backend.next()) {
     decisions.clear();
+    const DecisionId least = backend.decided_before();
+    if (decisions.next() < least) decisions = DecisionList(least);
     policy.observe(context, *seen, decisions);
     standstill.check_progress(*seen, decisions);
     backend.apply(decisions);
   }
-  return decisions.next();
+  return std::max(decisions.next(), backend.decided_before());
 }
 
 }  // namespace orrery

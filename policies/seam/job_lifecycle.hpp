@@ -122,7 +122,9 @@ JobStarted start_after_return(const JobInfo& job, const std::vector<GpuId>& back
 
 /// Orders that follow from an accepted assignment.
 struct AssignmentOrders {
-  std::vector<GpuId> start;  ///< assigned GPUs without a working rank: processes to start
+  /// Assigned GPUs without a working rank: processes to start. Their role is `starting` once the
+  /// assignment is pending.
+  std::vector<GpuId> start;
   /// The current step is not completed: working ranks end at once. Ranks that leave once others
   /// have joined complete it.
   bool abandons_step = false;

@@ -26,6 +26,7 @@
 #include "core/error.hpp"
 #include "core/random.hpp"
 #include "live/run/files/journal.hpp"
+#include "policies/record/encoding.hpp"
 #include "policies/run/replay.hpp"
 #include "tests/live/live_run.hpp"
 #include "tests/policies/toy_log.hpp"
@@ -331,17 +332,84 @@ std::vector<JournalRecord> records_of(const std::string& journal) {
   return out;
 }
 
-/// Adds a wake-up time to the first recorded answer of a journal. The successor's policies do not
-/// request this time, so their answer differs from the record.
-void add_wake(const std::filesystem::path& journal) {
-  std::ifstream file(journal, std::ios::binary);
-  std::vector<JournalRecord> records = records_of({std::istreambuf_iterator<char>(file), {}});
+using Records = std::vector<JournalRecord>;
+
+/// Adds a wake-up time to the first recorded answer. The successor's policies do not request this
+/// time, so their answer differs from the record.
+void add_wake(Records& records) {
   const auto answer = std::ranges::find_if(records, &JournalRecord::has_read);
   ASSERT_NE(answer, records.end()) << "the policies had answered";
   answer->mutable_read()->add_wakes(std::int64_t{1} << 60);
-  std::string bytes;
-  for (const JournalRecord& record : records) bytes += framed(record.SerializeAsString());
-  std::ofstream(journal, std::ios::binary | std::ios::trunc) << bytes;
+}
+
+/// Adds a decision to the newest recorded answer: a checkpoint of step 38, open until then. The
+/// successor's policies decide less than recorded.
+void add_decision(Records& records) {
+  Decision decision;
+  decision.what = Save{{0}, Tier::local_disk};
+  decision.at_step = 39;
+  JournalRead* newest = nullptr;
+  for (JournalRecord& record : records) {
+    if (!record.has_read()) continue;
+    newest = record.mutable_read();
+    for (const DecisionRecord& made : newest->decisions()) {
+      decision.id = std::max<DecisionId>(decision.id, made.id() + 1);
+    }
+  }
+  ASSERT_NE(newest, nullptr) << "the policies had answered";
+  encode(decision, *newest->add_decisions());
+}
+
+/// Removes the decisions of the newest recorded answer that has some, and their outcomes. The
+/// successor's policies decide more than recorded.
+void remove_decisions(Records& records) {
+  JournalRead* newest = nullptr;
+  for (JournalRecord& record : records) {
+    if (record.has_read() && record.read().decisions_size() > 0) newest = record.mutable_read();
+  }
+  ASSERT_NE(newest, nullptr) << "the policies had decided";
+  std::set<DecisionId> removed;
+  for (const DecisionRecord& made : newest->decisions()) removed.insert(made.id());
+  newest->clear_decisions();
+  for (JournalRecord& record : records) {
+    if (!record.has_seen()) continue;
+    auto& events = *record.mutable_seen()->mutable_observation()->mutable_events();
+    const auto is_outcome = [&removed](const EventRecord& event) {
+      return event.has_decided() && removed.contains(event.decided().decision());
+    };
+    events.erase(std::remove_if(events.begin(), events.end(), is_outcome), events.end());
+  }
+}
+
+/// Kills the controller after two seconds, and changes its journal before the successor starts.
+void change_journal(void (*change)(Records&)) {
+  ASSERT_TRUE(eventually([] { return controllers().size() == 1; }));
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  const pid_t controller = controllers().at(0);
+  const pid_t supervisor = parent_of(controller);
+  ASSERT_EQ(kill(supervisor, SIGSTOP), 0);
+  ASSERT_EQ(kill(controller, SIGKILL), 0);
+  EXPECT_TRUE(eventually([] { return controllers().empty(); }));
+  for (const auto& entry : std::filesystem::directory_iterator(run_parent())) {
+    const std::filesystem::path journal = entry.path() / "journal";
+    if (!std::filesystem::exists(journal)) continue;
+    std::ifstream file(journal, std::ios::binary);
+    Records records = records_of({std::istreambuf_iterator<char>(file), {}});
+    change(records);
+    std::string bytes;
+    for (const JournalRecord& record : records) bytes += framed(record.SerializeAsString());
+    std::ofstream(journal, std::ios::binary | std::ios::trunc) << bytes;
+  }
+  EXPECT_EQ(kill(supervisor, SIGCONT), 0);
+}
+
+/// Checks that the report has one warning about a policy that answers otherwise than recorded.
+void expect_one_difference(const Report& report) {
+  const auto is_about_it = [](const std::string& warning) {
+    return warning.find("policy 'predictive-rebalance' to answer as before the controller's "
+                        "death, found a difference in the call at ") != std::string::npos;
+  };
+  EXPECT_EQ(std::ranges::count_if(report.warnings(), is_about_it), 1) << report.DebugString();
 }
 
 /// The recorded answer differs from the one that the policies give to the successor.
@@ -351,29 +419,36 @@ TEST(Controller, ASuccessorWhosePoliciesAnswerOtherwiseFollowsTheRecordAndWarns)
   const Report calm = run_in_worker(kProgram, request({"run.steps=40"}));
   const std::string log = ::testing::TempDir() + "/otherwise.log";
   asked.set_record(log);
-  const std::jthread rewriter([] {
-    ASSERT_TRUE(eventually([] { return controllers().size() == 1; }));
-    std::this_thread::sleep_for(std::chrono::seconds(2));
-    const pid_t controller = controllers().at(0);
-    const pid_t supervisor = parent_of(controller);
-    ASSERT_EQ(kill(supervisor, SIGSTOP), 0);
-    ASSERT_EQ(kill(controller, SIGKILL), 0);
-    EXPECT_TRUE(eventually([] { return controllers().empty(); }));
-    for (const auto& entry : std::filesystem::directory_iterator(run_parent())) {
-      if (std::filesystem::exists(entry.path() / "journal")) add_wake(entry.path() / "journal");
-    }
-    EXPECT_EQ(kill(supervisor, SIGCONT), 0);
-  });
+  const std::jthread rewriter([] { change_journal(add_wake); });
   const Report report = run_in_worker(kProgram, asked);
   expect_undisturbed(report, calm);
   EXPECT_EQ(report.controller_restarts(), 1u);
   EXPECT_GE(report.decisions(), 1u);
-  const auto is_about_it = [](const std::string& warning) {
-    return warning.find("policy 'predictive-rebalance' to answer as before the controller's "
-                        "death, found a difference in the call at ") != std::string::npos;
-  };
-  EXPECT_EQ(std::ranges::count_if(report.warnings(), is_about_it), 1) << report.DebugString();
+  expect_one_difference(report);
   std::filesystem::remove(log);
+  expect_nothing_left();
+}
+
+/// The second fault makes the policy decide again after the takeover.
+TEST(Controller, ASuccessorWhosePoliciesDecideLessOrMoreThanRecordedFollowsTheRecord) {
+  const std::string folder = ::testing::TempDir() + fmt::format("orrery_count.{}", getpid());
+  const std::vector<std::string> settings{
+      "run.steps=40",
+      "faults=[{rank: 2, at_step: 6, slow: 4}, {rank: 1, at_step: 25, slow: 4}]",
+      "policies=[{name: predictive-rebalance}]",
+      fmt::format("checkpoints={{folder: {}, every: 1000, keep: 1}}", folder)};
+  const Report calm = run_in_worker(kProgram, request({"run.steps=40"}));
+  for (const auto change : {add_decision, remove_decisions}) {
+    SCOPED_TRACE(change == add_decision ? "less" : "more");
+    std::filesystem::remove_all(folder);
+    const std::jthread rewriter([change] { change_journal(change); });
+    const Report report = run_in_worker(kProgram, request(settings));
+    expect_undisturbed(report, calm);
+    EXPECT_EQ(report.controller_restarts(), 1u);
+    EXPECT_EQ(report.unfinished(), "");
+    expect_one_difference(report);
+  }
+  std::filesystem::remove_all(folder);
   expect_nothing_left();
 }
 

@@ -213,12 +213,14 @@ namespace live {
 
 bool keep(const World& world, KeptWorld& kept) { return World::Kept::write(world, kept); }
 
-void restore(const KeptWorld& kept, World& world) {
+World read_world(const KeptWorld& kept, const Cluster& cluster) {
+  World world(cluster);
   try {
     World::Kept::read(kept, world);
   } catch (const Error& error) {
     throw Error(ErrorKind::environment, "the journal's snapshot: " + error.message());
   }
+  return world;
 }
 
 }  // namespace live

@@ -10,8 +10,8 @@ namespace orrery::live {
 /// Writes `world` into `kept`, an empty message. Returns false, with `kept` unusable, while a
 /// decision has no outcome, and once a job is done or removed.
 bool keep(const World& world, KeptWorld& kept);
-/// Reads `kept` into `world`, a new world of the same cluster. Throws an environment Error, with
-/// `world` unusable, if `kept` does not fit the cluster or is damaged.
-void restore(const KeptWorld& kept, World& world);
+/// Returns the world of `cluster` that `kept` holds. Throws an environment Error if `kept` does not
+/// fit the cluster or is damaged. `cluster` must outlive the world.
+World read_world(const KeptWorld& kept, const Cluster& cluster);
 
 }  // namespace orrery::live

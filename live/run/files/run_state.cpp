@@ -147,8 +147,7 @@ void apply_snapshot(RunState& state, const JournalSnapshot& then, const RunRules
   for (const Seat& seat : then.joined()) state.joined.insert({seat.rank(), seat.life()});
   if (then.has_resumed()) state.resumed = then.resumed();
   if (then.has_rolled_back()) state.rolled_back = then.rolled_back();
-  if (rules.cluster == nullptr) return;
-  restore(then.world(), state.world.emplace(*rules.cluster));
+  if (rules.cluster != nullptr) state.world = read_world(then.world(), *rules.cluster);
 }
 
 /// Applies a record; throws for a record that cannot be decoded. `first`: no record came before.

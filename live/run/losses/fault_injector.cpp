@@ -18,19 +18,23 @@ constexpr int kMostDrawn = 1 << 30;
 /// Returns the number of the operator's first removal among the faults.
 int first_removal(const Scenario& scenario) { return scenario.faults_size() + kMostDrawn; }
 
+/// Returns true if the journal holds the loss that follows from the injection.
+bool is_noticed(const RunState& state, const JournalStrike& strike) {
+  return std::ranges::any_of(state.losses, [&](const JournalLoss& loss) {
+    return loss.rank() == strike.rank() && loss.report().time_s() == to_seconds(strike.at());
+  });
+}
+
 /// Returns the progress in the schedule of the faults with the numbers from `first` to before
 /// `end`.
 FaultProgress progress_of(const RunState& state, int first, int end) {
   FaultProgress progress;
   for (const JournalStrike& strike : state.strikes) {
     if (strike.fault() < first || strike.fault() >= end) continue;
-    const bool is_noticed = std::ranges::any_of(state.losses, [&](const JournalLoss& loss) {
-      return loss.rank() == strike.rank() && loss.report().time_s() == to_seconds(strike.at());
-    });
     progress.injections.push_back({.fault = strike.fault() - first,
                                    .rank = strike.rank(),
                                    .at = strike.at(),
-                                   .is_noticed = is_noticed});
+                                   .is_noticed = is_noticed(state, strike)});
   }
   return progress;
 }
@@ -50,11 +54,11 @@ FaultInjector::FaultInjector(const Scenario& scenario, const Cluster& cluster, s
       cluster_(cluster),
       slots_(slots),
       control_(control),
-      journal_(journal),
-      schedule_(scenario, cluster, slots, first,
-                scenario_progress(journal.state(), first_removal(scenario))) {
+      journal_(journal) {
   const RunState& state = journal.state();
   int number = first_removal(scenario);
+  schedules_.push_back(std::make_unique<FaultSchedule>(scenario, cluster, slots, first,
+                                                       scenario_progress(state, number)));
   for (const Fault& removal : state.removals) {
     FaultProgress progress = progress_of(state, number, number + 1);
     if (state.sequence > 0) progress.until = state.now;
@@ -66,8 +70,7 @@ FaultInjector::FaultInjector(const Scenario& scenario, const Cluster& cluster, s
 void FaultInjector::add_removal(const Fault& removal, const FaultProgress& progress) {
   Scenario alone;
   *alone.add_faults() = removal;
-  removal_schedules_.push_back(
-      std::make_unique<FaultSchedule>(alone, cluster_, slots_, 0, progress));
+  schedules_.push_back(std::make_unique<FaultSchedule>(alone, cluster_, slots_, 0, progress));
 }
 
 void FaultInjector::announce_removal(Part part, Nanos now, Nanos notice, std::optional<Nanos> lasts,
@@ -88,14 +91,15 @@ void FaultInjector::announce_removal(Part part, Nanos now, Nanos notice, std::op
 }
 
 void FaultInjector::inject_due(Step step, Nanos now, std::span<const std::uint32_t> awaited) {
-  inject_due(schedule_, 0, step, now, awaited);
-  int number = first_removal(scenario_);
-  for (const auto& schedule : removal_schedules_) {
-    inject_due(*schedule, number++, step, now, awaited);
+  int number = 0, next = first_removal(scenario_);
+  for (const auto& schedule : schedules_) {
+    record_due(*schedule, number, step, now, awaited);
+    number = next++;
   }
+  send_recorded(now);
 }
 
-void FaultInjector::inject_due(FaultSchedule& schedule, int number, Step step, Nanos now,
+void FaultInjector::record_due(FaultSchedule& schedule, int number, Step step, Nanos now,
                                std::span<const std::uint32_t> awaited) {
   const std::vector<std::uint32_t> members = control_.states().ranks_with(&RankState::is_member);
   for (const auto& strike : schedule.due(step, now, members, awaited)) {
@@ -104,64 +108,63 @@ void FaultInjector::inject_due(FaultSchedule& schedule, int number, Step step, N
     record.mutable_strike()->set_rank(strike.rank);
     record.mutable_strike()->set_at(now);
     journal_.append_record(record);
-    control_.signal(strike.rank, strike.stop ? SIGSTOP : SIGKILL);
+  }
+}
+
+void FaultInjector::send_recorded(Nanos now) {
+  const RunState& state = journal_.state();
+  for (; handled_ < state.strikes.size(); ++handled_) {
+    const JournalStrike& strike = state.strikes[handled_];
+    // A removal by the operator ends its ranks.
+    const bool is_scripted = strike.fault() < first_removal(scenario_);
+    const bool stops = is_scripted && scripted().is_stop(strike.fault());
+    if (is_noticed(state, strike)) continue;
+    if (stops && scripted().is_stop_over(strike.fault(), now)) continue;
+    control_.signal(strike.rank(), stops ? SIGSTOP : SIGKILL);
   }
 }
 
 void FaultInjector::continue_stopped(Nanos now) {
-  for (const std::uint32_t rank : schedule_.drain_resumed(now)) control_.signal(rank, SIGCONT);
-}
-
-void FaultInjector::repeat_injections() {
-  for (const JournalStrike& strike : journal_.state().strikes) {
-    const bool unnoticed = schedule_.unnoticed(strike.rank()) ||
-                           std::ranges::any_of(removal_schedules_, [&](const auto& schedule) {
-                             return schedule->unnoticed(strike.rank());
-                           });
-    if (unnoticed) control_.signal(strike.rank(), SIGKILL);
-  }
+  for (const std::uint32_t rank : scripted().drain_resumed(now)) control_.signal(rank, SIGCONT);
 }
 
 std::optional<Nanos> FaultInjector::take_hit_time(std::uint32_t rank) {
-  std::optional<Nanos> hit = schedule_.take_hit_time(rank);
-  for (const auto& schedule : removal_schedules_) {
+  std::optional<Nanos> hit;
+  for (const auto& schedule : schedules_) {
     if (const auto other = schedule->take_hit_time(rank); other && !hit) hit = other;
   }
   return hit;
 }
 
 bool FaultInjector::has_test(Part part) const {
-  return schedule_.has_test(part) ||
-         std::ranges::any_of(removal_schedules_,
+  return std::ranges::any_of(schedules_,
                              [part](const auto& schedule) { return schedule->has_test(part); });
 }
 
 std::set<Part> FaultInjector::lost_parts(Step step, Nanos now) const {
-  std::set<Part> lost = schedule_.lost_parts(step, now);
-  for (const auto& schedule : removal_schedules_) lost.merge(schedule->lost_parts(step, now));
+  std::set<Part> lost;
+  for (const auto& schedule : schedules_) lost.merge(schedule->lost_parts(step, now));
   return lost;
 }
 
 Nanos FaultInjector::next_instant(Nanos now) const {
-  Nanos next = schedule_.next_instant(now);
-  for (const auto& schedule : removal_schedules_) {
-    next = std::min(next, schedule->next_instant(now));
-  }
+  Nanos next = kNever;
+  for (const auto& schedule : schedules_) next = std::min(next, schedule->next_instant(now));
   return next;
 }
 
 std::vector<PartChanged> FaultInjector::part_changes(const ClusterState& known, Step step,
                                                      Nanos now) const {
-  std::map<Part, Removal> removals = schedule_.removals(step, now);
-  for (const auto& schedule : removal_schedules_) removals.merge(schedule->removals(step, now));
+  std::map<Part, Removal> removals;
+  for (const auto& schedule : schedules_) removals.merge(schedule->removals(step, now));
   return ::orrery::part_changes(
       known.parts,
-      reported_parts(lost_parts(step, now), schedule_.slower_parts(step, now), removals));
+      reported_parts(lost_parts(step, now), scripted().slower_parts(step, now), removals));
 }
 
 void FaultInjector::fill(Report& report, Step last, Nanos elapsed) const {
-  std::size_t injected = schedule_.injected();
-  for (const auto& schedule : removal_schedules_) injected += schedule->injected();
+  std::size_t injected = 0;
+  for (const auto& schedule : schedules_) injected += schedule->injected();
   report.set_faults_injected(injected);
   std::vector<double> speeds;
   for (std::uint32_t rank = 0; rank < scenario_.job().layout().data(); ++rank) {

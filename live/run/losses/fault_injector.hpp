@@ -1,6 +1,7 @@
 // Injection of a scenario's faults into the ranks of a live run.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -28,8 +29,8 @@ class FaultInjector {
   FaultInjector(const Scenario& scenario, const Cluster& cluster, std::uint32_t slots, Step first,
                 RankControl& control, Journal& journal);
 
-  /// Injects the faults that are due at `step` and `now`: writes each to the journal, then sends
-  /// its signal to the rank. A fault of an awaited rank waits until the rank has joined, and a
+  /// Injects the faults that are due at `step` and `now`: writes each to the journal, then calls
+  /// send_recorded(). A fault of an awaited rank waits until the rank has joined, and a
   /// fault of a rank that was hit before waits until take_hit_time(); a fault of another rank that
   /// is no member counts as injected without effect. No fault is injected twice. Call with instants
   /// that do not decrease; after a rollback earlier steps inject no fault of a step. Throws as
@@ -37,10 +38,10 @@ class FaultInjector {
   void inject_due(Step step, Nanos now, std::span<const std::uint32_t> awaited);
   /// Continues the ranks whose stops have ended by `now`. Call many times a second.
   void continue_stopped(Nanos now);
-  /// Repeats the injections that an earlier controller had recorded and may not have carried out:
-  /// kills the ranks whose loss is not detected yet, even if the fault was to stop the rank. Call
-  /// once, after the replay and before the first inject_due().
-  void repeat_injections();
+  /// Sends the signal of each injection in the journal that this object has not sent yet and whose
+  /// loss the journal does not hold; not of a stop that has ended by `now`. Call many times a
+  /// second. Throws as RankControl::signal().
+  void send_recorded(Nanos now);
   /// Returns the instant at which a fault hit `rank`, once; nothing if no fault has hit the rank
   /// since. Call when the loss of the rank is detected: until then no other fault hits the rank.
   std::optional<Nanos> take_hit_time(std::uint32_t rank);
@@ -64,7 +65,7 @@ class FaultInjector {
   bool has_lost_parts(Step step, Nanos now) const { return !lost_parts(step, now).empty(); }
   /// Returns the state of the rank's hardware.
   Hardware hardware(std::uint32_t rank, Step step, Nanos now) const {
-    return schedule_.hardware(rank, step, now);
+    return scripted().hardware(rank, step, now);
   }
   /// Returns the first instant after `now` at which a fault changes; kNever if none does.
   Nanos next_instant(Nanos now) const;
@@ -74,13 +75,15 @@ class FaultInjector {
   void fill(Report& report, Step last, Nanos elapsed) const;
 
  private:
+  /// Returns the schedule of the scenario's faults.
+  FaultSchedule& scripted() const { return *schedules_.front(); }
   /// Adds the schedule of a removal.
   void add_removal(const Fault& removal, const FaultProgress& progress = {});
   /// Returns the parts that are lost now, by the scenario or by an announced removal.
   std::set<Part> lost_parts(Step step, Nanos now) const;
-  /// Sends the signals of the injections that are due; `number`: number of the first fault of the
-  /// schedule among all faults.
-  void inject_due(FaultSchedule& schedule, int number, Step step, Nanos now,
+  /// Writes the injections of the schedule that are due to the journal; `number`: number of the
+  /// first fault of the schedule among all faults.
+  void record_due(FaultSchedule& schedule, int number, Step step, Nanos now,
                   std::span<const std::uint32_t> awaited);
 
   const Scenario& scenario_;
@@ -88,9 +91,9 @@ class FaultInjector {
   const std::uint32_t slots_;
   RankControl& control_;
   Journal& journal_;
-  FaultSchedule schedule_;
-  /// One schedule for each removal in the journal.
-  std::vector<std::unique_ptr<FaultSchedule>> removal_schedules_;
+  /// The schedule of the scenario's faults, and one for each removal in the journal.
+  std::vector<std::unique_ptr<FaultSchedule>> schedules_;
+  std::size_t handled_ = 0;  ///< Injections of the journal that send_recorded() has handled.
 };
 
 }  // namespace orrery::live

@@ -32,9 +32,7 @@ void FaultSchedule::add_injections(std::uint32_t fault) {
   const std::size_t before = waiting_.size();
   const auto strike = [&](std::uint32_t rank) {
     if (rank >= ranks_ || restored_.contains({static_cast<int>(fault), rank})) return;
-    waiting_.push_back({.fault = static_cast<int>(fault),
-                        .rank = rank,
-                        .stop = script_.kind(fault) == Fault::kStop});
+    waiting_.push_back({.fault = static_cast<int>(fault), .rank = rank});
   };
   for (const FaultTarget& target : script_.targets(fault)) {
     if (!strikes) break;
@@ -69,6 +67,17 @@ std::vector<FaultSchedule::Strike> FaultSchedule::due(Step step, Nanos now,
     return true;
   });
   return strikes;
+}
+
+bool FaultSchedule::is_stop(int fault) const {
+  const auto index = static_cast<std::uint32_t>(fault);
+  return index < script_.size() && script_.kind(index) == Fault::kStop;
+}
+
+bool FaultSchedule::is_stop_over(int fault, Nanos now) const {
+  if (!is_stop(fault)) return false;
+  const std::optional<Nanos> end = script_.stop_end(static_cast<std::uint32_t>(fault));
+  return end && *end <= now;
 }
 
 void FaultSchedule::add_resume(std::uint32_t fault, std::uint32_t rank) {

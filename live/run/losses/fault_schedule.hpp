@@ -46,7 +46,6 @@ class FaultSchedule {
   struct Strike {
     int fault = 0;  ///< Index of the fault in the scenario.
     std::uint32_t rank = 0;
-    bool stop = false;  ///< True to stop the process; false to kill the process.
   };
 
   /// Reads the faults of `scenario`. Both references must outlive this object. `ranks`: number of
@@ -85,8 +84,10 @@ class FaultSchedule {
   /// be called when the loss of the rank is detected: until then further injections into the rank
   /// wait.
   std::optional<Nanos> take_hit_time(std::uint32_t rank);
-  /// Returns true if a fault hit `rank` and its loss is not detected yet.
-  bool unnoticed(std::uint32_t rank) const { return struck_.contains(rank); }
+  /// Returns true if the fault stops processes, which run again at its end, if it has one.
+  bool is_stop(int fault) const;
+  /// Returns true if the fault is a stop that has ended by `now`.
+  bool is_stop_over(int fault, Nanos now) const;
   /// Returns the number of faults that have taken effect, faults of hardware, dropped injections
   /// and those of an earlier controller included. A fault does not count while all of its
   /// injections wait, nor an injection of an earlier run.

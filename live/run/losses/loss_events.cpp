@@ -37,12 +37,6 @@ bool Recovery::begin_restore(Step next) {
   return true;
 }
 
-void Recovery::start_pending_ranks() {
-  for (std::uint32_t seat = 0; seat < placement_.seats(); ++seat) {
-    if (placement_.is_pending(seat)) control_.replace(seat);
-  }
-}
-
 bool Recovery::may_rank_return() const {
   const RankStates& ranks = control_.states();
   return std::any_of(job().gpus.begin(), job().gpus.end(), [&](GpuId gpu) {

@@ -20,7 +20,14 @@ void Recovery::accept_assignment(const Assign& assign) {
     if (placement_.is_stray(seat)) control_.withdraw_rank(seat);
   }
   for (const GpuId gpu : assign.gpus) placement_.try_again(gpu.value);
-  for (const GpuId gpu : orders_of(job(), assign).start) control_.replace(gpu.value);
+  start_missing();
+}
+
+void Recovery::start_missing() {
+  if (!job().next) return;
+  for (std::uint32_t seat = 0; seat < placement_.seats(); ++seat) {
+    if (placement_.is_pending(seat)) control_.replace(seat);
+  }
   if (is_held()) held_since_ = clock_.now();
 }
 
@@ -127,15 +134,6 @@ std::vector<std::uint32_t> Recovery::fence_missing(const std::vector<std::uint32
     missing.push_back(seat);
   }
   return missing;
-}
-
-void Recovery::resume_interrupted() {
-  for (std::uint32_t seat = 0; seat < placement_.seats(); ++seat) {
-    const RankState rank = control_.states().at(seat);
-    const bool runs = rank.is_running && !rank.is_fenced;
-    if (placement_.is_pending(seat) && !runs) control_.replace(seat);
-  }
-  if (is_held() && job().next) held_since_ = clock_.now();
 }
 
 bool Recovery::is_hold_unanswerable(bool shown) const {

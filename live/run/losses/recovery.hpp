@@ -65,8 +65,10 @@ class Recovery {
   /// replacement is pending, a checkpoint is complete, and the run has advanced since the last
   /// restore.
   bool begin_restore(Step next);
-  /// Requests the processes that the pending assignment starts.
-  void start_pending_ranks();
+  /// Requests the processes of the pending assignment that do not run, and restarts the time limit
+  /// of a hold with a pending assignment; no effect without a pending assignment. Call for each new
+  /// assignment, and whenever processes of the pending one may be missing.
+  void start_missing();
   /// Reports the unreported losses to the policies as one RanksLost event, and expires the settings
   /// that wait for a step. Then requests replacements for the lost ranks whose GPUs the pending
   /// assignment names; if none was pending, the loss itself makes an assignment to the same GPUs
@@ -76,10 +78,10 @@ class Recovery {
   void emit_losses();
 
   /// Carries out an assignment with GPUs that the world holds as pending and that may have replaced
-  /// an earlier pending one: requests the missing processes, also on seats abandoned before, and
-  /// ends processes that neither the job nor the assignment uses. The other ranks continue until
-  /// activate_assignment(). Restarts the time limit of a hold. Call before the world applies its
-  /// JobStarted, and not for a release.
+  /// an earlier pending one: requests the missing processes (start_missing()), also on seats
+  /// abandoned before, and ends processes that neither the job nor the assignment uses. The other
+  /// ranks continue until activate_assignment(). Call before the world applies its JobStarted, and
+  /// not for a release.
   void accept_assignment(const Assign& assign);
   /// Records that all ranks of the job have been ended, for a release or a restart: forgets
   /// unreported losses, and begins a hold, which the next assignment ends once it is active.
@@ -121,11 +123,6 @@ class Recovery {
   /// loss is not emitted yet. Returns their seats, ascending; empty if none is missing. Does not
   /// record their losses: call record_exit() for each, which returns false for a recorded one.
   std::vector<std::uint32_t> fence_missing(const std::vector<std::uint32_t>& members);
-  /// Completes the interrupted work of an earlier controller: requests the pending processes that
-  /// do not run or are fenced, and restarts the time limit of a hold with a pending assignment.
-  /// Call once, after the replay and the start of the clock, and then activate_when_ready(), which
-  /// kills leaving processes once the others have joined.
-  void resume_interrupted();
 
   /// Returns true from the JobHeld event, or from mark_released(), until an assignment is active.
   bool is_held() const { return held_since_ != kNever; }

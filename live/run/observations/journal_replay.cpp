@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "core/error.hpp"
 #include "core/units.hpp"
 #include "live/run/processes/placement.hpp"
 
@@ -16,6 +17,14 @@ JournalReplay::JournalReplay(const Cluster& cluster, const Past& past)
   if (past.first_world) reader_.world() = *past.first_world;
 }
 
+void JournalReplay::load_memory(
+    const std::function<void(const std::string&, const World&)>& load) {
+  if (!past_.snapshot) return;
+  ensure(load != nullptr,
+         "expected a backend that can restore policies for the journal's snapshot");
+  load(past_.snapshot->memory(), world());
+}
+
 Observation JournalReplay::next() {
   under_way_ = true;
   samples_.clear();
@@ -24,7 +33,6 @@ Observation JournalReplay::next() {
   }
   const Observation seen = reader_.read(past_.seen[shown_++], samples_);
   for (const Event& event : seen.events) {
-    if (std::holds_alternative<StepsDone>(event)) ++steps_seen_;
     if (const auto* outcome = std::get_if<Decided>(&event)) open_.erase(outcome->decision);
   }
   return seen;
@@ -33,6 +41,7 @@ Observation JournalReplay::next() {
 void JournalReplay::announce_open(const Decision& decision) {
   world().announce_decision(decision);
   open_[decision.id] = decision;
+  decided_ = std::max(decided_, decision.id + 1);
 }
 
 bool JournalReplay::is_answered() const {
@@ -87,11 +96,16 @@ std::vector<Decision> JournalReplay::take_open() {
   return open;
 }
 
-std::vector<StepsDone> JournalReplay::unseen_steps() const {
-  const std::vector<JournalCommit>& commits = past_.commits;
-  const Nanos first = past_.snapshot ? past_.snapshot->statistics().last_commit() : 0;
+std::vector<StepsDone> unseen_steps(const Past& past) {
+  const std::vector<JournalCommit>& commits = past.commits;
+  const Nanos first = past.snapshot ? past.snapshot->statistics().last_commit() : 0;
+  std::size_t seen = 0;
+  for (const ObservationRecord& shown : past.seen) {
+    seen += static_cast<std::size_t>(
+        std::ranges::count_if(shown.events(), &EventRecord::has_steps_done));
+  }
   std::vector<StepsDone> unseen;
-  for (std::size_t i = steps_seen_; i < commits.size(); ++i) {
+  for (std::size_t i = seen; i < commits.size(); ++i) {
     const Nanos before = i > 0 ? commits[i - 1].at() : first;
     unseen.push_back({.job = kLiveJob,
                       .last = commits[i].step(),

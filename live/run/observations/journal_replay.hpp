@@ -1,11 +1,11 @@
 // Replay of a journal to the policies.
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "live/run/files/journal.hpp"
@@ -24,6 +24,11 @@ class JournalReplay {
   /// must outlive this object. After a snapshot the replay counts as active, as if the observations
   /// before the snapshot had just been shown.
   JournalReplay(const Cluster& cluster, const Past& past);
+
+  /// Passes the bytes of the policies and the recorder in the snapshot, and world(), to `load`; no
+  /// effect without a snapshot. Call before next(). Throws an internal Error if `load` is empty and
+  /// the journal has a snapshot.
+  void load_memory(const std::function<void(const std::string&, const World&)>& load);
 
   /// Returns the world, which follows the replay and is the world of the run afterwards.
   World& world() { return reader_.world(); }
@@ -51,6 +56,10 @@ class JournalReplay {
   /// Announces a new answer to the newest observation to world(); its decisions are open, see
   /// take_open(). Throws an internal Error for an id of a decision without an outcome.
   void take_answer(const DecisionList& decisions);
+  /// Returns the id after the highest one of the decisions in the answers so far, recorded or new;
+  /// 0 before the first decision. A new decision with this id or a higher one meets no recorded
+  /// decision.
+  DecisionId decided_before() const { return decided_; }
   /// Returns true if the kill switch was on at the newest observation; false if the journal does
   /// not mention the kill switch.
   bool is_halted() const;
@@ -59,16 +68,11 @@ class JournalReplay {
   /// newest observation; empty: it did not.
   std::string given_up() const;
 
-  /// Ends the replay: all later events are new. Returns the previous value of is_replaying(), which
-  /// is false on a second call.
-  bool end_replay() { return std::exchange(under_way_, false); }
+  /// Ends the replay: all later events are new.
+  void end_replay() { under_way_ = false; }
   /// Returns the decisions without an outcome in the replayed observations, by number; empty if
   /// there are none. A second call returns none.
   std::vector<Decision> take_open();
-  /// Returns the committed steps that no policy has seen, oldest first, one event for each step,
-  /// with the time since the previous commit as its duration; empty if there are none. Call after
-  /// the last next().
-  std::vector<StepsDone> unseen_steps() const;
 
  private:
   /// Announces a decision to world() and adds the decision to the open ones.
@@ -83,8 +87,11 @@ class JournalReplay {
   bool has_differed_ = false;  ///< An answer differed from the recorded one.
   /// Decisions without an outcome.
   std::map<DecisionId, Decision> open_;
-  /// Number of committed steps that the policies have seen.
-  std::size_t steps_seen_ = 0;
+  DecisionId decided_ = 0;
 };
+
+/// Returns the committed steps in the journal that no observation shows, oldest first, one event
+/// for each step, with the time since the previous commit as its duration; empty if there are none.
+std::vector<StepsDone> unseen_steps(const Past& past);
 
 }  // namespace orrery::live

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 
 #include "core/ids.hpp"
 #include "live/machine/host_clock.hpp"
@@ -12,21 +13,18 @@ namespace orrery::live {
 /// Nanoseconds since the start. Single-threaded.
 class PolicyClock {
  public:
-  /// Constructs a clock that reads 0. `started`: start that an earlier controller recorded (see
-  /// started()); the clock then still reads 0 until start_running(), because the replayed
-  /// observations have instants of their own.
+  /// Constructs a clock that reads 0 until start(). `started`: recorded start of the run (see
+  /// started()); nothing if the run has not started.
   explicit PolicyClock(std::optional<Nanos> started = {})
-      : start_(std::chrono::nanoseconds(started.value_or(0))) {}
-  /// Starts the clock at 0 now, at the beginning of the first step. A later call would start it
-  /// anew.
+      : start_(std::chrono::nanoseconds(started.value_or(0))), has_start_(started.has_value()) {}
+  /// Lets the clock run: from the recorded start, or, without one, from 0 now. No effect on a
+  /// running clock.
   void start() {
-    start_ = Clock::now();
+    if (!std::exchange(has_start_, true)) start_ = Clock::now();
     runs_ = true;
   }
-  /// Starts the clock after a replay. Call only on a clock with a recorded start.
-  void start_running() { runs_ = true; }
 
-  /// Returns the time since the start; 0 before start() or start_running().
+  /// Returns the time since the start; 0 before start().
   Nanos now() const { return runs_ ? since(start_) : 0; }
   /// Returns the time since the start at `moment`, negative for an earlier moment. Call only after
   /// start() or with a recorded start.
@@ -42,6 +40,7 @@ class PolicyClock {
 
  private:
   Clock::time_point start_;
+  bool has_start_;
   bool runs_ = false;
 };
 

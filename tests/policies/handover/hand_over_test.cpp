@@ -255,6 +255,21 @@ TEST(HandOver, AnotherModeRefusesTheQuestionsAndHoldsForLaterDecisions) {
   EXPECT_THROW(HandOver(backend, {}).set_mode(HandOverMode::approve), Error);
 }
 
+TEST(HandOver, KnowsTheDecisionsOfItsBackendAndItsOwn) {
+  struct Ahead : toy::ToyBackend {
+    using ToyBackend::ToyBackend;
+    DecisionId decided_before() const override { return 7; }
+  };
+  const Cluster cluster = toy::cluster();
+  Ahead backend(cluster);
+  HandOver hand_over(backend, {.mode = HandOverMode::drive});
+  hand_over.begin({});
+  EXPECT_EQ(hand_over.decided_before(), 7u);
+  ASSERT_TRUE(hand_over.next());
+  hand_over.apply(DecisionList(9));
+  EXPECT_EQ(hand_over.decided_before(), 9u);
+}
+
 TEST(HandOver, ModesHaveNames) {
   EXPECT_EQ(hand_over_mode(""), HandOverMode::drive);
   EXPECT_EQ(hand_over_mode("shadow"), HandOverMode::shadow);

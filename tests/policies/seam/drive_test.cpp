@@ -44,6 +44,40 @@ TEST(Drive, WhatTheBackendLacksIsNamed) {
             "the policies need features that this run does not offer: the actions (unknown)");
 }
 
+/// Backend that continues a run: another process made three decisions before its fifth observation.
+class Continued : public toy::Witness {
+ public:
+  using Witness::Witness;
+  std::optional<Observation> next() override {
+    ++calls_;
+    return Witness::next();
+  }
+  DecisionId decided_before() const override { return calls_ < 5 ? 0 : 3; }
+
+ private:
+  int calls_ = 0;
+};
+
+TEST(Drive, ANewDecisionHasAnIdAboveThoseThatTheBackendKnows) {
+  const Cluster cluster = toy::cluster();
+  /// Decides in its first and its fifth call.
+  class Twice : public Policy {
+   public:
+    Needs needs() const override { return {{}, {}, toy::kTick}; }
+    void start(Context&, const Cluster&, const google::protobuf::Message*) override {}
+    void observe(Context&, const Observation&, DecisionList& decisions) override {
+      const int call = ++calls_;
+      if (call == 1 || call == 5) decisions.add(Save{{0}}, "now");
+    }
+
+   private:
+    int calls_ = 0;
+  } policy;
+  Continued backend(cluster);
+  EXPECT_EQ(run(policy, backend), 4u);
+  EXPECT_EQ(backend.ids, (std::vector<DecisionId>{0, 3}));
+}
+
 /// A world whose clock stands still.
 class Frozen : public toy::ToyBackend {
  public:

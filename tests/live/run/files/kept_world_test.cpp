@@ -69,8 +69,7 @@ class KeptWorldTest : public ::testing::Test {
 TEST_F(KeptWorldTest, IsTheSameWhenItIsRead) {
   KeptWorld kept;
   ASSERT_TRUE(keep(world_, kept));
-  World again(cluster_);
-  restore(kept, again);
+  World again = read_world(kept, cluster_);
   EXPECT_EQ(bytes(again), bytes(world_));
   const JobInfo& was = world_.jobs()[JobId{0}];
   const JobInfo& is = again.jobs()[JobId{0}];
@@ -89,8 +88,7 @@ TEST_F(KeptWorldTest, IsTheSameWhenItIsRead) {
 TEST_F(KeptWorldTest, GoesOnAsTheOtherDoes) {
   KeptWorld kept;
   ASSERT_TRUE(keep(world_, kept));
-  World again(cluster_);
-  restore(kept, again);
+  World again = read_world(kept, cluster_);
   for (World* each : {&world_, &again}) {
     // The setting for step 20 is valid from there on.
     each->apply(StepsDone{.job = {0}, .last = 19, .count = 10, .duration = 5}, 100);
@@ -114,8 +112,7 @@ TEST_F(KeptWorldTest, OfAnotherClusterIsRefused) {
   KeptWorld kept;
   ASSERT_TRUE(keep(world_, kept));
   kept.add_owner(0);
-  World again(cluster_);
-  EXPECT_THROW(restore(kept, again), Error);
+  EXPECT_THROW(read_world(kept, cluster_), Error);
 }
 
 }  // namespace

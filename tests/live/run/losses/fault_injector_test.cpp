@@ -74,10 +74,28 @@ TEST_F(FaultInjectorTest, AnotherControllerStrikesAgainWhomNobodyHasMissed) {
   Journal journal(path_, "hash");
   FakeRanks ranks;
   FaultInjector second(scenario_, cluster_, 4, 0, ranks, journal);
-  second.repeat_injections();
-  EXPECT_EQ(ranks.signals, (std::vector<std::pair<std::uint32_t, int>>{{2, SIGKILL}}));
+  second.send_recorded(650);
+  EXPECT_EQ(ranks.signals, (std::vector<std::pair<std::uint32_t, int>>{{2, SIGSTOP}}));
+  second.send_recorded(660);
   second.inject_due(3, 700, all_);
   EXPECT_EQ(ranks.signals.size(), 1u);  // each strikes once
+}
+
+TEST_F(FaultInjectorTest, AStopThatHasEndedIsNotSentAgain) {
+  scenario_.mutable_faults(1)->set_for_(100);
+  {
+    Journal journal(path_, "hash");
+    FaultInjector first(scenario_, cluster_, 4, 0, ranks_, journal);
+    first.inject_due(0, 510, all_);
+    EXPECT_EQ(ranks_.signals, (std::vector<std::pair<std::uint32_t, int>>{{2, SIGSTOP}}));
+  }
+  Journal journal(path_, "hash");
+  FakeRanks ranks;
+  FaultInjector second(scenario_, cluster_, 4, 0, ranks, journal);
+  second.continue_stopped(650);
+  second.send_recorded(650);
+  EXPECT_EQ(ranks.signals, (std::vector<std::pair<std::uint32_t, int>>{{2, SIGCONT}}))
+      << "no signal would continue it once more";
 }
 
 TEST_F(FaultInjectorTest, TellsPartsThatAreGoneAndThoseThatAreBack) {

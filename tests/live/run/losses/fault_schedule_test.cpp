@@ -28,11 +28,12 @@ TEST(FaultSchedule, StrikesOnceAtItsStepOrInstant) {
   const auto first = faults.due(3, 100, kAll, kAll);
   ASSERT_EQ(first.size(), 1u);
   EXPECT_EQ(first[0].rank, 1u);
-  EXPECT_FALSE(first[0].stop);
+  EXPECT_FALSE(faults.is_stop(first[0].fault));
   const auto second = faults.due(3, 500, kAll, kAll);
   ASSERT_EQ(second.size(), 1u);
   EXPECT_EQ(second[0].rank, 2u);
-  EXPECT_TRUE(second[0].stop);
+  EXPECT_TRUE(faults.is_stop(second[0].fault));
+  EXPECT_FALSE(faults.is_stop_over(second[0].fault, 1'000)) << "the stop has no end";
   EXPECT_EQ(faults.next_instant(500), kNever);
   EXPECT_TRUE(faults.due(9, 900, kAll, kAll).empty());
   EXPECT_EQ(faults.injected(), 2u);
@@ -47,6 +48,8 @@ TEST(FaultSchedule, AStoppedRankRunsAgainAtTheEndOfTheStopOnce) {
   FaultSchedule faults(scenario, kCluster, 4);
   ASSERT_EQ(faults.due(0, 510, kAll, kAll).size(), 1u);
   EXPECT_EQ(faults.next_instant(510), 800);
+  EXPECT_FALSE(faults.is_stop_over(0, 799));
+  EXPECT_TRUE(faults.is_stop_over(0, 800));
   EXPECT_TRUE(faults.drain_resumed(799).empty());
   EXPECT_EQ(faults.drain_resumed(800), (std::vector<std::uint32_t>{2}));
   EXPECT_TRUE(faults.drain_resumed(900).empty());
@@ -118,7 +121,6 @@ TEST(FaultSchedule, WhatAnEarlierControllerCarriedOutIsNotDoneAgain) {
   FaultSchedule faults(scenario, kCluster, 4, 0,
                        {.injections = {{.fault = 0, .rank = 2, .at = 510}}});
   EXPECT_TRUE(faults.due(9, 900, kAll, kAll).empty());
-  EXPECT_TRUE(faults.unnoticed(2));
   EXPECT_EQ(faults.take_hit_time(2), 510);
 }
 

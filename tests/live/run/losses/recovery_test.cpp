@@ -108,9 +108,11 @@ TEST(Recovery, ASuccessorWaitsAsLongAsIsLeftAndAnewForAPendingAssignment) {
     // The hold began two hours ago.
     const Nanos now = Clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
     job.clock = PolicyClock(now - 2 * kHour);
-    job.clock.start_running();
-    job.recovery.resume_interrupted();
+    job.clock.start();
+    job.recovery.start_missing();
     EXPECT_EQ(job.recovery.is_hold_unanswerable(true), !is_pending);
+    EXPECT_EQ(job.ranks.replaced, is_pending ? std::vector<std::uint32_t>{5}
+                                             : std::vector<std::uint32_t>{});
   }
 }
 

@@ -1,7 +1,10 @@
 #include "live/run/observations/journal_replay.hpp"
 
+#include <string>
+
 #include <gtest/gtest.h>
 
+#include "core/error.hpp"
 #include "policies/record/samples_book.hpp"
 #include "tests/live/run/one_job.hpp"
 #include "tests/policies/toy.hpp"
@@ -59,7 +62,6 @@ TEST(JournalReplay, WithoutAPastThereIsNothingToShow) {
   JournalReplay replay(run.cluster, past);
   EXPECT_FALSE(replay.has_more());
   EXPECT_FALSE(replay.is_replaying());
-  EXPECT_FALSE(replay.end_replay());
 }
 
 TEST(JournalReplay, ShowsWhatWasShownWithWhatWasRead) {
@@ -76,7 +78,8 @@ TEST(JournalReplay, ShowsWhatWasShownWithWhatWasRead) {
   EXPECT_EQ(replay.world().jobs()[kLiveJob].step, 1u);
   EXPECT_TRUE(replay.is_halted());
   EXPECT_FALSE(replay.has_more());
-  EXPECT_TRUE(replay.end_replay());
+  EXPECT_TRUE(replay.is_replaying());
+  replay.end_replay();
   EXPECT_FALSE(replay.is_replaying());
 }
 
@@ -93,11 +96,7 @@ TEST(JournalReplay, PoliciesThatWereGivenUpAreGivenUpInTheSameCall) {
 }
 
 TEST(JournalReplay, StepsThatNobodySawTheEndOfAreMadeUpFor) {
-  const OneJob run;
-  Past past = some_past();
-  JournalReplay replay(run.cluster, past);
-  while (replay.has_more()) replay.next();
-  const std::vector<StepsDone> unseen = replay.unseen_steps();
+  const std::vector<StepsDone> unseen = unseen_steps(some_past());
   ASSERT_EQ(unseen.size(), 2u);
   EXPECT_EQ(unseen[0].last, 1u);
   EXPECT_EQ(unseen[0].duration, 15);
@@ -174,6 +173,54 @@ TEST(JournalReplay, TheFirstAnswerThatDiffersIsNamedAndTheWorldFollowsTheRecord)
     EXPECT_EQ(replay.compare_answer(other), std::nullopt) << "it follows from the first";
     EXPECT_TRUE(replay.take_open().empty());
   }
+}
+
+/// Two answers have one decision each, without an outcome. The policies of the successor decide
+/// less or more.
+TEST(JournalReplay, ANewDecisionMeetsNoRecordedOneIfThePoliciesDecideLessOrMoreThanRecorded) {
+  const OneJob run;
+  Past past = some_past();
+  for (const std::size_t seen : {0, 1}) encode(save(seen), *past.read[seen].add_decisions());
+  past.seen.emplace_back().set_sequence(2);  // has no answer yet
+  for (const int count : {0, 1, 3}) {
+    JournalReplay replay(run.cluster, past);
+    EXPECT_EQ(replay.decided_before(), 0u);
+    DecisionList decisions;
+    const auto decide = [&](int decided) {  // as drive()
+      decisions.clear();
+      if (decisions.next() < replay.decided_before()) {
+        decisions = DecisionList(replay.decided_before());
+      }
+      for (int i = 0; i < decided; ++i) decisions.add(Save{kLiveJob}, "");
+    };
+    for (int i = 0; i < 2; ++i) {
+      replay.next();
+      decide(count);
+      EXPECT_EQ(replay.compare_answer(decisions).has_value(), count != 1 && i == 0);
+    }
+    replay.next();
+    decide(1);
+    EXPECT_EQ(decisions.items().front().id, count == 3 ? 6u : 2u);
+    EXPECT_NO_THROW(replay.take_answer(decisions)) << "the recorded decisions are still open";
+    EXPECT_EQ(replay.take_open().size(), 3u);
+    EXPECT_EQ(replay.decided_before(), count == 3 ? 7u : 3u);
+  }
+}
+
+TEST(JournalReplay, OnlyASnapshotHasTheBytesOfThePolicies) {
+  const OneJob run;
+  Past past;
+  std::string loaded;
+  const auto load = [&loaded](const std::string& saved, const World& world) {
+    loaded = saved + " " + std::to_string(world.jobs().size());
+  };
+  JournalReplay(run.cluster, past).load_memory(load);
+  EXPECT_EQ(loaded, "");
+  past.snapshot.emplace().set_memory("bytes");
+  past.first_world = run.world;
+  JournalReplay(run.cluster, past).load_memory(load);
+  EXPECT_EQ(loaded, "bytes 1");
+  EXPECT_THROW(JournalReplay(run.cluster, past).load_memory({}), Error);
 }
 
 TEST(JournalReplay, AfterASnapshotTheWorldIsThatOfTheSnapshot) {
