@@ -93,8 +93,8 @@ std::string complete_answer(const std::string& text, std::string_view command);
 /// Returns the jobs in the answer of `squeue -r -a -h -t all -O` with kJobFields. Throws bad_input
 /// with the place of the first wrong field.
 std::vector<SlurmJob> parse_jobs(const std::string& answer);
-/// Returns the keeper jobs in the answer of `squeue -O` with kKeeperFields, without Comments. Throws
-/// bad_input as above.
+/// Returns the keeper jobs in the answer of `squeue -O` with kKeeperFields, without their Comments.
+/// Throws bad_input as above.
 std::vector<SlurmKeeper> parse_keepers(const std::string& answer);
 /// Returns the nodes in the answer of `scontrol -o show node`. Throws bad_input as above.
 std::vector<SlurmNode> parse_nodes(const std::string& answer);

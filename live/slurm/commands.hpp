@@ -27,8 +27,8 @@ class SlurmCommands {
   virtual std::string read_comments(const std::vector<std::string>& ids) = 0;
   /// Returns the keeper jobs of all users (squeue), also ended ones, for parse_keepers().
   virtual std::string read_keepers() = 0;
-  /// Submits a job with these words of sbatch, of which one is --parsable. Returns its id. Throws an
-  /// environment Error with the message of sbatch if Slurm refuses the job.
+  /// Submits a job with these words of sbatch, of which one is --parsable. Returns the id of the
+  /// job. Throws an environment Error with the message of sbatch if Slurm refuses the job.
   virtual std::string submit_job(const std::vector<std::string>& words) = 0;
   /// Returns the recorded ends of jobs (sacct). Fails if Slurm keeps no accounts.
   virtual std::string read_ends(const std::vector<std::string>& ids) = 0;

@@ -1,6 +1,6 @@
 // Rules for the jobs of one Slurm that policies manage, and the receiver of the consequences of its
-// readings. Used by live/slurm/job_follower, live/slurm/waiting_leases and live/slurm/slurm_cluster.
-// One thread. Durations are seconds.
+// readings. Used by live/slurm/job_follower, live/slurm/waiting_leases and
+// live/slurm/slurm_cluster. One thread. Durations are seconds.
 #pragma once
 
 #include <cstddef>
@@ -48,7 +48,8 @@ class SlurmOutlet {
   /// Returns the controllers that the marks of these jobs name, by their ids, without jobs that
   /// have no mark.
   virtual std::map<std::string, std::string> find_owners(const std::vector<std::string>& ids) = 0;
-  /// Returns the keeper jobs that Slurm still shows, of all users; nothing if Slurm does not answer.
+  /// Returns the keeper jobs of all users that Slurm still shows; nothing if Slurm does not
+  /// answer.
   virtual std::optional<std::vector<SlurmKeeper>> find_keepers() = 0;
   /// Submits a job at once, with these words of sbatch, and returns its id. Throws an environment
   /// Error with Slurm's message if Slurm refuses the job.

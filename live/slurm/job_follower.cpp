@@ -113,7 +113,7 @@ void JobFollower::follow_jobs(Rows jobs, std::int64_t now_s, std::int64_t boot_s
     if (!job.is_managed || job.stage == Stage::ordered || !is_startable(row, nodes_)) return;
     waiting.push_back({&row, job.not_before_s, job.has_our_nodes});
   });
-  if (rules_.acts) leases_.renew(waiting, jobs, now_s);
+  if (rules_.acts) leases_.renew_leases(waiting, jobs, now_s);
   std::erase_if(jobs_, [this](const auto& entry) {
     return over_.contains({entry.first, entry.second.submit_s});
   });

@@ -50,8 +50,8 @@ std::string keeper_comment(const SlurmRules& rules) {
 std::vector<std::string> keeper_words(const SlurmRules& rules) {
   std::vector<std::string> words{"--parsable", "-J", kKeeperName, "-n", "1", "-t", "1"};
   if (!rules.partitions.empty()) words.insert(words.end(), {"-p", *rules.partitions.begin()});
-  for (const char* word : {"-D", "/", "-o", "/dev/null", "-e", "/dev/null", "--no-requeue",
-                           "--export=NONE"}) {
+  for (const char* word :
+       {"-D", "/", "-o", "/dev/null", "-e", "/dev/null", "--no-requeue", "--export=NONE"}) {
     words.emplace_back(word);
   }
   words.push_back(fmt::format("--begin=now+{}", rules.lease_s));
@@ -131,9 +131,8 @@ void KeeperFinder::learn_keepers(const std::vector<SlurmJob>& jobs) {
     return !awaited.contains(entry.first) ||
            (row != shown.end() && row->second != entry.second.submit_s);
   });
-  const bool are_known = std::all_of(awaited.begin(), awaited.end(), [&](const std::string& id) {
-    return known_.contains(id);
-  });
+  const bool are_known = std::all_of(awaited.begin(), awaited.end(),
+                                     [&](const std::string& id) { return known_.contains(id); });
   if (are_known) return;
   const std::vector<SlurmKeeper> keepers = parse_keepers(commands_.read_keepers());
   for (const std::string& id : awaited) {

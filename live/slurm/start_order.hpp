@@ -48,8 +48,8 @@ struct SlurmLine {
 SlurmLine start_line(const std::string& id, const std::vector<std::string>& nodes,
                      const std::string& owner,
                      const std::optional<std::string>& dependency = std::nullopt);
-/// Returns the lines that set the same `fields` of jobs, at most 5 jobs a line. For example, "update
-/// JobId=17,18 Dependency=afterany:9".
+/// Returns the lines that set the same `fields` of jobs, at most 5 jobs a line. For example,
+/// "update JobId=17,18 Dependency=afterany:9".
 std::vector<std::string> update_lines(const std::vector<std::string>& ids,
                                       const std::string& fields);
 /// Returns the lines that let jobs wait for `lease_s` more seconds.

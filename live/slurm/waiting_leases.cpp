@@ -11,11 +11,11 @@
 namespace orrery::live {
 namespace {
 
-constexpr std::uint32_t kMostTries = 3;     // moves of one job, probes, renewals of a keeper
-constexpr std::size_t kProbes = 5;          // jobs that show whether jobs can depend on the keeper
-constexpr std::int64_t kAppears_s = 10;     // time in which a submitted keeper is shown
-constexpr std::int64_t kPause_s = 600;      // time between a refusal and the next attempt
-constexpr std::int64_t kLongLease_s = 5;    // a begin later than a lease and this is shortened
+constexpr std::uint32_t kMostTries = 3;   // moves of one job, probes, renewals of a keeper
+constexpr std::size_t kProbes = 5;        // jobs that show whether jobs can depend on the keeper
+constexpr std::int64_t kAppears_s = 10;   // time in which a submitted keeper is shown
+constexpr std::int64_t kPause_s = 600;    // time between a refusal and the next attempt
+constexpr std::int64_t kLongLease_s = 5;  // a begin later than a lease and this is shortened
 
 /// Returns the row of a keeper that still waits; null without one.
 const SlurmJob* find_row(const std::vector<SlurmJob>& rows, const SlurmKeeper& keeper) {
@@ -45,18 +45,17 @@ SlurmLine WaitingLeases::start_line(const std::string& id,
 
 // ---- jobs -----------------------------------------------------------------------------------
 
-void WaitingLeases::renew(const std::vector<WaitingJob>& waiting,
-                          const std::vector<SlurmJob>& rows, std::int64_t now_s) {
+void WaitingLeases::renew_leases(const std::vector<WaitingJob>& waiting,
+                                 const std::vector<SlurmJob>& rows, std::int64_t now_s) {
   if (!outlet_.can_send()) return;
   const std::size_t most = rules_.keeper_from - (is_keeping_ ? rules_.keeper_from / 10 : 0);
   is_keeping_ = waiting.size() > most && now_s >= paused_until_s_;
-  const bool has_dependents = std::any_of(waiting.begin(), waiting.end(), [](const auto& job) {
-    return !job.row->keeper.empty();
-  });
+  const bool has_dependents = std::any_of(waiting.begin(), waiting.end(),
+                                          [](const auto& job) { return !job.row->keeper.empty(); });
   follow_keeper(rows, has_dependents, now_s);
   prove_keeper(waiting, now_s);
   std::vector<std::string> leases;
-  std::map<std::string, std::vector<std::string>> moves;  // by the fields of their lines
+  std::map<std::string, std::vector<std::string>> moves;  // keys are the fields of the lines
   const std::map<std::string, std::uint32_t> before = std::exchange(tries_, {});
   for (const auto& [row, not_before_s, has_our_nodes] : waiting) {
     // Nodes of an earlier order would bind the job if the lease ended.
@@ -114,9 +113,10 @@ void WaitingLeases::follow_keeper(const std::vector<SlurmJob>& rows, bool has_de
   const bool is_needed = is_keeping_ || has_dependents;
   if (keeper_ && find_row(rows, *keeper_) == nullptr) {
     if (is_needed) {
-      outlet_.report(fmt::format("keeper job {} has ended, so that Slurm may start the jobs that "
-                                 "waited for it; they get leases or a new keeper",
-                                 keeper_->id));
+      outlet_.report(
+          fmt::format("keeper job {} has ended, so that Slurm may start the jobs that "
+                      "waited for it; they get leases or a new keeper",
+                      keeper_->id));
     }
     keeper_.reset();
   }
@@ -161,9 +161,10 @@ void WaitingLeases::submit_keeper(std::int64_t now_s) {
     return refuse_keeper(error.message(), now_s);
   }
   submit_after_s_ = now_s + kAppears_s;
-  outlet_.report(fmt::format("more than {} managed jobs wait: they get the keeper job {} instead of "
-                             "leases",
-                             rules_.keeper_from, submitted_));
+  outlet_.report(
+      fmt::format("more than {} managed jobs wait: they get the keeper job {} instead "
+                  "of leases",
+                  rules_.keeper_from, submitted_));
 }
 
 void WaitingLeases::renew_keeper(const SlurmJob& row, std::int64_t now_s) {
@@ -189,9 +190,8 @@ void WaitingLeases::renew_keeper(const SlurmJob& row, std::int64_t now_s) {
 void WaitingLeases::prove_keeper(const std::vector<WaitingJob>& waiting, std::int64_t now_s) {
   probes_left_ = 0;
   if (!keeper_ || !is_keeping_) return;
-  is_proven_ = is_proven_ || std::any_of(waiting.begin(), waiting.end(), [&](const auto& job) {
-    return is_safe(*job.row);
-  });
+  is_proven_ = is_proven_ || std::any_of(waiting.begin(), waiting.end(),
+                                         [&](const auto& job) { return is_safe(*job.row); });
   if (is_proven_) return;
   probes_left_ = kProbes;
   if (probes_ >= kMostTries) {
@@ -201,9 +201,10 @@ void WaitingLeases::prove_keeper(const std::vector<WaitingJob>& waiting, std::in
 
 void WaitingLeases::refuse_keeper(const std::string& why, std::int64_t now_s) {
   if (why != refusal_) {
-    outlet_.report(fmt::format("no keeper job: {}; waiting jobs have leases of their own, and a "
-                               "keeper is tried again in {} s",
-                               why, kPause_s));
+    outlet_.report(
+        fmt::format("no keeper job: {}; waiting jobs have leases of their own, and a "
+                    "keeper is tried again in {} s",
+                    why, kPause_s));
   }
   refusal_ = why;
   is_keeping_ = false;

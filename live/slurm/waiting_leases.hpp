@@ -1,7 +1,7 @@
-// Leases of the waiting jobs of one Slurm: each job has a begin time shortly ahead that is moved on,
-// or, if many jobs wait, all jobs wait for the end of one keeper job that is moved on. If nobody
-// moves them on, Slurm starts the jobs by itself. Used by live/slurm/job_follower. One thread.
-// Instants are seconds since 1970, durations seconds.
+// Leases of the waiting jobs of one Slurm: each job has a begin time shortly ahead that is moved
+// on, or, if many jobs wait, all jobs wait for the end of one keeper job that is moved on. If
+// nobody moves them on, Slurm starts the jobs by itself. Used by live/slurm/job_follower. One
+// thread. Instants are seconds since 1970, durations seconds.
 #pragma once
 
 #include <cstddef>
@@ -35,10 +35,10 @@ class WaitingLeases {
 
   /// Remembers which jobs of a reading wait for a keeper. Call before any other method.
   void read_rows(const std::vector<SlurmJob>& rows);
-  /// Renews the leases of `waiting` at `now_s`, moves jobs to the keeper or back, and submits, finds
-  /// and renews the keeper. `rows`: the reading, sorted by submission.
-  void renew(const std::vector<WaitingJob>& waiting, const std::vector<SlurmJob>& rows,
-             std::int64_t now_s);
+  /// Renews the leases of `waiting` at `now_s`, moves jobs to the keeper or back, and submits,
+  /// finds and renews the keeper. `rows`: all jobs of the reading.
+  void renew_leases(const std::vector<WaitingJob>& waiting, const std::vector<SlurmJob>& rows,
+                    std::int64_t now_s);
   /// Returns true if the job waits for a keeper, by the newest reading or by a line since then.
   bool is_kept(const std::string& id) const { return kept_.contains(id); }
   /// Returns the line that starts a job on `nodes`. A job that waits for the keeper waits only for
@@ -57,10 +57,10 @@ class WaitingLeases {
 
   const SlurmRules& rules_;
   SlurmOutlet& outlet_;
-  std::map<std::string, std::string> kept_;  ///< user's dependencies of jobs that have a keeper
+  std::map<std::string, std::string> kept_;     ///< user's dependencies of jobs that have a keeper
   std::map<std::string, std::uint32_t> tries_;  ///< moves of jobs that no reading shows yet
-  bool is_keeping_ = false;                     ///< so many jobs wait that they have a keeper
-  std::optional<SlurmKeeper> keeper_;           ///< found in a reading
+  bool is_keeping_ = false;                     ///< true: jobs wait for a keeper
+  std::optional<SlurmKeeper> keeper_;           ///< keeper that a reading has shown
   bool is_proven_ = false;                      ///< a reading has shown a job that depends on it
   std::size_t probes_ = 0;           ///< readings in which the first jobs were sent to the keeper
   std::size_t probes_left_ = 0;      ///< jobs that may still be sent in this reading

@@ -11,11 +11,28 @@ using Words = std::vector<std::string>;
 
 TEST(KeeperJob, NeedsLessThanItsTimeLimitFromItsBeginToItsDeadline) {
   const SlurmRules rules{.partitions = {"gpu", "big"}, .accounts = {"ours"}, .lease_s = 100};
-  EXPECT_EQ(keeper_words(rules),
-            (Words{"--parsable", "-J", "orrery-keeper", "-n", "1", "-t", "1", "-p", "big", "-D",
-                   "/", "-o", "/dev/null", "-e", "/dev/null", "--no-requeue", "--export=NONE",
-                   "--begin=now+100", "--deadline=now+130",
-                   "--comment=orrery-keeper partitions=big+gpu accounts=ours", "--wrap", "true"}));
+  EXPECT_EQ(keeper_words(rules), (Words{"--parsable",
+                                        "-J",
+                                        "orrery-keeper",
+                                        "-n",
+                                        "1",
+                                        "-t",
+                                        "1",
+                                        "-p",
+                                        "big",
+                                        "-D",
+                                        "/",
+                                        "-o",
+                                        "/dev/null",
+                                        "-e",
+                                        "/dev/null",
+                                        "--no-requeue",
+                                        "--export=NONE",
+                                        "--begin=now+100",
+                                        "--deadline=now+130",
+                                        "--comment=orrery-keeper partitions=big+gpu accounts=ours",
+                                        "--wrap",
+                                        "true"}));
   EXPECT_EQ(keeper_line("17", 100), "update JobId=17 StartTime=now+100 Deadline=now+130");
 }
 
@@ -61,8 +78,8 @@ TEST(KeeperFinder, AnIdThatAnotherJobGetsIsNoKeeperAnyMore) {
 TEST(KeeperFinder, EachKeeperHasItsComment) {
   FakeSlurm slurm;
   slurm.jobs["8"] = {.comment = "of the user"};
-  slurm.jobs["9"] = {.user = "orrery", .comment = "orrery-keeper partitions= accounts=",
-                     .name = "orrery-keeper"};
+  slurm.jobs["9"] = {
+      .user = "orrery", .comment = "orrery-keeper partitions= accounts=", .name = "orrery-keeper"};
   const std::vector<SlurmKeeper> keepers = KeeperFinder(slurm).read_keepers();
   ASSERT_EQ(keepers.size(), 1u);
   EXPECT_EQ(keepers[0].user, "orrery");

@@ -12,10 +12,8 @@ namespace {
 const std::string kKept = "afterany:90001(unfulfilled)";
 
 SlurmRules rules_from(std::size_t keeper_from) {
-  return {.partitions = {"orrery"},
-          .owner = "orrery:7",
-          .keeper_from = keeper_from,
-          .user = "orrery"};
+  return {
+      .partitions = {"orrery"}, .owner = "orrery:7", .keeper_from = keeper_from, .user = "orrery"};
 }
 
 /// Slurm with waiting jobs 1, 2, ..., and a controller that has made readings until `until`.
@@ -29,9 +27,8 @@ class Many : public Followed {
 
   /// Returns the number of lines with this text so far.
   std::ptrdiff_t lines(const std::string& part) const {
-    return std::count_if(slurm.executed.begin(), slurm.executed.end(), [&](const auto& line) {
-      return line.find(part) != std::string::npos;
-    });
+    return std::count_if(slurm.executed.begin(), slurm.executed.end(),
+                         [&](const auto& line) { return line.find(part) != std::string::npos; });
   }
   std::ptrdiff_t messages(const std::string& part) const {
     return std::count_if(reports.begin(), reports.end(), [&](const std::string& text) {
@@ -84,8 +81,7 @@ TEST(WaitingLeases, APlacedJobDoesNotWaitForTheKeeper) {
   Many with(4, 2, 1002);
   EXPECT_EQ(with.kept(), 4);
   EXPECT_EQ(with.start(0, {{4}}), "");
-  EXPECT_EQ(with.slurm.executed.back(),
-            "update JobId=1 ReqNodeList=n2 StartTime=now Dependency=");
+  EXPECT_EQ(with.slurm.executed.back(), "update JobId=1 ReqNodeList=n2 StartTime=now Dependency=");
   with.slurm.schedule();
   EXPECT_EQ(with.running(), 1);
   EXPECT_EQ(with.read(1003), "started");
@@ -148,8 +144,10 @@ TEST(WaitingLeases, ALaterControllerFindsTheKeeperByItsMark) {
 TEST(WaitingLeases, AKeeperOfAnotherUserOrOfOtherJobsIsNotRenewed) {
   for (const bool has_other_user : {true, false}) {
     Many with(12, 10);
-    with.slurm.jobs["70"] = {.user = has_other_user ? "alice" : "orrery", .per_node = 0,
-                             .comment = keeper_comment(rules_from(10)), .name = "orrery-keeper"};
+    with.slurm.jobs["70"] = {.user = has_other_user ? "alice" : "orrery",
+                             .per_node = 0,
+                             .comment = keeper_comment(rules_from(10)),
+                             .name = "orrery-keeper"};
     if (!has_other_user) with.slurm.jobs["70"].comment += "theirs";
     for (std::int64_t now = 1000; now <= 1002; ++now) with.read(now);
     EXPECT_EQ(with.kept(), 12) << "on a keeper of this controller";
@@ -165,8 +163,8 @@ TEST(WaitingLeases, AfterTheEndOfAKeeperThereIsANewOne) {
   EXPECT_EQ(with.messages("keeper job 90001 has ended"), 1);
   EXPECT_EQ(with.lines("sbatch"), 2);
   EXPECT_EQ(with.count([](const FakeJob& job) {
-              return job.dependency == "afterany:90002(unfulfilled)" && job.eligible == 1031;
-            }),
+    return job.dependency == "afterany:90002(unfulfilled)" && job.eligible == 1031;
+  }),
             12)
       << "leases for the time without a keeper";
 }
@@ -179,8 +177,8 @@ TEST(WaitingLeases, JobsReturnToLeasesWhenATenthFewerWait) {
   with.slurm.jobs["3"].state = "COMPLETED";
   with.read(1004);
   EXPECT_EQ(with.count([](const FakeJob& job) {
-              return job.state == "PENDING" && job.dependency == "(null)" && job.eligible == 1024;
-            }),
+    return job.state == "PENDING" && job.dependency == "(null)" && job.eligible == 1024;
+  }),
             18);
   with.slurm.executed.clear();
   for (std::int64_t now = 1005; now <= 1025; ++now) {
