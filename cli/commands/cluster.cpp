@@ -1,6 +1,8 @@
 // orrery cluster slurm|kubernetes: lets a queue policy act on a real cluster, or watch it.
+#include <pwd.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <utility>
@@ -31,7 +33,14 @@ constexpr ClusterWords kSlurm{.scheduler = "slurm",
 struct SlurmOptions : ClusterOptions {
   SlurmOptions() { lease_s = 20; }
   std::vector<std::string> partitions, accounts;
+  std::size_t keeper_from = 1000;
 };
+
+/// Returns the name of the user of this process.
+std::string own_user() {
+  const passwd* const own = getpwuid(geteuid());
+  return own == nullptr ? std::to_string(geteuid()) : own->pw_name;
+}
 
 void check(const SlurmOptions& options) {
   if (options.partitions.empty() && options.accounts.empty()) {
@@ -56,6 +65,8 @@ int drive_slurm(const SlurmOptions& options) {
   chosen.rules.lease_s = options.lease_s;
   chosen.rules.patience_s = options.patience_s;
   chosen.rules.owner = fmt::format("orrery:{}", getpid());
+  chosen.rules.keeper_from = options.keeper_from;
+  chosen.rules.user = own_user();
   const auto commands = live::installed_slurm(kSlurmPatience);
   live::SlurmCluster cluster(*commands, chosen);
   if (session.acts()) {
@@ -81,6 +92,12 @@ void add_slurm(CLI::App& clusters, Action& chosen) {
       ->type_name("A")
       ->allow_extra_args(false);
   options->add_lease(*slurm, "seconds after which Slurm starts a waiting job by itself", 86400);
+  whole_number(*slurm->add_option("--keeper-from", options->keeper_from,
+                                  "while more managed jobs than this wait, they wait for one "
+                                  "keeper job instead of a lease each"),
+               1, 1'000'000)
+      .type_name("N")
+      ->capture_default_str();
   add_examples(*slurm, {"orrery cluster slurm --policy easy --partition gpu",
                         "orrery cluster slurm --policy easy --partition gpu --mode drive "
                         "--record gpu.log",

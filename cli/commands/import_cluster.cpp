@@ -25,6 +25,7 @@
 #include "live/kubernetes/cluster_import.hpp"
 #include "live/slurm/cluster_import.hpp"
 #include "live/slurm/commands.hpp"
+#include "live/slurm/keeper_job.hpp"
 #include "traces/clusters/cluster_file.hpp"
 #include "traces/files/csv.hpp"
 #include "traces/scenario.pb.h"
@@ -112,7 +113,7 @@ int import_slurm(const ImportClusterOptions& options) {
   add_switches(*slurm, facts);
   const Topology cluster = write_described(options, std::move(facts), file);
   if (options.queue.empty()) return 0;
-  write_queue(options, live::queued_jobs(live::parse_jobs(slurm->read_jobs()), partitions),
+  write_queue(options, live::queued_jobs(live::KeeperFinder(*slurm).read_jobs(), partitions),
               cluster);
   return 0;
 }

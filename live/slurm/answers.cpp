@@ -16,6 +16,7 @@ const char* const kJobFields =
     "JobArrayID:|,SubmitTime:|,State:|,UserName:|,Account:|,Partition:|,EligibleTime:|,TimeLimit:|,"
     "NumNodes:|,NodeList:|,tres-per-node:|,tres-per-job:|,tres-per-task:|,NumTasks:|,ReqNodes:|,"
     "PriorityLong:|,Reason:|,RestartCnt:|,Dependency:|";
+const char* const kKeeperFields = "JobArrayID:|,SubmitTime:|,UserName:|";
 const char* const kCommentFields = "JobArrayID:|,Comment:|";
 const char* const kEndFields = "jobid,submit,state";
 
@@ -193,10 +194,7 @@ SlurmJob parse_job(Line& line) {
   job.is_held = line.next("PriorityLong", parse_number<std::uint64_t>) == 0;
   job.reason = line.next("Reason", as_text);
   job.restarts = line.next("RestartCnt", small);
-  job.has_unmet_dependency = line.next("Dependency", [](std::string_view text) {
-    return text.find("(unfulfilled)") != std::string_view::npos ||
-           text.find("(failed)") != std::string_view::npos;
-  });
+  job.dependency = line.next("Dependency", as_text);
   line.expect_end();
   set_gpus(request, job);
   return job;
@@ -307,6 +305,18 @@ std::vector<SlurmJob> parse_jobs(const std::string& answer) {
   std::vector<SlurmJob> jobs;
   for_each_line("squeue", answer, [&](Line& line) { jobs.push_back(parse_job(line)); });
   return jobs;
+}
+
+std::vector<SlurmKeeper> parse_keepers(const std::string& answer) {
+  std::vector<SlurmKeeper> keepers;
+  for_each_line("squeue", answer, [&](Line& line) {
+    SlurmKeeper& keeper = keepers.emplace_back();
+    keeper.id = line.next("JobArrayID", parse_job_id);
+    keeper.submit_s = line.next("SubmitTime", parse_instant);
+    keeper.user = line.next("UserName", as_text);
+    line.expect_end();
+  });
+  return keepers;
 }
 
 std::vector<SlurmNode> parse_nodes(const std::string& answer) {

@@ -35,7 +35,13 @@ struct SlurmJob {
   std::uint32_t gpus_per_node = 0;               ///< GPUs on each node; 0: none
   bool is_uneven = false;  ///< the request does not fix the number of GPUs of each node
   bool is_held = false;    ///< priority 0: Slurm starts the job only after a release
-  bool has_unmet_dependency = false;
+  std::string dependency;  ///< jobs of its user that it waits for: "afterok:1(unfulfilled)"
+  std::string keeper;      ///< id of the keeper job that it waits for (live/slurm/keeper_job)
+  /// Returns true if the job waits for a job other than a keeper.
+  bool has_unmet_dependency() const {
+    return dependency.find("(unfulfilled)") != std::string::npos ||
+           dependency.find("(failed)") != std::string::npos;
+  }
   std::string reason;  ///< Slurm's word for why the job waits, for example "Resources"
   /// Returns true if the ordered nodes can never run the job.
   bool has_bad_constraints() const { return reason == "BadConstraints"; }
@@ -53,6 +59,14 @@ struct SlurmNode : QueueNode {
   std::vector<std::string> partitions;
 };
 
+/// One keeper job as squeue shows it.
+struct SlurmKeeper {
+  std::string id;
+  std::int64_t submit_s = 0;
+  std::string user;
+  std::string comment = {};  ///< names the jobs that the keeper is for
+};
+
 /// End of a job as sacct shows it.
 struct SlurmEnd {
   std::string id;
@@ -62,6 +76,8 @@ struct SlurmEnd {
 
 /// Fields that `squeue -O` must print for parse_jobs(), each followed by '|'.
 extern const char* const kJobFields;
+/// Fields that `squeue -O` must print for parse_keepers().
+extern const char* const kKeeperFields;
 /// Fields that `squeue -O` must print for parse_comments().
 extern const char* const kCommentFields;
 /// Fields that `sacct -P -n -X -o` must print for parse_ends().
@@ -77,6 +93,9 @@ std::string complete_answer(const std::string& text, std::string_view command);
 /// Returns the jobs in the answer of `squeue -r -a -h -t all -O` with kJobFields. Throws bad_input
 /// with the place of the first wrong field.
 std::vector<SlurmJob> parse_jobs(const std::string& answer);
+/// Returns the keeper jobs in the answer of `squeue -O` with kKeeperFields, without their Comments.
+/// Throws bad_input as above.
+std::vector<SlurmKeeper> parse_keepers(const std::string& answer);
 /// Returns the nodes in the answer of `scontrol -o show node`. Throws bad_input as above.
 std::vector<SlurmNode> parse_nodes(const std::string& answer);
 /// Returns the nodes of `all` that have GPUs and, unless `partitions` is empty, are in one of

@@ -51,7 +51,7 @@ QueuedJobs queued_jobs(std::vector<SlurmJob> all, const std::set<std::string>& p
       ++without_gpus;
     } else if (job.limit_s == 0) {
       ++without_limit;
-    } else if (job.is_held || job.has_unmet_dependency || job.has_bad_constraints()) {
+    } else if (job.is_held || job.has_unmet_dependency() || job.has_bad_constraints()) {
       ++stuck;
     } else {
       out.jobs.push_back(trace_job(job));

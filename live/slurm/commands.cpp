@@ -3,7 +3,9 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,6 +13,7 @@
 #include "core/error.hpp"
 #include "core/process.hpp"
 #include "live/slurm/answers.hpp"
+#include "live/slurm/keeper_job.hpp"
 
 namespace orrery::live {
 namespace {
@@ -24,16 +27,20 @@ constexpr const char* kRead =
     "SQUEUE_PARTITION SQUEUE_ACCOUNT SQUEUE_FORMAT2\n"
     "why=$(\"$@\" 2>&1 >&3 </dev/null) && echo 'end of answer' >&3 || "
     "printf 'failed: %s\\n' \"$why\" >&3";
+// Variables of sbatch would change the job.
+constexpr const char* kForgetSbatch =
+    "unset $(env | sed -n 's/^\\(SBATCH_[A-Z0-9_]*\\)=.*/\\1/p')\n";
 // scontrol repeats each line on its standard output and complains on its standard error.
 constexpr const char* kExecute =
     "export LC_ALL=C; command -v scontrol >/dev/null || { echo 'failed: scontrol: not found' >&3; "
     "exit 1; }\n"
     "scontrol >/dev/null 2>&3 <&3; echo 'end of answer' >&3";
-// scontrol splits its lines at spaces and keeps quotes, so that other texts are arguments.
+// scontrol splits its lines at spaces and keeps quotes, so that other texts are arguments. $1:
+// number of words of each update.
 constexpr const char* kUpdate =
     "export LC_ALL=C; command -v scontrol >/dev/null || { echo 'failed: scontrol: not found' >&3; "
     "exit 1; }\n"
-    "xargs -0 -n 5 -P 4 scontrol >/dev/null 2>&3 <&3; echo 'end of answer' >&3";
+    "xargs -0 -n \"$1\" -P 4 scontrol >/dev/null 2>&3 <&3; echo 'end of answer' >&3";
 // Commands of one process: they and their complaints fit into the buffer of a socket.
 constexpr std::size_t kLinesAtOnce = 100;
 
@@ -51,6 +58,20 @@ class InstalledSlurm : public SlurmCommands {
     return read(
         {"squeue", "-r", "-a", "-h", "-t", "all", "-j", list_of(ids), "-O", kCommentFields});
   }
+  std::string read_keepers() override {
+    return read({"squeue", "-a", "-h", "-t", "all", "-n", kKeeperName, "-O", kKeeperFields});
+  }
+  std::string submit_job(const std::vector<std::string>& words) override {
+    std::vector<std::string> all{"-c", std::string(kForgetSbatch) + kRead, "sh", "sbatch"};
+    all.insert(all.end(), words.begin(), words.end());
+    const std::string answer = complete_answer(run_shell(all, "sbatch", {}), "sbatch");
+    const std::string id = answer.substr(0, answer.find_first_not_of("0123456789"));
+    if (id.empty()) {
+      throw Error(ErrorKind::environment,
+                  fmt::format("sbatch: expected the id of the job, got '{}'", answer));
+    }
+    return id;
+  }
   std::string read_ends(const std::vector<std::string>& ids) override {
     return read({"sacct", "-P", "-n", "-X", "-j", list_of(ids), "-o", kEndFields});
   }
@@ -67,15 +88,19 @@ class InstalledSlurm : public SlurmCommands {
   }
   std::vector<std::string> execute_updates(
       const std::vector<std::vector<std::string>>& updates) override {
+    std::map<std::size_t, std::vector<const std::vector<std::string>*>> by_words;
+    for (const std::vector<std::string>& words : updates) by_words[words.size()].push_back(&words);
     std::vector<std::string> complaints;
-    for (std::size_t begin = 0; begin < updates.size(); begin += kLinesAtOnce) {
-      std::string text;
-      const std::size_t end = std::min(updates.size(), begin + kLinesAtOnce);
-      for (std::size_t i = begin; i < end; ++i) {
-        for (const std::string& word : updates[i]) text += word + '\0';
+    for (const auto& [count, all] : by_words) {
+      for (std::size_t begin = 0; begin < all.size(); begin += kLinesAtOnce) {
+        std::string text;
+        const std::size_t end = std::min(all.size(), begin + kLinesAtOnce);
+        for (std::size_t i = begin; i < end; ++i) {
+          for (const std::string& word : *all[i]) text += word + '\0';
+        }
+        const std::vector<std::string> shell{"-c", kUpdate, "sh", std::to_string(count)};
+        add_lines(complete_answer(run_shell(shell, "scontrol", text), "scontrol"), complaints);
       }
-      add_lines(complete_answer(run_shell({"-c", kUpdate, "sh"}, "scontrol", text), "scontrol"),
-                complaints);
     }
     return complaints;
   }

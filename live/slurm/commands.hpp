@@ -25,14 +25,19 @@ class SlurmCommands {
   virtual std::string read_configuration() = 0;
   /// Returns the Comments of jobs (squeue), for parse_comments().
   virtual std::string read_comments(const std::vector<std::string>& ids) = 0;
+  /// Returns the keeper jobs of all users (squeue), also ended ones, for parse_keepers().
+  virtual std::string read_keepers() = 0;
+  /// Submits a job with these words of sbatch, of which one is --parsable. Returns the id of the
+  /// job. Throws an environment Error with the message of sbatch if Slurm refuses the job.
+  virtual std::string submit_job(const std::vector<std::string>& words) = 0;
   /// Returns the recorded ends of jobs (sacct). Fails if Slurm keeps no accounts.
   virtual std::string read_ends(const std::vector<std::string>& ids) = 0;
   /// Executes lines of scontrol, for example "requeue 17", in order. Returns the complaints of
   /// scontrol, one line each; empty if all lines were accepted. A failed line does not stop the
   /// later lines.
   virtual std::vector<std::string> execute_commands(const std::vector<std::string>& lines) = 0;
-  /// Executes updates of five words each, in any order, and returns the complaints as above. Words
-  /// may hold any text, for example {"update", "JobId=17", "ReqNodeList=n3", "StartTime=now",
+  /// Executes updates, in any order, and returns the complaints as above. Words may hold any text,
+  /// for example {"update", "JobId=17", "ReqNodeList=n3", "StartTime=now",
   /// "Comment=of the night run [orrery:5]"}.
   virtual std::vector<std::string> execute_updates(
       const std::vector<std::vector<std::string>>& updates) = 0;

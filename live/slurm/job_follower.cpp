@@ -73,13 +73,17 @@ std::vector<std::string> sorted(std::vector<std::string> names) {
 
 JobFollower::JobFollower(const World& world, const NodeMap& nodes, SlurmRules rules,
                          SlurmOutlet& outlet)
-    : world_(world), nodes_(nodes), rules_(std::move(rules)), outlet_(outlet) {}
+    : world_(world),
+      nodes_(nodes),
+      rules_(std::move(rules)),
+      outlet_(outlet),
+      leases_(rules_, outlet_) {}
 
 // ---- managed jobs ---------------------------------------------------------------------------
 
 /// Returns true if a policy may start the job now.
 bool JobFollower::is_ready(const Tracked& job, const SlurmJob& row) const {
-  return job.is_managed && is_startable(row, nodes_) && !row.has_unmet_dependency &&
+  return job.is_managed && is_startable(row, nodes_) && !row.has_unmet_dependency() &&
          now_s_ >= job.not_before_s &&
          (row.required_nodes.empty() || job.has_our_nodes);
 }
@@ -92,6 +96,7 @@ void JobFollower::follow_jobs(Rows jobs, std::int64_t now_s, std::int64_t boot_s
   boot_s_ = boot_s;
   sort_by_submission(jobs);
   match_rows(jobs);
+  leases_.read_rows(jobs);
   const auto each = [&](const auto& act) {
     for (const SlurmJob& row : jobs) {
       if (const auto found = jobs_.find(row.id); found != jobs_.end()) act(found->second, row);
@@ -102,7 +107,13 @@ void JobFollower::follow_jobs(Rows jobs, std::int64_t now_s, std::int64_t boot_s
   each([this](Tracked& job, const SlurmJob& row) { submit_job(job, row); });
   each([this](Tracked& job, const SlurmJob& row) { place_job(job, row); });
   each([this](Tracked& job, const SlurmJob& row) { check_order(job, row); });
-  renew_leases(jobs);
+  each([this](Tracked& job, const SlurmJob& row) { release_refused(job, row); });
+  std::vector<WaitingJob> waiting;
+  each([&](const Tracked& job, const SlurmJob& row) {
+    if (!job.is_managed || job.stage == Stage::ordered || !is_startable(row, nodes_)) return;
+    waiting.push_back({&row, job.not_before_s, job.has_our_nodes});
+  });
+  if (rules_.acts) leases_.renew_leases(waiting, jobs, now_s);
   std::erase_if(jobs_, [this](const auto& entry) {
     return over_.contains({entry.first, entry.second.submit_s});
   });
@@ -364,7 +375,9 @@ void JobFollower::give_back(Tracked& job, const std::string& why) {
 
 void JobFollower::check_order(Tracked& job, const SlurmJob& row) {
   if (job.stage != Stage::ordered || row.phase != SlurmPhase::pending) return;
-  const OrderState state = state_of(job.order, row, now_s_, rules_.patience_s);
+  OrderState state = state_of(job.order, row, now_s_, rules_.patience_s);
+  // The update that ordered the job has also ended its dependency on the keeper.
+  if (state == OrderState::waits && leases_.is_kept(job.id)) state = OrderState::lost;
   const std::string nodes = fmt::format("{}", fmt::join(job.order.nodes, ","));
   if (state == OrderState::waits) return;
   if (state == OrderState::lost && is_settling(now_s_, restart_s_)) return;
@@ -372,7 +385,7 @@ void JobFollower::check_order(Tracked& job, const SlurmJob& row) {
     ++job.order.repeats;
     outlet_.report(fmt::format("job {}: expected the order to start on {}, found it lost; repeated",
                                job.id, nodes));
-    return outlet_.send_line(start_line(job.id, job.order.nodes, rules_.owner));
+    return outlet_.send_line(leases_.start_line(job.id, job.order.nodes));
   }
   ++job.failures;
   const std::string why =
@@ -389,40 +402,17 @@ void JobFollower::check_order(Tracked& job, const SlurmJob& row) {
   if (job.failures >= kMostFailures) give_back(job, why);
 }
 
-void JobFollower::renew_leases(const Rows& rows) {
-  if (!rules_.acts) return;
-  std::vector<std::string> ids;
-  for (const SlurmJob& row : rows) {
-    const auto found = jobs_.find(row.id);
-    if (found == jobs_.end() || found->second.stage == Stage::ordered) continue;
-    Tracked& job = found->second;
-    const bool is_ours = job.is_managed && job.has_our_nodes && job.stage == Stage::unseen;
-    if (is_ours && row.is_refused()) {  // a start that Slurm has taken back
-      outlet_.report(
-          fmt::format("job {}: Slurm holds it ({}); it is released", row.id, row.reason));
-      outlet_.send_line(withdraw_line(row.id, rules_.lease_s));
-      outlet_.send_line({release_line(row.id)});
-      if (++job.failures >= kMostFailures) give_back(job, row.reason);
-    }
-    if (!(job.is_managed && is_startable(row, nodes_))) continue;
-    // Nodes of an earlier order would bind the job if the lease ended.
-    if (!row.required_nodes.empty() && job.has_our_nodes) {
-      outlet_.send_line(withdraw_line(row.id, rules_.lease_s));
-      continue;
-    }
-    const std::int64_t left = row.eligible_s - now_s_;
-    const bool is_long = left > rules_.lease_s + 5 && now_s_ >= job.not_before_s;
-    if (left < rules_.lease_s / 2 || is_long) ids.push_back(row.id);
-  }
-  for (std::string& line : lease_lines(ids, rules_.lease_s)) outlet_.send_line({std::move(line)});
+/// Releases a job that Slurm holds because it has taken back the start of an earlier order.
+void JobFollower::release_refused(Tracked& job, const SlurmJob& row) {
+  const bool is_ours = job.is_managed && job.has_our_nodes && job.stage == Stage::unseen;
+  if (!rules_.acts || !is_ours || !row.is_refused()) return;
+  outlet_.report(fmt::format("job {}: Slurm holds it ({}); it is released", row.id, row.reason));
+  outlet_.send_line(withdraw_line(row.id, rules_.lease_s));
+  outlet_.send_line({release_line(row.id)});
+  if (++job.failures >= kMostFailures) give_back(job, row.reason);
 }
 
 // ---- decisions ------------------------------------------------------------------------------
-
-JobFollower::Tracked* JobFollower::find(JobId job) {
-  const auto id = ids_.find(job);
-  return id == ids_.end() ? nullptr : &jobs_.at(id->second);
-}
 
 std::string JobFollower::id_of(JobId job) const {
   const auto id = ids_.find(job);
@@ -453,12 +443,12 @@ std::string JobFollower::objection(const Assign& assign) const {
 }
 
 void JobFollower::order(const Assign& assign, std::int64_t now_s) {
-  Tracked& job = *find(assign.job);
+  Tracked& job = jobs_.at(ids_.at(assign.job));
   if (!assign.is_release()) {
     job.stage = Stage::ordered;
     job.has_our_nodes = true;
     job.order = {.assign = assign, .nodes = nodes_.names_of(assign.gpus), .since_s = now_s};
-    return outlet_.send_line(start_line(job.id, job.order.nodes, rules_.owner));
+    return outlet_.send_line(leases_.start_line(job.id, job.order.nodes));
   }
   if (job.stage == Stage::ordered) return withdraw_order(job);
   outlet_.send_line({requeue_line(job.id)});

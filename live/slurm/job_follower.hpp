@@ -13,40 +13,13 @@
 
 #include "live/queue/node_map.hpp"
 #include "live/slurm/answers.hpp"
+#include "live/slurm/follow_rules.hpp"
 #include "live/slurm/start_order.hpp"
+#include "live/slurm/waiting_leases.hpp"
 #include "policies/seam/decision.hpp"
 #include "policies/seam/world.hpp"
 
 namespace orrery::live {
-
-/// Rules for the jobs that the policies manage. A job is managed if its partition is one of
-/// `partitions` and its account is one of `accounts`; an empty set allows all. All other jobs are
-/// observed only.
-struct SlurmRules {
-  std::set<std::string> partitions = {}, accounts = {};
-  bool acts = true;              ///< false: no command is sent
-  std::int64_t lease_s = 20;     ///< managed jobs may start by themselves this long after a renewal
-  std::int64_t patience_s = 60;  ///< time that Slurm has to start an ordered job
-  std::string owner = "orrery:0";  ///< mark of this controller on its orders
-};
-
-/// Receiver of the consequences of a reading.
-class SlurmOutlet {
- public:
-  virtual ~SlurmOutlet() = default;
-  /// Applies an event to the world and shows it to the policies.
-  virtual void emit_event(Event event) = 0;
-  /// Sends a line to scontrol after the reading, with the mark that the line sets.
-  virtual void send_line(SlurmLine line) = 0;
-  /// Tells the operator about something that no policy decided.
-  virtual void report(std::string text) = 0;
-  /// Returns the recorded ends of jobs that the queue does not show any more; empty without
-  /// accounts.
-  virtual std::vector<SlurmEnd> find_ends(const std::vector<std::string>& ids) = 0;
-  /// Returns the controllers that the marks of these jobs name, by their ids, without jobs that
-  /// have no mark.
-  virtual std::map<std::string, std::string> find_owners(const std::vector<std::string>& ids) = 0;
-};
 
 /// Follower of all jobs. A job is identified by its id and its submission, because slurmctld can
 /// give the id of a lost job to another one. Managed jobs that could start are shown to the
@@ -109,16 +82,16 @@ class JobFollower {
   void submit_job(Tracked& job, const SlurmJob& row);
   void place_job(Tracked& job, const SlurmJob& row);
   void check_order(Tracked& job, const SlurmJob& row);
+  void release_refused(Tracked& job, const SlurmJob& row);
   void withdraw_order(Tracked& job);
   void leave_world(Tracked& job, Ending how);
   void give_back(Tracked& job, const std::string& why);
-  void renew_leases(const Rows& rows);
-  Tracked* find(JobId job);
 
   const World& world_;
   const NodeMap& nodes_;
   SlurmRules rules_;
   SlurmOutlet& outlet_;
+  WaitingLeases leases_;
   std::map<std::string, Tracked> jobs_;  ///< keys are Slurm's ids
   std::map<JobId, std::string> ids_;     ///< Slurm's ids of the world's jobs
   std::map<std::pair<std::string, std::int64_t>, std::int64_t> over_;  ///< instants of ends

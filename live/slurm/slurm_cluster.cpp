@@ -30,13 +30,14 @@ SlurmCluster::SlurmCluster(SlurmCommands& commands, const Options& options)
           NodeMap(managed_nodes(parse_nodes(commands.read_nodes()), options.rules.partitions)), 0,
           options),
       commands_(commands),
+      keepers_(commands),
       rules_(options.rules),
       follower_(world(), nodes(), rules_, *this) {}
 
 bool SlurmCluster::read_cluster() {
   const std::int64_t boot_s = parse_boot_time(commands_.read_configuration());
   std::vector<SlurmNode> nodes = parse_nodes(commands_.read_nodes());
-  read_jobs_ = parse_jobs(commands_.read_jobs());
+  read_jobs_ = keepers_.read_jobs();
   read_nodes_ = std::move(nodes);
   read_boot_s_ = boot_s;
   return true;
@@ -114,6 +115,14 @@ std::map<std::string, std::string> SlurmCluster::find_owners(const std::vector<s
     if (std::string owner = owner_in(comment); !owner.empty()) owners[id] = std::move(owner);
   }
   return owners;
+}
+
+std::optional<std::vector<SlurmKeeper>> SlurmCluster::find_keepers() {
+  try {
+    return keepers_.read_keepers();
+  } catch (const Error&) {
+    return {};  // the next reading reports why Slurm does not answer
+  }
 }
 
 /// Returns the Comments of those of the jobs that Slurm shows, by id.

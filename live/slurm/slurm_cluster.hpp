@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "live/queue/queue_cluster.hpp"
 #include "live/slurm/commands.hpp"
 #include "live/slurm/job_follower.hpp"
+#include "live/slurm/keeper_job.hpp"
 
 namespace orrery::live {
 
@@ -42,13 +44,19 @@ class SlurmCluster : public QueueCluster, private SlurmOutlet {
   // SlurmOutlet
   void emit_event(Event event) override { QueueCluster::emit_event(std::move(event)); }
   void send_line(SlurmLine line) override;
+  bool can_send() const override { return rules_.acts && !is_halted(); }
   void report(std::string text) override { report_to_operator(text); }
   std::vector<SlurmEnd> find_ends(const std::vector<std::string>& ids) override;
   std::map<std::string, std::string> find_owners(const std::vector<std::string>& ids) override;
+  std::optional<std::vector<SlurmKeeper>> find_keepers() override;
+  std::string submit_job(const std::vector<std::string>& words) override {
+    return commands_.submit_job(words);
+  }
 
   std::map<std::string, std::string> read_comments(const std::vector<std::string>& ids);
 
   SlurmCommands& commands_;
+  KeeperFinder keepers_;
   SlurmRules rules_;
   JobFollower follower_;
   std::vector<SlurmNode> read_nodes_;          ///< newest reading

@@ -39,21 +39,27 @@ OrderState state_of(const StartOrder& order, const SlurmJob& job, std::int64_t n
 }
 
 SlurmLine start_line(const std::string& id, const std::vector<std::string>& nodes,
-                     const std::string& owner) {
-  return {fmt::format("update JobId={} ReqNodeList={} StartTime=now", id, fmt::join(nodes, ",")),
+                     const std::string& owner, const std::optional<std::string>& dependency) {
+  return {fmt::format("update JobId={} ReqNodeList={} StartTime=now{}", id, fmt::join(nodes, ","),
+                      dependency ? " Dependency=" + *dependency : ""),
           id, owner};
 }
 
-std::vector<std::string> lease_lines(const std::vector<std::string>& ids, std::int64_t lease_s) {
+std::vector<std::string> update_lines(const std::vector<std::string>& ids,
+                                      const std::string& fields) {
   std::vector<std::string> lines;
   for (std::size_t begin = 0; begin < ids.size(); begin += kJobsInLine) {
     const std::size_t end = std::min(ids.size(), begin + kJobsInLine);
-    lines.push_back(fmt::format("update JobId={} StartTime=now+{}",
+    lines.push_back(fmt::format("update JobId={} {}",
                                 fmt::join(ids.begin() + static_cast<std::ptrdiff_t>(begin),
                                           ids.begin() + static_cast<std::ptrdiff_t>(end), ","),
-                                lease_s));
+                                fields));
   }
   return lines;
+}
+
+std::vector<std::string> lease_lines(const std::vector<std::string>& ids, std::int64_t lease_s) {
+  return update_lines(ids, fmt::format("StartTime=now+{}", lease_s));
 }
 
 SlurmLine withdraw_line(const std::string& id, std::int64_t lease_s) {

@@ -43,10 +43,16 @@ struct SlurmLine {
 };
 
 /// Returns the line that starts a job on `nodes` and marks the order as that of `owner`. For
-/// example, the text "update JobId=17 ReqNodeList=n3,n6 StartTime=now".
+/// example, the text "update JobId=17 ReqNodeList=n3,n6 StartTime=now". `dependency`: jobs that the
+/// job waits for from now on, "" for none; without a value they stay as they are.
 SlurmLine start_line(const std::string& id, const std::vector<std::string>& nodes,
-                     const std::string& owner);
-/// Returns the lines that let jobs wait for `lease_s` more seconds, at most 5 jobs a line.
+                     const std::string& owner,
+                     const std::optional<std::string>& dependency = std::nullopt);
+/// Returns the lines that set the same `fields` of jobs, at most 5 jobs a line. For example,
+/// "update JobId=17,18 Dependency=afterany:9".
+std::vector<std::string> update_lines(const std::vector<std::string>& ids,
+                                      const std::string& fields);
+/// Returns the lines that let jobs wait for `lease_s` more seconds.
 std::vector<std::string> lease_lines(const std::vector<std::string>& ids, std::int64_t lease_s);
 /// Returns the line that takes an order and its mark back: any nodes, and a begin in `lease_s`
 /// seconds.

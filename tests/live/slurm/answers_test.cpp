@@ -42,7 +42,9 @@ TEST(SlurmAnswers, JobsOfARealQueueAreRead) {
   EXPECT_TRUE(jobs[5].is_held);
   EXPECT_EQ(jobs[5].reason, "BadConstraints");
   EXPECT_EQ(jobs[6].gpus_per_node, 0u);
-  EXPECT_TRUE(jobs[6].has_unmet_dependency);
+  EXPECT_TRUE(jobs[6].has_unmet_dependency());
+  EXPECT_EQ(jobs[6].dependency, "afterok:1(unfulfilled)");
+  EXPECT_FALSE(jobs[7].has_unmet_dependency());
   EXPECT_EQ(jobs[7].gpus_per_node, 2u);
   EXPECT_TRUE(jobs[8].is_uneven);
   EXPECT_EQ(jobs[8].limit_s, 90000);

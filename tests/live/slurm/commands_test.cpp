@@ -77,6 +77,27 @@ TEST_F(Programs, WordsOfUpdatesHoldAnyText) {
   const std::vector<std::string> said = slurm->execute_updates(updates);
   ASSERT_EQ(said.size(), 150u);
   EXPECT_EQ(said[149], "5.Comment=it's \"so\"\t\\ [orrery:7].");
+  updates.resize(2);
+  updates[0].push_back("Dependency=");
+  EXPECT_EQ(slurm->execute_updates(updates).size(), 2u) << "each has words of its own";
+}
+
+TEST_F(Programs, ASubmittedJobHasTheWordsAloneAndARefusalTheMessageOfSbatch) {
+  add("sbatch", "[ \"$3\" = refuse ] && { echo 'sbatch: error: Invalid account' >&2; exit 1; }\n"
+                "env | grep -q '^SBATCH_' && exit 1\n"
+                "echo warning >&2; echo '17;cluster'");
+  setenv("SBATCH_EXCLUSIVE", "", 1);
+  setenv("SBATCH_PARTITION", "other", 1);
+  const auto slurm = installed_slurm(std::chrono::seconds(10));
+  EXPECT_EQ(slurm->submit_job({"--parsable", "--wrap", "true"}), "17");
+  EXPECT_NE(failure([&] { slurm->submit_job({"--parsable", "--wrap", "refuse"}); })
+                .find("sbatch: sbatch: error: Invalid account"),
+            std::string::npos);
+  add("sbatch", "echo none");
+  EXPECT_NE(failure([&] { slurm->submit_job({"--parsable"}); }).find("expected the id"),
+            std::string::npos);
+  unsetenv("SBATCH_EXCLUSIVE");
+  unsetenv("SBATCH_PARTITION");
 }
 
 }  // namespace

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -22,7 +24,8 @@ struct FakeJob {
   std::uint32_t nodes = 1, per_node = 1, restarts = 0;
   std::vector<std::string> placed_on = {}, required = {};
   bool held = false;
-  std::string reason = "BeginTime", dependency = "(null)", comment = {};
+  std::string reason = "BeginTime", dependency = "(null)", comment = {}, name = "job";
+  std::int64_t deadline = 0;
 };
 
 /// Slurm with nodes n1, n2, ... of four GPUs.
@@ -35,14 +38,24 @@ class FakeSlurm : public SlurmCommands {
   std::map<std::string, FakeJob> jobs;
   std::vector<std::string> executed;    ///< lines of scontrol so far
   std::vector<std::string> complaints;  ///< complaints of the next execute_commands()
+  std::vector<std::string> refused;     ///< no line that contains one of these has an effect
+  std::string refused_job;              ///< message of sbatch, which then submits no job
+  std::size_t keeper_readings = 0;
   std::int64_t now = 1000, boot = 500;
   std::string broken;  ///< answer of the next read_jobs() instead of the jobs
 
   void set_node(const std::string& name, const std::string& state) { nodes_[name] = state; }
   /// Starts all jobs that may start, as Slurm does: on their required nodes, if their number fits.
+  /// A job that cannot meet its deadline any more ends instead, and jobs wait no more for its end.
   void schedule() {
     for (auto& [id, job] : jobs) {
+      const bool is_due = job.state == "PENDING" && !job.held && job.eligible <= now;
+      if (is_due && job.deadline > 0 && job.deadline < now + 60) job.state = "DEADLINE";
+    }
+    for (auto& [id, job] : jobs) {
       if (job.state != "PENDING" || job.held || job.eligible > now) continue;
+      end_dependencies(job);
+      if (job.dependency != "(null)") continue;
       if (!job.required.empty() && job.required.size() != job.nodes) {
         job.held = true;
         job.reason = "BadConstraints";
@@ -91,6 +104,30 @@ class FakeSlurm : public SlurmCommands {
     }
     return text;
   }
+  std::string read_keepers() override {
+    ++keeper_readings;
+    std::string text;
+    for (const auto& [id, job] : jobs) {
+      if (job.name == "orrery-keeper") text += fmt::format("{}|{}|{}|\n", id, job.submit, job.user);
+    }
+    return text;
+  }
+  std::string submit_job(const std::vector<std::string>& words) override {
+    executed.push_back(fmt::format("sbatch {}", fmt::join(words, " ")));
+    if (!refused_job.empty()) throw Error(ErrorKind::environment, "sbatch: " + refused_job);
+    FakeJob job{.submit = now, .per_node = 0};
+    job.user = "orrery";
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      if (words[i] == "-J") job.name = words[i + 1];
+      if (words[i] == "-p") job.partition = words[i + 1];
+      if (words[i].starts_with("--comment=")) job.comment = words[i].substr(10);
+      if (words[i].starts_with("--begin=")) job.eligible = instant_of(words[i].substr(8));
+      if (words[i].starts_with("--deadline=")) job.deadline = instant_of(words[i].substr(11));
+    }
+    const std::string id = std::to_string(next_id_++);
+    jobs[id] = job;
+    return id;
+  }
   std::string read_ends(const std::vector<std::string>&) override {
     throw Error(ErrorKind::environment, "sacct: Slurm accounting storage is disabled");
   }
@@ -102,6 +139,7 @@ class FakeSlurm : public SlurmCommands {
       const std::vector<std::vector<std::string>>& updates) override {
     for (const std::vector<std::string>& words : updates) {
       executed.push_back(fmt::format("{}", fmt::join(words, " ")));
+      if (is_refused(executed.back())) continue;
       for (std::size_t i = 2; i < words.size(); ++i) set_field(jobs[words[1].substr(6)], words[i]);
     }
     return {};
@@ -119,6 +157,7 @@ class FakeSlurm : public SlurmCommands {
   }
   void execute_line(const std::string& line) {
     executed.push_back(line);
+    if (is_refused(line)) return;
     const std::vector<std::string> words = split_text(line, ' ');
     if (words[0] == "release") {
       jobs[words[1]].held = false;
@@ -142,11 +181,38 @@ class FakeSlurm : public SlurmCommands {
     const std::string key = word.substr(0, equals), value = word.substr(equals + 1);
     if (key == "ReqNodeList") job.required = split_text(value, ',');
     if (key == "Comment") job.comment = value;
-    if (key == "StartTime") {
-      job.eligible = now + (value == "now" ? 0 : std::stoll(value.substr(4)));
+    if (key == "StartTime") job.eligible = instant_of(value);
+    if (key == "Deadline") job.deadline = instant_of(value);
+    if (key == "Dependency") {
+      job.dependency = value.empty() ? "(null)" : "";
+      for (const std::string& part : split_text(value, ',')) {
+        job.dependency += (job.dependency.empty() ? "" : ",") + part + "(unfulfilled)";
+      }
     }
   }
+  /// Returns the instant of "now" or "now+20".
+  std::int64_t instant_of(const std::string& text) const {
+    return now + (text == "now" ? 0 : std::stoll(text.substr(4)));
+  }
+  bool is_refused(const std::string& line) const {
+    return std::any_of(refused.begin(), refused.end(), [&](const std::string& part) {
+      return line.find(part) != std::string::npos;
+    });
+  }
+  /// Removes the jobs that are over from those for whose end `job` waits.
+  void end_dependencies(FakeJob& job) const {
+    std::string left;
+    for (const std::string& part : split_text(job.dependency, ',')) {
+      const bool is_end = part.starts_with("afterany:");
+      const auto other = is_end ? jobs.find(part.substr(9, part.find('(') - 9)) : jobs.end();
+      const bool waits = !is_end || (other != jobs.end() && (other->second.state == "PENDING" ||
+                                                            other->second.state == "RUNNING"));
+      if (waits) left += (left.empty() ? "" : ",") + part;
+    }
+    job.dependency = left.empty() ? "(null)" : left;
+  }
 
+  std::uint64_t next_id_ = 90001;
   std::map<std::string, std::string> nodes_;
 };
 

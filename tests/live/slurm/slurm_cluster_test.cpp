@@ -40,7 +40,9 @@ class BusySlurm : public FakeSlurm {
   }
   bool is_done() const {
     return std::all_of(jobs.begin(), jobs.end(),
-                       [](const auto& entry) { return entry.second.state == "COMPLETED"; });
+                       [](const auto& entry) {
+                         return entry.second.state == "COMPLETED" || entry.second.per_node == 0;
+                       });
   }
 
  private:
@@ -56,10 +58,13 @@ struct Course {
 
 /// Runs `policy` until all jobs are done or 400 readings have passed.
 Course run_policy(BusySlurm& slurm, const std::string& policy, HandOverRules rules,
-                  const std::string& record = {}, std::uint32_t per_minute = 0) {
+                  const std::string& record = {}, std::uint32_t per_minute = 0,
+                  std::size_t keeper_from = 1000) {
   Course run;
   SlurmCluster::Options options;
   options.rules.partitions = {"orrery"};
+  options.rules.keeper_from = keeper_from;
+  options.rules.user = "orrery";
   options.rules.acts = rules.mode != HandOverMode::shadow;
   options.is_quiet = rules.mode == HandOverMode::shadow;
   options.every = std::chrono::milliseconds(1);
@@ -103,6 +108,22 @@ TEST(SlurmCluster, AQueuePolicyDrivesAllJobsAndTheLogReplaysWithTheSameDecisions
     EXPECT_EQ(replayed.decisions, 12u) << policy;
   }
   std::filesystem::remove(log);
+}
+
+TEST(SlurmCluster, JobsThatWaitForAKeeperAreStartedLikeThoseWithLeases) {
+  BusySlurm slurm;
+  slurm.jobs["5"].comment = slurm.jobs["9"].comment = "of the user";
+  const Course run = run_policy(slurm, "fifo", {}, {}, 0, 3);
+  EXPECT_TRUE(slurm.is_done());
+  EXPECT_EQ(run.counts.starts, 12u);
+  const auto count = [&](const std::string& part) {
+    return std::count_if(slurm.executed.begin(), slurm.executed.end(),
+                         [&](const auto& line) { return line.find(part) != std::string::npos; });
+  };
+  EXPECT_EQ(count("sbatch "), 1);
+  EXPECT_GT(count(" Dependency=afterany:90001"), 1);
+  EXPECT_GT(count(" StartTime=now Dependency= Comment=[orrery:0]"), 2);
+  EXPECT_EQ(count(" StartTime=now Dependency= Comment=of the user [orrery:0]"), 2);
 }
 
 template <class Kind>
