@@ -12,6 +12,8 @@ compared with the fit and never enter it. Needs numpy and scipy.
 import argparse
 import collections
 import csv
+import functools
+import math
 import os
 import pathlib
 import sys
@@ -51,7 +53,7 @@ TPU = Family("TPU", ["TPU-v6e", "TPU-7x"], ["TPU-v5e", "TPU-v5p"], 0, 0, 0, 448e
 MI300X = Family("MI300X", ["MI300X"], ["MI325X"], 0, 0, 0, 448e9, 304)
 V100 = Family("V100", ["V100-16GB", "V100-32GB"], [], 0, 0, 0, 150e9, 80)
 
-# Range of each coefficient, and the start of the search.
+# Range of each coefficient, and the start of the search, which is also the mean of its prior.
 BOUNDS = {
     "gemm_peak": (0.3, 1, 0.76), "gemm_tile_loss": (0.1, 500, 20), "gemm_wave": (0.05, 1, 0.7),
     "gemm_half_k": (0.1, 4000, 64), "gemm_memory": (0.2, 1, 0.85), "gemm_start": (1e-7, 2e-5, 2e-6),
@@ -64,6 +66,19 @@ BOUNDS = {
 }
 GEMM = ["gemm_peak", "gemm_tile_loss", "gemm_half_k", "gemm_wave", "gemm_overlap", "gemm_memory",
         "gemm_start"]
+# Weight of a coefficient's logarithm against its prior's mean in a fit of GEMM to the newer tables:
+# a factor of 2.7 costs as much as a row that is 2% off. Their products have 1024 rows and more, and
+# those of TPUs are fewer than the coefficients: without a prior, many sets of coefficients fit
+# equally well, and the last bits of the processor choose among them. The tables of A100 and H100
+# have products of 1 row and more, which determine all coefficients: no prior.
+PRIOR = collective_fit.PRIOR
+# The model takes the fastest tiling, which has no derivative where two tilings are equally fast.
+# These fits replace the minimum by a power mean, first a soft one with a single optimum, at last
+# one that is at most 0.4% below the minimum (six equal tilings). Each starts where the one before
+# ended, so that the result does not depend on the start of the first.
+SHARPNESS = (8, 32, 128, 512)
+# Tight enough that the digits which the catalogue writes do not depend on the order of sums.
+TOLERANCES = {"xtol": 1e-13, "ftol": 1e-15, "gtol": 1e-13, "max_nfev": 500}
 TILES = ((256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64))
 OPERATORS = {"input_layernorm": "norm", "mlp_act": "activation", "attn_rope": "rotary",
              "add": "residual", "emb": "embedding"}
@@ -83,17 +98,25 @@ def saturation(size, half):
     return size / (size + half)
 
 
-def gemm_time(family, c, rows, peak=None, element=2):
+def least(costs, sharpness=None):
+    """Returns the least cost of each column, as a power mean if a sharpness is given."""
+    least_cost = np.min(costs, axis=0)
+    if sharpness is None:
+        return least_cost
+    return least_cost * np.sum((least_cost / costs) ** sharpness, axis=0) ** (-1 / sharpness)
+
+
+def gemm_time(family, c, rows, peak=None, element=2, sharpness=None):
     """The best tiling; `peak`: FLOP/s at share 1, `element`: bytes of an operand."""
     m, n, k = rows["m"], rows["n"], rows["k"]
-    best = np.inf
+    costs = []
     for height, width in TILES:
         waves = np.ceil(m / height) * np.ceil(n / width) / family.processors
         paid = waves + c["gemm_wave"] * (np.ceil(waves) - waves)
         loss = 1 + c["gemm_tile_loss"] / np.sqrt(height * width)
-        best = np.minimum(best, paid * family.processors * height * width * loss)
+        costs.append(paid * family.processors * height * width * loss)
     rate = family.peak * c["gemm_peak"] if peak is None else peak
-    arithmetic = 2 * best * (k + c["gemm_half_k"]) / rate
+    arithmetic = 2 * least(np.array(costs), sharpness) * (k + c["gemm_half_k"]) / rate
     moved = (2 * m * n + element * (n * k + m * k)) / (family.memory * c["gemm_memory"])
     power = c["gemm_overlap"]
     return (arithmetic ** power + moved ** power) ** (1 / power) + c["gemm_start"]
@@ -122,17 +145,35 @@ def all_reduce_time(family, c, rows):
 
 
 def fit(names, model, family, rows, fixed=None):
-    """Robust least squares over log(model / measured); the coefficients are searched as logs."""
-    low, high, start = np.log([BOUNDS[name] for name in names]).T
+    """Robust least squares over log(model / measured); the coefficients are searched as logs.
+    Products of the newer tables have a prior and a softened choice of tiling (see PRIOR)."""
+    low, high, mean = np.log([BOUNDS[name] for name in names]).T
+    newer = model is modern_time
+    stages = [functools.partial(model, sharpness=each) for each in SHARPNESS] if newer else [model]
+    prior = np.full(len(names), PRIOR if newer else 0)
 
     def values(logs):
-        return dict(fixed or {}, **dict(zip(names, np.exp(logs))))
+        return dict(fixed or {}, **dict(zip(names, (float(value) for value in np.exp(logs)))))
 
-    def residuals(logs):
-        return np.log(model(family, values(logs), rows) / rows["time"])
+    def residuals(logs, stage):
+        off = np.log(stage(family, values(logs), rows) / rows["time"])
+        return np.concatenate([off, prior * (logs - mean)])
 
-    found = least_squares(residuals, start, bounds=(low, high), loss="soft_l1", f_scale=0.05)
-    return values(found.x)
+    logs = mean
+    for stage in stages:
+        found = least_squares(residuals, logs, bounds=(low, high), loss="soft_l1", f_scale=0.05,
+                              jac="3-point", method="dogbox", args=(stage,), **TOLERANCES)
+        logs = found.x
+    return dict(values(logs), held=held_by_prior(names, found)) if newer else values(logs)
+
+
+def held_by_prior(names, found):
+    """Names of the coefficients whose variance the rows do not reduce to half of the prior's; a
+    coefficient at the end of its range is held by the range."""
+    inside = np.flatnonzero(found.active_mask == 0)
+    jacobian = found.jac[:, inside]
+    variance = np.diag(np.linalg.inv(jacobian.T @ jacobian)) * PRIOR**2
+    return [names[index] for index, share in zip(inside, variance) if share > 0.5]
 
 
 def pick(rows, mask):
@@ -144,10 +185,10 @@ def read(name):
         return list(csv.DictReader(file))
 
 
-def modern_time(family, c, rows, peak="gemm_peak"):
+def modern_time(family, c, rows, peak="gemm_peak", sharpness=None):
     """gemm_time where every row has rates and an operand of its own."""
     own = family._replace(peak=rows["peak"], memory=rows["memory"])
-    return gemm_time(own, c, rows, rows["peak"] * c[peak], element=rows["element"])
+    return gemm_time(own, c, rows, rows["peak"] * c[peak], rows["element"], sharpness)
 
 
 def modern_low(family, c, rows):
@@ -567,6 +608,28 @@ ORDER = ["gemm_peak", "gemm_low_peak", "gemm_fp4_peak", "gemm_processors", "gemm
          "collective_nvls_fill", "collective_ring", "collective_direct", "collective_half_loss",
          "network_pair_loss", "collective_start_low", "collective_start_high"]
 TIMES = ("_start", "_start_low", "_start_high", "nvlink_fill", "collective_fill", "nvls_fill")
+DIGITS = 5  # significant digits that the catalogue has at most; the tables state three or four
+
+
+def value_text(name, value):
+    """Text of a coefficient: microseconds to a nanosecond, others to four decimals, both to
+    DIGITS."""
+    scaled, decimals, unit = (value * 1e6, 3, " us") if name.endswith(TIMES) else (value, 4, "")
+    before = math.floor(math.log10(scaled)) + 1 if scaled >= 1 else 0
+    return f"{scaled:.{min(decimals, max(0, DIGITS - before))}f}{unit}"
+
+
+def profile_text(values):
+    """Lines of the coefficients of one profile, in the order of the catalogue."""
+    return "".join(f"    {each}: {value_text(each, values[each])}\n" for each in ORDER)
+
+
+def source_text(name, values):
+    """Lines of the sources of one profile; the last names the coefficients that a prior holds."""
+    lines = list(SOURCES[name])
+    if values.get("held") and "products" not in TRANSFERRED.get(name, ()):
+        lines.append(f"A prior, not the rows: {', '.join(values['held'])}")
+    return "    source:\n" + "".join(f'      - "{line}"\n' for line in lines)
 
 
 def interval_text(collectives):
@@ -591,14 +654,10 @@ def catalogue(found, collectives):
             text += f"    stands_in_for: [{', '.join(family.stands_in_for)}]\n"
         if family.name in LANES:
             text += f"    attention_lanes: {LANES[family.name]}\n"
-        for name in ORDER:
-            value = found[family.name][name]
-            number_text = f"{value * 1e6:.3f} us" if name.endswith(TIMES) else f"{value:.4f}"
-            text += f"    {name}: {number_text}\n"
+        text += profile_text(found[family.name])
         if family.name in TRANSFERRED:
             text += f"    transferred: [{', '.join(TRANSFERRED[family.name])}]\n"
-        text += "    source:\n"
-        text += "".join(f'      - "{line}"\n' for line in SOURCES[family.name])
+        text += source_text(family.name, found[family.name])
     return text + interval_text(collectives)
 
 
@@ -677,6 +736,10 @@ between nodes one source with one GPU a node.
 - Loss and optimizer take the share of the residual addition: no row measures them.
 - Inside a training step, collectives have an older price of their own, fitted to all-reduces of
   1 MiB and more; single collectives and execution traces have the one above.
+- Products of Blackwell, MI355X and TPUs have 1024 rows and more. Such rows do not determine all
+  seven coefficients (of TPUs there are six rows), so that a weak prior pulls each towards a typical
+  value. The last line of `source` in a profile names the coefficients that the prior holds: of
+  TPUs `gemm_wave`, which no row shows, and three more. Their values are assumptions.
 - H800 and H200 have H100's shares of their own data-sheet rates (measured products on H200 agree);
   B200, B300, GB200 and GB300 are one family, though GB300 reaches a tenth more of its rate and B200
   a tenth less. Of MI355X and TPUs products alone were measured, of MI300X all-reduces
