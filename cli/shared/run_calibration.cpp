@@ -87,6 +87,11 @@ void print_fit(const std::vector<OwnRun>& runs, const OwnStack& own) {
   fmt::print("times of {} x {:.3f}; median of measured over predicted {:.3f}\n", own.stack.kin(),
              std::exp(own.shrunk.shift), std::exp(own.shrunk.median));
   const estimates::PartShares& parts = own.shrunk.parts;
+  if (own.shrunk.common == 0 && parts == estimates::PartShares{}) {
+    fmt::print("the times stay those of {}: {} such deviation{} may be chance; five runs that "
+               "differ in layout and sequence length tell more\n",
+               own.stack.kin(), runs.size(), runs.size() == 1 ? "" : "s");
+  }
   fmt::print("beside a common factor: products x {:.2f}, attention x {:.2f}, memory-bound "
              "operators x {:.2f}, exchanges x {:.2f}\n",
              std::exp(parts[0]), std::exp(parts[1]), std::exp(parts[2]), std::exp(parts[3]));

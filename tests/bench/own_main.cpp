@@ -1,8 +1,10 @@
 // Stacks of own runs on published runs that no shipped factor has seen: of each family of runs, K
 // are drawn as one's own, and the others are predicted with their shift and spread (shrink() of
 // sim/estimates/predict/own_runs). Prints errors and coverage by K, once under the shipped stacks
-// for runs on A100 and H100, once for all runs as those of an unknown framework. Run by `./dev
-// bench own [TABLE]`; asserts nothing.
+// for runs on the GPUs on which these were fitted, once for all runs as those of an unknown
+// framework, once for each run as the former where a shipped stack has not seen it and as the
+// latter elsewhere; then the families whose error five runs do not halve. Run by `./dev bench own
+// [TABLE]`; asserts nothing.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -29,10 +31,10 @@ using namespace orrery;
 constexpr double kP90 = 1.2815515655446004;
 constexpr int kDraws = 20;
 
-/// Logarithm of measured over predicted time, and the standard deviation of the shipped interval.
+/// Logarithm of measured over predicted time, and the knowledge of the shipped stack.
 struct Deviation {
   estimates::OwnDeviation own;
-  double spread;
+  estimates::OwnPrior prior;
 };
 using Families = std::map<std::string, std::vector<Deviation>>;
 
@@ -82,9 +84,28 @@ Families deviations_of(const std::string& path, bool unknown) {
     found[family->second.first].push_back(
         {{std::log(time->second / p.iter_time_s),
           estimates::part_shares(run, software_stack(run.job.stack()))},
-         std::log(p.p90_s / p.p10_s) / (2 * kP90)});
+         {std::log(p.p90_s / p.p10_s) / (2 * kP90), p.distance.ends_with(" measured")}});
   }
   return found;
+}
+
+/// Returns the families of `known`, and those of `unknown` that are not among them.
+Families united(const Families& known, const Families& unknown) {
+  Families all = known;
+  all.insert(unknown.begin(), unknown.end());
+  return all;
+}
+
+/// Returns the prior of runs: the median spread, and whether it is known of all of them that the
+/// stack was fitted on their GPUs.
+estimates::OwnPrior prior_of(const std::vector<const Deviation*>& runs) {
+  std::vector<double> spreads;
+  bool is_fitted_here = true;
+  for (const Deviation* each : runs) {
+    spreads.push_back(each->prior.spread);
+    is_fitted_here = is_fitted_here && each->prior.is_fitted_here;
+  }
+  return {median_of(std::move(spreads)), is_fitted_here};
 }
 
 /// Results of one family for one K: medians of absolute errors, and coverage of the 80% interval.
@@ -100,12 +121,12 @@ FamilyResult tried(const std::vector<Deviation>& family, std::size_t count, Rng&
   for (int draw = 0; draw < kDraws; ++draw) {
     for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[rng.below(i)]);
     std::vector<estimates::OwnDeviation> own;
-    std::vector<double> spreads;
+    std::vector<const Deviation*> drawn;
     for (std::size_t i = 0; i < count; ++i) {
-      own.push_back(family[order[i]].own);
-      spreads.push_back(family[order[i]].spread);
+      drawn.push_back(&family[order[i]]);
+      own.push_back(drawn.back()->own);
     }
-    const estimates::Shrunk of = estimates::shrink(own, median_of(spreads));
+    const estimates::Shrunk of = estimates::shrink(own, prior_of(drawn));
     for (std::size_t i = count; i < order.size(); ++i) {
       const estimates::OwnDeviation& run = family[order[i]].own;
       const double value = run.value, left = value - of.shift_at(run.shares);
@@ -144,23 +165,36 @@ void print_row(const Families& families, std::size_t count) {
              large, median_of(ratios), worse, small);
 }
 
+/// Prints a table by K, and the families whose error five runs do not halve.
+void print_table(const std::string& title, const Families& families) {
+  std::size_t rows = 0;
+  for (const auto& [name, of] : families) rows += of.size();
+  fmt::print("{}: {} rows, {} families, {} draws each\n\n", title, rows, families.size(), kDraws);
+  fmt::print(
+      "| runs | families | error with none | with these | in 80% | halved, of those above 15% | "
+      "worse by a point, of the others |\n|---:|---:|---:|---:|---:|---|---|\n");
+  for (const std::size_t count : {1, 3, 5, 10}) print_row(families, count);
+  fmt::print("\n");
+  Rng rng(5);
+  for (const auto& [name, family] : families) {
+    if (family.size() <= 5) continue;
+    const FamilyResult of = tried(family, 5, rng);
+    if (of.before <= 0.15 || of.after <= of.before / 2) continue;
+    fmt::print(
+        "not halved by five runs: {}: {} rows, error {:.1f}% with none, {:.1f}% with these\n", name,
+        family.size(), 100 * of.before, 100 * of.after);
+  }
+  fmt::print("\n");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const char* const data = std::getenv("ORRERY_DATA");
   const std::string folder = data != nullptr ? data : ORRERY_SOURCE_DIR "/../shared/data";
   const std::string path = argc > 1 ? argv[1] : folder + "/training-runs/runs-open.csv";
-  for (const bool unknown : {false, true}) {
-    const Families families = deviations_of(path, unknown);
-    std::size_t rows = 0;
-    for (const auto& [name, of] : families) rows += of.size();
-    fmt::print("{}: {} rows, {} families, {} draws each\n\n",
-               unknown ? "all GPUs, as an unknown framework" : "A100 and H100, shipped stacks",
-               rows, families.size(), kDraws);
-    fmt::print(
-        "| runs | families | error with none | with these | in 80% | halved, of those above 15% | "
-        "worse by a point, of the others |\n|---:|---:|---:|---:|---:|---|---|\n");
-    for (const std::size_t count : {1, 3, 5, 10}) print_row(families, count);
-    fmt::print("\n");
-  }
+  const Families known = deviations_of(path, false), unknown = deviations_of(path, true);
+  print_table("shipped stacks on GPUs on which they were fitted", known);
+  print_table("all GPUs, as an unknown framework", unknown);
+  print_table("all families, as the former where they are there", united(known, unknown));
 }

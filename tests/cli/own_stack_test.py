@@ -79,6 +79,18 @@ def test_layouts_plan_and_simulate_take_the_stack(stack, tmp_path):
     assert json.loads(plan.stdout)["candidates"][0]["step_time_s"] > 1.2 * plain["iter_time_s"]
 
 
+def test_one_run_may_be_chance(tmp_path):
+    runs = measured(tmp_path, 1.3)
+    head, first, *_ = runs.read_text().splitlines()
+    one = orrery("calibrate", "--runs", table(tmp_path / "one.csv", [first], head),
+                 "-o", tmp_path / "one.yaml")  # fmt: skip
+    assert one.returncode == 0, one.stderr
+    assert "the times stay those of nemo: 1 such deviation may be chance" in one.stdout
+    assert "times of nemo x 1.000; median of measured over predicted 1.300" in one.stdout
+    five = orrery("calibrate", "--runs", runs, "-o", tmp_path / "five.yaml")
+    assert five.returncode == 0 and "may be chance" not in five.stdout
+
+
 def test_rows_without_a_time_are_left_out(tmp_path):
     lines = [f"{row},{time}" for row, time in zip(rows(), ("", "9", "x", "0", "8"))]
     runs = table(tmp_path / "some.csv", lines, HEAD + ",iter_time_s")

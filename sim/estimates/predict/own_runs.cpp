@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -24,13 +25,14 @@ namespace {
 /// the parts of a stack. Chosen among a few for the errors and the coverage that `./dev bench own`
 /// prints.
 constexpr double kWithin = 0.13, kPriorRuns = 2, kLeastBetween = 0.2, kBetweenParts = 0.6;
-/// Share of the squared deviations that fits to the other runs may leave.
-constexpr double kLeftByFit = 0.5;
 /// Rounds in which the variance of the runs and the fit approach each other.
 constexpr int kVarianceRounds = 3;
 /// Step of the logarithm of a part's times, for its share.
 constexpr double kShareStep = 0.1;
 constexpr double kP90 = 1.2815515655446004;
+/// Software whose shipped stack was fitted on the GPUs of the runs: share that deviates from the
+/// stack, standard deviation of this share, scale of the runs of one software (t, 3 degrees).
+constexpr double kDeviating = 0.2, kDeviation = 0.5, kRunScale = 0.2;
 /// Rounds in which the times of the stack approach the shift.
 constexpr int kRounds = 3;
 constexpr double kLeastSpread = 0.01, kMostSpread = 2;
@@ -141,6 +143,102 @@ std::vector<double> left_out_rests(const Posterior& of) {
   return rests;
 }
 
+/// Returns the share of the fits, from 0 to 1, of which the deviations have the least sum of
+/// absolute distances: the median of value / fit, weighted by the fit. `rests`: the deviations
+/// less their fits.
+double share_of_fits(const std::vector<double>& values, const std::vector<double>& rests) {
+  std::vector<std::pair<double, double>> ratios;  // with their weights
+  double all = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double fit = values[i] - rests[i];
+    if (fit == 0) continue;
+    ratios.emplace_back(values[i] / fit, std::abs(fit));
+    all += std::abs(fit);
+  }
+  std::sort(ratios.begin(), ratios.end());
+  double below = 0;
+  for (const auto& [ratio, weight] : ratios) {
+    below += weight;
+    if (below >= all / 2) return std::clamp(ratio, 0.0, 1.0);
+  }
+  return 0;
+}
+
+/// Deviation of a software from the stack that was fitted on the GPU, after one of its runs.
+/// Weights of deviations in steps of 0.01.
+class OneRunPosterior {
+ public:
+  explicit OneRunPosterior(double value) {
+    double slab = 0;
+    for (int i = -kSteps; i <= kSteps; ++i) slab += prior_density(i);
+    double all = 0;
+    for (int i = -kSteps; i <= kSteps; ++i) {
+      const double prior =
+          kDeviating * prior_density(i) / slab + (i == 0 ? 1 - kDeviating : 0);
+      weights_.push_back(prior * run_density(value - at(i)));
+      all += weights_.back();
+    }
+    for (double& each : weights_) each /= all;
+  }
+
+  double median() const {
+    double below = 0;
+    for (int i = -kSteps; i <= kSteps; ++i) {
+      below += weight(i);
+      if (below >= 0.5) return at(i);
+    }
+    return at(kSteps);
+  }
+  /// Returns the distance from the median within which 80% of other runs are.
+  double half_width() const {
+    const double middle = median();
+    double least = 0, most = 2 * at(kSteps);
+    for (int round = 0; round < 40; ++round) {
+      const double tried = (least + most) / 2;
+      double inside = 0;
+      for (int i = -kSteps; i <= kSteps; ++i) {
+        const double high = middle + tried - at(i), low = middle - tried - at(i);
+        inside += weight(i) * (run_share_below(high) - run_share_below(low));
+      }
+      (inside < 0.8 ? least : most) = tried;
+    }
+    return most;
+  }
+
+ private:
+  static constexpr int kSteps = 300;
+
+  static double at(int i) { return 0.01 * i; }
+  double weight(int i) const { return weights_[static_cast<std::size_t>(i + kSteps)]; }
+  static double prior_density(int i) {
+    const double z = at(i) / kDeviation;
+    return std::exp(-z * z / 2);
+  }
+  /// Density of Student's t with 3 degrees of freedom, without its constant, and its integral.
+  static double run_density(double distance) {
+    const double t = distance / kRunScale;
+    return std::pow(1 + t * t / 3, -2);
+  }
+  static double run_share_below(double distance) {
+    const double t = distance / kRunScale / std::numbers::sqrt3;
+    return 0.5 + (t / (1 + t * t) + std::atan(t)) / std::numbers::pi;
+  }
+
+  std::vector<double> weights_;
+};
+
+double limited_spread(double spread) { return std::clamp(spread, kLeastSpread, kMostSpread); }
+
+/// Returns the posterior after one run of a software whose stack was fitted on the run's GPUs.
+Shrunk one_run_shrunk(double value) {
+  const OneRunPosterior of(value);
+  Shrunk found;
+  found.median = value;
+  found.shift = found.common = of.median();
+  found.spread = limited_spread(of.half_width() / kP90);
+  return found;
+}
+
 /// Multiplies or divides a factor within the limits of the schema.
 double limited(double value, double least) { return std::clamp(value, least, 10.0); }
 
@@ -237,15 +335,18 @@ class PricedRuns {
     }
     return deviations;
   }
-  /// Returns the median standard deviation of the shipped intervals.
-  double prior_spread() const {
+  /// Returns the median standard deviation of the shipped intervals, and whether the stack was
+  /// fitted on the GPUs of all runs.
+  OwnPrior prior() const {
     std::vector<double> spreads;
+    bool is_fitted_here = true;
     for (std::size_t i = 0; i < runs_.size(); ++i) {
       const Interval interval =
           interval_of(1, runs_[i].run.job, runs_[i].run.assumed.empty(), clusters_[i].gpu_model());
       spreads.push_back(std::log(interval.p90_s / interval.p10_s) / (2 * kP90));
+      is_fitted_here = is_fitted_here && interval.distance.ends_with(" measured");
     }
-    return median_of(std::move(spreads));
+    return {median_of(std::move(spreads)), is_fitted_here};
   }
   void mark_measured(double spread, SoftwareStack& stack) const;
 
@@ -312,36 +413,39 @@ PartShares part_shares(const PublishedRun& run, const SoftwareStack& stack) {
   return shares_on(run.job, build_cluster(run.cluster, {}, "cluster"), stack);
 }
 
-Shrunk shrink(const std::vector<OwnDeviation>& deviations, double prior_spread) {
+Shrunk shrink(const std::vector<OwnDeviation>& deviations, const OwnPrior& prior) {
   const auto count = static_cast<double>(deviations.size());
   const std::vector<double> values = values_of(deviations);
-  const double prior = kWithin * kWithin;
+  if (values.size() == 1 && prior.is_fitted_here) return one_run_shrunk(values[0]);
+  const double least_within = kWithin * kWithin;
   const double between =
-      std::max(prior_spread * prior_spread - prior, kLeastBetween * kLeastBetween);
-  double within = prior, degrees = kPriorRuns;
+      std::max(prior.spread * prior.spread - least_within, kLeastBetween * kLeastBetween);
+  double within = least_within, degrees = kPriorRuns;
   for (int round = 0; round < kVarianceRounds; ++round) {
     const Posterior of = posterior_of(deviations, between, within);
     degrees = kPriorRuns + std::max(0.0, count - of.all_leverages());
-    within = (kPriorRuns * prior + squares_of(of.rests)) / degrees;
+    within = (kPriorRuns * least_within + squares_of(of.rests)) / degrees;
   }
   const Posterior of = posterior_of(deviations, between, within);
-  const double left = count > 1 ? squares_of(left_out_rests(of)) / count : 0;
-  const double all = squares_of(values) / count;
   Shrunk found;
   found.median = median_of(values);
-  const bool is_evidence = count == 1 || (all > prior && left < kLeftByFit * all);
-  double variance = within, least = all;
-  if (is_evidence) {
-    found.common = of.means[0];
-    std::copy(of.means.begin() + 1, of.means.end(), found.parts.begin());
-    variance *= 1 + of.all_leverages() / count;
-    least = left;
+  double variance = within, left = 0, share = 1;
+  if (values.size() > 1) {
+    std::vector<double> rests = left_out_rests(of);
+    share = squares_of(values) / count > least_within ? share_of_fits(values, rests) : 0;
+    for (std::size_t i = 0; i < rests.size(); ++i) {
+      rests[i] = values[i] - share * (values[i] - rests[i]);
+    }
+    left = squares_of(rests) / count;
   }
+  if (share > 0) variance *= 1 + of.all_leverages() / count;
+  found.common = share * of.means[0];
+  for (std::size_t c = 0; c < kStackParts; ++c) found.parts[c] = share * of.means[c + 1];
   std::vector<double> shifts;
   for (const OwnDeviation& each : deviations) shifts.push_back(found.shift_at(each.shares));
   found.shift = median_of(std::move(shifts));
-  found.spread = std::clamp(std::max(std::sqrt(variance) * tail_factor(degrees), std::sqrt(least)),
-                            kLeastSpread, kMostSpread);
+  found.spread =
+      limited_spread(std::max(std::sqrt(variance) * tail_factor(degrees), std::sqrt(left)));
   return found;
 }
 
@@ -351,10 +455,11 @@ OwnStack fit_own_stack(const std::vector<OwnRun>& runs, const std::string& name,
   common_stack(runs);
   const PricedRuns priced(runs);
   OwnStack own;
-  own.prior_spread = priced.prior_spread();
+  const OwnPrior prior = priced.prior();
+  own.prior_spread = prior.spread;
   own.before_s = priced.times_under(shipped);
   const std::vector<OwnDeviation> deviations = priced.deviations_from(own.before_s, shipped);
-  own.shrunk = shrink(deviations, own.prior_spread);
+  own.shrunk = shrink(deviations, prior);
   double common = own.shrunk.common;
   for (int round = 0; round < kRounds; ++round) {
     own.stack = slowed_stack(slowed_parts(shipped, own.shrunk.parts), std::exp(common));

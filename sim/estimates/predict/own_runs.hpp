@@ -15,10 +15,18 @@
 //
 // (Smyth 2004, doi:10.2202/1544-6115.1027).
 //
-// Several runs are no evidence of a deviation, and d = u = 0, if the mean of r_i^2 is at most S, or
-// if fits to the other runs do not halve it. The spread is the larger one of sqrt(V) t(90%) / 1.28,
-// with 2 + K - sum h_i degrees of freedom, and the root mean square of the deviations of each run
-// from a fit to the other ones.
+// Several runs: d and u are multiplied by the share of the fits, from 0 to 1, that serves runs
+// which were left out best: the one with the least sum of the absolute distances of each run from
+// this share of a fit to the other ones (stacking, Breiman 1996, doi:10.1007/BF00117832). d = u = 0
+// if the mean of r_i^2 is at most S. The spread is the larger one of sqrt(V) t(90%) / 1.28, with
+// 2 + K - sum h_i degrees of freedom, and the root mean square of these distances.
+//
+// One run of a software whose shipped stack was fitted on the run's GPUs: most such software does
+// not deviate, and runs have outliers. So d is 0 with probability 0.8, else normal with variance
+// 0.5^2, u is 0, and e / 0.2 has Student's t distribution with 3 degrees of freedom: the values of
+// the greatest likelihood for the 37 open families of such runs. The shift is the posterior median
+// of d (Johnstone and Silverman 2004, doi:10.1214/009053604000000030), the spread that of another
+// run under this posterior.
 #pragma once
 
 #include <array>
@@ -55,12 +63,18 @@ struct OwnDeviation {
 struct Shrunk {
   double median = 0;      ///< median of the deviations
   double shift = 0;       ///< median of shift_at() over the runs
-  double common = 0;      ///< posterior mean of d
-  PartShares parts = {};  ///< posterior means of u
+  double common = 0;      ///< posterior of d
+  PartShares parts = {};  ///< posterior of u
   double spread = 0;
 
   /// Returns the shift of a run with these shares.
   double shift_at(const PartShares& shares) const;
+};
+
+/// Shipped knowledge of a software before its own runs.
+struct OwnPrior {
+  double spread = 0;            ///< standard deviation of the shipped interval, above 0
+  bool is_fitted_here = false;  ///< the shipped stack was fitted on the GPUs of the runs
 };
 
 /// Fitted stack and its support.
@@ -71,9 +85,9 @@ struct OwnStack {
   std::vector<double> before_s, after_s;  ///< prediction of each run by the shipped stack and this
 };
 
-/// Returns the posterior of at least one deviation under a prior of the standard deviation
-/// `prior_spread` > 0. For example, five deviations of 0.4 under 0.2 give a shift near 0.4.
-Shrunk shrink(const std::vector<OwnDeviation>& deviations, double prior_spread);
+/// Returns the posterior of at least one deviation. For example, five deviations of 0.4 under a
+/// prior spread of 0.2 give a shift near 0.4.
+Shrunk shrink(const std::vector<OwnDeviation>& deviations, const OwnPrior& prior);
 
 /// Returns the shares of the parts of `stack` in the step of a run; zeros for a run without a
 /// finite time. Throws bad_input as estimate_step().

@@ -29,7 +29,7 @@ std::vector<OwnRun> slow_runs(int count, double factor) {
 Shrunk shrunk(const std::vector<double>& deviations, double prior_spread) {
   std::vector<OwnDeviation> runs;
   for (const double each : deviations) runs.push_back({each, {}});
-  return shrink(runs, prior_spread);
+  return shrink(runs, {.spread = prior_spread});
 }
 
 TEST(Shrink, MoreRunsMoveFurtherAndClaimMore) {
@@ -68,6 +68,31 @@ TEST(Shrink, DeviationsWithinTheSpreadOfRunsShiftNothing) {
   EXPECT_LT(shrunk({-0.181, -0.188, -0.196, -0.121, -0.091}, 0.62).shift, -0.15);
 }
 
+/// The fits are multiplied by the share that serves the runs which are left out best.
+TEST(Shrink, RunsThatDisagreeShiftByAShare) {
+  // Fits to two of three runs: 0.19, 0.34, 0.34. The weighted median of the ratios is 0.2 / 0.34.
+  EXPECT_NEAR(shrunk({0.5, 0.2, 0.2}, 0.6).shift, 0.173, 0.005);
+  // Fits to the other runs: -0.15 four times, -0.29 for the last one. All of each fit is used.
+  EXPECT_NEAR(shrunk({-0.3, -0.3, -0.3, -0.3, 0.3}, 0.6).shift, -0.175, 0.005);
+}
+
+/// Most software does not deviate from a stack that was fitted on its GPUs, and one run may be an
+/// outlier: what the run shifts grows from 0 to a part of its deviation and falls again.
+TEST(Shrink, OneRunShiftsAFittedStackOnlyIfItIsFarAway) {
+  const auto one = [](double value) {
+    return shrink({{value, {0.5, 0.2, 0.1, 0.1}}}, {.spread = 0.2, .is_fitted_here = true});
+  };
+  for (const double small : {0.0, 0.3, -0.3, 0.6, 3.0}) EXPECT_EQ(one(small).shift, 0) << small;
+  EXPECT_NEAR(one(0.8).shift, 0.34, 0.03);
+  EXPECT_DOUBLE_EQ(one(-0.8).shift, -one(0.8).shift);
+  EXPECT_EQ(one(0.8).parts, PartShares{});
+  // 90% of Student's t with 3 degrees of freedom: 1.638 x 0.2, and the deviation beside.
+  EXPECT_GT(one(0).spread, 0.2 * 1.638 / 1.2816);
+  EXPECT_LT(one(0).spread, 0.2 * 1.638 / 1.2816 + 0.02);
+  EXPECT_GT(one(0.8).spread, one(0.3).spread);
+  EXPECT_GT(shrunk({0.3}, 0.6).shift, 0.2) << "any other software deviates";
+}
+
 TEST(Shrink, AWidePriorGivesWay) {
   EXPECT_GT(shrunk({0.4}, 1).shift, shrunk({0.4}, 0.2).shift);
   EXPECT_DOUBLE_EQ(shrunk({0, 0, 0}, 0.3).shift, 0);
@@ -79,7 +104,7 @@ TEST(Shrink, ThePartThatIsSlowIsFound) {
   for (const double share : {0.05, 0.1, 0.3, 0.5, 0.7}) {
     runs.push_back({0.6 * share, {0.9 - share, share, 0.05, 0.05}});
   }
-  const Shrunk of = shrink(runs, 0.3);
+  const Shrunk of = shrink(runs, {.spread = 0.3});
   EXPECT_GT(of.parts[1], of.parts[0] + 0.2);
   const double rich = of.shift_at({0.3, 0.6, 0.05, 0.05}),
                poor = of.shift_at({0.88, 0.02, 0.05, 0.05});
@@ -136,6 +161,18 @@ TEST(OwnRuns, IntervalsCountWhereTheRunsWereMeasured) {
   const Prediction before = predict_run("a", shipped);
   EXPECT_EQ(other.distance, before.distance);
   EXPECT_NEAR(other.p90_s / other.iter_time_s, before.p90_s / before.iter_time_s, 1e-9);
+}
+
+TEST(OwnRuns, OneRunShiftsAnUnknownFrameworkAndNoFittedStack) {
+  const auto shift_of = [](const std::string& framework) {
+    TableRow row = llama_row();
+    row.framework = framework;
+    const PublishedRun run = published_run(row);
+    const double predicted = predict_run("a", run).iter_time_s;
+    return fit_own_stack({{"a", run, 1.3 * predicted}}, "mine").shrunk.shift;
+  };
+  EXPECT_EQ(shift_of("NeMo/Megatron-Core"), 0);
+  EXPECT_NEAR(shift_of("a framework of one's own"), 0.25, 0.03);
 }
 
 TEST(OwnRuns, RunsOfTwoStacksAreRefused) {
