@@ -34,6 +34,8 @@ _FAKE_KEY = torch._C._TorchDispatchModeKey.FAKE
 _DEVICE_OF = torch.ops.prim.device.default
 _COPY = torch.ops.aten._to_copy.default
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
+#: Operators that replace the values of a tensor by a number.
+_FILLS = (torch.ops.aten.zero_.default, torch.ops.aten.fill_.Scalar)
 _ITEM_PARTS = ("aten::is_nonzero", "aten::allclose", "aten::item")
 #: Fixed time of a copy between host and GPU, seconds.
 COPY_SECONDS = 10e-6
@@ -117,6 +119,8 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
                 fake = True
             elif type(each) not in _PLAIN:
                 return NotImplemented  # DTensor and others unwrap themselves first
+        if not fake and self._values.unknown:
+            fake = self._has_unknown(func, inputs)
         if func.namespace == "c10d":
             return self._parts.groups.run(func, args, kwargs)
         if func.namespace in FUNCTIONAL and is_collective(func):
@@ -143,6 +147,12 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
             return special
         return self._run_fake(func, args, kwargs, inputs)
 
+    def _has_unknown(self, func: Any, inputs: "list[Any]") -> bool:
+        """Return true if one of real tensors has unknown values, which the call does not replace."""
+        if func in _FILLS and self._values.clear(inputs[0]):
+            return False
+        return any(self._values.of(each) is None for each in inputs)
+
     def _run_real(
         self, func: Any, args: Sequence[Any], kwargs: "dict[str, Any]", inputs: "list[Any]"
     ) -> Any:
@@ -168,7 +178,8 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
             first, second = self._values.of(args[0]), self._values.of(args[1])
             if first is not None and second is not None:
                 return bool(torch.equal(first, second))
-            self._session.ledger.decide(self._values.name_of(args[0]))
+            unknown = args[0] if first is None else args[1]
+            self._session.ledger.decide(self._values.name_of(unknown))
             return True
         return NotImplemented
 
@@ -202,10 +213,10 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
 
     def is_known(self, tensor: Any) -> bool:
         """Return true for a tensor whose values are known."""
-        return self._values.of(tensor) is not None
+        return type(tensor) in _PLAIN and not self._values.unknown or self._values.of(tensor) is not None
 
     def read_array(self, tensor: Any) -> Any:
-        """Return the values of a fake tensor as a tensor of the CPU; ones if they may be unknown.
+        """Return the values of a tensor as a tensor of the CPU; ones if they may be unknown.
 
         Unknown values end the rehearsal unless their name is allowed.
         """
