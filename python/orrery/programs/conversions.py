@@ -1,7 +1,7 @@
 """Conversions and functions of Python and NumPy that keep the name of a stand-in.
 
 A number that is computed from a stand-in is a stand-in, too. Functions of C read the number only:
-`float`, `int`, those of `math` and those of NumPy therefore ask here first.
+`float`, those of `math` and those of NumPy therefore ask here first.
 """
 
 import ctypes
@@ -29,7 +29,7 @@ _BASIC_SIZE, _CALL_OFFSET = 32, 56
 
 
 def follow_conversions() -> str:
-    """Makes `float` and `int` keep names. Returns the reason if they cannot, else nothing."""
+    """Makes `float` keep names. Returns the reason if it cannot, else an empty text."""
     if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
         return "this Python is no CPython with a lock"
     read = ctypes.c_ssize_t.from_address
@@ -40,10 +40,10 @@ def follow_conversions() -> str:
         library = ctypes.PyDLL(compiled_conversions())
     except (GuardError, OSError) as error:
         return str(error)
-    library.replace_conversions.argtypes = [ctypes.c_int64, ctypes.py_object, ctypes.py_object]
-    library.replace_conversions.restype = None
-    library.replace_conversions(place, _to_float, _to_int)
-    return ""
+    library.replace_float.argtypes = [ctypes.c_int64, ctypes.py_object]
+    library.replace_float.restype = ctypes.c_bool
+    replaced = library.replace_float(place, _to_float)
+    return "" if replaced else "this Python has another form of float()"
 
 
 def _to_float(value: Any) -> Any:
@@ -58,12 +58,6 @@ def _to_float(value: Any) -> Any:
         return NotImplemented
     number = item(value)
     return number.as_float() if isinstance(number, StandIn) else float(number)
-
-
-def _to_int(value: Any) -> Any:
-    if isinstance(value, StandInText):
-        value.of.ledger.decide(value.of.name)
-    return NotImplemented
 
 
 def guard_math() -> None:

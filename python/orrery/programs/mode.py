@@ -213,7 +213,7 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
 
     def is_known(self, tensor: Any) -> bool:
         """Return true for a tensor whose values are known."""
-        return type(tensor) in _PLAIN and not self._values.unknown or self._values.of(tensor) is not None
+        return self._values.of(tensor) is not None
 
     def read_array(self, tensor: Any) -> Any:
         """Return the values of a tensor as a tensor of the CPU; ones if they may be unknown.
@@ -236,6 +236,8 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
     ) -> Any:
         values, fake_mode = self._values, self._parts.fake_mode
         known = values.arguments(func, args, kwargs, inputs)
+        operator = operator_of(func)
+        real = [each for each in _written(operator, args) if not isinstance(each, FakeTensor)]
         if any(not isinstance(each, FakeTensor) for each in inputs):
             args, kwargs = pytree.tree_map_only(
                 torch.Tensor,
@@ -249,8 +251,7 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
                 return found
         result = self._fake_result(func, args, kwargs)
         outputs = tensors_of((result,), {})
-        operator = operator_of(func)
-        written = _written(operator, args)
+        written = [*_written(operator, args), *real]
         if func._schema.name in FINITE_CHECKS and known is None:
             self._session.ledger.note("non-finite check of gradients", "assumed")
         else:

@@ -196,6 +196,10 @@ class StandInText(str):
         made.of = of
         return made
 
+    def __int__(self) -> int:
+        self.of.ledger.decide(self.of.name)
+        return int(str.__str__(self))
+
     def __reduce__(self) -> Any:
         return (str, (str.__str__(self),))
 

@@ -15,6 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 #: Elements of the largest tensor that keeps its value.
 LIMIT = 1 << 14
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
 _CREATORS = ("aten::scalar_tensor", "aten::arange")
 #: Checks for values that are not finite: gradients are taken to be finite.
 FINITE_CHECKS = ("aten::_amp_foreach_non_finite_check_and_unscale_",)
@@ -64,7 +65,7 @@ class Values:
             storage = tensor.untyped_storage()
             self._epochs[storage] = self._epochs.get(storage, 0) + 1
             self.keep(tensor, None, name)
-        elif tensor.layout == torch.strided:
+        elif tensor.layout == torch.strided and not tensor.is_meta:
             self.unknown[tensor.untyped_storage()] = name
 
     def clear(self, tensor: Any) -> bool:
@@ -77,7 +78,7 @@ class Values:
 
     def _unknown_name(self, tensor: Any) -> str:
         """Return the operator that wrote unknown values into a real tensor; empty if none did."""
-        if tensor.layout != torch.strided or tensor.device.type == "meta":
+        if type(tensor) not in _PLAIN or tensor.layout != torch.strided or tensor.is_meta:
             return ""
         return self.unknown.get(tensor.untyped_storage(), "")
 
