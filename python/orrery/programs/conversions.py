@@ -83,7 +83,7 @@ def _guarded(function: Callable[..., Any], name: str) -> Callable[..., Any]:
             return function(*args, **kwargs)
         if args and isinstance(args[0], types.GeneratorType):
             args = (list(args[0]), *args[1:])
-        found = find_stand_in(args) or (find_stand_in(kwargs.values()) if kwargs else None)
+        found = find_stand_in((*args, *kwargs.values()))
         if found is None:
             return function(*args, **kwargs)
         return _computed(function(*plain(args), **plain(kwargs)), found, name)

@@ -54,7 +54,7 @@ def _following(function: Callable[..., Any], values: Values) -> Callable[..., An
     def follow(*args: Any, **kwargs: Any) -> Any:
         if StandIn.newest is None:
             return function(*args, **kwargs)
-        found = find_stand_in(args) or (find_stand_in(kwargs.values()) if kwargs else None)
+        found = find_stand_in((*args, *kwargs.values()))
         if found is None:
             return function(*args, **kwargs)
         return _run(function, args, kwargs, found, values)

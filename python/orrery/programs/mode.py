@@ -34,8 +34,8 @@ _FAKE_KEY = torch._C._TorchDispatchModeKey.FAKE
 _DEVICE_OF = torch.ops.prim.device.default
 _COPY = torch.ops.aten._to_copy.default
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
-#: Operators that replace the values of a tensor by a number.
-_FILLS = (torch.ops.aten.zero_.default, torch.ops.aten.fill_.Scalar)
+#: Operators that replace all values of a tensor.
+_FILLS = (torch.ops.aten.zero_, torch.ops.aten.fill_, torch.ops.aten.copy_)
 _ITEM_PARTS = ("aten::is_nonzero", "aten::allclose", "aten::item")
 #: Fixed time of a copy between host and GPU, seconds.
 COPY_SECONDS = 10e-6
@@ -149,9 +149,10 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
 
     def _has_unknown(self, func: Any, inputs: "list[Any]") -> bool:
         """Return true if one of real tensors has unknown values, which the call does not replace."""
-        if func in _FILLS and self._values.clear(inputs[0]):
-            return False
-        return any(self._values.of(each) is None for each in inputs)
+        unknown = [self._values.of(each) is None for each in inputs]
+        if func.overloadpacket in _FILLS and not any(unknown[1:]):
+            return not self._values.clear(inputs[0])
+        return any(unknown)
 
     def _run_real(
         self, func: Any, args: Sequence[Any], kwargs: "dict[str, Any]", inputs: "list[Any]"

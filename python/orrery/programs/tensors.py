@@ -67,9 +67,15 @@ def _install_readers(mode: RehearsalMode) -> None:
             return format(item(self), form)
         return str(original_format(self, form))
 
+    def show(self: Any, *, tensor_contents: Any = None) -> str:
+        if mode.is_known(self) or isinstance(self, FakeTensor):
+            return str(original_show(self, tensor_contents=tensor_contents))
+        return f"tensor(..., size={tuple(self.shape)})"
+
+    original_show = tensor.__repr__
     original_format = tensor.__format__
     tensor.item, tensor.numpy, tensor.tolist = item, numpy, tolist
-    tensor.orrery_item = item
+    tensor.orrery_item, tensor.__repr__ = item, show
     FakeTensor.tolist = tolist
     tensor.__array__, tensor.__float__, tensor.__format__ = array, to_float, to_format
 

@@ -69,12 +69,12 @@ class Values:
             self.unknown[tensor.untyped_storage()] = name
 
     def clear(self, tensor: Any) -> bool:
-        """Make a real tensor known again that a known number fills; false if others share it."""
+        """Marks a real tensor as known. Returns false if the tensor is a part of unknown memory."""
         storage = tensor.untyped_storage()
-        if tensor.numel() * tensor.element_size() != storage.nbytes():
-            return False
-        self.unknown.pop(storage, None)
-        return True
+        whole = bool(tensor.numel() * tensor.element_size() == storage.nbytes())
+        if whole:
+            self.unknown.pop(storage, None)
+        return whole or storage not in self.unknown
 
     def _unknown_name(self, tensor: Any) -> str:
         """Return the operator that wrote unknown values into a real tensor; empty if none did."""

@@ -9,6 +9,7 @@ import collections
 import contextlib
 import copy
 import fractions
+import functools
 import inspect
 import io
 import json
@@ -18,6 +19,7 @@ import statistics
 import sys
 
 import torch
+import torch.distributed as dist
 
 N = 1 << 15
 
@@ -792,6 +794,51 @@ def kernel_package_without_a_stand_in():
     from flash_attn.flash_attn_interface import flash_attn_with_kvcache
 
     flash_attn_with_kvcache(torch.randn(N, device="cuda"))
+
+
+# Collectives of unknown values. The last programs: a process group replaces sys.excepthook.
+
+
+@functools.cache
+def hosts():
+    """Returns the group of the CPU; makes all groups at the first call."""
+    dist.init_process_group("nccl")
+    return dist.new_group(backend="gloo")
+
+
+@program
+def reduced_among_ranks():
+    hosts()
+    loss = torch.tensor(unknown().item(), device="cuda")
+    dist.all_reduce(loss)
+    if loss < 3:
+        pass
+
+
+@program
+def reduced_among_hosts():
+    loss = torch.tensor([unknown().item()])
+    dist.all_reduce(loss, group=hosts())
+    if loss.item() < 3:
+        pass
+
+
+@program
+def gathered_among_hosts():
+    hosts()
+    losses = [torch.zeros(1) for _ in range(dist.get_world_size())]
+    dist.all_gather(losses, torch.tensor([unknown().item()]), group=hosts())
+    if losses[0].item() < 3:
+        pass
+
+
+@program
+def gathered_objects():
+    hosts()
+    losses = [None] * dist.get_world_size()
+    dist.all_gather_object(losses, {"loss": unknown().item()})
+    if losses[1]["loss"] < 3:
+        pass
 
 
 def end_of(call):
