@@ -1,6 +1,6 @@
-// Conversion that keeps the name of a stand-in: `float(x)` of CPython asks a function of conversions.py
-// first, unless x is a plain number or a plain text. Compiled by guard.py, without headers of Python:
-// a user's machine may have none. All functions need the interpreter's lock.
+// Conversion that keeps the name of a stand-in: `float(x)` of CPython asks a function of
+// conversions.py first, unless x is a plain number or a plain text. Compiled by guard.py, without
+// headers of Python: a user's machine may have none. All functions need the interpreter's lock.
 #include <cstddef>
 #include <cstdint>
 
@@ -38,14 +38,13 @@ Object* convert(Object* type, Object* const* args, std::size_t flags, Object* na
 
 }  // namespace
 
-/// Replaces the call of `float`. Returns false if the type has no such call, or if the call was
-/// replaced before. `place`: bytes from the begin of a type object to its pointer tp_vectorcall.
-extern "C" bool replace_float(std::int64_t place, Object* function) {
+/// Replaces the call of `float`, once, if the type has such a call. `place`: bytes from the begin
+/// of a type object to its pointer tp_vectorcall.
+extern "C" void replace_float(std::int64_t place, Object* function) {
   Call& slot = *reinterpret_cast<Call*>(PyFloat_Type + place);
-  if (slot == nullptr || original != nullptr) return false;
+  if (slot == nullptr || original != nullptr) return;
   Py_IncRef(function);
   asked = function;
   original = slot;
   slot = convert;
-  return true;
 }

@@ -34,16 +34,28 @@ def follow_conversions() -> str:
         return "this Python is no CPython with a lock"
     read = ctypes.c_ssize_t.from_address
     place = read(id(type) + _CALL_OFFSET).value
-    if read(id(type) + _BASIC_SIZE).value != type.__basicsize__:
+    if read(id(type) + _BASIC_SIZE).value != vars(type)["__basicsize__"].__get__(type):
         return "this Python has type objects of another form"
     try:
         library = ctypes.PyDLL(compiled_conversions())
     except (GuardError, OSError) as error:
         return str(error)
     library.replace_float.argtypes = [ctypes.c_int64, ctypes.py_object]
-    library.replace_float.restype = ctypes.c_bool
-    replaced = library.replace_float(place, _to_float)
-    return "" if replaced else "this Python has another form of float()"
+    library.replace_float.restype = None
+    library.replace_float(place, _to_float)
+    try:
+        float(_Probe())  # type: ignore[arg-type]
+    except TypeError:
+        return "this Python has another form of float()"
+    return ""
+
+
+class _Probe:
+    """Object that only the replaced `float` converts."""
+
+    @staticmethod
+    def orrery_item(_: Any) -> float:
+        return 1.0
 
 
 def _to_float(value: Any) -> Any:

@@ -13,6 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from .places import place_in, program_place
 from .session import Session
+from .stand_ins import StandIn
 
 #: Advice of all refusals: the registration of a kernel.
 REGISTER = (
@@ -103,5 +104,8 @@ def _install_hook(session: Session) -> None:
             if part in text:
                 session.refuse(f"{place_in(trace)}: expected kernels that PyTorch dispatches, "
                                f"found {found}; {REGISTER}")  # fmt: skip
+        # Functions of C refuse integers without a value by their type.
+        if isinstance(error, TypeError) and "StandIn" in text and StandIn.newest is not None:
+            session.ledger.refuse_use(place_in(trace), StandIn.newest.name)
 
     sys.excepthook = hook

@@ -148,7 +148,7 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
         return self._run_fake(func, args, kwargs, inputs)
 
     def _has_unknown(self, func: Any, inputs: "list[Any]") -> bool:
-        """Return true if one of real tensors has unknown values, which the call does not replace."""
+        """Return true if a call reads unknown values of real tensors, or writes a part of them."""
         unknown = [self._values.of(each) is None for each in inputs]
         if func.overloadpacket in _FILLS and not any(unknown[1:]):
             return not self._values.clear(inputs[0])
