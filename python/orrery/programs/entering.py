@@ -17,7 +17,7 @@ from .values import Values
 _FACTORIES = "tensor as_tensor asarray full full_like scalar_tensor arange linspace".split()
 _SHAPES = ("arange",)
 #: Methods that make a tensor of numbers, or write them.
-_METHODS = "new_tensor new_full __setitem__ clamp_ clamp addcmul addcdiv".split()
+_METHODS = "new_tensor new_full __setitem__".split()
 #: Functions that take lists of values. Elsewhere, lists of integers are shapes and indices.
 _OF_LISTS = ("tensor", "as_tensor", "asarray", "new_tensor", "__setitem__")
 #: Functions whose single integers are values.

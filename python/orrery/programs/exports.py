@@ -9,11 +9,12 @@ from types import TracebackType
 from typing import Any, Callable, NoReturn, Optional
 
 import torch
+import torch.utils._pytree as pytree
 from torch._subclasses.fake_tensor import FakeTensor
 
 from .places import place_in, program_place
 from .session import Session
-from .stand_ins import StandIn
+from .stand_ins import StandIn, plain
 
 #: Advice of all refusals: the registration of a kernel.
 REGISTER = (
@@ -87,8 +88,10 @@ def _install_saving(session: Session) -> None:
     def save(obj: Any, *args: Any, **kwargs: Any) -> None:
         if _contains_fake(obj):
             session.note("torch.save wrote no file: tensors of the device have no values")
-        else:
+        elif StandIn.newest is None:
             original(obj, *args, **kwargs)
+        else:  # readers of files accept plain numbers only
+            original(pytree.tree_map(plain, obj), *args, **kwargs)
 
     torch.save = torch.serialization.save = save
 

@@ -227,9 +227,11 @@ _LISTS = (list, tuple, collections.deque)
 
 
 def plain(value: Any) -> Any:
-    """Return a value with plain numbers in place of stand-ins, also in lists and dictionaries."""
+    """Return a value with plain numbers and texts for stand-ins, also in lists and dictionaries."""
     if isinstance(value, StandIn):
         return value.number
+    if isinstance(value, StandInText):
+        return str.__str__(value)
     if type(value) in _LISTS:
         return type(value)(map(plain, value))
     if type(value) is dict:
