@@ -3,9 +3,11 @@
 import json
 import math
 import random
+import subprocess
+import sys
 from types import SimpleNamespace
 
-import conftest  # noqa: F401
+import conftest
 import pytest
 from orrery.programs.allocator import MIB, CachingAllocator, Exhausted, segment_size
 from orrery.programs.chakra import TraceWriter
@@ -129,11 +131,56 @@ def test_stand_ins_print_and_calculate_but_do_not_decide():
     decisions = (
         lambda: loss < 3, lambda: bool(2 * loss), lambda: max(loss, 3.0), lambda: int(loss),
         lambda: range(total), lambda: [1, 2][count], lambda: 3 == count, lambda: abs(loss) > 1,
+        lambda: bool(count & 1), lambda: range(1 << count), lambda: [1][~count],
+        lambda: int(f"{loss:.0f}"), lambda: int(str(total)), lambda: complex(loss),
     )  # fmt: skip
     for decide in decisions:
         with pytest.raises(Refused, match="'mean', which no kernel computed"):
             decide()
     assert math.isclose(float(loss), 1.0)
+
+
+#: Conversions of stand-ins; a process of its own, because they are replaced for good.
+CONVERSIONS = """
+import collections, math, pickle
+from orrery.programs.conversions import follow_conversions, guard_math
+from orrery.programs.stand_ins import Ledger, StandIn, find_stand_in, make_stand_in, plain
+
+def refuse(message):
+    raise SystemError(message)
+
+assert follow_conversions() == ""
+guard_math()
+assert [float(2), float("1e3"), float(True), float(), float(1.5)] == [2.0, 1e3, 1.0, 0.0, 1.5]
+for wrong in ("a", None, []):
+    try:
+        float(wrong)
+        raise AssertionError(wrong)
+    except (TypeError, ValueError):
+        pass
+ledger = Ledger(frozenset(), refuse)
+loss, count = (make_stand_in(each, "mean", ledger) for each in (1.5, 2))
+made = [float(loss), float(count), float(f"{loss:.1f}"), *map(float, [loss]), math.exp(loss),
+        math.sqrt(count), math.floor(loss), math.fsum(each for each in [1, loss]), sum([loss, 1])]
+assert all(isinstance(each, StandIn) and each.name == "mean" for each in made), made
+assert [str(each) for each in made[:4]] == ["1.5", "2.0", "1.5", "1.5"]
+assert math.sqrt(4) == 2 and math.gcd(4, 6) == 2 and isinstance(float(loss), float)
+for name, check in (("isnan", math.isnan), ("mean", lambda each: math.isclose(each, 1))):
+    try:
+        check(loss)
+        raise AssertionError(name)
+    except SystemError as error:
+        assert f"a result of '{name}'" in str(error)
+window = collections.deque([1, (loss,)], maxlen=2)
+assert find_stand_in([{"losses": window}]) is loss and plain(window)[1] == (1.5,)
+assert type(pickle.loads(pickle.dumps([loss, str(loss)]))[0]) is float
+assert ledger.reads == {}
+"""
+
+
+def test_conversions_and_functions_of_python_return_stand_ins():
+    code = f"import sys; sys.path.insert(0, {str(conftest.BUILD / 'python')!r})\n{CONVERSIONS}"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_an_allowed_stand_in_decides_and_is_counted():

@@ -236,7 +236,7 @@ def test_programs_that_need_what_does_not_exist_are_refused():
     result = rehearse("python", PROGRAMS / "refusals.py")
     assert result.returncode == 0, result.stderr
     ends = json.loads(result.stdout[result.stdout.index("{"):])
-    assert len(ends) >= 50
+    assert len(ends) >= 120
     decided = set(ends)
     for words, advice in ((SHAPES, FIXED), (KERNELS, KERNEL), (CALLS, CALL)):
         decided -= set(words)
@@ -246,10 +246,20 @@ def test_programs_that_need_what_does_not_exist_are_refused():
     for name in decided:
         assert re.search(r"a result of '(\w+)'.*--allow-stand-in \1 ", ends[name][1]), ends[name]
     for name, (code, text, first, last) in ends.items():
-        place = re.search(r"^error: cannot rehearse this program: refusals.py:(\d+): ", text, re.M)
+        files = "(?:refusals|hidden_values).py"
+        place = re.search(rf"^error: cannot rehearse this program: {files}:(\d+): ", text, re.M)
         assert code == 4 and place, (name, code, text)
         # Helpers that make the unknown value are no part of the program.
         assert first <= int(place[1]) <= last, (name, text)
+
+
+def test_unknown_values_are_printed_and_calculated_with():
+    result = rehearse("python", PROGRAMS / "printed.py")
+    assert result.returncode == 0, result.stderr
+    said = result.stdout.splitlines()
+    assert said[0] == "1.0 3.000 2"
+    assert json.loads(said[3]) == {"loss": 1.0, "text": "3.00", "losses": [1.0] * 3}
+    assert "stand-in     mean (read 3 times at printed.py:" in result.stderr
 
 
 def test_allowed_stand_in_is_listed():

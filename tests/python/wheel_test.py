@@ -66,7 +66,10 @@ def python(wheel, tmp_path_factory):
 def test_the_wheel_has_programs_examples_and_the_notebook(wheel):
     inside = set(zipfile.ZipFile(wheel).namelist())
     expected = {f"orrery/bin/{program}" for program in PROGRAMS}
-    expected |= {"orrery/programs/attach/sitecustomize.py", "orrery/programs/guard.cpp"}
+    expected |= {
+        f"orrery/programs/{name}"
+        for name in ("attach/sitecustomize.py", "guard.cpp", "conversions.cpp")
+    }
     expected |= {
         f"orrery/native/{path.relative_to(ROOT)}"
         for room in ("group", "torch")

@@ -5,6 +5,7 @@ import os
 import sys
 from typing import Any
 
+from .conversions import follow_conversions, guard_math, guard_numpy
 from .guard import GuardError, load_guard
 from .importing import on_import_of_torch
 from .prices import PriceClient, inherited_connection
@@ -28,6 +29,7 @@ def attach() -> None:
         sys.stderr.write(f"{error}\n")
         sys.stderr.flush()
         os._exit(3)
+    _follow_stand_ins(session)
     _add_stand_in_packages()
     os.set_inheritable(connection.fileno(), True)  # torchrun replaces itself by the program
 
@@ -52,6 +54,14 @@ def _install_or_refuse(session: Session) -> None:
         )
 
 
+def _follow_stand_ins(session: Session) -> None:
+    """Lets stand-ins stay stand-ins in functions of Python, before the program imports them."""
+    guard_math()
+    reason = follow_conversions()
+    if reason:
+        session.note(f"branches behind float() of a stand-in are not seen: {reason}")
+
+
 def _add_stand_in_packages() -> None:
     """Lets the program import packages of kernels that are not installed (absent/)."""
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "absent")
@@ -63,7 +73,7 @@ def install(session: Session) -> None:
     """Installs the fake device, the fake process groups and the clock into torch."""
     import torch
 
-    from . import device, exports, frameworks, groups, launching, slices, tensors
+    from . import device, entering, exports, frameworks, groups, launching, slices, tensors
     from .kernels import KernelPricer
     from .mode import Parts, RehearsalMode
     from .roles import Roles
@@ -81,6 +91,9 @@ def install(session: Session) -> None:
     device.install(session, storages)
     groups.install(session, made_groups)
     tensors.install(parts, mode)
+    entering.install(values)
+    if "numpy" in sys.modules:  # imported by torch, if it is installed
+        guard_numpy(sys.modules["numpy"])
     frameworks.install(parts, mode)
     launching.install()
     exports.install(session)

@@ -11,7 +11,7 @@ import torch
 import torch.optim.optimizer as optimizers
 
 from .mode import Parts, RehearsalMode, is_on_device
-from .stand_ins import StandIn, guard_math
+from .stand_ins import StandIn
 from .state import state_of
 
 
@@ -20,7 +20,6 @@ def install(parts: Parts, mode: RehearsalMode) -> None:
     _install_steps(parts)
     _install_embeddings(parts)
     _install_schedules()
-    guard_math()
     _install_compilers(parts)
     _install_chunks()
     if importlib.util.find_spec("triton") is not None:
@@ -60,7 +59,7 @@ def _install_embeddings(parts: Parts) -> None:
 
 
 def _install_schedules() -> None:
-    """Makes the schedule that follows a loss decide by it; its float() would lose the mark."""
+    """Makes the schedule that follows a loss decide by it, at the line of the program."""
     original = torch.optim.lr_scheduler.ReduceLROnPlateau.step
 
     def step(self: Any, metrics: Any, *args: Any, **kwargs: Any) -> None:

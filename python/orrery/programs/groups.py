@@ -296,6 +296,8 @@ class Groups:
             if not isinstance(output, FakeTensor):
                 if result is not None:
                     output.copy_(result)
+                elif self._values.of(sent) is None:
+                    self._values.forget(output, kind)
                 continue
             if result is None:
                 self._values.forget(output, kind)

@@ -5,6 +5,7 @@ Imported after torch.
 """
 
 import ctypes
+import io
 import pickle
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Sequence
 
@@ -16,6 +17,7 @@ from .places import program_place
 from .record import Collective, Mark
 from .roles import Meeting, Roles
 from .session import Session
+from .stand_ins import StandIn, make_stand_in
 from .values import LIMIT, Values
 
 if TYPE_CHECKING:
@@ -23,6 +25,22 @@ if TYPE_CHECKING:
 
 #: Bytes of the largest tensor of the CPU that a message carries.
 LARGEST = 64 << 20
+
+
+class _ObjectPickler(pickle.Pickler):
+    """Pickler between the running ranks, whose stand-ins remember their names."""
+
+    def reducer_override(self, value: Any) -> Any:
+        """Return how a stand-in is restored; NotImplemented for all other objects."""
+        if isinstance(value, StandIn):
+            return (_restored, (value.number, value.name))
+        return NotImplemented
+
+
+def _restored(number: Any, name: str) -> Any:
+    """Return the stand-in that another running rank has sent."""
+    session = Session.current
+    return number if session is None else make_stand_in(number, name, session.ledger)
 
 
 class Plain(NamedTuple):
@@ -133,8 +151,10 @@ class Messages:
         return [pickle.loads(met.contents[self._roles.like(member)]) for member in members]
 
     def _pickled(self, value: Any) -> bytes:
+        written = io.BytesIO()
         try:
-            return pickle.dumps(value)
+            _ObjectPickler(written).dump(value)
+            return written.getvalue()
         except Exception as error:
             self._session.refuse(
                 f"{program_place()}: expected objects that pickle can send, found another: {error}"

@@ -34,6 +34,8 @@ _FAKE_KEY = torch._C._TorchDispatchModeKey.FAKE
 _DEVICE_OF = torch.ops.prim.device.default
 _COPY = torch.ops.aten._to_copy.default
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
+#: Operators that replace all values of a tensor.
+_FILLS = (torch.ops.aten.zero_, torch.ops.aten.fill_, torch.ops.aten.copy_)
 _ITEM_PARTS = ("aten::is_nonzero", "aten::allclose", "aten::item")
 #: Fixed time of a copy between host and GPU, seconds.
 COPY_SECONDS = 10e-6
@@ -117,6 +119,8 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
                 fake = True
             elif type(each) not in _PLAIN:
                 return NotImplemented  # DTensor and others unwrap themselves first
+        if not fake and self._values.unknown:
+            fake = self._has_unknown(func, inputs)
         if func.namespace == "c10d":
             return self._parts.groups.run(func, args, kwargs)
         if func.namespace in FUNCTIONAL and is_collective(func):
@@ -143,6 +147,13 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
             return special
         return self._run_fake(func, args, kwargs, inputs)
 
+    def _has_unknown(self, func: Any, inputs: "list[Any]") -> bool:
+        """Return true if a call reads unknown values of real tensors, or writes a part of them."""
+        unknown = [self._values.of(each) is None for each in inputs]
+        if func.overloadpacket in _FILLS and not any(unknown[1:]):
+            return not self._values.clear(inputs[0])
+        return any(unknown)
+
     def _run_real(
         self, func: Any, args: Sequence[Any], kwargs: "dict[str, Any]", inputs: "list[Any]"
     ) -> Any:
@@ -168,7 +179,8 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
             first, second = self._values.of(args[0]), self._values.of(args[1])
             if first is not None and second is not None:
                 return bool(torch.equal(first, second))
-            self._session.ledger.decide(self._values.name_of(args[0]))
+            unknown = args[0] if first is None else args[1]
+            self._session.ledger.decide(self._values.name_of(unknown))
             return True
         return NotImplemented
 
@@ -205,7 +217,7 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
         return self._values.of(tensor) is not None
 
     def read_array(self, tensor: Any) -> Any:
-        """Return the values of a fake tensor as a tensor of the CPU; ones if they may be unknown.
+        """Return the values of a tensor as a tensor of the CPU; ones if they may be unknown.
 
         Unknown values end the rehearsal unless their name is allowed.
         """
@@ -225,6 +237,8 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
     ) -> Any:
         values, fake_mode = self._values, self._parts.fake_mode
         known = values.arguments(func, args, kwargs, inputs)
+        operator = operator_of(func)
+        real = [each for each in _written(operator, args) if not isinstance(each, FakeTensor)]
         if any(not isinstance(each, FakeTensor) for each in inputs):
             args, kwargs = pytree.tree_map_only(
                 torch.Tensor,
@@ -238,8 +252,7 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
                 return found
         result = self._fake_result(func, args, kwargs)
         outputs = tensors_of((result,), {})
-        operator = operator_of(func)
-        written = _written(operator, args)
+        written = [*_written(operator, args), *real]
         if func._schema.name in FINITE_CHECKS and known is None:
             self._session.ledger.note("non-finite check of gradients", "assumed")
         else:

@@ -1,13 +1,15 @@
 """Numbers in place of values that no kernel computed.
 
 A stand-in carries the name of the operator that would have computed the value. Arithmetic and
-printing are allowed; a comparison, a truth value or a use as an index decides something, and ends
-the rehearsal unless the name is allowed.
+printing are allowed, and the result of arithmetic is a stand-in; a comparison, a truth value or a
+use as an index decides something, and ends the rehearsal unless the name is allowed.
+conversions.py and entering.py keep the name in calls of Python, NumPy and PyTorch.
 """
 
+import collections
 import math
 import operator
-from typing import Any, Callable, NoReturn
+from typing import Any, Callable, Iterable, NoReturn, Optional
 
 from .places import program_place
 
@@ -29,7 +31,11 @@ class Ledger:
         self.reads: "dict[tuple[str, str, str], int]" = {}
 
     def note(self, name: str, use: str) -> None:
-        """Counts a use ('read', 'decides', 'assumed') of a stand-in at the program's line."""
+        """Counts a use of a stand-in at the program's line.
+
+        A use is 'read', 'decides', 'assumed' or 'converted' (into a plain number, which is not
+        followed).
+        """
         key = (name, use, program_place())
         self.reads[key] = self.reads.get(key, 0) + 1
 
@@ -42,8 +48,12 @@ class Ledger:
         if self.is_allowed(name):
             self.note(name, "decides")
             return
+        self.refuse_use(program_place(), name)
+
+    def refuse_use(self, place: str, name: str) -> NoReturn:
+        """Ends the rehearsal at a line of the program that decides by results of `name`."""
         self._refuse(
-            f"{program_place()}: expected a branch or a shape of known values, found one that "
+            f"{place}: expected a branch or a shape of known values, found one that "
             f"depends on a result of '{name}', which no kernel computed; --allow-stand-in {name} "
             "goes on with a stand-in (1, false, finite)"
         )
@@ -51,29 +61,18 @@ class Ledger:
 
 def _binary(apply: Callable[[Any, Any], Any], swapped: bool) -> Callable[[Any, Any], Any]:
     def method(self: Any, other: Any) -> Any:
-        number = other.number if hasattr(other, "number") else other
-        if hasattr(other, "__torch_function__"):
-            left, right = (other, self.number) if swapped else (self.number, other)
-            return _unknown(apply(left, right), self)
+        number = plain(other)
         if not isinstance(number, (int, float)):
-            return NotImplemented
+            return NotImplemented  # tensors and arrays calculate with stand-ins themselves
         left, right = (number, self.number) if swapped else (self.number, number)
         return make_stand_in(apply(left, right), self.name, self.ledger)
 
     return method
 
 
-def _unknown(tensor: Any, of: "StandIn") -> Any:
-    """Return a tensor that was computed with a stand-in, without a known value."""
-    own = tensor.__dict__
-    own.pop("orrery_value", None)
-    own["orrery_name"] = of.name
-    return tensor
-
-
 def _compare(apply: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def method(self: Any, other: Any) -> Any:
-        number = other.number if hasattr(other, "number") else other
+        number = plain(other)
         if not isinstance(number, (int, float)):
             return NotImplemented
         self.ledger.decide(self.name)
@@ -88,6 +87,8 @@ class StandIn:
     number: Any
     name: str
     ledger: Ledger
+    #: The newest stand-in; None before the first.
+    newest: "Optional[StandIn]" = None
 
     def __bool__(self) -> bool:
         self.ledger.decide(self.name)
@@ -101,7 +102,19 @@ class StandIn:
         return self.__int__()
 
     def __float__(self) -> float:
+        self.ledger.note(self.name, "converted")
         return float(self.number)
+
+    def __complex__(self) -> complex:
+        self.ledger.decide(self.name)
+        return complex(self.number)
+
+    def as_float(self) -> Any:
+        """Return the stand-in as a floating point number that remembers its name."""
+        return make_stand_in(float(self.number), self.name, self.ledger)
+
+    def __invert__(self) -> Any:
+        return make_stand_in(~self.number, self.name, self.ledger)
 
     def __neg__(self) -> Any:
         return make_stand_in(-self.number, self.name, self.ledger)
@@ -131,13 +144,13 @@ class StandIn:
         return make_stand_in(round(self.number, digits), self.name, self.ledger)
 
     def __repr__(self) -> str:
-        return repr(self.number)
+        return StandInText.made(repr(self.number), self)
 
     def __str__(self) -> str:
-        return str(self.number)
+        return StandInText.made(str(self.number), self)
 
     def __format__(self, form: str) -> str:
-        return format(self.number, form)
+        return StandInText.made(format(self.number, form), self)
 
     def __hash__(self) -> int:
         return hash(self.number)
@@ -168,8 +181,32 @@ class StandInFloat(StandIn, float):  # type: ignore[misc]
         return float(self.number).as_integer_ratio()
 
 
-for _name in "add sub mul truediv floordiv mod pow".split():
+class StandInText(str):
+    """Text of a stand-in: text for all purposes, and a stand-in again once it is read as a number.
+
+    For example, ``float(f"{loss:.3f}")``.
+    """
+
+    of: StandIn
+
+    @classmethod
+    def made(cls, text: str, of: StandIn) -> "StandInText":
+        """Return a text that remembers its stand-in."""
+        made = cls(text)
+        made.of = of
+        return made
+
+    def __int__(self) -> int:
+        self.of.ledger.decide(self.of.name)
+        return int(str.__str__(self))
+
+    def __reduce__(self) -> Any:
+        return (str, (str.__str__(self),))
+
+
+for _name in "add sub mul truediv floordiv mod pow and_ or_ xor lshift rshift".split():
     _apply = getattr(operator, _name)
+    _name = _name.rstrip("_")
     setattr(StandIn, f"__{_name}__", _binary(_apply, False))
     setattr(StandIn, f"__r{_name}__", _binary(_apply, True))
 for _name in "eq ne lt le gt ge".split():
@@ -182,19 +219,38 @@ def make_stand_in(number: Any, name: str, ledger: Ledger) -> Any:
         float.__new__(StandInFloat, number) if isinstance(number, float) else StandIn()
     )
     made.number, made.name, made.ledger = number, name, ledger
+    StandIn.newest = made
     return made
 
 
-def guard_math() -> None:
-    """Makes checks of `math` decide as those of tensors do: `isnan`, `isinf`, `isfinite`."""
-    for check, name in (("isnan", "isnan"), ("isinf", "isnan"), ("isfinite", "isfinite")):
-        setattr(math, check, _guarded(getattr(math, check), name))
+_LISTS = (list, tuple, collections.deque)
 
 
-def _guarded(check: Callable[[Any], bool], name: str) -> Callable[[Any], bool]:
-    def guarded(number: Any, /) -> bool:
-        if isinstance(number, StandIn):
-            number.ledger.decide(name)
-        return check(number)
+def plain(value: Any) -> Any:
+    """Return a value with plain numbers and texts for stand-ins, also in lists and dictionaries."""
+    if isinstance(value, StandIn):
+        return value.number
+    if isinstance(value, StandInText):
+        return str.__str__(value)
+    if type(value) in _LISTS:
+        return type(value)(map(plain, value))
+    if type(value) is dict:
+        return {key: plain(each) for key, each in value.items()}
+    return value
 
-    return guarded
+
+def find_stand_in(values: Iterable[Any]) -> "Optional[StandIn]":
+    """Return the first stand-in among values, also in lists and dictionaries; None without one."""
+    if StandIn.newest is None:
+        return None
+    for each in values:
+        found = None
+        if isinstance(each, StandIn):
+            return each
+        if type(each) in _LISTS:
+            found = find_stand_in(each)
+        elif type(each) is dict:
+            found = find_stand_in(each.values())
+        if found is not None:
+            return found
+    return None

@@ -32,8 +32,11 @@ def _install_readers(mode: RehearsalMode) -> None:
     tensor = torch.Tensor
     original = {name: getattr(tensor, name) for name in ("item", "numpy", "tolist", "__array__")}
 
+    def is_fake(self: Any) -> bool:
+        return isinstance(self, FakeTensor) or not mode.is_known(self)
+
     def item(self: Any) -> Any:
-        if isinstance(self, FakeTensor) and self.numel() == 1:
+        if is_fake(self) and self.numel() == 1:
             return mode.read_number(self)
         if hasattr(self, "full_tensor") and self.numel() == 1:  # a DTensor
             return item(self.full_tensor())
@@ -43,15 +46,15 @@ def _install_readers(mode: RehearsalMode) -> None:
         return float(item(self))
 
     def numpy(self: Any, *args: Any, **kwargs: Any) -> Any:
-        own = mode.read_array(self) if isinstance(self, FakeTensor) else self
+        own = mode.read_array(self) if is_fake(self) else self
         return original["numpy"](own, *args, **kwargs)
 
     def array(self: Any, *args: Any, **kwargs: Any) -> Any:
-        own = mode.read_array(self) if isinstance(self, FakeTensor) else self
+        own = mode.read_array(self) if is_fake(self) else self
         return original["__array__"](own, *args, **kwargs)
 
     def tolist(self: Any) -> Any:
-        if not isinstance(self, FakeTensor):
+        if not is_fake(self):
             return original["tolist"](self)
         if self.dim() == 0:
             return item(self)
@@ -60,12 +63,19 @@ def _install_readers(mode: RehearsalMode) -> None:
         return original["tolist"](mode.read_array(self))
 
     def to_format(self: Any, form: str) -> str:
-        if isinstance(self, FakeTensor) and self.dim() == 0:
+        if self.dim() == 0 and is_fake(self):
             return format(item(self), form)
         return str(original_format(self, form))
 
+    def show(self: Any, *, tensor_contents: Any = None) -> str:
+        if mode.is_known(self) or isinstance(self, FakeTensor):
+            return str(original_show(self, tensor_contents=tensor_contents))
+        return f"tensor(..., size={tuple(self.shape)})"
+
+    original_show = tensor.__repr__
     original_format = tensor.__format__
     tensor.item, tensor.numpy, tensor.tolist = item, numpy, tolist
+    tensor.orrery_item, tensor.__repr__ = item, show
     FakeTensor.tolist = tolist
     tensor.__array__, tensor.__float__, tensor.__format__ = array, to_float, to_format
 

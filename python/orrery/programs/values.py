@@ -2,7 +2,8 @@
 
 A fake tensor of at most 16,384 elements can carry its value as a tensor of the CPU, through
 operators and collectives, so that flags, counts and votes keep their meaning. A value is valid
-until an operator with an unknown input writes the tensor's memory.
+until an operator with an unknown input writes the tensor's memory. Tensors of the CPU are real, but
+their memory becomes unknown in the same way.
 """
 
 import math
@@ -14,6 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 #: Elements of the largest tensor that keeps its value.
 LIMIT = 1 << 14
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
 _CREATORS = ("aten::scalar_tensor", "aten::arange")
 #: Checks for values that are not finite: gradients are taken to be finite.
 FINITE_CHECKS = ("aten::_amp_foreach_non_finite_check_and_unscale_",)
@@ -27,15 +29,22 @@ _IDENTITIES = ("_c10d_functional::_wrap_tensor_autograd",)
 
 
 class Values:
-    """Values by tensor, with an epoch for each storage that unknown writes advance."""
+    """Values by tensor, with an epoch for each storage that unknown writes advance.
+
+    Attributes
+    ----------
+    unknown : mapping
+        Storages of real tensors that have unknown values, with the operator that wrote them.
+    """
 
     def __init__(self) -> None:
         self._epochs: "weakref.WeakKeyDictionary[Any, int]" = weakref.WeakKeyDictionary()
+        self.unknown: "weakref.WeakKeyDictionary[Any, str]" = weakref.WeakKeyDictionary()
 
     def of(self, tensor: Any) -> Any:
         """Return the value of a tensor; None if it is unknown. Real tensors are their own value."""
         if not isinstance(tensor, FakeTensor):
-            return tensor
+            return None if self.unknown and self._unknown_name(tensor) else tensor
         kept = tensor.__dict__.get("orrery_value")
         if kept is None or kept[0] != self._epoch(tensor):
             return None
@@ -51,17 +60,34 @@ class Values:
 
     def forget(self, tensor: Any, name: str) -> None:
         """Marks the memory of a tensor as written by operator `name` with unknown values."""
+        tensor = getattr(tensor, "_local_tensor", tensor)  # the shard of a DTensor
         if isinstance(tensor, FakeTensor):
             storage = tensor.untyped_storage()
             self._epochs[storage] = self._epochs.get(storage, 0) + 1
             self.keep(tensor, None, name)
+        elif tensor.layout == torch.strided and not tensor.is_meta:
+            self.unknown[tensor.untyped_storage()] = name
+
+    def clear(self, tensor: Any) -> bool:
+        """Marks a real tensor as known. Returns false if the tensor is a part of unknown memory."""
+        storage = tensor.untyped_storage()
+        whole = bool(tensor.numel() * tensor.element_size() == storage.nbytes())
+        if whole:
+            self.unknown.pop(storage, None)
+        return whole or storage not in self.unknown
+
+    def _unknown_name(self, tensor: Any) -> str:
+        """Return the operator that wrote unknown values into a real tensor; empty if none did."""
+        if type(tensor) not in _PLAIN or tensor.layout != torch.strided or tensor.is_meta:
+            return ""
+        return self.unknown.get(tensor.untyped_storage(), "")
 
     def write(self, tensor: Any, value: Any, name: str) -> None:
         """Sets the value that `name` has written into the memory of a fake tensor.
 
         Known values of tensors that share the memory follow.
         """
-        known = self.of(tensor)
+        known = self.of(tensor) if isinstance(tensor, FakeTensor) else tensor
         if known is None:
             self.forget(tensor, name)
             self.keep(tensor, value.to(tensor.dtype).reshape(tensor.shape), name)
@@ -71,6 +97,8 @@ class Values:
 
     def name_of(self, tensor: Any) -> str:
         """Return the operator that computed a tensor."""
+        if self.unknown and not isinstance(tensor, FakeTensor):
+            return self._unknown_name(tensor) or "a device tensor"
         return str(getattr(tensor, "__dict__", {}).get("orrery_name", "a device tensor"))
 
     def arguments(

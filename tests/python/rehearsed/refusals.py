@@ -1,6 +1,7 @@
 """Programs that need what does not exist: values that no kernel computed, operators without a fake
-kernel, memory of the device, extensions that are called by address. `refusals.py` runs each as one
-function and prints, as JSON, how each ends: exit code, message, and lines of the function.
+kernel, memory of the device, extensions that are called by address. hidden_values.py has more.
+`refusals.py` runs each as one function and prints, as JSON, how each ends: exit code, message, and
+lines of the function.
 
 The rehearsal ends a program by os._exit, which this file replaces, so that one process is enough.
 """
@@ -16,38 +17,19 @@ import statistics
 import sys
 
 import torch
+from refused import N, PROGRAMS, mask, program, unknown, whole
 
-N = 1 << 15
+ENDS = []
 
 
 class Ended(BaseException):
     """End of a program; its exit code is in ENDS."""
 
 
-def unknown():
-    """A number on the device that no kernel computed."""
-    return torch.randn(N, device="cuda").mean()
-
-
-def mask():
-    return torch.randn(N, device="cuda") > 0
-
-
-def whole():
-    return torch.randn(N, device="cuda").sum().long()
-
-
 def define(name, schema):
     torch.library.define(f"absent::{name}", schema)
     return getattr(torch.ops.absent, name)
 
-
-def program(function):
-    PROGRAMS[function.__name__] = function
-    return function
-
-
-PROGRAMS, ENDS = {}, []
 
 # Branches and shapes.
 
@@ -477,6 +459,9 @@ def kernel_package_without_a_stand_in():
     from flash_attn.flash_attn_interface import flash_attn_with_kvcache
 
     flash_attn_with_kvcache(torch.randn(N, device="cuda"))
+
+
+import hidden_values  # noqa: E402, F401: its process group replaces sys.excepthook
 
 
 def end_of(call):
