@@ -16,12 +16,12 @@ constexpr std::string_view kAfterEnd = "afterany:";
 /// Calls `visit` with each job of a dependency and its state: "afterok:1" and "(unfulfilled)".
 template <class Visit>
 void for_each_part(std::string_view dependency, const Visit& visit) {
-  while (!dependency.empty()) {
-    const std::size_t comma = std::min(dependency.find(','), dependency.size());
-    const std::string_view part = dependency.substr(0, comma);
-    const std::size_t open = std::min(part.find('('), part.size());
-    if (!part.empty()) visit(part.substr(0, open), part.substr(open));
-    dependency.remove_prefix(std::min(comma + 1, dependency.size()));
+  const auto end = dependency.end();
+  for (auto part = dependency.begin(); part != end;) {
+    const auto comma = std::find(part, end, ',');
+    const auto open = std::find(part, comma, '(');
+    if (part != comma) visit(std::string_view(part, open), std::string_view(open, comma));
+    part = comma == end ? end : comma + 1;
   }
 }
 

@@ -1,8 +1,8 @@
 // The price of broken symmetry: CPU and memory of one step of a 4,096-GPU run in which 0, 1, 10,
-// 100 or all ranks differ from the others, and with skewed routing of experts; of one step of 24,000
-// operations without contention; and of steps of up to 262,144 GPUs in which all ranks differ, which
-// have goals: CPU seconds of each, and growth no faster than n log n. A process per row. Prints a
-// table and exits 1 if a goal is missed; ./dev bench symmetry.
+// 100 or all ranks differ from the others, and with skewed routing of experts; of one step of
+// 24,000 operations without contention; and of steps of up to 262,144 GPUs in which all ranks
+// differ, which have goals: CPU seconds, and growth no faster than n log n. A process per row.
+// Prints a table and exits 1 if a goal is missed; ./dev bench symmetry.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
