@@ -1,7 +1,8 @@
-// Loop of a live run: the part of StepDriver that waits for events of the ranks and passes each of
-// them to the part of the run that has the rule.
+// Loop of a live run: the part of StepDriver that waits for events of the ranks, passes each of
+// them to the part of the run that has the rule, and sends the ranks their messages.
 #include <variant>
 
+#include "live/run/next_step.hpp"
 #include "live/run/step_driver.hpp"
 
 namespace orrery::live {
@@ -20,6 +21,17 @@ void StepDriver::await_events(Clock::time_point deadline) {
     // A checkpoint of a step that was rolled back is of no use to the policies.
     if (done.step <= run_.placement.job().step) emit_event(done);
   }
+}
+
+void StepDriver::advance_run() {
+  if (!over_) end_if_complete();
+  give_orders();
+  const bool may_return = !parts_.end.is_stopping() || parts_.crew.states().waits_for_fenced;
+  if (!over_ && may_return) parts_.recovery.review_heard_ranks();
+  begin_next_step();
+  set_hardware(run_, parts_);
+  parts_.crew.send_directives();
+  if (!over_) review_run();
 }
 
 void StepDriver::handle_event(const RankEvent& event) {

@@ -112,7 +112,7 @@ void LiveBackend::begin(const Needs& needs) {
   needs_ = needs;
   run_.checkpoints.open();
   const Assignment work = assignment();
-  if (work.has_resume() && !run_.journal.past().resumed) {
+  if (work.has_resume() && !run_.journal.state().resumed) {
     JournalRecord record;
     *record.mutable_resumed() = work.resume();
     run_.journal.append_record(record);

@@ -37,7 +37,7 @@ const std::string& RunEnd::end_without_state(const std::string& what) {
 
 void RunEnd::gather_hashes(RankProcesses& crew, Step next, FailureRecords& failures,
                            Journal& journal, const PolicyClock& clock) {
-  parameters_sha256_ = journal.past().parameters_sha256;
+  parameters_sha256_ = journal.state().parameters_sha256;
   if (!parameters_sha256_.empty()) return;
   const RankProcesses::Parting parting = crew.finish_run(next);
   for (const RankDeath& death : parting.deaths) {

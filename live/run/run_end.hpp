@@ -51,8 +51,8 @@ class RunEnd {
   bool are_steps_done(Step next) const { return next >= steps_; }
   /// Returns true if all steps are committed and the training state is complete.
   bool is_whole(Step next) const { return are_steps_done(next) && !is_state_gone(); }
-  /// Restores the parameter hash of an earlier controller from the journal, and does nothing else
-  /// if the journal holds one. Without it, collects the hashes of the ranks and ends the ranks
+  /// Takes the parameter hash from the journal's state, and does nothing else, if the state has
+  /// one. Without it, collects the hashes of the ranks and ends the ranks
   /// (RankProcesses::finish_run(), at most 10 s), and adds the losses meanwhile to `failures`. If
   /// the hashes of most ranks are equal, writes this hash to the journal and marks all losses as
   /// resumed; ranks with another hash count as lost. `next`: number of committed steps. Call only

@@ -176,16 +176,8 @@ void StepDriver::abandon_run(std::string what) {
 
 // ---- next step ----
 
-void StepDriver::advance_run() {
-  if (!over_) end_if_complete();
+void StepDriver::review_run() {
   const OpenStep& step = parts_.step;
-  give_orders();
-  const bool may_return = !parts_.end.is_stopping() || parts_.crew.states().waits_for_fenced;
-  if (!over_ && may_return) parts_.recovery.review_heard_ranks();
-  begin_next_step();
-  set_hardware(run_, parts_);
-  parts_.crew.send_directives();
-  if (over_) return;
   // Faults that fall into the wait of a job without GPUs end no rank later.
   if (step.is_current() || !run_.placement.job().is_placed()) {
     emit_part_changes();
@@ -377,28 +369,21 @@ std::string StepDriver::announce_removal(const RemovalOrder& order) {
   return {};
 }
 
-bool StepDriver::is_complete() {
-  const bool to_stop = parts_.end.is_stopping() && !run_.checkpoints.is_requested();
-  if (!parts_.end.are_steps_done(parts_.step.number()) && !to_stop) return false;
-  if (!parts_.crew.is_ready() || !run_.checkpoints.is_idle()) return false;
+void StepDriver::end_if_complete() {
+  const bool are_steps_done = parts_.end.are_steps_done(parts_.step.number());
   const bool asked = parts_.end.is_stopping() && run_.checkpoints.is_requested();
+  if (!are_steps_done && (asked || !parts_.end.is_stopping())) return;
+  if (!parts_.crew.is_ready() || !run_.checkpoints.is_idle()) return;
   if (asked || !run_.checkpoints.missing().empty()) {
-    if (!parts_.crew.is_settled()) return false;
+    if (!parts_.crew.is_settled()) return;
     const std::uint64_t attempt =
         run_.checkpoints.retry_checkpoint(parts_.step.number(), parts_.crew.members());
-    if (attempt != 0) {
-      parts_.crew.save(parts_.step.number(), attempt);
-      return false;
-    }
+    if (attempt != 0) return parts_.crew.save(parts_.step.number(), attempt);
   }
   // The ranks still exchange the result of a sharded update, which a loss could interrupt.
-  return sharding_of(run_.scenario().job().layout()) != Sharding::optimizer ||
-         parts_.crew.is_settled();
-}
-
-void StepDriver::end_if_complete() {
-  if (!is_complete()) return;
-  if (!parts_.end.are_steps_done(parts_.step.number())) return end_early();
+  const bool is_sharded = sharding_of(run_.scenario().job().layout()) == Sharding::optimizer;
+  if (is_sharded && !parts_.crew.is_settled()) return;
+  if (!are_steps_done) return end_early();
   over_ = true;
 }
 
@@ -413,7 +398,7 @@ void StepDriver::end_early() {
 bool StepDriver::finish_run() {
   const Nanos now = run_.clock.now();
   const RunState& state = run_.journal.state();
-  if (state.at_end) {  // an earlier controller has reported the end
+  if (state.at_end) {  // an observation has shown the end
     const RankCount count{state.at_end->working, state.wanted_ranks};
     parts_.ranks.record_end(count, state.at_end->is_assigned, now);
   } else if (run_.placement.is_submitted()) {

@@ -29,8 +29,9 @@ class StepDriver : public Carrier {
   /// Begins the work on the steps with the state in the journal: shows the committed steps that no
   /// policy has seen, gives the present processes their orders, requests the missing processes of a
   /// pending assignment, processes `open`, the announced decisions without an outcome, and begins
-  /// the next step if possible. In a new run only the last has an effect. No effect once the run is
-  /// over. Call once, after the replay and the start of the clock, and before await_events().
+  /// the next step if possible. A new run has no unseen steps, no recorded faults and no open
+  /// decisions. No effect once the run is over. Call once, after the replay and the start of the
+  /// clock, and before await_events().
   void begin_training(const std::vector<Decision>& open);
 
   /// Proposes waiting decisions to the ranks if an epoch is formed. Then begins the next step:
@@ -161,10 +162,11 @@ class StepDriver : public Carrier {
   void begin_step();
   /// Reports changed parts of the cluster to the policies.
   void emit_part_changes();
-  /// Returns true if the run is complete: all steps are committed or the operator has requested the
-  /// end, and the last step's checkpoint is complete. Retries a missing checkpoint.
-  bool is_complete();
-  /// Ends the run if it is complete.
+  /// Reviews a run that is not over: injects faults, reports parts, suspects and missing ranks, and
+  /// ends a run that cannot continue.
+  void review_run();
+  /// Ends the run if all steps are committed or the operator has requested the end, and the last
+  /// step's checkpoint is complete. Retries a missing checkpoint.
   void end_if_complete();
   /// Ends the run before its last step.
   void end_early();

@@ -43,7 +43,7 @@ StepParts::StepParts(RunParts& run, Carrier& carrier, AgentProcesses& processes,
           [&run](std::uint32_t seat) { return run.checkpoints.waits_for_rank(seat); }),
       proposals(
           gate, run.clock, [this](std::uint64_t number) { crew.propose_decision(number); },
-          run.journal.past().core.decided),
+          run.journal.state().core.decided),
       step(run.journal.state().core.committed, run.placement.seats()),
       saves(run.checkpoints),
       end(run.scenario().run().steps()) {}

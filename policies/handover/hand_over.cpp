@@ -151,7 +151,7 @@ std::optional<std::string> HandOver::save() const {
   std::string saved;
   ByteWriter write(saved);
   write(sequence_);
-  write(decided_);
+  write(decided_before());
   write(static_cast<std::uint64_t>(passed_at_.size()));
   for (const Nanos at : passed_at_) write(at);
   for (const std::uint64_t count :

@@ -35,6 +35,12 @@ void GpuTimeLedger::interrupt_at(Nanos now) {
   pauses_.clear();
 }
 
+void GpuTimeLedger::stall_for_loss(Nanos now, Nanos noticed, Nanos resumed) {
+  interrupt_at(now);
+  stall_until(noticed, GpuUse::detection);
+  stall_until(resumed, GpuUse::recovery);
+}
+
 void GpuTimeLedger::advance_to(Nanos now) {
   std::size_t over = 0;
   for (const Pause& pause : pauses_) {

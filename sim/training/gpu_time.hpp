@@ -48,6 +48,9 @@ class GpuTimeLedger {
   /// Books all time up to `now` as advance_to(), then removes all remaining stalls. Call before a
   /// step begins, and when a stall ends early.
   void interrupt_at(Nanos now);
+  /// Books a loss of ranks at `now`: interrupt_at(), then stalls for the detection until `noticed`
+  /// and for the recovery until `resumed`.
+  void stall_for_loss(Nanos now, Nanos noticed, Nanos resumed);
   /// Books all time up to `now` without work on a step: the stalls for their uses, the rest as
   /// idle. Books nothing if the time is booked already. Stalls beyond `now` stay.
   void advance_to(Nanos now);

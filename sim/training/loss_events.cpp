@@ -23,8 +23,6 @@ void lose_ranks(const JobInWorld& here, TrainingState& state,
   ensure(!lost.empty(), "a step is cut short by a fault");
   const Survival& survival = here.survival();
   const Nanos now = state.now;
-  GpuTimeLedger& time = state.metrics.time();
-  time.interrupt_at(now);
   state.saving.spoil_current();
   here.contention().remove_job(state.id);
   for (const auto& [rank, each] : lost) {
@@ -40,8 +38,7 @@ void lose_ranks(const JobInWorld& here, TrainingState& state,
     if (here.timeline() != nullptr) here.timeline()->instant(now, each.cause);
     state.resume_at = std::max(state.resume_at, noticed + survival.regroup());
   }
-  time.stall_until(state.losses.all_noticed(now), GpuUse::detection);
-  time.stall_until(state.resume_at, GpuUse::recovery);
+  state.metrics.time().stall_for_loss(now, state.losses.all_noticed(now), state.resume_at);
 }
 
 /// A process that is lost while it starts on healthy hardware is started again, which is no loss of

@@ -74,7 +74,9 @@ class LossPathTest(unittest.TestCase):
         for lines, count in (
                 (['x.cpp f -> g', 'y.cpp g ->'], 0),
                 (['x.cpp f -> g h', 'y.cpp g -> i', 'y.cpp h ->', 'y.cpp i ->'], 0),
-                (['x.cpp f -> g h i', 'y.cpp g ->', 'y.cpp h ->', 'y.cpp i ->'], 1)):
+                (['x.cpp f -> g h i', 'y.cpp g ->', 'y.cpp h ->', 'y.cpp i ->'], 1),
+                (['x.cpp f -> g g g', 'y.cpp g ->'], 1),
+                (['x.cpp f -> g k', 'z.cpp k -> g g', 'y.cpp g ->'], 1)):
             path = 'world w\nstage 1\n  ' + '\n  '.join(lines)
             found = list(loss_path.visits_of(loss_path.read_path(path)))
             self.assertEqual(len(found), count, lines)
@@ -108,6 +110,30 @@ class LossPathTest(unittest.TestCase):
         self.assertEqual(loss_path.calls_into(worlds[0][1]), {'x.cpp': 3, 'y.cpp': 1})
         self.assertIn('| `x.cpp` | 2 | 3 | `f`, `g`, `h` | `f` |',
                       loss_path.table_of(worlds, {'w': []}).split('\n'))
+
+    def test_a_function_that_is_called_twice_makes_each_of_its_calls_twice(self):
+        worlds = loss_path.read_path('world w\nstage s\n  x.cpp f -> g g\n  y.cpp g -> h k h\n'
+                                     '  z.cpp A::h ->\n  z.cpp k ->\n  z.cpp B::h ->\n')
+        self.assertEqual(loss_path.calls_into(worlds[0][1]), {'x.cpp': 1, 'y.cpp': 2, 'z.cpp': 6})
+
+    def test_a_call_that_the_path_does_not_tell_is_refused(self):
+        code = 'void L::wait() {\n  f();\n}\nvoid f() {\n  g();\n  k();\n}\nvoid g() {}\n'
+        loop = 'world w\nloop l.cpp L::wait -> f\n'
+        stage = 'stage s\n  x.cpp f -> g\n  y.cpp g ->\n'
+        for path, more, problem in (
+                (loop + stage, '', None),
+                (loop + stage, '  g();\n', 'expected 1 calls of g in f, found 2'),
+                (loop + 'except f -> g: why\n' + stage, '  g();\n', None),
+                (loop + 'except f -> g: why\n' + stage, '', 'expected 2 calls of g in f, found 1'),
+                (loop + stage + '  z.cpp k ->\n', '', 'expected 0 calls of k in f, found 1')):
+            worlds, loops = loss_path.read_path(path), loss_path.read_loops(path)
+            text = code.replace('  k();\n', '  k();\n' + more)
+            found = list(loss_path.silent_calls(worlds, loops, loss_path.read_exceptions(path),
+                                                lambda _, text=text: text))
+            self.assertEqual(len(found), int(problem is not None), (path, found))
+            self.assertIn(problem or '', ' '.join(found))
+        starred = loss_path.read_path('world w\nstage s\n  x.cpp f -> g*\n')
+        self.assertIn('a line for each call, found g*', ' '.join(loss_path.visits_of(starred)))
 
     def test_a_path_that_the_code_does_not_take_is_refused(self):
         code = 'void A::f() {\n  g(1);\n  // h(2)\n}\nvoid g(int) {\n  k();\n}\n'

@@ -5,14 +5,15 @@
 
 reads loss_path.txt and prints the table of docs/ARCHITECTURE.md: for each file the stages in which
 control enters it, and the calls that enter it from another file. A stage begins with an event that
-the world's loop passes; a stage that calls three functions of a file enters it by three calls. Each
+the world's loop passes. Each call of a function from another file enters the file once, and each
 line of the path is checked: the file defines the function, and the function calls the named ones in
-their order. At most two calls enter a file of a world, counted over all stages. Each function that
-begins a stage, or goes on with it after a return to the loop, is called by a function of the loop,
-and these call nothing else of the path. With --check it also compares the table with that of the
-page. --trace simulates a scenario with one loss under gdb, with a breakpoint in each function, and
-prints the calls in the order in which they came. Exits 1 for a difference. Plain Python; --trace
-needs gdb. architecture_test.py holds it."""
+their order, and no other function of the path, except where an `except` line says why. At most two
+calls enter a file of a world, counted over all stages. Each function that begins a stage, or goes
+on with it after a return to the loop, is called by a function of the loop, and these call nothing
+else of the path. With --check it also compares the table with that of the page. --trace simulates a
+scenario with one loss under gdb, with a breakpoint in each function, prints the calls in the order
+in which they came, and names the functions without a call. Exits 1 for a difference. Plain Python;
+--trace needs gdb. architecture_test.py holds it."""
 import argparse
 import pathlib
 import re
@@ -41,7 +42,7 @@ def read_path(text):
             worlds.append((rest, []))
         elif kind == 'stage':
             worlds[-1][1].append((rest, []))
-        elif kind != 'loop':
+        elif kind not in ('loop', 'except'):
             function, _, calls = rest.partition('->')
             worlds[-1][1][-1][1].append((kind, function.strip(), calls.split()))
     return worlds
@@ -103,24 +104,41 @@ def problems_of(worlds, text_of):
                         yield f'{place}: {call}, called by {function}, has no later line'
 
 
+def target_of(lines, at, call, nth=0):
+    """Returns the index of the line to which the nth call of this name from the line at `at` leads:
+    the nth later line with the name, or the last of them; None if there is no later line."""
+    later = [index for index in range(at + 1, len(lines))
+             if lines[index][1].rpartition('::')[2] == call]
+    return later[min(nth, len(later) - 1)] if later else None
+
+
+def targets_of(lines, at):
+    """Returns the indices of the lines to which the calls of the line at `at` lead, one for each
+    call; calls of functions without a later line are left out."""
+    calls = lines[at][2]
+    found = [target_of(lines, at, call, calls[:index].count(call))
+             for index, call in enumerate(calls)]
+    return [target for target in found if target is not None]
+
+
+def begun_by_loop(lines):
+    """Returns the indices of the lines of a stage to which no earlier line leads."""
+    led = {target for at in range(len(lines)) for target in targets_of(lines, at)}
+    return [at for at in range(len(lines)) if at not in led]
+
+
 def visits_of(worlds):
-    """Yields a sentence for each file that too many calls of a world enter."""
+    """Yields a sentence for each file that too many calls of a world enter, and for each call whose
+    file the path does not name."""
     for world, stages in worlds:
         for file, calls in calls_into(stages).items():
             if calls > MOST_ENTRIES:
                 yield (f'{world}: expected at most {MOST_ENTRIES} calls that enter {file}, '
                        f'found {calls}')
-
-
-def begun_by_loop(lines):
-    """Returns the names of the functions of a stage that no earlier line calls."""
-    names, called = [], set()
-    for _, function, calls in lines:
-        name = function.rpartition('::')[2]
-        if name not in called:
-            names.append(name)
-        called |= set(calls)
-    return names
+        for stage, lines in stages:
+            for _, function, calls in lines:
+                yield from (f'{world}, {stage}: expected a line for each call, found {call} in '
+                            f'{function}' for call in calls if call.endswith('*'))
 
 
 def loop_problems(worlds, loops, text_of):
@@ -136,12 +154,47 @@ def loop_problems(worlds, loops, text_of):
                 yield f'{world}: expected {missing} in {function} of the loop {file}, found none'
         begun = set()
         for stage, lines in stages:
-            begun |= set(begun_by_loop(lines))
-            for name in begun_by_loop(lines):
+            names = [lines[at][1].rpartition('::')[2] for at in begun_by_loop(lines)]
+            begun |= set(names)
+            for name in names:
                 if name not in passed or name in own:
                     yield f'{world}, {stage}: expected a loop that calls {name}, found none'
         for call in sorted(passed - begun - own):
             yield f'{world}: expected a stage in which the loop calls {call}, found none'
+
+
+def read_exceptions(text):
+    """Returns {(world, function): [call]} of the calls that are not made at this loss."""
+    found, world = {}, None
+    for kind, rest in re.findall(r'^(world|except) +(.*)$', text, re.MULTILINE):
+        if kind == 'world':
+            world = rest
+            continue
+        function, _, calls = rest.partition(': ')[0].partition('->')
+        found.setdefault((world, function.strip()), []).extend(calls.split())
+    return found
+
+
+def silent_calls(worlds, loops, exceptions, text_of):
+    """Yields a sentence for each function of a path or a loop that calls another function of the
+    path more or less often than its line and its exceptions say."""
+    for world, stages in worlds:
+        lines = [line for _, lines in stages for line in lines]
+        names = {function.rpartition('::')[2] for _, function, _ in lines}
+        listed = {}
+        for file, function, calls in lines + loops[world]:
+            most = listed.setdefault((file, function), {})
+            for call in calls:
+                most[call] = max(most.get(call, 0), calls.count(call))
+        for (file, function), calls in listed.items():
+            body = body_of(text_of(file), function) or ''
+            for name in sorted(names):
+                sites = len(re.findall(rf'\b{name}\s*\(', body[body.find('{'):]))
+                known = (calls.get(name, 0)
+                         + exceptions.get((world, function), []).count(name))
+                if sites != known:
+                    yield (f'{world}: expected {known} calls of {name} in {function}, '
+                           f'found {sites}')
 
 
 def entries_of(stages):
@@ -154,14 +207,19 @@ def entries_of(stages):
 
 
 def calls_into(stages):
-    """Returns file -> number of its functions, counted in each stage, to which control comes from
-    another file or from the world's loop: calls within the file do not count."""
+    """Returns file -> number of calls, counted in each stage, by which control comes into the file
+    from another file or from the world's loop. A function that is called twice makes each of its
+    calls twice. Calls within the file do not count."""
     counts = {}
     for _, lines in stages:
-        for file, function, _ in lines:
-            name = function.rpartition('::')[2]
-            callers = {path for path, _, calls in lines if name in calls}
-            counts[file] = counts.get(file, 0) + (callers != {file})
+        times = dict.fromkeys(begun_by_loop(lines), 1)
+        for at in times:
+            counts[lines[at][0]] = counts.get(lines[at][0], 0) + 1
+        for at, (file, _, _) in enumerate(lines):
+            for target in targets_of(lines, at):
+                times[target] = times.get(target, 0) + times[at]
+                entered = lines[target][0]
+                counts[entered] = counts.get(entered, 0) + times[at] * (entered != file)
     return counts
 
 
@@ -231,12 +289,17 @@ def main():
     def text_of(file):
         return (root / file).read_text(encoding='utf-8')
     problems = list(visits_of(worlds))
-    for check in (problems_of(worlds, text_of), loop_problems(worlds, loops, text_of)):
+    for check in (problems_of(worlds, text_of), loop_problems(worlds, loops, text_of),
+                  silent_calls(worlds, loops, read_exceptions(path), text_of)):
         problems += check
     if arguments.trace:
         calls = traced(worlds, *arguments.trace)
         stages = dict(worlds)['simulation']
-        wanted = [name for _, lines in stages for _, name, _ in lines if name in calls]
+        names = [name for _, lines in stages for _, name, _ in lines]
+        wanted = [name for name in names if name in calls]
+        for name in dict.fromkeys(names):
+            if name not in calls:
+                print(f'{name}: no call, or its code is in its callers', file=sys.stderr)
         print('\n'.join(calls[calls.index(wanted[2]):] if len(wanted) > 2 else calls))
         return 0 if len(wanted) > 2 and is_in_order(calls, wanted) else 1
     table = table_of(worlds, loops)

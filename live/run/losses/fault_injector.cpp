@@ -18,10 +18,11 @@ constexpr int kMostDrawn = 1 << 30;
 /// Returns the number of the operator's first removal among the faults.
 int first_removal(const Scenario& scenario) { return scenario.faults_size() + kMostDrawn; }
 
-/// Returns true if the journal holds the loss that follows from the injection.
+/// Returns true if the journal holds a loss of the rank since the injection: of several faults that
+/// hit a process, only one is the cause of the loss.
 bool is_noticed(const RunState& state, const JournalStrike& strike) {
   return std::ranges::any_of(state.losses, [&](const JournalLoss& loss) {
-    return loss.rank() == strike.rank() && loss.report().time_s() == to_seconds(strike.at());
+    return loss.rank() == strike.rank() && loss.report().detected_s() >= to_seconds(strike.at());
   });
 }
 

@@ -51,10 +51,10 @@ RankProcesses::RankProcesses(AgentProcesses& processes, const ControllerStart& p
            .committed = std::max<Step>(journal.state().core.committed, assignment.resume().step()),
            .committed_in = journal.state().core.committed_in,
            .decided = journal.state().core.decided}) {
-  if (!journal.past().started) form_epoch();
+  if (!journal.state().started) form_epoch();
   formed_ = true;
   agents_.record_training_start();
-  rolled_back_ = journal.past().rolled_back;
+  rolled_back_ = journal.state().rolled_back;
   if (rolled_back_) agents_.begin_from(*rolled_back_);
 }
 

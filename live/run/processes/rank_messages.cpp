@@ -1,5 +1,4 @@
-// Messages between the ranks and the control core: the part of RankProcesses that passes statuses
-// to the coordinator and directives to the ranks.
+// Messages of the ranks: the part of RankProcesses that passes their statuses to the coordinator.
 #include <csignal>
 
 #include "live/control/membership_wire.hpp"
@@ -34,28 +33,6 @@ RankProcesses::Received RankProcesses::record_message(const Incoming& incoming,
   coordinator_.on_status(from_wire(*status), now());
   received.is_status = true;
   return received;
-}
-
-/// The journal is written before any message that follows from the change is sent; the backend
-/// writes the commits.
-void RankProcesses::journal_epoch() {
-  const membership::Journal now = coordinator_.journal();
-  const membership::Journal& written = journal_.state().core;
-  if (now.epoch == written.epoch && now.decided == written.decided) return;
-  JournalRecord record;
-  record.mutable_membership()->set_epoch(now.epoch);
-  record.mutable_membership()->set_decided(now.decided);
-  journal_.append_record(record);
-}
-
-void RankProcesses::send_directives() {
-  journal_epoch();
-  for (const std::uint32_t rank : coordinator_.peers()) {
-    for (const ControllerMessage& message :
-         briefing_.drain_messages(rank, coordinator_.directive(rank))) {
-      agents_.send_message(rank, message);
-    }
-  }
 }
 
 }  // namespace orrery::live

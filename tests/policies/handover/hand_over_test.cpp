@@ -268,6 +268,19 @@ TEST(HandOver, KnowsTheDecisionsOfItsBackendAndItsOwn) {
   ASSERT_TRUE(hand_over.next());
   hand_over.apply(DecisionList(9));
   EXPECT_EQ(hand_over.decided_before(), 9u);
+
+  Ahead ahead(cluster);
+  HandOver behind(ahead, {.mode = HandOverMode::drive});
+  behind.begin({});
+  ASSERT_TRUE(behind.next());
+  behind.apply(DecisionList(3));
+  const std::optional<std::string> saved = behind.save();
+  ASSERT_TRUE(saved);
+  toy::ToyBackend plain(cluster);
+  HandOver successor(plain, {.mode = HandOverMode::drive});
+  successor.begin({});
+  successor.load(*saved);
+  EXPECT_EQ(successor.decided_before(), 7u) << "its backend has forgotten them";
 }
 
 TEST(HandOver, ModesHaveNames) {

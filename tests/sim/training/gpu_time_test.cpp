@@ -39,9 +39,7 @@ TEST(GpuTimeLedger, WhatOverlapsCountsOnceAndWhatComesBetweenEndsIt) {
   GpuTimeLedger time(1);
   time.begin(0);
   time.stall_until(100, GpuUse::checkpoint);
-  time.interrupt_at(40);  // a loss in the middle of it
-  time.stall_until(60, GpuUse::detection);
-  time.stall_until(50, GpuUse::recovery);  // ends before it begins
+  time.stall_for_loss(40, 60, 50);  // The recovery ends before it begins.
   time.stall_until(90, GpuUse::recovery);
   time.advance_to(120);
   EXPECT_DOUBLE_EQ(time.seconds(GpuUse::checkpoint), 40e-9);

@@ -68,7 +68,8 @@ TEST_F(FaultInjectorTest, AnotherControllerStrikesAgainWhomNobodyHasMissed) {
   JournalRecord seen;
   JournalLoss& loss = *seen.mutable_seen()->add_losses();
   loss.set_rank(1);
-  loss.mutable_report()->set_time_s(to_seconds(600));
+  loss.mutable_report()->set_time_s(to_seconds(590));  // An earlier fault hit it.
+  loss.mutable_report()->set_detected_s(to_seconds(620));
   Journal(path_, "hash").append_record(seen);
 
   Journal journal(path_, "hash");

@@ -186,7 +186,7 @@ TEST(JournalReplay, ANewDecisionMeetsNoRecordedOneIfThePoliciesDecideLessOrMoreT
     JournalReplay replay(run.cluster, past);
     EXPECT_EQ(replay.decided_before(), 0u);
     DecisionList decisions;
-    const auto decide = [&](int decided) {  // as drive()
+    const auto decide = [&](int decided) {  // drive() does the same
       decisions.clear();
       if (decisions.next() < replay.decided_before()) {
         decisions = DecisionList(replay.decided_before());
