@@ -14,7 +14,7 @@
 namespace orrery {
 
 /// Base of queue policies with preemption that rank all jobs in every pass. For example, with 4
-/// GPUs, a running job of 4 that ranks behind a waiting job of 2 is preempted, and the other starts.
+/// GPUs, a running job of 4 is preempted by a waiting job of 2 that ranks before it.
 class RankedPolicy : public TrackedQueue {
  protected:
   /// Returns the jobs that shall run, together at most `gpus`: waiting jobs in order, running jobs

@@ -19,7 +19,7 @@ bool overlap(const ReservationWindow& a, const ReservationWindow& b) {
   return a.begin < b.end && b.begin < a.end;
 }
 
-[[noreturn]] void refuse(const ReservationWindow& window, const std::string& message) {
+[[noreturn]] void refuse_window(const ReservationWindow& window, const std::string& message) {
   throw Error(ErrorKind::bad_input,
               fmt::format("multifactor.reservations: '{}': {}", window.name, message));
 }
@@ -27,17 +27,18 @@ bool overlap(const ReservationWindow& a, const ReservationWindow& b) {
 /// Throws bad_input for a reservation that is not valid by itself.
 void check_window(const ReservationWindow& window, std::uint32_t nodes) {
   if (window.end <= window.begin) {
-    refuse(window, fmt::format("expected an end after the begin, found {:g} s after {:g} s",
-                               to_seconds(window.end), to_seconds(window.begin)));
+    refuse_window(window,
+                  fmt::format("expected an end after the begin, found {:g} s after {:g} s",
+                              to_seconds(window.end), to_seconds(window.begin)));
   }
   if (window.nodes.empty() == (window.gpus == 0)) {
-    refuse(window, fmt::format("expected either nodes or gpus, found {}",
-                               window.nodes.empty() ? "neither" : "both"));
+    refuse_window(window, fmt::format("expected either nodes or gpus, found {}",
+                                      window.nodes.empty() ? "neither" : "both"));
   }
   for (const std::uint32_t node : window.nodes) {
     if (node >= nodes) {
-      refuse(window, fmt::format("expected nodes 0 to {} of the cluster, found {}", nodes - 1,
-                                 node));
+      refuse_window(window, fmt::format("expected nodes 0 to {} of the cluster, found {}",
+                                        nodes - 1, node));
     }
   }
 }
@@ -56,12 +57,12 @@ void choose_nodes(ReservationWindow& window, const std::vector<ReservationWindow
     if (!taken.contains(node - 1)) window.nodes.push_back(node - 1);
   }
   if (window.nodes.size() == wanted) return;
-  refuse(window, fmt::format("expected {} nodes for its {} GPUs, found {} that no other "
-                             "reservation has at the same time",
-                             wanted, window.gpus, window.nodes.size()));
+  refuse_window(window, fmt::format("expected {} nodes for its {} GPUs, found {} that no other "
+                                    "reservation has at the same time",
+                                    wanted, window.gpus, window.nodes.size()));
 }
 
-std::vector<std::uint32_t> in_order(std::vector<std::uint32_t> nodes) {
+std::vector<std::uint32_t> ascending(std::vector<std::uint32_t> nodes) {
   std::sort(nodes.begin(), nodes.end());
   nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
   return nodes;
@@ -79,7 +80,7 @@ ReservationWindows::ReservationWindows(std::vector<ReservationWindow> given, std
   for (const ReservationWindow& window : windows_) check_window(window, nodes);
   for (ReservationWindow& window : windows_) {
     if (window.gpus > 0) choose_nodes(window, windows_, nodes, gpus_per_node);
-    window.nodes = in_order(std::move(window.nodes));
+    window.nodes = ascending(std::move(window.nodes));
   }
   std::stable_sort(windows_.begin(), windows_.end(),
                    [](const auto& a, const auto& b) { return a.begin < b.begin; });
@@ -93,7 +94,7 @@ std::vector<std::uint32_t> ReservationWindows::closed_nodes(const JobSpec& job, 
     if (window.end <= at || window.admits(job)) continue;
     nodes.insert(nodes.end(), window.nodes.begin(), window.nodes.end());
   }
-  return in_order(std::move(nodes));
+  return ascending(std::move(nodes));
 }
 
 std::vector<std::uint32_t> ReservationWindows::own_nodes(const JobSpec& job, Nanos at) const {
@@ -103,7 +104,7 @@ std::vector<std::uint32_t> ReservationWindows::own_nodes(const JobSpec& job, Nan
     if (window.end <= at || !window.admits(job)) continue;
     nodes.insert(nodes.end(), window.nodes.begin(), window.nodes.end());
   }
-  return in_order(std::move(nodes));
+  return ascending(std::move(nodes));
 }
 
 Nanos ReservationWindows::next_edge(Nanos now) const {

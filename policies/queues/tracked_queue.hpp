@@ -12,8 +12,8 @@
 
 namespace orrery {
 
-/// Base of queue policies that look at all jobs in every pass. For example, a job that ran for 60 s,
-/// was preempted and runs again since 40 s has a service of 100 s.
+/// Base of queue policies that look at all jobs in every pass. For example, a job that ran for
+/// 60 s, was preempted and runs again since 40 s has a service of 100 s.
 class TrackedQueue : public QueuePolicy {
  public:
   /// Writes number and digest of the jobs, for comparisons; load() rebuilds the queue from the job
