@@ -144,11 +144,12 @@ std::uint64_t MultifactorPolicy::free_in(const std::vector<std::uint32_t>& nodes
 MultifactorPolicy::HeadStart MultifactorPolicy::head_start(const Pass& pass,
                                                            const Track& job) const {
   const Nanos now = pass.seen.now;
-  std::vector<std::tuple<Nanos, std::uint32_t, const Track*>> ends;
-  for (const Track* const each : pass.selected) {
-    ends.emplace_back(expected_end(each->estimate, each->service_at(now), now), each->gpus, each);
+  std::vector<std::tuple<Nanos, std::uint32_t, std::size_t>> ends;  // last: index in `selected`
+  for (std::size_t i = 0; i < pass.selected.size(); ++i) {
+    const Track& each = *pass.selected[i];
+    ends.emplace_back(expected_end(each.estimate, each.service_at(now), now), each.gpus, i);
   }
-  for (const Nanos end : reservations_.ends_after(now)) ends.emplace_back(end, 0, nullptr);
+  for (const Nanos end : reservations_.ends_after(now)) ends.emplace_back(end, 0, 0);
   std::sort(ends.begin(), ends.end());
   const JobSpec& spec = pass.seen.jobs[job.id].spec;
   std::uint64_t all = pass.left;
@@ -160,15 +161,14 @@ MultifactorPolicy::HeadStart MultifactorPolicy::head_start(const Pass& pass,
     const std::uint64_t shut = free_in(start.closed);
     std::uint64_t open = pass.left - std::min(pass.left, shut);
     for (std::size_t before = 0; before <= i; ++before) {
-      const Track* const each = std::get<2>(ends[before]);
-      if (each == nullptr) continue;
-      const auto placed = pass.placed.find(each->id);
+      if (std::get<1>(ends[before]) == 0) continue;  // the end of a reservation
+      const Track& each = *pass.selected[std::get<2>(ends[before])];
+      const auto placed = pass.placed.find(each.id);
       const GpuRuns& gpus =
-          placed == pass.placed.end() ? pass.seen.jobs[each->id].gpus : placed->second;
+          placed == pass.placed.end() ? pass.seen.jobs[each.id].gpus : placed->second;
       const bool everywhere = start.closed.empty() || gpus.empty();
-      open += everywhere
-                  ? each->gpus
-                  : gpus_outside(gpus, start.closed, free_gpus().gpus_per_node());
+      open += everywhere ? each.gpus
+                         : gpus_outside(gpus, start.closed, free_gpus().gpus_per_node());
     }
     if (open < job.gpus) continue;
     start.extra = open - job.gpus;
@@ -226,7 +226,7 @@ void MultifactorPolicy::try_job(Pass& pass, Track& job) {
     return;
   }
   const auto own = without(reservations_.own_nodes(spec, pass.seen.now), closed);
-  // Nodes that the first blocked job cannot use at its start anyway.
+  // True: the nodes of its reservations are some that the first blocked job cannot use at its start anyway.
   const bool is_apart = pass.head && !own.empty() && job.gpus <= free_in(own) &&
                         std::includes(pass.head->closed.begin(), pass.head->closed.end(),
                                       own.begin(), own.end());

@@ -12,7 +12,7 @@ namespace orrery {
 
 /// Reservation of nodes from `begin` to `end`.
 struct ReservationWindow {
-  std::string name;
+  std::string name = {};
   Nanos begin = 0, end = 0;
   std::vector<std::uint32_t> nodes = {};
   std::uint64_t gpus = 0;  ///< in place of `nodes`: rounded up to whole nodes; 0: `nodes` has them
