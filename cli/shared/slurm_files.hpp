@@ -1,5 +1,5 @@
-// Options --qos and --reservations of `orrery jobs`: files of Slurm, or YAML, that become parameters
-// of the queue policy multifactor. One thread.
+// Options --qos and --reservations of `orrery jobs`: files of Slurm, or YAML, that become
+// parameters of the queue policy multifactor. One thread.
 #pragma once
 
 #include <memory>

@@ -226,7 +226,7 @@ void MultifactorPolicy::try_job(Pass& pass, Track& job) {
     return;
   }
   const auto own = without(reservations_.own_nodes(spec, pass.seen.now), closed);
-  // True: the nodes of its reservations are some that the first blocked job cannot use at its start anyway.
+  // On its own reservations alone, the job delays no first job that cannot use them.
   const bool is_apart = pass.head && !own.empty() && job.gpus <= free_in(own) &&
                         std::includes(pass.head->closed.begin(), pass.head->closed.end(),
                                       own.begin(), own.end());

@@ -98,7 +98,7 @@ TEST(Multifactor, APreemptionThatDoesNotSufficeHasNoEffect) {
 
 TEST(Multifactor, AJobDoesNotRunIntoTheReservationOfOthers) {
   QueueHarness queue("multifactor", 2, 4,
-                     {"multifactor.reservations=[{name: r, begin: 100 s, end: 200 s, nodes: [0]}]"});
+                     {"multifactor.reservations=[{begin: 100 s, end: 200 s, nodes: [0]}]"});
   queue.submit_owned(4, 101 * kSecond, owner(""));
   EXPECT_EQ(queue.ask_policy(), (Started{0}));
   EXPECT_EQ(queue.world().jobs()[{0}].gpus, GpuRuns::range({4}, 4)) << "node 1";

@@ -16,7 +16,9 @@ class QueueHarness : private Carrier {
  public:
   QueueHarness(const std::string& policy, std::uint32_t nodes, std::uint32_t size,
                const std::vector<std::string>& changes = {})
-      : replay_(make_replay(policy, nodes, size, changes)), cluster_(cluster_of(replay_)), world_(cluster_) {
+      : replay_(make_replay(policy, nodes, size, changes)),
+        cluster_(cluster_of(replay_)),
+        world_(cluster_) {
     restart_policy();
   }
 
