@@ -235,7 +235,7 @@ void MultifactorPolicy::try_job(Pass& pass, Track& job) {
     if (job.gpus > pass.head->extra) return;
     pass.head->extra -= job.gpus;
   }
-  std::optional<GpuRuns> gpus = place(pass, spec, closed, own, !is_short && is_apart);
+  std::optional<GpuRuns> gpus = find_gpus(pass, spec, closed, own, !is_short && is_apart);
   if (!gpus && !is_short && is_apart) return;
   pass.left -= job.gpus;
   pass.selected.push_back(&job);
@@ -246,7 +246,7 @@ void MultifactorPolicy::try_job(Pass& pass, Track& job) {
             "highest priority, or fits behind it", pass.decisions);
 }
 
-std::optional<GpuRuns> MultifactorPolicy::place(Pass& pass, const JobSpec& spec,
+std::optional<GpuRuns> MultifactorPolicy::find_gpus(Pass& pass, const JobSpec& spec,
                                                 const std::vector<std::uint32_t>& closed,
                                                 const std::vector<std::uint32_t>& own,
                                                 bool only_own) {

@@ -64,7 +64,7 @@ class MultifactorPolicy : public TrackedQueue {
   /// Starts the job, if it may start in this pass; the first job that does not fit is blocked.
   void try_job(Pass& pass, Track& job);
   /// Returns GPUs for the job: of its own reservations if possible; nothing if no place has room.
-  std::optional<GpuRuns> place(Pass& pass, const JobSpec& spec,
+  std::optional<GpuRuns> find_gpus(Pass& pass, const JobSpec& spec,
                                const std::vector<std::uint32_t>& closed,
                                const std::vector<std::uint32_t>& own, bool only_own);
   /// Preempts jobs of other QOS until the job fits, and starts it. Returns false, without effect,

@@ -18,8 +18,8 @@ struct Qos {
 
   std::string name;
   double priority = 0;
-  std::uint64_t gpus = kNoLimit;           ///< of all jobs of the QOS at a time
-  std::uint64_t gpus_per_user = kNoLimit;  ///< of the jobs of one user in the QOS at a time
+  std::uint64_t gpus = kNoLimit;           ///< limit of all its jobs at a time
+  std::uint64_t gpus_per_user = kNoLimit;  ///< limit of the jobs of one user in the QOS
   std::vector<std::string> preempts = {};  ///< QOS whose running jobs make room
 };
 

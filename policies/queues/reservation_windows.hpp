@@ -15,7 +15,7 @@ struct ReservationWindow {
   std::string name = {};
   Nanos begin = 0, end = 0;
   std::vector<std::uint32_t> nodes = {};
-  std::uint64_t gpus = 0;  ///< in place of `nodes`: rounded up to whole nodes; 0: `nodes` has them
+  std::uint64_t gpus = 0;  ///< number in place of `nodes`, rounded up to whole nodes; 0: none
   /// users and virtual clusters whose jobs belong to the reservation; none: a maintenance
   std::vector<std::string> users = {}, vcs = {};
 
@@ -50,7 +50,7 @@ class ReservationWindows {
   std::vector<Nanos> ends_after(Nanos now) const;
 
  private:
-  std::vector<ReservationWindow> windows_;  ///< by begin
+  std::vector<ReservationWindow> windows_;  ///< order of their begins
 };
 
 }  // namespace orrery

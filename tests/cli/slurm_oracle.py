@@ -1,6 +1,6 @@
 """Starts of jobs under QOS and reservations, by a program of its own: lists, whole seconds, no
-class of Orrery. The rules are those of docs/jobs.md: priorities of QOS, age and size, EASY backfill,
-limits of QOS, preemption, reservations, placement `count` and `consolidated`."""
+class of Orrery. The rules are those of docs/jobs.md: priorities of QOS, age and size, EASY
+backfill, limits of QOS, preemption, reservations, placement `count` and `consolidated`."""
 
 import math
 
@@ -13,8 +13,8 @@ def half_up(value):
 
 
 class Queue:
-    """A cluster of `nodes` nodes of `size` GPUs. Rules are dicts as in Orrery's YAML; `windows` have
-    their nodes. `weights`: qos, age and size; `oldest`: seconds at which the age is 1."""
+    """A cluster of `nodes` nodes of `size` GPUs. Rules are dicts as in Orrery's YAML; `windows`
+    have their nodes. `weights`: qos, age and size; `oldest`: seconds at which the age is 1."""
 
     def __init__(self, nodes, size, qos, windows, placement, weights, oldest):
         self.nodes, self.size, self.placement = nodes, size, placement

@@ -118,7 +118,7 @@ def test_a_log_without_qos_or_dates_is_refused(tmp_path):
     assert refused.returncode == 3 and "expected a log with dates" in refused.stderr
 
 
-# ---- random logs ----------------------------------------------------------------------------------
+# ---- random logs ---------------------------------------------------------------------------
 
 QOS_NAMES = ("high", "normal", "spot", "")
 

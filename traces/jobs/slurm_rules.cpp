@@ -16,11 +16,12 @@ namespace orrery {
 namespace {
 
 constexpr std::uint32_t kMostQosGpus = 1 << 20;
+constexpr std::string_view kNothing = "(null)";  // an absent value
 
 /// Returns the parts of a list between commas; none for Slurm's word for an absent value.
 std::vector<std::string> names_in(std::string_view list) {
   std::vector<std::string> names;
-  if (list == "(null)") return names;
+  if (list == kNothing) return names;
   while (!list.empty()) {
     const std::size_t end = std::min(list.find(','), list.size());
     if (end > 0) names.emplace_back(list.substr(0, end));
@@ -111,7 +112,7 @@ class ReservationReader {
       fail(fmt::format("expected an EndTime after the StartTime, found {}", each.end_s));
     }
     const bool has_nodes =
-        nodes != values_.end() && !nodes->second.empty() && nodes->second != "(null)";
+        nodes != values_.end() && !nodes->second.empty() && nodes->second != kNothing;
     if (has_nodes) each.nodes = expand_host_list(nodes->second);
     if (has_nodes && each.nodes.empty()) {
       fail(fmt::format("Nodes: expected a list of hosts, found '{}'",
