@@ -189,7 +189,8 @@ std::vector<TrackedQueue::Ranked> MultifactorPolicy::by_priority(const Observati
     order.push_back({priority, static_cast<std::uint32_t>(order.size()), job});
   }
   std::sort(order.begin(), order.end(), [](const Ranked& a, const Ranked& b) {
-    return std::tuple(-a.key, a.job->submit, a.place) < std::tuple(-b.key, b.job->submit, b.place);
+    return std::tuple(-a.key, a.job->submit, a.job->id) <
+           std::tuple(-b.key, b.job->submit, b.job->id);
   });
   return order;
 }
@@ -272,10 +273,9 @@ bool MultifactorPolicy::make_room(Pass& pass, Track& job,
     if (helps) candidates.push_back(each);
   }
   std::sort(candidates.begin(), candidates.end(), [&](const Track* a, const Track* b) {
-    const auto rank = [&](const Track& each) {
-      return std::tuple(qos_.factor(pass.seen.jobs[each.id].spec.qos), -each.since);
-    };
-    return std::tuple(rank(*a), b->turn) < std::tuple(rank(*b), a->turn);
+    const double low = qos_.factor(pass.seen.jobs[a->id].spec.qos);
+    const double high = qos_.factor(pass.seen.jobs[b->id].spec.qos);
+    return std::tuple(low, b->since, b->id) < std::tuple(high, a->since, a->id);
   });
   const FreeGpus before = free_gpus();
   std::size_t leaving = 0;

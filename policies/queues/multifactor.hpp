@@ -2,8 +2,9 @@
 // of a job is the sum of weighted factors, each rounded to a whole number: the fair share of its
 // virtual cluster, 2^(-u/s), with u the part of all used GPU time and s the part of all shares; its
 // age in the queue over a maximal age; its GPUs over those of the cluster; the priority of its QOS
-// over the largest one. Used GPU time counts half after each half-life. Highest priority first; if
-// the first job does not fit, later ones may start if they do not delay it, by their estimates.
+// over the largest one. Used GPU time counts half after each half-life. Highest priority first, of
+// equal ones the earlier submission, then the earlier row of the log; if the first job does not
+// fit, later ones may start if they do not delay it, by their estimates.
 //
 // A job beyond a limit of its QOS is passed over and delays no other job. A job stays out of the
 // reservations to which it does not belong, and takes the nodes of its own reservations first.

@@ -122,11 +122,9 @@ class Queue:
         preempts = any(each.get("preempts") for each in self.qos.values())
         self.left, self.selected = sum(self.free), list(self.running)
         self.blocked, self.head = None, None
-        order = sorted(
-            enumerate(self.waiting),
-            key=lambda at: (-self.priority(at[1]), at[1]["submit"], at[0]),
-        )
-        for _, job in order:
+        for job in sorted(
+            self.waiting, key=lambda job: (-self.priority(job), job["submit"], job["row"])
+        ):
             if self.left == 0 and not preempts:
                 return
             self.try_job(job)
@@ -167,8 +165,8 @@ class Queue:
     def make_room(self, job, closed):
         names = self.qos.get(job["qos"], {}).get("preempts", [])
         first = [
-            (self.qos[each["qos"]]["priority"], -each["since"], -place, each)
-            for place, each in enumerate(self.running)
+            (self.qos[each["qos"]]["priority"], -each["since"], -each["row"], each)
+            for each in self.running
             if each["qos"] in names and each["old"] and set(each["taken"]) - closed
         ]
         first.sort(key=lambda at: at[:3])
@@ -222,8 +220,8 @@ class Queue:
     def run(self, jobs):
         """Runs all jobs; each gets `start`, `end` and `preemptions`."""
         arrivals = sorted(jobs, key=lambda job: job["submit"])
-        for job in arrivals:
-            job.update(served=0, preemptions=0, taken={}, old=False)
+        for row, job in enumerate(arrivals):
+            job.update(row=row, served=0, preemptions=0, taken={}, old=False)
         edges = sorted({w[key] for w in self.windows for key in ("begin", "end")})
         while arrivals or self.waiting or self.running:
             times = [job["submit"] for job in arrivals[:1]]
