@@ -243,14 +243,14 @@ void MultifactorPolicy::try_job(Pass& pass, Track& job) {
   if (!gpus) return;
   pass.use.add(spec.qos, spec.user, job.gpus);
   pass.placed[job.id] = *gpus;
-  start_job(pass.seen, job, std::move(*gpus),
-            "highest priority, or fits behind it", pass.decisions);
+  start_job(pass.seen, job, std::move(*gpus), "highest priority, or fits behind it",
+            pass.decisions);
 }
 
 std::optional<GpuRuns> MultifactorPolicy::find_gpus(Pass& pass, const JobSpec& spec,
-                                                const std::vector<std::uint32_t>& closed,
-                                                const std::vector<std::uint32_t>& own,
-                                                bool only_own) {
+                                                    const std::vector<std::uint32_t>& closed,
+                                                    const std::vector<std::uint32_t>& own,
+                                                    bool only_own) {
   if (!own.empty() && spec.gpus <= free_in(own)) {
     std::vector<std::uint32_t> all(free_gpus().nodes());
     std::iota(all.begin(), all.end(), 0u);

@@ -66,8 +66,8 @@ class MultifactorPolicy : public TrackedQueue {
   void try_job(Pass& pass, Track& job);
   /// Returns GPUs for the job: of its own reservations if possible; nothing if no place has room.
   std::optional<GpuRuns> find_gpus(Pass& pass, const JobSpec& spec,
-                               const std::vector<std::uint32_t>& closed,
-                               const std::vector<std::uint32_t>& own, bool only_own);
+                                   const std::vector<std::uint32_t>& closed,
+                                   const std::vector<std::uint32_t>& own, bool only_own);
   /// Preempts jobs of other QOS until the job fits, and starts it. Returns false, without effect,
   /// if the job does not fit even then.
   bool make_room(Pass& pass, Track& job, const std::vector<std::uint32_t>& closed);
