@@ -27,8 +27,9 @@ bool is_yaml_file(const std::string& path) {
 
 /// Adds the parameters to those of --set, which are later and therefore hold.
 void add_parameters(const MultifactorParameters& parameters, JobReplay& replay) {
+  const nlohmann::ordered_json given = to_yaml_json(parameters);
   std::vector<std::string> all;
-  for (const auto& [key, value] : to_yaml_json(parameters).items()) {
+  for (const auto& [key, value] : given.items()) {
     all.push_back(fmt::format("{}.{}={}", kPolicy, key,
                               value.is_string() ? value.get<std::string>() : value.dump()));
   }
