@@ -68,6 +68,7 @@ void LiveBackend::compare_answer(const DecisionList& decisions) {
                     names.size() == 1 ? "policy" : "policies", fmt::join(names, "', '"),
                     *difference));
   }
+  if (run_.replay.has_differed() && memory_.show_world) memory_.show_world(run_.world());
   DecisionList unrecorded;
   for (const Nanos at : decisions.wake_times()) {
     const bool is_served = at <= run_.journal.state().now;

@@ -73,6 +73,9 @@ class SurvivableRun {
     /// begin() only.
     /// `world`: the restored world of the run, which the policies see too.
     std::function<void(const std::string&, const World& world)> load;
+    /// Shows the policies the world of a run that has followed other decisions than those that they
+    /// made now. Call between two calls of the policies.
+    std::function<void(const World&)> show_world;
   };
   /// Passes these functions to the run. Called before begin(), and only if the state of this run
   /// can be saved.

@@ -68,6 +68,10 @@ Backend& RunPolicies::connect_world(const RunRequest& request, const RunWorld& w
 void RunPolicies::load(const Archive& state, Nanos failed_at, const World& world) {
   succession_->load(state);
   guarded_->set_failed_at(failed_at);
+  show_world(world);
+}
+
+void RunPolicies::show_world(const World& world) {
   if (threaded_) threaded_->set_world(world);
   if (detached_) detached_->set_world(world);
 }

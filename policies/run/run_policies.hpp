@@ -43,6 +43,8 @@ class RunPolicies {
   bool is_idle() const { return !detached_ || detached_->is_idle(); }
   /// Restores the saved state of the policies.
   void load(const Archive& state, Nanos failed_at, const World& world);
+  /// See SurvivableRun::Memory::show_world.
+  void show_world(const World& world);
 
   /// Returns the policy in the client's process; null if the policies are in this process.
   ClientPolicy* client() { return client_; }

@@ -39,8 +39,9 @@ class ThreadedPolicy : public Policy {
   /// Returns the result of the stack after the newest observe(); true before the first.
   bool has_changed() const override;
 
-  /// Sets the world that the policies see, for a run that continues from a snapshot. Call after
-  /// load(), with the world of the newest observation.
+  /// Sets the world that the policies see, for a run that continues from a snapshot or has followed
+  /// other decisions than theirs. Call between two calls of observe(), after load() if that is
+  /// called, with the world of the newest observation.
   void set_world(const World& world);
   /// Returns true if a thread of this process may still execute a policy that was given up. Such a
   /// process must end with _exit(), because the thread uses objects with static lifetime.

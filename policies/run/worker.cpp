@@ -246,7 +246,8 @@ SurvivableRun::Memory memory_of(RunPolicies& policies, HandOver& handed_over, Re
                 policies.load(state, failed_at, world);
                 handed_over.load(rules);
                 recorder.load(log);
-              }};
+              },
+          .show_world = [&](const World& world) { policies.show_world(world); }};
 }
 
 void send_report(Report&& report) {

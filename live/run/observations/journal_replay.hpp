@@ -53,6 +53,8 @@ class JournalReplay {
   /// is_answered() holds, once after each next(). Throws bad_input for an impossible record, and an
   /// internal Error for an id of a decision without an outcome.
   std::optional<std::string> compare_answer(const DecisionList& decisions);
+  /// Returns true if an answer so far was different from the recorded one.
+  bool has_differed() const { return has_differed_; }
   /// Announces a new answer to the newest observation to world(); its decisions are open, see
   /// take_open(). Throws an internal Error for an id of a decision without an outcome.
   void take_answer(const DecisionList& decisions);
