@@ -15,6 +15,7 @@ must exist and name the example, unless its sentence has a condition ("if", "onl
 import dataclasses
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 import unittest
@@ -351,6 +352,15 @@ class Extending(unittest.TestCase):
         names = names_of_tests()
         self.assertEqual([each for each in patterns_of(page) if 'NAME' not in each and
                           not any(re.search(each, name) for name in names)], [])
+
+    def test_each_search_of_a_page_finds_something(self):
+        searches = [words for page in ROOT.glob('docs/*.md')
+                    for words in re.findall(r'`(git grep [^`]+)`', page.read_text('utf-8'))]
+        self.assertGreaterEqual(len(searches), 2)
+        if (ROOT / '.git').exists():
+            for words in searches:
+                done = subprocess.run(shlex.split(words), cwd=ROOT, capture_output=True, check=False)
+                self.assertEqual(done.returncode, 0, words)
 
     def test_patterns_are_read_with_their_alternatives(self):
         self.assertEqual(patterns_of("`ctest --preset release -R 'A[.]|cli.b'`"),
