@@ -94,6 +94,20 @@ int calibrate(const CalibrateOptions& options) {
   return 0;
 }
 
+/// Adds the options of a measured PyTorch program, except for the program itself.
+void add_program_options(CLI::App& command, ProgramCalibration& program) {
+  whole_number(*command.add_option("-n", program.ranks,
+                                   "ranks of the program; default: 1, or torchrun's "
+                                   "--nproc-per-node"),
+               1, 4096)
+      .type_name("N");
+  whole_number(*command.add_option("--steps", program.steps,
+                                   "measured steps of the program, which is then ended"),
+               6, 10000)
+      .type_name("N")
+      ->capture_default_str();
+}
+
 }  // namespace
 
 void add_calibrate(CLI::App& app, Action& chosen) {
@@ -131,16 +145,7 @@ void add_calibrate(CLI::App& app, Action& chosen) {
   command->add_option("--gpu", options->gpu, "GPU of --kernels, if the table has several")
       ->type_name("NAME")
       ->needs(kernels);
-  whole_number(*command->add_option("-n", options->program.ranks,
-                                    "ranks of the program; default: 1, or torchrun's "
-                                    "--nproc-per-node"),
-               1, 4096)
-      .type_name("N");
-  whole_number(*command->add_option("--steps", options->program.steps,
-                                    "measured steps of the program, which is then ended"),
-               6, 10000)
-      .type_name("N")
-      ->capture_default_str();
+  add_program_options(*command, options->program);
   command
       ->add_option("--runs", options->runs.runs,
                    "measured runs (columns of orrery predict and iter_time_s): write a software "

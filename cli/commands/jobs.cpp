@@ -17,6 +17,7 @@
 #include "cli/shared/replay_options.hpp"
 #include "cli/shared/replay_tables.hpp"
 #include "cli/shared/run_options.hpp"
+#include "cli/shared/slurm_files.hpp"
 #include "cli/shared/twin_output.hpp"
 #include "cli/shared/usage.hpp"
 #include "core/error.hpp"
@@ -40,6 +41,7 @@ struct JobsOptions : ReplayOptions {
   std::vector<std::string> what_if;
   std::optional<double> usd_per_gpu_hour;
   ChoiceOptions choice;
+  SlurmFiles slurm;
   bool json = false, backtest = false;
 };
 
@@ -232,6 +234,17 @@ void use_known_estimates(std::vector<Variant>& variants, const std::vector<Trace
   }
 }
 
+/// Adds the rules of --qos and --reservations to the replays under multifactor.
+void add_slurm_rules(const JobsOptions& options, std::vector<Variant>& variants,
+                     const JobLog& log) {
+  std::vector<std::string> policies;
+  for (const Variant& each : variants) policies.push_back(each.replay.policy());
+  check_slurm_files(options.slurm, policies);
+  const std::vector<std::string> nodes =
+      options.slurm.reservations.empty() ? std::vector<std::string>{} : node_names(options);
+  for (Variant& each : variants) add_slurm_files(options.slurm, log, nodes, each.replay);
+}
+
 /// Prints a warning for each quota of max-min whose virtual cluster has no job in the log.
 void warn_of_quotas(const JobReplay& replay, const std::vector<TraceJob>& log) {
   MaxMinParameters parameters;
@@ -254,6 +267,7 @@ int jobs(const JobsOptions& options) {
   std::vector<Variant> variants = variants_of(options);
   check_reading(options, variants);
   JobLog log = load_log(variants[0].replay, options);
+  add_slurm_rules(options, variants, log);
   if (!options.choice.policies.empty()) use_known_estimates(variants, log.jobs);
   std::vector<JobsReport> reports;
   std::vector<std::vector<sim::BacktestRow>> backtests;
@@ -284,6 +298,7 @@ int jobs(const JobsOptions& options) {
 
 void declare(CLI::App& command, const std::shared_ptr<JobsOptions>& options) {
   declare_replay(command, options);
+  declare_slurm_files(command, options->slurm);
   options->choice
       .add(command,
            "replay once more with a choice: forecasts of these policies and the one of --policy "

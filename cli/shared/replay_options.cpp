@@ -269,6 +269,15 @@ JobReplay asked_for(const ReplayOptions& options, const std::vector<std::string>
   return replay;
 }
 
+std::vector<std::string> node_names(const ReplayOptions& options) {
+  std::vector<std::string> names;
+  if (options.cluster.empty() || is_yaml(options.cluster)) return names;
+  for (const NodeRecord& node : gpu_nodes(options.cluster, options.log.gpu_kind)) {
+    names.push_back(node.name);
+  }
+  return names;
+}
+
 JobLog load_log(const JobReplay& replay, const ReplayOptions& options) {
   JobLogOptions reading = options.log;
   reading.strict = replay.strict();

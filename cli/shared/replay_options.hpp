@@ -37,6 +37,10 @@ void declare_replay(CLI::App& command, const std::shared_ptr<ReplayOptions>& opt
 /// or one of `changes` has no effect, and bad_input for an invalid file or value.
 JobReplay asked_for(const ReplayOptions& options, const std::vector<std::string>& changes = {});
 
+/// Returns the names of the cluster's nodes by number, if --cluster is an operator's list of nodes;
+/// otherwise nothing. Throws bad_input for an invalid list.
+std::vector<std::string> node_names(const ReplayOptions& options);
+
 /// Returns the job log of the replay, read with the options' --throughputs and --gpu; strictly if
 /// the replay says so. Throws errors of load_job_log() and of check_estimates().
 JobLog load_log(const JobReplay& replay, const ReplayOptions& options);

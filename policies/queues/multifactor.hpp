@@ -1,22 +1,33 @@
 // Priorities as Slurm's plugin priority/multifactor computes them, and EASY backfill. The priority
 // of a job is the sum of weighted factors, each rounded to a whole number: the fair share of its
 // virtual cluster, 2^(-u/s), with u the part of all used GPU time and s the part of all shares; its
-// age in the queue over a maximal age; its GPUs over those of the cluster. Used GPU time counts
-// half after each half-life. Highest priority first; if the first job does not fit, later ones may
-// start if they do not delay it, by their estimates. Running jobs keep their GPUs.
+// age in the queue over a maximal age; its GPUs over those of the cluster; the priority of its QOS
+// over the largest one. Used GPU time counts half after each half-life. Highest priority first, of
+// equal ones the earlier submission, then the earlier row of the log; if the first job does not
+// fit, later ones may start if they do not delay it, by their estimates.
+//
+// A job beyond a limit of its QOS is passed over and delays no other job. A job stays out of the
+// reservations to which it does not belong, and takes the nodes of its own reservations first.
+// Running jobs keep their GPUs, except those of a QOS that another QOS preempts: the job of the
+// lowest priority of QOS leaves first, of several the one that started last, until the waiting job
+// fits.
 #pragma once
 
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
-#include "policies/queues/ranked.hpp"
+#include "policies/queues/qos_rules.hpp"
+#include "policies/queues/reservation_windows.hpp"
+#include "policies/queues/tracked_queue.hpp"
 
 namespace orrery {
 
 /// Queue policy `multifactor`. For example, of two virtual clusters with equal shares the one that
 /// has used everything has the factor 2^(-1 / 0.5) = 0.25, the other has 1.
-class MultifactorPolicy : public RankedPolicy {
+class MultifactorPolicy : public TrackedQueue {
  public:
   void start(Context& context, const Cluster& cluster,
              const google::protobuf::Message* parameters) override;
@@ -27,35 +38,50 @@ class MultifactorPolicy : public RankedPolicy {
   void load(const Archive& archive) override;
 
  private:
-  /// GPUs that the first blocked job will have: all jobs that end by `shadow` are over then.
-  struct Reservation {
+  /// Start that the first blocked job expects: all jobs that end by `shadow` are over then.
+  struct HeadStart {
     Nanos shadow = kNever;
-    std::uint64_t extra = 0;  ///< GPUs that are left over then
+    std::uint64_t extra = 0;                   ///< GPUs that are left over then
+    std::vector<std::uint32_t> closed = {};  ///< nodes that the job cannot use then, ascending
   };
   /// Used GPU-seconds of a virtual cluster, as they count at the instant `at`.
   struct Usage {
     double gpu_s = 0;
     Nanos at = 0;
   };
+  /// State of one pass over the queue.
+  struct Pass;
 
-  Jobs select_jobs(const Jobs& jobs, std::uint64_t gpus, Nanos now) override;
+  void dispatch_jobs(const Observation& seen, DecisionList& decisions) override;
   void on_job_end(const JobInfo& job) override;
-  bool can_make_room() const override { return false; }
   bool is_due(Nanos now) override;
-  const char* reason() const override { return "highest priority, or fits behind it"; }
 
   /// Returns the GPU-seconds of `seconds` on `gpus` GPUs up to now, as they count now.
   double counted(double seconds, std::uint32_t gpus) const;
   /// Returns the fair-share factor of each virtual cluster with jobs, by its number.
-  std::vector<double> fair_shares(const Jobs& jobs, Nanos now) const;
-  /// Returns the reservation of a job that does not fit beside `running` with `gpus` GPUs free.
-  static Reservation reserve(const Track& job, const Jobs& running, std::uint64_t gpus, Nanos now);
+  std::vector<double> fair_shares(Nanos now) const;
+  /// Returns the waiting jobs, highest priority first.
+  std::vector<Ranked> by_priority(const Observation& seen) const;
+  /// Starts the job, if it may start in this pass; the first job that does not fit is blocked.
+  void try_job(Pass& pass, Track& job);
+  /// Returns GPUs for the job: of its own reservations if possible; nothing if no place has room.
+  std::optional<GpuRuns> find_gpus(Pass& pass, const JobSpec& spec,
+                                   const std::vector<std::uint32_t>& closed,
+                                   const std::vector<std::uint32_t>& own, bool only_own);
+  /// Preempts jobs of other QOS until the job fits, and starts it. Returns false, without effect,
+  /// if the job does not fit even then.
+  bool make_room(Pass& pass, Track& job, const std::vector<std::uint32_t>& closed);
+  /// Returns the start that a job expects which does not fit now.
+  HeadStart head_start(const Pass& pass, const Track& job) const;
+  std::uint64_t free_in(const std::vector<std::uint32_t>& nodes) const;
 
   std::map<std::string, Usage> used_;     ///< of ended jobs, by virtual cluster
   std::map<std::string, double> shares_;  ///< by virtual cluster; others have one share
+  QosTable qos_;
+  ReservationWindows reservations_;
   double half_life_s_ = 0, max_age_s_ = 0, all_gpus_ = 0;
-  double fair_share_weight_ = 0, age_weight_ = 0, size_weight_ = 0;
-  Nanos now_ = 0;
+  double fair_share_weight_ = 0, age_weight_ = 0, size_weight_ = 0, qos_weight_ = 0;
+  Nanos now_ = 0, next_edge_ = kNever;
 };
 
 }  // namespace orrery

@@ -39,6 +39,15 @@ void QueuePolicy::observe(Context&, const Observation& seen, DecisionList& decis
   decisions.rest();
 }
 
+std::optional<GpuRuns> QueuePolicy::place_outside(const JobSpec& job,
+                                                  const std::vector<std::uint32_t>& closed) {
+  GpuRuns kept;
+  for (const std::uint32_t node : closed) free_->take_gpus(node, free_->in_node(node), kept);
+  std::optional<GpuRuns> gpus = place_job(job);
+  free_->return_gpus(kept);
+  return gpus;
+}
+
 /// Brings the queue up to date. True if something may have become possible.
 bool QueuePolicy::follow_events(const Observation& seen) {
   bool news = is_due(seen.now);

@@ -4,7 +4,10 @@
 // pass decides on the ends and arrivals of an instant, once.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "policies/placement/placer.hpp"
 #include "policies/seam/away_parts.hpp"
@@ -54,6 +57,9 @@ class QueuePolicy : public Policy {
   /// Returns the GPUs for a job and removes them from the free GPUs; nothing, and no effect, if the
   /// job does not fit. Call within dispatch_jobs().
   std::optional<GpuRuns> place_job(const JobSpec& job) { return placer_->place_job(job, *free_); }
+  /// Returns the GPUs for a job outside of the nodes `closed`, otherwise as place_job().
+  std::optional<GpuRuns> place_outside(const JobSpec& job,
+                                       const std::vector<std::uint32_t>& closed);
   /// Returns the free GPUs of the pass. Call after start().
   FreeGpus& free_gpus() { return *free_; }
   const FreeGpus& free_gpus() const { return *free_; }

@@ -1,91 +1,10 @@
 #include "policies/queues/ranked.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 #include <utility>
 
-#include "core/random.hpp"
-
 namespace orrery {
-
-// ---- where jobs stand -----------------------------------------------------------------------
-
-/// Behind all others that run, or wait.
-void RankedPolicy::line_up(Track& job) {
-  job.turn = turns_++;
-  (job.running ? running_ : waiting_).push_back(&job);
-}
-
-void RankedPolicy::step_out(const Track& job) {
-  Jobs& line = job.running ? running_ : waiting_;
-  const auto found =
-      std::lower_bound(line.begin(), line.end(), job.turn,
-                       [](const Track* a, std::uint64_t turn) { return a->turn < turn; });
-  line.erase(found);
-}
-
-void RankedPolicy::enter_queue(const JobInfo& info, Nanos now) {
-  const auto [known, fresh] = jobs_.try_emplace(info.spec.id);
-  Track& job = known->second;
-  if (fresh) {
-    const auto number = static_cast<std::uint32_t>(pools_.size());
-    job = {.id = info.spec.id,
-           .pool = pools_.try_emplace(info.spec.pool, number).first->second,
-           .gpus = info.spec.gpus,
-           .submit = info.spec.submit,
-           .estimate = info.spec.estimate};
-    job.served = std::llround(info.gpu_seconds / std::max(1u, job.gpus)) * kNanosPerSecond;
-  } else if (!job.running) {
-    return;
-  } else {
-    step_out(job);
-    job.running = false;
-    job.served += now - job.since;
-    running_gpus_ -= job.gpus;
-  }
-  line_up(job);
-}
-
-void RankedPolicy::run(const JobInfo& info, Nanos since) {
-  enter_queue(info, since);
-  Track& job = jobs_.at(info.spec.id);
-  step_out(job);
-  job.running = true;
-  job.since = since;
-  line_up(job);
-  running_gpus_ += job.gpus;
-}
-
-void RankedPolicy::remove_job(const JobInfo& info) {
-  const auto known = jobs_.find(info.spec.id);
-  if (known != jobs_.end()) {
-    step_out(known->second);
-    if (known->second.running) running_gpus_ -= known->second.gpus;
-    jobs_.erase(known);
-  }
-  on_job_end(info);  // also if the queue is not rebuilt yet, at the first call after load
-}
-
-void RankedPolicy::clear() {
-  jobs_.clear();
-  running_.clear();
-  waiting_.clear();
-  running_gpus_ = 0;
-  turns_ = 0;
-}
-
-void RankedPolicy::save(Archive& archive) const {
-  std::uint64_t digest = 0;
-  for (const auto& [id, job] : jobs_) {
-    const std::uint64_t state = id.value * 2 + (job.running ? 1u : 0u);
-    digest ^= Rng(Rng(state).next() ^ static_cast<std::uint64_t>(job.served)).next();
-  }
-  archive += std::to_string(jobs_.size()) + " " + std::to_string(digest);
-}
-
-// ---- the pass -------------------------------------------------------------------------------
-
 namespace {
 
 /// Order of jobs; no two are equal.
@@ -145,24 +64,17 @@ RankedPolicy::Jobs RankedPolicy::highest_first(std::vector<Ranked>& jobs, std::u
 }
 
 void RankedPolicy::dispatch_jobs(const Observation& seen, DecisionList& decisions) {
-  if (waiting_.empty() || (!can_make_room() && free_gpus().total() == 0)) return;
-  Jobs jobs = running_;
-  jobs.insert(jobs.end(), waiting_.begin(), waiting_.end());
-  const Jobs selected = select_jobs(jobs, free_gpus().total() + running_gpus_, seen.now);
+  if (waiting().empty() || (!can_make_room() && free_gpus().total() == 0)) return;
+  Jobs jobs = running();
+  jobs.insert(jobs.end(), waiting().begin(), waiting().end());
+  const Jobs selected = select_jobs(jobs, free_gpus().total() + running_gpus(), seen.now);
   ++passes_;
   for (Track* const job : selected) job->stays_in = passes_;
-  jobs.resize(running_.size());
+  jobs.resize(running().size());
   for (Track* const job : jobs) {
     if (job->stays_in != passes_) preempt_job(seen, *job, decisions);
   }
   start_jobs(seen, selected, decisions);
-}
-
-void RankedPolicy::preempt_job(const Observation& seen, Track& job, DecisionList& decisions) {
-  decisions.add(Assign{.job = job.id}, "makes room");
-  free_gpus().return_gpus(seen.jobs[job.id].gpus);
-  enter_queue(seen.jobs[job.id], seen.now);
-  taken_off_at_ = seen.now;
 }
 
 void RankedPolicy::start_jobs(const Observation& seen, const Jobs& selected,
@@ -170,14 +82,12 @@ void RankedPolicy::start_jobs(const Observation& seen, const Jobs& selected,
   std::set<std::uint32_t> closed;  // sizes that could not be placed: less and less is free
   for (Track* const job : selected) {
     if (job->running || closed.contains(job->gpus)) continue;
-    const JobSpec& spec = seen.jobs[job->id].spec;
-    std::optional<GpuRuns> gpus = place_job(spec);
+    std::optional<GpuRuns> gpus = place_job(seen.jobs[job->id].spec);
     if (!gpus) {
       closed.insert(job->gpus);
       continue;
     }
-    decisions.add(Assign{job->id, std::move(*gpus), spec.layout}, reason());
-    run(seen.jobs[job->id], seen.now);
+    start_job(seen, *job, std::move(*gpus), reason(), decisions);
   }
 }
 

@@ -14,6 +14,7 @@ inline JobSpec recorded_job(const TraceJob& job, JobId id, Nanos estimate) {
   spec.id = id;
   spec.name = job.id.view();
   spec.pool = job.pool;
+  spec.qos = job.qos;
   spec.submit = job.submit_s * kNanosPerSecond;
   spec.gpus = job.gpus;
   spec.user = job.user;

@@ -71,6 +71,8 @@ class JobSpec:
         Reading processes that a rank may have; 0: no limit.
     max_prefetch : int
         Micro-batches read ahead that fit a host's memory; 0: no limit.
+    qos : str
+        Quality of service of a scheduler such as Slurm; empty: none.
     """
 
     _record: ClassVar[str] = "JobRecord"
@@ -96,6 +98,7 @@ class JobSpec:
     can_change_layout: bool
     max_workers: int
     max_prefetch: int
+    qos: str
 
 
 class JobAttributes:
@@ -196,6 +199,11 @@ class JobAttributes:
     def max_prefetch(self) -> int:
         """Micro-batches read ahead that fit a host's memory; 0: no limit."""
         return self.spec.max_prefetch
+
+    @property
+    def qos(self) -> str:
+        """Quality of service of a scheduler such as Slurm; empty: none."""
+        return self.spec.qos
 
     @property
     def shares(self) -> Shares:

@@ -291,8 +291,8 @@ def job_log(
     -------
     pandas.DataFrame
         One row a job: ``job_id, submit_s, num_gpus, duration_s, vc, user, name, requested_s,
-        recorded_start_s, priority, after``; unknown values are NaN. Its ``attrs["quality"]`` has
-        the results of the rows.
+        recorded_start_s, priority, after, qos``; unknown values are NaN. Its
+        ``attrs["quality"]`` has the results of the rows.
 
     Raises
     ------
@@ -307,7 +307,7 @@ def job_log(
         str(gpu_kind),
         bool(anonymous),
     )
-    names = dict.fromkeys(("job_id", "vc", "user", "name", "after"), str)
+    names = dict.fromkeys(("job_id", "vc", "user", "name", "after", "qos"), str)
     log = pd.read_csv(io.StringIO(table), dtype=names, keep_default_na=False, na_values=[""])
     log.attrs["quality"] = json.loads(quality)
     return log

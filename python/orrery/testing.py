@@ -259,6 +259,7 @@ def job(gpus: int = 8, id: int = 0, **fields: Any) -> JobSpec:
         "can": _core.setting_names(),
         "settings": [],
         "can_change_layout": False,
+        "qos": "",
     }
     unknown = set(fields) - set(plain)
     if unknown:

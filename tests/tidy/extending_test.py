@@ -56,7 +56,14 @@ KINDS = (
          spared=(('policies/seam/policy.hpp', 'the interface, to read'),)),
     Kind('A queue policy', r'\bmultifactor\b|Multifactor',
          (('NAME', 'multifactor'),), 'A policy',
-         beside=(('policies/queues/ranked.hpp', 'a comment'),)),
+         beside=(('policies/queues/ranked.hpp', 'a comment'),
+                 ('policies/queues/tracked_queue.hpp', 'a comment'),
+                 *((file, 'rules that only this queue has, from Slurm') for file in (
+                     'policies/queues/qos_rules.hpp', 'policies/queues/qos_rules.cpp',
+                     'policies/queues/reservation_windows.hpp',
+                     'policies/queues/reservation_windows.cpp', 'cli/shared/slurm_files.hpp',
+                     'cli/shared/slurm_files.cpp', 'cli/commands/jobs.cpp',
+                     'tests/cli/slurm_rules_test.py')))),
     Kind('A kind of fault',
          r'link_down|LinkDown|Fault::kDown|\bFailureEffect\b|(fault|kind|first\))\.has_down\(',
          beside=(('tests/live/fault_run_test.cpp', 'whole runs'),
@@ -352,6 +359,17 @@ class Extending(unittest.TestCase):
         names = names_of_tests()
         self.assertEqual([each for each in patterns_of(page) if 'NAME' not in each and
                           not any(re.search(each, name) for name in names)], [])
+
+    def test_the_table_of_queues_has_the_base_of_each_queue(self):
+        table = sections((ROOT / PAGE).read_text(encoding='utf-8'))['A queue policy']
+        known = (ROOT / 'policies/run/registry.cpp').read_text(encoding='utf-8')
+        bases = {found for header in ROOT.glob('policies/queues/*.hpp')
+                 for found in re.findall(r'^class (\w+) : public (\w+)',
+                                         header.read_text(encoding='utf-8'), re.MULTILINE)}
+        queues = {name for name, _ in bases if f'new_policy<{name}>' in known}
+        used = {base for name, base in bases if name in queues} - queues
+        self.assertGreater(len(queues), 10)
+        self.assertEqual(used, set(re.findall(r'^\| `(\w+)` \(`', table, re.MULTILINE)))
 
     def test_each_search_of_a_page_finds_something(self):
         searches = [words for page in ROOT.glob('docs/*.md')

@@ -71,6 +71,7 @@ ReadJob job_of(const Json& object, int line) {
   job.user = json_text(object, "user");
   job.pool = json_text(object, "vc");
   job.name = json_text(object, "name");
+  job.qos = json_text(object, "qos");
   job.priority = priority_of(object);
   read.profile = word_of(object, "profile");
   const auto submit = number_of(object, "subtime", kMostSeconds);
@@ -137,6 +138,7 @@ std::string job_line(const TraceJob& job, std::size_t number) {
   add_text("user", job.user);
   add_text("vc", job.pool);
   add_text("name", job.name);
+  add_text("qos", job.qos);
   if (job.priority != 0) line += fmt::format(R"(, "priority": {})", job.priority);
   return line + "}";
 }

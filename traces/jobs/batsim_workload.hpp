@@ -35,8 +35,8 @@ struct BatsimWorkload {
 
 /// Returns the jobs as a workload for a machine of `resources` GPUs: each job has a number from 0
 /// as its id, since schedulers of pybatsim read the id as a number, and a delay as its profile. The
-/// canonical columns that Batsim does not know (job_id, user, vc, name, priority) are further keys
-/// of the job, which Batsim passes on to the scheduler.
+/// canonical columns that Batsim does not know (job_id, user, vc, name, qos, priority) are further
+/// keys of the job, which Batsim passes on to the scheduler.
 BatsimWorkload write_batsim_workload(const std::vector<TraceJob>& jobs, std::uint32_t resources);
 
 }  // namespace orrery

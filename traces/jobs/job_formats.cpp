@@ -321,7 +321,8 @@ std::optional<TraceJob> sacct(const LogRow& row) {
   job.duration_s = between(*start, *end, "End");
   job.requested_s = slurm_limit(row);
   job.user = row.string("User");
-  job.pool = row.string("Partition");
+  job.pool = row.string(row.has("Partition") ? "Partition" : "Account");
+  job.qos = row.string("QOS");
   job.name = row.string("JobName");
   // Slurm's priorities have 32 bits; the upper half becomes one priority here.
   const double priority = row.number("Priority", 4294967295.0).value_or(0);

@@ -305,6 +305,7 @@ JobLog LogReader::finish(bool numbered) {
   // Logs that count from their own begin have small numbers.
   constexpr std::int64_t kYear1990 = 631'152'000;
   if (first >= kYear1990) {
+    log_.origin_s = first;
     log_.quality.add_notes(fmt::format("Time 0 is {}, the first submission.", date_text(first)));
   }
   if (!numbered) count_duplicates(log_);
@@ -580,7 +581,7 @@ JobLog load_job_log(const std::string& path, const JobLogOptions& options) {
 std::vector<std::string> job_log_formats() { return all_names<JobLogFormat>(); }
 
 void anonymize(std::vector<TraceJob>& jobs) {
-  std::map<Label, Label> users, pools, names;
+  std::map<Label, Label> users, pools, names, qos;
   const auto number = [](std::map<Label, Label>& known, const char* what, Label& name) {
     if (name.empty()) return;
     name = known.try_emplace(name, fmt::format("{}-{}", what, known.size() + 1)).first->second;
@@ -592,6 +593,7 @@ void anonymize(std::vector<TraceJob>& jobs) {
     number(users, "user", jobs[i].user);
     number(pools, "vc", jobs[i].pool);
     number(names, "name", jobs[i].name);
+    number(qos, "qos", jobs[i].qos);
   }
   for (const auto& [row, first] : dependencies.after) {
     jobs[row].after = fmt::format("{}", fmt::join(first, " "));

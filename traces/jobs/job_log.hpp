@@ -8,6 +8,8 @@
 // is always read strictly.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +25,8 @@ struct JobLog {
   /// the first submission; the canonical form is unchanged, in file order.
   std::vector<TraceJob> jobs;
   TraceQuality quality;
+  /// Time 0 in seconds since 1970; nothing for a log that counts from its own begin.
+  std::optional<std::int64_t> origin_s = {};
 };
 
 /// Options of an import.
@@ -46,8 +50,9 @@ JobLog load_job_log(const std::string& path, const JobLogOptions& options = {});
 JobLog parse_job_log(const std::string& path, std::string_view text,
                      const JobLogOptions& options = {});
 
-/// Replaces the names of users, virtual clusters and jobs by user-1, vc-1, name-1, ... in order of
-/// appearance, and the ids by numbers from 0, so that a log can be shared. Times and sizes stay.
+/// Replaces the names of users, virtual clusters, jobs and QOS by user-1, vc-1, name-1, qos-1, ...
+/// in order of appearance, and the ids by numbers from 0, so that a log can be shared. Times and
+/// sizes stay.
 void anonymize(std::vector<TraceJob>& jobs);
 
 /// Returns the names of the formats, for messages.

@@ -67,7 +67,7 @@ void refuse_json(const std::string& path, std::string_view text) {
 /// Index of each column.
 struct Columns {
   std::size_t id = 0, submit = 0, gpus = 0, duration = 0;
-  std::optional<std::size_t> pool, user, name, requested, started, priority, after;
+  std::optional<std::size_t> pool, user, name, requested, started, priority, after, qos;
   std::size_t count = 0;
 };
 
@@ -98,6 +98,7 @@ Columns read_header(const CsvReader& reader, const std::vector<std::string_view>
                         .started = find("recorded_start_s"),
                         .priority = find("priority"),
                         .after = find("after"),
+                        .qos = find("qos"),
                         .count = fields.size()};
   if (!missing.empty()) {
     reader.fail_row(
@@ -126,6 +127,7 @@ TraceJob read_job(const CsvReader& reader, const Columns& columns,
   if (columns.user) job.user = fields[*columns.user];
   if (columns.name) job.name = fields[*columns.name];
   if (columns.after) job.after = fields[*columns.after];
+  if (columns.qos) job.qos = fields[*columns.qos];
   const auto known = [&](const std::optional<std::size_t>& column) {
     return column && !fields[*column].empty();
   };
@@ -148,18 +150,19 @@ TraceJob read_job(const CsvReader& reader, const Columns& columns,
 std::string job_trace_csv(const std::vector<TraceJob>& jobs) {
   std::string text =
       "job_id,submit_s,num_gpus,duration_s,vc,user,name,requested_s,"
-      "recorded_start_s,priority,after\n";
+      "recorded_start_s,priority,after,qos\n";
   const auto known = [](bool is, std::int64_t value) {
     return is ? std::to_string(value) : std::string();
   };
   for (const TraceJob& job : jobs) {
-    fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{},{},{},{},{}\n",
+    fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{},{},{},{},{},{}\n",
                    csv_field(job.id), std::int64_t{job.submit_s}, job.gpus,
                    std::int64_t{job.duration_s}, csv_field(job.pool.str()),
                    csv_field(job.user.str()), csv_field(job.name.str()),
                    known(job.requested_s > 0, job.requested_s),
                    known(job.recorded_start_s >= 0, job.recorded_start_s),
-                   known(job.priority != 0, job.priority), csv_field(job.after.str()));
+                   known(job.priority != 0, job.priority), csv_field(job.after.str()),
+                   csv_field(job.qos.str()));
   }
   return text;
 }

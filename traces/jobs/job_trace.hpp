@@ -1,6 +1,7 @@
 // Production job traces in the canonical form: CSV with job_id, submit_s, num_gpus, duration_s, and
-// optionally vc, user, name, requested_s, recorded_start_s, priority, after, in any order and with
-// any additional columns; gzip too. Called by traces/jobs/job_log. Thread-safe. Seconds of the log.
+// optionally vc, user, name, requested_s, recorded_start_s, priority, after, qos, in any order and
+// with any additional columns; gzip too. Called by traces/jobs/job_log. Thread-safe. Seconds of the
+// log.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +30,9 @@ struct TraceJob {
   std::int32_t priority = 0;            ///< higher values go first in policies that use priorities
   /// Ids, between blanks, of the jobs that must end before this job enters the queue.
   Label after = {};
+  Label qos = {};  ///< quality of service (Slurm's QOS)
 };
-static_assert(sizeof(TraceJob) <= 64);
+static_assert(sizeof(TraceJob) <= 68);
 
 /// Returns the jobs in file order. Throws bad_input with file:line:column for a missing column, a
 /// malformed number, a value out of range, a torn line, a file without jobs, or a file over 1 GiB

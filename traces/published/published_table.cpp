@@ -28,73 +28,71 @@ struct Column {
 
 constexpr bool kOptional = false;
 
-const std::vector<Column>& columns() {
-  using R = TableRow;
-  static const std::vector<Column> all = {
-      {"id", &R::id, kOptional},
-      {"model", &R::model},
-      {"n_params_b", &R::n_params_b, kOptional, 1e-6, 1e6},
-      {"layers", &R::layers, kOptional, 1, 10000},
-      {"hidden", &R::hidden, kOptional, 1, 1e6},
-      {"heads", &R::heads, kOptional, 1, 10000},
-      {"kv_heads", &R::kv_heads, kOptional},
-      {"ffn", &R::ffn, kOptional, 1, 1e7},
-      {"gated_mlp", &R::gated_mlp, kOptional, 0, 1},
-      {"vocab", &R::vocab, kOptional, 1, 1e8},
-      {"seq_len", &R::seq_len, kOptional, 1, 1e8},
-      {"moe_experts", &R::moe_experts, kOptional, 2, 1e5},
-      {"moe_topk", &R::moe_topk, kOptional, 1, 1000},
-      {"gpu", &R::gpu, kOptional},
-      {"gpu_mem_gb", &R::gpu_mem_gb, kOptional, 1, 1e4},
-      {"n_gpus", &R::n_gpus, kOptional, 1, 131072},
-      {"gpus_per_node", &R::gpus_per_node, kOptional, 1, 128},
-      {"nvlink", &R::nvlink, kOptional},
-      {"nics_per_node", &R::nics_per_node, kOptional, 1, 128},
-      {"nic_gbps", &R::nic_gbps, kOptional},
-      {"fabric", &R::fabric, kOptional},
-      {"tp", &R::tp, kOptional, 1, 131072},
-      {"pp", &R::pp, kOptional, 1, 10000},
-      {"dp", &R::dp, kOptional, 1, 131072},
-      {"cp", &R::cp, kOptional, 1, 131072},
-      {"context_kind", &R::context_kind, kOptional},
-      {"ep", &R::ep, kOptional, 1, 131072},
-      {"vpp", &R::vpp, kOptional, 1, 10000},
-      {"seq_parallel", &R::seq_parallel, kOptional, 0, 1},
-      {"dp_shard", &R::dp_shard, kOptional},
-      {"precision", &R::precision, kOptional},
-      {"mbs", &R::mbs, kOptional, 1, 1e6},
-      {"gbs", &R::gbs, kOptional, 1, 1e8},
-      {"recompute", &R::recompute, kOptional},
-      {"attention", &R::attention, kOptional},
-      {"framework", &R::framework, kOptional},
-      {"overlap", &R::overlap, kOptional},
-      {"grad_accum", &R::grad_accum, kOptional, 1, 1e8},
-      {"expert_tensor", &R::expert_tensor, kOptional, 1, 131072},
-      {"optimizer", &R::optimizer, kOptional},
-      {"optimizer_bytes", &R::optimizer_bytes, kOptional, 0, 64},
-      {"gradient_bytes", &R::gradient_bytes, kOptional, 1, 8},
-      {"accumulation_bytes", &R::accumulation_bytes, kOptional, 1, 8},
-      {"offload", &R::offload, kOptional},
-      {"compile", &R::compile, kOptional},
-      {"graphs", &R::graphs, kOptional},
-      {"head_size", &R::head_size, kOptional, 1, 100000},
-      {"window", &R::window, kOptional, 1, 1e8},
-      {"window_layers", &R::window_layers, kOptional, 0, 10000},
-      {"window_every", &R::window_every, kOptional, 0, 10000},
-      {"latent", &R::latent, kOptional},
-      {"dense_layers", &R::dense_layers, kOptional, 0, 10000},
-      {"expert_every", &R::expert_every, kOptional, 1, 10000},
-      {"dense_ffn", &R::dense_ffn, kOptional, 1, 1e7},
-      {"shared_experts", &R::shared_experts, kOptional, 0, 1000},
-      {"capacity", &R::capacity, kOptional, 0.1, 1000},
-      {"padded", &R::padded, kOptional, 0, 1},
-      {"dispatch", &R::dispatch, kOptional},
-      {"balance", &R::balance, kOptional},
-      {"adapter_rank", &R::adapter_rank, kOptional, 0, 100000},
-      {"loss", &R::loss, kOptional},
-  };
-  return all;
-}
+using R = TableRow;
+
+constexpr auto kColumns = std::to_array<Column>({
+    {"id", &R::id, kOptional},
+    {"model", &R::model},
+    {"n_params_b", &R::n_params_b, kOptional, 1e-6, 1e6},
+    {"layers", &R::layers, kOptional, 1, 10000},
+    {"hidden", &R::hidden, kOptional, 1, 1e6},
+    {"heads", &R::heads, kOptional, 1, 10000},
+    {"kv_heads", &R::kv_heads, kOptional},
+    {"ffn", &R::ffn, kOptional, 1, 1e7},
+    {"gated_mlp", &R::gated_mlp, kOptional, 0, 1},
+    {"vocab", &R::vocab, kOptional, 1, 1e8},
+    {"seq_len", &R::seq_len, kOptional, 1, 1e8},
+    {"moe_experts", &R::moe_experts, kOptional, 2, 1e5},
+    {"moe_topk", &R::moe_topk, kOptional, 1, 1000},
+    {"gpu", &R::gpu, kOptional},
+    {"gpu_mem_gb", &R::gpu_mem_gb, kOptional, 1, 1e4},
+    {"n_gpus", &R::n_gpus, kOptional, 1, 131072},
+    {"gpus_per_node", &R::gpus_per_node, kOptional, 1, 128},
+    {"nvlink", &R::nvlink, kOptional},
+    {"nics_per_node", &R::nics_per_node, kOptional, 1, 128},
+    {"nic_gbps", &R::nic_gbps, kOptional},
+    {"fabric", &R::fabric, kOptional},
+    {"tp", &R::tp, kOptional, 1, 131072},
+    {"pp", &R::pp, kOptional, 1, 10000},
+    {"dp", &R::dp, kOptional, 1, 131072},
+    {"cp", &R::cp, kOptional, 1, 131072},
+    {"context_kind", &R::context_kind, kOptional},
+    {"ep", &R::ep, kOptional, 1, 131072},
+    {"vpp", &R::vpp, kOptional, 1, 10000},
+    {"seq_parallel", &R::seq_parallel, kOptional, 0, 1},
+    {"dp_shard", &R::dp_shard, kOptional},
+    {"precision", &R::precision, kOptional},
+    {"mbs", &R::mbs, kOptional, 1, 1e6},
+    {"gbs", &R::gbs, kOptional, 1, 1e8},
+    {"recompute", &R::recompute, kOptional},
+    {"attention", &R::attention, kOptional},
+    {"framework", &R::framework, kOptional},
+    {"overlap", &R::overlap, kOptional},
+    {"grad_accum", &R::grad_accum, kOptional, 1, 1e8},
+    {"expert_tensor", &R::expert_tensor, kOptional, 1, 131072},
+    {"optimizer", &R::optimizer, kOptional},
+    {"optimizer_bytes", &R::optimizer_bytes, kOptional, 0, 64},
+    {"gradient_bytes", &R::gradient_bytes, kOptional, 1, 8},
+    {"accumulation_bytes", &R::accumulation_bytes, kOptional, 1, 8},
+    {"offload", &R::offload, kOptional},
+    {"compile", &R::compile, kOptional},
+    {"graphs", &R::graphs, kOptional},
+    {"head_size", &R::head_size, kOptional, 1, 100000},
+    {"window", &R::window, kOptional, 1, 1e8},
+    {"window_layers", &R::window_layers, kOptional, 0, 10000},
+    {"window_every", &R::window_every, kOptional, 0, 10000},
+    {"latent", &R::latent, kOptional},
+    {"dense_layers", &R::dense_layers, kOptional, 0, 10000},
+    {"expert_every", &R::expert_every, kOptional, 1, 10000},
+    {"dense_ffn", &R::dense_ffn, kOptional, 1, 1e7},
+    {"shared_experts", &R::shared_experts, kOptional, 0, 1000},
+    {"capacity", &R::capacity, kOptional, 0.1, 1000},
+    {"padded", &R::padded, kOptional, 0, 1},
+    {"dispatch", &R::dispatch, kOptional},
+    {"balance", &R::balance, kOptional},
+    {"adapter_rank", &R::adapter_rank, kOptional, 0, 100000},
+    {"loss", &R::loss, kOptional},
+});
 
 /// Columns about the source of a row and the results of the run.
 constexpr std::array<std::string_view, 37> kNotOfTheRun = {
@@ -168,10 +166,10 @@ PublishedTable::PublishedTable(const std::string& path, std::string_view text)
     const std::string name(trimmed(field));
     const auto known = [&](const Column& column) { return column.name == name; };
     if (name.empty() || !is_of_the_run(name)) continue;
-    if (std::none_of(columns().begin(), columns().end(), known)) unread_.push_back(name);
+    if (std::none_of(kColumns.begin(), kColumns.end(), known)) unread_.push_back(name);
   }
   std::vector<std::string_view> missing, optional;
-  for (const Column& column : columns()) {
+  for (const Column& column : kColumns) {
     std::optional<std::size_t>& place = places_.emplace_back();
     for (std::size_t i = 0; i < width_; ++i) {
       if (trimmed(fields_[i]) != column.name) continue;
@@ -201,9 +199,9 @@ bool PublishedTable::next(TableRow& row) {
   row = {};
   row.unread = unread_;
   row.line = reader_.line();
-  for (std::size_t i = 0; i < columns().size(); ++i) {
+  for (std::size_t i = 0; i < kColumns.size(); ++i) {
     if (!places_[i]) continue;
-    const Column& column = columns()[i];
+    const Column& column = kColumns[i];
     std::visit(Reader{column, trimmed(cell(i)), row}, column.cell);
   }
   take_defaults(row, absent_);
@@ -215,7 +213,7 @@ TableRow table_row(const std::vector<std::pair<std::string, std::string>>& cells
   TableRow row;
   row.line = number;
   std::vector<std::string_view> absent;
-  for (const Column& column : columns()) {
+  for (const Column& column : kColumns) {
     const auto found = std::find_if(cells.begin(), cells.end(),
                                     [&](const auto& cell) { return cell.first == column.name; });
     if (found == cells.end()) {
@@ -226,7 +224,7 @@ TableRow table_row(const std::vector<std::pair<std::string, std::string>>& cells
   }
   for (const auto& [name, text] : cells) {
     const auto known = [&](const Column& column) { return column.name == name; };
-    const bool read = std::any_of(columns().begin(), columns().end(), known);
+    const bool read = std::any_of(kColumns.begin(), kColumns.end(), known);
     if (!read && is_of_the_run(name)) row.unread.push_back(name);
   }
   if (row.model.empty()) row.problems.emplace_back("'model' is missing");

@@ -14,8 +14,11 @@ namespace orrery {
 /// World in which a queue policy places jobs.
 class QueueHarness : private Carrier {
  public:
-  QueueHarness(const std::string& policy, std::uint32_t nodes, std::uint32_t size)
-      : replay_(make_replay(policy, nodes, size)), cluster_(cluster_of(replay_)), world_(cluster_) {
+  QueueHarness(const std::string& policy, std::uint32_t nodes, std::uint32_t size,
+               const std::vector<std::string>& changes = {})
+      : replay_(make_replay(policy, nodes, size, changes)),
+        cluster_(cluster_of(replay_)),
+        world_(cluster_) {
     restart_policy();
   }
 
@@ -26,6 +29,17 @@ class QueueHarness : private Carrier {
     job.estimate = duration;
     emit_event(JobSubmitted{.job = job});
   }
+  /// Submits a job with the names of `owner`: user, virtual cluster and QOS.
+  void submit_owned(std::uint32_t gpus, Nanos duration, const JobSpec& owner) {
+    JobSpec job = owner;
+    job.id = {world_.jobs().submitted()};
+    job.gpus = job.layout.data = gpus;
+    job.estimate = duration;
+    job.submit = now_;
+    emit_event(JobSubmitted{.job = job});
+  }
+  /// Sets the instant of the next calls.
+  void set_time(Nanos now) { now_ = now; }
   void end(std::uint32_t job) { emit_event(JobDone{{job}}); }
 
   /// Asks the policy; its decisions come true unless `reject`. The jobs that it wants started, in
@@ -36,17 +50,19 @@ class QueueHarness : private Carrier {
     const std::vector<Event> events = std::exchange(events_, {});
     Context context{rng_, kAll};
     policy_->observe(context,
-                     Observation{.now = 0, .sequence = 0, .events = events, .cluster = cluster_,
+                     Observation{.now = now_, .sequence = 0, .events = events, .cluster = cluster_,
                                  .state = world_.state(), .jobs = world_.jobs(),
                                  .samples = samples_},
                      decisions_);
     world_.begin_batch();
-    gate_.accept_decisions(decisions_, 0);
+    gate_.accept_decisions(decisions_, now_);
     std::vector<std::uint32_t> wanted;
     for (const Decision& each : decisions_.items()) wanted.push_back(job_of(each.what).value);
     return wanted;
   }
   const World& world() const { return world_; }
+  /// Instants at which the newest call wants to be called again.
+  const std::vector<Nanos>& wake_times() const { return decisions_.wake_times(); }
 
   Archive saved() const {
     Archive archive;
@@ -62,8 +78,10 @@ class QueueHarness : private Carrier {
   }
 
  private:
-  static JobReplay make_replay(const std::string& policy, std::uint32_t nodes, std::uint32_t size) {
+  static JobReplay make_replay(const std::string& policy, std::uint32_t nodes, std::uint32_t size,
+                               const std::vector<std::string>& changes) {
     JobReplay replay;
+    for (const std::string& each : changes) replay.add_set(each);
     replay.set_nodes(nodes);
     replay.set_gpus_per_node(size);
     replay.set_policy(policy);
@@ -73,7 +91,7 @@ class QueueHarness : private Carrier {
   std::string refusal(const Decision&) const override { return rejects_ ? "not now" : ""; }
   bool is_step_open(JobId) const override { return false; }
   void emit_event(Event event) override {
-    world_.apply(event, 0);
+    world_.apply(event, now_);
     events_.push_back(std::move(event));
   }
   void carry_out(const Decision& decision) override {
@@ -95,6 +113,7 @@ class QueueHarness : private Carrier {
   DecisionList decisions_;
   std::vector<Event> events_;
   bool rejects_ = false;
+  Nanos now_ = 0;
 };
 
 using Started = std::vector<std::uint32_t>;

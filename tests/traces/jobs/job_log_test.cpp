@@ -99,6 +99,18 @@ TEST(JobLog, SlurmWithCommas) {
   EXPECT_THAT(in_short(log), ElementsAre("1 0+7200 x2"));
 }
 
+TEST(JobLog, SlurmHasAQosAndWithoutPartitionsItsAccounts) {
+  const std::string row =
+      "2024-03-01T08:00:00|2024-03-01T08:05:00|2024-03-01T10:05:00|gres/gpu=2|vision|high|";
+  const std::string columns = "JobID|Submit|Start|End|AllocTRES|Account|QOS|";
+  const JobLog accounts = parse_job_log("log.txt", columns + "NNodes\n1|" + row + "1\n");
+  EXPECT_EQ(accounts.jobs[0].pool, "vision");
+  EXPECT_EQ(accounts.jobs[0].qos, "high");
+  EXPECT_EQ(accounts.origin_s, 1709280000);
+  const JobLog partitions = parse_job_log("log.txt", columns + "Partition\n1|" + row + "p\n");
+  EXPECT_EQ(partitions.jobs[0].pool, "p");
+}
+
 TEST(JobLog, SlurmWithoutAColumnOrItsHeaderNamesTheCommand) {
   const std::string lacks = refusal("JobID|Start|End|AllocTRES\n1|a|b|c\n");
   EXPECT_THAT(lacks, HasSubstr("found no 'Submit'"));
