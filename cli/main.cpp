@@ -89,6 +89,8 @@ int parse_and_run(int argc, char** argv) {
     const std::vector<std::string> arguments(argv + 1, argv + argc);
     return fail(static_cast<int>(ErrorKind::usage),
                 "error: " + explain_usage(app, arguments, error));
+  } catch (const Error& error) {
+    return fail(static_cast<int>(error.kind()), error.what());
   }
   try {
     const int code = chosen();

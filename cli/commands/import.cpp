@@ -211,8 +211,8 @@ void add_import_jobs(CLI::App& command, Action& chosen) {
                1, 128)
       .type_name("G");
   jobs->add_flag("--json", options->json, "print the report on the rows as one JSON object");
-  add_examples(*jobs, {"sacct -aP --format=JobID,JobName,User,Partition,State,Submit,Start,End,"
-                       "AllocTRES,TimelimitRaw > sacct.txt",
+  add_examples(*jobs, {"sacct -aPX -S 2024-01-01 -o JobID,JobName,User,Partition,Submit,Start,End,"
+                       "AllocTRES,NNodes,TimelimitRaw > sacct.txt",
                        "orrery import jobs sacct.txt -o jobs.csv --anonymize"});
   jobs->callback([options, &chosen] { chosen = [options] { return import_jobs(*options); }; });
 }

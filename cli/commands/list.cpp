@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "cli/commands/commands.hpp"
 #include "cli/shared/help.hpp"
@@ -40,7 +41,10 @@ void add_list(CLI::App& app, Action& chosen) {
   kinds.emplace_back(kExamples);
   CLI::App* command = app.add_subcommand(
       "list", "models, clusters, GPUs, stacks, policies, prices and shipped examples by name");
-  one_of(*command->add_option("KIND", *kind, "kind of names"), kinds).required();
+  one_of(*command->add_option("KIND", *kind,
+                              fmt::format("kind of names: {}", fmt::join(kinds, ", "))),
+         kinds)
+      .required();
   add_examples(*command, {"orrery list models"});
   command->callback([kind, &chosen] { chosen = [kind] { return list(*kind); }; });
 }

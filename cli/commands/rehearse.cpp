@@ -22,6 +22,7 @@
 #include "cli/shared/price_server.hpp"
 #include "cli/shared/recorded_run.hpp"
 #include "cli/shared/rehearsed_roles.hpp"
+#include "cli/shared/shipped_examples.hpp"
 #include "cli/shared/usage.hpp"
 #include "cli/shared/user_program.hpp"
 #include "cli/shared/vary.hpp"
@@ -335,11 +336,11 @@ void declare(CLI::App& command, const std::shared_ptr<RehearseOptions>& options)
                   "write the last step as a Chakra execution trace, PREFIX.0.et, for orrery import "
                   "chakra --ranks N")
       ->type_name("PREFIX");
-  command
-      .add_option("--scenario", options->scenario,
-                  "simulate the recorded step under the faults and policies of this scenario, on "
-                  "its cluster unless --cluster is given")
-      ->type_name("FILE.yaml");
+  or_example(*command.add_option("--scenario", options->scenario,
+                                 "simulate the recorded step under the faults and policies of this "
+                                 "scenario (YAML, or the name of a shipped example), on its "
+                                 "cluster unless --cluster is given"))
+      .type_name("FILE.yaml");
   add_policy_option(command, options->policies);
   command
       .add_option("--roles", options->roles,

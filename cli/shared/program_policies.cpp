@@ -13,6 +13,7 @@
 
 #include "cli/shared/operator.hpp"
 #include "cli/shared/policy_option.hpp"
+#include "cli/shared/shipped_examples.hpp"
 #include "cli/shared/usage.hpp"
 #include "core/error.hpp"
 #include "core/schema/yaml_loader.hpp"
@@ -144,8 +145,10 @@ LogHeader header_of(const RunRequest& request) {
 }  // namespace
 
 void ProgramPolicyOptions::add(CLI::App& command) {
-  command.add_option("--scenario", scenario, "scenario (YAML) whose policies decide")
-      ->type_name("FILE");
+  or_example(*command.add_option("--scenario", scenario,
+                                 "scenario (YAML) whose policies decide, or the name of a shipped "
+                                 "example"))
+      .type_name("FILE");
   add_policy_option(command, policies);
   operation.add(command, "static", 60);
   command.add_option("--record", record, "write the observation and decision log")

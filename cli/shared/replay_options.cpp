@@ -10,6 +10,7 @@
 
 #include "cli/shared/help.hpp"
 #include "cli/shared/policy_option.hpp"
+#include "cli/shared/shipped_examples.hpp"
 #include "cli/shared/usage.hpp"
 #include "core/schema/yaml_loader.hpp"
 #include "policies/placement/placer.hpp"
@@ -303,10 +304,10 @@ std::string known_estimates(const std::vector<TraceJob>& jobs) {
 }
 
 void declare_replay(CLI::App& command, const std::shared_ptr<ReplayOptions>& options) {
-  command
-      .add_option("FILE", options->file,
-                  "job log (Orrery's or another tool's, .gz too), or a YAML file that names one")
-      ->type_name("TRACE|FILE.yaml")
+  or_example(*command.add_option("FILE", options->file,
+                                 "job log (Orrery's or another tool's, .gz too), a YAML file that "
+                                 "names one, or the name of a shipped example"))
+      .type_name("TRACE|FILE.yaml")
       ->required();
   whole_number(*command.add_option("--nodes", options->nodes, "nodes of the cluster"), 1, 131072)
       .type_name("N");
@@ -318,7 +319,8 @@ void declare_replay(CLI::App& command, const std::shared_ptr<ReplayOptions>& opt
   command
       .add_option("--cluster", options->cluster,
                   "alternative to --nodes and --gpus-per-node: a cluster description (YAML), "
-                  "slurm.conf, or the output of kubectl get nodes -o json")
+                  "slurm.conf, the output of kubectl get nodes -o json, or openb's list of nodes "
+                  "(CSV)")
       ->type_name("C.yaml|FILE");
   command
       .add_option(

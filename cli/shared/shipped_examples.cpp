@@ -6,7 +6,11 @@
 #include <optional>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
+#include <fmt/format.h>
+
+#include "core/error.hpp"
 #include "core/process.hpp"
 
 namespace orrery::cli {
@@ -39,6 +43,16 @@ std::string description_of(const fs::path& file) {
   return comment;
 }
 
+/// Returns the exception for a text that is neither a file nor the name of an example.
+Error no_such_example(const std::string& given) {
+  std::vector<std::string> names;
+  for (Example& each : shipped_examples()) names.push_back(std::move(each.name));
+  return {ErrorKind::bad_input,
+          fmt::format("expected a file, or the name of a shipped example (orrery list examples), "
+                      "found '{}'{}",
+                      given, did_you_mean(given, names))};
+}
+
 }  // namespace
 
 std::vector<Example> shipped_examples() {
@@ -56,14 +70,16 @@ std::vector<Example> shipped_examples() {
 }
 
 std::string example_path(const std::string& given) {
-  std::error_code missing;
-  if (fs::exists(given, missing)) return given;
+  std::error_code failed;
+  if (fs::exists(given, failed) || failed) return given;
   const auto folder = folder_of_examples();
   if (!folder || given.empty()) return given;
   for (const fs::path& file : {*folder / (given + std::string(kSuffix)), *folder / given}) {
-    if (file.extension() == kSuffix && fs::is_regular_file(file, missing)) return file.string();
+    if (file.extension() == kSuffix && fs::is_regular_file(file, failed)) return file.string();
   }
-  return given;
+  const fs::path path = given;
+  if (path.is_absolute() || path.has_extension()) return given;
+  throw no_such_example(given);
 }
 
 CLI::Option& or_example(CLI::Option& option) {

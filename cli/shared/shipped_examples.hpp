@@ -18,7 +18,8 @@ struct Example {
 std::vector<Example> shipped_examples();
 
 /// Returns the path of the shipped scenario with the name `given`; `given` itself if it is the path
-/// of a file or the name of no example.
+/// of a file, or can only be a path: it is absolute or has an extension. Throws bad_input with the
+/// nearest name for any other text.
 std::string example_path(const std::string& given);
 
 /// Lets the option accept names of shipped scenarios as well as files. Returns the option.

@@ -269,9 +269,8 @@ def job_log(
 ) -> pd.DataFrame:
     """Read another tool's job log.
 
-    That is one of Slurm (``sacct -P``), Kubernetes and Kueue (``kubectl get -o json``), Philly,
-    Helios, Acme, openb, GFS, DLRM, Gavel, Shockwave, Tiresias, Muri, ElasticFlow or Sia, in the
-    Standard Workload Format or in our own form.
+    That is one in our own form or in any format that ``orrery import jobs --help`` names, for
+    example of Slurm (``sacct -P``) or Kubernetes and Kueue (``kubectl get -o json``).
 
     Parameters
     ----------

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from conftest import ROOT, orrery
 from main_test import COMMANDS
-from page_commands import OPTION, PAGES, commands_in
+from page_commands import GENERATED, OPTION, PAGES, commands_in
 
 NAMES = {page: page.relative_to(ROOT).as_posix() for page in PAGES}
 
@@ -51,6 +51,26 @@ def test_a_link_to_no_file_and_to_no_heading_is_found(tmp_path):
     page = tmp_path / "a.md"
     page.write_text("# A b\n[1](#a-b) [2](a.md#a-b) [3](a.md) [4](b.md) [5](#c) [6](a.md#d)\n")
     assert list(broken_links(page)) == ["b.md#", "#c", "a.md#d"]
+
+
+def linked_pages(page):
+    """Returns the other pages to which a page links."""
+    targets = re.findall(r"\]\(([^)#\s]+\.md)[)#]", page.read_text())
+    return {(page.parent / target).resolve() for target in targets if "://" not in target} - {page}
+
+
+def test_every_page_is_linked_and_links_to_another():
+    written = [page for page in PAGES if page.name not in GENERATED | {"scenario.md", "python.md"}]
+    assert [NAMES[page] for page in written if not linked_pages(page)] == []
+    linked = set().union(*map(linked_pages, PAGES))
+    named = {ROOT / "README.md"}
+    assert [NAMES[page] for page in PAGES if page not in linked | named] == []
+
+
+def test_the_links_of_a_page_are_those_to_other_pages(tmp_path):
+    page = tmp_path / "a.md"
+    page.write_text("[1](a.md) [2](#b) [3](b/c.md#d) [4](https://e.org/f.md) [5](g.svg)\n")
+    assert linked_pages(page) == {tmp_path / "b" / "c.md"}
 
 
 def test_the_site_has_every_page_in_a_group():

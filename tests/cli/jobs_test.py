@@ -95,6 +95,10 @@ def test_an_unknown_policy_names_the_known_ones(tmp_path):
     result = orrery("jobs", trace, "--nodes", 1, "--gpus-per-node", 1, "--policy", "srtq")
     assert result.returncode == 2
     assert "did you mean 'srtf'? Known of job queues: conservative, " in result.stderr
+    known = result.stderr.partition("job queues: ")[2].partition(";")[0]
+    said = " ".join(orrery("jobs", "--help").stdout.split())
+    named = said.partition("order of the queue: ")[2].partition(", FILE.py")[0]
+    assert sorted(named.split(", ")) == known.split(", ")
 
 
 def test_jobs_that_never_ran_are_a_missed_goal(tmp_path):

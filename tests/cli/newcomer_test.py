@@ -113,6 +113,12 @@ def test_a_log_of_sacct_that_cannot_be_read_says_why(tmp_path, change, reason):
     assert refused.returncode == 3 and reason in refused.stderr
 
 
+def test_the_help_has_the_command_of_sacct_that_messages_name(tmp_path):
+    refused = orrery("import", "jobs", sacct_as(tmp_path, without("Submit")), "-o", tmp_path / "o")
+    command = refused.stderr.partition("write the log with: ")[2].splitlines()[0]
+    assert f"  {command} > sacct.txt\n" in orrery("import", "jobs", "--help").stdout
+
+
 def test_a_log_of_instances_that_serve_models_is_read():
     done = orrery("jobs", SAMPLES / "dlrm.csv", *CLUSTER, "--policy", "fifo", "--json")
     assert done.returncode == 0, done.stderr

@@ -5,7 +5,8 @@
 A command of Orrery counts as run if a function of a test, a tutorial or `RUNS` (pages_test.py)
 begins a list of arguments with its name and contains all its options. Commands of ./dev and of
 other tools have a line in `DEV` or `TOOLS`: the test that runs them, a reason of `REASONS`, or a
-group of `SOAKED`, whose commands `./dev soak --pages` runs (soak_pages.py).
+group of `SOAKED`, whose commands `./dev soak --pages` runs (soak_pages.py). In a block of commands
+every other first word but those of `SHELL` is a problem.
 """
 
 import ast
@@ -60,6 +61,9 @@ TOOLS = {
     "tests/wheel/chroots.py": "root", "tests/wheel/image.py": "root",
     "pip": "network", "pre-commit": "network", "srun": "cluster", "sacct": "cluster",
     "sacctmgr": "cluster", "docker": "root", "kubectl": "cluster",
+    "scontrol": "cluster", "squeue": "cluster", "nvidia-smi": "gpu",
+    "curl": "tests/cli/runs_test.py", "git": "tests/tidy/extending_test.py",
+    "openssl": "tests/cli/several_machines_test.py",
     "cmake": "tests/cli/cpp_policy_test.py", "ctest": "tests/CMakeLists.txt",
     "build/tests/sim_failures_test": "minutes",
     "build/tests/live_trainer_test": "tests/live/CMakeLists.txt",
@@ -92,6 +96,11 @@ TOOLS = {
         "accuracy", "fit_stacks", "fit_components", "sweeps", "collectives_asked", "monotone",
         "fit_hardware", "node_kernels", "open_rows", "plan_intervals", "fit_all")},
 }  # fmt: skip
+
+#: First words of lines of blocks that are no commands of their own: every shell and Linux has them.
+SHELL = {"cd", "export", "head", "printf", "rm", "umask"}
+#: Pages whose blocks with `console` tutorials_test.py runs line by line.
+CONSOLE_PAGES = ("docs/newcomers.md", "docs/tutorials/")
 
 #: Soaked commands with a placeholder, or whose line does nothing in a clone, and the line of a
 #: shell that runs in place of each. `$TAG` is the tag of this Python, for example cp311.
@@ -182,7 +191,7 @@ def commands_in(text):
 def shell_lines(text):
     """Returns the code spans and the lines of the blocks of commands of a page."""
     blocks = [line for language, block in BLOCK.findall(text)
-              if language in ("", "sh", "console")
+              if language in ("", "sh", "bash", "console")
               for line in without_wrapping(block).splitlines()]  # fmt: skip
     return [line.removeprefix("$ ").strip() for line in [*spans_of(text), *blocks]]
 
@@ -211,6 +220,23 @@ def tool_lines(text):
             yield found[1], line
         elif (word := line.partition(" ")[0]) in TOOLS and " " in line:
             yield word, line
+
+
+def strange_lines(text, runs_console=False):
+    """Yields the lines of the blocks of commands of a page whose first word is neither one of the
+    program or of TOOLS nor one of SHELL. In a block without `sh` or `bash` only the lines after a
+    prompt are commands; `runs_console`: a test runs all of them."""
+    for language, block in BLOCK.findall(text):
+        lines = without_wrapping(block).splitlines()
+        if language not in ("sh", "bash"):
+            lines = [line[2:] for line in lines if line.startswith("$ ")]
+            lines = lines if language in ("", "console") and not runs_console else []
+        for line in lines:
+            bare = re.sub(r"^(?:\w+=\S* +)+", "", line.strip())
+            script = re.match(r"(?:\S*python3? )?((?:tests|python)/[\w/]+\.(?:py|sh))", bare)
+            word = script[1] if script else bare.partition(" ")[0]
+            if bare and word not in {"orrery", "./dev", "#", *SHELL, *TOOLS}:
+                yield line.strip()
 
 
 def words_of(node):
@@ -278,6 +304,9 @@ def not_run():
             how = how or next((test for test, commands, words in known
                                if command in commands and options <= words), None)  # fmt: skip
             settle(line, page, how)
+        problems += [f"{page}: expected a command of the program, of TOOLS or of SHELL in "
+                     f"page_commands.py, found `{line}`"
+                     for line in strange_lines(text, page.startswith(CONSOLE_PAGES))]  # fmt: skip
         for line in dev_lines(text):
             settle(line, page, way_of_dev(line))
         for word, line in tool_lines(text):

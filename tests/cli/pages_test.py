@@ -229,6 +229,17 @@ def test_a_command_without_a_test_is_found(tmp_path, monkeypatch):
     assert set(found) == {("./dev fresh", "root"), ("srun -n 2 hostname", "cluster")}
 
 
+def test_a_command_of_an_unknown_tool_in_a_block_is_found(monkeypatch):
+    text = ("```sh\ncd a\nX=1 helm install b\norrery list models\n# c\n```\n"
+            "```\n$ brew d\nbrew e\n$ Y=2 orrery list models\n```\n"
+            "```console\n$ sed -i f\n```\n")  # fmt: skip
+    assert list(page_commands.strange_lines(text)) == ["X=1 helm install b", "brew d", "sed -i f"]
+    assert list(page_commands.strange_lines(text, True)) == ["X=1 helm install b"]
+    monkeypatch.setattr(page_commands, "PAGES", [_Page(ROOT / "docs" / "lost.md", text)])
+    _, problems = page_commands.not_run()
+    assert ["helm" in each for each in problems] == [True, False, False]
+
+
 def test_a_name_within_a_sentence_is_no_run_of_a_command():
     def starts(text):
         return page_commands.starts_of(ast.parse(text))

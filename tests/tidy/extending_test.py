@@ -15,6 +15,7 @@ must exist and name the example, unless its sentence has a condition ("if", "onl
 import dataclasses
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 import unittest
@@ -45,13 +46,24 @@ class Kind:
 
 
 KINDS = (
-    Kind('A policy', r'power-budget|power_budget\.hpp|PowerBudgetP',
-         (('FAMILY', 'power'), ('NAME', 'power_budget')),
-         beside=(('tests/sim/power_budget_test.cpp', 'whole runs under the policy'),),
+    Kind('A policy', r'"prefetch"|name: prefetch\b|\bprefetch, recover|prefetch\.hpp'
+         r'|\bPrefetchP(olicy|arameters)\b',
+         (('FAMILY', 'input'), ('NAME', 'prefetch')),
+         beside=(('tests/sim/prefetch_test.cpp', 'whole runs under the policy'),
+                 ('tests/python/run_policies_test.py', 'whole runs under the policy'),
+                 ('live/programs/policies/program_backend.cpp', 'a setting of the same name'),
+                 ('python/orrery/programs/steering.py', 'a setting of the same name')),
          spared=(('policies/seam/policy.hpp', 'the interface, to read'),)),
-    Kind('A queue policy', r'finish[-_]time[-_]fairness|FinishTimeFairness',
-         (('NAME', 'finish_time_fairness'),), 'A policy',
-         beside=(('policies/queues/ranked.hpp', 'a comment'),)),
+    Kind('A queue policy', r'\bmultifactor\b|Multifactor',
+         (('NAME', 'multifactor'),), 'A policy',
+         beside=(('policies/queues/ranked.hpp', 'a comment'),
+                 ('policies/queues/tracked_queue.hpp', 'a comment'),
+                 *((file, 'rules that only this queue has, from Slurm') for file in (
+                     'policies/queues/qos_rules.hpp', 'policies/queues/qos_rules.cpp',
+                     'policies/queues/reservation_windows.hpp',
+                     'policies/queues/reservation_windows.cpp', 'cli/shared/slurm_files.hpp',
+                     'cli/shared/slurm_files.cpp', 'cli/commands/jobs.cpp',
+                     'tests/cli/slurm_rules_test.py')))),
     Kind('A kind of fault',
          r'link_down|LinkDown|Fault::kDown|\bFailureEffect\b|(fault|kind|first\))\.has_down\(',
          beside=(('tests/live/fault_run_test.cpp', 'whole runs'),
@@ -101,6 +113,13 @@ KINDS = (
          spared=(('docs/jobs.md', 'has the format in words'),
                  ('traces/jobs/job_log.cpp', 'the jobs of the log have ids'),
                  ('README.md', 'that of the samples; has the format in words'))),
+    Kind('A format of job logs', r'\bbatsim(_workload)?\b',
+         beside=(('tests/cli/pybatsim/fifo.py', 'a scheduler'),
+                 ('tests/cli/scheduler_test.py', 'schedulers')),
+         spared=(('docs/jobs.md', 'has the format in words'),
+                 ('traces/jobs/job_formats.cpp', 'has the formats that are tables'),
+                 ('tests/traces/jobs/job_log_test.cpp', 'a format in JSON has a test of its own'),
+                 ('README.md', 'that of the samples; has the format in words'))),
     Kind('A collective algorithm', r'halving[-_]doubling|HalvingDoubling',
          (('NAME', 'halving_doubling'),),
          beside=(('tests/examples/by_name.hpp', 'the algorithms that an example tries'),
@@ -121,15 +140,18 @@ KINDS = (
                  ('traces/scenario/scenario.cpp', 'a message about faults of a collective'))),
     Kind('A family of models, a format of cluster files',
          r'Format::simgrid|\b(read|write)_simgrid_platform|enum class (Cluster|Written)Format'
-         r'|\bgpt_oss\b',
+         r'|\bgpt_oss\b|\bgemma3\b',
          (('NAME', 'simgrid'),),
          spared=(('docs/models.md', 'has the format in words'),)),
-    Kind('An action, a setting or an event', r'\bPowerCap(Record)?\b',
-         beside=(('policies/power/power_budget.cpp', 'a policy that decides the setting'),
-                 ('policies/power/power_budget.hpp', 'a policy that decides the setting'),
-                 ('tests/policies/power/power_budget_test.cpp',
-                  'a policy that decides the setting'),
-                 ('sim/training/next_step.hpp', 'a comment')),
+    Kind('An action, a setting or an event', r'\b(PowerCap|Prefetch)(Record)?\b',
+         beside=(*((file, 'a policy that decides the setting') for file in (
+                     'policies/input/prefetch.cpp', 'policies/input/prefetch.hpp',
+                     'policies/power/power_budget.cpp', 'policies/power/power_budget.hpp',
+                     'tests/policies/input/prefetch_test.cpp', 'tests/sim/prefetch_test.cpp',
+                     'tests/policies/power/power_budget_test.cpp')),
+                 ('policies/seam/samples.hpp', 'a comment'),
+                 ('sim/training/next_step.hpp', 'a comment'),
+                 ('traces/scenario.proto', 'a comment')),
          spared=tuple((file, f'of {kind}') for kind, files in (
              ('actions', ('sim/training/assignments.cpp', 'sim/replay/recorded_jobs.cpp',
                           'live/run/step_driver.cpp', 'live/jobs/local_jobs.cpp',
@@ -141,6 +163,42 @@ KINDS = (
                          'tests/policies/record/encode_seen_test.cpp')),
          ) for file in files)),
 )
+
+
+# Tables that have a line for each example: heading, file, pattern of the name of an example, and
+# the file that the examples of the heading have, if the table has those of other headings, too.
+TABLES = (
+    ('A policy', 'policies/run/registry.cpp', r'Entry\{"([\w-]+)"', ''),
+    ('A queue policy', 'policies/run/registry.cpp', r'Entry\{"([\w-]+)"', 'policies/queues/{}.hpp'),
+    ('A GPU', 'topologies/catalog/gpus.yaml', r'^  - name: (\S+)', ''),
+    ('A format of job logs', 'traces/jobs/job_formats.hpp', r'^  (\w+),?$', ''),
+    ('An action, a setting or an event', 'policies/seam/decision.cpp', r'"(\w+)"', ''),
+)
+
+
+def dated_lines(file):
+    """Returns (time, line) of the lines of a file, as git knows them; nothing without its
+    history."""
+    def git(*words):
+        return subprocess.run(['git', '-C', str(ROOT), *words], capture_output=True, text=True,
+                              check=False).stdout
+    if git('rev-parse', '--is-shallow-repository').strip() != 'false':
+        return []
+    found, time = [], 0
+    for line in git('blame', '--line-porcelain', '--', file).splitlines():
+        if line.startswith('author-time '):
+            time = int(line.split()[1])
+        elif line.startswith('\t'):
+            found.append((time, line[1:]))
+    return found
+
+
+def newest_of(lines, pattern, file=''):
+    """Returns the names in the newest of the dated lines that have one, of those with a file."""
+    named = [(time, name) for time, line in lines for name in re.findall(pattern, line)
+             if not file or (ROOT / file.format(name.replace('-', '_'))).is_file()]
+    newest = max((time for time, _ in named), default=0)
+    return {name for time, name in named if time == newest}
 
 
 def sections(page):
@@ -251,6 +309,20 @@ class Extending(unittest.TestCase):
                  for message in compared(kind, page, files_with(kind.pattern))[2]]
         self.assertEqual(found, [])
 
+    def test_the_examples_are_the_newest_ones(self):
+        for heading, file, pattern, own in TABLES:
+            newest = newest_of(dated_lines(file), pattern, own)
+            kinds = [kind for kind in KINDS if heading in (kind.heading, kind.after)]
+            known = any(re.search(kind.pattern, text) for kind in kinds for name in newest
+                        for text in (name, f'"{name}"'))
+            self.assertTrue(known or not newest, f'{heading}: add one of {newest} to KINDS')
+
+    def test_the_newest_name_of_a_table_is_the_one_of_the_newest_line(self):
+        lines = [(1, 'Entry{"sjf"'), (3, '};'), (2, 'Entry{"las"'), (2, 'Entry{"prefetch"')]
+        self.assertEqual(newest_of(lines, r'Entry\{"(\w+)"'), {'las', 'prefetch'})
+        self.assertEqual(newest_of(lines, r'Entry\{"(\w+)"', 'policies/queues/{}.hpp'), {'las'})
+        self.assertEqual(newest_of([], 'x'), set())
+
     def test_a_file_that_is_not_stated_is_found(self):
         page = '## A GPU\n\n1. `topologies/catalog/gpus.yaml`: the rates.\n'
         _, _, found = compared(Kind('A GPU', ''), page,
@@ -287,6 +359,27 @@ class Extending(unittest.TestCase):
         names = names_of_tests()
         self.assertEqual([each for each in patterns_of(page) if 'NAME' not in each and
                           not any(re.search(each, name) for name in names)], [])
+
+    def test_the_table_of_queues_has_the_base_of_each_queue(self):
+        table = sections((ROOT / PAGE).read_text(encoding='utf-8'))['A queue policy']
+        known = (ROOT / 'policies/run/registry.cpp').read_text(encoding='utf-8')
+        bases = {found for header in ROOT.glob('policies/queues/*.hpp')
+                 for found in re.findall(r'^class (\w+) : public (\w+)',
+                                         header.read_text(encoding='utf-8'), re.MULTILINE)}
+        queues = {name for name, _ in bases if f'new_policy<{name}>' in known}
+        used = {base for name, base in bases if name in queues} - queues
+        self.assertGreater(len(queues), 10)
+        self.assertEqual(used, set(re.findall(r'^\| `(\w+)` \(`', table, re.MULTILINE)))
+
+    def test_each_search_of_a_page_finds_something(self):
+        searches = [words for page in ROOT.glob('docs/*.md')
+                    for words in re.findall(r'`(git grep [^`]+)`', page.read_text('utf-8'))]
+        self.assertGreaterEqual(len(searches), 2)
+        if (ROOT / '.git').exists():
+            for words in searches:
+                done = subprocess.run(shlex.split(words), cwd=ROOT, check=False,
+                                      stdout=subprocess.DEVNULL)
+                self.assertEqual(done.returncode, 0, words)
 
     def test_patterns_are_read_with_their_alternatives(self):
         self.assertEqual(patterns_of("`ctest --preset release -R 'A[.]|cli.b'`"),
