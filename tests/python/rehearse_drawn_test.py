@@ -64,7 +64,7 @@ def test_memory_of_the_step_equals_a_count_of_real_tensors(seen):
     for number, (kind, *_) in real[0].items():
         counts = [min(rank[number][place] for rank in real) for place in (2, 3)]
         for rank in rehearsed:
-            assert rank[number][2:] == counts, (number, kind)
+            assert rank[number][2:4] == counts, (number, kind)
 
 
 def test_begin_of_the_step_equals_a_count_by_hand(seen):

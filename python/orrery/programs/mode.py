@@ -168,7 +168,7 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
         return func(*args, **kwargs)
 
     def _run_special(self, func: Any, args: Sequence[Any]) -> Any:
-        """Runs the operators that have no plain tensor as a result; NotImplemented for all others."""
+        """Runs the operators whose result is no plain tensor; NotImplemented for all others."""
         name = func._schema.name
         if name == "_c10d_functional::_wrap_tensor_autograd":
             return AsyncCollectiveTensor(args[0])  # waits for the collective at its first use

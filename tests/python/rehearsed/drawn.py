@@ -42,7 +42,7 @@ SHARDINGS = ("fsdp", "ddp", "ddp", "fsdp", "fsdp", "hybrid", "tensor", "tensor a
 class Real(TorchDispatchMode):
     """Collectives of this process, and the bytes of its living tensors in blocks of 512.
 
-    Left out is what a GPU does not hold: tensors of the host (numbers of the program, such as
+    Tensors that a GPU does not hold are left out: tensors of the host (numbers of the program, such as
     AdamW's counts of steps, and the ranks of a mesh), tensors without memory (DTensor's for the
     arithmetic of shapes, and wrappers of tensors), and Gloo's copy of the input of a reduce-scatter
     (ProcessGroupGloo::reduce_scatter_tensor_coalesced), which first shows as the input of a view.
