@@ -42,9 +42,9 @@ SHARDINGS = ("fsdp", "ddp", "ddp", "fsdp", "fsdp", "hybrid", "tensor", "tensor a
 class Real(TorchDispatchMode):
     """Collectives of this process, and the bytes of its living tensors in blocks of 512.
 
-    Tensors that a GPU does not hold are left out: tensors of the host (numbers of the program, such as
-    AdamW's counts of steps, and the ranks of a mesh), tensors without memory (DTensor's for the
-    arithmetic of shapes, and wrappers of tensors), and Gloo's copy of the input of a reduce-scatter
+    Tensors that a GPU does not hold are left out: those of the host (numbers of the program, such
+    as AdamW's counts of steps, and the ranks of a mesh), those without memory (DTensor's for the
+    arithmetic of shapes, and wrappers), and Gloo's copy of the input of a reduce-scatter
     (ProcessGroupGloo::reduce_scatter_tensor_coalesced), which first shows as the input of a view.
     """
 
@@ -144,7 +144,7 @@ class Rehearsed:
 
 
 class Block(nn.Module):
-    """Two products, with what was drawn between and around them."""
+    """Two products, with drawn layers between and around them."""
 
     def __init__(self, width, draw):
         super().__init__()
