@@ -1,11 +1,10 @@
-"""Programs drawn by number: recorded collectives equal those of four real ranks with Gloo.
+"""Programs drawn by number: recorded collectives and memory equal those of four real Gloo ranks.
 
 ORRERY_DRAWN sets how many (10), ORRERY_SEED the first number (0).
 """
 
 import json
 import os
-import statistics
 import subprocess
 
 import pytest
@@ -40,7 +39,7 @@ def seen(tmp_path_factory):
 def test_collectives_of_every_rank_equal_those_of_real_ranks(seen):
     for rank, (real, rehearsed) in enumerate(zip(*seen)):
         assert len(real) == len(rehearsed) == COUNT
-        for number, (kind, rows, _) in real.items():
+        for number, (kind, rows, *_) in real.items():
             assert rows, (number, kind)
             assert rehearsed[number][1] == rows, (number, kind, rank)
 
@@ -51,19 +50,25 @@ def test_programs_cover_all_shardings(seen):
     kinds = {kind for kind, *_ in seen[0][0].values()}
     assert len(kinds) >= 4 and {"ddp", "fsdp"} <= kinds
     # Groups within the job, not only the whole job.
-    sizes = {len(row[2]) for _, rows, _ in seen[0][0].values() for row in rows}
+    sizes = {len(row[2]) for _, rows, *_ in seen[0][0].values() for row in rows}
     assert sizes >= {2, 4}
 
 
-def test_memory_of_the_step_is_near_a_count_of_real_tensors(seen):
-    """The real ranks count the blocks of their living tensors (docs/rehearse.md has the spread)."""
-    ratios = {}
-    for real, rehearsed in zip(*seen):
-        for number, (kind, _, peak) in real.items():
-            ratios.setdefault(kind, []).append(rehearsed[number][2] / peak)
-    assert all(0.9 <= each <= 1.1 for each in ratios.get("ddp", []))
-    assert all(0.65 <= each <= 1.1 for found in ratios.values() for each in found)
-    for kind in ("ddp", "tensor"):
-        if len(ratios.get(kind, [])) >= 3 * len(RANKS):
-            assert statistics.median(ratios[kind]) == pytest.approx(1, rel=0.01), kind
-    assert len(ratios) >= 4 or COUNT < 10
+def test_memory_of_the_step_equals_a_count_of_real_tensors(seen):
+    """Blocks of the living tensors at the peak of the step, and at its begin.
+
+    All ranks are alike. Gloo's threads let go of a collective's tensors a moment after its end, so
+    that a real rank may count too much, and the smallest count holds.
+    """
+    real, rehearsed = seen
+    for number, (kind, *_) in real[0].items():
+        counts = [min(rank[number][place] for rank in real) for place in (2, 3)]
+        for rank in rehearsed:
+            assert rank[number][2:4] == counts, (number, kind)
+
+
+def test_begin_of_the_step_equals_a_count_by_hand(seen):
+    """Between steps a rank holds parameters, state of the optimizer, and DDP's buckets."""
+    for rank in (*seen[0][:1], *seen[1]):
+        for number, (kind, _, _, begin, by_hand) in rank.items():
+            assert begin == by_hand, (number, kind)

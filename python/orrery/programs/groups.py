@@ -5,6 +5,7 @@ would have if the others had sent the same. Imported after torch.
 """
 
 import os
+import weakref
 from typing import Any, NamedTuple, Optional, Sequence
 
 import torch
@@ -329,15 +330,17 @@ class Groups:
         groups = self
 
         class RehearsedWork(dist.Work):  # type: ignore[misc]
-            """Work of a collective that has its end on the simulated clock."""
+            """Work of a collective that has its end on the simulated clock.
+
+            The work does not keep its tensors, as that of NCCL does not once it has been awaited;
+            a future that was asked for does.
+            """
 
             def __init__(self, end: "tuple[float, int]", result: "Optional[list[Any]]") -> None:
                 super().__init__()
                 self.end = end
                 self.future = None
-                if result is not None:
-                    self.future = torch.futures.Future()
-                    self.future.set_result(result)
+                self.result = None if result is None else [weakref.ref(each) for each in result]
 
             def wait(self, *_timeout: Any) -> bool:
                 groups.wait(self.end)
@@ -347,10 +350,13 @@ class Groups:
                 self.wait()
 
             def get_future(self) -> Any:
+                if self.future is None and self.result is not None:
+                    self.future = torch.futures.Future()
+                    self.future.set_result([each() for each in self.result])
                 return self.future
 
             def getFuture(self) -> Any:
-                return self.future
+                return self.get_future()
 
             def is_completed(self) -> bool:
                 return True

@@ -30,8 +30,7 @@ from .registered import RegisteredPrice
 
 _FREE = frozenset(
     "empty empty_strided empty_like new_empty new_empty_strided empty_permuted detach alias set_ "
-    "resize_ lift_fresh _local_scalar_dense record_stream lift "
-    "_wrap_tensor_autograd".split()
+    "resize_ lift_fresh _local_scalar_dense record_stream lift".split()
 )
 _VIEWS = frozenset("_unsafe_view _reshape_alias view_as_real view_as_complex".split())
 _ENTRIES = {

@@ -17,6 +17,7 @@ from torch._subclasses.fake_tensor import (
     FakeTensorMode,
     UnsupportedOperatorException,
 )
+from torch.distributed._functional_collectives import AsyncCollectiveTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .groups import FUNCTIONAL, Groups, is_collective
@@ -167,8 +168,10 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
         return func(*args, **kwargs)
 
     def _run_special(self, func: Any, args: Sequence[Any]) -> Any:
-        """Runs the operators whose result is no tensor; NotImplemented for all others."""
+        """Runs the operators whose result is no plain tensor; NotImplemented for all others."""
         name = func._schema.name
+        if name == "_c10d_functional::_wrap_tensor_autograd":
+            return AsyncCollectiveTensor(args[0])  # waits for the collective at its first use
         if name == "aten::_local_scalar_dense":
             return self.read_scalar(args[0])
         if name == "aten::_pin_memory":

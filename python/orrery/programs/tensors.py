@@ -7,12 +7,14 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.distributed._functional_collectives import AsyncCollectiveTensor
 
 from .mode import Parts, RehearsalMode
 from .values import LIMIT
 
 #: Bits of an address within a storage: handles are at least 64 apart, so that 1 TiB fits.
 ADDRESS_BITS = 34
+_WHOLE = torch.library.Library("aten", "IMPL")
 
 
 def install(parts: Parts, mode: RehearsalMode) -> None:
@@ -22,6 +24,7 @@ def install(parts: Parts, mode: RehearsalMode) -> None:
     _install_data()
     _install_parameters(parts)
     _install_attention(parts)
+    _install_whole_kernels()
     _install_optimizer_types()
     _install_initialisation()
     _keep_factories()
@@ -32,10 +35,14 @@ def _install_readers(mode: RehearsalMode) -> None:
     tensor = torch.Tensor
     original = {name: getattr(tensor, name) for name in ("item", "numpy", "tolist", "__array__")}
 
+    def awaited(self: Any) -> Any:
+        return self.trigger_wait() if isinstance(self, AsyncCollectiveTensor) else self
+
     def is_fake(self: Any) -> bool:
         return isinstance(self, FakeTensor) or not mode.is_known(self)
 
     def item(self: Any) -> Any:
+        self = awaited(self)
         if is_fake(self) and self.numel() == 1:
             return mode.read_number(self)
         if hasattr(self, "full_tensor") and self.numel() == 1:  # a DTensor
@@ -46,14 +53,17 @@ def _install_readers(mode: RehearsalMode) -> None:
         return float(item(self))
 
     def numpy(self: Any, *args: Any, **kwargs: Any) -> Any:
+        self = awaited(self)
         own = mode.read_array(self) if is_fake(self) else self
         return original["numpy"](own, *args, **kwargs)
 
     def array(self: Any, *args: Any, **kwargs: Any) -> Any:
+        self = awaited(self)
         own = mode.read_array(self) if is_fake(self) else self
         return original["__array__"](own, *args, **kwargs)
 
     def tolist(self: Any) -> Any:
+        self = awaited(self)
         if not is_fake(self):
             return original["tolist"](self)
         if self.dim() == 0:
@@ -63,11 +73,13 @@ def _install_readers(mode: RehearsalMode) -> None:
         return original["tolist"](mode.read_array(self))
 
     def to_format(self: Any, form: str) -> str:
+        self = awaited(self)
         if self.dim() == 0 and is_fake(self):
             return format(item(self), form)
         return str(original_format(self, form))
 
     def show(self: Any, *, tensor_contents: Any = None) -> str:
+        self = awaited(self)
         if mode.is_known(self) or isinstance(self, FakeTensor):
             return str(original_show(self, tensor_contents=tensor_contents))
         return f"tensor(..., size={tuple(self.shape)})"
@@ -200,6 +212,17 @@ def _install_attention(parts: Parts) -> None:
 
     torch.nn.functional.scaled_dot_product_attention = attention
     torch._C._nn.scaled_dot_product_attention = attention
+
+
+def _install_whole_kernels() -> None:
+    """Keeps operators whole that CUDA has kernels for, and that a CPU build takes apart.
+
+    The dispatcher prefers an operator's parts (CompositeImplicitAutograd) where its table has no
+    kernel for CUDA. The mode runs the operators; the kernels here are never called.
+    """
+    for name in ("silu_backward", "mish_backward"):
+        if not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "CUDA"):
+            _WHOLE.impl(name, lambda gradient, _input: torch.empty_like(gradient), "CUDA")
 
 
 def _install_optimizer_types() -> None:

@@ -24,8 +24,6 @@ MASKS = {"isnan": "isnan", "isinf": "isnan", "isfinite": "isfinite"}
 _OPPOSITE = {"isnan": "isfinite", "isfinite": "isnan"}
 #: Counts of unknown values, which `--allow-stand-in` takes to be spread evenly over the bins.
 COUNTS = ("histc", "bincount")
-#: Operators outside aten whose result is their argument.
-_IDENTITIES = ("_c10d_functional::_wrap_tensor_autograd",)
 
 
 class Values:
@@ -137,9 +135,6 @@ class Values:
         written, outputs, inputs : sequence of torch.Tensor
             Tensors that the call wrote in place, that it returned, and that it was given.
         """
-        if func._schema.name in _IDENTITIES:
-            self.keep(outputs[0], self.of(inputs[0]), self.name_of(inputs[0]))
-            return
         name = self._name(func, outputs, inputs)
         results = None
         if known is not None and all(each.numel() <= LIMIT for each in outputs):

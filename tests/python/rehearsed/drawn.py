@@ -2,7 +2,8 @@
 
 drawn.py FIRST COUNT FOLDER trains the programs of these numbers for two steps in one process group,
 on the CPU with Gloo or on rehearsed GPUs, and writes FOLDER/RANK.json: the collectives of each
-second step as [kind, bytes, ranks of the group], and its peak of memory.
+second step as [kind, bytes, ranks of the group], its peak of memory, the memory at its begin, and
+that memory counted by hand.
 """
 
 import contextlib
@@ -32,16 +33,24 @@ KINDS = {
     "reduce_scatter_base": "reduce_scatter", "reduce_scatter_tensor": "reduce_scatter",
     "allgather": "all_gather", "barrier": "barrier",
 }  # fmt: skip
+#: Operators whose results are on the host in a program that runs on GPUs.
+HOST = ("lift_fresh", "arange")
 RESIZE = torch.UntypedStorage.resize_
 SHARDINGS = ("fsdp", "ddp", "ddp", "fsdp", "fsdp", "hybrid", "tensor", "tensor and fsdp")
 
 
 class Real(TorchDispatchMode):
-    """Collectives of this process, and the bytes of its living tensors in blocks of 512."""
+    """Collectives of this process, and the bytes of its living tensors in blocks of 512.
+
+    Tensors that a GPU does not hold are left out: those of the host (numbers of the program, such
+    as AdamW's counts of steps, and the ranks of a mesh), those without memory (DTensor's for the
+    arithmetic of shapes, and wrappers), and Gloo's copy of the input of a reduce-scatter
+    (ProcessGroupGloo::reduce_scatter_tensor_coalesced), which first shows as the input of a view.
+    """
 
     def __init__(self):
         super().__init__()
-        self.rows, self.held, self.now, self.peak = [], {}, 0, 0
+        self.rows, self.held, self.now, self.peak, self.base = [], {}, 0, 0, 0
 
     def begin(self):
         """Counts storages that FSDP2 empties and fills again, which no operator tells."""
@@ -71,13 +80,14 @@ class Real(TorchDispatchMode):
             ranks = dist.get_process_group_ranks(group)
             if len(ranks) > 1:
                 self.rows.append([KINDS[name], max(sizes), ranks])
+        counts = not func.is_view and name not in HOST
         for each in tree_leaves(result):
-            if isinstance(each, torch.Tensor):
-                self.hold(each)
+            if type(each) in (torch.Tensor, nn.Parameter):
+                self.hold(each, counts)
         return result
 
     def begin_step(self):
-        self.peak = self.now
+        self.peak = self.base = self.now
 
     @staticmethod
     def group_of(argument):
@@ -89,17 +99,18 @@ class Real(TorchDispatchMode):
                 return dist.distributed_c10d._resolve_process_group(argument)
         return None
 
-    def hold(self, tensor):
+    def hold(self, tensor, counts):
         storage = tensor.untyped_storage()
         key = storage._cdata
         if key in self.held:
             return
         self.held[key] = 0
-        self.change(key, storage.nbytes())
+        if counts:
+            self.change(key, storage.nbytes())
         weakref.finalize(storage, self.release, key).atexit = False
 
     def change(self, key, size):
-        size = -(-size // 512) * 512
+        size = blocks(size)
         self.now += size - self.held[key]
         self.held[key] = size
         self.peak = max(self.peak, self.now)
@@ -113,13 +124,14 @@ class Rehearsed:
 
     def __init__(self):
         self.session = sys.modules["orrery_programs.session"].Session.current
-        self.before = 0
+        self.before = self.base = 0
 
     def begin(self):
         self.before = torch.cuda.memory_allocated()
 
     def begin_step(self):
         torch.cuda.reset_peak_memory_stats()
+        self.base = torch.cuda.memory_allocated() - self.before
 
     @property
     def rows(self):
@@ -132,7 +144,7 @@ class Rehearsed:
 
 
 class Block(nn.Module):
-    """Two products, with what was drawn between and around them."""
+    """Two products, with drawn layers between and around them."""
 
     def __init__(self, width, draw):
         super().__init__()
@@ -185,6 +197,44 @@ def optimizer_of(net, kind, draw):
     return torch.optim.AdamW(net.parameters(), lr=1e-3, foreach=lists)
 
 
+def count_by_hand(shapes, kind, copies, cap, rebuilt):
+    """Returns the bytes that a rank holds between two steps, in blocks of 512.
+
+    Parameters and `copies` of each as state of the optimizer (torch.optim: AdamW._init_group,
+    _single_tensor_sgd), divided as _init_sharded_param of FSDP2 and the plan of tensor parallelism
+    divide them; unsharded parameters are free (free_unsharded_param). DDP has its buckets
+    (Reducer::initialize_buckets), closed by compute_bucket_assignment_by_size at `cap` bytes: in
+    the order of the model, once `rebuilt` (Reducer::rebuild_buckets) in that of the gradients.
+    """
+    ranks = dist.get_world_size()
+    shares = {"fsdp": ranks, "hybrid": ranks // 2, "tensor and fsdp": 2}.get(kind, 1)
+    parts = {"tensor": ranks, "tensor and fsdp": ranks // 2}.get(kind, 1)
+    held = 0
+    for name, count in shapes:
+        divided = "first" in name or "second.weight" in name
+        local = count // shares // (parts if divided else 1)
+        held += (1 + copies) * blocks(4 * local)
+    if kind != "ddp":
+        return held
+    if rebuilt:  # backward: blocks and layers from the last, their biases before their weights
+        layers = {}
+        for name, count in shapes:
+            layers.setdefault(name.rpartition(".")[0], []).append((name, count))
+        norm_first = [each if "norm" in key else each[::-1] for key, each in layers.items()]
+        shapes = [pair for each in norm_first[::-1] for pair in each]
+    bucket = 0
+    for _, count in shapes:
+        bucket += 4 * count
+        if bucket >= cap:
+            held, bucket = held + blocks(bucket), 0
+    return held + blocks(bucket)
+
+
+def blocks(size):
+    """Returns bytes rounded up to the allocator's blocks."""
+    return -(-size // 512) * 512
+
+
 def count_tokens(device, draw):
     """Sums a count among all ranks, on a stream of its own where there are streams."""
     kind = draw.randrange(3)
@@ -203,10 +253,11 @@ def count_tokens(device, draw):
 
 
 def train(number, device, log):
-    """Returns the collectives of the second step of a program, and the peak of memory."""
+    """Returns the collectives of the second step of a program, its memory at peak and begin."""
     draw = random.Random(number)
     kind, width = draw.choice(SHARDINGS), draw.choice((64, 128, 256))
     net = nn.Sequential(*[Block(width, draw) for _ in range(draw.randint(1, 4))]).to(device)
+    shapes = [(name, each.numel()) for name, each in net.named_parameters()]
     net = shard(net, kind, device, draw)
     optimizer = optimizer_of(net, kind, draw)
     passes, batch = draw.randint(1, 3), draw.choice((2, 8, 32))
@@ -229,7 +280,11 @@ def train(number, device, log):
             nn.utils.clip_grad_norm_(net.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
-    return [kind, log.rows[begin:], log.peak]
+    adam = isinstance(optimizer, torch.optim.AdamW)
+    copies = 2 if adam else int(optimizer.defaults["momentum"] > 0)
+    rebuilt = passes > 1 and not defers
+    by_hand = count_by_hand(shapes, kind, copies, getattr(net, "bucket_bytes_cap", 0), rebuilt)
+    return [kind, log.rows[begin:], log.peak, log.base, by_hand]
 
 
 def main():
