@@ -300,6 +300,7 @@ void GroupWorker::perform_operation(std::uint64_t epoch) {
   enter_stream_of(operation);
   const auto begin = [this](Operation& self, const EpochView& view) {
     self.buffers.clear();
+    self.wire_s = 0;
     if (self.prepare) self.prepare(self, pool_);
     return self.perform(self, view);
   };
@@ -324,9 +325,11 @@ bool GroupWorker::perform_part(
     return false;
   }
   bool succeeded = true;
+  const double begun_s = clock_s();
   operation.other_works.push_back(work);
   for (const auto& each : operation.other_works)
     succeeded = succeeded && wait_for_work(each, epoch);
+  operation.wire_s += clock_s() - begun_s;
   operation.other_works.clear();
   if (!succeeded && mistake_ != nullptr) finish_step(GroupStep::perform, epoch);
   return succeeded;

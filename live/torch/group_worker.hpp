@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "live/codec/gradient_codes.hpp"
+#include "live/codec/gradient_meter.hpp"
 #include "live/group/member.hpp"
 #include "live/group/operation_log.hpp"
 #include "live/torch/control.hpp"
@@ -28,6 +29,7 @@ namespace orrery::live {
 struct GroupRecords {
   OperationLog log;     ///< times of the operations
   GradientCodes codes;  ///< codes of the gradient buckets
+  GradientMeter meter;  ///< measurements of the gradient buckets
 };
 
 /// Name, size and connections of a group.

@@ -141,6 +141,12 @@ std::shared_ptr<CodedBucket> SurvivingBackend::claim_bucket(const Tensors& tenso
                                                      static_cast<std::size_t>(tensors[0].numel()));
 }
 
+std::shared_ptr<BucketMeasurement> SurvivingBackend::measure_bucket(const Tensors& tensors,
+                                                                    c10d::ReduceOp op) {
+  return std::make_shared<BucketMeasurement>(worker_->group_records(),
+                                             worker_->group_place().ranks.size(), tensors, op);
+}
+
 WorkPtr SurvivingBackend::begin_coded(const Tensors& tensors,
                                       const std::shared_ptr<CodedBucket>& bucket) {
   auto operation =
@@ -148,7 +154,10 @@ WorkPtr SurvivingBackend::begin_coded(const Tensors& tensors,
   operation->prepare = copies_of(tensors);
   const auto codes = std::make_shared<Tensors>();
   const auto own = static_cast<std::size_t>(getRank());
-  operation->perform = [bucket, codes, own](Operation& self, const EpochView& view) -> WorkPtr {
+  const auto measured = measure_bucket(tensors, c10d::ReduceOp::SUM);
+  operation->perform = [bucket, codes, own, measured](Operation& self,
+                                                      const EpochView& view) -> WorkPtr {
+    measured->note_own_values(self);
     if (view.alive.size() == 1) return view.inner->allreduce(self.buffers, {});
     const auto position = std::lower_bound(view.alive.begin(), view.alive.end(), own);
     const at::Tensor sent =
@@ -169,10 +178,12 @@ WorkPtr SurvivingBackend::begin_coded(const Tensors& tensors,
     }
     if (view.is_short()) scale_sum(self.buffers[0], view);
   };
-  operation->publish = [tensors, bucket, worker = worker_](Operation& self) {
+  operation->publish = [tensors, bucket, measured, worker = worker_](Operation& self) {
     copy_tensor(tensors[0], self.buffers[0]);
     bucket->commit_exchange();
     worker->group_records().codes.add_sent_bytes(bucket->sent_bytes());
+    measured->set_sent_bytes(bucket->sent_bytes());
+    measured->end_bucket(self);
   };
   operation->result = tensors;
   return begin_operation(std::move(operation));
@@ -182,7 +193,9 @@ WorkPtr SurvivingBackend::begin_all_reduce(OpType type, Tensors tensors, c10d::R
                                            bool coalesced) {
   auto operation = new_operation(OperationKind::symmetric, type, "all_reduce", tensors);
   operation->prepare = copies_of(tensors);
-  operation->perform = [op, coalesced](Operation& self, const EpochView& view) {
+  const auto measured = measure_bucket(tensors, op);
+  operation->perform = [op, coalesced, measured](Operation& self, const EpochView& view) {
+    measured->note_own_values(self);
     if (coalesced) {
       c10d::AllreduceCoalescedOptions options;
       options.reduceOp = op;
@@ -194,14 +207,21 @@ WorkPtr SurvivingBackend::begin_all_reduce(OpType type, Tensors tensors, c10d::R
   };
   GradientCodes& codes = worker_->group_records().codes;
   const bool is_gradient = codes.is_in_backward();
-  operation->adjust = [op, is_gradient, &codes](Operation& self, const EpochView& view) {
+  operation->adjust = [op, is_gradient, measured, &codes](Operation& self,
+                                                          const EpochView& view) {
+    double sent = 0;
     for (const at::Tensor& each : self.buffers) {
-      if (is_gradient) codes.add_sent_bytes(ring_bytes(each.nbytes(), view.alive.size()));
+      sent += ring_bytes(each.nbytes(), view.alive.size());
     }
+    if (is_gradient) codes.add_sent_bytes(sent);
+    measured->set_sent_bytes(sent);
     if (!view.is_short() || !(op == c10d::ReduceOp::SUM)) return;
     for (const at::Tensor& sum : self.buffers) scale_sum(sum, view);
   };
-  operation->publish = copies_to(tensors);
+  operation->publish = [publish = copies_to(tensors), measured](Operation& self) {
+    publish(self);
+    measured->end_bucket(self);
+  };
   operation->result = std::move(tensors);
   return begin_operation(std::move(operation));
 }

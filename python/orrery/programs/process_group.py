@@ -24,6 +24,7 @@ SOURCES = (
     "live/codec/power_sgd_codec.cpp",
     "live/codec/coded_bucket.cpp",
     "live/codec/gradient_codes.cpp",
+    "live/codec/gradient_meter.cpp",
     "live/group/member.cpp",
     "live/group/frames.cpp",
     "live/group/meeting_point.cpp",
@@ -33,6 +34,7 @@ SOURCES = (
     "live/torch/program_store.cpp",
     "live/torch/operation.cpp",
     "live/torch/group_worker.cpp",
+    "live/torch/bucket_measurement.cpp",
     "live/torch/program_runtime.cpp",
     "live/torch/surviving_backend.cpp",
 )
@@ -46,6 +48,7 @@ HEADERS = (
     "live/codec/power_sgd.hpp",
     "live/codec/coded_bucket.hpp",
     "live/codec/gradient_codes.hpp",
+    "live/codec/gradient_meter.hpp",
     "live/group/member.hpp",
     "live/group/frames.hpp",
     "live/group/messages.hpp",
@@ -57,6 +60,7 @@ HEADERS = (
     "live/torch/program_store.hpp",
     "live/torch/operation.hpp",
     "live/torch/group_worker.hpp",
+    "live/torch/bucket_measurement.hpp",
     "live/torch/program_runtime.hpp",
     "live/torch/surviving_backend.hpp",
 )
