@@ -38,19 +38,20 @@ void GradientMeter::add_bucket(const MeasuredBucket& bucket, std::size_t ranks) 
   if (is_new_pass_) {
     exchange_ = {};
     largest_ = 0;
-    newest_issued_s_ = own_square_ = sum_square_ = 0;
+    own_square_ = sum_square_ = 0;
     has_squares_ = true;
     is_new_pass_ = false;
   }
   exchange_.bytes += kBytesOfValue * static_cast<double>(bucket.count);
   if (bucket.count > largest_) {
     largest_ = bucket.count;
+    exchange_.begun_s = bucket.begun_s;
+    exchange_.done_s = bucket.done_s;
     exchange_.sent_bytes = bucket.sent_bytes;
-    exchange_.transfer_s = bucket.transfer_s;
   }
-  if (bucket.issued_s >= newest_issued_s_) {
-    newest_issued_s_ = bucket.issued_s;
-    exchange_.exposed_s = bucket.ended_s - bucket.issued_s;
+  if (bucket.issued_s >= exchange_.issued_s) {
+    exchange_.issued_s = bucket.issued_s;
+    exchange_.ended_s = bucket.ended_s;
   }
   own_square_ += bucket.own_square;
   sum_square_ += bucket.sum_square;

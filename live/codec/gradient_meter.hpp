@@ -15,8 +15,9 @@ struct MeasuredBucket {
   std::size_t count = 0;  ///< values
   double issued_s = 0;    ///< instant of the program's call
   double ended_s = 0;     ///< instant of the result
-  double sent_bytes = 0;  ///< bytes that the rank has sent to others
-  double transfer_s = 0;  ///< seconds in the inner group, with waits for other ranks
+  /// Begin and end of the transfer in the inner group; of two transfers, the first one.
+  double begun_s = 0, done_s = 0;
+  double sent_bytes = 0;  ///< bytes that the rank has sent to others in that transfer
   /// squares of the norms of the rank's own values, and of the sum of a group of full size; 0 for
   /// a sum that was not measured
   double own_square = 0, sum_square = 0;
@@ -24,10 +25,10 @@ struct MeasuredBucket {
 
 /// Exchange of the gradients of one backward pass at one rank.
 struct GradientExchange {
-  double bytes = 0;       ///< size of the gradients in fp32; 0: none were exchanged
-  double exposed_s = 0;   ///< from the call of the newest bucket to its result
-  double sent_bytes = 0;  ///< MeasuredBucket::sent_bytes of the largest bucket
-  double transfer_s = 0;  ///< MeasuredBucket::transfer_s of the largest bucket
+  double bytes = 0;  ///< size of the gradients in fp32; 0: none were exchanged
+  double issued_s = 0, ended_s = 0;  ///< call and result of the bucket that was called last
+  double begun_s = 0, done_s = 0;    ///< transfer of the largest bucket
+  double sent_bytes = 0;             ///< bytes of that transfer
   /// Square of the norm of the rank's mean gradient over that of the mean of all ranks, minus 1;
   /// not a number: not measured in this pass.
   double variance = std::numeric_limits<double>::quiet_NaN();
@@ -35,7 +36,7 @@ struct GradientExchange {
 
 /// Meter of one process. Measures nothing before start_measuring(). Example: a pass has buckets of
 /// 1 MB and 25 MB. The second one is called 10 ms and done 30 ms after the begin of the pass:
-/// 26 MB, 20 ms exposed, with the transfer of the second bucket.
+/// 26 MB, with the instants of the second bucket.
 class GradientMeter {
  public:
   /// Starts to measure.
@@ -58,7 +59,6 @@ class GradientMeter {
   bool is_measuring_ = false, is_new_pass_ = true;
   std::uint64_t passes_ = 0;
   std::size_t largest_ = 0;  ///< values of the largest bucket of the pass
-  double newest_issued_s_ = 0;
   double own_square_ = 0, sum_square_ = 0;
   bool has_squares_ = true;  ///< every bucket of the pass has its squares
   GradientExchange exchange_;

@@ -39,7 +39,8 @@ void BucketMeasurement::note_own_values(const Operation& operation) {
 void BucketMeasurement::end_bucket(const Operation& operation) {
   if (!is_measured_) return;
   bucket_.ended_s = clock_s();
-  bucket_.transfer_s = operation.wire_s;
+  bucket_.begun_s = operation.begun_s;
+  bucket_.done_s = operation.done_s;
   if (bucket_.own_square > 0) bucket_.sum_square = square_of(operation.buffers);
   records_.meter.add_bucket(bucket_, ranks_);
 }

@@ -26,7 +26,7 @@ class BucketMeasurement {
   /// Measures the rank's own values, which are in the buffers of the operation, if their squares
   /// are wanted.
   void note_own_values(const Operation& operation);
-  /// Records the bytes that this rank has sent to others.
+  /// Records the bytes that this rank has sent to others in the transfer of Operation::perform.
   void set_sent_bytes(double bytes) { bucket_.sent_bytes = bytes; }
   /// Ends the measurement: the sum of a group of full size is in the buffers of the operation.
   void end_bucket(const Operation& operation);

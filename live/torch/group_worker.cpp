@@ -300,11 +300,12 @@ void GroupWorker::perform_operation(std::uint64_t epoch) {
   enter_stream_of(operation);
   const auto begin = [this](Operation& self, const EpochView& view) {
     self.buffers.clear();
-    self.wire_s = 0;
     if (self.prepare) self.prepare(self, pool_);
+    self.begun_s = clock_s();
     return self.perform(self, view);
   };
   if (!perform_part(begin, epoch)) return;
+  operation.done_s = clock_s();
   if (operation.perform_rest && !perform_part(operation.perform_rest, epoch)) return;
   if (operation.adjust) operation.adjust(operation, view_);
   finish_step(GroupStep::perform, epoch);
@@ -325,11 +326,9 @@ bool GroupWorker::perform_part(
     return false;
   }
   bool succeeded = true;
-  const double begun_s = clock_s();
   operation.other_works.push_back(work);
   for (const auto& each : operation.other_works)
     succeeded = succeeded && wait_for_work(each, epoch);
-  operation.wire_s += clock_s() - begun_s;
   operation.other_works.clear();
   if (!succeeded && mistake_ != nullptr) finish_step(GroupStep::perform, epoch);
   return succeeded;

@@ -57,10 +57,15 @@ at::Tensor bytes_tensor(const std::vector<std::byte>& bytes) {
   return tensor;
 }
 
+/// Returns the bytes of all of `ranks` equal parts but one.
+double other_parts(std::size_t bytes, std::size_t ranks) {
+  const auto count = static_cast<double>(ranks);
+  return (count - 1) / count * static_cast<double>(bytes);
+}
+
 /// Returns the bytes that one of `ranks` ranks sends to others in an all-reduce by a ring.
 double ring_bytes(std::size_t bytes, std::size_t ranks) {
-  const auto count = static_cast<double>(ranks);
-  return 2 * (count - 1) / count * static_cast<double>(bytes);
+  return 2 * other_parts(bytes, ranks);
 }
 
 /// Name of an all-gather that no loss may interrupt, for the message about it.
@@ -164,7 +169,9 @@ WorkPtr SurvivingBackend::begin_coded(const Tensors& tensors,
         bytes_tensor(bucket->encode_parts(values_of(self.buffers[0]), view.alive,
                                           static_cast<std::size_t>(position - view.alive.begin())));
     *codes = {at::empty_like(sent), sent};
+    measured->set_sent_bytes(other_parts(sent.nbytes(), view.alive.size()));
     std::vector<int64_t> equal;
+    self.begun_s = clock_s();
     return view.inner->alltoall_base(codes->at(0), codes->at(1), equal, equal, {});
   };
   operation->perform_rest = [bucket, codes](Operation& self, const EpochView& view) -> WorkPtr {
@@ -182,7 +189,6 @@ WorkPtr SurvivingBackend::begin_coded(const Tensors& tensors,
     copy_tensor(tensors[0], self.buffers[0]);
     bucket->commit_exchange();
     worker->group_records().codes.add_sent_bytes(bucket->sent_bytes());
-    measured->set_sent_bytes(bucket->sent_bytes());
     measured->end_bucket(self);
   };
   operation->result = tensors;

@@ -18,10 +18,12 @@ RankStep rank_step_of(const Fields& fields) {
           .prefetch = prefetch_of(fields, 7),
           .memory = std::stod(fields.at(9)),
           .gradients = {.bytes = std::stod(fields.at(10)),
-                        .exposed_s = std::stod(fields.at(11)),
-                        .sent_bytes = std::stod(fields.at(12)),
-                        .transfer_s = std::stod(fields.at(13)),
-                        .variance = std::stod(fields.at(14))}};
+                        .issued_s = std::stod(fields.at(11)),
+                        .ended_s = std::stod(fields.at(12)),
+                        .begun_s = std::stod(fields.at(13)),
+                        .done_s = std::stod(fields.at(14)),
+                        .sent_bytes = std::stod(fields.at(15)),
+                        .variance = std::stod(fields.at(16))}};
 }
 
 void ProgramProgress::clear() {
@@ -98,24 +100,27 @@ void ProgramSamples::begin(double now_s, std::vector<std::pair<std::size_t, bool
 /// Puts the exchange of the gradients together from those of all living ranks.
 void ProgramSamples::begin_exchange() {
   const RankStep& first = known_.front().step;
-  double exposed_s = first.gradients.exposed_s, transfer_s = first.gradients.transfer_s;
+  GradientExchange last = first.gradients;
   for (const KnownRank& each : known_) {
     const GradientExchange& own = each.step.gradients;
-    if (each.step.steps != first.steps || own.bytes != first.gradients.bytes) return;
-    exposed_s = std::min(exposed_s, own.exposed_s);
-    transfer_s = std::min(transfer_s, own.transfer_s);
+    if (each.step.steps != first.steps || own.bytes != last.bytes) return;
+    last.issued_s = std::max(last.issued_s, own.issued_s);
+    last.ended_s = std::max(last.ended_s, own.ended_s);
+    last.begun_s = std::max(last.begun_s, own.begun_s);
+    last.done_s = std::max(last.done_s, own.done_s);
+    last.sent_bytes = std::min(last.sent_bytes, own.sent_bytes);
   }
-  if (first.gradients.bytes <= 0 || first.steps == 0) return;
-  if (first.gradients.sent_bytes > 0 && transfer_s > 0) {
-    bandwidth_ = first.gradients.sent_bytes / transfer_s;
+  if (last.bytes <= 0 || first.steps == 0) return;
+  if (last.sent_bytes > 0 && last.done_s > last.begun_s) {
+    bandwidth_ = last.sent_bytes / (last.done_s - last.begun_s);
   }
   collectives_.push_back({.job = {},
                           .step = first.steps - 1,
                           .kind = CollectiveKind::all_reduce,
                           .algorithm = CollectiveAlgorithm::automatic,
-                          .bytes = first.gradients.bytes,
+                          .bytes = last.bytes,
                           .ranks = static_cast<std::uint32_t>(known_.size()),
-                          .exposed = exposed_s});
+                          .exposed = last.ended_s - last.issued_s});
 }
 
 std::shared_ptr<const SampleRows> ProgramSamples::make_rows(SampleTable table, JobId) {

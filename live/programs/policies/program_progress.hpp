@@ -33,7 +33,7 @@ struct RankStep {
 };
 
 /// Returns the step in the message "done STEPS END DURATION COMPUTE SHARE INPUT WORKERS DEPTH
-/// MEMORY BYTES EXPOSED SENT TRANSFER VARIANCE", in which the last five are those of
+/// MEMORY BYTES ISSUED ENDED BEGUN DONE SENT VARIANCE", in which the last seven are those of
 /// GradientExchange. Throws std::exception if a number or a field is missing.
 RankStep rank_step_of(const Fields& fields);
 
@@ -71,9 +71,9 @@ class ProgramProgress {
 /// Telemetry of a program: steps, compute and wait times of its ranks, their memory, and the
 /// exchange of their gradients. A micro-batch is one example of a batch where policies set shares,
 /// otherwise the whole step of a rank. The exchange is known if all living ranks have reported the
-/// same step. It ends at all ranks at about the same time and waits for the last one, so the
-/// shortest times of any rank are those without a wait. Example: of a bucket of which each rank
-/// sends 4 MB, one rank was 50 ms and the other 10 ms in the transfer: 400 MB/s.
+/// same step. Its times begin with the last rank and end with the last rank: others only wait
+/// before. Example: two ranks begin a transfer at 0 and 40 ms and are done at 50 ms. Each sends
+/// 4 MB: 400 MB/s.
 class ProgramSamples : public ColumnSamples {
  public:
   /// `progress` must outlive this object.

@@ -117,8 +117,8 @@ PYBIND11_MODULE(orrery_process_group, m) {
   m.def("start_measuring", [] { runtime->group_records().meter.start_measuring(); });
   m.def("drain_exchange", [] {
     const live::GradientExchange pass = runtime->group_records().meter.drain_exchange();
-    return std::make_tuple(pass.bytes, pass.exposed_s, pass.sent_bytes, pass.transfer_s,
-                           pass.variance);
+    return std::make_tuple(pass.bytes, pass.issued_s, pass.ended_s, pass.begun_s, pass.done_s,
+                           pass.sent_bytes, pass.variance);
   });
   m.def("begin_backward", [] {
     runtime->group_records().meter.begin_pass();

@@ -111,7 +111,7 @@ def _compile(native: str, torch_folder: str, target: str) -> None:
         made = os.path.join(folder, "made.so")
         include = os.path.join(torch_folder, "include")
         folders = [native, include, os.path.join(include, "torch/csrc/api/include"), python]
-        command = [compiler, "-O2", "-std=c++20", "-shared", "-fPIC", "-fvisibility=hidden"]
+        command = [compiler, "-O3", "-std=c++20", "-shared", "-fPIC", "-fvisibility=hidden"]
         command.append("-ffp-contract=off")  # codes have equal bytes on every machine
         command += [f"-I{each}" for each in folders] + [unity, "-o", made]
         libraries = os.path.join(torch_folder, "lib")

@@ -7,20 +7,32 @@
 namespace orrery::live {
 namespace {
 
-TEST(GradientMeter, APassHasTheBytesOfAllBucketsAndTheTransferOfTheLargest) {
+TEST(GradientMeter, APassHasTheBytesOfAllBucketsAndTheTransferOfTheLargestOne) {
   GradientMeter meter;
   meter.begin_pass();
-  meter.add_bucket({.count = 10, .issued_s = 1, .ended_s = 9, .sent_bytes = 1, .transfer_s = 1}, 2);
+  meter.add_bucket({.count = 1000, .issued_s = 1, .ended_s = 9, .sent_bytes = 1}, 2);
   meter.begin_pass();
-  meter.add_bucket(
-      {.count = 100, .issued_s = 11, .ended_s = 13, .sent_bytes = 400, .transfer_s = 0.5}, 2);
-  meter.add_bucket(
-      {.count = 20, .issued_s = 12.5, .ended_s = 14, .sent_bytes = 80, .transfer_s = 0.25}, 2);
+  meter.add_bucket({.count = 100,
+                    .issued_s = 11,
+                    .ended_s = 13,
+                    .begun_s = 11.5,
+                    .done_s = 12,
+                    .sent_bytes = 400},
+                   2);
+  meter.add_bucket({.count = 20,
+                    .issued_s = 12.5,
+                    .ended_s = 14,
+                    .begun_s = 13,
+                    .done_s = 13.5,
+                    .sent_bytes = 80},
+                   2);
   const GradientExchange pass = meter.drain_exchange();
   EXPECT_EQ(pass.bytes, 480);
-  EXPECT_EQ(pass.exposed_s, 1.5) << "from the call of the newest bucket";
+  EXPECT_EQ(pass.issued_s, 12.5) << "of the bucket that was called last";
+  EXPECT_EQ(pass.ended_s, 14);
+  EXPECT_EQ(pass.begun_s, 11.5) << "of the largest bucket";
+  EXPECT_EQ(pass.done_s, 12);
   EXPECT_EQ(pass.sent_bytes, 400);
-  EXPECT_EQ(pass.transfer_s, 0.5);
   EXPECT_TRUE(std::isnan(pass.variance));
   EXPECT_EQ(meter.drain_exchange().bytes, 0) << "no pass since the last call";
 }
