@@ -65,10 +65,24 @@ void GroupWorker::announce_epoch(const ProgramEpoch& epoch) {
       next.alive.push_back(member);
     }
   }
+  const std::uint64_t own = epoch_of_group(epoch, place_.ranks);
+  bool stays_broken = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (epoch.number < program_epoch_) return;
+    program_epoch_ = epoch.number;
+    const bool was_broken = member_.is_broken() && member_.epoch() == own;
+    member_.announce_epoch(own, next.alive.size());
+    if (member_.epoch() == own) next_view_ = std::move(next);
+    stays_broken = was_broken;
+    changed_.notify_all();
+  }
+  if (stays_broken) send_problem("a connection is broken");
+}
+
+std::uint32_t GroupWorker::address() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  member_.announce_epoch(epoch.number, next.alive.size());
-  if (member_.epoch() == epoch.number) next_view_ = std::move(next);
-  changed_.notify_all();
+  return address_of_group(place_.key, member_.epoch());
 }
 
 void GroupWorker::add_operation(std::unique_ptr<Operation> operation) {
@@ -137,7 +151,8 @@ void GroupWorker::run_steps() {
     }
     lock.unlock();
     if (step == GroupStep::refuse) {
-      control_.send_fields(message_of(MessageKind::refuse, {member_.refused_operation()}));
+      control_.send_fields(message_of(
+          MessageKind::refuse, {member_.refused_operation(), list_of(place_.ranks)}));
       return;
     }
     try {
@@ -216,7 +231,7 @@ void GroupWorker::connect_inner(std::uint64_t epoch) {
       if (place.is_queued() && before.inner != nullptr) before.inner->abort();
       connecting->groups =
           self->build_(place.backend, store, prefix, position, static_cast<int>(alive.size()),
-                       place.timeout, address_of_epoch(epoch));
+                       place.timeout, text_of_address(address_of_group(place.key, epoch)));
     } catch (const std::exception& error) {
       connecting->problem = error.what();
     }
@@ -261,11 +276,26 @@ void GroupWorker::exchange_progress(std::uint64_t epoch) {
     member_.accept_progress(progress, epoch);
     changed_.notify_all();  // wakes wait_until_settled()
   }
-  if (is_settled()) announce_settled(epoch);
+  if (is_settled()) announce_settled();
 }
 
-void GroupWorker::announce_settled(std::uint64_t epoch) {
+void GroupWorker::announce_settled() {
+  std::uint64_t epoch = 0;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    epoch = program_epoch_;
+  }
   control_.send_fields(message_of(MessageKind::settled, {std::to_string(epoch), place_.key}));
+}
+
+void GroupWorker::send_problem(const std::string& problem) {
+  std::uint64_t epoch = 0;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    epoch = program_epoch_;
+  }
+  control_.send_fields(
+      message_of(MessageKind::problem, {std::to_string(epoch), problem.substr(0, 2000)}));
 }
 
 void GroupWorker::deliver_result(std::uint64_t epoch) {
@@ -290,7 +320,7 @@ void GroupWorker::deliver_result(std::uint64_t epoch) {
     }
   }
   finish_step(GroupStep::deliver, epoch);
-  announce_settled(epoch);
+  announce_settled();
   control_.confirm_leavers();
 }
 
@@ -426,8 +456,7 @@ void GroupWorker::report_failure(std::uint64_t epoch, const std::string& problem
     }
     member_.fail_step(epoch);
   }
-  control_.send_fields(
-      message_of(MessageKind::problem, {std::to_string(epoch), problem.substr(0, 2000)}));
+  send_problem(problem);
 }
 
 }  // namespace orrery::live

@@ -42,7 +42,7 @@ CASES = [
     *((script, kind, "T0") for script in ("ddp.py", "hugging_face.py", "light.py")
       for kind in T0_KINDS),
     ("fsdp.py", "one rank", "refused"),
-    ("hsdp.py", "one rank", "refused"),
+    ("hsdp.py", "one rank", "T0"),
     ("snapshot.py", "one rank", "T1"),
     ("snapshot.py", "orrery run", "T1 of a new run"),
 ]  # fmt: skip
