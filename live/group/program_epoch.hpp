@@ -1,7 +1,7 @@
 // Membership epochs of a program, and of each of its groups. A group builds its connections anew
 // only in epochs in which its own members have changed, so that operations that no loss may
-// interrupt go on in the other groups. Used by both sides (live/torch, live/programs). Plain values;
-// thread-safe.
+// interrupt go on in the other groups. Used by both sides (live/torch, live/programs). Plain
+// values; thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@ struct ProgramEpoch {
 
 /// Returns the epoch of a group of these ranks: the newest one in which the group connects anew.
 /// All members of the group compute the same, however many epochs each has heard. Ranks without an
-/// entry in `changed` have not changed. Example: of the ranks 0 to 3, rank 3 is lost in epoch 1. The
-/// group of ranks 2 and 3 has epoch 1, that of ranks 0 and 1 still has epoch 0.
+/// entry in `changed` have not changed. Example: of the ranks 0 to 3, rank 3 is lost in epoch 1.
+/// The group of ranks 2 and 3 has epoch 1, that of ranks 0 and 1 still has epoch 0.
 std::uint64_t epoch_of_group(const ProgramEpoch& epoch, const std::vector<std::size_t>& ranks);
 
 /// Returns the epoch that follows in which these ranks are members. `is_reset`: all groups connect

@@ -7,7 +7,6 @@
 #include <ATen/ATen.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include "live/group/messages.hpp"
 #include "live/group/virtual_ranks.hpp"
 
 namespace orrery::live {
@@ -77,7 +76,7 @@ void GroupWorker::announce_epoch(const ProgramEpoch& epoch) {
     stays_broken = was_broken;
     changed_.notify_all();
   }
-  if (stays_broken) send_problem("a connection is broken");
+  if (stays_broken) send_news(MessageKind::problem, "a connection is broken");
 }
 
 std::uint32_t GroupWorker::address() {
@@ -276,26 +275,16 @@ void GroupWorker::exchange_progress(std::uint64_t epoch) {
     member_.accept_progress(progress, epoch);
     changed_.notify_all();  // wakes wait_until_settled()
   }
-  if (is_settled()) announce_settled();
+  if (is_settled()) send_news(MessageKind::settled, place_.key);
 }
 
-void GroupWorker::announce_settled() {
+void GroupWorker::send_news(MessageKind kind, const std::string& text) {
   std::uint64_t epoch = 0;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     epoch = program_epoch_;
   }
-  control_.send_fields(message_of(MessageKind::settled, {std::to_string(epoch), place_.key}));
-}
-
-void GroupWorker::send_problem(const std::string& problem) {
-  std::uint64_t epoch = 0;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    epoch = program_epoch_;
-  }
-  control_.send_fields(
-      message_of(MessageKind::problem, {std::to_string(epoch), problem.substr(0, 2000)}));
+  control_.send_fields(message_of(kind, {std::to_string(epoch), text.substr(0, 2000)}));
 }
 
 void GroupWorker::deliver_result(std::uint64_t epoch) {
@@ -320,7 +309,7 @@ void GroupWorker::deliver_result(std::uint64_t epoch) {
     }
   }
   finish_step(GroupStep::deliver, epoch);
-  announce_settled();
+  send_news(MessageKind::settled, place_.key);
   control_.confirm_leavers();
 }
 
@@ -456,7 +445,7 @@ void GroupWorker::report_failure(std::uint64_t epoch, const std::string& problem
     }
     member_.fail_step(epoch);
   }
-  send_problem(problem);
+  send_news(MessageKind::problem, problem);
 }
 
 }  // namespace orrery::live

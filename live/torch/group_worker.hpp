@@ -18,6 +18,7 @@
 #include "live/codec/gradient_codes.hpp"
 #include "live/codec/gradient_meter.hpp"
 #include "live/group/member.hpp"
+#include "live/group/messages.hpp"
 #include "live/group/operation_log.hpp"
 #include "live/torch/control.hpp"
 #include "live/torch/operation.hpp"
@@ -133,8 +134,8 @@ class GroupWorker : public std::enable_shared_from_this<GroupWorker> {
   /// Does the same for work on a device, whose future is complete as soon as the work is queued:
   /// asks for its end, and lets the current stream wait for it.
   bool poll_work(const c10::intrusive_ptr<c10d::Work>& work, std::uint64_t epoch);
-  void announce_settled();
-  void send_problem(const std::string& problem);
+  /// Sends a message about the newest epoch of the program.
+  void send_news(MessageKind kind, const std::string& text);
   void report_failure(std::uint64_t epoch, const std::string& problem);
   bool is_newest(std::uint64_t epoch);
 

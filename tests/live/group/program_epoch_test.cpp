@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
-#include <random>
 #include <set>
 
+#include "core/random.hpp"
 #include "live/group/member.hpp"
 
 namespace orrery::live {
@@ -69,8 +69,8 @@ struct Mesh {
   }
   void announce(std::size_t rank) {
     const Ranks group = replica_of(rank);
-    const auto alive =
-        std::count_if(group.begin(), group.end(), [this](auto each) { return members.count(each); });
+    const auto alive = std::count_if(group.begin(), group.end(),
+                                     [this](std::size_t each) { return members.count(each) > 0; });
     shard_groups.at(rank).announce_epoch(epoch_of_group(epoch, group),
                                          static_cast<std::size_t>(alive));
   }
@@ -90,17 +90,17 @@ struct Mesh {
 
 TEST(ProgramEpoch, ALossIsContainedInItsReplicaWhileTheOthersAreInTheMiddleOfAReduceScatter) {
   const char* const given = std::getenv("ORRERY_SEED");
-  const unsigned seed = given == nullptr ? 1 : static_cast<unsigned>(std::atoi(given));
+  const std::uint64_t seed = given == nullptr ? 1 : std::strtoull(given, nullptr, 10);
   SCOPED_TRACE("ORRERY_SEED=" + std::to_string(seed));
-  std::mt19937 dice(seed);
+  Rng dice(seed);
   for (int schedule = 0; schedule < 2000; ++schedule) {
-    Mesh mesh(2 + dice() % 4, 2 + dice() % 3);
+    Mesh mesh(2 + dice.below(4), 2 + dice.below(3));
     std::set<std::size_t> whole;
     for (std::size_t replica = 0; replica < mesh.replicas; ++replica) whole.insert(replica);
-    for (unsigned loss = 0; loss < 1 + dice() % 3; ++loss) {
+    for (std::uint64_t losses = 1 + dice.below(3); losses > 0; --losses) {
       std::set<std::size_t> lost;
-      for (unsigned count = 0; count < 1 + dice() % 2; ++count) {
-        lost.insert(dice() % (mesh.replicas * mesh.shards));
+      for (std::uint64_t count = 1 + dice.below(2); count > 0; --count) {
+        lost.insert(dice.below(mesh.replicas * mesh.shards));
       }
       for (const std::size_t rank : lost) whole.erase(rank / mesh.shards);
       mesh.lose(lost);
