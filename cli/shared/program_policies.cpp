@@ -1,5 +1,8 @@
 #include "cli/shared/program_policies.hpp"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -32,14 +35,22 @@
 namespace orrery::cli {
 namespace {
 
-/// Node of the ranks. The figures of a GPU are the smallest that a description may have: of the
-/// places of the ranks nothing is known, and no policy of a program reads them.
+/// Node of the ranks: their number, and GB of memory for each. The memory bandwidth is a guess for
+/// one processor core, by which policies predict the time of codes. The other figures of a GPU are
+/// the smallest that a description may have: of the places of the ranks nothing else is known.
 constexpr const char* kPlaces =
     "{{nodes: 1, node: {{gpu: place, gpus_per_node: {}, nics_per_node: 1, nic_bandwidth: 0.1 "
-    "GB/s}}, fabric: {{kind: flat}}, gpus: [{{name: place, memory: 1 GB, memory_bandwidth: 1 GB/s, "
+    "GB/s}}, fabric: {{kind: flat}}, gpus: [{{name: place, memory: {:.3f} GB, memory_bandwidth: 10 "
+    "GB/s, "
     "fp32: 1 GFLOP/s, bf16: 1 GFLOP/s, pcie: 1 GB/s, idle_power: 1 W, max_power: 1 W, source: "
     "[places "
     "of the ranks of a program]}}]}}";
+/// Limits of the memory of a container, in bytes: control groups of version 2 and 1.
+constexpr const char* kMemoryLimits[] = {"/sys/fs/cgroup/memory.max",
+                                         "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
+constexpr double kBytesOfGB = 1e9;
+/// Limits of the memory of a place in GB, as a description may have it.
+constexpr double kLeastMemory = 1, kMostMemory = 10'000;
 constexpr std::uint32_t kMostRanks = 128;  ///< GPUs that a node may have
 
 std::string read_text(const std::string& file) {
@@ -47,6 +58,19 @@ std::string read_text(const std::string& file) {
   if (in) return {std::istreambuf_iterator<char>(in), {}};
   throw Error(SourcePlace{.file = file, .line_text = ""},
               fmt::format("cannot be read: {}", std::strerror(errno)));
+}
+
+/// Returns the memory for each of `ranks` ranks in GB: an equal part of that of the machine, or of
+/// its container.
+double rank_memory(std::uint32_t ranks) {
+  double bytes =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
+  for (const char* const path : kMemoryLimits) {
+    std::ifstream file(path);
+    double limit = 0;
+    if (file >> limit && limit > 0) bytes = std::min(bytes, limit);
+  }
+  return std::clamp(bytes / kBytesOfGB / ranks, kLeastMemory, kMostMemory);
 }
 
 /// Returns the scenario of a program with `ranks` ranks: the policies of `file`, if one is given,
@@ -58,7 +82,7 @@ Scenario load_policies(const std::string& file, std::uint32_t ranks) {
   check_yaml(text, file, given);
   // A scenario must have these keys. They follow the text, so that its lines keep their numbers.
   if (given.name().empty()) text += "\nname: program";
-  if (!given.has_cluster()) text += "\ncluster: " + fmt::format(kPlaces, ranks);
+  if (!given.has_cluster()) text += "\ncluster: " + fmt::format(kPlaces, ranks, rank_memory(ranks));
   if (!given.has_run()) text += "\nrun: {steps: 1, seed: 1}";
   const SourceMap places = load_yaml(text + "\n", file, scenario);
   std::vector<const google::protobuf::FieldDescriptor*> fields;

@@ -109,6 +109,8 @@ class GroupMember {
   bool has_operation() const { return begun_ > released_; }
   /// Returns true if the member has agreed in the announced epoch and owes or awaits no delivery.
   bool is_settled() const { return has_agreed_ && owed_ == 0; }
+  /// Returns true if a step has failed in the announced epoch: the member waits for a newer one.
+  bool is_broken() const { return is_broken_; }
   /// Returns the announced epoch; 0 before the first announcement.
   std::uint64_t epoch() const { return epoch_; }
   std::uint64_t owed() const { return owed_; }  ///< operation to deliver; 0: none

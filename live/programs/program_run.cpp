@@ -2,6 +2,7 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <csignal>
 #include <utility>
 
@@ -128,7 +129,7 @@ void ProgramRun::handle_message(std::size_t rank, const Fields& fields) {
   } else if (kind == MessageKind::confirmed) {
     confirm_leaver(static_cast<std::size_t>(std::stoull(fields.at(1))), rank);
   } else if (kind == MessageKind::refuse) {
-    refuse_operation(fields.at(1));
+    refuse_operation(fields.at(1), numbers_in(fields.at(2)));
   } else if (kind == MessageKind::state) {
     replacements_.record_state(find_named<StateShare>(fields.at(1)) == StateShare::whole);
   } else {
@@ -145,6 +146,7 @@ void ProgramRun::complete_join() {
   const std::size_t rank = replacements_.rank();
   const std::uint64_t step = replacements_.step();
   silent_.erase(rank);
+  contained_.erase(rank);
   ranks_[rank] = replacements_.claim_process(monotonic_s());
   announce_epoch(Reaction::new_epoch);
   if (listener_ != nullptr) listener_->on_joined(rank, step);
@@ -185,6 +187,9 @@ void ProgramRun::forget_in_leavers(std::size_t rank) {
 Reaction ProgramRun::record_end(std::size_t rank, const ExitStatus& status) {
   std::string cause = status.description();
   if (silent_.count(rank) > 0) cause = "no heartbeat: stopped or hung, then killed";
+  if (const auto found = contained_.find(rank); found != contained_.end()) {
+    cause = fmt::format("ended with its replica: no {} without the lost rank", found->second);
+  }
   const bool was_member = !book_.has_left(rank);
   const Reaction reaction = book_.record_exit(rank, status.code, cause, monotonic_s());
   if (book_.is_lost(rank) && was_member && !ends_) {
@@ -221,16 +226,16 @@ void ProgramRun::reap_ranks() {
 
 // ---- epochs -------------------------------------------------------------------------------------
 
-void ProgramRun::announce_epoch(Reaction reaction) {
+void ProgramRun::announce_epoch(Reaction reaction, bool is_reset) {
   if (reaction != Reaction::new_epoch || ends_) return;
-  book_.begin_epoch();
+  book_.begin_epoch(is_reset);
   for (const std::size_t rank : book_.attached_members(settings_.ranks)) tell_epoch(rank);
 }
 
 void ProgramRun::tell_epoch(std::size_t rank) {
-  send_message(
-      rank, message_of(MessageKind::epoch, {std::to_string(book_.epoch()),
-                                            fmt::format("{}", fmt::join(book_.members(), ","))}));
+  ProgramEpoch epoch = book_.program_epoch();
+  epoch.members = book_.members();
+  send_message(rank, message_of(epoch));
 }
 
 /// Handles all that depends on the time: heartbeats, cuts, signals, the end of patience.
@@ -245,7 +250,7 @@ void ProgramRun::watch_time() {
         fmt::format("an operation failed without a loss, all ranks connect again: "
                     "{}",
                     problem_.substr(0, problem_.find('\n'))));
-    announce_epoch(Reaction::new_epoch);
+    announce_epoch(Reaction::new_epoch, true);
   }
   if (const int number = settings_.signal(); number != 0) {
     if (signal_ != 0) kill_at_s_ = now;
@@ -265,8 +270,24 @@ void ProgramRun::end_ranks(int number, double grace_s) {
   for (RankProcess& rank : ranks_) rank.signal(number);
 }
 
-void ProgramRun::refuse_operation(const std::string& operation) {
-  if (!refused_.empty()) return;
+/// Ends the ranks of a group that cannot carry an operation through a loss. They are lost, too; the
+/// run ends if no other rank is left.
+void ProgramRun::refuse_operation(const std::string& operation,
+                                  const std::vector<std::size_t>& group) {
+  if (!refused_.empty() || ends_) return;
+  const std::set<std::size_t> affected(group.begin(), group.end());
+  const std::vector<std::size_t> members = book_.members();
+  const bool leaves_others =
+      std::any_of(members.begin(), members.end(), [&](std::size_t rank) {
+        return affected.count(rank) == 0 && contained_.count(rank) == 0;
+      });
+  if (leaves_others) {
+    for (const std::size_t rank : members) {
+      if (affected.count(rank) == 0 || !contained_.emplace(rank, operation).second) continue;
+      ranks_[rank].signal(SIGKILL);
+    }
+    return;
+  }
   refused_ = operation;
   end_ranks(SIGTERM, kTermGrace_s);
 }

@@ -98,11 +98,11 @@ class ProgramRun {
   void forget_in_leavers(std::size_t rank);
   void reap_ranks();
   Reaction record_end(std::size_t rank, const ExitStatus& status);
-  void announce_epoch(Reaction reaction);
+  void announce_epoch(Reaction reaction, bool is_reset = false);
   void tell_epoch(std::size_t rank);
   void watch_time();
   void end_ranks(int number, double grace_s);
-  void refuse_operation(const std::string& operation);
+  void refuse_operation(const std::string& operation, const std::vector<std::size_t>& group);
 
   const ProgramSettings& settings_;
   ProgramListener* const listener_;
@@ -114,6 +114,8 @@ class ProgramRun {
   Replacements replacements_;
   std::map<std::size_t, std::set<std::size_t>> leavers_;  ///< ranks that each leaver waits for
   std::set<std::size_t> silent_;
+  /// operations with which ranks were ended, because their group cannot carry them through a loss
+  std::map<std::size_t, std::string> contained_;
   std::string refused_, problem_;
   int signal_ = 0;
   int plain_code_ = 0;  ///< code of the loss that ended a run without fault-tolerant groups

@@ -52,15 +52,17 @@ bool Replacements::handle_message(const Fields& fields) {
     current_->is_attached = true;
     book_.record_start(current_->rank, current_->process.is_warm,
                        monotonic_s() - current_->process.started_s);
-    const std::string rank = std::to_string(current_->rank);
-    send_fields(current_->rank,
-                message_of(MessageKind::epoch, {std::to_string(book_.epoch()), rank}));
+    send_fields(current_->rank, message_of(ProgramEpoch{.number = book_.epoch(),
+                                                        .members = {current_->rank},
+                                                        .reset = book_.epoch(),
+                                                        .changed = {}}));
   } else if (kind == MessageKind::ready) {
     current_->is_ready = true;
   } else if (kind == MessageKind::plain || kind == MessageKind::refuse ||
              kind == MessageKind::problem) {
     settings_.print_line(
-        fmt::format("the new process of rank {} cannot join: {}", current_->rank, fields.back()));
+        fmt::format("the new process of rank {} cannot join: {}", current_->rank,
+                    fields.at(kind == MessageKind::problem ? 2 : 1)));
     kill_process();
   }
   return kind == MessageKind::joined && plan_ && plan_->is_given();

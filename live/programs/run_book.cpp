@@ -13,6 +13,8 @@ constexpr std::size_t kStepsPerRank = 4096;
 RunBook::RunBook(std::size_t ranks, double heartbeat_limit_s, double now_s)
     : ranks_(ranks), heartbeat_limit_s_(heartbeat_limit_s) {
   for (Rank& rank : ranks_) rank.last_beat_s = rank.begin_s = now_s;
+  epoch_.members = members();
+  epoch_.changed.resize(ranks);
 }
 
 void RunBook::record_hello(std::size_t rank, double now_s) {
@@ -32,7 +34,7 @@ void RunBook::record_settled(std::size_t rank, std::uint64_t epoch) {
 }
 
 void RunBook::record_problem(std::uint64_t epoch, double now_s) {
-  if (epoch == epoch_ && !problem_s_) problem_s_ = now_s;
+  if (epoch == epoch_.number && !problem_s_) problem_s_ = now_s;
 }
 
 void RunBook::record_step(std::size_t rank, std::uint64_t step, double end_s, double input_s) {
@@ -87,7 +89,7 @@ void RunBook::record_state(bool is_whole) {
 Reaction RunBook::react_to_absence(std::size_t rank) const {
   const std::vector<std::size_t> others = attached_members(rank);
   const bool settled = std::all_of(others.begin(), others.end(), [this](std::size_t other) {
-    return ranks_[other].has_settled && ranks_[other].settled == epoch_;
+    return ranks_[other].has_settled && ranks_[other].settled == epoch_.number;
   });
   return settled && !problem_s_ ? Reaction::none : Reaction::new_epoch;
 }
@@ -109,8 +111,8 @@ Reaction RunBook::record_exit(std::size_t rank, int code, const std::string& des
   return Reaction::new_epoch;
 }
 
-void RunBook::begin_epoch() {
-  ++epoch_;
+void RunBook::begin_epoch(bool is_reset) {
+  epoch_ = next_epoch(epoch_, members(), is_reset);
   problem_s_.reset();
 }
 

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "live/group/program_epoch.hpp"
+
 namespace orrery::live {
 
 /// Exit code of a run that completed without all of its ranks.
@@ -115,7 +117,8 @@ class RunBook {
   void record_ending() { is_ending_ = true; }
 
   /// Begins the next epoch with the present members(), and forgets a failed operation.
-  void begin_epoch();
+  /// `is_reset`: all groups connect anew; otherwise those whose members have changed.
+  void begin_epoch(bool is_reset = false);
   /// Returns true if an operation failed in the current epoch at least a second before `now_s`, so
   /// that the same members need a new epoch.
   bool is_cut_due(double now_s) const;
@@ -128,7 +131,9 @@ class RunBook {
   std::vector<std::size_t> silent_ranks(double now_s, double limit_s) const;
 
   /// Returns the number of the current epoch.
-  std::uint64_t epoch() const { return epoch_; }
+  std::uint64_t epoch() const { return epoch_.number; }
+  /// Returns the current epoch, with the members at its begin.
+  const ProgramEpoch& program_epoch() const { return epoch_; }
   /// Returns the members, ascending: ranks that neither ended nor left.
   std::vector<std::size_t> members() const;
   /// Returns the attached members except `without`, ascending. The number of ranks as `without`
@@ -208,7 +213,7 @@ class RunBook {
   bool is_ending_ = false;
   bool has_state_ = false, is_whole_ = false;
   std::uint64_t resumed_step_ = 0, newest_snapshot_ = 0;
-  std::uint64_t epoch_ = 0;
+  ProgramEpoch epoch_;
   std::optional<double> problem_s_;
   std::string plain_reason_;
   std::vector<ProgramLoss> losses_;

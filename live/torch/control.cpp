@@ -11,7 +11,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <sstream>
 #include <thread>
 
 #include "live/group/messages.hpp"
@@ -21,20 +20,20 @@ namespace {
 
 constexpr int kBeatMilliseconds = 100;
 constexpr int kSweeps = 50;  // sockets that an interrupted connection still opens are found, too
-constexpr std::uint32_t kNetwork = 127u << 24 | 77u << 16;
+constexpr std::uint32_t kNetwork = 127u << 24 | 64u << 16;  // 127.64.0.0 to 127.191.255.255
+constexpr std::uint32_t kEpochs = 128;
 
-std::uint32_t octet_of(std::uint64_t epoch) { return static_cast<std::uint32_t>(1 + epoch % 250); }
-
-/// Returns true if an address of a socket belongs to another epoch than `epoch`.
-bool is_of_other_epoch(const sockaddr_storage& address, std::uint64_t epoch) {
+/// Returns true if an address of a socket is one of a group, and in `current` no more.
+bool is_old(const sockaddr_storage& address, const Addresses& current) {
   if (address.ss_family != AF_INET) return false;
   sockaddr_in in;
   std::memcpy(&in, &address, sizeof in);
   const std::uint32_t host = ntohl(in.sin_addr.s_addr);
-  return (host & 0xFFFF0000u) == kNetwork && (host >> 8 & 0xFF) != octet_of(epoch);
+  const bool is_of_group = host >= kNetwork && host < kNetwork + (kEpochs << 16);
+  return is_of_group && current.count(host) == 0;
 }
 
-void shut_socket_of_other_epoch(int descriptor, std::uint64_t epoch) {
+void shut_old_socket(int descriptor, const Addresses& current) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
   if (getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &size) != 0) return;
@@ -43,28 +42,42 @@ void shut_socket_of_other_epoch(int descriptor, std::uint64_t epoch) {
   socklen_t length = sizeof listens;
   getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length);
   if (listens != 0) return;  // Gloo aborts the process if its listener is shut
-  bool old = is_of_other_epoch(address, epoch);
+  bool old = is_old(address, current);
   size = sizeof address;
   if (getpeername(descriptor, reinterpret_cast<sockaddr*>(&address), &size) == 0) {
-    old = old || is_of_other_epoch(address, epoch);
+    old = old || is_old(address, current);
   }
   if (old) shutdown(descriptor, SHUT_RDWR);
 }
 
 }  // namespace
 
-std::string address_of_epoch(std::uint64_t epoch) {
-  return "127.77." + std::to_string(octet_of(epoch)) + ".1";
+std::uint32_t address_of_group(const std::string& key, std::uint64_t epoch) {
+  std::uint32_t hash = 2166136261u;  // FNV-1a
+  for (const char each : key) hash = (hash ^ static_cast<unsigned char>(each)) * 16777619u;
+  hash = (hash >> 16 ^ hash) & 0xFFFFu;
+  const std::uint32_t last = 1 + (hash & 0xFFu) % 254;  // neither network nor broadcast
+  return kNetwork + (static_cast<std::uint32_t>(epoch % kEpochs) << 16) + (hash & 0xFF00u) + last;
+}
+
+std::string text_of_address(std::uint32_t address) {
+  std::string text;
+  for (const int shift : {24, 16, 8, 0}) {
+    text += (text.empty() ? "" : ".") + std::to_string(address >> shift & 0xFFu);
+  }
+  return text;
 }
 
 ProgramControl::ProgramControl(int descriptor, std::size_t rank,
                                std::function<void(const ProgramEpoch&)> heard,
                                std::function<void(const Fields&)> others,
-                               std::function<DoneCounts()> done_counts)
+                               std::function<DoneCounts()> done_counts,
+                               std::function<Addresses()> addresses)
     : descriptor_(descriptor),
       heard_(std::move(heard)),
       others_(std::move(others)),
-      done_counts_(std::move(done_counts)) {
+      done_counts_(std::move(done_counts)),
+      addresses_(std::move(addresses)) {
   send_fields(message_of(MessageKind::hello, {std::to_string(rank), std::to_string(getpid())}));
   std::thread([this] { run_connection(); }).detach();
 }
@@ -145,11 +158,7 @@ void ProgramControl::run_connection() {
 void ProgramControl::handle_frame(const Fields& fields) {
   const std::optional<MessageKind> kind = kind_of(fields);
   if (kind == MessageKind::epoch) {
-    ProgramEpoch next{std::stoull(fields.at(1)), {}};
-    std::istringstream members(fields.at(2));
-    for (std::string each; std::getline(members, each, ',');) {
-      next.members.push_back(std::stoull(each));
-    }
+    const ProgramEpoch next = epoch_of(fields);
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       epoch_ = next;
@@ -182,9 +191,10 @@ void ProgramControl::shut_old_sockets() {
   --sweeps_left_;
   DIR* const folder = opendir("/proc/self/fd");
   if (folder == nullptr) return;
+  const Addresses current = addresses_();
   while (const dirent* const entry = readdir(folder)) {
     const int descriptor = std::atoi(entry->d_name);
-    if (descriptor > 3) shut_socket_of_other_epoch(descriptor, epoch_.number);
+    if (descriptor > 3) shut_old_socket(descriptor, current);
   }
   closedir(folder);
 }

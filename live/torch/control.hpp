@@ -9,22 +9,21 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "live/group/frames.hpp"
+#include "live/group/program_epoch.hpp"
 
 namespace orrery::live {
 
-/// Members of one epoch, as ascending ranks of the program.
-struct ProgramEpoch {
-  std::uint64_t number = 0;
-  std::vector<std::size_t> members;
-};
-
 /// Counts of done operations by the key of their group.
 using DoneCounts = std::map<std::string, std::uint64_t>;
+
+/// Addresses of the sockets of groups, as numbers in the order of the host.
+using Addresses = std::set<std::uint32_t>;
 
 /// Connection of one rank. Never destroyed: its thread runs until the process ends.
 class ProgramControl {
@@ -33,10 +32,12 @@ class ProgramControl {
   /// every announced epoch and `others` all messages about joins and plans
   /// (live/group/meeting_point.hpp, live/group/step_plans.hpp), at the end of the connection one
   /// without fields, on that thread; `done_counts` returns the counts of this rank's groups, and is
-  /// called on that thread and by confirm_leavers() and leave_run().
+  /// called on that thread and by confirm_leavers() and leave_run(). `addresses` returns those that
+  /// this rank's groups have now (address_of_group()), on that thread: sockets of their earlier
+  /// ones are shut.
   ProgramControl(int descriptor, std::size_t rank, std::function<void(const ProgramEpoch&)> heard,
                  std::function<void(const Fields&)> others,
-                 std::function<DoneCounts()> done_counts);
+                 std::function<DoneCounts()> done_counts, std::function<Addresses()> addresses);
 
   /// Sends one message, of at most kMaxFrameBytes; does nothing if the connection is gone.
   void send_fields(const Fields& fields);
@@ -57,6 +58,7 @@ class ProgramControl {
   std::function<void(const ProgramEpoch&)> heard_;
   std::function<void(const Fields&)> others_;
   std::function<DoneCounts()> done_counts_;
+  std::function<Addresses()> addresses_;
   std::mutex sending_;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -66,8 +68,11 @@ class ProgramControl {
   int sweeps_left_ = 0;
 };
 
-/// Returns the loopback address of the sockets of an epoch. The address tells the sockets of older
-/// epochs from those of the program: 127.77.E.1 with E = 1 + epoch modulo 250.
-std::string address_of_epoch(std::uint64_t epoch);
+/// Returns the loopback address of the sockets of a group in its epoch, 127.E.K.K with E = 64 +
+/// epoch modulo 128 and K, K from a hash of its key. The address tells the sockets of older epochs
+/// from those of the program and of groups that still use theirs.
+std::uint32_t address_of_group(const std::string& key, std::uint64_t epoch);
+/// Returns an address as text, for example "127.64.1.7".
+std::string text_of_address(std::uint32_t address);
 
 }  // namespace orrery::live

@@ -7,7 +7,6 @@
 #include <ATen/ATen.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include "live/group/messages.hpp"
 #include "live/group/virtual_ranks.hpp"
 
 namespace orrery::live {
@@ -65,10 +64,24 @@ void GroupWorker::announce_epoch(const ProgramEpoch& epoch) {
       next.alive.push_back(member);
     }
   }
+  const std::uint64_t own = epoch_of_group(epoch, place_.ranks);
+  bool stays_broken = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (epoch.number < program_epoch_) return;
+    program_epoch_ = epoch.number;
+    const bool was_broken = member_.is_broken() && member_.epoch() == own;
+    member_.announce_epoch(own, next.alive.size());
+    if (member_.epoch() == own) next_view_ = std::move(next);
+    stays_broken = was_broken;
+    changed_.notify_all();
+  }
+  if (stays_broken) send_news(MessageKind::problem, "a connection is broken");
+}
+
+std::uint32_t GroupWorker::address() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  member_.announce_epoch(epoch.number, next.alive.size());
-  if (member_.epoch() == epoch.number) next_view_ = std::move(next);
-  changed_.notify_all();
+  return address_of_group(place_.key, member_.epoch());
 }
 
 void GroupWorker::add_operation(std::unique_ptr<Operation> operation) {
@@ -137,7 +150,8 @@ void GroupWorker::run_steps() {
     }
     lock.unlock();
     if (step == GroupStep::refuse) {
-      control_.send_fields(message_of(MessageKind::refuse, {member_.refused_operation()}));
+      control_.send_fields(message_of(
+          MessageKind::refuse, {member_.refused_operation(), list_of(place_.ranks)}));
       return;
     }
     try {
@@ -216,7 +230,7 @@ void GroupWorker::connect_inner(std::uint64_t epoch) {
       if (place.is_queued() && before.inner != nullptr) before.inner->abort();
       connecting->groups =
           self->build_(place.backend, store, prefix, position, static_cast<int>(alive.size()),
-                       place.timeout, address_of_epoch(epoch));
+                       place.timeout, text_of_address(address_of_group(place.key, epoch)));
     } catch (const std::exception& error) {
       connecting->problem = error.what();
     }
@@ -261,11 +275,16 @@ void GroupWorker::exchange_progress(std::uint64_t epoch) {
     member_.accept_progress(progress, epoch);
     changed_.notify_all();  // wakes wait_until_settled()
   }
-  if (is_settled()) announce_settled(epoch);
+  if (is_settled()) send_news(MessageKind::settled, place_.key);
 }
 
-void GroupWorker::announce_settled(std::uint64_t epoch) {
-  control_.send_fields(message_of(MessageKind::settled, {std::to_string(epoch), place_.key}));
+void GroupWorker::send_news(MessageKind kind, const std::string& text) {
+  std::uint64_t epoch = 0;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    epoch = program_epoch_;
+  }
+  control_.send_fields(message_of(kind, {std::to_string(epoch), text.substr(0, 2000)}));
 }
 
 void GroupWorker::deliver_result(std::uint64_t epoch) {
@@ -290,7 +309,7 @@ void GroupWorker::deliver_result(std::uint64_t epoch) {
     }
   }
   finish_step(GroupStep::deliver, epoch);
-  announce_settled(epoch);
+  send_news(MessageKind::settled, place_.key);
   control_.confirm_leavers();
 }
 
@@ -301,9 +320,11 @@ void GroupWorker::perform_operation(std::uint64_t epoch) {
   const auto begin = [this](Operation& self, const EpochView& view) {
     self.buffers.clear();
     if (self.prepare) self.prepare(self, pool_);
+    self.begun_s = clock_s();
     return self.perform(self, view);
   };
   if (!perform_part(begin, epoch)) return;
+  operation.done_s = clock_s();
   if (operation.perform_rest && !perform_part(operation.perform_rest, epoch)) return;
   if (operation.adjust) operation.adjust(operation, view_);
   finish_step(GroupStep::perform, epoch);
@@ -424,8 +445,7 @@ void GroupWorker::report_failure(std::uint64_t epoch, const std::string& problem
     }
     member_.fail_step(epoch);
   }
-  control_.send_fields(
-      message_of(MessageKind::problem, {std::to_string(epoch), problem.substr(0, 2000)}));
+  send_news(MessageKind::problem, problem);
 }
 
 }  // namespace orrery::live

@@ -16,7 +16,9 @@
 #include <vector>
 
 #include "live/codec/gradient_codes.hpp"
+#include "live/codec/gradient_meter.hpp"
 #include "live/group/member.hpp"
+#include "live/group/messages.hpp"
 #include "live/group/operation_log.hpp"
 #include "live/torch/control.hpp"
 #include "live/torch/operation.hpp"
@@ -28,6 +30,7 @@ namespace orrery::live {
 struct GroupRecords {
   OperationLog log;     ///< times of the operations
   GradientCodes codes;  ///< codes of the gradient buckets
+  GradientMeter meter;  ///< measurements of the gradient buckets
 };
 
 /// Name, size and connections of a group.
@@ -68,8 +71,9 @@ class GroupWorker : public std::enable_shared_from_this<GroupWorker> {
 
   /// Starts the thread. Call once.
   void start();
-  /// Announces an epoch to the group, before or after start(). Epochs that are not newer than the
-  /// announced one are ignored. Any thread.
+  /// Announces an epoch to the group, before or after start(). An epoch in which the group need not
+  /// connect anew (epoch_of_group()) has no effect on its operations; if the group has a broken
+  /// connection, `orrery run` is told again. Any thread.
   void announce_epoch(const ProgramEpoch& epoch);
   /// Adds an operation behind those that wait; its work is never completed if the run ends because
   /// of an operation. `work` and `perform` must be set. Any thread.
@@ -96,6 +100,8 @@ class GroupWorker : public std::enable_shared_from_this<GroupWorker> {
   /// end of the process. Does nothing for others. Call once no operation is left. Any thread.
   void abort_inner();
 
+  /// Returns the address of the group's sockets in its present epoch. Any thread.
+  std::uint32_t address();
   /// Returns the place of the constructor.
   const GroupPlace& group_place() const { return place_; }
   /// Returns the records of this process.
@@ -128,7 +134,8 @@ class GroupWorker : public std::enable_shared_from_this<GroupWorker> {
   /// Does the same for work on a device, whose future is complete as soon as the work is queued:
   /// asks for its end, and lets the current stream wait for it.
   bool poll_work(const c10::intrusive_ptr<c10d::Work>& work, std::uint64_t epoch);
-  void announce_settled(std::uint64_t epoch);
+  /// Sends a message about the newest epoch of the program.
+  void send_news(MessageKind kind, const std::string& text);
   void report_failure(std::uint64_t epoch, const std::string& problem);
   bool is_newest(std::uint64_t epoch);
 
@@ -139,6 +146,7 @@ class GroupWorker : public std::enable_shared_from_this<GroupWorker> {
   std::mutex mutex_;
   std::condition_variable changed_;
   GroupMember member_;                            // guarded by mutex_
+  std::uint64_t program_epoch_ = 0;               // newest epoch of the program; by mutex_
   std::deque<std::unique_ptr<Operation>> queue_;  // guarded by mutex_
   EpochView view_, next_view_;                    // guarded by mutex_
   std::optional<c10::Stream> stream_;             // queue of the thread on the operations' device

@@ -101,6 +101,9 @@ struct Operation {
   std::vector<at::Tensor> buffers;        ///< result that is kept and delivered
   bool is_reusable = true;                ///< false: `buffers` must not serve later operations
   c10::Device device{c10::kCPU};          ///< device of the tensors
+  /// Begin and end of the inner group's work of `perform`, of the newest attempt. `perform` may set
+  /// the begin, if it computes before.
+  double begun_s = 0, done_s = 0;
   /// Event that is done once the program's stream has done what it had queued when the operation
   /// began; null on the CPU.
   std::unique_ptr<c10::Event> begun;

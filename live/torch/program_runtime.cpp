@@ -24,7 +24,8 @@ ProgramRuntime::ProgramRuntime(int descriptor, std::size_t rank, std::string sto
     : rank_(rank), store_path_(std::move(store_path)), build_(std::move(build)) {
   control_ = std::make_unique<ProgramControl>(
       descriptor, rank, [this](const ProgramEpoch& epoch) { announce_epoch(epoch); },
-      [this](const Fields& fields) { handle_message(fields); }, [this] { return done_counts(); });
+      [this](const Fields& fields) { handle_message(fields); }, [this] { return done_counts(); },
+      [this] { return group_addresses(); });
 }
 
 std::shared_ptr<GroupWorker> ProgramRuntime::add_group(GroupPlace place) {
@@ -95,6 +96,12 @@ DoneCounts ProgramRuntime::done_counts() {
   DoneCounts counts;
   for (const auto& group : all_groups()) counts[group->group_place().key] = group->done_count();
   return counts;
+}
+
+Addresses ProgramRuntime::group_addresses() {
+  Addresses addresses;
+  for (const auto& group : all_groups()) addresses.insert(group->address());
+  return addresses;
 }
 
 void ProgramRuntime::announce_arrival() {

@@ -68,6 +68,7 @@ class ProgramRuntime {
   void announce_epoch(const ProgramEpoch& epoch);
   void handle_message(const Fields& fields);
   DoneCounts done_counts();
+  Addresses group_addresses();
   std::vector<std::shared_ptr<GroupWorker>> all_groups();
 
   const std::size_t rank_;

@@ -57,10 +57,15 @@ at::Tensor bytes_tensor(const std::vector<std::byte>& bytes) {
   return tensor;
 }
 
+/// Returns the bytes of all of `ranks` equal parts but one.
+double other_parts(std::size_t bytes, std::size_t ranks) {
+  const auto count = static_cast<double>(ranks);
+  return (count - 1) / count * static_cast<double>(bytes);
+}
+
 /// Returns the bytes that one of `ranks` ranks sends to others in an all-reduce by a ring.
 double ring_bytes(std::size_t bytes, std::size_t ranks) {
-  const auto count = static_cast<double>(ranks);
-  return 2 * (count - 1) / count * static_cast<double>(bytes);
+  return 2 * other_parts(bytes, ranks);
 }
 
 /// Name of an all-gather that no loss may interrupt, for the message about it.
@@ -141,6 +146,12 @@ std::shared_ptr<CodedBucket> SurvivingBackend::claim_bucket(const Tensors& tenso
                                                      static_cast<std::size_t>(tensors[0].numel()));
 }
 
+std::shared_ptr<BucketMeasurement> SurvivingBackend::measure_bucket(const Tensors& tensors,
+                                                                    c10d::ReduceOp op) {
+  return std::make_shared<BucketMeasurement>(worker_->group_records(),
+                                             worker_->group_place().ranks.size(), tensors, op);
+}
+
 WorkPtr SurvivingBackend::begin_coded(const Tensors& tensors,
                                       const std::shared_ptr<CodedBucket>& bucket) {
   auto operation =
@@ -148,14 +159,19 @@ WorkPtr SurvivingBackend::begin_coded(const Tensors& tensors,
   operation->prepare = copies_of(tensors);
   const auto codes = std::make_shared<Tensors>();
   const auto own = static_cast<std::size_t>(getRank());
-  operation->perform = [bucket, codes, own](Operation& self, const EpochView& view) -> WorkPtr {
+  const auto measured = measure_bucket(tensors, c10d::ReduceOp::SUM);
+  operation->perform = [bucket, codes, own, measured](Operation& self,
+                                                      const EpochView& view) -> WorkPtr {
+    measured->note_own_values(self);
     if (view.alive.size() == 1) return view.inner->allreduce(self.buffers, {});
     const auto position = std::lower_bound(view.alive.begin(), view.alive.end(), own);
     const at::Tensor sent =
         bytes_tensor(bucket->encode_parts(values_of(self.buffers[0]), view.alive,
                                           static_cast<std::size_t>(position - view.alive.begin())));
     *codes = {at::empty_like(sent), sent};
+    measured->set_sent_bytes(other_parts(sent.nbytes(), view.alive.size()));
     std::vector<int64_t> equal;
+    self.begun_s = clock_s();
     return view.inner->alltoall_base(codes->at(0), codes->at(1), equal, equal, {});
   };
   operation->perform_rest = [bucket, codes](Operation& self, const EpochView& view) -> WorkPtr {
@@ -169,10 +185,11 @@ WorkPtr SurvivingBackend::begin_coded(const Tensors& tensors,
     }
     if (view.is_short()) scale_sum(self.buffers[0], view);
   };
-  operation->publish = [tensors, bucket, worker = worker_](Operation& self) {
+  operation->publish = [tensors, bucket, measured, worker = worker_](Operation& self) {
     copy_tensor(tensors[0], self.buffers[0]);
     bucket->commit_exchange();
     worker->group_records().codes.add_sent_bytes(bucket->sent_bytes());
+    measured->end_bucket(self);
   };
   operation->result = tensors;
   return begin_operation(std::move(operation));
@@ -182,7 +199,9 @@ WorkPtr SurvivingBackend::begin_all_reduce(OpType type, Tensors tensors, c10d::R
                                            bool coalesced) {
   auto operation = new_operation(OperationKind::symmetric, type, "all_reduce", tensors);
   operation->prepare = copies_of(tensors);
-  operation->perform = [op, coalesced](Operation& self, const EpochView& view) {
+  const auto measured = measure_bucket(tensors, op);
+  operation->perform = [op, coalesced, measured](Operation& self, const EpochView& view) {
+    measured->note_own_values(self);
     if (coalesced) {
       c10d::AllreduceCoalescedOptions options;
       options.reduceOp = op;
@@ -194,14 +213,21 @@ WorkPtr SurvivingBackend::begin_all_reduce(OpType type, Tensors tensors, c10d::R
   };
   GradientCodes& codes = worker_->group_records().codes;
   const bool is_gradient = codes.is_in_backward();
-  operation->adjust = [op, is_gradient, &codes](Operation& self, const EpochView& view) {
+  operation->adjust = [op, is_gradient, measured, &codes](Operation& self,
+                                                          const EpochView& view) {
+    double sent = 0;
     for (const at::Tensor& each : self.buffers) {
-      if (is_gradient) codes.add_sent_bytes(ring_bytes(each.nbytes(), view.alive.size()));
+      sent += ring_bytes(each.nbytes(), view.alive.size());
     }
+    if (is_gradient) codes.add_sent_bytes(sent);
+    measured->set_sent_bytes(sent);
     if (!view.is_short() || !(op == c10d::ReduceOp::SUM)) return;
     for (const at::Tensor& sum : self.buffers) scale_sum(sum, view);
   };
-  operation->publish = copies_to(tensors);
+  operation->publish = [publish = copies_to(tensors), measured](Operation& self) {
+    publish(self);
+    measured->end_bucket(self);
+  };
   operation->result = std::move(tensors);
   return begin_operation(std::move(operation));
 }

@@ -11,6 +11,7 @@
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include "live/torch/bucket_measurement.hpp"
 #include "live/torch/group_worker.hpp"
 
 namespace orrery::live {
@@ -142,6 +143,8 @@ class SurvivingBackend final : public c10d::Backend {
                        std::function<void(Operation&)> publish);
   /// Returns the bucket of an all-reduce that travels in codes; null for others.
   std::shared_ptr<CodedBucket> claim_bucket(const Tensors& tensors, c10d::ReduceOp op);
+  /// Returns the measurement of an all-reduce that begins now; not null.
+  std::shared_ptr<BucketMeasurement> measure_bucket(const Tensors& tensors, c10d::ReduceOp op);
   /// Begins the sum of a gradient bucket in codes.
   WorkPtr begin_coded(const Tensors& tensors, const std::shared_ptr<CodedBucket>& bucket);
   WorkPtr begin_all_reduce(c10d::OpType type, Tensors tensors, c10d::ReduceOp op, bool coalesced);

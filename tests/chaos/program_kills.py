@@ -42,7 +42,7 @@ CASES = [
     *((script, kind, "T0") for script in ("ddp.py", "hugging_face.py", "light.py")
       for kind in T0_KINDS),
     ("fsdp.py", "one rank", "refused"),
-    ("hsdp.py", "one rank", "refused"),
+    ("hsdp.py", "one rank", "T0"),
     ("snapshot.py", "one rank", "T1"),
     ("snapshot.py", "orrery run", "T1 of a new run"),
 ]  # fmt: skip
@@ -170,16 +170,24 @@ def attempts_of(script, kind, count, dice, **more):
     return found, report, code, "".join(session.lines)
 
 
+def with_replicas(script, struck):
+    """The ranks that a run loses: of HSDP the replicas, pairs of ranks, of the struck ones."""
+    if script != "hsdp.py":
+        return struck
+    return [rank for rank in range(RANKS) if rank // 2 in {each // 2 for each in struck}]
+
+
 def shrink_cases(script, kind, count, dice):
     """Cases of tier T0: survivors with all steps and equal parameters, and the lost time."""
     found, report, code, text = attempts_of(script, kind, count, dice)
     if report is None or len(found) < count:
         raise RuntimeError(f"expected {count} attempts, found {len(found)}, exit code {code}:\n"
                            f"{text[-3000:]}")  # fmt: skip
-    for attempt, struck, lines, _, _ in found:
+    for attempt, hit, lines, _, _ in found:
         ends = programs.ends_in("".join(lines))
-        if set(ends) & set(struck) or not struck:
+        if set(ends) & set(hit) or not hit:
             continue  # a rank had ended before the fault: no case
+        struck = with_replicas(script, hit)
         losses = [each for each in report["losses"] if each["attempt"] == attempt]
         problem = ""
         if sorted(each["rank"] for each in losses) != sorted(struck):

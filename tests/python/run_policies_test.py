@@ -8,7 +8,7 @@ import tempfile
 import time
 
 import pytest
-from run_programs_test import PATIENCE, PROGRAM, PROGRAMS, TORCH, Run, environment
+from run_programs_test import PATIENCE, PROGRAM, PROGRAMS, TORCH, Run, ends_in, environment
 
 pytestmark = pytest.mark.skipif(
     not TORCH.exists(), reason=f"no PyTorch at {TORCH}: ./dev torch installs it"
@@ -365,6 +365,55 @@ def test_gradients_in_codes_train_as_well_with_fewer_bytes(tmp_path):
     assert reports[False]["bytes_on_wire"] == 4 * 60 * 2 * 4 * values  # ring of two ranks
     assert reports[True]["bytes_on_wire"] < 0.3 * reports[False]["bytes_on_wire"]
     assert replayed(tmp_path / "run.log")["identical"] is True
+
+
+#: Network of its own whose loopback carries 100 MB/s, for the words of a command that follow.
+SLOW_NETWORK = [
+    "unshare", "-rn", "sh", "-c",
+    'ip link set lo up && tc qdisc add dev lo root tbf rate 800mbit burst 256kb latency 400ms'
+    ' && exec "$@"',
+    "sh",
+]  # fmt: skip
+
+
+def slow_network():
+    """Whether this machine lets a user make such a network."""
+    try:
+        made = subprocess.run([*SLOW_NETWORK, "true"], capture_output=True, check=False)
+    except FileNotFoundError:
+        return False
+    return made.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("reserve", "chosen"), [("0.05", r"int\d with error feedback"), ("1", "int8")]
+)
+def test_memory_aware_chooses_codes_on_a_slow_network_by_the_memory_that_is_left(
+    tmp_path, reserve, chosen
+):
+    if not slow_network():
+        pytest.skip("needs unshare and tc, for a slow network")
+    scenario, log = tmp_path / "codes.yaml", tmp_path / "run.log"
+    scenario.write_text(
+        "policies:\n  - name: memory-aware\n    parameters: {warm_up_steps: 10, cooldown_steps: 5, "
+        f"memory_reserve: {reserve}}}\n"
+    )
+    result = subprocess.run(
+        [*SLOW_NETWORK, PROGRAM, "run", "-n", "2", "--json", "--scenario", scenario,
+         "--record", log, "--", TORCH, PROGRAMS / "wide.py"],
+        capture_output=True, text=True, timeout=PATIENCE, env={**environment(40), "MIB": "4"},
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    assert report["decisions_applied"] >= 1
+    reasons = re.findall(r"as it is, \S+ ms in (.+); memory in use (\S+),", log.read_text("latin1"))
+    assert re.fullmatch(chosen, reasons[0][0]), reasons
+    assert 0.1 < float(reasons[0][1].rstrip("%")) < 90
+    assert "gradient variance unknown" not in log.read_text("latin1")
+    plain = 40 * 2 * 4 * (1024 * 1024 + 1024)  # bytes of a ring of two ranks
+    assert report["bytes_on_wire"] < 0.9 * plain
+    assert len({bits for _, bits in ends_in(result.stdout + result.stderr).values()}) == 1
+    assert replayed(log)["identical"] is True
 
 
 def test_codes_survive_a_loss(tmp_path):

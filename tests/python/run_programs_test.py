@@ -315,6 +315,22 @@ def test_the_time_in_data_loaders_is_input(tmp_path):
     )
 
 
+@pytest.mark.parametrize("lost", [0, 3])
+def test_a_loss_in_a_replica_of_hsdp_costs_that_replica(lost):
+    run = Run("hsdp.py", 4, 400)
+    run.wait_for_training()
+    run.kill(lost)
+    report, ends, code = run.end()
+    replica = [0, 1] if lost < 2 else [2, 3]
+    assert code == 6, run.text
+    assert report["tier"] == "T0" and report["refused_operation"] is None
+    assert report["ranks_missing"] == replica
+    assert "ended with its replica: no reduce_scatter without the lost rank" in run.text
+    assert sorted(ends) == [rank for rank in range(4) if rank not in replica]
+    assert len(set(ends.values())) == 1  # parameters and steps of both, bit for bit
+    assert next(iter(ends.values()))[0] == 400
+
+
 def test_without_a_state_a_lost_rank_stays_lost():
     run = Run("ddp.py", 2, 200, ["--replace", "1"])
     run.wait_for_training()

@@ -15,7 +15,15 @@ RankStep rank_step_of(const Fields& fields) {
           .compute_s = std::stod(fields.at(4)),
           .share = static_cast<std::uint32_t>(std::stoul(fields.at(5))),
           .input_s = std::stod(fields.at(6)),
-          .prefetch = prefetch_of(fields, 7)};
+          .prefetch = prefetch_of(fields, 7),
+          .memory = std::stod(fields.at(9)),
+          .gradients = {.bytes = std::stod(fields.at(10)),
+                        .issued_s = std::stod(fields.at(11)),
+                        .ended_s = std::stod(fields.at(12)),
+                        .begun_s = std::stod(fields.at(13)),
+                        .done_s = std::stod(fields.at(14)),
+                        .sent_bytes = std::stod(fields.at(15)),
+                        .variance = std::stod(fields.at(16))}};
 }
 
 void ProgramProgress::clear() {
@@ -76,36 +84,82 @@ void ProgramSamples::begin(double now_s, std::vector<std::pair<std::size_t, bool
   now_s_ = now_s;
   prefetch_ = prefetch;
   known_.clear();
+  std::size_t living = 0;
   for (std::uint32_t rank = 0; rank < ranks.size(); ++rank) {
     const auto& [of_program, lives] = ranks[rank];
+    if (!lives) continue;
+    ++living;
     const std::optional<RankStep> step = progress_.newest_step(of_program);
-    if (lives && step) known_.emplace_back(rank, *step);
+    if (step) known_.push_back({rank, static_cast<std::uint32_t>(of_program), *step});
   }
+  bandwidth_ = kMissing;
+  collectives_.clear();
+  if (living > 1 && known_.size() == living) begin_exchange();
+}
+
+/// Puts the exchange of the gradients together from those of all living ranks.
+void ProgramSamples::begin_exchange() {
+  const RankStep& first = known_.front().step;
+  GradientExchange last = first.gradients;
+  for (const KnownRank& each : known_) {
+    const GradientExchange& own = each.step.gradients;
+    if (each.step.steps != first.steps || own.bytes != last.bytes) return;
+    last.issued_s = std::max(last.issued_s, own.issued_s);
+    last.ended_s = std::max(last.ended_s, own.ended_s);
+    last.begun_s = std::max(last.begun_s, own.begun_s);
+    last.done_s = std::max(last.done_s, own.done_s);
+    last.sent_bytes = std::min(last.sent_bytes, own.sent_bytes);
+  }
+  if (last.bytes <= 0 || first.steps == 0) return;
+  if (last.sent_bytes > 0 && last.done_s > last.begun_s) {
+    bandwidth_ = last.sent_bytes / (last.done_s - last.begun_s);
+  }
+  collectives_.push_back({.job = {},
+                          .step = first.steps - 1,
+                          .kind = CollectiveKind::all_reduce,
+                          .algorithm = CollectiveAlgorithm::automatic,
+                          .bytes = last.bytes,
+                          .ranks = static_cast<std::uint32_t>(known_.size()),
+                          .exposed = last.ended_s - last.issued_s});
 }
 
 std::shared_ptr<const SampleRows> ProgramSamples::make_rows(SampleTable table, JobId) {
   auto rows = std::make_shared<SampleRows>();
-  if (table != SampleTable::ranks) return rows;
-  for (const auto& [rank, step] : known_) {
-    rows->ids.push_back(rank);
-    rows->steps.push_back(step.steps);
+  for (std::size_t at = 0; at < known_.size(); ++at) {
+    const KnownRank& each = known_[at];
+    if (table == SampleTable::ranks) {
+      rows->ids.push_back(each.rank);
+      rows->steps.push_back(each.step.steps);
+    } else if (table == SampleTable::devices) {
+      rows->ids.push_back(each.place);
+    } else if (known_.size() > 1) {
+      rows->ids.push_back(each.place);
+      rows->to.push_back(known_[(at + 1) % known_.size()].place);
+    }
   }
   return rows;
 }
 
+double ProgramSamples::value_of_rank(SampleField field, const RankStep& step) const {
+  switch (field) {
+    case SampleField::micro_batches_done: return 0;
+    case SampleField::micro_batch_time: return step.compute_s / step.share;
+    case SampleField::wait_time: return std::max(0.0, step.duration_s - step.compute_s);
+    case SampleField::gradient_variance: return step.gradients.variance;
+    case SampleField::input_wait: return step.prefetch == prefetch_ ? step.input_s : kMissing;
+    case SampleField::memory_used: return step.memory > 0 ? step.memory : kMissing;
+    case SampleField::bandwidth: return bandwidth_;
+    default: return kMissing;
+  }
+}
+
 std::shared_ptr<const SampleColumn> ProgramSamples::make_column(SampleField field, JobId) {
   auto column = std::make_shared<SampleColumn>();
-  if (table_of(field) != SampleTable::ranks) return column;
+  if (table_of(field) == SampleTable::links && known_.size() < 2) return column;
   column->ages.clear();
-  for (const auto& [rank, step] : known_) {
-    double value = kMissing;
-    if (field == SampleField::micro_batches_done) value = 0;
-    if (field == SampleField::micro_batch_time) value = step.compute_s / step.share;
-    if (field == SampleField::wait_time) value = std::max(0.0, step.duration_s - step.compute_s);
-    const bool is_input = field == SampleField::input_wait && step.prefetch == prefetch_;
-    if (is_input) value = step.input_s;
-    column->values.push_back(value);
-    column->ages.push_back(to_nanos(std::max(0.0, now_s_ - step.end_s)));
+  for (const KnownRank& each : known_) {
+    column->values.push_back(value_of_rank(field, each.step));
+    column->ages.push_back(to_nanos(std::max(0.0, now_s_ - each.step.end_s)));
   }
   if (column->ages.empty()) column->ages.push_back(0);
   return column;

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "live/codec/gradient_meter.hpp"
 #include "live/group/frames.hpp"
 #include "policies/seam/job.hpp"
 #include "policies/seam/rank_summary.hpp"
@@ -27,10 +28,13 @@ struct RankStep {
   std::uint32_t share = 1;  ///< micro-batches of the rank in this step
   double input_s = 0;       ///< time in data loaders
   Prefetch prefetch = {};   ///< readers of the newest batch
+  double memory = 0;        ///< bytes of the rank's process in RAM; 0: not measured
+  GradientExchange gradients = {};  ///< exchange of the step's newest backward pass
 };
 
-/// Returns the step in the message "done STEPS END DURATION COMPUTE SHARE INPUT WORKERS DEPTH".
-/// Throws std::exception if a number or a field is missing.
+/// Returns the step in the message "done STEPS END DURATION COMPUTE SHARE INPUT WORKERS DEPTH
+/// MEMORY BYTES ISSUED ENDED BEGUN DONE SENT VARIANCE", in which the last seven are those of
+/// GradientExchange. Throws std::exception if a number or a field is missing.
 RankStep rank_step_of(const Fields& fields);
 
 /// Steps of all ranks, by rank of the program.
@@ -64,8 +68,12 @@ class ProgramProgress {
   std::map<std::uint64_t, double> durations_;  ///< durations by number of the step, counted from 1
 };
 
-/// Telemetry of a program: steps, compute and wait times of its ranks. A micro-batch is one example
-/// of a batch where policies set shares, otherwise the whole step of a rank.
+/// Telemetry of a program: steps, compute and wait times of its ranks, their memory, and the
+/// exchange of their gradients. A micro-batch is one example of a batch where policies set shares,
+/// otherwise the whole step of a rank. The exchange is known if all living ranks have reported the
+/// same step. Its times begin with the last rank and end with the last rank: others only wait
+/// before. Example: two ranks begin a transfer at 0 and 40 ms and are done at 50 ms. Each sends
+/// 4 MB: 400 MB/s.
 class ProgramSamples : public ColumnSamples {
  public:
   /// `progress` must outlive this object.
@@ -78,16 +86,26 @@ class ProgramSamples : public ColumnSamples {
              const Prefetch& prefetch = {});
 
   RankSummary summary(JobId job, std::uint32_t latest) override;
-  std::span<const CollectiveSample> collectives(JobId) override { return {}; }
+  std::span<const CollectiveSample> collectives(JobId) override { return collectives_; }
 
  private:
+  /// Newest step of a living rank.
+  struct KnownRank {
+    std::uint32_t rank = 0;   ///< rank of the job
+    std::uint32_t place = 0;  ///< GPU of the rank: its rank of the program
+    RankStep step;
+  };
+  void begin_exchange();
+  double value_of_rank(SampleField field, const RankStep& step) const;
   std::shared_ptr<const SampleRows> make_rows(SampleTable table, JobId job) override;
   std::shared_ptr<const SampleColumn> make_column(SampleField field, JobId job) override;
 
   const ProgramProgress& progress_;
   double now_s_ = 0;
   Prefetch prefetch_;
-  std::vector<std::pair<std::uint32_t, RankStep>> known_;  ///< steps by rank of the job
+  std::vector<KnownRank> known_;  ///< ascending ranks
+  double bandwidth_ = kMissing;   ///< bytes per second of the newest exchange
+  std::vector<CollectiveSample> collectives_;
   std::vector<RankSample> slowest_;
 };
 

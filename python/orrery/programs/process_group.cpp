@@ -114,7 +114,16 @@ PYBIND11_MODULE(orrery_process_group, m) {
       "start_logging", [] { runtime->group_records().log.start_logging(); }, free);
   m.def("stop_logging", &stop_logging);
   m.def("set_codec", &set_codec);
-  m.def("begin_backward", [] { runtime->group_records().codes.begin_backward(); });
+  m.def("start_measuring", [] { runtime->group_records().meter.start_measuring(); });
+  m.def("drain_exchange", [] {
+    const live::GradientExchange pass = runtime->group_records().meter.drain_exchange();
+    return std::make_tuple(pass.bytes, pass.issued_s, pass.ended_s, pass.begun_s, pass.done_s,
+                           pass.sent_bytes, pass.variance);
+  });
+  m.def("begin_backward", [] {
+    runtime->group_records().meter.begin_pass();
+    runtime->group_records().codes.begin_backward();
+  });
   m.def("end_backward", [] { runtime->group_records().codes.end_backward(); });
   m.def(
       "wait_until_begun", [] { runtime->plans().wait_until_begun(); }, free);

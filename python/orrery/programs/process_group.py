@@ -24,15 +24,18 @@ SOURCES = (
     "live/codec/power_sgd_codec.cpp",
     "live/codec/coded_bucket.cpp",
     "live/codec/gradient_codes.cpp",
+    "live/codec/gradient_meter.cpp",
     "live/group/member.cpp",
     "live/group/frames.cpp",
     "live/group/meeting_point.cpp",
     "live/group/step_plans.cpp",
     "live/group/operation_log.cpp",
+    "live/group/program_epoch.cpp",
     "live/torch/control.cpp",
     "live/torch/program_store.cpp",
     "live/torch/operation.cpp",
     "live/torch/group_worker.cpp",
+    "live/torch/bucket_measurement.cpp",
     "live/torch/program_runtime.cpp",
     "live/torch/surviving_backend.cpp",
 )
@@ -46,17 +49,20 @@ HEADERS = (
     "live/codec/power_sgd.hpp",
     "live/codec/coded_bucket.hpp",
     "live/codec/gradient_codes.hpp",
+    "live/codec/gradient_meter.hpp",
     "live/group/member.hpp",
     "live/group/frames.hpp",
     "live/group/messages.hpp",
     "live/group/meeting_point.hpp",
     "live/group/step_plans.hpp",
     "live/group/operation_log.hpp",
+    "live/group/program_epoch.hpp",
     "live/group/virtual_ranks.hpp",
     "live/torch/control.hpp",
     "live/torch/program_store.hpp",
     "live/torch/operation.hpp",
     "live/torch/group_worker.hpp",
+    "live/torch/bucket_measurement.hpp",
     "live/torch/program_runtime.hpp",
     "live/torch/surviving_backend.hpp",
 )
@@ -107,7 +113,7 @@ def _compile(native: str, torch_folder: str, target: str) -> None:
         made = os.path.join(folder, "made.so")
         include = os.path.join(torch_folder, "include")
         folders = [native, include, os.path.join(include, "torch/csrc/api/include"), python]
-        command = [compiler, "-O2", "-std=c++20", "-shared", "-fPIC", "-fvisibility=hidden"]
+        command = [compiler, "-O3", "-std=c++20", "-shared", "-fPIC", "-fvisibility=hidden"]
         command.append("-ffp-contract=off")  # codes have equal bytes on every machine
         command += [f"-I{each}" for each in folders] + [unity, "-o", made]
         libraries = os.path.join(torch_folder, "lib")

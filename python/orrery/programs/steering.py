@@ -4,8 +4,15 @@ A step is an item of `orrery.torch.state().steps(...)`, in a program without tha
 step. The first optimizer step of each rank waits until the policies have started.
 """
 
+import os
 import time
 from typing import Any, Optional
+
+
+def resident_bytes() -> int:
+    """Return the bytes of memory that this process has in RAM, as Linux counts them."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 class Steering:
@@ -77,7 +84,7 @@ class Steering:
         input_s, self._input_s = self._attachment.input_s - self._input_s, self._attachment.input_s
         fields = (
             *(self.step, now_s, now_s - self._begin_s, self._compute_s, self.sharing.share),
-            *(input_s, *self.prefetching.in_force),
+            *(input_s, *self.prefetching.in_force, resident_bytes(), *module.drain_exchange()),
         )
         module.send_fields(["done", *map(str, fields)])
         self._apply(module.begin_step(self.step))
@@ -104,6 +111,7 @@ class Steering:
         readers = self.prefetching.facts()
         fields = [self.step, state, every, *self.sharing.facts(), no_codes, *readers]
         module.send_fields(["ready", *map(str, fields)])
+        module.start_measuring()
         module.wait_until_begun()
         self._has_begun = True
         self._apply(module.begin_step(self.step))
