@@ -179,7 +179,7 @@ class Queue:
             taken = self.place(job["gpus"], open_nodes)
             if taken is not None:
                 break
-        self.free = before
+        self.free = list(before)
         if taken is None:
             return False
         for each in leaving:
