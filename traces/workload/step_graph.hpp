@@ -150,6 +150,16 @@ struct Program {
   std::vector<Op> ops;
 };
 
+/// Reader of the operations of a rank, a few at a time: those of one pass. It serves callers that
+/// look at each operation once, and needs no memory for the whole program.
+class OpReader {
+ public:
+  virtual ~OpReader() = default;
+  /// Returns the operations behind those of the previous call, in order; no operations after the
+  /// last ones. The operations are valid until the next call.
+  virtual std::span<const Op> read_ops() = 0;
+};
+
 /// Memory of one GPU, by use.
 struct MemoryUse {
   Bytes parameters, gradients, optimizer, activations;
@@ -205,6 +215,9 @@ class StepGraph {
   /// stages of all replicas follow the order of that replica. Throws an internal Error for an
   /// unknown stage.
   const Program& program(std::uint32_t stage, std::uint32_t micro_batches, std::uint32_t most = 0);
+  /// Returns a reader of the operations of program(stage, micro_batches), which does not build the
+  /// program. The graph must outlive the reader. Throws an internal Error for an unknown stage.
+  std::unique_ptr<OpReader> read_program(std::uint32_t stage, std::uint32_t micro_batches) const;
   /// Returns the number of distinct programs that program() has built.
   std::size_t programs_built() const { return programs_.size(); }
 
@@ -266,12 +279,14 @@ class StepGraph {
     bool with_tensor = false;
   };
   Peers peers(Communicator which) const;
-  class Builder;  ///< builder of one program (step_program.cpp)
+  class Builder;  ///< builder and reader of one program (step_program.cpp)
   class Pieces;   ///< builder of all pieces (step_pieces.cpp)
   class Replay;   ///< builder of a recorded program (step_replay.cpp)
   void add_pieces();
   void add_recorded_blocks();
   std::unique_ptr<Program> recorded_program(std::uint32_t micro_batches) const;
+  /// Returns the micro-batches of the replica whose order of passes a program follows; 0: its own.
+  std::uint32_t followed_micro_batches(std::uint32_t micro_batches, std::uint32_t most) const;
   MemoryUse recorded_memory() const;
   const Piece& piece(std::uint32_t stage, std::uint32_t chunk) const {
     return pieces_[piece_of_[stage * chunks() + chunk]];

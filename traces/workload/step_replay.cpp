@@ -120,9 +120,7 @@ std::unique_ptr<Program> StepGraph::Replay::build() {
     }
   }
   add_part({.pass = {}, .update = true, .last = true}, 0);
-  FewOps after;
-  for (const auto& [which, op] : ops_.last_collectives()) after.push_back(op);
-  ops_.add_compute(Phase::optimizer, {}, graph_.optimizer_.front(), std::move(after));
+  ops_.add_compute(Phase::optimizer, {}, graph_.optimizer_.front(), ops_.last_collectives());
   return ops_.take_program();
 }
 
@@ -181,7 +179,7 @@ void StepGraph::Replay::add_collective(int number, const Part& part) {
   }
   const std::optional<Communicator> which = recorded_communicator(graph_.job_, recorded);
   ensure(which.has_value(), "a checked recording has only groups of the layout");
-  ops_.collective(op, *which, op_kind(collective), recorded.bytes(), std::move(after), &made);
+  ops_.collective(op, *which, op_kind(collective), recorded.bytes(), after, &made);
   newest_[number].reset();
   if (!made.empty()) newest_[number] = *made.begin();
 }
