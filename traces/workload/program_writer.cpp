@@ -17,8 +17,10 @@ double boundary_bytes(const StepGraph& graph, double element) {
 }  // namespace
 
 ProgramWriter::ProgramWriter(const StepGraph& graph, std::uint32_t stage,
-                             std::uint32_t micro_batches, double element)
+                             std::uint32_t micro_batches, double element,
+                             Index first_op)
     : graph_(graph),
+      first_op_(first_op),
       stages_(graph.pipeline()),
       blocking_(!graph.job().overlaps().pipeline()),
       boundary_(boundary_bytes(graph, element)) {
@@ -91,6 +93,14 @@ void ProgramWriter::add_send(Phase phase, const Pass& pass, bool to_next) {
   op.bytes = Bytes{boundary_};
   op.after.push_back(*last_compute_);
   if (blocking_) last_send_ = newest();
+}
+
+void ProgramWriter::skip_pass(PlainPass& pass) {
+  pass.after_send = last_send_.has_value();
+  pass.bytes = Bytes{boundary_};
+  last_send_.reset();
+  last_compute_ = ProgramReader::kNewestBlock;
+  if (pass.sends && blocking_) last_send_ = ProgramReader::kNewestSend;
 }
 
 void ProgramWriter::read(std::uint32_t micro_batch, FewOps& inputs) {

@@ -23,15 +23,15 @@ class ProgramWriter {
   using Index = std::uint32_t;
 
   /// Constructs an empty program. The graph must outlive it. `element`: bytes of a value sent
-  /// between stages.
+  /// between stages; `first_op`: index of the first operation, for a reader of the program.
   ProgramWriter(const StepGraph& graph, std::uint32_t stage, std::uint32_t micro_batches,
-                double element);
+                double element, Index first_op = 0);
 
   /// Returns the operations since the last drop_ops().
   std::span<const Op> ops() const { return program_.ops; }
   /// Removes the operations so far. Indices of later operations count the removed ones.
   void drop_ops() {
-    dropped_ += static_cast<Index>(program_.ops.size());
+    first_op_ += static_cast<Index>(program_.ops.size());
     program_.ops.clear();
   }
   /// Allocates room for `ops` operations.
@@ -60,6 +60,9 @@ class ProgramWriter {
   /// (`to_next`) or the previous one. With blocking sends the next compute operation waits for the
   /// send.
   void add_send(Phase phase, const Pass& pass, bool to_next);
+  /// Completes a pass that a reader returns in place of operations: whether its block waits for a
+  /// send, and its bytes. Later operations wait for ProgramReader::kNewestBlock and kNewestSend.
+  void skip_pass(PlainPass& pass);
   /// Adds the read of the micro-batch `prefetch` after this one, which waits for the newest read
   /// and compute operation, and appends this one's read to `inputs`; the first `prefetch`
   /// micro-batches have no read of their own. Call for micro-batches 0, 1, 2, ... in order. No
@@ -81,7 +84,7 @@ class ProgramWriter {
   /// Adds an operation in place and returns the operation.
   Op& add(OpKind kind, Phase phase, std::uint32_t micro_batch, std::uint32_t chunk);
   /// Returns the index of the newest operation.
-  Index newest() const { return dropped_ + static_cast<Index>(program_.ops.size()) - 1; }
+  Index newest() const { return first_op_ + static_cast<Index>(program_.ops.size()) - 1; }
 
   /// Returns the next stage or the previous one; the last stage is followed by the first.
   std::uint32_t neighbour(bool next) const {
@@ -92,7 +95,7 @@ class ProgramWriter {
 
   const StepGraph& graph_;
   Program program_;
-  Index dropped_ = 0;  ///< operations that drop_ops() removed
+  Index first_op_;  ///< index of the first operation of program_
   const std::uint32_t stages_;
   const bool blocking_;    ///< true: operations after a send wait for it
   const double boundary_;  ///< bytes between stages

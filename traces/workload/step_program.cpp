@@ -22,14 +22,14 @@
 #include "traces/workload/step_schedule.hpp"
 
 namespace orrery {
-/// Operations of one rank, pass after pass: all at once with build(), or a few at a time with
-/// read_ops(), not both. The graph must outlive the builder.
-class StepGraph::Builder : public OpReader {
+/// Operations of one rank, pass after pass: all with build(), or part by part with next_part(), not
+/// both. The first operation has the index `first_op`. The graph must outlive the builder.
+class StepGraph::Builder : public ProgramReader {
  public:
   Builder(const StepGraph& graph, std::uint32_t stage, std::uint32_t micro_batches,
-          std::uint32_t order_of);
+          std::uint32_t order_of, std::uint32_t first_op);
   std::unique_ptr<Program> build();
-  std::span<const Op> read_ops() override;
+  Part next_part() override;
 
  private:
   using Indices = std::vector<ProgramWriter::Index>;
@@ -38,7 +38,12 @@ class StepGraph::Builder : public OpReader {
   bool first(std::uint32_t chunk) const { return stage_ == 0 && chunk == 0; }
   bool last(std::uint32_t chunk) const { return last_stage_ && chunk + 1 == pieces_.size(); }
 
+  bool updates() const {
+    return sharded_ == Sharding::optimizer || sharded_ == Sharding::gradients;
+  }
   bool add_part();
+  bool is_plain(const Pass& pass) const;
+  const PlainPass& plain_pass(const Pass& pass);
   void forward(const Pass& pass);
   void backward(const Pass& pass, bool weights);
   bool exchanges(const Pass& pass) const;
@@ -57,26 +62,29 @@ class StepGraph::Builder : public OpReader {
   std::vector<const Piece*> pieces_;  ///< indexed by chunk
   ProgramWriter ops_;
   Sharding sharded_ = Sharding::nothing;
-  const bool overlap_, early_, apart_;
+  const bool overlap_, early_, apart_, reads_;
   double gradient_ = 2;
   std::vector<Pass> order_;
   std::size_t next_ = 0;  ///< index of the next part: a pass, or the operations behind the passes
+  PlainPass plain_;  ///< plain pass of the newest part
   std::vector<Indices> forward_op_;           ///< chunk: by micro-batch
   std::vector<std::vector<FewOps>> updated_;  ///< chunk, part: gathering of updated parameters
   std::vector<std::uint32_t> reduced_;  ///< indexed by chunk: parts of the step's exchange so far
 };
 
 StepGraph::Builder::Builder(const StepGraph& graph, std::uint32_t stage,
-                            std::uint32_t micro_batches, std::uint32_t order_of)
+                            std::uint32_t micro_batches, std::uint32_t order_of,
+                            std::uint32_t first_op)
     : graph_(graph),
       stage_(stage),
       micro_batches_(micro_batches),
       last_stage_(stage + 1 == graph.pipeline()),
       element_(value_bytes(graph.job())),
-      ops_(graph, stage, micro_batches, element_),
+      ops_(graph, stage, micro_batches, element_, first_op),
       overlap_(graph.job().overlap()),
       early_(graph.job().overlaps().parameters()),
-      apart_(!graph.piece(stage, 0).weights.empty()) {
+      apart_(!graph.piece(stage, 0).weights.empty()),
+      reads_(stage == 0 && graph.job().has_input()) {
   const Job& job = graph.job_;
   for (std::uint32_t chunk = 0; chunk < graph.chunks(); ++chunk) {
     pieces_.push_back(&graph.piece(stage, chunk));
@@ -102,22 +110,22 @@ std::unique_ptr<Program> StepGraph::Builder::build() {
   return ops_.take_program();
 }
 
-std::span<const Op> StepGraph::Builder::read_ops() {
+ProgramReader::Part StepGraph::Builder::next_part() {
   ops_.drop_ops();
-  while (ops_.ops().empty() && add_part()) continue;
-  return ops_.ops();
+  if (next_ < order_.size() && is_plain(order_[next_])) return {.pass = &plain_pass(order_[next_++])};
+  add_part();
+  return {.ops = ops_.ops()};
 }
 
 /// Adds the operations of the next pass, or those behind the passes. Returns false if the program
 /// was complete.
 bool StepGraph::Builder::add_part() {
   if (next_ > order_.size()) return false;
-  const bool updates = sharded_ == Sharding::optimizer || sharded_ == Sharding::gradients;
-  if (next_ == 0 && updates && early_) gather_updated(false);
+  if (next_ == 0 && updates() && early_) gather_updated(false);
   if (next_ == order_.size()) {
     exchange_rest();
     optimizer();
-    if (updates && !early_) gather_updated(true);
+    if (updates() && !early_) gather_updated(true);
   } else {
     const Pass& pass = order_[next_];
     switch (pass.kind) {
@@ -131,6 +139,44 @@ bool StepGraph::Builder::add_part() {
 }
 
 // ---- passes -------------------------------------------------------------------------------------
+
+/// Returns true if a pass has no reads and no collectives, and waits for none.
+bool StepGraph::Builder::is_plain(const Pass& pass) const {
+  if (sharded_ == Sharding::parameters) return false;
+  if (pass.kind == Pass::Kind::forward) {
+    const bool waits = pass.micro_batch == 0 && updates() && early_;
+    return !waits && !(reads_ && pass.chunk == 0);
+  }
+  const bool completes = (pass.kind == Pass::Kind::weights) == apart_;
+  return !completes || !exchanges(pass) || (sharded_ != Sharding::gradients && !overlap_);
+}
+
+/// Returns the plain pass of a reader for `pass`.
+const PlainPass& StepGraph::Builder::plain_pass(const Pass& pass) {
+  const Piece& what = piece(pass.chunk);
+  const bool begins = first(pass.chunk), ends = last(pass.chunk);
+  plain_ = {.micro_batch = pass.micro_batch, .chunk = pass.chunk};
+  switch (pass.kind) {
+    case Pass::Kind::forward:
+      plain_.receives = !begins;
+      plain_.sends = !ends;
+      plain_.block = what.forward.front();
+      forward_op_[pass.chunk][pass.micro_batch] = kNewestBlock;
+      break;
+    case Pass::Kind::backward:
+      plain_.phase = Phase::backward;
+      plain_.receives = !ends;
+      plain_.sends = !begins;
+      plain_.block = what.backward.front();
+      break;
+    case Pass::Kind::weights:
+      plain_.phase = Phase::backward;
+      plain_.block = what.weights.front();
+      break;
+  }
+  ops_.skip_pass(plain_);
+  return plain_;
+}
 
 void StepGraph::Builder::forward(const Pass& pass) {
   FewOps inputs;
@@ -297,29 +343,32 @@ const Program& StepGraph::program(std::uint32_t stage, std::uint32_t micro_batch
   std::unique_ptr<Program>& slot =
       programs_[{stage, micro_batches, order_of, job_.input().prefetch()}];
   if (!slot) {
-    slot = job_.has_program() ? recorded_program(micro_batches)
-                              : Builder(*this, stage, micro_batches, order_of).build();
+    slot = job_.has_program() ? recorded_program(micro_batches, 0)
+                              : Builder(*this, stage, micro_batches, order_of, 0).build();
   }
   return *slot;
 }
 
-std::unique_ptr<OpReader> StepGraph::read_program(std::uint32_t stage,
-                                                  std::uint32_t micro_batches) const {
-  /// Reader of a program that exists: all operations in the first call.
-  class Whole : public OpReader {
+std::unique_ptr<ProgramReader> StepGraph::read_program(std::uint32_t stage,
+                                                       std::uint32_t micro_batches) const {
+  /// Reader of a program that exists: all operations in one part.
+  class Whole : public ProgramReader {
    public:
     explicit Whole(std::unique_ptr<Program> program)
         : program_(std::move(program)), left_(program_->ops) {}
-    std::span<const Op> read_ops() override { return std::exchange(left_, {}); }
+    Part next_part() override { return {.ops = std::exchange(left_, {})}; }
 
    private:
     std::unique_ptr<Program> program_;
     std::span<const Op> left_;
   };
   ensure(stage < pipeline(), "a stage of the pipeline");
-  if (job_.has_program()) return std::make_unique<Whole>(recorded_program(micro_batches));
+  constexpr std::uint32_t kFirstOp = ProgramReader::kFirstOp;
+  if (job_.has_program()) {
+    return std::make_unique<Whole>(recorded_program(micro_batches, kFirstOp));
+  }
   return std::make_unique<Builder>(*this, stage, micro_batches,
-                                   followed_micro_batches(micro_batches, 0));
+                                   followed_micro_batches(micro_batches, 0), kFirstOp);
 }
 
 }  // namespace orrery

@@ -66,12 +66,12 @@ OpCollective op_kind(RecordedCollective collective) {
 /// Builder of the program of one rank from the recording.
 class StepGraph::Replay {
  public:
-  Replay(const StepGraph& graph, std::uint32_t micro_batches)
+  Replay(const StepGraph& graph, std::uint32_t micro_batches, std::uint32_t first_op)
       : graph_(graph),
         step_(graph.job_.program().step()),
         micro_batches_(micro_batches),
         newest_(static_cast<std::size_t>(step_.ops_size())),
-        ops_(graph, 0, micro_batches, 0) {}
+        ops_(graph, 0, micro_batches, 0, first_op) {}
 
   std::unique_ptr<Program> build();
 
@@ -211,8 +211,9 @@ void StepGraph::add_recorded_blocks() {
   optimizer_ = {add(Block{.kernels = {Kernel{.kind = Kernel::Kind::timed}}})};
 }
 
-std::unique_ptr<Program> StepGraph::recorded_program(std::uint32_t micro_batches) const {
-  return Replay(*this, micro_batches).build();
+std::unique_ptr<Program> StepGraph::recorded_program(std::uint32_t micro_batches,
+                                                     std::uint32_t first_op) const {
+  return Replay(*this, micro_batches, first_op).build();
 }
 
 }  // namespace orrery

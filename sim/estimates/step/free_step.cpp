@@ -17,10 +17,10 @@ constexpr double kNotYet = -1;
 
 /// Progress of a stage's program; all classes of replicas run the program in the same order.
 struct Stage {
-  std::unique_ptr<OpReader> reader;
-  std::span<const Op> ops;     ///< operations that are read, from the next one on
-  std::vector<OpKind> kinds;   ///< kinds of the operations that have run
-  std::vector<double> end;     ///< end by operation x class
+  std::unique_ptr<ProgramReader> reader;
+  ProgramReader::Part part;   ///< newest part: its pass, or its operations from the next one on
+  std::vector<OpKind> kinds;  ///< kinds of the operations that have run, by number
+  std::vector<double> end;    ///< end by number of operation x class
   /// Arrival by (pass, chunk, micro-batch) x class of data from other stages.
   std::vector<double> arrived;
   std::vector<FreeTime> onward, back;  ///< cost by class, to the stages after and before
@@ -40,14 +40,18 @@ class Walk {
 
  private:
   /// Returns the place of the data of an operation in Stage::arrived.
-  std::size_t slot(const Op& op) const {
-    const std::size_t pass = op.phase == Phase::forward ? 0 : slots_;
-    return (pass + std::size_t{op.chunk} * in_.micro_batches + op.micro_batch) * classes_;
+  std::size_t slot(Phase phase, std::uint32_t chunk, std::uint32_t micro_batch) const {
+    const std::size_t pass = phase == Phase::forward ? 0 : slots_;
+    return (pass + std::size_t{chunk} * in_.micro_batches + micro_batch) * classes_;
   }
+  std::size_t slot(const Op& op) const { return slot(op.phase, op.chunk, op.micro_batch); }
   void prepare(std::uint32_t number);
   bool advance(std::uint32_t number);
+  bool run_pass(std::uint32_t number, const PlainPass& pass);
+  void send_result(std::uint32_t number, const PlainPass& pass);
   bool run_op(std::uint32_t number, const Op& op);
   void compute(std::uint32_t number, const Op& op);
+  void add_block(StageTime& time, const BlockPrice& price, Phase phase) const;
   void account(std::uint32_t number, const Op& op, double start);
   void send(std::uint32_t number, const Op& op);
   bool receive(Stage& stage, const Op& op);
@@ -59,6 +63,9 @@ class Walk {
     }
     return start;
   }
+  /// Returns the newest ends of a stage by class: those of blocks, and behind them those of sends.
+  static double* newest_blocks(Stage& stage) { return stage.end.data(); }
+  double* newest_sends(Stage& stage) const { return stage.end.data() + classes_; }
 
   const FreeStepRequest& in_;
   const std::uint32_t classes_;
@@ -78,7 +85,8 @@ FreeStep Walk::run() {
     for (std::uint32_t number = 0; number < count; ++number) moved = advance(number) || moved;
   }
   for (const Stage& stage : stages_) {
-    ensure(stage.ops.empty(), "every operation of a training step runs");
+    ensure(stage.part.empty(), "every operation of a training step runs");
+    // An older block or send ends before a newer block, here or where the send is received.
     for (const double end : stage.end) out_.duration = std::max(out_.duration, end);
   }
   for (std::uint32_t number = 0; number < count; ++number) {
@@ -94,6 +102,10 @@ void Walk::prepare(std::uint32_t number) {
   const std::uint32_t count = graph.pipeline();
   Stage& stage = stages_[number];
   stage.reader = graph.read_program(number, in_.micro_batches);
+  stage.part = stage.reader->next_part();
+  static_assert(ProgramReader::kNewestBlock == 0 && ProgramReader::kNewestSend == 1);
+  stage.kinds = {OpKind::compute, OpKind::send};
+  stage.end.resize(stage.kinds.size() * classes_);
   stage.arrived.assign(2 * slots_ * classes_, kNotYet);
   const bool around = graph.chunks() > 1 && count > 1;
   for (std::uint32_t c = 0; c < classes_; ++c) {
@@ -108,14 +120,64 @@ void Walk::prepare(std::uint32_t number) {
 /// advanced.
 bool Walk::advance(std::uint32_t number) {
   Stage& stage = stages_[number];
-  const std::size_t began = stage.kinds.size();
-  while (true) {
-    if (stage.ops.empty()) stage.ops = stage.reader->read_ops();
-    if (stage.ops.empty() || !run_op(number, stage.ops.front())) break;
-    stage.kinds.push_back(stage.ops.front().kind);
-    stage.ops = stage.ops.subspan(1);
+  ProgramReader::Part& part = stage.part;
+  bool advanced = false;
+  for (; !part.empty(); part = stage.reader->next_part()) {
+    if (part.pass != nullptr && !run_pass(number, *part.pass)) return advanced;
+    for (; !part.ops.empty(); part.ops = part.ops.subspan(1)) {
+      const Op& op = part.ops.front();
+      if (!run_op(number, op)) return advanced;
+      stage.kinds.push_back(op.kind);
+      advanced = true;
+    }
+    advanced = true;
   }
-  return stage.kinds.size() > began;
+  return advanced;
+}
+
+/// Runs a receive, a block and a send. Returns false if the data to receive are not sent.
+bool Walk::run_pass(std::uint32_t number, const PlainPass& pass) {
+  Stage& stage = stages_[number];
+  const double* arrived = nullptr;
+  if (pass.receives) {
+    arrived = &stage.arrived[slot(pass.phase, pass.chunk, pass.micro_batch)];
+    if (*arrived == kNotYet) return false;
+  }
+  const BlockPrice& price = in_.prices[pass.block];
+  double* const blocks = newest_blocks(stage);
+  const double* const sends = newest_sends(stage);
+  for (std::uint32_t c = 0; c < classes_; ++c) {
+    double start = blocks[c];
+    if (pass.after_send) start = std::max(start, sends[c]);
+    if (arrived != nullptr) start = std::max(start, arrived[c]);
+    if (c == 0 && start > stage.idle_since) {
+      out_.stages[number].pipeline += start - stage.idle_since;
+    }
+    blocks[c] = start + price.compute.value;
+    if (price.tensor.value != 0) blocks[c] += price.tensor.value;
+  }
+  add_block(out_.stages[number], price, pass.phase);
+  stage.idle_since = blocks[0];
+  if (pass.sends) send_result(number, pass);
+  return true;
+}
+
+/// Sends the result of a plain pass: forward to the next stage, whose first one has another chunk.
+void Walk::send_result(std::uint32_t number, const PlainPass& pass) {
+  Stage& stage = stages_[number];
+  const auto count = static_cast<std::uint32_t>(stages_.size());
+  const bool forward = pass.phase == Phase::forward;
+  const std::uint32_t to = (number + (forward ? 1 : count - 1)) % count;
+  std::uint32_t chunk = pass.chunk;
+  if (forward && to == 0) ++chunk;
+  if (!forward && number == 0) --chunk;
+  const FreeTime* const times = (forward ? stage.onward : stage.back).data();
+  const double* const blocks = newest_blocks(stage);
+  double* const sends = newest_sends(stage);
+  double* const arrived = &stages_[to].arrived[slot(pass.phase, chunk, pass.micro_batch)];
+  for (std::uint32_t c = 0; c < classes_; ++c) {
+    arrived[c] = sends[c] = blocks[c] + pass.bytes.value * times[c].each + times[c].latency;
+  }
 }
 
 /// Appends the ends of an operation, by class. Returns false for a receive whose data are not sent.
@@ -146,19 +208,24 @@ void Walk::compute(std::uint32_t number, const Op& op) {
     if (price.tensor.value != 0) end += price.tensor.value;
     stage.end.push_back(end);
   }
+  std::copy_n(&stage.end[at], classes_, newest_blocks(stage));
   stage.idle_since = stage.end[at];
+}
+
+/// Attributes the time of a block.
+void Walk::add_block(StageTime& time, const BlockPrice& price, Phase phase) const {
+  time.compute += price.compute.value;
+  time.products += price.products.value;
+  time.memory += price.memory.value;
+  const bool host = phase == Phase::optimizer;  // time after the kernels belongs to the host
+  (host ? time.compute : time.inside) += price.tensor.value;
 }
 
 /// Attributes the first class's wait before a block, and the block.
 void Walk::account(std::uint32_t number, const Op& op, double start) {
   Stage& stage = stages_[number];
   StageTime& time = out_.stages[number];
-  const BlockPrice& price = in_.prices[op.block];
-  time.compute += price.compute.value;
-  time.products += price.products.value;
-  time.memory += price.memory.value;
-  const bool host = op.phase == Phase::optimizer;  // time after the kernels belongs to the host
-  (host ? time.compute : time.inside) += price.tensor.value;
+  add_block(time, in_.prices[op.block], op.phase);
   const double waited = start - stage.idle_since;
   if (waited <= 0) return;
   for (const std::uint32_t before : op.after) {
@@ -183,7 +250,7 @@ void Walk::send(std::uint32_t number, const Op& op) {
     const FreeTime& time = (goes_on ? stage.onward : stage.back)[c];
     const double end = ready(stage, op, c) + op.bytes.value * time.each + time.latency;
     stage.end.push_back(end);
-    arrived[c] = end;
+    arrived[c] = newest_sends(stage)[c] = end;
   }
 }
 
