@@ -44,7 +44,7 @@ ProgramWriter::Index ProgramWriter::add_compute(Phase phase, const Pass& pass, s
                                                 const FewOps& after) {
   Op& op = add(OpKind::compute, phase, pass.micro_batch, pass.chunk);
   op.block = block;
-  op.after = after;
+  op.after.append_ops(after);
   if (last_compute_) op.after.push_back(*last_compute_);
   if (last_send_) op.after.push_back(*std::exchange(last_send_, {}));
   last_compute_ = newest();
@@ -61,7 +61,7 @@ void ProgramWriter::collective(const Op& of, Communicator which, OpCollective ki
   op.collective = kind;
   op.communicator = which;
   op.bytes = Bytes{bytes};
-  op.after = after;
+  op.after.append_ops(after);
   if (last_on_[number]) op.after.push_back(*last_on_[number]);
   last_on_[number] = newest();
   if (out != nullptr) out->push_back(newest());

@@ -179,8 +179,8 @@ class ProgramReader {
   };
 
   virtual ~ProgramReader() = default;
-  /// Returns the next part, which is valid until the next call.
-  virtual Part next_part() = 0;
+  /// Writes the next part to `part`, where it is valid until the next call.
+  virtual void read_part(Part& part) = 0;
 };
 
 /// Memory of one GPU, by use.

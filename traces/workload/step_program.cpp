@@ -22,14 +22,14 @@
 #include "traces/workload/step_schedule.hpp"
 
 namespace orrery {
-/// Operations of one rank, pass after pass: all with build(), or part by part with next_part(), not
+/// Operations of one rank, pass after pass: all with build(), or part by part with read_part(), not
 /// both. The first operation has the index `first_op`. The graph must outlive the builder.
 class StepGraph::Builder : public ProgramReader {
  public:
   Builder(const StepGraph& graph, std::uint32_t stage, std::uint32_t micro_batches,
           std::uint32_t order_of, std::uint32_t first_op);
   std::unique_ptr<Program> build();
-  Part next_part() override;
+  void read_part(Part& part) override;
 
  private:
   using Indices = std::vector<ProgramWriter::Index>;
@@ -110,11 +110,15 @@ std::unique_ptr<Program> StepGraph::Builder::build() {
   return ops_.take_program();
 }
 
-ProgramReader::Part StepGraph::Builder::next_part() {
+void StepGraph::Builder::read_part(Part& part) {
   ops_.drop_ops();
-  if (next_ < order_.size() && is_plain(order_[next_])) return {.pass = &plain_pass(order_[next_++])};
+  if (next_ < order_.size() && is_plain(order_[next_])) {
+    part.pass = &plain_pass(order_[next_++]);
+    return;
+  }
   add_part();
-  return {.ops = ops_.ops()};
+  part.pass = nullptr;
+  part.ops = ops_.ops();
 }
 
 /// Adds the operations of the next pass, or those behind the passes. Returns false if the program
@@ -356,7 +360,7 @@ std::unique_ptr<ProgramReader> StepGraph::read_program(std::uint32_t stage,
    public:
     explicit Whole(std::unique_ptr<Program> program)
         : program_(std::move(program)), left_(program_->ops) {}
-    Part next_part() override { return {.ops = std::exchange(left_, {})}; }
+    void read_part(Part& part) override { part.ops = std::exchange(left_, {}); }
 
    private:
     std::unique_ptr<Program> program_;

@@ -102,7 +102,7 @@ void Walk::prepare(std::uint32_t number) {
   const std::uint32_t count = graph.pipeline();
   Stage& stage = stages_[number];
   stage.reader = graph.read_program(number, in_.micro_batches);
-  stage.part = stage.reader->next_part();
+  stage.reader->read_part(stage.part);
   static_assert(ProgramReader::kNewestBlock == 0 && ProgramReader::kNewestSend == 1);
   stage.kinds = {OpKind::compute, OpKind::send};
   stage.end.resize(stage.kinds.size() * classes_);
@@ -122,7 +122,7 @@ bool Walk::advance(std::uint32_t number) {
   Stage& stage = stages_[number];
   ProgramReader::Part& part = stage.part;
   bool advanced = false;
-  for (; !part.empty(); part = stage.reader->next_part()) {
+  for (; !part.empty(); stage.reader->read_part(part)) {
     if (part.pass != nullptr && !run_pass(number, *part.pass)) return advanced;
     for (; !part.ops.empty(); part.ops = part.ops.subspan(1)) {
       const Op& op = part.ops.front();
@@ -272,7 +272,7 @@ void Walk::collective(std::uint32_t number, const Op& op) {
                                                    [static_cast<std::size_t>(op.collective)];
   if (!time) time = in_.collective(number, op.communicator, op.collective);
   const double end = start + op.bytes.value * time->each + time->latency;
-  stage.end.insert(stage.end.end(), classes_, end);
+  for (std::uint32_t c = 0; c < classes_; ++c) stage.end.push_back(end);
 }
 
 }  // namespace
