@@ -350,7 +350,9 @@ void Cluster::route(GpuId from, GpuId to, std::vector<LinkId>& out) const {
     out.push_back(nvlink_out(from));
     out.push_back(nvlink_in(relay));
   }
-  out.push_back(nic_out(source, is_relayed(from, to) ? rail : rail_of(from)));
+  // Only a flat fabric connects the rails: elsewhere the flow leaves on the destination's rail.
+  const bool flat = shape_.fabric == FabricKind::flat;
+  out.push_back(nic_out(source, flat ? rail_of(from) : rail));
   route_fabric(source, destination, rail, out);
   out.push_back(nic_in(destination, rail));
 }

@@ -174,7 +174,7 @@ InOrder::Way InOrder::transfer(const CostProfile& profile, std::uint32_t of_clas
       way.latency = std::max(way.latency, cluster_.latency(a, b));
     }
   }
-  way.each = seconds_per_byte(cluster_, profile, counter.drain_loads());
+  way.each = seconds_per_byte(cluster_, profile, counter.drain_unordered());
   way.latency += profile.transfer_gap;
   return way;
 }
@@ -294,7 +294,7 @@ InOrder::Rings InOrder::rings(const CostProfile& profile, std::uint32_t stage,
       rings.round = std::max(rings.round, round_of(ring, lie.size, seen.repeat / lie.stride));
     }
   }
-  rings.each = seconds_per_byte(cluster_, profile, counter.drain_loads());
+  rings.each = seconds_per_byte(cluster_, profile, counter.drain_unordered());
   return rings;
 }
 
