@@ -113,6 +113,7 @@ std::uint64_t three_tier_switches(std::uint64_t nics, std::uint32_t ports) {
 
 std::uint32_t Cluster::rail_of(GpuId gpu) const {
   const std::uint32_t local = gpu.value % shape_.gpus_per_node;
+  if (shape_.nics_per_node == shape_.gpus_per_node) return local;
   return local * shape_.nics_per_node / shape_.gpus_per_node;
 }
 

@@ -13,7 +13,33 @@
 namespace orrery::estimates {
 namespace {
 
-constexpr double kNotYet = -1;
+/// Queue of the data that a stage has been sent for the passes of one direction and chunk, and that
+/// it has not received yet: for each micro-batch its number and the arrivals by class. Both sides of
+/// every schedule run the micro-batches of a chunk in the same order.
+class Inbox {
+ public:
+  /// Begins the data of a micro-batch. The caller adds an arrival for each class.
+  void add_data(std::uint32_t micro_batch) {
+    if (first_ == values_.size()) {
+      values_.clear();
+      first_ = 0;
+    }
+    values_.push_back(micro_batch);
+  }
+  void add_arrival(double arrival) { values_.push_back(arrival); }
+  /// Returns the arrivals of the first data, which are those of `micro_batch`; null if no data were
+  /// sent. Throws an internal Error for another micro-batch.
+  const double* first(std::uint32_t micro_batch) const {
+    if (first_ == values_.size()) return nullptr;
+    ensure(values_[first_] == micro_batch, "stages run micro-batches in the same order");
+    return &values_[first_] + 1;
+  }
+  void remove_first(std::uint32_t classes) { first_ += 1 + std::size_t{classes}; }
+
+ private:
+  std::vector<double> values_;
+  std::size_t first_ = 0;
+};
 
 /// Progress of a stage's program; all classes of replicas run the program in the same order.
 struct Stage {
@@ -21,8 +47,7 @@ struct Stage {
   ProgramReader::Part part;   ///< newest part: its pass, or its operations from the next one on
   std::vector<OpKind> kinds;  ///< kinds of the operations that have run, by number
   std::vector<double> end;    ///< end by number of operation x class
-  /// Arrival by (pass, chunk, micro-batch) x class of data from other stages.
-  std::vector<double> arrived;
+  std::vector<Inbox> forward, backward;  ///< data from other stages, by chunk
   std::vector<FreeTime> onward, back;  ///< cost by class, to the stages after and before
   /// Cost by communicator and kind, as far as known.
   std::array<std::array<std::optional<FreeTime>, 4>, 7> collectives;
@@ -34,17 +59,13 @@ class Walk {
   explicit Walk(const FreeStepRequest& request)
       : in_(request),
         classes_(request.classes),
-        slots_(std::size_t{request.micro_batches} * request.graph.chunks()),
         read_interval_(request.graph.read_interval().value) {}
   FreeStep run();
 
  private:
-  /// Returns the place of the data of an operation in Stage::arrived.
-  std::size_t slot(Phase phase, std::uint32_t chunk, std::uint32_t micro_batch) const {
-    const std::size_t pass = phase == Phase::forward ? 0 : slots_;
-    return (pass + std::size_t{chunk} * in_.micro_batches + micro_batch) * classes_;
+  static Inbox& inbox(Stage& stage, Phase phase, std::uint32_t chunk) {
+    return (phase == Phase::forward ? stage.forward : stage.backward)[chunk];
   }
-  std::size_t slot(const Op& op) const { return slot(op.phase, op.chunk, op.micro_batch); }
   void prepare(std::uint32_t number);
   bool advance(std::uint32_t number);
   bool run_pass(std::uint32_t number, const PlainPass& pass);
@@ -69,7 +90,6 @@ class Walk {
 
   const FreeStepRequest& in_;
   const std::uint32_t classes_;
-  const std::size_t slots_;  ///< passes of one direction
   const double read_interval_;
   std::vector<Stage> stages_;
   FreeStep out_;
@@ -106,7 +126,8 @@ void Walk::prepare(std::uint32_t number) {
   static_assert(ProgramReader::kNewestBlock == 0 && ProgramReader::kNewestSend == 1);
   stage.kinds = {OpKind::compute, OpKind::send};
   stage.end.resize(stage.kinds.size() * classes_);
-  stage.arrived.assign(2 * slots_ * classes_, kNotYet);
+  stage.forward.resize(graph.chunks());
+  stage.backward.resize(graph.chunks());
   const bool around = graph.chunks() > 1 && count > 1;
   for (std::uint32_t c = 0; c < classes_; ++c) {
     const std::uint32_t next = (number + 1) % count, before = (number + count - 1) % count;
@@ -140,8 +161,8 @@ bool Walk::run_pass(std::uint32_t number, const PlainPass& pass) {
   Stage& stage = stages_[number];
   const double* arrived = nullptr;
   if (pass.receives) {
-    arrived = &stage.arrived[slot(pass.phase, pass.chunk, pass.micro_batch)];
-    if (*arrived == kNotYet) return false;
+    arrived = inbox(stage, pass.phase, pass.chunk).first(pass.micro_batch);
+    if (arrived == nullptr) return false;
   }
   const BlockPrice& price = in_.prices[pass.block];
   double* const blocks = newest_blocks(stage);
@@ -158,6 +179,7 @@ bool Walk::run_pass(std::uint32_t number, const PlainPass& pass) {
   }
   add_block(out_.stages[number], price, pass.phase);
   stage.idle_since = blocks[0];
+  if (pass.receives) inbox(stage, pass.phase, pass.chunk).remove_first(classes_);
   if (pass.sends) send_result(number, pass);
   return true;
 }
@@ -174,9 +196,11 @@ void Walk::send_result(std::uint32_t number, const PlainPass& pass) {
   const FreeTime* const times = (forward ? stage.onward : stage.back).data();
   const double* const blocks = newest_blocks(stage);
   double* const sends = newest_sends(stage);
-  double* const arrived = &stages_[to].arrived[slot(pass.phase, chunk, pass.micro_batch)];
+  Inbox& receiver = inbox(stages_[to], pass.phase, chunk);
+  receiver.add_data(pass.micro_batch);
   for (std::uint32_t c = 0; c < classes_; ++c) {
-    arrived[c] = sends[c] = blocks[c] + pass.bytes.value * times[c].each + times[c].latency;
+    sends[c] = blocks[c] + pass.bytes.value * times[c].each + times[c].latency;
+    receiver.add_arrival(sends[c]);
   }
 }
 
@@ -245,21 +269,25 @@ void Walk::send(std::uint32_t number, const Op& op) {
   // Both stages of a pair are each other's next and previous one, over the same links.
   const bool goes_on =
       to == number + 1 || (stages_.size() > 2 && number + 1 == stages_.size() && to == 0);
-  double* arrived = &stages_[to].arrived[slot(op)];
+  Inbox& receiver = inbox(stages_[to], op.phase, op.chunk);
+  receiver.add_data(op.micro_batch);
   for (std::uint32_t c = 0; c < classes_; ++c) {
     const FreeTime& time = (goes_on ? stage.onward : stage.back)[c];
     const double end = ready(stage, op, c) + op.bytes.value * time.each + time.latency;
     stage.end.push_back(end);
-    arrived[c] = newest_sends(stage)[c] = end;
+    newest_sends(stage)[c] = end;
+    receiver.add_arrival(end);
   }
 }
 
 bool Walk::receive(Stage& stage, const Op& op) {
-  const double* arrived = &stage.arrived[slot(op)];
-  if (*arrived == kNotYet) return false;
+  Inbox& from = inbox(stage, op.phase, op.chunk);
+  const double* const arrived = from.first(op.micro_batch);
+  if (arrived == nullptr) return false;
   for (std::uint32_t c = 0; c < classes_; ++c) {
     stage.end.push_back(std::max(ready(stage, op, c), arrived[c]));
   }
+  from.remove_first(classes_);
   return true;
 }
 
