@@ -240,7 +240,8 @@ class StepGraph {
   const Program& program(std::uint32_t stage, std::uint32_t micro_batches, std::uint32_t most = 0);
   /// Returns a reader of the operations of program(stage, micro_batches), which does not build the
   /// program. The graph must outlive the reader. Throws an internal Error for an unknown stage.
-  std::unique_ptr<ProgramReader> read_program(std::uint32_t stage, std::uint32_t micro_batches) const;
+  std::unique_ptr<ProgramReader> read_program(std::uint32_t stage,
+                                              std::uint32_t micro_batches) const;
   /// Returns the number of distinct programs that program() has built.
   std::size_t programs_built() const { return programs_.size(); }
 

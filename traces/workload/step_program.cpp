@@ -38,9 +38,6 @@ class StepGraph::Builder : public ProgramReader {
   bool first(std::uint32_t chunk) const { return stage_ == 0 && chunk == 0; }
   bool last(std::uint32_t chunk) const { return last_stage_ && chunk + 1 == pieces_.size(); }
 
-  bool updates() const {
-    return sharded_ == Sharding::optimizer || sharded_ == Sharding::gradients;
-  }
   bool add_part();
   bool is_plain(const Pass& pass) const;
   const PlainPass& plain_pass(const Pass& pass);
@@ -114,22 +111,24 @@ void StepGraph::Builder::read_part(Part& part) {
   ops_.drop_ops();
   if (next_ < order_.size() && is_plain(order_[next_])) {
     part.pass = &plain_pass(order_[next_++]);
-    return;
+    part.ops = {};
+  } else {
+    add_part();
+    part.pass = nullptr;
+    part.ops = ops_.ops();
   }
-  add_part();
-  part.pass = nullptr;
-  part.ops = ops_.ops();
 }
 
 /// Adds the operations of the next pass, or those behind the passes. Returns false if the program
 /// was complete.
 bool StepGraph::Builder::add_part() {
   if (next_ > order_.size()) return false;
-  if (next_ == 0 && updates() && early_) gather_updated(false);
+  const bool updates = sharded_ == Sharding::optimizer || sharded_ == Sharding::gradients;
+  if (next_ == 0 && updates && early_) gather_updated(false);
   if (next_ == order_.size()) {
     exchange_rest();
     optimizer();
-    if (updates() && !early_) gather_updated(true);
+    if (updates && !early_) gather_updated(true);
   } else {
     const Pass& pass = order_[next_];
     switch (pass.kind) {
@@ -144,12 +143,13 @@ bool StepGraph::Builder::add_part() {
 
 // ---- passes -------------------------------------------------------------------------------------
 
-/// Returns true if a pass has no reads and no collectives, and waits for none.
+/// Returns true if a pass has no reads and no collectives, and waits for none. The first forward
+/// passes are not plain if they may wait for updated parameters.
 bool StepGraph::Builder::is_plain(const Pass& pass) const {
   if (sharded_ == Sharding::parameters) return false;
   if (pass.kind == Pass::Kind::forward) {
-    const bool waits = pass.micro_batch == 0 && updates() && early_;
-    return !waits && !(reads_ && pass.chunk == 0);
+    const bool may_wait = pass.micro_batch == 0 && early_;
+    return !may_wait && !(reads_ && pass.chunk == 0);
   }
   const bool completes = (pass.kind == Pass::Kind::weights) == apart_;
   return !completes || !exchanges(pass) || (sharded_ != Sharding::gradients && !overlap_);
@@ -360,7 +360,10 @@ std::unique_ptr<ProgramReader> StepGraph::read_program(std::uint32_t stage,
    public:
     explicit Whole(std::unique_ptr<Program> program)
         : program_(std::move(program)), left_(program_->ops) {}
-    void read_part(Part& part) override { part.ops = std::exchange(left_, {}); }
+    void read_part(Part& part) override {
+      part.pass = nullptr;
+      part.ops = std::exchange(left_, {});
+    }
 
    private:
     std::unique_ptr<Program> program_;

@@ -13,9 +13,9 @@
 namespace orrery::estimates {
 namespace {
 
-/// Queue of the data that a stage has been sent for the passes of one direction and chunk, and that
-/// it has not received yet: for each micro-batch its number and the arrivals by class. Both sides of
-/// every schedule run the micro-batches of a chunk in the same order.
+/// Queue of the data sent to a stage for the passes of one direction and chunk, and not received
+/// yet: for each micro-batch its number and the arrivals by class. Both sides of every schedule run
+/// the micro-batches of a chunk in the same order.
 class Inbox {
  public:
   /// Begins the data of a micro-batch. The caller adds an arrival for each class.

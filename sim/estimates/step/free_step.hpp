@@ -2,8 +2,9 @@
 // thread. Seconds.
 //
 // The duration is the longest path through the step's programs, found in one walk over them instead
-// of by events. The times equal those of sim/estimates/step/iteration on the contention-free engine
-// (tests compare both); in addition the walk attributes the time of each stage. For example,
+// of by events, and without whole programs in memory. The times equal those of
+// sim/estimates/step/iteration on the contention-free engine (tests compare both); in addition the
+// walk attributes the time of each stage. For example,
 // end(op) = max over dependencies of end + bytes x seconds per byte + latency.
 #pragma once
 
