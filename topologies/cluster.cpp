@@ -113,6 +113,7 @@ std::uint64_t three_tier_switches(std::uint64_t nics, std::uint32_t ports) {
 
 std::uint32_t Cluster::rail_of(GpuId gpu) const {
   const std::uint32_t local = gpu.value % shape_.gpus_per_node;
+  if (shape_.nics_per_node == shape_.gpus_per_node) return local;
   return local * shape_.nics_per_node / shape_.gpus_per_node;
 }
 
@@ -350,7 +351,9 @@ void Cluster::route(GpuId from, GpuId to, std::vector<LinkId>& out) const {
     out.push_back(nvlink_out(from));
     out.push_back(nvlink_in(relay));
   }
-  out.push_back(nic_out(source, is_relayed(from, to) ? rail : rail_of(from)));
+  // Only a flat fabric connects the rails: elsewhere the flow leaves on the destination's rail.
+  const bool flat = shape_.fabric == FabricKind::flat;
+  out.push_back(nic_out(source, flat ? rail_of(from) : rail));
   route_fabric(source, destination, rail, out);
   out.push_back(nic_in(destination, rail));
 }

@@ -3,10 +3,13 @@
 // traces/workload/step_program, which knows the parts of a step; one thread.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "traces/workload/step_graph.hpp"
@@ -20,15 +23,21 @@ class ProgramWriter {
   using Index = std::uint32_t;
 
   /// Constructs an empty program. The graph must outlive it. `element`: bytes of a value sent
-  /// between stages.
+  /// between stages; `first_op`: index of the first operation, for a reader of the program.
   ProgramWriter(const StepGraph& graph, std::uint32_t stage, std::uint32_t micro_batches,
-                double element);
+                double element, Index first_op = 0);
 
-  /// Returns the operations so far.
-  const Program& program() const { return program_; }
+  /// Returns the operations since the last drop_ops().
+  std::span<const Op> ops() const { return program_.ops; }
+  /// Removes the operations so far. Indices of later operations count the removed ones.
+  void drop_ops() {
+    first_op_ += static_cast<Index>(program_.ops.size());
+    program_.ops.clear();
+  }
   /// Allocates room for `ops` operations.
   void reserve(std::size_t ops) { program_.ops.reserve(ops); }
-  /// Returns the program. Call last: the writer is of no use afterwards.
+  /// Returns the program; drop_ops() must not have been called. Call last: the writer is of no use
+  /// afterwards.
   std::unique_ptr<Program> take_program() { return std::make_unique<Program>(std::move(program_)); }
 
   /// Adds the execution of `block` (index into StepGraph::blocks()) for the micro-batch and chunk
@@ -36,13 +45,14 @@ class ProgramWriter {
   /// waits for the operations `after`, for the newest compute operation, and, if sends block, for
   /// the newest send since then. Throws an internal Error for more than seven dependencies, as
   /// collective().
-  Index add_compute(Phase phase, const Pass& pass, std::uint32_t block, FewOps after);
+  Index add_compute(Phase phase, const Pass& pass, std::uint32_t block,
+                    const FewOps& after);
   /// Adds a collective and appends its index to `out`, if given; does nothing if its group has one
   /// rank or `bytes` is not above 0. The collective waits for `after` and for the newest collective
-  /// of the communicator `which`, and becomes the newest one. Of `op` the phase, micro-batch, chunk
+  /// of the communicator `which`, and becomes the newest one. Of `of` the phase, micro-batch, chunk
   /// and bucket count.
-  void collective(Op op, Communicator which, OpCollective kind, double bytes, FewOps after,
-                  FewOps* out = nullptr);
+  void collective(const Op& of, Communicator which, OpCollective kind, double bytes,
+                  const FewOps& after, FewOps* out = nullptr);
   /// Adds a receive from the next stage (`from_next`) or the previous one, and appends its index to
   /// `inputs`. The receive waits for no operation of this program.
   void add_receive(Phase phase, const Pass& pass, bool from_next, FewOps& inputs);
@@ -50,6 +60,9 @@ class ProgramWriter {
   /// (`to_next`) or the previous one. With blocking sends the next compute operation waits for the
   /// send.
   void add_send(Phase phase, const Pass& pass, bool to_next);
+  /// Completes a pass that a reader returns in place of operations: whether its block waits for a
+  /// send, and its bytes. Later operations wait for ProgramReader::kNewestBlock and kNewestSend.
+  void skip_pass(PlainPass& pass);
   /// Adds the read of the micro-batch `prefetch` after this one, which waits for the newest read
   /// and compute operation, and appends this one's read to `inputs`; the first `prefetch`
   /// micro-batches have no read of their own. Call for micro-batches 0, 1, 2, ... in order. No
@@ -60,22 +73,37 @@ class ProgramWriter {
   const std::optional<Index>& last_compute() const { return last_compute_; }
   /// Returns the newest compute operation as a list of dependencies; empty before the first.
   FewOps so_far() const { return last_compute_ ? FewOps{*last_compute_} : FewOps{}; }
-  /// Returns the newest collective of each communicator that has any.
-  const std::map<Communicator, Index>& last_collectives() const { return last_on_; }
+  /// Returns the newest collective of a communicator; nothing before the first.
+  const std::optional<Index>& last_collective(Communicator which) const {
+    return last_on_[static_cast<std::size_t>(which)];
+  }
+  /// Returns the newest collectives of all communicators.
+  FewOps last_collectives() const;
 
  private:
-  Index add(Op op) {
-    program_.ops.push_back(std::move(op));
-    return static_cast<Index>(program_.ops.size() - 1);
+  /// Adds an operation in place and returns the operation.
+  Op& add(OpKind kind, Phase phase, std::uint32_t micro_batch, std::uint32_t chunk);
+  /// Returns the index of the newest operation.
+  Index newest() const { return first_op_ + static_cast<Index>(program_.ops.size()) - 1; }
+
+  /// Returns the next stage or the previous one; the last stage is followed by the first.
+  std::uint32_t neighbour(bool next) const {
+    return (program_.stage + (next ? 1 : stages_ - 1)) % stages_;
   }
+
+  static constexpr std::size_t kCommunicators = 7;
 
   const StepGraph& graph_;
   Program program_;
+  Index first_op_;  ///< index of the first operation of program_
+  const std::uint32_t stages_;
   const bool blocking_;    ///< true: operations after a send wait for it
   const double boundary_;  ///< bytes between stages
   std::optional<Index> last_compute_, last_read_, last_send_;
   std::vector<Index> reads_;               ///< reads from micro-batch `prefetch` on
-  std::map<Communicator, Index> last_on_;  ///< keyed by communicator
+  /// Newest collective and number of ranks, indexed by communicator.
+  std::array<std::optional<Index>, kCommunicators> last_on_;
+  std::array<std::uint32_t, kCommunicators> sizes_;
 };
 
 }  // namespace orrery

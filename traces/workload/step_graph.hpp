@@ -150,6 +150,39 @@ struct Program {
   std::vector<Op> ops;
 };
 
+/// Pass of a stage with no other operations than a receive (if `receives`), a block and a send (if
+/// `sends`). A forward pass receives from the previous stage and sends to the next one, a backward
+/// pass receives from the next stage. The block waits for the receive, for the newest block of the
+/// stage and, with `after_send`, for the newest send of the stage.
+struct PlainPass {
+  Phase phase{};  ///< forward or backward
+  bool receives = false, sends = false, after_send = false;
+  std::uint32_t micro_batch = 0, chunk = 0;
+  std::uint32_t block = 0;  ///< index into StepGraph::blocks()
+  Bytes bytes{};            ///< payload of receive and send
+};
+
+/// Reader of the operations of a rank, pass after pass, for callers that run each operation once:
+/// no memory for the whole program is needed, and most passes of a pipeline are plain ones.
+class ProgramReader {
+ public:
+  /// Numbers in Op::after of a reader: that of the newest block and of the newest send behind the
+  /// passes so far, and that of the first operation of `ops`. Operations of later `ops` follow;
+  /// plain passes have no other numbers.
+  static constexpr std::uint32_t kNewestBlock = 0, kNewestSend = 1, kFirstOp = 2;
+
+  /// Next part of a program: a plain pass, or operations; neither at the end.
+  struct Part {
+    const PlainPass* pass = nullptr;
+    std::span<const Op> ops = {};
+    bool empty() const { return pass == nullptr && ops.empty(); }
+  };
+
+  virtual ~ProgramReader() = default;
+  /// Writes the next part to `part`, where it is valid until the next call.
+  virtual void read_part(Part& part) = 0;
+};
+
 /// Memory of one GPU, by use.
 struct MemoryUse {
   Bytes parameters, gradients, optimizer, activations;
@@ -205,6 +238,10 @@ class StepGraph {
   /// stages of all replicas follow the order of that replica. Throws an internal Error for an
   /// unknown stage.
   const Program& program(std::uint32_t stage, std::uint32_t micro_batches, std::uint32_t most = 0);
+  /// Returns a reader of the operations of program(stage, micro_batches), which does not build the
+  /// program. The graph must outlive the reader. Throws an internal Error for an unknown stage.
+  std::unique_ptr<ProgramReader> read_program(std::uint32_t stage,
+                                              std::uint32_t micro_batches) const;
   /// Returns the number of distinct programs that program() has built.
   std::size_t programs_built() const { return programs_.size(); }
 
@@ -266,12 +303,16 @@ class StepGraph {
     bool with_tensor = false;
   };
   Peers peers(Communicator which) const;
-  class Builder;  ///< builder of one program (step_program.cpp)
+  class Builder;  ///< builder and reader of one program (step_program.cpp)
   class Pieces;   ///< builder of all pieces (step_pieces.cpp)
   class Replay;   ///< builder of a recorded program (step_replay.cpp)
   void add_pieces();
   void add_recorded_blocks();
-  std::unique_ptr<Program> recorded_program(std::uint32_t micro_batches) const;
+  /// Returns the program of the recording; its operations are numbered from `first_op`.
+  std::unique_ptr<Program> recorded_program(std::uint32_t micro_batches,
+                                            std::uint32_t first_op) const;
+  /// Returns the micro-batches of the replica whose order of passes a program follows; 0: its own.
+  std::uint32_t followed_micro_batches(std::uint32_t micro_batches, std::uint32_t most) const;
   MemoryUse recorded_memory() const;
   const Piece& piece(std::uint32_t stage, std::uint32_t chunk) const {
     return pieces_[piece_of_[stage * chunks() + chunk]];

@@ -7,9 +7,11 @@
 // part, and only the wait counts; the first `prefetch` micro-batches are available, and those of
 // the next step are read before this one ends.
 #include <algorithm>
-#include <map>
+#include <memory>
 #include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "core/error.hpp"
 #include "traces/workload/precision.hpp"
@@ -20,25 +22,29 @@
 #include "traces/workload/step_schedule.hpp"
 
 namespace orrery {
-class StepGraph::Builder {
+/// Operations of one rank, pass after pass: all with build(), or part by part with read_part(), not
+/// both. The first operation has the index `first_op`. The graph must outlive the builder.
+class StepGraph::Builder : public ProgramReader {
  public:
   Builder(const StepGraph& graph, std::uint32_t stage, std::uint32_t micro_batches,
-          std::uint32_t order_of);
+          std::uint32_t order_of, std::uint32_t first_op);
   std::unique_ptr<Program> build();
+  void read_part(Part& part) override;
 
  private:
   using Indices = std::vector<ProgramWriter::Index>;
 
-  const Piece& piece(std::uint32_t chunk) const { return graph_.piece(stage_, chunk); }
+  const Piece& piece(std::uint32_t chunk) const { return *pieces_[chunk]; }
   bool first(std::uint32_t chunk) const { return stage_ == 0 && chunk == 0; }
-  bool last(std::uint32_t chunk) const {
-    return stage_ + 1 == graph_.pipeline() && chunk + 1 == graph_.chunks();
-  }
+  bool last(std::uint32_t chunk) const { return last_stage_ && chunk + 1 == pieces_.size(); }
 
+  bool add_part();
+  bool is_plain(const Pass& pass) const;
+  const PlainPass& plain_pass(const Pass& pass);
   void forward(const Pass& pass);
   void backward(const Pass& pass, bool weights);
   bool exchanges(const Pass& pass) const;
-  void gather(Phase phase, const Pass& pass, std::uint32_t part, FewOps after, FewOps& out);
+  void gather(Phase phase, const Pass& pass, std::uint32_t part, FewOps& out);
   void run_units(Phase phase, const Pass& pass, const std::vector<std::uint32_t>& blocks,
                  FewOps inputs, bool reduces);
   void reduce(const Pass& pass, std::uint32_t part);
@@ -47,29 +53,39 @@ class StepGraph::Builder {
   void optimizer();
 
   const StepGraph& graph_;
-  const std::uint32_t stage_, micro_batches_, order_of_;
+  const std::uint32_t stage_, micro_batches_;
+  const bool last_stage_;
   const double element_;  ///< bytes of a parameter or an activation
+  std::vector<const Piece*> pieces_;  ///< indexed by chunk
   ProgramWriter ops_;
   Sharding sharded_ = Sharding::nothing;
-  const bool overlap_, early_, apart_;
+  const bool overlap_, early_, apart_, reads_;
   double gradient_ = 2;
+  std::vector<Pass> order_;
+  std::size_t next_ = 0;  ///< index of the next part: a pass, or the operations behind the passes
+  PlainPass plain_;  ///< plain pass of the newest part
   std::vector<Indices> forward_op_;           ///< chunk: by micro-batch
   std::vector<std::vector<FewOps>> updated_;  ///< chunk, part: gathering of updated parameters
   std::vector<std::uint32_t> reduced_;  ///< indexed by chunk: parts of the step's exchange so far
 };
 
 StepGraph::Builder::Builder(const StepGraph& graph, std::uint32_t stage,
-                            std::uint32_t micro_batches, std::uint32_t order_of)
+                            std::uint32_t micro_batches, std::uint32_t order_of,
+                            std::uint32_t first_op)
     : graph_(graph),
       stage_(stage),
       micro_batches_(micro_batches),
-      order_of_(order_of),
+      last_stage_(stage + 1 == graph.pipeline()),
       element_(value_bytes(graph.job())),
-      ops_(graph, stage, micro_batches, element_),
+      ops_(graph, stage, micro_batches, element_, first_op),
       overlap_(graph.job().overlap()),
       early_(graph.job().overlaps().parameters()),
-      apart_(!piece(0).weights.empty()) {
+      apart_(!graph.piece(stage, 0).weights.empty()),
+      reads_(stage == 0 && graph.job().has_input()) {
   const Job& job = graph.job_;
+  for (std::uint32_t chunk = 0; chunk < graph.chunks(); ++chunk) {
+    pieces_.push_back(&graph.piece(stage, chunk));
+  }
   if (graph.communicator_size(Communicator::gradient) > 1) {
     sharded_ = sharding_of(job.layout());
   }
@@ -77,32 +93,94 @@ StepGraph::Builder::Builder(const StepGraph& graph, std::uint32_t stage,
   forward_op_.assign(graph.chunks(), Indices(micro_batches));
   updated_.resize(graph.chunks());
   reduced_.resize(graph.chunks());
+  order_ = pass_order({.stage = stage,
+                       .stages = graph.pipeline(),
+                       .chunks = graph.chunks(),
+                       .micro_batches = micro_batches,
+                       .zero_bubble = apart_,
+                       .order_of = order_of});
 }
 
 std::unique_ptr<Program> StepGraph::Builder::build() {
+  ops_.reserve(3 * order_.size());  // received, computed, sent on
+  while (add_part()) continue;
+  return ops_.take_program();
+}
+
+void StepGraph::Builder::read_part(Part& part) {
+  ops_.drop_ops();
+  if (next_ < order_.size() && is_plain(order_[next_])) {
+    part.pass = &plain_pass(order_[next_++]);
+    part.ops = {};
+  } else {
+    add_part();
+    part.pass = nullptr;
+    part.ops = ops_.ops();
+  }
+}
+
+/// Adds the operations of the next pass, or those behind the passes. Returns false if the program
+/// was complete.
+bool StepGraph::Builder::add_part() {
+  if (next_ > order_.size()) return false;
   const bool updates = sharded_ == Sharding::optimizer || sharded_ == Sharding::gradients;
-  if (updates && early_) gather_updated(false);
-  const std::vector<Pass> order = pass_order({.stage = stage_,
-                                              .stages = graph_.pipeline(),
-                                              .chunks = graph_.chunks(),
-                                              .micro_batches = micro_batches_,
-                                              .zero_bubble = apart_,
-                                              .order_of = order_of_});
-  ops_.reserve(3 * order.size());  // received, computed, sent on
-  for (const Pass& pass : order) {
+  if (next_ == 0 && updates && early_) gather_updated(false);
+  if (next_ == order_.size()) {
+    exchange_rest();
+    optimizer();
+    if (updates && !early_) gather_updated(true);
+  } else {
+    const Pass& pass = order_[next_];
     switch (pass.kind) {
       case Pass::Kind::forward: forward(pass); break;
       case Pass::Kind::backward: backward(pass, false); break;
       case Pass::Kind::weights: backward(pass, true); break;
     }
   }
-  exchange_rest();
-  optimizer();
-  if (updates && !early_) gather_updated(true);
-  return ops_.take_program();
+  ++next_;
+  return true;
 }
 
 // ---- passes -------------------------------------------------------------------------------------
+
+/// Returns true if a pass has no reads and no collectives, and waits for none. The first forward
+/// passes are not plain if they may wait for updated parameters.
+bool StepGraph::Builder::is_plain(const Pass& pass) const {
+  if (sharded_ == Sharding::parameters) return false;
+  if (pass.kind == Pass::Kind::forward) {
+    const bool may_wait = pass.micro_batch == 0 && early_;
+    return !may_wait && !(reads_ && pass.chunk == 0);
+  }
+  const bool completes = (pass.kind == Pass::Kind::weights) == apart_;
+  return !completes || !exchanges(pass) || (sharded_ != Sharding::gradients && !overlap_);
+}
+
+/// Returns the plain pass of a reader for `pass`.
+const PlainPass& StepGraph::Builder::plain_pass(const Pass& pass) {
+  const Piece& what = piece(pass.chunk);
+  const bool begins = first(pass.chunk), ends = last(pass.chunk);
+  plain_ = {.micro_batch = pass.micro_batch, .chunk = pass.chunk};
+  switch (pass.kind) {
+    case Pass::Kind::forward:
+      plain_.receives = !begins;
+      plain_.sends = !ends;
+      plain_.block = what.forward.front();
+      forward_op_[pass.chunk][pass.micro_batch] = kNewestBlock;
+      break;
+    case Pass::Kind::backward:
+      plain_.phase = Phase::backward;
+      plain_.receives = !ends;
+      plain_.sends = !begins;
+      plain_.block = what.backward.front();
+      break;
+    case Pass::Kind::weights:
+      plain_.phase = Phase::backward;
+      plain_.block = what.weights.front();
+      break;
+  }
+  ops_.skip_pass(plain_);
+  return plain_;
+}
 
 void StepGraph::Builder::forward(const Pass& pass) {
   FewOps inputs;
@@ -110,14 +188,14 @@ void StepGraph::Builder::forward(const Pass& pass) {
   if (first(pass.chunk)) ops_.read(pass.micro_batch, inputs);
   const Piece& what = piece(pass.chunk);
   if (sharded_ == Sharding::parameters) {
-    run_units(Phase::forward, pass, what.forward_parts, std::move(inputs), false);
+    run_units(Phase::forward, pass, what.forward_parts, inputs, false);
   } else if (pass.micro_batch == 0 && !updated_[pass.chunk].empty()) {
     for (std::size_t part = 0; part < what.forward_parts.size(); ++part) {
       inputs.append_ops(updated_[pass.chunk][part]);
       ops_.add_compute(Phase::forward, pass, what.forward_parts[part], std::exchange(inputs, {}));
     }
   } else {
-    ops_.add_compute(Phase::forward, pass, what.forward.front(), std::move(inputs));
+    ops_.add_compute(Phase::forward, pass, what.forward.front(), inputs);
   }
   forward_op_[pass.chunk][pass.micro_batch] = *ops_.last_compute();
   if (!last(pass.chunk)) ops_.add_send(Phase::forward, pass, true);
@@ -141,7 +219,7 @@ void StepGraph::Builder::backward(const Pass& pass, bool weights) {
   const bool completes = weights == apart_;  // gradients are complete with this pass
   const std::vector<std::uint32_t>& parts = weights ? what.weights_parts : what.backward_parts;
   if (sharded_ == Sharding::parameters) {
-    run_units(Phase::backward, pass, parts, std::move(inputs), completes);
+    run_units(Phase::backward, pass, parts, inputs, completes);
   } else if (completes && overlap_ && exchanges(pass)) {
     for (std::uint32_t part = 0; part < parts.size(); ++part) {
       ops_.add_compute(Phase::backward, pass, parts[part], std::exchange(inputs, {}));
@@ -149,7 +227,7 @@ void StepGraph::Builder::backward(const Pass& pass, bool weights) {
     }
   } else {
     ops_.add_compute(Phase::backward, pass, (weights ? what.weights : what.backward).front(),
-                 std::move(inputs));
+                 inputs);
     if (completes && sharded_ == Sharding::gradients) {
       for (std::uint32_t part = 0; part < what.shares.size(); ++part) reduce(pass, part);
     }
@@ -160,15 +238,15 @@ void StepGraph::Builder::backward(const Pass& pass, bool weights) {
 // ---- sharded parameters -------------------------------------------------------------------------
 
 /// Parameters of a part, in the order of the pass. Weight gradients need none.
-void StepGraph::Builder::gather(Phase phase, const Pass& pass, std::uint32_t part, FewOps after,
-                                FewOps& out) {
+void StepGraph::Builder::gather(Phase phase, const Pass& pass, std::uint32_t part, FewOps& out) {
   const std::vector<Share>& shares = piece(pass.chunk).shares;
   const Share& share = phase == Phase::backward ? shares[shares.size() - 1 - part] : shares[part];
   const Op op{.phase = phase, .micro_batch = pass.micro_batch, .chunk = pass.chunk, .bucket = part};
+  const FewOps after = ops_.so_far();
   ops_.collective(op, Communicator::shard, OpCollective::all_gather, share.dense * element_, after,
                   &out);
   ops_.collective(op, Communicator::expert_gradient, OpCollective::all_gather,
-                  share.expert * element_, std::move(after), &out);
+                  share.expert * element_, after, &out);
 }
 
 /// A pass part by part, each gathered while the one before is computed (not before that begins:
@@ -178,18 +256,18 @@ void StepGraph::Builder::run_units(Phase phase, const Pass& pass,
                                    bool reduces) {
   const bool gathers = pass.kind != Pass::Kind::weights;
   FewOps ready, next;
-  if (gathers) gather(phase, pass, 0, ops_.so_far(), ready);
+  if (gathers) gather(phase, pass, 0, ready);
   for (std::uint32_t part = 0; part < blocks.size(); ++part) {
     const bool more = gathers && part + 1 < blocks.size();
-    if (more && early_) gather(phase, pass, part + 1, ops_.so_far(), next);
+    if (more && early_) gather(phase, pass, part + 1, next);
     inputs.append_ops(ready);
     ops_.add_compute(phase, pass, blocks[part], std::exchange(inputs, {}));
-    if (more && !early_) gather(phase, pass, part + 1, ops_.so_far(), next);
+    if (more && !early_) gather(phase, pass, part + 1, next);
     ready = std::exchange(next, {});
     if (!reduces) continue;
     reduce(pass, part);
-    const auto sent = ops_.last_collectives().find(Communicator::shard);
-    if (!overlap_ && sent != ops_.last_collectives().end()) inputs.push_back(sent->second);
+    const std::optional<ProgramWriter::Index> sent = ops_.last_collective(Communicator::shard);
+    if (!overlap_ && sent) inputs.push_back(*sent);
   }
 }
 
@@ -218,14 +296,14 @@ void StepGraph::Builder::reduce(const Pass& pass, std::uint32_t part) {
   op.micro_batch = 0;
   if (scattered.empty()) scattered = after;
   ops_.collective(op, Communicator::replicate, OpCollective::all_reduce,
-                  dense / graph_.communicator_size(Communicator::shard), std::move(scattered));
+                  dense / graph_.communicator_size(Communicator::shard), scattered);
 }
 
 /// Exchanges the gradients that no backward pass has exchanged: without overlap all of them, at the
 /// end of the passes.
 void StepGraph::Builder::exchange_rest() {
   if (sharded_ == Sharding::parameters || sharded_ == Sharding::gradients) return;
-  for (std::uint32_t chunk = graph_.chunks(); chunk-- > 0;) {
+  for (auto chunk = static_cast<std::uint32_t>(pieces_.size()); chunk-- > 0;) {
     const std::uint32_t last_one = std::max(1u, micro_batches_) - 1;
     while (reduced_[chunk] < piece(chunk).shares.size()) {
       reduce({Pass::Kind::backward, last_one, chunk}, reduced_[chunk]);
@@ -236,7 +314,7 @@ void StepGraph::Builder::exchange_rest() {
 /// Updated parameters, where each rank has updated a share of them.
 void StepGraph::Builder::gather_updated(bool after_optimizer) {
   const FewOps after = after_optimizer ? ops_.so_far() : FewOps{};
-  for (std::uint32_t chunk = 0; chunk < graph_.chunks(); ++chunk) {
+  for (std::uint32_t chunk = 0; chunk < pieces_.size(); ++chunk) {
     const std::vector<Share>& shares = piece(chunk).shares;
     for (std::uint32_t part = 0; part < shares.size(); ++part) {
       FewOps gathered;
@@ -245,29 +323,59 @@ void StepGraph::Builder::gather_updated(bool after_optimizer) {
                       shares[part].dense * element_, after, &gathered);
       ops_.collective(op, Communicator::expert_gradient, OpCollective::all_gather,
                       shares[part].expert * element_, after, &gathered);
-      if (!after_optimizer) updated_[chunk].push_back(std::move(gathered));
+      if (!after_optimizer) updated_[chunk].push_back(gathered);
     }
   }
 }
 
 void StepGraph::Builder::optimizer() {
-  FewOps after;
-  for (const auto& [which, op] : ops_.last_collectives()) after.push_back(op);
-  ops_.add_compute(Phase::optimizer, {}, graph_.optimizer_[stage_], std::move(after));
+  ops_.add_compute(Phase::optimizer, {}, graph_.optimizer_[stage_], ops_.last_collectives());
+}
+
+// ---- programs of the graph ----------------------------------------------------------------------
+
+std::uint32_t StepGraph::followed_micro_batches(std::uint32_t micro_batches,
+                                                std::uint32_t most) const {
+  const bool in_each_pass = sharding_of(job_.layout()) >= Sharding::gradients;
+  return chunks() > 1 && in_each_pass ? std::max(most, micro_batches) : 0;
 }
 
 const Program& StepGraph::program(std::uint32_t stage, std::uint32_t micro_batches,
                                   std::uint32_t most) {
   ensure(stage < pipeline(), "a stage of the pipeline");
-  const bool in_each_pass = sharding_of(job_.layout()) >= Sharding::gradients;
-  const std::uint32_t order_of = chunks() > 1 && in_each_pass ? std::max(most, micro_batches) : 0;
+  const std::uint32_t order_of = followed_micro_batches(micro_batches, most);
   std::unique_ptr<Program>& slot =
       programs_[{stage, micro_batches, order_of, job_.input().prefetch()}];
   if (!slot) {
-    slot = job_.has_program() ? recorded_program(micro_batches)
-                              : Builder(*this, stage, micro_batches, order_of).build();
+    slot = job_.has_program() ? recorded_program(micro_batches, 0)
+                              : Builder(*this, stage, micro_batches, order_of, 0).build();
   }
   return *slot;
+}
+
+std::unique_ptr<ProgramReader> StepGraph::read_program(std::uint32_t stage,
+                                                       std::uint32_t micro_batches) const {
+  /// Reader of a program that exists: all operations in one part.
+  class Whole : public ProgramReader {
+   public:
+    explicit Whole(std::unique_ptr<Program> program)
+        : program_(std::move(program)), left_(program_->ops) {}
+    void read_part(Part& part) override {
+      part.pass = nullptr;
+      part.ops = std::exchange(left_, {});
+    }
+
+   private:
+    std::unique_ptr<Program> program_;
+    std::span<const Op> left_;
+  };
+  ensure(stage < pipeline(), "a stage of the pipeline");
+  constexpr std::uint32_t kFirstOp = ProgramReader::kFirstOp;
+  if (job_.has_program()) {
+    return std::make_unique<Whole>(recorded_program(micro_batches, kFirstOp));
+  }
+  return std::make_unique<Builder>(*this, stage, micro_batches,
+                                   followed_micro_batches(micro_batches, 0), kFirstOp);
 }
 
 }  // namespace orrery

@@ -66,12 +66,12 @@ OpCollective op_kind(RecordedCollective collective) {
 /// Builder of the program of one rank from the recording.
 class StepGraph::Replay {
  public:
-  Replay(const StepGraph& graph, std::uint32_t micro_batches)
+  Replay(const StepGraph& graph, std::uint32_t micro_batches, std::uint32_t first_op)
       : graph_(graph),
         step_(graph.job_.program().step()),
         micro_batches_(micro_batches),
         newest_(static_cast<std::size_t>(step_.ops_size())),
-        ops_(graph, 0, micro_batches, 0) {}
+        ops_(graph, 0, micro_batches, 0, first_op) {}
 
   std::unique_ptr<Program> build();
 
@@ -120,9 +120,7 @@ std::unique_ptr<Program> StepGraph::Replay::build() {
     }
   }
   add_part({.pass = {}, .update = true, .last = true}, 0);
-  FewOps after;
-  for (const auto& [which, op] : ops_.last_collectives()) after.push_back(op);
-  ops_.add_compute(Phase::optimizer, {}, graph_.optimizer_.front(), std::move(after));
+  ops_.add_compute(Phase::optimizer, {}, graph_.optimizer_.front(), ops_.last_collectives());
   return ops_.take_program();
 }
 
@@ -181,7 +179,7 @@ void StepGraph::Replay::add_collective(int number, const Part& part) {
   }
   const std::optional<Communicator> which = recorded_communicator(graph_.job_, recorded);
   ensure(which.has_value(), "a checked recording has only groups of the layout");
-  ops_.collective(op, *which, op_kind(collective), recorded.bytes(), std::move(after), &made);
+  ops_.collective(op, *which, op_kind(collective), recorded.bytes(), after, &made);
   newest_[number].reset();
   if (!made.empty()) newest_[number] = *made.begin();
 }
@@ -213,8 +211,9 @@ void StepGraph::add_recorded_blocks() {
   optimizer_ = {add(Block{.kernels = {Kernel{.kind = Kernel::Kind::timed}}})};
 }
 
-std::unique_ptr<Program> StepGraph::recorded_program(std::uint32_t micro_batches) const {
-  return Replay(*this, micro_batches).build();
+std::unique_ptr<Program> StepGraph::recorded_program(std::uint32_t micro_batches,
+                                                     std::uint32_t first_op) const {
+  return Replay(*this, micro_batches, first_op).build();
 }
 
 }  // namespace orrery

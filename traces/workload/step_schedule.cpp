@@ -11,6 +11,7 @@ std::vector<Pass> one_f_one_b(const PipelinePlace& at) {
   const std::uint32_t count = at.micro_batches;
   const std::uint32_t warm_up = std::min(at.stages - 1 - at.stage, count);
   std::vector<Pass> order;
+  order.reserve(2 * std::size_t{count});
   for (std::uint32_t i = 0; i < warm_up; ++i) order.push_back({Kind::forward, i});
   for (std::uint32_t i = warm_up; i < count; ++i) {
     order.push_back({Kind::forward, i});
@@ -24,6 +25,7 @@ std::vector<Pass> one_f_one_b(const PipelinePlace& at) {
 /// the end. No more activations are held than under 1F1B.
 std::vector<Pass> zero_bubble(const PipelinePlace& at) {
   std::vector<Pass> order;
+  order.reserve(3 * std::size_t{at.micro_batches});
   std::uint32_t backward = 0, weights = 0;
   for (const Pass& pass : one_f_one_b(at)) {
     order.push_back(pass);
@@ -37,6 +39,7 @@ std::vector<Pass> zero_bubble(const PipelinePlace& at) {
 /// Forward passes of an interleaved stage, in order; backward ones with the chunks reversed.
 std::vector<Pass> in_groups(const PipelinePlace& at, Kind kind, std::uint32_t largest) {
   std::vector<Pass> order;
+  order.reserve(std::size_t{at.micro_batches} * at.chunks);
   for (std::uint32_t first = 0; first < at.micro_batches;) {
     const std::uint32_t left = at.micro_batches - first;
     const std::uint32_t size = left <= largest ? left : at.stages;
@@ -61,7 +64,9 @@ std::vector<Pass> interleaved(const PipelinePlace& at) {
       few ? forward.size()
           : std::min<std::size_t>(forward.size(), (at.stages - 1 - at.stage) * 2 +
                                                       (at.chunks - 1) * largest);
-  std::vector<Pass> order(forward.begin(), forward.begin() + static_cast<std::ptrdiff_t>(warm_up));
+  std::vector<Pass> order;
+  order.reserve(2 * forward.size());
+  order.assign(forward.begin(), forward.begin() + static_cast<std::ptrdiff_t>(warm_up));
   for (std::size_t i = 0; i < backward.size(); ++i) {
     if (warm_up + i < forward.size()) order.push_back(forward[warm_up + i]);
     order.push_back(backward[i]);

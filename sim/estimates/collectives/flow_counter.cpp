@@ -70,6 +70,10 @@ void FlowCounter::add_link(LinkId link, std::uint32_t flows) {
 
 std::vector<LinkLoad> FlowCounter::drain_loads() {
   std::sort(touched_.begin(), touched_.end());
+  return drain_unordered();
+}
+
+std::vector<LinkLoad> FlowCounter::drain_unordered() {
   std::vector<LinkLoad> loads;
   loads.reserve(touched_.size());
   for (const std::uint32_t link : touched_) {

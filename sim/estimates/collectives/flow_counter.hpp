@@ -33,6 +33,8 @@ class FlowCounter {
   /// Returns the counted loads, ascending by link, and resets the counter. A link whose count was
   /// subtracted to 0 is listed with 0 flows.
   std::vector<LinkLoad> drain_loads();
+  /// Returns the same loads, in an unspecified order, and resets the counter.
+  std::vector<LinkLoad> drain_unordered();
 
  private:
   /// Adds one flow per pair along the pair's route.

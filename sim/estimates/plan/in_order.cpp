@@ -9,7 +9,6 @@
 
 #include "core/error.hpp"
 #include "sim/estimates/collectives/collectives.hpp"
-#include "sim/estimates/collectives/flow_counter.hpp"
 #include "sim/estimates/plan/plan_base.hpp"
 
 namespace orrery::estimates {
@@ -67,6 +66,7 @@ InOrder::InOrder(const StepGraph& graph, const Cluster& cluster)
                             graph.ranks(), cluster.gpus()));
   }
   cluster_ = with_gpus(cluster, last_gpu() + 1);
+  counter_.emplace(cluster_);
   find_classes();
 }
 
@@ -162,7 +162,6 @@ InOrder::Way InOrder::transfer(const CostProfile& profile, std::uint32_t of_clas
   const auto [entry, fresh] = transfers_.try_emplace({at, of_class});
   Way& way = entry->second;
   if (!fresh) return way;
-  FlowCounter counter(cluster_);
   // Two periods always contain a whole unit, and no link is fuller than in a whole unit.
   const std::uint32_t replicas = std::min(graph_.data(), 2 * replicas_);
   for (std::uint32_t replica = 0; replica < replicas; ++replica) {
@@ -170,11 +169,11 @@ InOrder::Way InOrder::transfer(const CostProfile& profile, std::uint32_t of_clas
     for (std::uint32_t member = 0; member < graph_.members(); ++member) {
       const std::uint32_t place = span(replica * graph_.members() + member);
       const GpuId a{at.source + place}, b{at.target + place};
-      counter.add_flows(a, b);
+      counter_->add_flows(a, b);
       way.latency = std::max(way.latency, cluster_.latency(a, b));
     }
   }
-  way.each = seconds_per_byte(cluster_, profile, counter.drain_loads());
+  way.each = seconds_per_byte(cluster_, profile, counter_->drain_unordered());
   way.latency += profile.transfer_gap;
   return way;
 }
@@ -284,17 +283,16 @@ InOrder::Rings InOrder::rings(const CostProfile& profile, std::uint32_t stage,
     even = even && channels.back().size() == channels.front().size();
   }
   rings.channels = even ? static_cast<std::uint32_t>(channels.front().size()) : 1;
-  FlowCounter counter(cluster_);
   for (std::vector<Group>& of_group : channels) {
     of_group.resize(rings.channels);
     for (const Group& ring : of_group) {
       for (std::size_t i = 0; i < ring.size(); ++i) {
-        counter.add_flows(ring[i], ring[(i + 1) % ring.size()]);
+        counter_->add_flows(ring[i], ring[(i + 1) % ring.size()]);
       }
       rings.round = std::max(rings.round, round_of(ring, lie.size, seen.repeat / lie.stride));
     }
   }
-  rings.each = seconds_per_byte(cluster_, profile, counter.drain_loads());
+  rings.each = seconds_per_byte(cluster_, profile, counter_->drain_unordered());
   return rings;
 }
 

@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "core/units.hpp"
+#include "sim/estimates/collectives/flow_counter.hpp"
 #include "sim/estimates/prices/cost_model.hpp"
 #include "topologies/cluster.hpp"
 #include "traces/workload/step_graph.hpp"
@@ -28,6 +30,8 @@ class InOrder {
   /// Prepares the classes of replicas. The graph must outlive this object; the cluster is copied as
   /// far as needed. Throws bad_input if the cluster has too few GPUs.
   InOrder(const StepGraph& graph, const Cluster& cluster);
+  InOrder(const InOrder&) = delete;
+  InOrder& operator=(const InOrder&) = delete;
 
   /// Returns the same as block_groups() of sim/estimates/prices/cost_model for ranks placed in
   /// order.
@@ -108,6 +112,7 @@ class InOrder {
   std::uint32_t unit_;              ///< GPUs after which the cluster repeats
   std::uint32_t replicas_;  ///< replicas after which ranks lie in units as the first ones do
   Cluster cluster_;                 ///< smallest part of the cluster that shows everything
+  std::optional<FlowCounter> counter_;  ///< scratch counter over cluster_, empty between calls
   std::uint32_t classes_ = 1;
   std::vector<std::uint32_t> class_of_;  ///< class of each replica, up to replicas_
   std::map<std::pair<Border, std::uint32_t>, Way> transfers_;

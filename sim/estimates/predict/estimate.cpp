@@ -19,11 +19,11 @@ void by_walk(StepGraph& graph, const Cluster& cluster, const MachineCosts& machi
     const InOrder::Way way = ground.transfer(profile, of_class, from, to);
     return FreeTime{way.each, way.latency.value};
   };
-  const auto collective = [&](std::uint32_t stage, const Op& op) {
-    const InOrder::Rings rings = ground.rings(profile, stage, op.communicator);
-    const std::uint32_t among = graph.communicator_size(op.communicator);
+  const auto collective = [&](std::uint32_t stage, Communicator which, OpCollective kind) {
+    const InOrder::Rings rings = ground.rings(profile, stage, which);
+    const std::uint32_t among = graph.communicator_size(which);
     const RingCost cost =
-        op.collective == OpCollective::all_reduce ? ring_all_reduce(among) : ring_half(among);
+        kind == OpCollective::all_reduce ? ring_all_reduce(among) : ring_half(among);
     return FreeTime{cost.share / rings.channels * rings.each, cost.rounds * rings.round};
   };
   const FreeStep step =

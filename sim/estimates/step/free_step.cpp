@@ -1,6 +1,11 @@
 #include "sim/estimates/step/free_step.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "core/error.hpp"
@@ -8,36 +13,70 @@
 namespace orrery::estimates {
 namespace {
 
-constexpr double kNotYet = -1;
+/// Queue of the data sent to a stage for the passes of one direction and chunk, and not received
+/// yet: for each micro-batch its number and the arrivals by class. Both sides of every schedule run
+/// the micro-batches of a chunk in the same order.
+class Inbox {
+ public:
+  /// Begins the data of a micro-batch. The caller adds an arrival for each class.
+  void add_data(std::uint32_t micro_batch) {
+    if (first_ == values_.size()) {
+      values_.clear();
+      first_ = 0;
+    }
+    values_.push_back(micro_batch);
+  }
+  void add_arrival(double arrival) { values_.push_back(arrival); }
+  /// Returns the arrivals of the first data, which are those of `micro_batch`; null if no data were
+  /// sent. Throws an internal Error for another micro-batch.
+  const double* first(std::uint32_t micro_batch) const {
+    if (first_ == values_.size()) return nullptr;
+    ensure(values_[first_] == micro_batch, "stages run micro-batches in the same order");
+    return &values_[first_] + 1;
+  }
+  void remove_first(std::uint32_t classes) { first_ += 1 + std::size_t{classes}; }
+
+ private:
+  std::vector<double> values_;
+  std::size_t first_ = 0;
+};
 
 /// Progress of a stage's program; all classes of replicas run the program in the same order.
 struct Stage {
-  const std::vector<Op>* ops = nullptr;
-  std::size_t next = 0;
-  std::vector<double> end;      ///< end by operation x class
-  /// Arrival by (pass, chunk, micro-batch) x class of data from other stages.
-  std::vector<double> arrived;
+  std::unique_ptr<ProgramReader> reader;
+  ProgramReader::Part part;   ///< newest part: its pass, or its operations from the next one on
+  std::vector<OpKind> kinds;  ///< kinds of the operations that have run, by number
+  std::vector<double> end;    ///< end by number of operation x class
+  std::vector<Inbox> forward, backward;  ///< data from other stages, by chunk
   std::vector<FreeTime> onward, back;  ///< cost by class, to the stages after and before
-  double idle_since = 0;               ///< end of the first class's last block
+  /// Cost by communicator and kind, as far as known.
+  std::array<std::array<std::optional<FreeTime>, 4>, 7> collectives;
+  double idle_since = 0;  ///< end of the first class's last block
 };
 
 class Walk {
  public:
-  explicit Walk(const FreeStepRequest& request) : in_(request), classes_(request.classes) {}
+  explicit Walk(const FreeStepRequest& request)
+      : in_(request),
+        classes_(request.classes),
+        read_interval_(request.graph.read_interval().value) {}
   FreeStep run();
 
  private:
-  std::size_t slot(const Op& op) const {
-    const std::size_t each = std::size_t{in_.micro_batches} * in_.graph.chunks();
-    const std::size_t pass = op.phase == Phase::forward ? 0 : each;
-    return (pass + std::size_t{op.chunk} * in_.micro_batches + op.micro_batch) * classes_;
+  static Inbox& inbox(Stage& stage, Phase phase, std::uint32_t chunk) {
+    return (phase == Phase::forward ? stage.forward : stage.backward)[chunk];
   }
+  void prepare(std::uint32_t number);
   bool advance(std::uint32_t number);
-  void compute(std::uint32_t number, const Op& op, std::size_t at);
+  bool run_pass(std::uint32_t number, const PlainPass& pass);
+  void send_result(std::uint32_t number, const PlainPass& pass);
+  bool run_op(std::uint32_t number, const Op& op);
+  void compute(std::uint32_t number, const Op& op);
+  void add_block(StageTime& time, const BlockPrice& price, Phase phase) const;
   void account(std::uint32_t number, const Op& op, double start);
-  void send(std::uint32_t number, const Op& op, std::size_t at);
-  bool receive(Stage& stage, const Op& op, std::size_t at);
-  void collective(std::uint32_t number, const Op& op, std::size_t at);
+  void send(std::uint32_t number, const Op& op);
+  bool receive(Stage& stage, const Op& op);
+  void collective(std::uint32_t number, const Op& op);
   double ready(const Stage& stage, const Op& op, std::uint32_t of_class) const {
     double start = 0;
     for (const std::uint32_t before : op.after) {
@@ -45,101 +84,177 @@ class Walk {
     }
     return start;
   }
+  /// Returns the newest ends of a stage by class: those of blocks, and behind them those of sends.
+  static double* newest_blocks(Stage& stage) { return stage.end.data(); }
+  double* newest_sends(Stage& stage) const { return stage.end.data() + classes_; }
 
   const FreeStepRequest& in_;
   const std::uint32_t classes_;
+  const double read_interval_;
   std::vector<Stage> stages_;
   FreeStep out_;
 };
 
 FreeStep Walk::run() {
-  StepGraph& graph = in_.graph;
-  const std::uint32_t count = graph.pipeline();
+  const std::uint32_t count = in_.graph.pipeline();
   stages_.resize(count);
   out_.stages.resize(count);
-  for (std::uint32_t number = 0; number < count; ++number) {
-    Stage& stage = stages_[number];
-    stage.ops = &graph.program(number, in_.micro_batches).ops;
-    stage.end.resize(stage.ops->size() * classes_);
-    stage.arrived.assign(2 * std::size_t{in_.micro_batches} * graph.chunks() * classes_, kNotYet);
-    const bool around = graph.chunks() > 1 && count > 1;
-    for (std::uint32_t c = 0; c < classes_; ++c) {
-      const std::uint32_t next = (number + 1) % count, before = (number + count - 1) % count;
-      const bool onward = around || number + 1 < count, back = around || number > 0;
-      stage.onward.push_back(onward ? in_.transfer(c, number, next) : FreeTime{});
-      stage.back.push_back(back ? in_.transfer(c, number, before) : FreeTime{});
-    }
-  }
+  for (std::uint32_t number = 0; number < count; ++number) prepare(number);
   for (bool moved = true; moved;) {
     moved = false;
     for (std::uint32_t number = 0; number < count; ++number) moved = advance(number) || moved;
   }
-  for (std::uint32_t number = 0; number < count; ++number) {
-    const Stage& stage = stages_[number];
-    ensure(stage.next == stage.ops->size(), "every operation of a training step runs");
+  for (const Stage& stage : stages_) {
+    ensure(stage.part.empty(), "every operation of a training step runs");
+    // An older block or send ends before a newer block, here or where the send is received.
     for (const double end : stage.end) out_.duration = std::max(out_.duration, end);
   }
   for (std::uint32_t number = 0; number < count; ++number) {
     const double rest = out_.duration - stages_[number].idle_since;
-    const bool gathers = stages_[number].ops->back().kind == OpKind::collective;
+    const bool gathers = stages_[number].kinds.back() == OpKind::collective;
     (gathers ? out_.stages[number].exposed : out_.stages[number].pipeline) += rest;
   }
   return std::move(out_);
+}
+
+void Walk::prepare(std::uint32_t number) {
+  const StepGraph& graph = in_.graph;
+  const std::uint32_t count = graph.pipeline();
+  Stage& stage = stages_[number];
+  stage.reader = graph.read_program(number, in_.micro_batches);
+  stage.reader->read_part(stage.part);
+  static_assert(ProgramReader::kNewestBlock == 0 && ProgramReader::kNewestSend == 1);
+  stage.kinds = {OpKind::compute, OpKind::send};
+  stage.end.resize(stage.kinds.size() * classes_);
+  stage.forward.resize(graph.chunks());
+  stage.backward.resize(graph.chunks());
+  const bool around = graph.chunks() > 1 && count > 1;
+  for (std::uint32_t c = 0; c < classes_; ++c) {
+    const std::uint32_t next = (number + 1) % count, before = (number + count - 1) % count;
+    const bool onward = around || number + 1 < count, back = around || number > 0;
+    stage.onward.push_back(onward ? in_.transfer(c, number, next) : FreeTime{});
+    stage.back.push_back(back ? in_.transfer(c, number, before) : FreeTime{});
+  }
 }
 
 /// Runs a stage until it needs data that another stage has not sent yet. Returns true if the stage
 /// advanced.
 bool Walk::advance(std::uint32_t number) {
   Stage& stage = stages_[number];
-  const std::size_t began = stage.next;
-  for (; stage.next < stage.ops->size(); ++stage.next) {
-    const Op& op = (*stage.ops)[stage.next];
-    const std::size_t at = stage.next * classes_;
-    switch (op.kind) {
-      case OpKind::compute: compute(number, op, at); break;
-      case OpKind::send: send(number, op, at); break;
-      case OpKind::collective: collective(number, op, at); break;
-      case OpKind::receive:
-        if (!receive(stage, op, at)) return stage.next > began;
-        break;
-      case OpKind::read:
-        for (std::uint32_t c = 0; c < classes_; ++c) {
-          stage.end[at + c] = ready(stage, op, c) + in_.graph.read_interval().value;
-        }
-        break;
+  ProgramReader::Part& part = stage.part;
+  bool advanced = false;
+  for (; !part.empty(); stage.reader->read_part(part)) {
+    if (part.pass != nullptr && !run_pass(number, *part.pass)) return advanced;
+    for (; !part.ops.empty(); part.ops = part.ops.subspan(1)) {
+      const Op& op = part.ops.front();
+      if (!run_op(number, op)) return advanced;
+      stage.kinds.push_back(op.kind);
+      advanced = true;
     }
+    advanced = true;
   }
-  return stage.next > began;
+  return advanced;
 }
 
-void Walk::compute(std::uint32_t number, const Op& op, std::size_t at) {
+/// Runs a receive, a block and a send. Returns false if the data to receive are not sent.
+bool Walk::run_pass(std::uint32_t number, const PlainPass& pass) {
+  Stage& stage = stages_[number];
+  const double* arrived = nullptr;
+  if (pass.receives) {
+    arrived = inbox(stage, pass.phase, pass.chunk).first(pass.micro_batch);
+    if (arrived == nullptr) return false;
+  }
+  const BlockPrice& price = in_.prices[pass.block];
+  double* const blocks = newest_blocks(stage);
+  const double* const sends = newest_sends(stage);
+  for (std::uint32_t c = 0; c < classes_; ++c) {
+    double start = blocks[c];
+    if (pass.after_send) start = std::max(start, sends[c]);
+    if (arrived != nullptr) start = std::max(start, arrived[c]);
+    if (c == 0 && start > stage.idle_since) {
+      out_.stages[number].pipeline += start - stage.idle_since;
+    }
+    blocks[c] = start + price.compute.value;
+    if (price.tensor.value != 0) blocks[c] += price.tensor.value;
+  }
+  add_block(out_.stages[number], price, pass.phase);
+  stage.idle_since = blocks[0];
+  if (pass.receives) inbox(stage, pass.phase, pass.chunk).remove_first(classes_);
+  if (pass.sends) send_result(number, pass);
+  return true;
+}
+
+/// Sends the result of a plain pass: forward to the next stage, whose first one has another chunk.
+void Walk::send_result(std::uint32_t number, const PlainPass& pass) {
+  Stage& stage = stages_[number];
+  const auto count = static_cast<std::uint32_t>(stages_.size());
+  const bool forward = pass.phase == Phase::forward;
+  const std::uint32_t to = (number + (forward ? 1 : count - 1)) % count;
+  std::uint32_t chunk = pass.chunk;
+  if (forward && to == 0) ++chunk;
+  if (!forward && number == 0) --chunk;
+  const FreeTime* const times = (forward ? stage.onward : stage.back).data();
+  const double* const blocks = newest_blocks(stage);
+  double* const sends = newest_sends(stage);
+  Inbox& receiver = inbox(stages_[to], pass.phase, chunk);
+  receiver.add_data(pass.micro_batch);
+  for (std::uint32_t c = 0; c < classes_; ++c) {
+    sends[c] = blocks[c] + pass.bytes.value * times[c].each + times[c].latency;
+    receiver.add_arrival(sends[c]);
+  }
+}
+
+/// Appends the ends of an operation, by class. Returns false for a receive whose data are not sent.
+bool Walk::run_op(std::uint32_t number, const Op& op) {
+  Stage& stage = stages_[number];
+  switch (op.kind) {
+    case OpKind::compute: compute(number, op); break;
+    case OpKind::send: send(number, op); break;
+    case OpKind::collective: collective(number, op); break;
+    case OpKind::receive: return receive(stage, op);
+    case OpKind::read:
+      for (std::uint32_t c = 0; c < classes_; ++c) {
+        stage.end.push_back(ready(stage, op, c) + read_interval_);
+      }
+      break;
+  }
+  return true;
+}
+
+void Walk::compute(std::uint32_t number, const Op& op) {
   Stage& stage = stages_[number];
   const BlockPrice& price = in_.prices[op.block];
+  const std::size_t at = stage.end.size();
   for (std::uint32_t c = 0; c < classes_; ++c) {
     const double start = ready(stage, op, c);
     if (c == 0) account(number, op, start);
     double end = start + price.compute.value;
     if (price.tensor.value != 0) end += price.tensor.value;
-    stage.end[at + c] = end;
+    stage.end.push_back(end);
   }
+  std::copy_n(&stage.end[at], classes_, newest_blocks(stage));
   stage.idle_since = stage.end[at];
+}
+
+/// Attributes the time of a block.
+void Walk::add_block(StageTime& time, const BlockPrice& price, Phase phase) const {
+  time.compute += price.compute.value;
+  time.products += price.products.value;
+  time.memory += price.memory.value;
+  const bool host = phase == Phase::optimizer;  // time after the kernels belongs to the host
+  (host ? time.compute : time.inside) += price.tensor.value;
 }
 
 /// Attributes the first class's wait before a block, and the block.
 void Walk::account(std::uint32_t number, const Op& op, double start) {
   Stage& stage = stages_[number];
   StageTime& time = out_.stages[number];
-  const BlockPrice& price = in_.prices[op.block];
-  time.compute += price.compute.value;
-  time.products += price.products.value;
-  time.memory += price.memory.value;
-  const bool host = op.phase == Phase::optimizer;  // time after the kernels belongs to the host
-  (host ? time.compute : time.inside) += price.tensor.value;
+  add_block(time, in_.prices[op.block], op.phase);
   const double waited = start - stage.idle_since;
   if (waited <= 0) return;
   for (const std::uint32_t before : op.after) {
     if (stage.end[std::size_t{before} * classes_] < start) continue;
-    switch ((*stage.ops)[before].kind) {
+    switch (stage.kinds[before]) {
       case OpKind::collective: time.exposed += waited; break;
       case OpKind::read: time.input += waited; break;
       default: time.pipeline += waited; break;
@@ -148,38 +263,44 @@ void Walk::account(std::uint32_t number, const Op& op, double start) {
   }
 }
 
-void Walk::send(std::uint32_t number, const Op& op, std::size_t at) {
+void Walk::send(std::uint32_t number, const Op& op) {
   Stage& stage = stages_[number];
   const auto to = static_cast<std::uint32_t>(op.peer_stage);
   // Both stages of a pair are each other's next and previous one, over the same links.
   const bool goes_on =
       to == number + 1 || (stages_.size() > 2 && number + 1 == stages_.size() && to == 0);
-  Stage& receiver = stages_[to];
+  Inbox& receiver = inbox(stages_[to], op.phase, op.chunk);
+  receiver.add_data(op.micro_batch);
   for (std::uint32_t c = 0; c < classes_; ++c) {
     const FreeTime& time = (goes_on ? stage.onward : stage.back)[c];
     const double end = ready(stage, op, c) + op.bytes.value * time.each + time.latency;
-    stage.end[at + c] = end;
-    receiver.arrived[slot(op) + c] = end;
+    stage.end.push_back(end);
+    newest_sends(stage)[c] = end;
+    receiver.add_arrival(end);
   }
 }
 
-bool Walk::receive(Stage& stage, const Op& op, std::size_t at) {
-  const double* arrived = &stage.arrived[slot(op)];
-  if (*arrived == kNotYet) return false;
+bool Walk::receive(Stage& stage, const Op& op) {
+  Inbox& from = inbox(stage, op.phase, op.chunk);
+  const double* const arrived = from.first(op.micro_batch);
+  if (arrived == nullptr) return false;
   for (std::uint32_t c = 0; c < classes_; ++c) {
-    stage.end[at + c] = std::max(ready(stage, op, c), arrived[c]);
+    stage.end.push_back(std::max(ready(stage, op, c), arrived[c]));
   }
+  from.remove_first(classes_);
   return true;
 }
 
 /// A collective begins when all classes have reached it.
-void Walk::collective(std::uint32_t number, const Op& op, std::size_t at) {
+void Walk::collective(std::uint32_t number, const Op& op) {
   Stage& stage = stages_[number];
   double start = 0;
   for (std::uint32_t c = 0; c < classes_; ++c) start = std::max(start, ready(stage, op, c));
-  const FreeTime time = in_.collective(number, op);
-  const double end = start + op.bytes.value * time.each + time.latency;
-  for (std::uint32_t c = 0; c < classes_; ++c) stage.end[at + c] = end;
+  std::optional<FreeTime>& time = stage.collectives[static_cast<std::size_t>(op.communicator)]
+                                                   [static_cast<std::size_t>(op.collective)];
+  if (!time) time = in_.collective(number, op.communicator, op.collective);
+  const double end = start + op.bytes.value * time->each + time->latency;
+  for (std::uint32_t c = 0; c < classes_; ++c) stage.end.push_back(end);
 }
 
 }  // namespace

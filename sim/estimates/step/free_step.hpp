@@ -2,8 +2,9 @@
 // thread. Seconds.
 //
 // The duration is the longest path through the step's programs, found in one walk over them instead
-// of by events. The times equal those of sim/estimates/step/iteration on the contention-free engine
-// (tests compare both); in addition the walk attributes the time of each stage. For example,
+// of by events, and without whole programs in memory. The times equal those of
+// sim/estimates/step/iteration on the contention-free engine (tests compare both); in addition the
+// walk attributes the time of each stage. For example,
 // end(op) = max over dependencies of end + bytes x seconds per byte + latency.
 #pragma once
 
@@ -25,12 +26,13 @@ struct FreeTime {
 
 /// Input of the walk. All references must outlive the call.
 struct FreeStepRequest {
-  StepGraph& graph;
+  const StepGraph& graph;
   std::uint32_t micro_batches = 0;        ///< micro-batches of every replica, at least 1
   std::uint32_t classes = 1;              ///< classes of replicas with different transfers
   std::vector<BlockPrice> prices;         ///< price of each block
   std::function<FreeTime(std::uint32_t of_class, std::uint32_t from, std::uint32_t to)> transfer;
-  std::function<FreeTime(std::uint32_t stage, const Op& op)> collective;
+  /// Cost of the collectives of a communicator; called once for each stage, communicator and kind.
+  std::function<FreeTime(std::uint32_t stage, Communicator which, OpCollective kind)> collective;
 };
 
 /// Attribution of the time of a stage's GPU; the sum of the parts is the step's duration.

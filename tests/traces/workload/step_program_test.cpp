@@ -1,7 +1,10 @@
 // The order of operations: pipeline schedule, dependencies, gradient exchange.
 #include <algorithm>
+#include <cstdint>
 #include <map>
+#include <memory>
 #include <set>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -248,6 +251,94 @@ TEST(StepProgram, GradientsOfExpertsGoToThoseWithTheSameExperts) {
   // Four of the eight experts: three matrices in each of eight layers.
   EXPECT_NEAR((moved[{Phase::gradient, Communicator::expert_gradient, all_reduce}]),
               8.0 * 4 * 3 * 1024 * 4096 * 2, 1e6);
+}
+
+/// Identity of an operation, without its dependencies.
+using OpIdentity =
+    std::tuple<OpKind, Phase, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t,
+               std::int32_t, OpCollective, Communicator, double>;
+
+OpIdentity identity_of(const Op& op) {
+  return {op.kind,       op.phase,      op.micro_batch,  op.chunk, op.block, op.bucket,
+          op.peer_stage, op.collective, op.communicator, op.bytes.value};
+}
+
+/// Returns the operations that a plain pass stands for.
+std::vector<OpIdentity> operations_of(const PlainPass& pass, const StepGraph& graph,
+                                      std::uint32_t stage) {
+  const std::uint32_t count = graph.pipeline();
+  const bool forward = pass.phase == Phase::forward;
+  const std::uint32_t next = (stage + 1) % count, before = (stage + count - 1) % count;
+  const std::uint32_t from = forward ? before : next, to = forward ? next : before;
+  Op op{.phase = pass.phase, .micro_batch = pass.micro_batch, .chunk = pass.chunk};
+  std::vector<OpIdentity> out;
+  const auto add_transfer = [&](OpKind kind, std::uint32_t peer) {
+    op.kind = kind;
+    op.peer_stage = static_cast<std::int32_t>(peer);
+    op.bytes = pass.bytes;
+    out.push_back(identity_of(op));
+  };
+  if (pass.receives) add_transfer(OpKind::receive, from);
+  out.push_back(identity_of({.kind = OpKind::compute,
+                             .phase = pass.phase,
+                             .micro_batch = pass.micro_batch,
+                             .chunk = pass.chunk,
+                             .block = pass.block}));
+  if (forward && to == 0) ++op.chunk;
+  if (!forward && stage == 0) --op.chunk;
+  if (pass.sends) add_transfer(OpKind::send, to);
+  return out;
+}
+
+/// Expects that a reader gives the operations of the program; returns the number of plain passes.
+std::size_t expect_same_operations(StepGraph& graph, std::uint32_t stage) {
+  std::vector<OpIdentity> expected, found;
+  for (const Op& op : graph.program(stage, 8).ops) expected.push_back(identity_of(op));
+  const std::unique_ptr<ProgramReader> reader = graph.read_program(stage, 8);
+  std::size_t plain = 0;
+  std::uint32_t read = ProgramReader::kFirstOp;
+  ProgramReader::Part part;
+  for (reader->read_part(part); !part.empty(); reader->read_part(part)) {
+    if (part.pass != nullptr) {
+      ++plain;
+      for (const OpIdentity& op : operations_of(*part.pass, graph, stage)) found.push_back(op);
+    }
+    for (const Op& op : part.ops) {
+      found.push_back(identity_of(op));
+      for (const std::uint32_t before : op.after) EXPECT_LT(before, read);
+      ++read;
+    }
+  }
+  EXPECT_TRUE(found == expected) << "stage " << stage << ", " << found.size() << " operations, "
+                                 << expected.size() << " expected";
+  return plain;
+}
+
+TEST(StepProgram, AReaderGivesTheOperationsOfTheProgram) {
+  for (const std::string shard : {"nothing", "optimizer", "gradients", "parameters"}) {
+    for (const std::uint32_t chunks : {1u, 2u}) {
+      for (const bool overlap : {false, true}) {
+        Job job = small_job(1, 4, 2, 16);
+        job.mutable_layout()->set_shard(shard);
+        job.mutable_layout()->set_chunks(chunks);
+        job.set_overlap(overlap);
+        job.mutable_overlaps()->set_parameters(overlap);
+        job.mutable_overlaps()->set_pipeline(overlap);
+        if (chunks == 1) job.mutable_input()->set_read(1'000'000);
+        StepGraph graph(job);
+        std::size_t plain = 0;
+        for (std::uint32_t stage = 0; stage < 4; ++stage) {
+          plain += expect_same_operations(graph, stage);
+        }
+        EXPECT_EQ(plain > 0, shard != "parameters") << shard;
+      }
+    }
+  }
+  Job zero_bubble = small_job(1, 4, 2, 16);
+  zero_bubble.mutable_layout()->set_schedule("zero-bubble");
+  StepGraph graph(zero_bubble);
+  EXPECT_EQ(expect_same_operations(graph, 1), 22u)
+      << "all passes but the first one and the last one for weights";
 }
 
 TEST(StepProgram, DataIsReadAheadOfItsUse) {

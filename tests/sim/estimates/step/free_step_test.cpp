@@ -19,7 +19,7 @@ FreeStep by_hand(StepGraph& graph, std::uint32_t micro_batches) {
                     .micro_batches = micro_batches,
                     .prices = a_second_each(graph),
                     .transfer = [](auto, auto, auto) { return FreeTime{0, 0.5}; },
-                    .collective = [](auto, const Op&) { return FreeTime{0, 2}; }});
+                    .collective = [](auto, auto, auto) { return FreeTime{0, 2}; }});
 }
 
 TEST(FreeStep, OneRankComputesAndWaitsForNobody) {
@@ -60,7 +60,7 @@ TEST(FreeStep, ACollectiveWaitsForTheSlowestClass) {
                       .classes = classes,
                       .prices = a_second_each(graph),
                       .transfer = [](auto of, auto, auto) { return FreeTime{0, 0.5 + 3.0 * of}; },
-                      .collective = [](auto, const Op&) { return FreeTime{0, 2}; }})
+                      .collective = [](auto, auto, auto) { return FreeTime{0, 2}; }})
         .duration;
   };
   EXPECT_DOUBLE_EQ(with(2), with(1) + 6) << "three seconds there and three back";
