@@ -216,7 +216,7 @@ def run_with_torch(tmp_path, code, ranks=2, options=("--warm", "all"), **more):
     result = subprocess.run(
         [PROGRAM, "run", "-n", str(ranks), "--json", *options, "--", "/usr/bin/python3", script,
          "a word"],
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(tmp_path / "modules"), "IMPORTS": str(imports),
              **more},
     )  # fmt: skip
@@ -228,7 +228,12 @@ def test_warm_ranks_import_torch_once_and_are_children_of_the_run(tmp_path):
         "line = [os.environ['RANK'], os.getpid() == os.getpgid(0), sys.argv[1:], sys.path[0],\n"
         "        os.readlink(f'/proc/{os.getppid()}/exe').rsplit('/', 1)[1], __name__]\n"
         "os.write(2, (repr(line) + '\\n').encode())\n"
-        "sys.exit(5 if os.environ['RANK'] == '1' else 0)"
+        "if os.environ['RANK'] == '0':\n"
+        "    open('said', 'w').close()\n"
+        "    sys.exit(0)\n"
+        "while not os.path.exists('said'):  # the failure ends the other rank\n"
+        "    time.sleep(0.01)\n"
+        "sys.exit(5)"
     )
     result, imports = run_with_torch(tmp_path, code)
     assert imports == 1, result.stderr
