@@ -339,7 +339,7 @@ class Groups:
             def __init__(self, end: "tuple[float, int]", result: "Optional[list[Any]]") -> None:
                 super().__init__()
                 self.end = end
-                self.future = None
+                self.future: Any = None
                 self.result = None if result is None else [weakref.ref(each) for each in result]
 
             def wait(self, *_timeout: Any) -> bool:
