@@ -76,7 +76,7 @@ TOOLS = {
     "tests/cli/slow_files_test.py": "tests/cli/slow_files_test.py",
     "tests/chaos/chaos.py": "tests/chaos/CMakeLists.txt",
     **{f"tests/chaos/slurm_{part}.py": "cluster" for part in (
-        "kills", "controller", "policies", "queue", "rights", "twin")},
+        "kills", "keeper", "controller", "policies", "queue", "rights", "twin")},
     "tests/chaos/pairs.py": "tests/chaos/pairs_test.py",
     "tests/chaos/flips.py": "tests/chaos/CMakeLists.txt",
     "tests/chaos/strangers.py": "tests/chaos/CMakeLists.txt",
