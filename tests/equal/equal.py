@@ -2,21 +2,22 @@
 """Shows that two builds simulate the same: logs, reports and decision traces, byte for byte.
 
     tests/equal/equal.py BEFORE AFTER [--scenarios N] [--seed S] [--jobs N] [--changed KEY]...
-                         [--no-logs] [--limit SECONDS] [--forks] [--folder DIR]
+                         [--without WORD]... [--no-logs] [--limit SECONDS] [--forks] [--folder DIR]
 
 BEFORE and AFTER are folders with the programs (build/bin). Both builds simulate all examples, the
 scenarios of DIR (those of the tests, from collect.py: NAME.yaml or NAME/scenario.yaml, with options
 in a .json beside it) and N random scenarios (default 1,000). The texts of `why`, `reason` and
 `cause` are blanked before the comparison, and so is `host`, which the machine decides. --changed
 names a key of the report or the log whose value differs on purpose (`scenario_hash` and the keys
-that scenarios have got since). --no-logs compares reports, which contain the hash of the decision
-trace, and no logs: for a change of the log's format. --limit is the time of one simulation (default
-300 s); a scenario that reaches it is not compared and counts as a difference. --forks simulates the
-random scenarios in forks of one process of each build (forked.py), for many thousands; both builds
-then need their Python packages (build/python), and this Python those that they import. For a
-scenario that a build refuses, the exit codes are compared. Prints one line for each difference or
-internal error and exits 1 if there is one; the scenario stays in a temporary folder. Plain Python
-without --forks; needs protoc for logs that differ in bytes."""
+that scenarios have got since). --without leaves out the random scenarios that contain a word: a
+policy or a key whose rules changed on purpose. --no-logs compares reports, which contain the hash
+of the decision trace, and no logs: for a change of the log's format. --limit is the time of one
+simulation (default 300 s); a scenario that reaches it is not compared and counts as a difference.
+--forks simulates the random scenarios in forks of one process of each build (forked.py), for many
+thousands; both builds then need their Python packages (build/python), and this Python those that
+they import. For a scenario that a build refuses, the exit codes are compared. Prints one line for
+each difference or internal error and exits 1 if there is one; the scenario stays in a temporary
+folder. Plain Python without --forks; needs protoc for logs that differ in bytes."""
 import argparse
 import collections
 import concurrent.futures
@@ -191,8 +192,9 @@ def given(folder):
         yield path, json.loads(options.read_text()) if options.exists() else []
 
 
-def tasks(folder, count, seed):
-    """Yields (scenario file, options): all examples, then `count` random ones."""
+def tasks(folder, count, seed, without):
+    """Yields (scenario file, options): all examples, then `count` random ones, of which those with
+    a word of `without` are left out."""
     for path in sorted((ROOT / 'examples').rglob('*.yaml')):
         if 'policies' not in path.parts and '../shared/' not in path.read_text():
             yield path, []
@@ -200,6 +202,8 @@ def tasks(folder, count, seed):
         shutil.copy(log, folder)
     for number in range(count):
         text, options = scenarios.random_scenario(seed * 1_000_003 + number)
+        if any(word in text for word in without):
+            continue
         path = pathlib.Path(folder, f'random-{number}.yaml')
         path.write_text(text)
         yield path, options
@@ -213,6 +217,7 @@ def main():
     parser.add_argument('--seed', type=int, default=int(os.environ.get('ORRERY_SEED', 1)))
     parser.add_argument('--jobs', type=int, default=os.cpu_count())
     parser.add_argument('--changed', action='append', default=[], metavar='KEY')
+    parser.add_argument('--without', action='append', default=[], metavar='WORD')
     parser.add_argument('--no-logs', action='store_true')
     parser.add_argument('--forks', action='store_true')
     parser.add_argument('--limit', type=float, default=LIMIT_S, metavar='SECONDS')
@@ -223,7 +228,7 @@ def main():
                      'tests/equal/collect.py makes one')
     folder = tempfile.mkdtemp(prefix='orrery-equal-')
     todo = [*(given(chosen.folder.resolve()) if chosen.folder else ()),
-            *tasks(folder, chosen.scenarios, chosen.seed)]
+            *tasks(folder, chosen.scenarios, chosen.seed, chosen.without)]
     codes, differing = collections.Counter(), 0
     with concurrent.futures.ThreadPoolExecutor(chosen.jobs) as pool:
         results = pool.map(lambda task: compare(*task, chosen), todo)
