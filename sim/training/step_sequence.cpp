@@ -155,7 +155,7 @@ void open_next_step(const JobInWorld& here, TrainingState& state) {
     if (hardware_at(state, instant) != state.conditions->state) state.watched = false;
     state.stalled += stalled_by(here.setup(), state, instant);
   }
-  plan.mark_felt(state.step, state.open->end());  // also a fault that ends the step
+  if (state.open->what().run.cut_short) plan.mark_felt(state.step, state.open->end());
 }
 
 }  // namespace

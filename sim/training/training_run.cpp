@@ -76,7 +76,7 @@ TrainingRun::~TrainingRun() = default;
 
 namespace {
 
-/// Adds the readers of the job's data, and the limits of what policies may set.
+/// Adds the setting Prefetch as the scenario begins it (workers and depth), and its upper limits.
 void add_input(const Input& input, JobSpec& spec) {
   spec.settings.push_back(Prefetch{input.workers(), input.prefetch()});
   spec.max_workers = input.most_workers();
