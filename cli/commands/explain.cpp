@@ -10,6 +10,7 @@
 #include "cli/commands/commands.hpp"
 #include "cli/shared/choice_option.hpp"
 #include "cli/shared/help.hpp"
+#include "cli/shared/log_note.hpp"
 #include "cli/shared/policy_option.hpp"
 #include "cli/shared/replay_options.hpp"
 #include "cli/shared/usage.hpp"
@@ -107,6 +108,7 @@ void print_recorded(const RecordedWait& recorded, const JobReplay& replay) {
 
 int explain(const ReplayOptions& options, const std::string& job) {
   if (const auto header = header_of_jobs(options.file)) {
+    print_log_note(options.file, *header);
     return explain_recorded(options.file, *header, job);
   }
   const JobReplay replay = asked_for(options);
