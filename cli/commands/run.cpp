@@ -169,6 +169,7 @@ nlohmann::ordered_json report_json(const Launch& launch, const Attempts& attempt
   out["attached"] = is_attached(outcome);
   out["not_attached_because"] = nullptr;
   if (!book.plain_reason().empty()) out["not_attached_because"] = book.plain_reason();
+  out["groups"] = groups_json(outcome.groups);
   out["steps"] = book.steps();
   out["examples_dealt"] = book.dealt_examples();
   out["resumed_step"] = nullptr;
@@ -384,6 +385,7 @@ int run_program(const ProgramOptions& options) {
   settings.heartbeat_limit_s = options.heartbeat_s;
   settings.replacements = run.replacements;
   settings.replaces_by_order = run.decides;
+  settings.announces_groups = true;
   ProgramStatus status(name_of(launch), policies ? options.policies.operation.mode : "",
                        policies ? policies->names() : std::vector<std::string>{});
   const live::ProgramAttempts* running = nullptr;

@@ -119,6 +119,8 @@ class GroupMember {
   /// Returns the number of living members; all members before the first announcement.
   std::size_t alive() const { return alive_; }  ///< members of the announced epoch
   const std::string& refused_operation() const { return refused_; }  ///< empty: none
+  /// Returns the first sharded operation of the group; empty: none so far.
+  const std::string& sharded_operation() const { return sharded_; }
 
  private:
   bool acknowledges() const;

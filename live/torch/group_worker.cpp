@@ -110,6 +110,7 @@ c10::intrusive_ptr<c10d::Backend> GroupWorker::inner_for(const std::string& name
   std::unique_lock<std::mutex> lock(mutex_);
   member_.mark_sharded(name);
   changed_.notify_all();
+  report_sharded(lock);
   changed_.wait(lock, [this] { return member_.is_settled(); });
   return view_.inner;
 }
@@ -141,6 +142,7 @@ void GroupWorker::run_steps() {
       queue_.pop_front();
       failures_ = 0;
       member_.begin_operation(current_->kind, current_->name);
+      report_sharded(lock);
     }
     const GroupStep step = member_.next_step();
     const std::uint64_t epoch = member_.epoch();
@@ -285,6 +287,16 @@ void GroupWorker::send_news(MessageKind kind, const std::string& text) {
     epoch = program_epoch_;
   }
   control_.send_fields(message_of(kind, {std::to_string(epoch), text.substr(0, 2000)}));
+}
+
+void GroupWorker::report_sharded(std::unique_lock<std::mutex>& lock) {
+  if (has_reported_sharded_ || member_.sharded_operation().empty()) return;
+  has_reported_sharded_ = true;
+  const Fields message =
+      message_of(MessageKind::sharded, {place_.key, member_.sharded_operation()});
+  lock.unlock();
+  control_.send_fields(message);
+  lock.lock();
 }
 
 void GroupWorker::deliver_result(std::uint64_t epoch) {
