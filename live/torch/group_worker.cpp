@@ -44,6 +44,17 @@ std::string problem_of(const c10::intrusive_ptr<c10d::Work>& work) {
   }
 }
 
+/// Tells `orrery run` about the first operation of a group that no loss may interrupt. `lock`
+/// guards the member, and is released meanwhile.
+void report_sharded(GroupMember& member, const std::string& key, ProgramControl& control,
+                    std::unique_lock<std::mutex>& lock) {
+  const std::string operation = member.drain_sharded_operation();
+  if (operation.empty()) return;
+  lock.unlock();
+  control.send_fields(message_of(MessageKind::sharded, {key, operation}));
+  lock.lock();
+}
+
 }  // namespace
 
 /// Connection that is being built by a thread of its own, which a newer epoch abandons.
@@ -110,7 +121,7 @@ c10::intrusive_ptr<c10d::Backend> GroupWorker::inner_for(const std::string& name
   std::unique_lock<std::mutex> lock(mutex_);
   member_.mark_sharded(name);
   changed_.notify_all();
-  report_sharded(lock);
+  report_sharded(member_, place_.key, control_, lock);
   changed_.wait(lock, [this] { return member_.is_settled(); });
   return view_.inner;
 }
@@ -142,7 +153,7 @@ void GroupWorker::run_steps() {
       queue_.pop_front();
       failures_ = 0;
       member_.begin_operation(current_->kind, current_->name);
-      report_sharded(lock);
+      report_sharded(member_, place_.key, control_, lock);
     }
     const GroupStep step = member_.next_step();
     const std::uint64_t epoch = member_.epoch();
@@ -287,16 +298,6 @@ void GroupWorker::send_news(MessageKind kind, const std::string& text) {
     epoch = program_epoch_;
   }
   control_.send_fields(message_of(kind, {std::to_string(epoch), text.substr(0, 2000)}));
-}
-
-void GroupWorker::report_sharded(std::unique_lock<std::mutex>& lock) {
-  if (has_reported_sharded_ || member_.sharded_operation().empty()) return;
-  has_reported_sharded_ = true;
-  const Fields message =
-      message_of(MessageKind::sharded, {place_.key, member_.sharded_operation()});
-  lock.unlock();
-  control_.send_fields(message);
-  lock.lock();
 }
 
 void GroupWorker::deliver_result(std::uint64_t epoch) {

@@ -127,9 +127,6 @@ class GroupWorker : public std::enable_shared_from_this<GroupWorker> {
       const std::function<c10::intrusive_ptr<c10d::Work>(Operation&, const EpochView&)>& part,
       std::uint64_t epoch);
   void release_operation();
-  /// Tells `orrery run` about the first operation of the group that no loss may interrupt;
-  /// releases `lock` meanwhile.
-  void report_sharded(std::unique_lock<std::mutex>& lock);
   void enter_stream_of(const Operation& operation);
   void finish_step(GroupStep step, std::uint64_t epoch);
   /// Blocks until inner work has ended or a newer epoch was announced. Returns true if the work
@@ -159,7 +156,6 @@ class GroupWorker : public std::enable_shared_from_this<GroupWorker> {
   std::vector<InnerGroups> old_groups_;  // alive while sockets may be in use
   std::exception_ptr mistake_;
   int failures_ = 0;
-  bool has_reported_sharded_ = false;  // guarded by mutex_
   std::atomic<double> last_added_s_ = 0;
 };
 

@@ -4,8 +4,8 @@ Cost: a DistributedDataParallel program with 48 MiB of gradients in buckets of 2
 triples of one run under torchrun, one under `orrery run` and again one under torchrun, in rotating
 order. The ratio of a pair is that of the runs' median step times. The interval of the mean ratio is
 that of a t distribution, and torchrun against itself is printed beside it. Telemetry: the time of
-the calls that the attachment hooks into a step of the same program, by a clock in the ranks, without
-and with a policy. Loss: 4 ranks of a small program; ranks are killed at a random instant (or
+the calls that the attachment hooks into a step of the same program, by a clock in the ranks, with
+and without a policy. Loss: 4 ranks of a small program; ranks are killed at a random instant (or
 stopped), and the report contains the time of the interrupted step beyond the median. Asserts
 nothing.
 """
@@ -86,7 +86,7 @@ def print_telemetry(steps):
         own = [float(each) for each in re.findall(r"own ([\d.]+) of rank", result.stdout)]
         step = [float(each) for each in re.findall(r"median ([\d.]+) cpu", result.stdout)]
         assert len(own) == len(step) == 2, result.stderr
-        print(f"telemetry with {title}: {max(own) * 1e6:.1f} us a step of {max(step) * 1e3:.1f} ms, "
+        print(f"telemetry, {title}: {max(own) * 1e6:.1f} us in a step of {max(step) * 1e3:.1f} ms, "
               f"{max(own) / max(step):.3%}; goals 50 us, 0.1%", flush=True)  # fmt: skip
 
 

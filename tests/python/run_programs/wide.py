@@ -1,7 +1,7 @@
 """DistributedDataParallel with large gradients, for the cost of the process group.
 
-Environment: MIB (gradients), STEPS, SLEEP_S (compute a step, as a declared sleep), OWN_TIME=1 (reads
-the data with a loader, and also prints the time of the attachment's own calls).
+Environment: MIB (gradients), STEPS, SLEEP_S (compute a step, as a declared sleep), OWN_TIME=1
+(reads the data with a loader, and also prints the time of the attachment's own calls).
 """
 
 import os
