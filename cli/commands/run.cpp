@@ -171,6 +171,7 @@ int run_program(const ProgramOptions& options) {
   settings.heartbeat_limit_s = options.heartbeat_s;
   settings.replacements = run.replacements;
   settings.replaces_by_order = run.decides;
+  settings.announces_groups = true;
   ProgramStatus status(name_of(launch), policies ? options.policies.operation.mode : "",
                        policies ? policies->names() : std::vector<std::string>{});
   const live::ProgramAttempts* running = nullptr;

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "cli/shared/program_status.hpp"
+
 namespace orrery::cli {
 namespace {
 
@@ -161,6 +163,7 @@ nlohmann::ordered_json program_report_json(const Launch& launch, const Attempts&
   out["attached"] = is_attached(outcome);
   out["not_attached_because"] = nullptr;
   if (!book.plain_reason().empty()) out["not_attached_because"] = book.plain_reason();
+  out["groups"] = groups_json(outcome.groups);
   out["steps"] = book.steps();
   out["examples_dealt"] = book.dealt_examples();
   out["resumed_step"] = nullptr;

@@ -32,6 +32,20 @@ ordered_json ranks_json(const live::ProgramRun& run) {
 
 }  // namespace
 
+nlohmann::ordered_json groups_json(const std::vector<live::GroupKind>& kinds) {
+  ordered_json out = ordered_json::array();
+  for (const live::GroupKind& kind : kinds) {
+    out.push_back({{"name", kind.name},
+                   {"ranks", kind.ranks},
+                   {"groups", kind.keys.size()},
+                   {"uncarried_operation", nullptr}});
+    if (!kind.uncarried_operation.empty()) {
+      out.back()["uncarried_operation"] = kind.uncarried_operation;
+    }
+  }
+  return out;
+}
+
 ProgramStatus::ProgramStatus(std::string name, std::string mode, std::vector<std::string> policies)
     : name_(std::move(name)),
       mode_(std::move(mode)),
@@ -64,6 +78,7 @@ ordered_json ProgramStatus::fields_of(const live::ProgramRun* run) const {
     out["ranks_missing"] = book.missing_ranks().size();
     if (book.newest_snapshot() > 0) out["saved_step"] = book.newest_snapshot();
     out["ranks"] = ranks_json(*run);
+    out["groups"] = groups_json(run->groups());
   }
   return out;
 }

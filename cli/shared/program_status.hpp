@@ -17,6 +17,10 @@
 
 namespace orrery::cli {
 
+/// Returns the process groups of a program for a report or a status: for each kind name, ranks of a
+/// group, number of groups, and the first operation that no loss may interrupt, null if none.
+nlohmann::ordered_json groups_json(const std::vector<live::GroupKind>& kinds);
+
 /// Folder of one run with its status, which is replaced about once a second.
 class ProgramStatus {
  public:

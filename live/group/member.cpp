@@ -27,6 +27,12 @@ void GroupMember::mark_sharded(const std::string& name) {
   if (alive_ < size_) refuse_operation(name);
 }
 
+std::string GroupMember::drain_sharded_operation() {
+  if (sharded_.empty() || is_sharded_drained_) return "";
+  is_sharded_drained_ = true;
+  return sharded_;
+}
+
 void GroupMember::refuse_operation(const std::string& name) {
   if (refused_.empty()) refused_ = name;
 }

@@ -119,6 +119,9 @@ class GroupMember {
   /// Returns the number of living members; all members before the first announcement.
   std::size_t alive() const { return alive_; }  ///< members of the announced epoch
   const std::string& refused_operation() const { return refused_; }  ///< empty: none
+  /// Returns the first sharded operation of the group, once; an empty text before it is marked and
+  /// in later calls.
+  std::string drain_sharded_operation();
 
  private:
   bool acknowledges() const;
@@ -128,7 +131,7 @@ class GroupMember {
   std::size_t alive_;
   std::uint64_t epoch_ = 0;
   bool is_announced_ = false, is_connected_ = false, is_broken_ = false, has_agreed_ = false;
-  bool is_performed_ = false;
+  bool is_performed_ = false, is_sharded_drained_ = false;
   std::uint64_t begun_ = 0, done_ = 0, released_ = 0, owed_ = 0;
   std::size_t giver_ = 0;
   OperationKind kind_ = OperationKind::symmetric;

@@ -52,7 +52,7 @@ ProgramOutcome ProgramRun::finish_run() {
   int code = plain_code_ != 0 ? plain_code_ : book_.exit_code();
   if (!refused_.empty()) code = kRefused;
   return {std::move(book_),        refused_, signal_, monotonic_s() - begin_s_,
-          replacements_.started(), code};
+          replacements_.started(), code,     groups_.kinds()};
 }
 
 void ProgramRun::end_run() { end_ranks(SIGTERM, kTermGrace_s); }
@@ -105,6 +105,9 @@ bool ProgramRun::handle_account(std::size_t rank, const Fields& fields) {
     book_.record_dealt(rank, std::stoull(fields.at(1)));
   } else if (kind == MessageKind::resumed) {
     book_.record_resumed(std::stoull(fields.at(1)));
+  } else if (kind == MessageKind::group || kind == MessageKind::sharded) {
+    const std::string line = groups_.record_message(fields);
+    if (settings_.announces_groups && !line.empty()) settings_.print_line(line);
   } else {
     return kind == MessageKind::beat;
   }

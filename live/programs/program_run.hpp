@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/files/temporary_folder.hpp"
+#include "live/programs/group_book.hpp"
 #include "live/programs/program_settings.hpp"
 #include "live/programs/replacements.hpp"
 #include "live/programs/run_book.hpp"
@@ -32,6 +33,7 @@ struct ProgramOutcome {
   /// Exit code of the run: that of an environment Error if an operation was refused, that of the
   /// lost rank if its loss ended the run, otherwise RunBook::exit_code().
   int exit_code = 0;
+  std::vector<GroupKind> groups = {};  ///< process groups of the program
 };
 
 /// Receiver of the news of a run. The functions may not call the run, except the const ones.
@@ -77,6 +79,8 @@ class ProgramRun {
   void order_replacement(std::size_t rank) { replacements_.order_process(rank); }
   /// Returns the account of the ranks; valid until finish_run().
   const RunBook& run_book() const { return book_; }
+  /// Returns the kinds of the program's process groups, in the order of their first groups.
+  const std::vector<GroupKind>& groups() const { return groups_.kinds(); }
   /// Returns true if a lost rank may still be replaced: a new process runs, or the limit allows
   /// one.
   bool can_replace() const {
@@ -109,6 +113,7 @@ class ProgramRun {
   TemporaryFolder folder_{"orrery-run"};
   double begin_s_;
   RunBook book_;
+  GroupBook groups_;
   StoreServer store_;
   std::vector<RankProcess> ranks_;
   Replacements replacements_;

@@ -15,6 +15,7 @@ struct ProgramSettings {
   double heartbeat_limit_s = 2;    ///< longest silence of an attached rank, in seconds
   std::size_t replacements = 0;    ///< most processes that are started for lost ranks
   bool replaces_by_order = false;  ///< ProgramRun::order_replacement() decides, not the loss
+  bool announces_groups = false;   ///< shows which operations the groups carry through a loss
   RankStarter start;
   std::function<void(const std::string& line)> print_line;  ///< shows a line to the user
   /// Returns the number of a signal that this process received since the last call; 0: none. The

@@ -44,6 +44,17 @@ std::string problem_of(const c10::intrusive_ptr<c10d::Work>& work) {
   }
 }
 
+/// Tells `orrery run` about the first operation of a group that no loss may interrupt. `lock`
+/// guards the member, and is released meanwhile.
+void report_sharded(GroupMember& member, const std::string& key, ProgramControl& control,
+                    std::unique_lock<std::mutex>& lock) {
+  const std::string operation = member.drain_sharded_operation();
+  if (operation.empty()) return;
+  lock.unlock();
+  control.send_fields(message_of(MessageKind::sharded, {key, operation}));
+  lock.lock();
+}
+
 }  // namespace
 
 /// Connection that is being built by a thread of its own, which a newer epoch abandons.
@@ -110,6 +121,7 @@ c10::intrusive_ptr<c10d::Backend> GroupWorker::inner_for(const std::string& name
   std::unique_lock<std::mutex> lock(mutex_);
   member_.mark_sharded(name);
   changed_.notify_all();
+  report_sharded(member_, place_.key, control_, lock);
   changed_.wait(lock, [this] { return member_.is_settled(); });
   return view_.inner;
 }
@@ -141,6 +153,7 @@ void GroupWorker::run_steps() {
       queue_.pop_front();
       failures_ = 0;
       member_.begin_operation(current_->kind, current_->name);
+      report_sharded(member_, place_.key, control_, lock);
     }
     const GroupStep step = member_.next_step();
     const std::uint64_t epoch = member_.epoch();

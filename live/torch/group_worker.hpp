@@ -36,6 +36,7 @@ struct GroupRecords {
 /// Name, size and connections of a group.
 struct GroupPlace {
   std::string key;                 ///< equal at all members, different from all other groups
+  std::string name;                ///< description of the group for the user
   std::vector<std::size_t> ranks;  ///< ranks of the program, by rank of the group
   std::size_t own = 0;             ///< this process's rank of the group
   std::chrono::milliseconds timeout{};

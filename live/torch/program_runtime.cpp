@@ -38,6 +38,9 @@ std::shared_ptr<GroupWorker> ProgramRuntime::add_group(GroupPlace place) {
     group = std::make_shared<GroupWorker>(std::move(place), build_, *control_, records_);
     groups_.push_back(group);
   }
+  const GroupPlace& made = group->group_place();
+  control_->send_fields(message_of(
+      MessageKind::group, {made.key, made.name, std::to_string(made.ranks.size())}));
   group->announce_epoch(epoch);
   group->start();
   group->wait_until_settled();

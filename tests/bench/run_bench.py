@@ -1,11 +1,13 @@
-"""Cost of `orrery run` and time lost in losses. Run by `./dev bench run [--pairs N] [--kills N]`.
+"""Cost of `orrery run` and time lost in losses. Run by `./dev bench run [OPTIONS]`.
 
 Cost: a DistributedDataParallel program with 48 MiB of gradients in buckets of 25 MiB, 2 ranks, in
 triples of one run under torchrun, one under `orrery run` and again one under torchrun, in rotating
 order. The ratio of a pair is that of the runs' median step times. The interval of the mean ratio is
-that of a t distribution, and torchrun against itself is printed beside it. Loss: 4 ranks of a small
-program; ranks are killed at a random instant (or stopped), and the report contains the time of the
-interrupted step beyond the median. Asserts nothing.
+that of a t distribution, and torchrun against itself is printed beside it. Telemetry: the time of
+the calls that the attachment hooks into a step of the same program, by a clock in the ranks, with
+and without a policy. Loss: 4 ranks of a small program; ranks are killed at a random instant (or
+stopped), and the report contains the time of the interrupted step beyond the median. Asserts
+nothing.
 """
 
 import argparse
@@ -72,6 +74,22 @@ def print_cost(pairs, steps):
         print(f"    torchrun / torchrun      {interval(noise)}")
 
 
+def print_telemetry(steps):
+    """Prints the time of the attachment's own calls in a step."""
+    for title, options in (("no policies", []), ("a policy", ["--policy", "recover"])):
+        result = subprocess.run(
+            [programs.PROGRAM, "run", "-n", "2", *options, "--", "python",
+             programs.PROGRAMS / "wide.py"],
+            capture_output=True, text=True, timeout=600,
+            env={**programs.environment(steps), "OWN_TIME": "1"},
+        )  # fmt: skip
+        own = [float(each) for each in re.findall(r"own ([\d.]+) of rank", result.stdout)]
+        step = [float(each) for each in re.findall(r"median ([\d.]+) cpu", result.stdout)]
+        assert len(own) == len(step) == 2, result.stderr
+        print(f"telemetry, {title}: {max(own) * 1e6:.1f} us in a step of {max(step) * 1e3:.1f} ms, "
+              f"{max(own) / max(step):.3%}; goals 50 us, 0.1%", flush=True)  # fmt: skip
+
+
 def percentile(values, share):
     """The value below which a share of the values lies, by the nearest rank."""
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
@@ -105,11 +123,14 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--pairs", type=int, default=20)
     parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--telemetry-steps", type=int, default=100)
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--script", action="append")
     asked = parser.parse_args()
     if asked.pairs:
         print_cost(asked.pairs, asked.steps)
+    if asked.telemetry_steps:
+        print_telemetry(asked.telemetry_steps)
     for script in (asked.script or ["ddp.py"]) if asked.kills else []:
         print_losses(script, asked.kills, programs.SEED)
 

@@ -142,6 +142,9 @@ def test_without_a_loss_every_bit_is_that_of_torchrun(script):
     assert report["tier"] == "T0"
     assert report["steps"] == 12
     assert report["losses"] == []
+    assert report["groups"][0]["ranks"] == 2
+    uncarried = {kind["uncarried_operation"] for kind in report["groups"]}
+    assert uncarried == ({"reduce_scatter"} if script == "fsdp.py" else {None})
     assert len(ends) == 2
     assert len(set(ends.values())) == 1
     assert ends == with_torchrun(script, ranks=2, steps=12)
@@ -326,6 +329,14 @@ def test_a_loss_in_a_replica_of_hsdp_costs_that_replica(lost):
     assert report["tier"] == "T0" and report["refused_operation"] is None
     assert report["ranks_missing"] == replica
     assert "ended with its replica: no reduce_scatter without the lost rank" in run.text
+    kinds = {kind["name"]: kind for kind in report["groups"]}
+    assert {kinds[name]["ranks"] for name in ("mesh_replicate", "mesh_shard")} == {2}
+    assert {kinds[name]["groups"] for name in ("mesh_replicate", "mesh_shard")} == {2}
+    assert kinds["mesh_shard"]["uncarried_operation"] == "reduce_scatter"
+    assert kinds["mesh_replicate"]["uncarried_operation"] is None
+    assert run.text.count("carries all-reduce, broadcast, all-gather, gather and barrier") == 1
+    assert run.text.count("used for") == 1
+    assert "group mesh_shard (2 ranks): used for reduce_scatter, so the loss of" in run.text
     assert sorted(ends) == [rank for rank in range(4) if rank not in replica]
     assert len(set(ends.values())) == 1  # parameters and steps of both, bit for bit
     assert next(iter(ends.values()))[0] == 400

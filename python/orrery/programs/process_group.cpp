@@ -41,10 +41,12 @@ void start_runtime(int descriptor, std::size_t rank, const std::string& store_pa
 
 /// `device_type`: of the tensors that the group carries through a loss, for example "cuda".
 c10::intrusive_ptr<live::SurvivingBackend> create_group(
-    const std::string& key, const std::vector<std::size_t>& ranks, std::size_t own,
-    std::chrono::milliseconds timeout, const std::string& backend, const std::string& device_type) {
+    const std::string& key, const std::string& name, const std::vector<std::size_t>& ranks,
+    std::size_t own, std::chrono::milliseconds timeout, const std::string& backend,
+    const std::string& device_type) {
   return c10::make_intrusive<live::SurvivingBackend>(
       runtime->add_group({.key = key,
+                          .name = name,
                           .ranks = ranks,
                           .own = own,
                           .timeout = timeout,

@@ -311,13 +311,15 @@ def _replace_rendezvous(attachment: Attachment) -> None:
 def _replace_groups(attachment: Attachment, c10d: Any) -> None:
     """Makes PyTorch create fault-tolerant groups where it would create those of DEVICES."""
     helper = c10d._new_process_group_helper
-    creating: "list[tuple[str, list[int]]]" = []
+    creating: "list[tuple[str, str, list[int]]]" = []
 
     def new_process_group_helper(
         group_size: int, group_rank: int, global_ranks: "list[int]", backend: Any, store: Any,
         group_name: str, *more: Any, **named: Any,
     ) -> Any:  # fmt: skip
-        creating.append((str(group_name), list(global_ranks) or list(range(group_size))))
+        described = str(named.get("group_desc") or "unnamed")
+        ranks = list(global_ranks) or list(range(group_size))
+        creating.append((str(group_name), described, ranks))
         try:
             made = helper(
                 group_size, group_rank, global_ranks, backend, store, group_name, *more, **named
@@ -348,7 +350,10 @@ def _timeout_of(arguments: "tuple[Any, ...]", named: "dict[str, Any]") -> dateti
 
 
 def _stand_in(
-    attachment: Attachment, backend: str, original: Any, creating: "list[tuple[str, list[int]]]"
+    attachment: Attachment,
+    backend: str,
+    original: Any,
+    creating: "list[tuple[str, str, list[int]]]",
 ) -> Any:
     """Return the type that stands in the place of `original`, PyTorch's group of this backend."""
 
@@ -374,14 +379,16 @@ def _stand_in(
             module = attachment.module() if creating else None
             if module is None:
                 return original(store, rank, size, *more, **named)
-            name, ranks = creating[-1]
+            name, described, ranks = creating[-1]
             world = int(os.environ["WORLD_SIZE"])
             if ranks[rank] != int(os.environ["RANK"]) or max(ranks) >= world:
                 attachment.report_plain("the program numbers its ranks itself")
                 return original(store, rank, size, *more, **named)
             key = f"{backend}:{name}:{'-'.join(map(str, ranks))}"
             timeout = _timeout_of(more, named)
-            return module.create_group(key, ranks, rank, timeout, backend, DEVICES[backend])
+            return module.create_group(
+                key, described, ranks, rank, timeout, backend, DEVICES[backend]
+            )
 
     ProcessGroup.__name__ = original.__name__
     return ProcessGroup

@@ -37,7 +37,11 @@ TEST(VirtualRanks, SumsAreScaledAndLostEntriesHaveStandIns) {
 TEST(GroupMember, ALossIsRefusedAfterAShardedOperation) {
   GroupMember member(4);
   member.announce_epoch(0, 4);
+  EXPECT_EQ(member.drain_sharded_operation(), "");
   member.mark_sharded("reduce_scatter");
+  member.mark_sharded("send");
+  EXPECT_EQ(member.drain_sharded_operation(), "reduce_scatter");
+  EXPECT_EQ(member.drain_sharded_operation(), "");
   EXPECT_EQ(member.next_step(), GroupStep::connect);
   member.announce_epoch(1, 3);
   EXPECT_EQ(member.next_step(), GroupStep::refuse);
