@@ -13,6 +13,7 @@ import time
 import torch
 
 RANKS, BATCH, WIDTH = 4, 8, 64
+BUCKET_MB = 0.05  # several buckets of gradients in a step, as larger models have
 FOLDER = pathlib.Path(os.environ["RACE"])
 EXAMPLE_S = float(os.environ["EXAMPLE_S"])
 SLOWDOWN = 3.0  # compute of a slow rank by that of another one

@@ -259,6 +259,7 @@ def parse():
 def main():
     """Runs the races that are missing, and prints the tables of all."""
     asked = parse()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # ends the contender, too
     runs = read_runs(asked.record)
     for key in planned(asked):
         if any(key.items() <= each.items() for each in runs):

@@ -56,7 +56,7 @@ manager = Manager(
     replica_id=f"race_{rank}", timeout=timedelta(seconds=30), rank=0, world_size=1,
     store_addr="localhost", store_port=store.port, lighthouse_addr=os.environ["LIGHTHOUSE"],
 )  # fmt: skip
-model = DistributedDataParallel(manager, model)
+model = DistributedDataParallel(manager, model, bucket_cap_mb=job.BUCKET_MB)
 optimizer = Optimizer(manager, torch.optim.AdamW(model.parameters(), 1e-3))
 data = job.Examples()
 sampler = DistributedSampler(data, replica_rank=rank, num_replica_groups=job.RANKS, group_rank=0,

@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, DistributedSampler
 dist.init_process_group("gloo")
 rank = dist.get_rank()
 job.announce(rank)
-model = DistributedDataParallel(job.make_model())
+model = DistributedDataParallel(job.make_model(), bucket_cap_mb=job.BUCKET_MB)
 optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
 data = job.Examples()
 path, every, step = job.FOLDER / "snapshot.pt", int(os.environ["EVERY"]), 0
