@@ -17,13 +17,17 @@ RANKS = 4
 
 
 class Contender:
-    """A training of RANKS processes in a folder of its own."""
+    """A training of RANKS processes in a folder of its own.
 
-    def __init__(self, folder, example_s):
+    An example takes `example_s` seconds of a rank; the data has `length` examples.
+    """
+
+    def __init__(self, folder, example_s, length):
         self.folder = pathlib.Path(folder)
         self._log = open(self.folder / "log", "ab")
         plain = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
         self.environment = {**plain, "RACE": str(folder), "EXAMPLE_S": str(example_s),
+                            "LENGTH": str(length),
                             "OMP_NUM_THREADS": "1", "ORRERY_RUNS": str(self.folder)}  # fmt: skip
         self.processes = []
 

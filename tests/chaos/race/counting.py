@@ -19,7 +19,7 @@ class Tally:
         self._twice = set()
         self._frontier = {}  # newest trained id, by shard
         self.trained = set()
-        self.instants = {rank: [] for rank in range(ranks)}  # of updates, by rank
+        self.instants = {rank: [] for rank in range(ranks)}  # instants of updates, by rank
         self.progress = []  # instants of updates with new examples
 
     def add(self, update):

@@ -1,8 +1,9 @@
 """The training that all contenders of race.py run: model, data, declared compute and records.
 
-A contender's program adds its own process group, restart and data position. RACE=FOLDER is where
-the ranks write their process ids (`rank.RANK`) and updates (`updates`, one JSON line for each rank
-and step), and where race.py slows ranks down (`slow.RANK`). Seconds of an example: EXAMPLE_S.
+A contender's program adds its own process group, restart and data position. The folder RACE is
+where the ranks write their process ids (`rank.RANK`) and updates (`updates`, one JSON line for each rank
+and step), and where race.py slows ranks down (`slow.RANK`). EXAMPLE_S is the time of an example in
+seconds, LENGTH the number of examples.
 """
 
 import json
@@ -20,13 +21,13 @@ SLOWDOWN = 3.0  # compute of a slow rank by that of another one
 
 
 class Examples(torch.utils.data.Dataset):
-    """A long pass over examples: (id, values). Example i is the business of rank i mod RANKS."""
+    """Examples of one pass: (id, values). Example i is the business of rank i mod RANKS."""
 
     def __init__(self):
         self._rows = torch.randn(1024, WIDTH, generator=torch.Generator().manual_seed(7))
 
     def __len__(self):
-        return 10_000_000
+        return int(os.environ["LENGTH"])
 
     def __getitem__(self, number):
         return number, self._rows[number % len(self._rows)]

@@ -27,25 +27,25 @@ import counting
 import schedule
 
 BEGIN, END = "<!-- race -->", "<!-- end of race -->"
-EXAMPLE_S, BATCH = 0.02, 8  # declared compute of an example; examples of a rank's step
+EXAMPLE_S = 0.02  # declared compute of an example
 WHOLE_RUNS = ("orrery", "orrery-deals", "torchft", "torchft-tuned", "torchrun")
 KILLED = ("orrery-shrinks", "torchft-as-shipped", "torchft", "torchft-tuned")
 PATIENCE_S = 180  # until all ranks train, and until survivors train after a kill
+KILL_LENGTH = 50_000  # examples of a run with one kill, which ends before
 MEASURED_STEPS = 10  # steps of each rank before a kill and after it
 
 
 @contextlib.contextmanager
-def training(name, returns):
+def training(name, length, returns):
     """A contender whose ranks all train: (contender, tally, function that reads new updates)."""
     with tempfile.TemporaryDirectory(prefix="orrery-race-", ignore_cleanup_errors=True) as folder:
-        contender = contenders.CONTENDERS[name](folder, EXAMPLE_S)
+        contender = contenders.CONTENDERS[name](folder, EXAMPLE_S, length)
         tally = counting.Tally(contenders.RANKS)
         updates = counting.Updates(folder, tally)
         try:
             contender.start(returns)
-            has_begun = wait_until(
-                lambda: min(map(len, tally.instants.values())) >= MEASURED_STEPS, updates.read)
-            if not has_begun:
+            trains = lambda: min(map(len, tally.instants.values())) >= MEASURED_STEPS  # noqa: E731
+            if not wait_until(trains, updates.read):
                 log = (pathlib.Path(folder) / "log").read_text(errors="replace")
                 sys.exit(f"{name}: expected four ranks that train within {PATIENCE_S} s, found "
                          f"none or fewer; the last lines of its output:\n{log[-3000:]}")  # fmt: skip
@@ -121,7 +121,7 @@ class Faults:
 def whole_run(name, asked):
     """Runs a contender through the schedule until it has trained the examples."""
     limit_s = PATIENCE_S + 10 * ideal_s(asked.examples)
-    with training(name, True) as (contender, tally, look):
+    with training(name, KILL_LENGTH + 3 * asked.examples, True) as (contender, tally, look):
         begin_s, already = time.time(), len(tally.trained)
         drawn = schedule.draw_faults(asked.seed, asked.mean, contenders.RANKS)
         faults = Faults(drawn, contender, begin_s)
@@ -146,7 +146,7 @@ def whole_run(name, asked):
 def kill_run(name, asked, number):
     """Kills rank 0 at a random instant; the lost time is None if no survivor trains on."""
     dice = random.Random(f"{asked.seed} {number}")
-    with training(name, False) as (contender, tally, look):
+    with training(name, KILL_LENGTH, False) as (contender, tally, look):
         time.sleep(dice.random())
         look()
         killed_s = time.time()

@@ -17,9 +17,11 @@ class Fault(NamedTuple):
 
 
 def draw_faults(seed, mean_s, ranks):
-    """Yields faults without end: the distances are exponential with the mean `mean_s`."""
+    """Yields faults without end: the distances are exponential with the mean `mean_s`, and each
+    three faults are one of each kind, so that short runs have all kinds."""
     dice = random.Random(f"faults of a race {seed}")
     at_s = 0.0
     while True:
-        at_s += dice.expovariate(1 / mean_s)
-        yield Fault(at_s, dice.choice(KINDS), dice.randrange(ranks))
+        for kind in dice.sample(KINDS, len(KINDS)):
+            at_s += dice.expovariate(1 / mean_s)
+            yield Fault(at_s, kind, dice.randrange(ranks))
