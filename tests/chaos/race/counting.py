@@ -59,6 +59,10 @@ class Tally:
                   if later >= begin_s and earlier <= end_s]  # fmt: skip
         return max(0.0, max(pauses) - self.median_step_s()) if pauses else None
 
+    def return_s(self, rank, lost_s):
+        """The seconds from the instant `lost_s` to the next update of a rank; None before it."""
+        return next((at_s - lost_s for at_s in self.instants[rank] if at_s > lost_s), None)
+
 
 class Updates:
     """Reader of the file of updates, which grows; reads complete lines only."""

@@ -1,9 +1,9 @@
 """The training that all contenders of race.py run: model, data, declared compute and records.
 
 A contender's program adds its own process group, restart and data position. The folder RACE is
-where the ranks write their process ids (`rank.RANK`) and updates (`updates`, one JSON line for each rank
-and step), and where race.py slows ranks down (`slow.RANK`). EXAMPLE_S is the time of an example in
-seconds, LENGTH the number of examples.
+where the ranks write their process ids (`rank.RANK`) and updates (`updates`, one JSON line for each
+rank and step), and where race.py slows ranks down (`slow.RANK`). EXAMPLE_S is the time of an
+example in seconds, LENGTH the number of examples.
 """
 
 import json

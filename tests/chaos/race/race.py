@@ -47,8 +47,9 @@ def training(name, length, returns):
             trains = lambda: min(map(len, tally.instants.values())) >= MEASURED_STEPS  # noqa: E731
             if not wait_until(trains, updates.read):
                 log = (pathlib.Path(folder) / "log").read_text(errors="replace")
-                sys.exit(f"{name}: expected four ranks that train within {PATIENCE_S} s, found "
-                         f"none or fewer; the last lines of its output:\n{log[-3000:]}")  # fmt: skip
+                sys.exit(f"{name}: expected {contenders.RANKS} ranks that train within "
+                         f"{PATIENCE_S} s, found fewer; the end of its output:\n"
+                         f"{log[-3000:]}")  # fmt: skip
             yield contender, tally, updates.read
         finally:
             contender.stop()
@@ -136,10 +137,13 @@ def whole_run(name, asked):
     instants = [at_s for at_s, _ in faults.struck] + [end_s]
     lost = [(fault.kind, tally.lost_s(at_s, following))
             for (at_s, fault), following in zip(faults.struck, instants[1:])]  # fmt: skip
+    returns = [tally.return_s(fault.rank, at_s) for at_s, fault in faults.struck
+               if fault.kind == "kill"]  # fmt: skip
     is_complete = len(tally.trained) - already >= asked.examples
     return {"took_s": end_s - begin_s if is_complete else None, "never": tally.never,
             "twice": tally.twice, "felt": len(faults.struck), "missed": faults.missed,
             "lost_s": [each for each in lost if each[1] is not None],
+            "return_s": [each for each in returns if each is not None],
             "median_step_s": tally.median_step_s()}  # fmt: skip
 
 
@@ -189,7 +193,8 @@ def of_whole_runs(runs):
     """The table of the whole runs."""
     lines = [
         "| contender | seed | examples | time | never trained | trained twice | faults felt "
-        "| lost per kill p50 | p99 |", "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+        "| lost per kill p50 | p99 | longest return |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]  # fmt: skip
     for run in runs:
         if run["mode"] == "run":
@@ -198,7 +203,8 @@ def of_whole_runs(runs):
             cells = percentiles(kills) if kills else " | "
             lines.append(f"| `{run['contender']}` | {run['seed']} | {run['examples']} | {took} | "
                          f"{run['never']} | {run['twice']} | {run['felt']} of "
-                         f"{run['felt'] + run['missed']} | {cells} |")  # fmt: skip
+                         f"{run['felt'] + run['missed']} | {cells} | "
+                         f"{max(run['return_s'], default=0):.1f} s |")  # fmt: skip
     return lines
 
 

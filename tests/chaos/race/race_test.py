@@ -87,6 +87,11 @@ class Counting(unittest.TestCase):
         self.assertEqual(tally.lost_s(2.5, 6.0), 0.0)
         self.assertIsNone(tally.lost_s(16.5, 20.0))
 
+    def test_a_rank_returns_with_its_first_update_after_the_loss(self):
+        tally = tally_of((1, 0, [0]), (2, 1, [1]), (5, 1, [3]), (7, 0, [2]), (8, 0, [4]))
+        self.assertEqual(tally.return_s(0, 1.5), 5.5)
+        self.assertIsNone(tally.return_s(1, 6))
+
     def test_a_line_that_is_being_written_is_read_later(self):
         with tempfile.TemporaryDirectory() as folder:
             tally = counting.Tally(2)
@@ -114,7 +119,7 @@ class Tables(unittest.TestCase):
                  for number, lost_s in enumerate(times)]  # fmt: skip
         whole = {**self.COMMON, "mode": "run", "contender": "torchrun", "examples": 100,
                  "mean_s": 30.0, "took_s": 12.4, "never": 3, "twice": 4, "felt": 2, "missed": 1,
-                 "lost_s": [["kill", 9.0], ["slow", 0.5]]}  # fmt: skip
+                 "lost_s": [["kill", 9.0], ["slow", 0.5]], "return_s": [2.0, 12.3]}  # fmt: skip
         with tempfile.TemporaryDirectory() as folder:
             page = pathlib.Path(folder) / "run.md"
             page.write_text(f"before\n{race.BEGIN}\nold\n{race.END}\nafter\n")
@@ -124,7 +129,8 @@ class Tables(unittest.TestCase):
         self.assertNotIn("old", lines)
         self.assertIn("| `orrery-shrinks` | 2 | 2 | 0.30 s | 0.30 s | 0.20 s |", lines)
         self.assertIn("| `torchft-as-shipped` | 2 | 0 | the run | the run | 0.20 s |", lines)
-        self.assertIn("| `torchrun` | 1 | 100 | 12 s | 3 | 4 | 2 of 3 | 9.00 s | 9.00 s |", lines)
+        self.assertIn("| `torchrun` | 1 | 100 | 12 s | 3 | 4 | 2 of 3 | 9.00 s | 9.00 s | 12.3 s |",
+                      lines)  # fmt: skip
 
     def test_recorded_runs_are_left_out_and_kills_go_in_turns(self):
         asked = types.SimpleNamespace(contenders="orrery,torchft", kills=2, examples=10, seed=1,
