@@ -200,11 +200,12 @@ def of_whole_runs(runs):
         if run["mode"] == "run":
             took = "not reached" if run["took_s"] is None else f"{run['took_s']:.0f} s"
             kills = [lost_s for kind, lost_s in run["lost_s"] if kind == "kill"]
-            cells = percentiles(kills) if kills else " | "
+            cells = "| | "
+            if kills and run["return_s"]:
+                cells = f"{percentiles(kills)} | {max(run['return_s']):.1f} s "
             lines.append(f"| `{run['contender']}` | {run['seed']} | {run['examples']} | {took} | "
                          f"{run['never']} | {run['twice']} | {run['felt']} of "
-                         f"{run['felt'] + run['missed']} | {cells} | "
-                         f"{max(run['return_s'], default=0):.1f} s |")  # fmt: skip
+                         f"{run['felt'] + run['missed']} | {cells}|")  # fmt: skip
     return lines
 
 
