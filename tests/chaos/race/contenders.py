@@ -61,20 +61,18 @@ class Contender:
             until = time.monotonic() + 10
             while self.is_running() and time.monotonic() < until:
                 time.sleep(0.02)
-        for rank in range(RANKS):
-            self._kill_rest(rank)
+        self._kill_rest()
         self._log.close()
 
-    def _kill_rest(self, rank):
-        """Kills the process of a rank if it has outlived the processes above it."""
-        pid = self.pid_of(rank)
-        try:
-            if pid and str(self.folder).encode() in pathlib.Path(
-                f"/proc/{pid}/environ"
-            ).read_bytes():
-                os.kill(pid, signal.SIGKILL)
-        except (FileNotFoundError, ProcessLookupError):
-            pass
+    def _kill_rest(self):
+        """Kills processes of this contender that have outlived the processes above them."""
+        mark = f"RACE={self.folder}\0".encode()
+        for path in pathlib.Path("/proc").glob("[0-9]*/environ"):
+            try:
+                if mark in path.read_bytes():
+                    os.kill(int(path.parent.name), signal.SIGKILL)
+            except OSError:
+                pass  # the process has ended, or belongs to another user
 
 
 class Orrery(Contender):
