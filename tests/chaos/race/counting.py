@@ -52,12 +52,16 @@ class Tally:
                 for earlier, later in zip(instants, instants[1:])]  # fmt: skip
         return statistics.median(gaps) if gaps else 0.0
 
-    def lost_s(self, begin_s, end_s):
-        """The longest pause of the progress that ends after a fault at `begin_s` and begins before
-        `end_s`, beyond the median step, in seconds; None if nothing was trained after the fault."""
+    def lost_s(self, fault_s, next_s):
+        """The longest pause of the progress that a fault at `fault_s` explains, beyond the median
+        step, in seconds; None if nothing was trained after the fault.
+
+        A pause that begins in the last two steps before the next fault, at `next_s`, is that one's.
+        """
+        step_s = self.median_step_s()
         pauses = [later - earlier for earlier, later in zip(self.progress, self.progress[1:])
-                  if later >= begin_s and earlier <= end_s]  # fmt: skip
-        return max(0.0, max(pauses) - self.median_step_s()) if pauses else None
+                  if later >= fault_s and earlier <= max(fault_s, next_s - 2 * step_s)]  # fmt: skip
+        return max(0.0, max(pauses) - step_s) if pauses else None
 
     def return_s(self, rank, lost_s):
         """The seconds from the instant `lost_s` to the next update of a rank; None before it."""

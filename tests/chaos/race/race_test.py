@@ -85,6 +85,8 @@ class Counting(unittest.TestCase):
         self.assertEqual(tally.median_step_s(), 1.0)
         self.assertEqual(tally.lost_s(9.5, 20.0), 5.0)  # the pause from 9 to the new example at 15
         self.assertEqual(tally.lost_s(2.5, 6.0), 0.0)
+        self.assertEqual(tally.lost_s(2.5, 9.5), 0.0)  # the pause is the next fault's, at 9.5
+        self.assertEqual(tally.lost_s(9.2, 9.5), 5.0)  # both faults explain it
         self.assertIsNone(tally.lost_s(16.5, 20.0))
 
     def test_a_rank_returns_with_its_first_update_after_the_loss(self):
