@@ -145,7 +145,8 @@ py::list memory(const sim::RunStudy& study, std::size_t row) {
         {"parameters", use.parameters}, {"gradients", use.gradients},
         {"optimizer", use.optimizer},   {"activations", use.activations},
         {"logits", use.logits},         {"gathered", use.gathered},
-        {"buffers", use.buffers},       {"reserved", use.reserved}};
+        {"buffers", use.buffers},       {"update", use.update},
+        {"reserved", use.reserved}};
     for (const auto& [owner, bytes] : owners) stage[owner] = bytes.value;
     out.append(stage);
   }

@@ -206,6 +206,11 @@ def memory_part(all_rows):
 # or of the worst one. Figures of other kinds are of the process: the allocator's reserve, or the
 # device's memory. prime-rl and torchtitan print torch.cuda.max_memory_reserved.
 ALLOCATED = {"simumax_b200", "mbridge_skill", "galvatron_mem"}
+# Megatron-Bridge prints torch's bytes over 1e9 (report_memory in its train_utils.py), and its
+# writers logged those of the last rank alone before its issue 3167. The rows of Llama are older;
+# their source tells that 10 chunks of layers hold 1.4 GB more than 5 do, as on the last stage (74
+# layers for 68 of 0.23 GB; on the first stage 86 for 92).
+BRIDGE = "mbridge_skill"
 # Galvatron's profiles of pipelines keep all micro-batches, which no schedule of ours does.
 OTHERWISE = {"mcore_golden": "allocated, last rank",
              "galvatron_mem, pipelined": "allocated, all micro-batches in flight"}  # fmt: skip
@@ -233,12 +238,21 @@ def galvatron_cells(row):
             "mbs": str(max(1, share))}  # fmt: skip
 
 
+def bridge_cells(row):
+    """Cells that the recipe of the row states (src/megatron/bridge/recipes/moonlight): moments in
+    16 bits beside fp32 weights."""
+    return {"optimizer_bytes": "8"} if row["model"].startswith("moonlight") else {}
+
+
 def memory_rows():
     """All rows with a peak but nanotron's, as `predict` reads them; pipelined ones of Galvatron are
     a source of their own. Rows of memory-open.csv that runs-open.csv has too are left out."""
     rows = [{**row, "attention": attention_of(row)} for row in runs.open_rows()
             if row["peak_mem_gb"] and row["outcome"] == "ok"]  # fmt: skip
     names = list(rows[0])
+    for row in rows:
+        if row["source_key"] == BRIDGE:
+            row.update(bridge_cells(row))
 
     def key(row):
         return tuple(row[name] for name in ("source_key", "model", "gpu", "recompute", "precision",
@@ -262,7 +276,8 @@ def memory_rows():
 
 def peak_of(row):
     """GiB of a GPU; a chip of TPU v7 has two devices."""
-    return float(row["peak_mem_gb"]) * (2 if row["gpu"].startswith("TPU7x") else 1)
+    unit = 1e9 / GIB if row["source_key"] == BRIDGE else 1
+    return float(row["peak_mem_gb"]) * unit * (2 if row["gpu"].startswith("TPU7x") else 1)
 
 
 def allocated_of(row, prediction):
@@ -270,7 +285,7 @@ def allocated_of(row, prediction):
     fullest, first, last = needed(prediction)
     if row["source_key"].startswith("galvatron_mem"):
         return first if row["peak_mem_kind"].endswith("rank 0") else last
-    return last if row["source_key"] in OTHERWISE else fullest
+    return last if row["source_key"] in OTHERWISE or row["source_key"] == BRIDGE else fullest
 
 
 RESERVED = (0.1, 0.9)  # quantiles of reserved_p10 and reserved_p90
@@ -386,6 +401,11 @@ apart from those below. The same memory configuration, repeated, differs by 1.1%
 Other frameworks, nothing fitted to them. Allocated peaks of a known rank or of the worst one:
 
 {judged}
+Megatron-Bridge's GB are 10^9 bytes. Its rows of Llama are read as those of the last rank, which
+its writers logged then. Where little is kept of the forward pass, the peak is that of the
+optimizer's step, which copies gradients of 16 bits in fp32: in both runs that recompute `mlp`, and
+at TP 8. That one, the worst, has FP8 weights and one data rank; their casts are not modelled.
+
 All other kinds: the last rank's (Megatron-Core's tests are toys, of 0.8 to 56 GiB), and the memory
 of a process, beside `reserved_bytes`:
 

@@ -23,6 +23,7 @@ _OWNERS = {
     "logits": "logits",
     "gathered": "gathered layers",
     "buffers": "exchange buffers",
+    "update": "copies for the optimizer",
     "reserved": "driver, libraries, fragments",
 }
 _MOST_STAGES = 16

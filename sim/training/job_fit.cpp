@@ -29,6 +29,7 @@ std::string breakdown(const MemoryUse& use) {
   line("logits", use.logits);
   line("gathered", use.gathered);
   line("buffers", use.buffers);
+  line("update", use.update);
   line("reserved", use.reserved);
   return text;
 }

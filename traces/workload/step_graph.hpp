@@ -189,10 +189,11 @@ struct MemoryUse {
   Bytes logits;    ///< logits of the last stage, beyond the memory of a backward pass
   Bytes gathered;  ///< complete layers of sharded parameters
   Bytes buffers;   ///< buffers of communication
+  Bytes update;    ///< copies of the optimizer's step, beyond the memory of the passes
   Bytes reserved;  ///< used by driver, libraries and allocator
   Bytes total() const {
     return parameters + gradients + optimizer + activations + logits + gathered + buffers +
-           reserved;
+           update + reserved;
   }
   /// Returns the memory of tensors alone: the peak that a framework's allocator reports.
   Bytes allocated() const { return total() - reserved; }

@@ -209,6 +209,16 @@ double work_buffers(const Job& job, const RankShape& r) {
   return (r.tensor > 1 ? whole : 0) + boundary + (r.context > 1 ? 2 * keys : 0) + exchanged;
 }
 
+/// Returns the bytes that the optimizer's step allocates for each parameter of its share: a copy of
+/// a 16-bit gradient in fp32, the format of the weights and moments that the step reads, beside the
+/// buffer of the gradients (Megatron-Core's _copy_model_grads_to_main_grads, the flat partition of
+/// DeepSpeed's ZeRO). Optimizers without fp32 weights read 16-bit gradients, and so does
+/// Transformer Engine's where the low halves of the weights are all that it keeps (6 bytes).
+double update_copy(double state, double sum) {
+  constexpr double kFp32Weights = 8;  // bytes of fp32 weights and moments of 16 bits
+  return state >= kFp32Weights && sum < 4 ? 4 : 0;
+}
+
 /// Returns the gradients of weights in the format of their products, where an fp32 sum adds them
 /// up: one for each matrix of a layer and for the output, which libraries keep for all layers
 /// (Transformer Engine's get_dummy_wgrad). Of a rank's experts, one is in use.
@@ -261,8 +271,11 @@ MemoryUse StepGraph::memory(std::uint32_t stage, std::uint32_t micro_batches) co
   }
   use.parameters = Bytes{held(all) * (weight + trained * stack.parameter_bytes())};
   use.gradients = Bytes{held(shard >= Sharding::gradients) * trained * sum};
+  double update = 0;
   if (offload_of(job_) != Offload::optimizer) {
-    use.optimizer = Bytes{held(shard != Sharding::nothing) * trained * state};
+    const double updated = held(shard != Sharding::nothing) * trained;
+    use.optimizer = Bytes{updated * state};
+    if (!late && r.element < 4) update = updated * update_copy(state, sum);
   }
   const Activations kept = activations(job_, r, stage, micro_batches);
   use.activations = Bytes{kept.held + kept.at_once};
@@ -283,7 +296,10 @@ MemoryUse StepGraph::memory(std::uint32_t stage, std::uint32_t micro_batches) co
     communicators += communicator_size(which) > 1 ? 1 : 0;
   }
   if (pipeline() > 1) communicators += 2;
-  const Bytes passing = use.activations + use.logits + use.gathered + use.buffers;
+  Bytes passing = use.activations + use.logits + use.gathered + use.buffers;
+  // The passes are over when the optimizer begins.
+  use.update = Bytes{update} - std::min(Bytes{update}, passing);
+  passing += use.update;
   use.reserved = Bytes{kContext + communicators * kCommunicator};
   if (!planned) use.reserved += passing * kFragments;
   return use;

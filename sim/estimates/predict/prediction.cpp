@@ -22,7 +22,7 @@ constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 /// Logarithms of measured over predicted memory of a process, 10% and 90% quantiles over sources
 /// whose peaks are the allocator's reserve or the device's memory (python/calibration/sweeps.py
 /// prints them).
-constexpr double kReservedP10 = -0.11, kReservedP90 = 0.58;
+constexpr double kReservedP10 = -0.11, kReservedP90 = 0.45;
 
 /// Assumptions about column names and routing are open in every run and do not count.
 bool is_complete(const PublishedRun& run) {

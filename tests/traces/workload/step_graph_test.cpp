@@ -312,6 +312,36 @@ TEST(StepGraph, AGradientOfEachMatrixOfALayerIsKeptBesideSumsInFp32) {
   EXPECT_DOUBLE_EQ(buffers(1, 4) - buffers(1, 2), 2 * (layer + output));
 }
 
+TEST(StepGraph, TheOptimizerCopiesGradientsOf16BitsInFp32WhenThePassesAreOver) {
+  Job job = small_job(1, 1, 2, 8);
+  job.mutable_layout()->set_shard("nothing");
+  const double n = parameter_count(job.model());
+  const auto use = [&] { return StepGraph(job).memory(0, 1); };
+  const auto passes = [](const MemoryUse& of) {
+    return (of.activations + of.logits + of.gathered + of.buffers).value;
+  };
+  const MemoryUse copied = use();
+  ASSERT_GT(4 * n, passes(copied));
+  EXPECT_DOUBLE_EQ(copied.update.value, 4 * n - passes(copied));
+  EXPECT_DOUBLE_EQ(copied.allocated().value, (2 + 2 + 12 + 4) * n);
+  job.mutable_layout()->set_shard("optimizer");  // half of the parameters on each rank
+  EXPECT_DOUBLE_EQ(use().update.value, std::max(0.0, 4 * n / 2 - passes(use())));
+  job.mutable_layout()->set_shard("nothing");
+  job.set_optimizer_bytes(8);  // moments of 16 bits beside fp32 weights
+  EXPECT_DOUBLE_EQ(use().update.value, copied.update.value);
+  job.set_optimizer_bytes(6);  // low halves of the weights: the step reads 16-bit gradients
+  EXPECT_EQ(use().update.value, 0);
+  job.clear_optimizer_bytes();
+  job.set_gradient_bytes(4);
+  EXPECT_EQ(use().update.value, 0) << "fp32 already";
+  job.clear_gradient_bytes();
+  job.set_offload("optimizer");
+  EXPECT_EQ(use().update.value, 0) << "the host's step";
+  job.set_offload("none");
+  job.set_stack("pytorch-fsdp");
+  EXPECT_EQ(use().update.value, 0) << "its gradients are in fp32";
+}
+
 TEST(StepGraph, ExpertsKeepTheInputsOfTheirProducts) {
   Job job = small_job(1, 1, 1, 1);
   const double dense = StepGraph(job).memory(0, 1).activations.value;
