@@ -174,18 +174,21 @@ TEST(OwnRuns, TheStackPricesEachKernelOfAttention) {
       const PublishedRun run = published_run(row);
       ASSERT_EQ(run.refusal, "");
       SoftwareStack slow = software_stack(run.job.stack());
-      slow.set_attention_flash_1(0.4);
+      slow.set_attention_flash_1(0.2);
       PublishedRun measured = run;
       use_stack(slow, measured);
       runs.push_back({words, run, predict_run("slow", measured).iter_time_s});
     }
   }
   const OwnStack own = fit_own_stack(runs, "mine");
-  EXPECT_LT(own.stack.attention_flash_1(), 0.7);
+  EXPECT_LT(own.stack.attention_flash_1(), 0.7) << part_factors(own.shrunk.parts);
   EXPECT_EQ(own.stack.attention_flash_2(), 1);
   EXPECT_NE(own.stack.source(0).find(", flash-1 x "), std::string::npos) << own.stack.source(0);
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    EXPECT_NEAR(own.after_s[i] / runs[i].measured_s, 1, 0.12) << i;
+  for (std::size_t i = 0; i < runs.size(); i += 2) {
+    const double older = own.after_s[i] / own.before_s[i],
+                 newest = own.after_s[i + 1] / own.before_s[i + 1];
+    EXPECT_GT(older, newest + 0.05) << i;
+    EXPECT_LT(own.after_s[i], runs[i].measured_s) << i << ": shrunk";
   }
 }
 
