@@ -59,8 +59,12 @@ int convert(const ConvertOptions& options) {
   const std::string text = read_packed_text(options.file);
   if (first_bad_byte(text) == std::string::npos) return convert_yaml(options, text);
   const ConvertedLog done = convert_log(options.file, options.out);
-  fmt::print("{}: log of {} calls, format {}; {}: format {}\n", options.file, done.calls, done.from,
-             options.out, kLogFormat);
+  fmt::print("{}: log of {} calls, format {}; {}: format {}\n", options.file, done.calls,
+             format_text(done.from), options.out, format_text(done.to));
+  if (done.to > kLogFormat) {
+    fmt::print("nothing changed: this orrery writes log format {}, and keeps a newer one\n",
+               format_text(kLogFormat));
+  }
   return 0;
 }
 

@@ -1,4 +1,5 @@
 // orrery explain: prints the reasons why a job of a job trace or of a recorded log waited.
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 #include "cli/commands/commands.hpp"
 #include "cli/shared/choice_option.hpp"
 #include "cli/shared/help.hpp"
+#include "cli/shared/log_note.hpp"
 #include "cli/shared/policy_option.hpp"
 #include "cli/shared/replay_options.hpp"
 #include "cli/shared/usage.hpp"
@@ -32,23 +34,28 @@ void print_reasons(const sim::WaitReasons& why, const std::string& policy) {
   const auto instant = [](Nanos at) {
     return at < 0 ? std::string("never") : fmt::format("at {} s", at / kNanosPerSecond);
   };
-  fmt::print("job {}: {} GPUs, submitted at {} s, started {}, ended {}\n", why.name, why.gpus,
-             why.submitted / kNanosPerSecond, instant(why.started), instant(why.ended));
-  fmt::print("at its submission {} GPUs were free, and {} jobs waited before it for {} GPUs\n",
-             why.free_gpus, why.ahead_jobs, why.ahead_gpus);
+  const auto counted = [](std::uint64_t count, const char* noun) {
+    return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+  };
+  fmt::print("job {}: {}, submitted at {} s, started {}, ended {}\n", why.name,
+             counted(why.gpus, "GPU"), why.submitted / kNanosPerSecond, instant(why.started),
+             instant(why.ended));
+  fmt::print("at its submission {} {} free, and {} waited before it for {}\n",
+             counted(why.free_gpus, "GPU"), why.free_gpus == 1 ? "was" : "were",
+             counted(why.ahead_jobs, "job"), counted(why.ahead_gpus, "GPU"));
   if (!why.ahead.empty()) {
     fmt::print("before it waited: {}{}\n", fmt::join(why.ahead, ", "),
                why.ahead_jobs > why.ahead.size() ? ", ..." : "");
   }
-  if (why.taken_off > 0) fmt::print("it was preempted {} times\n", why.taken_off);
+  if (why.taken_off > 0) fmt::print("it was preempted {}\n", counted(why.taken_off, "time"));
   fmt::print("it waited {} s:\n", why.waited() / kNanosPerSecond);
   print_time("fewer GPUs were free than the job needs", why.too_few, why.waited());
   print_time("enough GPUs were free, but not where the job could be placed", why.scattered,
              why.waited());
   print_time(fmt::format("it could have been placed, but {} preferred other jobs", policy).c_str(),
              why.order, why.waited());
-  fmt::print("meanwhile {} jobs that were submitted later started, with {} GPUs\n",
-             why.overtook_jobs, why.overtook_gpus);
+  fmt::print("meanwhile {} of a later submission started, with {}\n",
+             counted(why.overtook_jobs, "job"), counted(why.overtook_gpus, "GPU"));
 }
 
 /// Returns the header of a recorded log of jobs; nothing for any other file.
@@ -107,6 +114,7 @@ void print_recorded(const RecordedWait& recorded, const JobReplay& replay) {
 
 int explain(const ReplayOptions& options, const std::string& job) {
   if (const auto header = header_of_jobs(options.file)) {
+    print_log_note(options.file, *header);
     return explain_recorded(options.file, *header, job);
   }
   const JobReplay replay = asked_for(options);

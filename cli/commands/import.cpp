@@ -196,7 +196,7 @@ void add_import_jobs(CLI::App& command, Action& chosen) {
   jobs->add_option("-o,--output", options->out, "CSV to write")->type_name("OUT.csv")->required();
   jobs->add_flag("--strict", options->log.strict, "refuse broken rows instead of counting them");
   jobs->add_flag("--anonymize", options->anonymize,
-                 "replace the names of users, virtual clusters, jobs and ids by numbers");
+                 "replace the names of users, virtual clusters, jobs, QOS and ids by numbers");
   jobs->add_option("--throughputs", options->log.throughputs,
                    "steps per second of Gavel's jobs (simulation_throughputs.json)")
       ->type_name("FILE");

@@ -12,6 +12,7 @@
 #include "cli/commands/commands.hpp"
 #include "cli/shared/choice_option.hpp"
 #include "cli/shared/help.hpp"
+#include "cli/shared/log_note.hpp"
 #include "cli/shared/output_file.hpp"
 #include "cli/shared/policy_option.hpp"
 #include "core/error.hpp"
@@ -51,6 +52,7 @@ ReplayResult result_of(const ReplayLogOptions& options) {
   }
   LogReader log(options.log);
   LogHeader header = read_header(log);
+  print_log_note(options.log, header);
   if (!options.policies.empty()) {
     return replay_log(options.log, *log_policies(options.policies, header));
   }
@@ -233,6 +235,7 @@ int replay_training(const ReplayLogOptions& options, const LogHeader& header) {
 int replay_under(const ReplayLogOptions& options) {
   LogReader log(options.log);
   const LogHeader header = read_header(log);
+  print_log_note(options.log, header);
   return header.has_replay() ? replay_queue(options) : replay_training(options, header);
 }
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/shared/log_note.hpp"
 #include "core/error.hpp"
 #include "core/schema/yaml_writer.hpp"
 #include "core/units.hpp"
@@ -21,6 +22,7 @@ FromLog from_log(const std::string& written) {
   const bool timed = seconds && *seconds >= 0 && *seconds < 9e9;
   from.order.set_path(timed ? written.substr(0, mark) : written);
   from.at = log_end(from.order.path());
+  print_log_note(from.order.path(), log_header(from.order.path()));
   if (timed) {
     if (to_nanos(*seconds) > from.at) {
       throw Error(SourcePlace{.file = from.order.path(), .line_text = ""},

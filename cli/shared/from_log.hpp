@@ -22,8 +22,9 @@ struct FromLog {
 
 /// Returns the log to continue from. `written`: a file name, or a file name with @ and a time, for
 /// example "train.log@90s"; an @ without a valid time is a part of the file name. Without a time,
-/// `at` is the instant of the last call (0 without calls). Reads the whole log. Throws bad_input if
-/// the file is not the log of a scenario, is damaged, or ends before the time.
+/// `at` is the instant of the last call (0 without calls). Reads the whole log, and writes a note
+/// to stderr if the log has a newer format. Throws bad_input if the file is not the log of a
+/// scenario, is damaged, or ends before the time.
 FromLog from_log(const std::string& written);
 
 }  // namespace orrery::cli

@@ -75,8 +75,9 @@ void print_conditions(const JobsReport& report) {
   print_line("speed", fmt::format("{}; with GPUs for {:.3f} times as long as recorded (mean), at "
                                   "most {:.3f}",
                                   report.speed(), report.slowdown_mean(), report.slowdown_max()));
-  print_line("nodes down", fmt::format("{} times, {} jobs struck", grouped(report.outages()),
-                                       grouped(report.jobs_struck())));
+  print_line("nodes down",
+             fmt::format("outages {}, losses of GPUs by jobs {}", grouped(report.outages()),
+                         grouped(report.jobs_struck())));
   print_line("lost", fmt::format("{:.1f} GPU-hours, of restarts and of work done again",
                                  report.lost_gpu_hours()));
 }

@@ -28,7 +28,7 @@ ConvertedLog convert_log(const std::string& from, const std::string& to) {
   LogReader log(from);
   LogRecord record;
   *record.mutable_header() = read_header(log);
-  ConvertedLog done{.from = log.format()};
+  ConvertedLog done{.from = log.format(), .to = log_format(record.header())};
   const std::unique_ptr<LogFile> file = open_log(to);
   LogHash hash;
   hash.add_record(record.SerializeAsString());

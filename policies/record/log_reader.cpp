@@ -46,7 +46,7 @@ bool LogReader::next(LogRecord& record) {
 void LogReader::convert_newest(LogRecord& record) {
   if (record.has_header() && record.header().format() != 0) {
     if (const auto problem = log_format_problem(record.header())) refuse_last(*problem);
-    format_ = record.header().format();
+    format_ = log_format(record.header());
   }
   try {
     convert_record(record, format_);

@@ -1,7 +1,6 @@
-// Reader of the records of a log file. Converts a log of the previous format (log_format.hpp).
+// Reader of the records of a log file. Converts a log of an earlier format (log_format.hpp).
 // Refuses a truncated or damaged log, and a log of an unknown format, with the number and the byte
-// of the record. Used by replay and by runs that continue from
-// a log. One thread.
+// of the record. Used by replay and by runs that continue from a log. One thread.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +32,7 @@ class LogReader {
   const std::string& bytes() const { return bytes_; }
   /// Returns the version of the format in which the file is stored; kLogFormat before the header
   /// was read.
-  std::uint32_t format() const { return format_; }
+  FormatVersion format() const { return format_; }
 
   /// Throws bad_input about the file at the current position; `why` follows the path, for example
   /// "is cut short".
@@ -49,7 +48,7 @@ class LogReader {
 
   std::string path_, bytes_;
   std::FILE* stream_;
-  std::uint32_t format_ = kLogFormat;
+  FormatVersion format_ = kLogFormat;
   /// number of records read, bytes read, and first byte of the newest record
   std::uint64_t number_ = 0, offset_ = 0, begin_ = 0;
 };

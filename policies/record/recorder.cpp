@@ -197,7 +197,7 @@ Recorder::~Recorder() = default;
 void Recorder::begin(const Needs& needs) {
   LogRecord record;
   const Capabilities offered = inner_.capabilities();
-  header_.set_format(kLogFormat);
+  set_log_format(header_, kLogFormat);
   encode(Needs{offered.actions, offered.settings, 0}, *header_.mutable_offered());
   encode(needs, *header_.mutable_needs());
   *record.mutable_header() = header_;

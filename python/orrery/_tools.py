@@ -283,7 +283,7 @@ def job_log(
     gpu : str
         Which GPU's throughputs.
     anonymous : bool
-        Numbers in place of the names of users, virtual clusters, jobs and ids.
+        Numbers in place of the names of users, virtual clusters, jobs, QOS and ids.
     gpu_kind : str
         Only jobs that may have this kind of GPU, as the log names it; empty: all jobs.
 

@@ -121,10 +121,63 @@ def test_a_log_of_an_earlier_format_is_written_as_a_new_one(tmp_path, number):
     new = tmp_path / "new.log"
     done = orrery("convert", LOGS / f"format-{number}.log", "-o", new)
     assert done.returncode == 0, done.stderr
-    assert f"format {number}; {new}: format 5" in done.stdout
+    assert f"format {number}.0; {new}: format 5.0" in done.stdout
     replayed = json.loads(orrery("replay", new, "--json").stdout)
     before = json.loads(orrery("replay", LOGS / f"format-{number}.log", "--json").stdout)
     assert replayed == before
+
+
+def log_of_format(tmp_path, number, version):
+    """Returns a log whose header states MAJOR.MINOR: its field 1 is MAJOR + 65,536 MINOR."""
+    new = tmp_path / "new.log"
+    orrery("convert", LOGS / f"format-{number}.log", "-o", new)
+    data = new.read_bytes()
+    head = re.match(rb"[\x80-\xff]*[\x00-\x7f]\x0a[\x80-\xff]*[\x00-\x7f]\x08\x05", data).end()
+
+    def varint(value):
+        return (bytes([value & 127 | 128]) + varint(value >> 7)) if value > 127 else bytes([value])
+
+    def number_at(at):
+        value, shift = 0, 0
+        while True:
+            value |= (data[at] & 127) << shift
+            at, shift = at + 1, shift + 7
+            if data[at - 1] < 128:
+                return value, at
+
+    size, at = number_at(0)
+    inner, body = number_at(at + 1)
+    header = b"\x08" + varint(version[0] + 65536 * version[1]) + data[head:body + inner]
+    record = b"\x0a" + varint(len(header)) + header
+    newer = tmp_path / "newer.log"
+    newer.write_bytes(varint(len(record)) + record + data[at + size:])
+    return newer
+
+
+def test_a_log_of_a_newer_minor_is_read_with_a_note(tmp_path):
+    newer, out = log_of_format(tmp_path, 4, (5, 3)), tmp_path / "out.log"
+    note = f"note: {newer} has log format 5.3, this orrery knows 5.0: fields that it does not know"
+    done = orrery("convert", newer, "-o", out)
+    assert done.stdout.splitlines() == [
+        f"{newer}: log of 21 calls, format 5.3; {out}: format 5.3",
+        "nothing changed: this orrery writes log format 5.0, and keeps a newer one",
+    ]
+    assert orrery("replay", out).stdout.startswith("identical: 21 calls")
+    for command in (("replay", newer), ("replay", newer, "--under", "recover"),
+                    ("simulate", "--from", newer)):  # fmt: skip
+        assert orrery(*command).stderr.count(note) == 1, command
+    assert "note:" not in orrery("replay", LOGS / "format-4.log").stderr
+
+
+def test_a_log_of_a_newer_major_is_refused_with_the_remedy(tmp_path):
+    newer = log_of_format(tmp_path, 4, (6, 1))
+    for command in (("replay", newer), ("convert", newer, "-o", tmp_path / "out.log"),
+                    ("simulate", "--from", newer)):  # fmt: skip
+        refused = orrery(*command)
+        assert refused.returncode == 3
+        assert "expected log format 2.0 to 5.x, found format 6.1; read the log" in refused.stderr
+        assert "'orrery --version' prints the version" in refused.stderr
+    assert not (tmp_path / "out.log").exists()
 
 
 def test_another_file_is_refused_and_nothing_is_written(tmp_path):

@@ -457,7 +457,7 @@ def test_restarts_and_nodes_that_fail(tmp_path):
     where = ("jobs", trace, "--nodes", 1, "--gpus-per-node", 2, "--policy", "priority")
     result = orrery(*where, "--conditions", conditions, "--out", tmp_path / "out")
     assert result.returncode == 0, result.stderr
-    assert "1 times, 1 jobs struck" in result.stdout
+    assert "outages 1, losses of GPUs by jobs 1" in result.stdout
     # a runs 40 s, makes room for b, goes on at 50 after 7 s, has done 43 s when its node fails, and
     # has 30 s of them; it goes on at 70, again after 7 s.
     jobs = pd.read_csv(tmp_path / "out" / "jobs.csv")

@@ -110,7 +110,6 @@ IN_PLACE = {
     "./dev bench twin [durations | starts | choice]": "./dev bench twin durations starts choice",
     "./dev coverage ROOM...": "./dev coverage core policies",
     "./dev equal ../before/build/bin": "./dev equal build/bin",
-    "./dev equal --folder DIR": "./dev equal build/bin --folder examples",
     "./dev fuzz": "./dev fuzz 60",
     "./dev lint": "echo >>core/units.cpp && ./dev lint",
     "pip install orrery-*.whl": "pip install build/wheels/orrery-*-$TAG-*.whl",
@@ -201,6 +200,16 @@ def dev_lines(text):
     for line in shell_lines(text):
         for found in re.finditer(r"(?:^|\s)(\./dev [a-z].*?)(?=\s+#|\s+&&|;|$)", line):
             yield found[1]
+
+
+def short_names(text):
+    """Yields the code spans of a page that name a script without its folder, and have an option."""
+    scripts = {file.name for folder in ("tests/bench", "tests/chaos", "tests/equal", "tests/tidy",
+                                        "tests/wheel", "python/calibration", "python/site")
+               for file in (ROOT / folder).glob("*.py")}  # fmt: skip
+    for span in spans_of(text):
+        if re.match(r"[\w-]+\.py -", span) and span.partition(" ")[0] in scripts:
+            yield span
 
 
 def way_of_dev(line):
@@ -307,6 +316,8 @@ def not_run():
         problems += [f"{page}: expected a command of the program, of TOOLS or of SHELL in "
                      f"page_commands.py, found `{line}`"
                      for line in strange_lines(text, page.startswith(CONSOLE_PAGES))]  # fmt: skip
+        problems += [f"{page}: expected the folder of a script, found `{line}`"
+                     for line in short_names(text)]  # fmt: skip
         for line in dev_lines(text):
             settle(line, page, way_of_dev(line))
         for word, line in tool_lines(text):

@@ -188,14 +188,14 @@ def test_each_command_of_a_page_runs_in_a_test_or_in_a_soak_or_has_a_reason():
 
 def test_a_command_of_the_soak_must_be_able_to_run(monkeypatch):
     text = ("`./dev bench SEEDS`, `./dev\nlint`, `pip install ...`, "
-            "`tests/chaos/chaos.py --only x`\n"
+            "`tests/chaos/chaos.py --only x`, `chaos.py --only y`\n"
             "```sh\n./dev bench jobs [year | recorded]  # minutes\n"
             "./dev fuzz 5 && true\n```\n")  # fmt: skip
     monkeypatch.setattr(page_commands, "PAGES", [_Page(ROOT / "docs" / "lost.md", text)])
     found, problems = page_commands.not_run()
     assert [problem.split("`")[1] for problem in problems] == [
-        "./dev bench SEEDS", "./dev bench jobs [year | recorded]", "pip install ...",
-        "tests/chaos/chaos.py --only x",
+        "chaos.py --only y", "./dev bench SEEDS", "./dev bench jobs [year | recorded]",
+        "pip install ...", "tests/chaos/chaos.py --only x",
     ]  # fmt: skip
     assert set(found) == {("./dev lint", "minutes"), ("./dev fuzz 5", "minutes")}
     needs = {command.line: (command.runs, command.needed) for command in page_commands.of_soak()}

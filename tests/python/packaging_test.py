@@ -90,22 +90,28 @@ def test_the_page_of_versions_has_the_numbers_of_the_code():
     log = (ROOT / "policies" / "record" / "log_format.hpp").read_text()
     journal = (ROOT / "live" / "run" / "files" / "journal.hpp").read_text()
     program = (ROOT / "policies" / "run" / "policy_program.hpp").read_text()
-    newest = int(re.search(r"kLogFormat = (\d+)", log)[1])
-    oldest = int(re.search(r"kOldestLogFormat = (\d+)", log)[1])
+    newest = re.search(r"kLogFormat{(\d+), (\d+)}", log).groups()
+    oldest = re.search(r"kOldestLogFormat{(\d+), (\d+)}", log).groups()
     kept = re.search(r"kJournalFormat = (\d+)", journal)[1]
     api = re.search(r"kPolicyApi = (\d+)", program)[1]
-    assert f"| log (`--record`) | format {newest} | {oldest} to {newest} |" in page
+    read = f"{'.'.join(oldest)} to {newest[0]}.x"
+    assert f"| log (`--record`) | format {'.'.join(newest)} | {read} |" in page
     assert f"| journal of a live run | format {kept} | {kept} |" in page
     assert f"| policy program in C++ | API {api} | {api} |" in page
     files = (ROOT / "core" / "schema" / "file_format.hpp").read_text()
     listed = re.search(r"kFileFormats{{(.*)}};", files)[1]
     known = [".".join(pair) for pair in re.findall(r"{(\d+), (\d+)}", listed)]
     assert f"| format {known[-1]}, key `format` | {', '.join(known)} |" in page
-    assert re.findall(r"^\| (\d+\.\d+) \| 20", page, re.MULTILINE) == known
+    logs, scenarios = page.split("\n## Scenarios\n")
+    rows = r"^\| (\d+\.\d+) \| 20"
+    assert re.findall(rows, scenarios, re.MULTILINE) == known
     assert re.findall(r"^//   (\d+\.\d+) ", files, re.MULTILINE) == known
     help_of_convert = (ROOT / "docs" / "options.md").read_text()
     assert "`--from " + "\\|".join(known) + "`" in help_of_convert
-    rows = re.findall(r"^\| (\d+) \| 20", page, re.MULTILINE)
-    assert rows == [str(number) for number in range(1, newest + 1)]
-    for number in range(oldest, newest):
+    majors = [version.split(".")[0] for version in re.findall(rows, logs, re.MULTILINE)]
+    assert list(dict.fromkeys(majors)) == [str(number + 1) for number in range(int(newest[0]))]
+    assert re.findall(rows, logs, re.MULTILINE)[-1] == ".".join(newest)
+    assert re.findall(r"^//   (\d+\.\d+) ", log, re.MULTILINE) == re.findall(
+        rows, logs, re.MULTILINE)
+    for number in range(int(oldest[0]), int(newest[0])):
         assert (ROOT / "tests" / "policies" / "record" / "logs" / f"format-{number}.log").is_file()

@@ -55,7 +55,7 @@ Report run_here(const LoadedScenario& loaded, const SimOptions& options) {
   *request.mutable_scenario() = with_recorded_faults(loaded.scenario, request.folder());
   const std::unique_ptr<RunBackend> backend = sim::simulated_world(request, cluster, {});
   LogHeader header;
-  header.set_format(kLogFormat);
+  set_log_format(header, kLogFormat);
   header.set_mode("sim");
   *header.mutable_scenario() = loaded.scenario;
   Recorder recorder(*backend, *stack, header, {.path = options.record});

@@ -7,13 +7,14 @@
 #include "policies/record/log_reader.hpp"
 #include "policies/record/past.hpp"
 #include "policies/run/replay.hpp"
+#include "tests/policies/toy_log.hpp"
 
 namespace orrery {
 namespace {
 
 const std::string kLogs = ORRERY_SOURCE_DIR "/tests/policies/record/logs/";
 
-std::uint32_t stored_format(const std::string& path) {
+FormatVersion stored_format(const std::string& path) {
   LogReader log(path);
   read_header(log);
   return log.format();
@@ -25,7 +26,8 @@ TEST(LogConverter, ALogOfEachEarlierFormatReplaysAfterTheConversion) {
     const std::string from = kLogs + "format-" + std::to_string(format) + ".log";
     const std::string to = folder.path_of("new.log");
     const ConvertedLog done = convert_log(from, to);
-    EXPECT_EQ(done.from, format);
+    EXPECT_EQ(done.from, (FormatVersion{format, 0}));
+    EXPECT_EQ(done.to, kLogFormat);
     EXPECT_EQ(stored_format(to), kLogFormat);
     const ReplayResult before = replay_log(from, {}), after = replay_log(to, {});
     EXPECT_EQ(after.first_difference, "") << format;
@@ -59,6 +61,26 @@ TEST(LogConverter, AConversionOfTheNewestFormatChangesNoByte) {
     ASSERT_EQ(second.bytes(), bytes);
   }
   EXPECT_FALSE(second.next(record));
+}
+
+TEST(LogConverter, ALogOfANewerMinorKeepsItsFormatAndItsUnknownFields) {
+  const TemporaryFolder folder("log-converter");
+  const std::string from = folder.path_of("from.log"), to = folder.path_of("to.log");
+  convert_log(kLogs + "format-4.log", from);
+  std::vector<LogRecord> records = toy::read_log(from);
+  const FormatVersion newer{kLogFormat.major, kLogFormat.minor + 1};
+  set_log_format(*records[0].mutable_header(), newer);
+  LogRecord& call = records[1];
+  call.GetReflection()->MutableUnknownFields(&call)->AddVarint(4000, 7);
+  toy::write_log(from, records);
+  const ConvertedLog done = convert_log(from, to);
+  EXPECT_EQ(done.from, newer);
+  EXPECT_EQ(done.to, newer);
+  const std::vector<LogRecord> after = toy::read_log(to);
+  ASSERT_EQ(after.size(), records.size());
+  EXPECT_EQ(after[0].SerializeAsString(), records[0].SerializeAsString());
+  EXPECT_EQ(after[1].GetReflection()->GetUnknownFields(after[1]).field_count(), 1);
+  EXPECT_EQ(replay_log(to, {}).first_difference, "");
 }
 
 TEST(LogConverter, AFileThatIsNoLogIsRefusedAndNothingIsWritten) {

@@ -64,7 +64,7 @@ TEST(LogFormat, OtherDecisionsOfAnOlderLogAreStillADifference) {
 }
 
 TEST(LogFormat, AnOlderLogIsContinuedToo) {
-  EXPECT_EQ(log_header(kFormat2).format(), kLogFormat) << "readers know the newest format only";
+  EXPECT_EQ(log_format(log_header(kFormat2)), kLogFormat) << "readers know the newest format only";
   EXPECT_GT(log_end(kFormat2), 0);
 }
 
@@ -79,16 +79,34 @@ TEST(LogFormat, UnknownFormatsAreRefusedWithTheirNumberAndTheRemedy) {
   header.set_version("9.1");
   for (const std::uint32_t known : {2u, 3u, 4u, 5u}) {
     header.set_format(known);
+    EXPECT_EQ(log_format(header), (FormatVersion{known, 0}));
     EXPECT_EQ(log_format_problem(header), std::nullopt);
+    EXPECT_EQ(newer_log_note(header), std::nullopt);
   }
-  header.set_format(6);
+  set_log_format(header, {6, 2});
   EXPECT_EQ(log_format_problem(header),
-            "expected log format 2 to 5, found format 6; read the log with the orrery that wrote "
-            "it, 9.1, or with a newer one");
-  header.set_format(1);
+            "expected log format 2.0 to 5.x, found format 6.2; read the log with the orrery that "
+            "wrote it, 9.1, or with a newer one ('orrery --version' prints the version)");
+  set_log_format(header, {1, 0});
+  EXPECT_EQ(header.format(), 1u) << "as in a log of the first version";
   EXPECT_EQ(log_format_problem(header),
-            "expected log format 2 to 5, found format 1; read the log with the orrery that wrote "
-            "it, 9.1, or record the run again");
+            "expected log format 2.0 to 5.x, found format 1.0; read the log with the orrery that "
+            "wrote it, 9.1, or record the run again");
+}
+
+TEST(LogFormat, ALogOfANewerMinorIsReadWithANote) {
+  const toy::TempDir dir;
+  toy::record(toy::scenario_with("predictive-rebalance"), dir / "log");
+  std::vector<LogRecord> records = toy::read_log(dir / "log");
+  const FormatVersion newer{kLogFormat.major, kLogFormat.minor + 2};
+  set_log_format(*records[0].mutable_header(), newer);
+  toy::write_log(dir / "log", records);
+  const LogHeader header = log_header(dir / "log");
+  EXPECT_EQ(log_format(header), newer);
+  EXPECT_EQ(newer_log_note(header),
+            "has log format 5.2, this orrery knows 5.0: fields that it does not know have no "
+            "effect");
+  EXPECT_GT(log_end(dir / "log"), 0);
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ TEST(Recorder, TheLogHoldsHeaderCallsAndFooter) {
   const auto result = run_shift_once(dir / "log");
   const std::vector<LogRecord> records = toy::read_log(dir / "log");
   ASSERT_GT(records.size(), 42u);
-  EXPECT_EQ(records.front().header().format(), kLogFormat);
+  EXPECT_EQ(log_format(records.front().header()), kLogFormat);
   EXPECT_EQ(records.front().header().offered().actions(), Kinds<Action>::all().bits());
   EXPECT_EQ(records.front().header().needs().settings(), Kinds<Setting>::of<Shares>().bits());
   EXPECT_EQ(records.front().header().needs().tick_ns(), toy::kTick);

@@ -202,11 +202,12 @@ TEST_F(Replay, ALogWithoutItsEndIsRefusedWithTheRecordAndTheByte) {
 
 TEST_F(Replay, HeadersAreChecked) {
   EXPECT_EQ(refusal([](auto& records) { records[0].mutable_header()->set_format(7); }),
-            "expected log format 2 to 5, found format 7; read the log with the orrery that wrote "
-            "it, or with a newer one (record 0, byte 0)");
+            "expected log format 2.0 to 5.x, found format 7.0; read the log with the orrery that "
+            "wrote it, or with a newer one ('orrery --version' prints the version) (record 0, byte "
+            "0)");
   EXPECT_EQ(refusal([](auto& records) { records[0].mutable_header()->set_format(1); }),
-            "expected log format 2 to 5, found format 1; read the log with the orrery that wrote "
-            "it, or record the run again (record 0, byte 0)");
+            "expected log format 2.0 to 5.x, found format 1.0; read the log with the orrery that "
+            "wrote it, or record the run again (record 0, byte 0)");
   EXPECT_EQ(refusal([](auto& records) { records[0].mutable_header()->set_format(0); }),
             "is no log (record 0, byte 0)");
   EXPECT_EQ(refusal([](auto& records) { records.erase(records.begin()); }),
