@@ -92,9 +92,7 @@ void print_fit(const std::vector<OwnRun>& runs, const OwnStack& own) {
                "differ in layout and sequence length tell more\n",
                own.stack.kin(), runs.size(), runs.size() == 1 ? "" : "s");
   }
-  fmt::print("beside a common factor: products x {:.2f}, attention x {:.2f}, memory-bound "
-             "operators x {:.2f}, exchanges x {:.2f}\n",
-             std::exp(parts[0]), std::exp(parts[1]), std::exp(parts[2]), std::exp(parts[3]));
+  fmt::print("beside a common factor: {}\n", estimates::part_factors(parts));
   fmt::print("80% of runs within +{:.0f}% (before: +{:.0f}%)\n", width(own.shrunk.spread),
              width(own.prior_spread));
 }

@@ -15,6 +15,7 @@
 #include "sim/estimates/predict/interval.hpp"
 #include "sim/estimates/predict/run_class.hpp"
 #include "topologies/builder.hpp"
+#include "traces/workload/job_choices.hpp"
 #include "traces/workload/stacks.hpp"
 
 namespace orrery::estimates {
@@ -119,6 +120,20 @@ Posterior posterior_of(const std::vector<OwnDeviation>& deviations, double betwe
 
 double squares_of(const std::vector<double>& values) {
   return std::inner_product(values.begin(), values.end(), values.begin(), 0.0);
+}
+
+/// Returns the deviations without the shares of a kernel of attention that all runs use: its factor
+/// is attention's.
+std::vector<OwnDeviation> without_common_kernel(std::vector<OwnDeviation> deviations) {
+  for (const StackPart kernel : {kFlash1, kFlash2}) {
+    const bool is_common =
+        std::all_of(deviations.begin(), deviations.end(), [kernel](const OwnDeviation& each) {
+          return each.shares[kernel] == each.shares[kAttention];
+        });
+    if (!is_common) continue;
+    for (OwnDeviation& each : deviations) each.shares[kernel] = 0;
+  }
+  return deviations;
 }
 
 std::vector<double> values_of(const std::vector<OwnDeviation>& deviations) {
@@ -246,17 +261,8 @@ std::int64_t times_of(std::int64_t time, double factor) {
   return std::llround(static_cast<double>(time) * factor);
 }
 
-/// Returns the stack with all its times multiplied by `factor`.
-SoftwareStack slowed_stack(SoftwareStack s, double factor) {
-  s.set_gemm(limited(s.gemm() / factor, 0.1));
-  s.set_gemm_low(limited(s.gemm_low() / factor, 0.1));
-  s.set_attention(limited(s.attention() / factor, 0.1));
-  s.set_nvlink(limited(s.nvlink() / factor, 0.1));
-  s.set_network(limited(s.network() / factor, 0.01));
-  s.set_memory_bytes(limited(s.memory_bytes() * factor, 0.01));
-  s.set_latency(std::clamp(s.latency() * factor, 0.1, 100.0));
-  s.set_update_bytes(std::clamp(s.update_bytes() * factor, 0.1, 100.0));
-  s.set_loss_bytes(limited(s.loss_bytes() * factor, 0.01));
+/// Returns the stack with the times that it adds to kernels and exchanges multiplied by `factor`.
+SoftwareStack slowed_host(SoftwareStack s, double factor) {
   s.set_layer_gap(times_of(s.layer_gap(), factor));
   s.set_step_gap(times_of(s.step_gap(), factor));
   s.set_host_layer(times_of(s.host_layer(), factor));
@@ -270,10 +276,24 @@ SoftwareStack slowed_stack(SoftwareStack s, double factor) {
   return s;
 }
 
+/// Returns the stack with all its times multiplied by `factor`.
+SoftwareStack slowed_stack(SoftwareStack s, double factor) {
+  s.set_gemm(limited(s.gemm() / factor, 0.1));
+  s.set_gemm_low(limited(s.gemm_low() / factor, 0.1));
+  s.set_attention(limited(s.attention() / factor, 0.1));
+  s.set_nvlink(limited(s.nvlink() / factor, 0.1));
+  s.set_network(limited(s.network() / factor, 0.01));
+  s.set_memory_bytes(limited(s.memory_bytes() * factor, 0.01));
+  s.set_latency(std::clamp(s.latency() * factor, 0.1, 100.0));
+  s.set_update_bytes(std::clamp(s.update_bytes() * factor, 0.1, 100.0));
+  s.set_loss_bytes(limited(s.loss_bytes() * factor, 0.01));
+  return slowed_host(std::move(s), factor);
+}
+
 /// Returns the stack with the times of each part multiplied by exp(parts).
 SoftwareStack slowed_parts(SoftwareStack s, const PartShares& parts) {
-  const double products = std::exp(parts[0]), attention = std::exp(parts[1]),
-               memory = std::exp(parts[2]), exchange = std::exp(parts[3]);
+  const double products = std::exp(parts[kProducts]), attention = std::exp(parts[kAttention]),
+               memory = std::exp(parts[kMemoryBound]), exchange = std::exp(parts[kExchanges]);
   s.set_gemm(limited(s.gemm() / products, 0.1));
   s.set_gemm_low(limited(s.gemm_low() / products, 0.1));
   s.set_attention(limited(s.attention() / attention, 0.1));
@@ -283,7 +303,10 @@ SoftwareStack slowed_parts(SoftwareStack s, const PartShares& parts) {
   s.set_nvlink(limited(s.nvlink() / exchange, 0.1));
   s.set_network(limited(s.network() / exchange, 0.01));
   s.set_latency(std::clamp(s.latency() * exchange, 0.1, 100.0));
-  return s;
+  const double flash_1 = std::exp(parts[kFlash1]), flash_2 = std::exp(parts[kFlash2]);
+  s.set_attention_flash_1(limited(s.attention_flash_1() / flash_1, 0.1));
+  s.set_attention_flash_2(limited(s.attention_flash_2() / flash_2, 0.1));
+  return slowed_host(std::move(s), std::exp(parts[kHost]));
 }
 
 PartShares shares_on(const Job& of, const Cluster& cluster, const SoftwareStack& stack) {
@@ -295,11 +318,14 @@ PartShares shares_on(const Job& of, const Cluster& cluster, const SoftwareStack&
   const double before = logarithm(stack);
   PartShares shares{};
   if (!std::isfinite(before)) return shares;
-  for (std::size_t part = 0; part < kStackParts; ++part) {
+  for (std::size_t part = 0; part < kFlash1; ++part) {
     PartShares slower{};
     slower[part] = kShareStep;
     shares[part] = (logarithm(slowed_parts(stack, slower)) - before) / kShareStep;
   }
+  const Attention kernels = attention_of(of);
+  if (kernels == Attention::flash_1) shares[kFlash1] = shares[kAttention];
+  if (kernels == Attention::flash_2) shares[kFlash2] = shares[kAttention];
   return shares;
 }
 
@@ -409,11 +435,24 @@ double Shrunk::shift_at(const PartShares& shares) const {
   return common + std::inner_product(shares.begin(), shares.end(), parts.begin(), 0.0);
 }
 
+std::string part_factors(const PartShares& parts) {
+  std::string text =
+      fmt::format("products x {:.4f}, attention x {:.4f}, memory-bound operators x {:.4f}, "
+                  "exchanges x {:.4f}, host x {:.4f}",
+                  std::exp(parts[kProducts]), std::exp(parts[kAttention]),
+                  std::exp(parts[kMemoryBound]), std::exp(parts[kExchanges]),
+                  std::exp(parts[kHost]));
+  if (parts[kFlash1] != 0) text += fmt::format(", flash-1 x {:.4f}", std::exp(parts[kFlash1]));
+  if (parts[kFlash2] != 0) text += fmt::format(", flash-2 x {:.4f}", std::exp(parts[kFlash2]));
+  return text;
+}
+
 PartShares part_shares(const PublishedRun& run, const SoftwareStack& stack) {
   return shares_on(run.job, build_cluster(run.cluster, {}, "cluster"), stack);
 }
 
-Shrunk shrink(const std::vector<OwnDeviation>& deviations, const OwnPrior& prior) {
+Shrunk shrink(const std::vector<OwnDeviation>& runs, const OwnPrior& prior) {
+  const std::vector<OwnDeviation> deviations = without_common_kernel(runs);
   const auto count = static_cast<double>(deviations.size());
   const std::vector<double> values = values_of(deviations);
   if (values.size() == 1 && prior.is_fitted_here) return one_run_shrunk(values[0]);
@@ -473,11 +512,9 @@ OwnStack fit_own_stack(const std::vector<OwnRun>& runs, const std::string& name,
   priced.mark_measured(own.shrunk.spread, own.stack);
   own.stack.clear_source();
   own.stack.add_source(fmt::format(
-      "{} measured runs (orrery calibrate --runs): times of {} x {:.4f} (products x {:.4f}, "
-      "attention x {:.4f}, memory-bound operators x {:.4f}, exchanges x {:.4f} beside), median of "
+      "{} measured runs (orrery calibrate --runs): times of {} x {:.4f} (beside: {}), median of "
       "measured over predicted {:.4f}",
-      runs.size(), own.stack.kin(), std::exp(common), std::exp(own.shrunk.parts[0]),
-      std::exp(own.shrunk.parts[1]), std::exp(own.shrunk.parts[2]), std::exp(own.shrunk.parts[3]),
+      runs.size(), own.stack.kin(), std::exp(common), part_factors(own.shrunk.parts),
       std::exp(own.shrunk.median)));
   return own;
 }

@@ -5,9 +5,11 @@
 // Model (parametric empirical Bayes, Morris 1983, doi:10.1080/01621459.1983.10477920): the
 // logarithm of measured over predicted time of run i is r_i = d + sum_c s_ic u_c + e_i. The
 // deviation d of the software and its cluster from the shipped stack is normal with variance T, the
-// deviation u_c of part c of the stack (products, attention, memory-bound operators, exchanges)
-// with variance 0.6^2, the deviation e_i of a run with variance S; s_ic is the share of part c in
-// the step. T + S is the variance of the shipped interval (T at least 0.2^2), S = 0.13^2. Of K runs
+// deviation u_c of part c of the stack (products, attention, memory-bound operators, exchanges,
+// host, and the older kernels of attention beside attention) with variance 0.6^2, the deviation e_i
+// of a run with variance S; s_ic is the share of part c in the step. Kernels of attention are told
+// apart if the runs use several: u_c is 0 for a kernel that all of them use. T + S is the variance
+// of the shipped interval (T at least 0.2^2), S = 0.13^2. Of K runs
 // follow the posterior means of d and u, the leverages h_i, and
 //
 //     S' = (2 S + sum (r_i - fit_i)^2) / (2 + K - sum h_i)
@@ -31,6 +33,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -46,9 +49,19 @@ struct OwnRun {
   double measured_s = 0;
 };
 
-/// Parts of a software stack whose times a fit tells apart: products, attention, memory-bound
-/// operators, exchanges.
-inline constexpr std::size_t kStackParts = 4;
+/// Parts of a software stack whose times a fit tells apart. The kernels are those of attention of
+/// the first and the second generation (Job.attention): their times are attention's, times a factor
+/// of their own.
+enum StackPart : std::uint8_t {
+  kProducts,
+  kAttention,
+  kMemoryBound,
+  kExchanges,
+  kHost,
+  kFlash1,
+  kFlash2,
+};
+inline constexpr std::size_t kStackParts = kFlash2 + 1;
 /// Change of the logarithm of a step time by that of the times of each part. For example, 0.5 for
 /// products: if these take 1% longer, the step takes 0.5% longer.
 using PartShares = std::array<double, kStackParts>;
@@ -87,7 +100,11 @@ struct OwnStack {
 
 /// Returns the posterior of at least one deviation. For example, five deviations of 0.4 under a
 /// prior spread of 0.2 give a shift near 0.4.
-Shrunk shrink(const std::vector<OwnDeviation>& deviations, const OwnPrior& prior);
+Shrunk shrink(const std::vector<OwnDeviation>& runs, const OwnPrior& prior);
+
+/// Returns the factors exp(parts) in words: "products x 1.0500, attention x 1.2000, ...". Kernels
+/// of attention are named if they have a factor.
+std::string part_factors(const PartShares& parts);
 
 /// Returns the shares of the parts of `stack` in the step of a run; zeros for a run without a
 /// finite time. Throws bad_input as estimate_step().

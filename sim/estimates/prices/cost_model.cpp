@@ -420,9 +420,18 @@ CostProfile apply(CostProfile profile, const SoftwareStack& stack, const std::st
 
 CostProfile software_profile(const GpuModel& gpu, Attention kernels, const SoftwareStack& stack,
                              bool has_experts) {
+  double own_rate = 1;
+  if (kernels == Attention::flash_1 && stack.has_attention_flash_1()) {
+    own_rate = stack.attention_flash_1();
+  }
+  if (kernels == Attention::flash_2 && stack.has_attention_flash_2()) {
+    own_rate = stack.attention_flash_2();
+  }
   const auto with_software = [&](const CostProfile& bare, const std::string& name,
                                  const std::string& family) {
-    return apply(with_attention(bare, kernels), stack, name, family, has_experts);
+    CostProfile on = apply(with_attention(bare, kernels), stack, name, family, has_experts);
+    on.attention_rate *= own_rate;
+    return on;
   };
   CostProfile profile = with_software(cost_profile(gpu), gpu.name, gpu.family);
   static const double hopper_peak = peak_of_hopper();

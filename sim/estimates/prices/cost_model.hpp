@@ -111,10 +111,10 @@ CostProfile apply(CostProfile profile, const SoftwareStack& stack, const std::st
                   const std::string& family = {}, bool has_experts = false);
 
 /// Returns the profile of a GPU with a job's attention kernels and a software stack, as
-/// with_attention() and apply() give it. On a GPU with a higher peak than H100 and a measured
-/// attention (Blackwell) no attention is slower than that of the same kernels and the same stack on
-/// H100, however small a share of its peak older kernels reach. This limit does not hold for a
-/// stack with a factor for the GPU and none for H100.
+/// with_attention() and apply() give it, times the stack's own factor for older kernels. On a GPU
+/// with a higher peak than H100 and a measured attention (Blackwell) no attention is slower than
+/// that of the same kernels and the same stack on H100, however small a share of its peak older
+/// kernels reach. This limit does not hold for a stack with a factor for the GPU and none for H100.
 CostProfile software_profile(const GpuModel& gpu, Attention kernels, const SoftwareStack& stack,
                              bool has_experts);
 

@@ -1,7 +1,10 @@
 #include "sim/estimates/predict/own_runs.hpp"
 
 #include <cmath>
+#include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -114,17 +117,92 @@ TEST(Shrink, ThePartThatIsSlowIsFound) {
   EXPECT_LT(of.shift, rich);
 }
 
+/// Run that deviates by 0.8 of its share of attention if its kernels are of the first generation.
+OwnDeviation attention_run(double share, bool is_older) {
+  PartShares shares{0.9 - share, share, 0.05, 0.05};
+  if (is_older) shares[kFlash1] = share;
+  return {is_older ? 0.8 * share : 0.0, shares};
+}
+
+/// Only runs with older kernels of attention deviate: these kernels are slow, attention is not.
+TEST(Shrink, KernelsOfAttentionAreToldApart) {
+  const Shrunk of =
+      shrink({attention_run(0.2, false), attention_run(0.5, false), attention_run(0.2, true),
+              attention_run(0.5, true), attention_run(0.7, true)},
+             {.spread = 0.3});
+  EXPECT_NEAR(of.shift_at(attention_run(0.6, true).shares), 0.48, 0.1);
+  EXPECT_NEAR(of.shift_at(attention_run(0.6, false).shares), 0, 0.1);
+  EXPECT_EQ(of.parts[kFlash2], 0) << "no run uses it";
+}
+
+TEST(Shrink, AKernelThatAllRunsUseIsAttention) {
+  std::vector<OwnDeviation> older, newest;
+  for (const double share : {0.1, 0.2, 0.5, 0.6, 0.7}) {
+    older.push_back(attention_run(share, true));
+    newest.push_back(older.back());
+    newest.back().shares[kFlash1] = 0;
+  }
+  const Shrunk of = shrink(older, {.spread = 0.3}), as = shrink(newest, {.spread = 0.3});
+  EXPECT_EQ(of.parts, as.parts);
+  EXPECT_EQ(of.parts[kFlash1], 0);
+  EXPECT_GT(of.parts[kAttention], 0.2);
+  EXPECT_EQ(of.spread, as.spread);
+}
+
+TEST(OwnRuns, SharesOfOlderKernelsAreThoseOfAttention) {
+  for (const auto& [words, part] :
+       {std::pair{"EFFICIENT_ATTENTION", kFlash1}, std::pair{"FLASH_ATTENTION", kFlash2}}) {
+    TableRow row = llama_row();
+    row.attention = words;
+    const PublishedRun run = published_run(row);
+    const PartShares shares = part_shares(run, software_stack(run.job.stack()));
+    EXPECT_GT(shares[kAttention], 0.01) << words;
+    EXPECT_EQ(shares[part], shares[kAttention]) << words;
+    EXPECT_EQ(shares[part == kFlash1 ? kFlash2 : kFlash1], 0) << words;
+  }
+}
+
+/// The stack of runs of two kernels, one of which is slow, prices each kernel as it is.
+TEST(OwnRuns, TheStackPricesEachKernelOfAttention) {
+  std::vector<OwnRun> runs;
+  for (const std::uint32_t length : {4096u, 8192u, 16384u}) {
+    for (const char* words : {"EFFICIENT_ATTENTION", "flash_attention_3"}) {
+      TableRow row = llama_row();
+      row.seq_len = length;
+      row.attention = words;
+      row.recompute = "full";
+      const PublishedRun run = published_run(row);
+      ASSERT_EQ(run.refusal, "");
+      SoftwareStack slow = software_stack(run.job.stack());
+      slow.set_attention_flash_1(0.2);
+      PublishedRun measured = run;
+      use_stack(slow, measured);
+      runs.push_back({words, run, predict_run("slow", measured).iter_time_s});
+    }
+  }
+  const OwnStack own = fit_own_stack(runs, "mine");
+  EXPECT_LT(own.stack.attention_flash_1(), 0.7) << part_factors(own.shrunk.parts);
+  EXPECT_EQ(own.stack.attention_flash_2(), 1);
+  EXPECT_NE(own.stack.source(0).find(", flash-1 x "), std::string::npos) << own.stack.source(0);
+  for (std::size_t i = 0; i < runs.size(); i += 2) {
+    const double older = own.after_s[i] / own.before_s[i],
+                 newest = own.after_s[i + 1] / own.before_s[i + 1];
+    EXPECT_GT(older, newest + 0.05) << i;
+    EXPECT_LT(own.after_s[i], runs[i].measured_s) << i << ": shrunk";
+  }
+}
+
 TEST(OwnRuns, SharesOfThePartsAreThoseOfTheStep) {
   const std::vector<OwnRun> runs = slow_runs(1, 1);
   const SoftwareStack& stack = software_stack(runs[0].run.job.stack());
   const PartShares shares = part_shares(runs[0].run, stack);
   double all = 0;
-  for (const double each : shares) {
-    EXPECT_GE(each, 0);
-    all += each;
+  for (std::size_t part = 0; part < kFlash1; ++part) {
+    EXPECT_GE(shares[part], 0);
+    all += shares[part];
   }
-  EXPECT_GT(shares[0], 0.3) << "products take most of the step";
-  EXPECT_GT(all, 0.7);
+  EXPECT_GT(shares[kProducts], 0.3) << "products take most of the step";
+  EXPECT_GT(all, 0.9) << "with the host's part, nothing is left";
   EXPECT_LT(all, 1.02);
 }
 

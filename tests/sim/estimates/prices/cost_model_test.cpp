@@ -243,6 +243,20 @@ double attention_time(const GpuModel& gpu, const SoftwareStack& stack, Attention
   return price(block, gpu, Precision::bf16, alone(), profile).compute.value;
 }
 
+TEST(CostModel, AStackHasFactorsForOlderKernelsOfAttention) {
+  const SoftwareStack shipped = software_stack("generic");
+  SoftwareStack stack = shipped;
+  stack.set_attention_flash_1(0.5);
+  const auto rate = [](Attention kernels, const SoftwareStack& of) {
+    return software_profile(h100(), kernels, of, false).attention_rate;
+  };
+  EXPECT_EQ(rate(Attention::flash_1, stack), rate(Attention::flash_1, shipped) / 2);
+  EXPECT_EQ(rate(Attention::flash_2, stack), rate(Attention::flash_2, shipped));
+  EXPECT_EQ(rate(Attention::cudnn, stack), rate(Attention::cudnn, shipped));
+  stack.set_attention_flash_2(0.25);
+  EXPECT_EQ(rate(Attention::flash_2, stack), rate(Attention::flash_2, shipped) / 4);
+}
+
 GpuModel catalogue_gpu_model(const std::string& name) {
   const LoadedScenario loaded =
       testing::small_scenario(1, 1, 8, "", {"cluster.node.gpu=" + name});
