@@ -1,5 +1,6 @@
 """Published training runs and predictions of `orrery predict` for them, for fit_stacks.py and
-accuracy.py. The measurements are found through ORRERY_DATA, else ../shared/data; the program
+accuracy.py. As a program, `python3 python/calibration/runs.py OUT` writes the open runs with the
+columns that their notes state, for `./dev bench own`. The measurements are found through ORRERY_DATA, else ../shared/data; the program
 through ORRERY_BUILD, else build."""
 
 import csv
@@ -8,6 +9,7 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 import tempfile
 
 import numpy as np
@@ -45,8 +47,9 @@ def sweep_rows():
 
 # Columns of `orrery predict` that runs-open.csv has in words only: the words, and the value.
 WORDS = {
-    "balance": ((r"router forced to balance|forced expert balance|; forced balance(;|$)", "forced"),
-                (r"natural routing|router natural", "natural")),
+    "balance": ((r"router forced to balance|forced expert balance|(^|[;,] )forced balance(;|$)",
+                 "forced"),
+                (r"natural routing|router natural|real routing", "natural")),
     "head_size": ((r"head_dim (\d+)", r"\1"),),
     # 16 is the rank of MLPerf's fine-tuning benchmark.
     "adapter_rank": ((r"LoRA r(\d+)", r"\1"), (r"\bLoRA\b", "16")),
@@ -63,6 +66,8 @@ WORDS = {
     # fp32 weights, and Adam's moments in 16 bits.
     "optimizer_bytes": ((r"precision-aware optimizer \(bf16 states\)", "8"),),
 }  # fmt: skip
+# Notes of a run that is the one of the row before, but for what they state themselves.
+REPEATED = re.compile(r"^(as the row before|repeat of the pretrain run)\b")
 # Rows of many documents, whose lengths and padding the source does not state.
 PACKED = re.compile(r"\bpacked rows of\b")
 
@@ -85,9 +90,12 @@ def open_rows():
     """Runs on newer GPUs and of other frameworks (runs-open.csv), with the columns that their notes
     state. Rows of packed documents are partial."""
     rows = timed(read("runs-open.csv"))
-    for row in rows:
+    for before, row in zip([{}, *rows], rows):
         words = (row["notes"], row["arch_source"], row["location"], row["overlap"])
-        row.update(stated("; ".join(words)))
+        cells = stated("; ".join(words))
+        if REPEATED.search(row["notes"]) and before.get("source_key") == row["source_key"]:
+            cells = {column: cell or before[column] for column, cell in cells.items()}
+        row.update(cells)
         row.update(SOURCES.get(row["source_key"], {}))
         if PACKED.search(row["notes"]):
             row["usable"] = "partial"
@@ -101,6 +109,16 @@ def measured_rows():
         time = row["iter_time_s"] or row["iter_time_derived_s"]
         row["measured"] = float(time) if time else None
     return rows
+
+
+def write_stated(path):
+    """Writes the open runs with the columns that their notes state."""
+    rows = open_rows()
+    with open(path, "w", newline="") as file:
+        names = [name for name in rows[0] if name != "measured"]
+        writer = csv.DictWriter(file, names, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def predict(rows, stacks=None, options=()):
@@ -146,3 +164,9 @@ def group_of(row):
     """Runs that differ in scale only are not independent measurements of a stack."""
     return (row["source_key"], row["framework"], row["model"], row["gpu"], row["precision"],
             row["recompute"])  # fmt: skip
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: runs.py OUT")
+    write_stated(sys.argv[1])

@@ -86,8 +86,8 @@ Families deviations_of(const std::string& path, bool unknown) {
         unknown || p.distance.ends_with(" measured") || p.distance.ends_with(" scaled");
     if (!p.supported || !unseen) continue;
     found[family->second.first].push_back(
-        {{std::log(time->second / p.iter_time_s),
-          estimates::part_shares(run, software_stack(run.job.stack()))},
+        {estimates::deviation_of(std::log(time->second / p.iter_time_s), run,
+                                 software_stack(run.job.stack())),
          {std::log(p.p90_s / p.p10_s) / (2 * kP90), p.distance.ends_with(" measured")},
          std::log(time->second),
          run.job.SerializeAsString() + run.cluster.SerializeAsString()});
@@ -144,7 +144,7 @@ FamilyResult tried(const std::string& name, const std::vector<Deviation>& family
     for (std::size_t i = count; i < order.size(); ++i) {
       left_out.push_back(&family[order[i]]);
       const estimates::OwnDeviation& run = left_out.back()->own;
-      const double value = run.value, left = value - of.shift_at(run.shares);
+      const double value = run.value, left = value - of.shift_of(run);
       before.push_back(std::abs(std::expm1(-value)));
       after.push_back(std::abs(std::expm1(-left)));
       covered += std::abs(left) <= kP90 * of.spread;

@@ -254,11 +254,73 @@ Shrunk one_run_shrunk(double value) {
   return found;
 }
 
+/// Fit to deviations under one pair.
+struct PairFit {
+  Shrunk shrunk;        ///< without median and shift
+  double distance = 0;  ///< sum of the absolute distances of the runs from fits to the other ones
+};
+
+/// Fits common deviation and parts to what deviations leave under a pair.
+PairFit fit_under(std::size_t pair, std::vector<OwnDeviation> deviations, const OwnPrior& prior) {
+  for (OwnDeviation& each : deviations) each.value -= each.under_pair[pair];
+  const auto count = static_cast<double>(deviations.size());
+  const std::vector<double> values = values_of(deviations);
+  const double least_within = kWithin * kWithin;
+  const double between =
+      std::max(prior.spread * prior.spread - least_within, kLeastBetween * kLeastBetween);
+  double within = least_within, degrees = kPriorRuns;
+  for (int round = 0; round < kVarianceRounds; ++round) {
+    const Posterior of = posterior_of(deviations, between, within);
+    degrees = kPriorRuns + std::max(0.0, count - of.all_leverages());
+    within = (kPriorRuns * least_within + squares_of(of.rests)) / degrees;
+  }
+  const Posterior of = posterior_of(deviations, between, within);
+  PairFit found;
+  double variance = within, left = 0, share = 1;
+  if (values.size() > 1) {
+    std::vector<double> rests = left_out_rests(of);
+    share = squares_of(values) / count > least_within ? share_of_fits(values, rests) : 0;
+    for (std::size_t i = 0; i < rests.size(); ++i) {
+      rests[i] = values[i] - share * (values[i] - rests[i]);
+      found.distance += std::abs(rests[i]);
+    }
+    left = squares_of(rests) / count;
+  }
+  if (share > 0) variance *= 1 + of.all_leverages() / count;
+  found.shrunk.common = share * of.means[0];
+  for (std::size_t c = 0; c < kStackParts; ++c) found.shrunk.parts[c] = share * of.means[c + 1];
+  found.shrunk.pair = pair;
+  found.shrunk.spread =
+      limited_spread(std::max(std::sqrt(variance) * tail_factor(degrees), std::sqrt(left)));
+  return found;
+}
+
+/// Returns true if a run changes under a pair otherwise than under all pairs before.
+bool is_new(std::size_t pair, const std::vector<OwnDeviation>& deviations) {
+  for (std::size_t before = 0; before < pair; ++before) {
+    const bool is_equal =
+        std::all_of(deviations.begin(), deviations.end(), [&](const OwnDeviation& each) {
+          return each.under_pair[pair] == each.under_pair[before];
+        });
+    if (is_equal) return false;
+  }
+  return true;
+}
+
 /// Multiplies or divides a factor within the limits of the schema.
 double limited(double value, double least) { return std::clamp(value, least, 10.0); }
 
 std::int64_t times_of(std::int64_t time, double factor) {
   return std::llround(static_cast<double>(time) * factor);
+}
+
+/// Returns the stack with the time for each expert and at least the natural load of a pair.
+SoftwareStack with_pair(SoftwareStack s, std::size_t pair) {
+  const std::int64_t time = kExpertTimes[pair / kNaturalLoads.size()];
+  const double load = kNaturalLoads[pair % kNaturalLoads.size()];
+  s.set_host_each_expert(s.host_each_expert() + time);
+  s.set_natural_load(std::max(s.natural_load(), load));
+  return s;
 }
 
 /// Returns the stack with the times that it adds to kernels and exchanges multiplied by `factor`.
@@ -268,6 +330,7 @@ SoftwareStack slowed_host(SoftwareStack s, double factor) {
   s.set_host_layer(times_of(s.host_layer(), factor));
   s.set_host_tensor(times_of(s.host_tensor(), factor));
   s.set_host_experts(times_of(s.host_experts(), factor));
+  s.set_host_each_expert(times_of(s.host_each_expert(), factor));
   s.set_host_stages(times_of(s.host_stages(), factor));
   s.set_transfer_gap(times_of(s.transfer_gap(), factor));
   s.set_transfer_stall(times_of(s.transfer_stall(), factor));
@@ -309,24 +372,39 @@ SoftwareStack slowed_parts(SoftwareStack s, const PartShares& parts) {
   return slowed_host(std::move(s), std::exp(parts[kHost]));
 }
 
-PartShares shares_on(const Job& of, const Cluster& cluster, const SoftwareStack& stack) {
-  const auto logarithm = [&](const SoftwareStack& under) {
-    Job job = of;
-    *job.mutable_software() = under;
-    return std::log(estimate_step(job, cluster).step_s);
-  };
-  const double before = logarithm(stack);
-  PartShares shares{};
-  if (!std::isfinite(before)) return shares;
+/// Returns the logarithm of the time of a step under a stack.
+double logarithm_under(const SoftwareStack& stack, Job job, const Cluster& cluster) {
+  *job.mutable_software() = stack;
+  return std::log(estimate_step(job, cluster).step_s);
+}
+
+/// Returns a deviation with its shares and its changes under each pair. Pairs are priced only where
+/// the run's time changes with them.
+OwnDeviation deviation_on(double value, const Job& job, const Cluster& cluster,
+                          const SoftwareStack& stack) {
+  OwnDeviation of{.value = value, .shares = {}, .under_pair = {}};
+  const double before = logarithm_under(stack, job, cluster);
+  if (!std::isfinite(before)) return of;
   for (std::size_t part = 0; part < kFlash1; ++part) {
     PartShares slower{};
     slower[part] = kShareStep;
-    shares[part] = (logarithm(slowed_parts(stack, slower)) - before) / kShareStep;
+    const double after = logarithm_under(slowed_parts(stack, slower), job, cluster);
+    of.shares[part] = (after - before) / kShareStep;
   }
-  const Attention kernels = attention_of(of);
-  if (kernels == Attention::flash_1) shares[kFlash1] = shares[kAttention];
-  if (kernels == Attention::flash_2) shares[kFlash2] = shares[kAttention];
-  return shares;
+  const Attention kernels = attention_of(job);
+  if (kernels == Attention::flash_1) of.shares[kFlash1] = of.shares[kAttention];
+  if (kernels == Attention::flash_2) of.shares[kFlash2] = of.shares[kAttention];
+  if (!job.model().has_experts()) return of;
+  const bool is_natural = routing_of(job.model().experts()) == ExpertRouting::natural;
+  constexpr std::size_t kLoads = kNaturalLoads.size();
+  for (std::size_t pair = 1; pair < kExpertPairs; ++pair) {
+    const std::size_t load = is_natural ? pair % kLoads : 0;
+    const std::size_t felt = (job.compiled() ? 0 : pair - pair % kLoads) + load;
+    of.under_pair[pair] = felt < pair
+                              ? of.under_pair[felt]
+                              : logarithm_under(with_pair(stack, pair), job, cluster) - before;
+  }
+  return of;
 }
 
 /// Runs with their clusters, priced under one stack after the other.
@@ -356,8 +434,8 @@ class PricedRuns {
                                             const SoftwareStack& stack) const {
     std::vector<OwnDeviation> deviations;
     for (std::size_t i = 0; i < runs_.size(); ++i) {
-      deviations.push_back({std::log(runs_[i].measured_s / times[i]),
-                            shares_on(runs_[i].run.job, clusters_[i], stack)});
+      deviations.push_back(deviation_on(std::log(runs_[i].measured_s / times[i]),
+                                        runs_[i].run.job, clusters_[i], stack));
     }
     return deviations;
   }
@@ -424,18 +502,20 @@ double missing_shift(const OwnStack& own, const std::vector<OwnDeviation>& devia
   std::vector<double> missing;
   for (std::size_t i = 0; i < deviations.size(); ++i) {
     const double reached = std::log(own.after_s[i] / own.before_s[i]);
-    missing.push_back(own.shrunk.shift_at(deviations[i].shares) - reached);
+    missing.push_back(own.shrunk.shift_of(deviations[i]) - reached);
   }
   return median_of(std::move(missing));
 }
 
 }  // namespace
 
-double Shrunk::shift_at(const PartShares& shares) const {
-  return common + std::inner_product(shares.begin(), shares.end(), parts.begin(), 0.0);
+double Shrunk::shift_of(const OwnDeviation& run) const {
+  return common + run.under_pair[pair] +
+         std::inner_product(run.shares.begin(), run.shares.end(), parts.begin(), 0.0);
 }
 
-std::string part_factors(const PartShares& parts) {
+std::string part_factors(const Shrunk& of) {
+  const PartShares& parts = of.parts;
   std::string text =
       fmt::format("products x {:.4f}, attention x {:.4f}, memory-bound operators x {:.4f}, "
                   "exchanges x {:.4f}, host x {:.4f}",
@@ -444,48 +524,35 @@ std::string part_factors(const PartShares& parts) {
                   std::exp(parts[kHost]));
   if (parts[kFlash1] != 0) text += fmt::format(", flash-1 x {:.4f}", std::exp(parts[kFlash1]));
   if (parts[kFlash2] != 0) text += fmt::format(", flash-2 x {:.4f}", std::exp(parts[kFlash2]));
+  const std::int64_t time = kExpertTimes[of.pair / kNaturalLoads.size()];
+  const double load = kNaturalLoads[of.pair % kNaturalLoads.size()];
+  if (time > 0) text += fmt::format(", {} us of the host more for each expert", time / 1000);
+  if (load > 1) text += fmt::format(", natural load at least {}", load);
   return text;
 }
 
-PartShares part_shares(const PublishedRun& run, const SoftwareStack& stack) {
-  return shares_on(run.job, build_cluster(run.cluster, {}, "cluster"), stack);
+OwnDeviation deviation_of(double value, const PublishedRun& run, const SoftwareStack& stack) {
+  return deviation_on(value, run.job, build_cluster(run.cluster, {}, "cluster"), stack);
 }
 
 Shrunk shrink(const std::vector<OwnDeviation>& runs, const OwnPrior& prior) {
   const std::vector<OwnDeviation> deviations = without_common_kernel(runs);
-  const auto count = static_cast<double>(deviations.size());
   const std::vector<double> values = values_of(deviations);
   if (values.size() == 1 && prior.is_fitted_here) return one_run_shrunk(values[0]);
-  const double least_within = kWithin * kWithin;
-  const double between =
-      std::max(prior.spread * prior.spread - least_within, kLeastBetween * kLeastBetween);
-  double within = least_within, degrees = kPriorRuns;
-  for (int round = 0; round < kVarianceRounds; ++round) {
-    const Posterior of = posterior_of(deviations, between, within);
-    degrees = kPriorRuns + std::max(0.0, count - of.all_leverages());
-    within = (kPriorRuns * least_within + squares_of(of.rests)) / degrees;
-  }
-  const Posterior of = posterior_of(deviations, between, within);
-  Shrunk found;
-  found.median = median_of(values);
-  double variance = within, left = 0, share = 1;
-  if (values.size() > 1) {
-    std::vector<double> rests = left_out_rests(of);
-    share = squares_of(values) / count > least_within ? share_of_fits(values, rests) : 0;
-    for (std::size_t i = 0; i < rests.size(); ++i) {
-      rests[i] = values[i] - share * (values[i] - rests[i]);
+  PairFit best = fit_under(0, deviations, prior);
+  const double all = squares_of(values), count = static_cast<double>(values.size());
+  if (values.size() > 1 && all / count > kWithin * kWithin) {
+    for (std::size_t pair = 1; pair < kExpertPairs; ++pair) {
+      if (!is_new(pair, deviations)) continue;
+      PairFit fit = fit_under(pair, deviations, prior);
+      if (fit.distance < best.distance) best = std::move(fit);
     }
-    left = squares_of(rests) / count;
   }
-  if (share > 0) variance *= 1 + of.all_leverages() / count;
-  found.common = share * of.means[0];
-  for (std::size_t c = 0; c < kStackParts; ++c) found.parts[c] = share * of.means[c + 1];
+  best.shrunk.median = median_of(values);
   std::vector<double> shifts;
-  for (const OwnDeviation& each : deviations) shifts.push_back(found.shift_at(each.shares));
-  found.shift = median_of(std::move(shifts));
-  found.spread =
-      limited_spread(std::max(std::sqrt(variance) * tail_factor(degrees), std::sqrt(left)));
-  return found;
+  for (const OwnDeviation& each : deviations) shifts.push_back(best.shrunk.shift_of(each));
+  best.shrunk.shift = median_of(std::move(shifts));
+  return best.shrunk;
 }
 
 OwnStack fit_own_stack(const std::vector<OwnRun>& runs, const std::string& name,
@@ -501,7 +568,8 @@ OwnStack fit_own_stack(const std::vector<OwnRun>& runs, const std::string& name,
   own.shrunk = shrink(deviations, prior);
   double common = own.shrunk.common;
   for (int round = 0; round < kRounds; ++round) {
-    own.stack = slowed_stack(slowed_parts(shipped, own.shrunk.parts), std::exp(common));
+    own.stack = slowed_stack(slowed_parts(with_pair(shipped, own.shrunk.pair), own.shrunk.parts),
+                             std::exp(common));
     own.after_s = priced.times_under(own.stack);
     const double missing = missing_shift(own, deviations);
     if (std::abs(missing) < 1e-4) break;
@@ -514,7 +582,7 @@ OwnStack fit_own_stack(const std::vector<OwnRun>& runs, const std::string& name,
   own.stack.add_source(fmt::format(
       "{} measured runs (orrery calibrate --runs): times of {} x {:.4f} (beside: {}), median of "
       "measured over predicted {:.4f}",
-      runs.size(), own.stack.kin(), std::exp(common), part_factors(own.shrunk.parts),
+      runs.size(), own.stack.kin(), std::exp(common), part_factors(own.shrunk),
       std::exp(own.shrunk.median)));
   return own;
 }

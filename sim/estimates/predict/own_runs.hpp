@@ -20,7 +20,17 @@
 // Several runs: d and u are multiplied by the share of the fits, from 0 to 1, that serves runs
 // which were left out best: the one with the least sum of the absolute distances of each run from
 // this share of a fit to the other ones (stacking, Breiman 1996, doi:10.1007/BF00117832). d = u = 0
-// if the mean of r_i^2 is at most S. The spread is the larger one of sqrt(V) t(90%) / 1.28, with
+// if the mean of r_i^2 is at most S.
+//
+// Experts: without CUDA graphs of the whole iteration the host launches the kernels of each expert,
+// some ten microseconds each, and natural routing loads the ranks unevenly. Neither follows from
+// the shares of the parts, and a stack that was not fitted has no times for them. So several runs
+// are fitted once for each pair of a time of kExpertTimes and a load of kNaturalLoads that the stack
+// has at least, r_i less the change of the logarithm of the predicted time; the pair counts whose
+// left out runs are nearest, by the sum of the absolute distances. A run that is compiled or has no
+// experts does not change with the time, one without natural routing does not with the load.
+//
+// The spread is the larger one of sqrt(V) t(90%) / 1.28, with
 // 2 + K - sum h_i degrees of freedom, and the root mean square of these distances.
 //
 // One run of a software whose shipped stack was fitted on the run's GPUs: most such software does
@@ -66,22 +76,32 @@ inline constexpr std::size_t kStackParts = kFlash2 + 1;
 /// products: if these take 1% longer, the step takes 0.5% longer.
 using PartShares = std::array<double, kStackParts>;
 
+/// Times of the host for each expert of a rank and pass that a fit tries (SoftwareStack.
+/// host_each_expert), and least loads of the busiest rank under natural routing (natural_load).
+inline constexpr std::array<std::int64_t, 5> kExpertTimes{0, 100'000, 200'000, 400'000, 800'000};
+inline constexpr std::array<double, 4> kNaturalLoads{1, 1.5, 2, 4};
+/// Pairs of a time and a load; pair 0 leaves the stack as it is.
+inline constexpr std::size_t kExpertPairs = kExpertTimes.size() * kNaturalLoads.size();
+
 /// Deviation of one run: the logarithm of its measured over its predicted time.
 struct OwnDeviation {
   double value = 0;
   PartShares shares = {};
+  /// Change of the logarithm of the predicted time under each pair.
+  std::array<double, kExpertPairs> under_pair = {};
 };
 
 /// Deviation of own runs from a stack: quantities of the logarithm of measured over predicted time.
 struct Shrunk {
   double median = 0;      ///< median of the deviations
-  double shift = 0;       ///< median of shift_at() over the runs
+  double shift = 0;       ///< median of shift_of() over the runs
   double common = 0;      ///< posterior of d
   PartShares parts = {};  ///< posterior of u
+  std::size_t pair = 0;   ///< of a time for each expert and a natural load
   double spread = 0;
 
-  /// Returns the shift of a run with these shares.
-  double shift_at(const PartShares& shares) const;
+  /// Returns the shift of a run; its deviation does not count.
+  double shift_of(const OwnDeviation& run) const;
 };
 
 /// Shipped knowledge of a software before its own runs.
@@ -103,16 +123,17 @@ struct OwnStack {
 Shrunk shrink(const std::vector<OwnDeviation>& runs, const OwnPrior& prior);
 
 /// Returns the factors exp(parts) in words: "products x 1.0500, attention x 1.2000, ...". Kernels
-/// of attention are named if they have a factor.
-std::string part_factors(const PartShares& parts);
+/// of attention are named if they have a factor, the pair if it is not the first.
+std::string part_factors(const Shrunk& of);
 
-/// Returns the shares of the parts of `stack` in the step of a run; zeros for a run without a
-/// finite time. Throws bad_input as estimate_step().
-PartShares part_shares(const PublishedRun& run, const SoftwareStack& stack);
+/// Returns the deviation `value` with the shares of the parts of `stack` in the step of a run, and
+/// the changes under each pair; zeros for a run without a finite time. Throws bad_input as
+/// estimate_step().
+OwnDeviation deviation_of(double value, const PublishedRun& run, const SoftwareStack& stack);
 
 /// Returns the stack `name` for runs of one framework: all times of the framework's stack, or of
-/// `basis` if it is not null, times exp(common), and those of each part times exp(parts), with the
-/// median shift of the runs. Its interval counts on the GPUs and the classes of
+/// `basis` if it is not null, with the pair, times exp(common), and those of each part times
+/// exp(parts), with the median shift of the runs. Its interval counts on the GPUs and the classes of
 /// the runs only. Throws bad_input for no run, for runs of several stacks and for a run that
 /// cannot be priced.
 OwnStack fit_own_stack(const std::vector<OwnRun>& runs, const std::string& name,

@@ -41,7 +41,11 @@ void take_host(const Job& job, const Cluster& cluster, const SoftwareStack& stac
     host += Seconds{to_seconds(stack.host_stages())} * tensor;
   }
   profile.layer_host = job.compiled() ? Seconds{} : host;
-  profile.expert_gap = job.compiled() ? Seconds{} : Seconds{to_seconds(stack.host_experts())};
+  const double experts = job.model().has_experts() ? job.model().experts().count() : 0;
+  const Seconds waiting = Seconds{to_seconds(stack.host_experts())} +
+                          Seconds{to_seconds(stack.host_each_expert())} *
+                              (experts / std::max(1u, job.layout().expert()));
+  profile.expert_gap = job.compiled() ? Seconds{} : waiting;
   // All published runs of that size polled for messages (docs/accuracy.md).
   constexpr double kStalledNodes = 48;
   profile.transfer_gap = Seconds{to_seconds(stack.transfer_gap())};
