@@ -86,13 +86,13 @@ void print_fit(const std::vector<OwnRun>& runs, const OwnStack& own) {
   const auto width = [](double spread) { return 100 * std::expm1(kP90 * spread); };
   fmt::print("times of {} x {:.3f}; median of measured over predicted {:.3f}\n", own.stack.kin(),
              std::exp(own.shrunk.shift), std::exp(own.shrunk.median));
-  const estimates::PartShares& parts = own.shrunk.parts;
-  if (own.shrunk.common == 0 && parts == estimates::PartShares{}) {
+  const estimates::Shrunk& of = own.shrunk;
+  if (of.common == 0 && of.parts == estimates::PartShares{} && of.pair == 0) {
     fmt::print("the times stay those of {}: {} such deviation{} may be chance; five runs that "
                "differ in layout and sequence length tell more\n",
                own.stack.kin(), runs.size(), runs.size() == 1 ? "" : "s");
   }
-  fmt::print("beside a common factor: {}\n", estimates::part_factors(parts));
+  fmt::print("beside a common factor: {}\n", estimates::part_factors(of));
   fmt::print("80% of runs within +{:.0f}% (before: +{:.0f}%)\n", width(own.shrunk.spread),
              width(own.prior_spread));
 }

@@ -1,7 +1,10 @@
 """Published training runs and predictions of `orrery predict` for them, for fit_stacks.py and
-accuracy.py. As a program, `python3 python/calibration/runs.py OUT` writes the open runs with the
-columns that their notes state, for `./dev bench own`. The measurements are found through ORRERY_DATA, else ../shared/data; the program
-through ORRERY_BUILD, else build."""
+accuracy.py. The measurements are found through ORRERY_DATA, else ../shared/data; the program
+through ORRERY_BUILD, else build.
+
+    python3 python/calibration/runs.py OUT
+
+writes the open runs with the columns that their notes state, for `./dev bench own`."""
 
 import csv
 import gzip

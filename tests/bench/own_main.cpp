@@ -4,11 +4,11 @@
 // for runs on the GPUs on which these were fitted, once for all runs as those of an unknown
 // framework, once for each run as the former where a shipped stack has not seen it and as the
 // latter elsewhere; then the families whose error five runs do not halve, with the least error that
-// any predictor from the columns of the table can have. Run by `./dev bench own [TABLE]`; ends with
-// exit code 1 if the results are not as own_clause.hpp promises.
+// any predictor from the columns of the table can have. Run by `./dev bench own [TABLE]`, by
+// default on the open runs with the columns that their notes state (python/calibration/runs.py);
+// ends with exit code 1 if the results are not as own_clause.hpp promises.
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <map>
 #include <numeric>
 #include <string>
@@ -217,9 +217,11 @@ std::vector<std::string> print_table(const std::string& title, const Families& f
 }  // namespace
 
 int main(int argc, char** argv) {
-  const char* const data = std::getenv("ORRERY_DATA");
-  const std::string folder = data != nullptr ? data : ORRERY_SOURCE_DIR "/../shared/data";
-  const std::string path = argc > 1 ? argv[1] : folder + "/training-runs/runs-open.csv";
+  if (argc != 2) {
+    fmt::print(stderr, "usage: own_bench TABLE\n");
+    return 2;
+  }
+  const std::string path = argv[1];
   const Families known = deviations_of(path, false), unknown = deviations_of(path, true);
   std::size_t broken = 0;
   const auto print_judged = [&broken](const std::string& title, const Families& families) {

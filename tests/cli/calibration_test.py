@@ -148,6 +148,9 @@ def test_coverage_and_scores_count_a_family_once_and_compare_the_same_rows():
 def test_words_about_a_run_become_columns():
     assert runs.stated("mock data, router forced to balance; head_dim 64")["balance"] == "forced"
     assert runs.stated("functional run, natural routing")["balance"] == "natural"
+    assert runs.stated("dropless, real routing; PP 8")["balance"] == "natural"
+    assert runs.stated("forced balance; PP 8; HybridEP")["balance"] == "forced"
+    assert runs.stated("HybridEP, CUDA graph, forced balance")["balance"] == "forced"
     assert runs.stated("forced balance not stated for this table")["balance"] == ""
     assert runs.stated("mock data or forced balance as in the YAML")["balance"] == ""
     assert runs.stated("head_dim 256 (global layers 512)")["head_size"] == "256"
@@ -170,6 +173,24 @@ def test_packed_documents_of_unknown_lengths_are_partial(monkeypatch):
     found = runs.open_rows()
     assert [row["usable"] for row in found] == ["partial", "iteration"]
     assert [row["graphs"] for row in found] == ["", "partial"]
+
+
+def test_notes_about_the_row_before_state_what_it_states(monkeypatch, tmp_path):
+    columns = dict.fromkeys(("arch_source", "location", "overlap", "iter_time_s",
+                             "iter_time_derived_s"), "")  # fmt: skip
+    columns |= {"usable": "iteration", "outcome": "ok", "source_key": "cards"}
+    rows = [columns | {"notes": notes} for notes in (
+        "natural routing, partial CUDA graphs", "as the row before, CUDA graphs off",
+        "repeat of the pretrain run from step 50 on", "same layout measured again")]  # fmt: skip
+    rows.append(columns | {"notes": "as the row before", "source_key": "another"})
+    monkeypatch.setattr(runs, "read", lambda name: [dict(row) for row in rows])
+    found = runs.open_rows()
+    assert [row["balance"] for row in found] == ["natural"] * 3 + ["", ""]
+    assert [row["graphs"] for row in found] == ["partial", "none", "none", "", ""]
+    runs.write_stated(tmp_path / "stated.csv")
+    head, first = (tmp_path / "stated.csv").read_text().splitlines()[:2]
+    assert "measured" not in head.split(",")
+    assert "natural" in first and "partial" in first
 
 
 def open_row(name, measured, predicted):

@@ -23,12 +23,13 @@
 // if the mean of r_i^2 is at most S.
 //
 // Experts: without CUDA graphs of the whole iteration the host launches the kernels of each expert,
-// some ten microseconds each, and natural routing loads the ranks unevenly. Neither follows from
-// the shares of the parts, and a stack that was not fitted has no times for them. So several runs
-// are fitted once for each pair of a time of kExpertTimes and a load of kNaturalLoads that the stack
-// has at least, r_i less the change of the logarithm of the predicted time; the pair counts whose
-// left out runs are nearest, by the sum of the absolute distances. A run that is compiled or has no
-// experts does not change with the time, one without natural routing does not with the load.
+// about ten microseconds each, and natural routing loads the ranks unevenly. A stack that was not
+// fitted has no times for these, so no factor moves them. Several runs are therefore fitted once
+// for each pair of a time of kExpertTimes that is added to the stack's and a load of kNaturalLoads
+// that the stack has at least: r_i less the change g_i of the logarithm of the predicted time. The
+// pair with the least sum of the absolute distances of runs that were left out counts, the first
+// one if the mean of r_i^2 is at most S. g_i is 0 for a run without experts; it does not change
+// with the time for one that is compiled, and with the load for one without natural routing.
 //
 // The spread is the larger one of sqrt(V) t(90%) / 1.28, with
 // 2 + K - sum h_i degrees of freedom, and the root mean square of these distances.
@@ -76,8 +77,9 @@ inline constexpr std::size_t kStackParts = kFlash2 + 1;
 /// products: if these take 1% longer, the step takes 0.5% longer.
 using PartShares = std::array<double, kStackParts>;
 
-/// Times of the host for each expert of a rank and pass that a fit tries (SoftwareStack.
-/// host_each_expert), and least loads of the busiest rank under natural routing (natural_load).
+/// Times of the host in nanoseconds for each expert of a rank and pass that a fit tries
+/// (SoftwareStack.host_each_expert), beside those of the stack, and least loads of the busiest rank
+/// under natural routing (natural_load).
 inline constexpr std::array<std::int64_t, 5> kExpertTimes{0, 100'000, 200'000, 400'000, 800'000};
 inline constexpr std::array<double, 4> kNaturalLoads{1, 1.5, 2, 4};
 /// Pairs of a time and a load; pair 0 leaves the stack as it is.
@@ -133,8 +135,8 @@ OwnDeviation deviation_of(double value, const PublishedRun& run, const SoftwareS
 
 /// Returns the stack `name` for runs of one framework: all times of the framework's stack, or of
 /// `basis` if it is not null, with the pair, times exp(common), and those of each part times
-/// exp(parts), with the median shift of the runs. Its interval counts on the GPUs and the classes of
-/// the runs only. Throws bad_input for no run, for runs of several stacks and for a run that
+/// exp(parts), with the median shift of the runs. Its interval counts on the GPUs and the classes
+/// of the runs only. Throws bad_input for no run, for runs of several stacks and for a run that
 /// cannot be priced.
 OwnStack fit_own_stack(const std::vector<OwnRun>& runs, const std::string& name,
                        const SoftwareStack* basis = nullptr);

@@ -1,5 +1,6 @@
 #include "sim/estimates/predict/own_runs.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -11,6 +12,7 @@
 #include "core/error.hpp"
 #include "sim/estimates/predict/prediction.hpp"
 #include "tests/traces/published_row.hpp"
+#include "traces/published/table_defaults.hpp"
 #include "traces/workload/stacks.hpp"
 
 namespace orrery::estimates {
@@ -31,7 +33,7 @@ std::vector<OwnRun> slow_runs(int count, double factor) {
 /// Returns the posterior of runs whose parts are not known.
 Shrunk shrunk(const std::vector<double>& deviations, double prior_spread) {
   std::vector<OwnDeviation> runs;
-  for (const double each : deviations) runs.push_back({each, {}});
+  for (const double each : deviations) runs.push_back({each, {}, {}});
   return shrink(runs, {.spread = prior_spread});
 }
 
@@ -83,7 +85,7 @@ TEST(Shrink, RunsThatDisagreeShiftByAShare) {
 /// outlier: what the run shifts grows from 0 to a part of its deviation and falls again.
 TEST(Shrink, OneRunShiftsAFittedStackOnlyIfItIsFarAway) {
   const auto one = [](double value) {
-    return shrink({{value, {0.5, 0.2, 0.1, 0.1}}}, {.spread = 0.2, .is_fitted_here = true});
+    return shrink({{value, {0.5, 0.2, 0.1, 0.1}, {}}}, {.spread = 0.2, .is_fitted_here = true});
   };
   for (const double small : {0.0, 0.3, -0.3, 0.6, 3.0}) EXPECT_EQ(one(small).shift, 0) << small;
   EXPECT_NEAR(one(0.8).shift, 0.34, 0.03);
@@ -105,12 +107,12 @@ TEST(Shrink, AWidePriorGivesWay) {
 TEST(Shrink, ThePartThatIsSlowIsFound) {
   std::vector<OwnDeviation> runs;
   for (const double share : {0.05, 0.1, 0.3, 0.5, 0.7}) {
-    runs.push_back({0.6 * share, {0.9 - share, share, 0.05, 0.05}});
+    runs.push_back({0.6 * share, {0.9 - share, share, 0.05, 0.05}, {}});
   }
   const Shrunk of = shrink(runs, {.spread = 0.3});
   EXPECT_GT(of.parts[1], of.parts[0] + 0.2);
-  const double rich = of.shift_at({0.3, 0.6, 0.05, 0.05}),
-               poor = of.shift_at({0.88, 0.02, 0.05, 0.05});
+  const double rich = of.shift_of({0, {0.3, 0.6, 0.05, 0.05}, {}}),
+               poor = of.shift_of({0, {0.88, 0.02, 0.05, 0.05}, {}});
   EXPECT_NEAR(rich, 0.36, 0.08);
   EXPECT_NEAR(poor, 0.01, 0.08);
   EXPECT_GT(of.shift, poor);
@@ -121,7 +123,7 @@ TEST(Shrink, ThePartThatIsSlowIsFound) {
 OwnDeviation attention_run(double share, bool is_older) {
   PartShares shares{0.9 - share, share, 0.05, 0.05};
   if (is_older) shares[kFlash1] = share;
-  return {is_older ? 0.8 * share : 0.0, shares};
+  return {is_older ? 0.8 * share : 0.0, shares, {}};
 }
 
 /// Only runs with older kernels of attention deviate: these kernels are slow, attention is not.
@@ -130,8 +132,8 @@ TEST(Shrink, KernelsOfAttentionAreToldApart) {
       shrink({attention_run(0.2, false), attention_run(0.5, false), attention_run(0.2, true),
               attention_run(0.5, true), attention_run(0.7, true)},
              {.spread = 0.3});
-  EXPECT_NEAR(of.shift_at(attention_run(0.6, true).shares), 0.48, 0.1);
-  EXPECT_NEAR(of.shift_at(attention_run(0.6, false).shares), 0, 0.1);
+  EXPECT_NEAR(of.shift_of(attention_run(0.6, true)), 0.48, 0.1);
+  EXPECT_NEAR(of.shift_of(attention_run(0.6, false)), 0, 0.1);
   EXPECT_EQ(of.parts[kFlash2], 0) << "no run uses it";
 }
 
@@ -149,13 +151,127 @@ TEST(Shrink, AKernelThatAllRunsUseIsAttention) {
   EXPECT_EQ(of.spread, as.spread);
 }
 
+/// Run that takes longer by `value` than predicted, of which a time for each expert explains
+/// `explained` and a natural load nothing.
+OwnDeviation expert_run(double value, double explained) {
+  OwnDeviation run{.value = value, .shares = {0.6, 0.1, 0.2, 0.1}, .under_pair = {}};
+  for (std::size_t pair = 0; pair < kExpertPairs; ++pair) {
+    const auto steps = static_cast<double>(pair / kNaturalLoads.size());
+    run.under_pair[pair] = explained * steps;
+  }
+  return run;
+}
+
+/// Two runs with graphs of the whole iteration are as predicted, three without are slow by the
+/// second time. No part tells them apart.
+TEST(Shrink, TheTimeForEachExpertIsFound) {
+  const std::vector<OwnDeviation> runs{expert_run(0.02, 0), expert_run(0.5, 0.25),
+                                       expert_run(-0.02, 0), expert_run(1.0, 0.5),
+                                       expert_run(0.72, 0.35)};
+  const Shrunk of = shrink(runs, {.spread = 0.4});
+  EXPECT_EQ(of.pair, 2 * kNaturalLoads.size());
+  EXPECT_NEAR(of.shift_of(expert_run(0, 0)), 0, 0.02);
+  EXPECT_NEAR(of.shift_of(expert_run(0, 0.3)), 0.6, 0.02);
+  EXPECT_LT(of.spread, 0.25);
+  EXPECT_NE(part_factors(of).find(", 200 us of the host more for each expert"), std::string::npos)
+      << part_factors(of);
+}
+
+TEST(Shrink, DeviationsWithinTheSpreadOfRunsChooseNoTimeForExperts) {
+  const std::vector<OwnDeviation> runs{expert_run(0, 0), expert_run(0.12, 0.12), expert_run(0, 0),
+                                       expert_run(0.1, 0.1)};
+  EXPECT_EQ(shrink(runs, {.spread = 0.4}).pair, 0u);
+  EXPECT_EQ(shrink({expert_run(0.5, 0.5)}, {.spread = 0.4}).pair, 0u) << "one run tells nothing";
+}
+
+/// Four layers of 64 experts, 8 of a token, on 64 GPUs; two micro-batches.
+TableRow expert_row(std::uint32_t ep, const char* graphs) {
+  TableRow row = llama_row();
+  row.model = std::string("mine");
+  row.n_params_b.reset();
+  row.layers = 4;
+  row.ffn = 2048;
+  row.moe_experts = 64, row.moe_topk = 8;
+  row.tp = row.pp = row.vpp = 1;
+  row.dp = 64, row.ep = ep;
+  row.seq_parallel = 0;
+  row.overlap = std::string("none");
+  row.framework = std::string("a framework of one's own");
+  row.graphs = std::string(graphs);
+  row.seq_len = 1024;
+  take_defaults(row, {});
+  return row;
+}
+
+/// Two micro-batches, forward and backward, four layers: 16 passes, each with 64 / ep experts.
+TEST(OwnRuns, TheHostTakesItsTimeForEachExpertOfARank) {
+  for (const std::uint32_t ep : {8u, 16u}) {
+    for (const char* graphs : {"none", "partial", "full"}) {
+      PublishedRun run = published_run(expert_row(ep, graphs));
+      ASSERT_EQ(run.refusal, "");
+      const double before = predict_run("a", run).iter_time_s;
+      SoftwareStack stack = software_stack(run.job.stack());
+      stack.set_host_each_expert(100'000);
+      use_stack(stack, run);
+      const double expected = graphs == std::string("full") ? 0 : 16 * (64.0 / ep) * 100e-6;
+      EXPECT_NEAR(predict_run("a", run).iter_time_s - before, expected, 1e-9) << ep << graphs;
+    }
+  }
+}
+
+TEST(OwnRuns, PairsChangeTheRunsThatFeelThem) {
+  const auto changes = [](const char* graphs, const char* balance) {
+    TableRow row = expert_row(8, graphs);
+    row.balance = std::string(balance);
+    const PublishedRun run = published_run(row);
+    return deviation_of(0, run, software_stack(run.job.stack())).under_pair;
+  };
+  constexpr std::size_t kTime = kNaturalLoads.size(), kLoad = 1;
+  EXPECT_EQ(changes("full", "forced"), decltype(OwnDeviation::under_pair){});
+  const auto launched = changes("none", "forced"), natural = changes("full", "natural"),
+             both = changes("none", "natural");
+  EXPECT_GT(launched[kTime], 0.001);
+  EXPECT_EQ(launched[kLoad], 0);
+  EXPECT_EQ(launched[kTime + kLoad], launched[kTime]);
+  EXPECT_EQ(natural[kTime], 0);
+  EXPECT_GT(natural[kLoad], 0.001);
+  EXPECT_EQ(natural[kTime + kLoad], natural[kLoad]);
+  EXPECT_EQ(both[kTime], launched[kTime]);
+  EXPECT_GT(both[kTime + kLoad], std::max(both[kTime], both[kLoad]));
+}
+
+/// Runs of a software whose host takes 400 us for each expert: those with full graphs keep their
+/// times, the stack has the host's time.
+TEST(OwnRuns, RunsWithFullGraphsStayWhereTheHostIsSlow) {
+  std::vector<OwnRun> runs;
+  for (const char* graphs : {"full", "none"}) {
+    for (const std::uint32_t ep : {4u, 8u, 16u}) {
+      const PublishedRun run = published_run(expert_row(ep, graphs));
+      PublishedRun slow = run;
+      SoftwareStack stack = software_stack(run.job.stack());
+      stack.set_host_each_expert(400'000);
+      use_stack(stack, slow);
+      runs.push_back({graphs, run, predict_run("slow", slow).iter_time_s});
+    }
+  }
+  const OwnStack own = fit_own_stack(runs, "mine");
+  EXPECT_NEAR(static_cast<double>(own.stack.host_each_expert()), 400e3, 4e3)
+      << part_factors(own.shrunk);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    EXPECT_NEAR(own.after_s[i] / runs[i].measured_s, 1, 0.01) << i;
+  }
+  for (std::size_t full = 0; full < 3; ++full) {
+    EXPECT_NEAR(own.after_s[full] / own.before_s[full], 1, 0.01) << full;
+  }
+}
+
 TEST(OwnRuns, SharesOfOlderKernelsAreThoseOfAttention) {
   for (const auto& [words, part] :
        {std::pair{"EFFICIENT_ATTENTION", kFlash1}, std::pair{"FLASH_ATTENTION", kFlash2}}) {
     TableRow row = llama_row();
     row.attention = words;
     const PublishedRun run = published_run(row);
-    const PartShares shares = part_shares(run, software_stack(run.job.stack()));
+    const PartShares shares = deviation_of(0, run, software_stack(run.job.stack())).shares;
     EXPECT_GT(shares[kAttention], 0.01) << words;
     EXPECT_EQ(shares[part], shares[kAttention]) << words;
     EXPECT_EQ(shares[part == kFlash1 ? kFlash2 : kFlash1], 0) << words;
@@ -181,7 +297,7 @@ TEST(OwnRuns, TheStackPricesEachKernelOfAttention) {
     }
   }
   const OwnStack own = fit_own_stack(runs, "mine");
-  EXPECT_LT(own.stack.attention_flash_1(), 0.7) << part_factors(own.shrunk.parts);
+  EXPECT_LT(own.stack.attention_flash_1(), 0.7) << part_factors(own.shrunk);
   EXPECT_EQ(own.stack.attention_flash_2(), 1);
   EXPECT_NE(own.stack.source(0).find(", flash-1 x "), std::string::npos) << own.stack.source(0);
   for (std::size_t i = 0; i < runs.size(); i += 2) {
@@ -195,7 +311,7 @@ TEST(OwnRuns, TheStackPricesEachKernelOfAttention) {
 TEST(OwnRuns, SharesOfThePartsAreThoseOfTheStep) {
   const std::vector<OwnRun> runs = slow_runs(1, 1);
   const SoftwareStack& stack = software_stack(runs[0].run.job.stack());
-  const PartShares shares = part_shares(runs[0].run, stack);
+  const PartShares shares = deviation_of(0, runs[0].run, stack).shares;
   double all = 0;
   for (std::size_t part = 0; part < kFlash1; ++part) {
     EXPECT_GE(shares[part], 0);
