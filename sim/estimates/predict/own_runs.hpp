@@ -31,8 +31,8 @@
 // one if the mean of r_i^2 is at most S. g_i is 0 for a run without experts; it does not change
 // with the time for one that is compiled, and with the load for one without natural routing.
 //
-// The spread is the larger one of sqrt(V) t(90%) / 1.28, with
-// 2 + K - sum h_i degrees of freedom, and the root mean square of these distances.
+// The spread is the larger one of sqrt(V) t(90%) / 1.28, with 2 + K - sum h_i degrees of freedom,
+// and the root mean square of these distances.
 //
 // One run of a software whose shipped stack was fitted on the run's GPUs: most such software does
 // not deviate, and runs have outliers. So d is 0 with probability 0.8, else normal with variance
