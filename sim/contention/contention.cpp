@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "core/units.hpp"
+#include "sim/estimates/engine/max_min_shares.hpp"
+#include "sim/estimates/engine/sharing_engine.hpp"
 
 namespace orrery::sim {
 namespace {
@@ -18,6 +20,20 @@ bool meet(const std::vector<LinkId>& a, const std::vector<LinkId>& b) {
     *i < *j ? ++i : ++j;
   }
   return false;
+}
+
+/// Returns the typical steps of jobs. An own engine has the room and the clock of `engine`, which is as far afterwards.
+std::vector<estimates::SteadyStep> joint_runs(estimates::Engine& engine,
+                                              const std::vector<estimates::JobBeside>& jobs) {
+  using estimates::MaxMinShares;
+  estimates::SharingEngine own(engine.hosts(), engine.links(),
+                               std::make_unique<MaxMinShares>(engine.links(), engine.now()));
+  std::vector<estimates::SteadyStep> steps = estimates::steady_steps(own, jobs);
+  while (engine.now() < own.now()) {
+    engine.after(own.now() - engine.now(), [] {});
+    engine.run();
+  }
+  return steps;
 }
 
 }  // namespace
@@ -104,7 +120,7 @@ void Contention::replace_steps(const std::vector<JobId>& group, Nanos now) {
     return entries_.at(job).work.steady;
   });
   estimates::Engine& engine = entries_.at(group.front()).work.stepper->engine();
-  Runs runs = steady ? known_runs(engine, jobs) : estimates::steady_steps(engine, jobs);
+  Runs runs = steady ? known_runs(engine, jobs) : joint_runs(engine, jobs);
   for (std::size_t i = 0; i < group.size(); ++i) {
     steps[i]->run = std::move(runs[i].run);
     steps[i]->run.duration = runs[i].mean;
@@ -152,7 +168,7 @@ Contention::Runs Contention::known_runs(estimates::Engine& engine,
   if (known.empty()) {
     std::vector<estimates::JobBeside> in_order;
     for (const std::size_t job : pattern.order) in_order.push_back(jobs[job]);
-    known = estimates::steady_steps(engine, in_order);
+    known = joint_runs(engine, in_order);
   }
   Runs runs(jobs.size());
   for (std::size_t i = 0; i < jobs.size(); ++i) runs[pattern.order[i]] = known[i];
