@@ -111,7 +111,10 @@ void MaxMinShares::mark_beside(std::uint32_t link) {
   for (std::uint32_t use = links_[link].newest; use != kNone; use = uses_[use].older) {
     Flow& flow = flows_[uses_[use].flow];
     if (flow.visit == visit_) continue;
-    for (const std::uint32_t other : flow.uses) mark_changed(uses_[other].link);
+    for (const std::uint32_t number : flow.uses) {
+      const std::uint32_t other = uses_[number].link;
+      if (links_[other].changed == kNone) mark_changed(other);
+    }
     flow.visit = visit_;
   }
 }

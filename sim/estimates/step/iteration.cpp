@@ -33,6 +33,7 @@ class Execution : private OpListener {
 
   IterationRun run();
   void begin();
+  void restart();
   IterationRun take();
 
  private:
@@ -71,6 +72,17 @@ void Execution::begin() {
     }
   }
   if (programs_.is_done() && !over_) finish(false);
+}
+
+/// Nothing of the step before is left on the engine, and the hardware has not changed.
+void Execution::restart() {
+  over_ = false;
+  programs_.restart();
+  compute_.restart();
+  transfers_.restart();
+  collectives_.restart();
+  flights_.restart();
+  begin();
 }
 
 void Execution::send_beside(const Background& other) {
@@ -162,5 +174,6 @@ CurrentStep::CurrentStep(const IterationRequest& request, std::function<void()> 
 }
 CurrentStep::~CurrentStep() = default;
 IterationRun CurrentStep::take_run() { return body_->take(); }
+void CurrentStep::repeat() { body_->restart(); }
 
 }  // namespace orrery::estimates

@@ -86,14 +86,9 @@ class Lane {
     return sum / static_cast<double>(last - first);
   }
   std::size_t counted() const { return runs_.size() - std::min(runs_.size(), kBefore); }
-  /// Returns the least and the largest duration of the counted steps. Call only if steps are
+  /// Returns the least and the largest duration of the counted steps; call only if steps are
   /// counted.
-  std::pair<double, double> range() const {
-    const auto [least, most] = std::minmax_element(
-        runs_.begin() + kBefore, runs_.end(),
-        [](const auto& a, const auto& b) { return a.duration < b.duration; });
-    return {least->duration, most->duration};
-  }
+  std::pair<double, double> range() const { return {least_, most_}; }
   /// Returns true if the job's steps have settled or the limit of steps is reached.
   bool settled() const {
     if (cut_short() || counted() >= kMost) return true;
@@ -115,11 +110,19 @@ class Lane {
 
  private:
   void step() {
-    if (now_) runs_.push_back(now_->take_run());
+    if (now_) add_run(now_->take_run());
     if (enough_() || cut_short()) return;
+    if (now_) return now_->repeat();
     now_ = std::make_unique<CurrentStep>(request_, [this] {
       view_.after(0, [this] { step(); });
     });
+  }
+  void add_run(IterationRun run) {
+    if (runs_.size() >= kBefore) {
+      least_ = std::min(least_, run.duration);
+      most_ = std::max(most_, run.duration);
+    }
+    runs_.push_back(std::move(run));
   }
 
   const JobBeside& job_;
@@ -128,6 +131,8 @@ class Lane {
   const std::function<bool()> enough_;
   std::unique_ptr<CurrentStep> now_;
   std::vector<IterationRun> runs_;
+  /// Durations of the counted steps.
+  double least_ = std::numeric_limits<double>::infinity(), most_ = 0;
 };
 
 using Lanes = std::vector<std::unique_ptr<Lane>>;
