@@ -33,6 +33,7 @@ class Execution : private OpListener {
 
   IterationRun run();
   void begin();
+  void start_ops();
   void restart();
   IterationRun take();
 
@@ -65,6 +66,10 @@ void Execution::begin() {
     in_.engine.after(next.at, [this, &next] { change(next); });
   }
   for (const Background& other : in_.background) send_beside(other);
+  start_ops();
+}
+
+void Execution::start_ops() {
   for (std::uint32_t worker = 0; worker < programs_.workers(); ++worker) {
     const std::vector<std::uint32_t>& missing = programs_.index(worker).missing();
     for (std::uint32_t op = 0; op < missing.size() && !over_; ++op) {
@@ -82,7 +87,8 @@ void Execution::restart() {
   transfers_.restart();
   collectives_.restart();
   flights_.restart();
-  begin();
+  record_.begin(programs_.workers());
+  start_ops();
 }
 
 void Execution::send_beside(const Background& other) {

@@ -36,9 +36,7 @@ class EngineView : public Engine {
   }
   Handle flow(std::span<const std::uint32_t> links, double bytes, Done done) override {
     over_.clear();
-    for (const std::uint32_t link : links) {
-      if (links_[link] != JointLinks::kNone) over_.push_back(links_[link]);
-    }
+    for (const std::uint32_t link : links) over_.push_back(links_[link]);
     return engine_.flow(over_, bytes, std::move(done));
   }
   void set_speed(std::uint32_t host, double speed) override {
@@ -62,14 +60,27 @@ class EngineView : public Engine {
   std::vector<std::uint32_t> over_;         ///< links of the flow that is being started
 };
 
+/// Returns the plan with flows that cross only the links with an engine link.
+Plan over_engine_links(Plan plan, const std::vector<std::uint32_t>& links) {
+  for (CommPlan& comm : plan.comms) {
+    for (CommPhase& phase : comm.phases) {
+      for (WideFlow& part : phase.parts) {
+        std::erase_if(part.links, [&links](auto slot) { return links[slot] == JointLinks::kNone; });
+      }
+    }
+  }
+  return plan;
+}
+
 /// Sequence of one job's steps.
 class Lane {
  public:
   Lane(Engine& engine, const JobBeside& job, std::uint32_t first_host,
        std::vector<std::uint32_t> links, std::function<bool()> enough)
       : job_(job),
+        plan_(over_engine_links(job.plan, links)),
         view_(engine, first_host, std::move(links)),
-        request_{.engine = view_, .graph = job.graph, .plan = job.plan, .prices = job.prices,
+        request_{.engine = view_, .graph = job.graph, .plan = plan_, .prices = job.prices,
                  .state = job.state},
         enough_(std::move(enough)) {}
 
@@ -126,6 +137,7 @@ class Lane {
   }
 
   const JobBeside& job_;
+  const Plan plan_;
   EngineView view_;
   const IterationRequest request_;
   const std::function<bool()> enough_;
