@@ -129,16 +129,19 @@ void Contention::replace_steps(const std::vector<JobId>& group, Nanos now) {
 }
 
 Contention::Steps Contention::plan_steps(const std::vector<JobId>& group) const {
-  std::map<LinkId, std::size_t> users;
+  std::vector<LinkId> all;
   for (const JobId job : group) {
-    for (const LinkId link : *entries_.at(job).links) ++users[link];
+    const std::vector<LinkId>& links = *entries_.at(job).links;
+    all.insert(all.end(), links.begin(), links.end());
   }
+  std::sort(all.begin(), all.end());
   Steps steps;
   for (const JobId job : group) {
     const Entry& entry = entries_.at(job);
     std::vector<LinkId> shared;
     for (const LinkId link : *entry.links) {
-      if (users.at(link) > 1) shared.push_back(link);
+      const auto [first, last] = std::equal_range(all.begin(), all.end(), link);
+      if (last - first > 1) shared.push_back(link);
     }
     steps.push_back(entry.work.stepper->planned(entry.work.state, entry.work.micro_batches,
                                                 std::move(shared)));

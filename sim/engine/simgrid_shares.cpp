@@ -17,10 +17,13 @@ std::uint32_t only_platform(std::uint32_t links) {
 }  // namespace
 
 SimGridShares::SimGridShares(std::uint32_t links)
-    : platform_(only_platform(links), estimates::SharingEngine::kUnitsOfByte) {
+    : LinkShares(0), platform_(only_platform(links), estimates::SharingEngine::kUnitsOfByte) {
   simgrid_compat::on_completion(
       [this](const simgrid::s4u::Activity& activity) { end_flow(activity); });
-  simgrid::s4u::Engine::on_time_advance_cb([this](double) { listener_->on_time(); });
+  simgrid::s4u::Engine::on_time_advance_cb([this](double) {
+    now_ = SimGridStops::now();
+    listener().on_time();
+  });
 }
 
 void SimGridShares::start_flow(std::uint32_t place, std::span<const std::uint32_t> links,
@@ -47,7 +50,7 @@ void SimGridShares::end_flow(const simgrid::s4u::Activity& activity) {
   const auto number = reinterpret_cast<std::uintptr_t>(activity.get_data<void>());
   if (number == 0) return;
   const auto place = static_cast<std::uint32_t>(number - 1);
-  if (flows_[place].get() == &activity) listener_->on_flow_end(place);
+  if (flows_[place].get() == &activity) listener().on_flow_end(place);
 }
 
 void SimGridShares::run() {

@@ -23,8 +23,6 @@ class SimGridShares : public estimates::LinkShares {
   /// first.
   explicit SimGridShares(std::uint32_t links);
 
-  void set_listener(Listener& listener) override { listener_ = &listener; }
-  double now() const override { return SimGridStops::now(); }
   void start_flow(std::uint32_t place, std::span<const std::uint32_t> links,
                   double units) override;
   void cancel_flow(std::uint32_t place) override;
@@ -40,8 +38,7 @@ class SimGridShares : public estimates::LinkShares {
   void end_flow(const simgrid::s4u::Activity& activity);
 
   SimGridPlatform platform_;
-  Listener* listener_ = nullptr;
-  SimGridStops stops_{[this] { listener_->on_wake(); }};
+  SimGridStops stops_{[this] { listener().on_wake(); }};
   std::vector<simgrid::s4u::CommPtr> flows_;      ///< newest flow of each place
   std::vector<simgrid::s4u::CommPtr> cancelled_;  ///< flows that SimGrid still looks at
 };

@@ -25,15 +25,14 @@ class LinkShares {
     virtual void on_wake() = 0;
   };
 
-  LinkShares() = default;
   virtual ~LinkShares() = default;
   LinkShares(const LinkShares&) = delete;
   LinkShares& operator=(const LinkShares&) = delete;
 
   /// Sets the receiver, which must outlive all runs. Call once, before the first run.
-  virtual void set_listener(Listener& listener) = 0;
+  void set_listener(Listener& listener) { listener_ = &listener; }
   /// Returns the clock.
-  virtual double now() const = 0;
+  double now() const { return now_; }
 
   /// Starts a flow of `units` > 0 over links, each as often as it is listed, and gives the flow the
   /// place, where no other flow is in progress. Call only inside run().
@@ -57,6 +56,15 @@ class LinkShares {
 
   /// Blocks until no flow, no stop and no requested call is left.
   virtual void run() = 0;
+
+ protected:
+  explicit LinkShares(double now) : now_(now) {}
+  Listener& listener() const { return *listener_; }
+
+  double now_;  ///< clock; set by the implementation
+
+ private:
+  Listener* listener_ = nullptr;
 };
 
 }  // namespace orrery::estimates

@@ -255,7 +255,7 @@ bool MaxMinShares::advance() {
       ++i;
     }
   }
-  listener_->on_time();
+  listener().on_time();
   return true;
 }
 
@@ -269,13 +269,13 @@ bool MaxMinShares::pass_due_stops() {
     if (!wake_due_) return passed;
     wake_due_ = false;
     passed = true;
-    listener_->on_wake();
+    listener().on_wake();
   }
 }
 
 void MaxMinShares::report_ends() {
   for (const std::uint32_t place : ended_) {
-    listener_->on_flow_end(place);
+    listener().on_flow_end(place);
     remove_uses(flows_[place]);
   }
   ended_.clear();

@@ -20,10 +20,8 @@ namespace orrery::estimates {
 class MaxMinShares : public LinkShares {
  public:
   /// Constructs `links` links, and a clock that begins at `now`.
-  MaxMinShares(std::uint32_t links, double now) : now_(now), links_(links) {}
+  MaxMinShares(std::uint32_t links, double now) : LinkShares(now), links_(links) {}
 
-  void set_listener(Listener& listener) override { listener_ = &listener; }
-  double now() const override { return now_; }
   void start_flow(std::uint32_t place, std::span<const std::uint32_t> links,
                   double units) override;
   void cancel_flow(std::uint32_t place) override;
@@ -90,8 +88,6 @@ class MaxMinShares : public LinkShares {
   void report_ends();
   void deactivate(Flow& flow);
 
-  double now_;
-  Listener* listener_ = nullptr;
   std::vector<Link> links_;
   std::vector<Flow> flows_;  ///< by place
   std::vector<Use> uses_;
