@@ -22,7 +22,9 @@ bool meet(const std::vector<LinkId>& a, const std::vector<LinkId>& b) {
   return false;
 }
 
-/// Returns the typical steps of jobs. An own engine has the room and the clock of `engine`, which is as far afterwards.
+/// Returns the typical steps of jobs, simulated on an engine without SimGrid that has the room of
+/// `engine` and goes on from its clock: the same jobs take the same bits of time on either. Then
+/// advances the clock of `engine` as far.
 std::vector<estimates::SteadyStep> joint_runs(estimates::Engine& engine,
                                               const std::vector<estimates::JobBeside>& jobs) {
   using estimates::MaxMinShares;

@@ -41,7 +41,7 @@ CollectiveQueues::Group CollectiveQueues::group_of(const GroupPlan& plan) const 
   return group;
 }
 
-void CollectiveQueues::restart() {
+void CollectiveQueues::reset_queues() {
   shared_.clear();
   for (Group& group : groups_) {
     for (Collective& collective : group.queue) collective.arrived.clear();

@@ -26,7 +26,7 @@ class CollectiveQueues {
 
   /// Returns to the state of the constructor. Call only after the end of a step that was not cut
   /// short.
-  void restart();
+  void reset_queues();
   /// Records that a worker has reached one of its collectives, in all groups that the worker
   /// shares, and starts collectives that are complete. At the end of a collective the listener gets
   /// on_op_end() for every participant, for an operation of several groups after the last of them;

@@ -11,10 +11,10 @@ ComputeStreams::ComputeStreams(const IterationRequest& request, const StepProgra
       record_(record),
       listener_(listener),
       streams_(programs.workers()) {
-  restart();
+  reset_streams();
 }
 
-void ComputeStreams::restart() {
+void ComputeStreams::reset_streams() {
   for (std::uint32_t worker = 0; worker < programs_.workers(); ++worker) {
     streams_[worker] = {.backward_left = programs_.index(worker).backward_blocks()};
   }

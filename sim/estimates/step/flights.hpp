@@ -32,7 +32,7 @@ class Flights {
   /// any more. Flows on the engine continue.
   void end() { over_ = true; }
   /// Accepts communications again. Call only if all earlier ones have landed.
-  void restart() { over_ = false; }
+  void accept_flights() { over_ = false; }
 
  private:
   /// Communication in flight. Records are reused.

@@ -82,11 +82,11 @@ void Execution::start_ops() {
 /// Nothing of the step before is left on the engine, and the hardware has not changed.
 void Execution::restart() {
   over_ = false;
-  programs_.restart();
-  compute_.restart();
-  transfers_.restart();
-  collectives_.restart();
-  flights_.restart();
+  programs_.reset_progress();
+  compute_.reset_streams();
+  transfers_.reset_transfers();
+  collectives_.reset_queues();
+  flights_.accept_flights();
   record_.begin(programs_.workers());
   start_ops();
 }
@@ -180,6 +180,6 @@ CurrentStep::CurrentStep(const IterationRequest& request, std::function<void()> 
 }
 CurrentStep::~CurrentStep() = default;
 IterationRun CurrentStep::take_run() { return body_->take(); }
-void CurrentStep::repeat() { body_->restart(); }
+void CurrentStep::repeat_step() { body_->restart(); }
 
 }  // namespace orrery::estimates

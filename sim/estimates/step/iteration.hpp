@@ -121,7 +121,7 @@ class CurrentStep {
   IterationRun take_run();
   /// Starts the step again, now, as the constructor does. Call only inside Engine::run(), after
   /// take_run(), if the step was not cut short and has no changes and no background traffic.
-  void repeat();
+  void repeat_step();
 
  private:
   class Body;

@@ -100,7 +100,7 @@ class UsesByFlow {
   }
 
  private:
-  std::map<JobSlot, std::vector<const LinkUse*>> uses_;  ///< by job and flow
+  std::map<JobSlot, std::vector<const LinkUse*>> uses_;  ///< uses by job and flow
 };
 
 /// Writer of the bytes of values into a text. Texts are equal if the same values were written.

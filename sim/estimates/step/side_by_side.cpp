@@ -123,7 +123,7 @@ class Lane {
   void step() {
     if (now_) add_run(now_->take_run());
     if (enough_() || cut_short()) return;
-    if (now_) return now_->repeat();
+    if (now_) return now_->repeat_step();
     now_ = std::make_unique<CurrentStep>(request_, [this] {
       view_.after(0, [this] { step(); });
     });
@@ -182,8 +182,12 @@ void check_room(const Engine& engine, const std::vector<JobBeside>& jobs, std::u
 }  // namespace
 
 std::vector<SteadyStep> steady_steps(Engine& engine, const std::vector<JobBeside>& jobs) {
+  return steady_steps(engine, jobs, joint_links(jobs));
+}
+
+std::vector<SteadyStep> steady_steps(Engine& engine, const std::vector<JobBeside>& jobs,
+                                     JointLinks links) {
   std::uint32_t hosts = 0;
-  JointLinks links = joint_links(jobs);
   check_room(engine, jobs, links.count);
   Lanes lanes;
   bool over = false;

@@ -12,10 +12,10 @@ StageTransfers::StageTransfers(const Plan& plan, const StepPrograms& programs, F
       record_(record),
       listener_(listener),
       here_(programs.workers()) {
-  restart();
+  reset_transfers();
 }
 
-void StageTransfers::restart() {
+void StageTransfers::reset_transfers() {
   for (std::uint32_t worker = 0; worker < programs_.workers(); ++worker) {
     here_[worker].assign(programs_.index(worker).ops().size(), false);
   }

@@ -13,10 +13,10 @@ StepPrograms::StepPrograms(StepGraph& graph, const Plan& plan) : stages_(plan.st
       workers_.push_back({index.get(), {}});
     }
   }
-  restart();
+  reset_progress();
 }
 
-void StepPrograms::restart() {
+void StepPrograms::reset_progress() {
   ops_left_ = 0;
   for (Worker& worker : workers_) {
     worker.missing = worker.index->missing();

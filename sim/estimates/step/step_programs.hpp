@@ -22,7 +22,7 @@ class StepPrograms {
   StepPrograms(StepGraph& graph, const Plan& plan);
 
   /// Restores the dependencies of all operations, none of which counts as ended any more.
-  void restart();
+  void reset_progress();
 
   /// Returns the number of workers.
   std::uint32_t workers() const { return static_cast<std::uint32_t>(workers_.size()); }
