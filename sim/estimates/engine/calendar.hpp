@@ -62,7 +62,7 @@ class Calendar {
     return a.at != b.at ? a.at > b.at : a.number > b.number;
   }
   std::vector<Entry> entries_;       ///< heap
-  std::vector<What> items_;          ///< by slot: the heap moves no items
+  std::vector<What> items_;          ///< items by slot; the heap moves none
   std::vector<std::uint32_t> free_;  ///< slots without an item
   std::uint64_t next_number_ = 0;
 };

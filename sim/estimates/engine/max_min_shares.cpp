@@ -235,7 +235,7 @@ void MaxMinShares::pass_stops(double precision) {
   while (!stops_.empty() && stops_.back() - now_ < precision) stops_.pop_back();
 }
 
-bool MaxMinShares::advance() {
+bool MaxMinShares::advance_clock() {
   share_links();
   renew_ends();
   double step = kNever;
@@ -282,7 +282,7 @@ void MaxMinShares::report_ends() {
 }
 
 void MaxMinShares::run() {
-  while (advance()) {
+  while (advance_clock()) {
     bool passed = true;
     while (passed) {
       passed = pass_due_stops();

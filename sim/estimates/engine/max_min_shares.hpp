@@ -83,13 +83,13 @@ class MaxMinShares : public LinkShares {
   /// Computes the ends of the flows with new rates.
   void renew_ends();
   /// Advances the clock to the next end of a flow, stop or requested call; false if none is left.
-  bool advance();
+  bool advance_clock();
   bool pass_due_stops();
   void report_ends();
   void deactivate(Flow& flow);
 
   std::vector<Link> links_;
-  std::vector<Flow> flows_;  ///< by place
+  std::vector<Flow> flows_;  ///< flows by place
   std::vector<Use> uses_;
   std::vector<std::uint32_t> free_uses_;
   std::vector<std::uint32_t> active_;   ///< places of the flows in progress

@@ -60,7 +60,6 @@ struct SharingEngine::State : LinkShares::Listener {
   std::uint64_t events = 0, shared_flows = 0;
 
   State(std::uint32_t host_count, std::uint32_t link_count, std::unique_ptr<LinkShares> model);
-  double now() const { return shares->now(); }
 
   std::uint32_t place(Done done);
   void schedule(std::uint32_t place);
@@ -98,14 +97,15 @@ std::uint32_t SharingEngine::State::place(Done done) {
   Activity& activity = activities[place];
   activity.done = std::move(done);
   activity.number = ++started;
-  activity.since = now();
+  activity.since = shares->now();
   return place;
 }
 
 /// Its end at its present rate, if nothing comes in between.
 void SharingEngine::State::schedule(std::uint32_t place) {
   Activity& activity = activities[place];
-  const double at = activity.left > 0 ? now() + activity.left / activity.rate : now();
+  double at = shares->now();
+  if (activity.left > 0) at += activity.left / activity.rate;
   ends.add_entry(at, {activity.number, place, ++activity.turn, true});
   shares->stop_at(at);
 }
@@ -113,7 +113,7 @@ void SharingEngine::State::schedule(std::uint32_t place) {
 void SharingEngine::State::fail(std::uint32_t place) {
   give_up(place);
   Activity& activity = activities[place];
-  ends.add_entry(now(), {activity.number, place, ++activity.turn, false});
+  ends.add_entry(shares->now(), {activity.number, place, ++activity.turn, false});
   shares->wake_now();
 }
 
@@ -179,7 +179,7 @@ void SharingEngine::State::leave(const Activity& activity) {
 /// Hands a flow to the model of sharing, which knows of those that meet others alone.
 void SharingEngine::State::share(std::uint32_t place) {
   Activity& activity = activities[place];
-  const double left = activity.left - (now() - activity.since) * activity.rate;
+  const double left = activity.left - (shares->now() - activity.since) * activity.rate;
   for (const std::uint32_t link : activity.links) links[link].alone = kNobody;
   if (left < 1) return;  // ends at this instant
   for (const std::uint32_t link : activity.links) {
@@ -214,8 +214,8 @@ void SharingEngine::State::on_flow_end(std::uint32_t place) {
 /// Ends the activities that are due within the precision, as the models of sharing do; activities
 /// that start now belong to an instant of their own.
 void SharingEngine::State::on_time() {
-  while (ends.next() - now() < kSameInstant) ready.push_back(ends.pop_entry());
-  if (timers.next() <= now() || !ready.empty()) shares->wake_now();
+  while (ends.next() - shares->now() < kSameInstant) ready.push_back(ends.pop_entry());
+  if (timers.next() <= shares->now() || !ready.empty()) shares->wake_now();
 }
 
 /// Processes an instant: first expired delays, then ended activities, both in the order of
@@ -223,7 +223,7 @@ void SharingEngine::State::on_time() {
 void SharingEngine::State::on_wake() {
   shares->pass_stops(kSameInstant);
   do {
-    while (timers.next() <= now()) {
+    while (timers.next() <= shares->now()) {
       ++events;
       timers.pop_entry()();
     }
@@ -235,7 +235,7 @@ void SharingEngine::State::on_wake() {
 /// False if nothing has ended.
 bool SharingEngine::State::tell() {
   batch.swap(ready);
-  while (ends.next() <= now()) batch.push_back(ends.pop_entry());
+  while (ends.next() <= shares->now()) batch.push_back(ends.pop_entry());
   if (batch.empty()) return false;
   std::sort(batch.begin(), batch.end(),
             [](const End& a, const End& b) { return a.number < b.number; });
@@ -262,7 +262,7 @@ SharingEngine::SharingEngine(std::uint32_t hosts, std::uint32_t links,
 
 SharingEngine::~SharingEngine() = default;
 
-double SharingEngine::now() const { return state_->now(); }
+double SharingEngine::now() const { return state_->shares->now(); }
 std::uint32_t SharingEngine::hosts() const {
   return static_cast<std::uint32_t>(state_->hosts.size());
 }
@@ -278,8 +278,7 @@ void SharingEngine::after(double delay, std::function<void()> what) {
   state_->shares->stop_at(at);
 }
 
-Engine::Handle SharingEngine::start_computation(std::uint32_t host, double work,
-                                                           Done done) {
+Engine::Handle SharingEngine::start_computation(std::uint32_t host, double work, Done done) {
   State& state = *state_;
   ensure(state.hosts[host].busy == kNobody, "a host computes one thing at a time");
   const std::uint32_t place = state.place(std::move(done));
@@ -292,8 +291,7 @@ Engine::Handle SharingEngine::start_computation(std::uint32_t host, double work,
   return activity.number;
 }
 
-Engine::Handle SharingEngine::flow(std::span<const std::uint32_t> links, double bytes,
-                                              Done done) {
+Engine::Handle SharingEngine::flow(std::span<const std::uint32_t> links, double bytes, Done done) {
   State& state = *state_;
   const std::uint32_t place = state.place(std::move(done));
   State::Activity& activity = state.activities[place];

@@ -4,12 +4,12 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <random>
 #include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "core/random.hpp"
 #include "policies/seam/job.hpp"
 #include "sim/engine/simgrid_compat.hpp"
 #include "sim/engine/simgrid_engine.hpp"
@@ -203,13 +203,14 @@ TEST(Contention, StepsOnRandomPlacesEqualThoseOfAFullSimulation) {
   const std::vector<double> seen = numbers_in_child([] {
     Bench bench(16);
     Contention contention;
-    std::mt19937 draw(7);
+    Rng draw(7);
     std::vector<double> out;
     for (int round = 0; round < 10; ++round) {
       std::map<JobId, Contention::Work> present;
       for (std::uint32_t node = 0; node < 15;) {
-        const std::uint32_t nodes = std::min<std::uint32_t>(2 + draw() % 4, 16 - node);
-        const JobId job{static_cast<std::uint32_t>(draw() % 1000 * 16 + node)};
+        const auto wanted = 2 + static_cast<std::uint32_t>(draw.below(4));
+        const std::uint32_t nodes = std::min(wanted, 16 - node);
+        const JobId job{static_cast<std::uint32_t>(draw.below(1000) * 16 + node)};
         present[job] = bench.work(8 * node, nodes);
         present[job].steady = true;
         node += nodes;
@@ -229,7 +230,8 @@ TEST(Contention, StepsOnRandomPlacesEqualThoseOfAFullSimulation) {
             out.push_back(contention.step(jobs[i], 0)->run.duration / full[i]);
           }
         }
-        const auto leaves = std::next(present.begin(), static_cast<int>(draw() % present.size()));
+        const auto chosen = static_cast<int>(draw.below(present.size()));
+        const auto leaves = std::next(present.begin(), chosen);
         contention.remove_job(leaves->first);
         present.erase(leaves);
       }

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <random>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "core/random.hpp"
 #include "sim/engine/simgrid_compat.hpp"
 #include "sim/engine/simgrid_engine.hpp"
 #include "sim/estimates/engine/sharing_engine.hpp"
@@ -24,7 +24,7 @@ constexpr std::uint32_t kLinks = 12;
 /// or meet changes and failures of links.
 class RandomFlows {
  public:
-  RandomFlows(Engine& engine, unsigned seed) : engine_(engine), draw_(seed) {}
+  RandomFlows(Engine& engine, std::uint64_t seed) : engine_(engine), draw_(seed) {}
 
   /// Returns the number, the time and the success of each end.
   std::vector<double> ends() {
@@ -34,7 +34,9 @@ class RandomFlows {
   }
 
  private:
-  std::uint32_t below(std::uint32_t count) { return draw_() % count; }
+  std::uint32_t below(std::uint32_t count) {
+    return static_cast<std::uint32_t>(draw_.below(count));
+  }
 
   void begin() {
     for (std::uint32_t link = 0; link < kLinks; ++link) {
@@ -71,7 +73,7 @@ class RandomFlows {
   }
 
   Engine& engine_;
-  std::mt19937 draw_;
+  Rng draw_;
   std::uint32_t started_ = 0;
   std::vector<double> ends_;
 };
@@ -81,7 +83,7 @@ TEST(MaxMinShares, FlowsEndAtTheBitsOfSimGrid) {
   const std::vector<double> seen = numbers_in_child([] {
     sim::SimGridEngine simgrid(1, kLinks);
     double ends = 0, others = 0, most = 0;
-    for (unsigned seed = 1; seed <= 300; ++seed) {
+    for (std::uint64_t seed = 1; seed <= 300; ++seed) {
       SharingEngine own(1, kLinks, std::make_unique<MaxMinShares>(kLinks, simgrid.now()));
       const std::vector<double> expected = RandomFlows(simgrid, seed).ends();
       const std::vector<double> found = RandomFlows(own, seed).ends();
