@@ -40,12 +40,9 @@ void MaxMinShares::start_flow(std::uint32_t place, std::span<const std::uint32_t
 
 void MaxMinShares::add_use(std::uint32_t place, std::uint32_t link) {
   Flow& flow = flows_[place];
-  const auto known = std::find_if(flow.uses.begin(), flow.uses.end(), [&](std::uint32_t use) {
-    return uses_[use].link == link;
-  });
-  if (known != flow.uses.end()) {
-    ++uses_[*known].weight;
-    return mark_changed(link);
+  if (!flow.uses.empty() && uses_[flow.uses.back()].link == link) {
+    ++uses_[flow.uses.back()].weight;
+    return;
   }
   if (free_uses_.empty()) {
     free_uses_.push_back(static_cast<std::uint32_t>(uses_.size()));
@@ -99,24 +96,36 @@ void MaxMinShares::set_bandwidth(std::uint32_t link, double bandwidth) {
   links_[link].bandwidth = bandwidth;
 }
 
+/// Goes depth first, from a link to each of its flows and to the other links of the flow. The order
+/// is the one in which rates are computed. A flow that is met again while its links are being
+/// marked goes on from where it is, so that each use of a link counts once.
 void MaxMinShares::mark_changed(std::uint32_t link) {
   if (links_[link].changed != kNone) return;
-  links_[link].changed = static_cast<std::uint32_t>(changed_.size());
-  changed_.push_back(link);
-  mark_beside(link);
+  add_changed(link);
+  while (!to_mark_.empty()) {
+    const std::uint32_t use = to_mark_.back();
+    if (use == kNone) {
+      to_mark_.pop_back();
+      continue;
+    }
+    Flow& flow = flows_[uses_[use].flow];
+    if (std::exchange(flow.visit, visit_) != visit_) flow.marked = 0;
+    while (flow.marked < flow.uses.size() &&
+           links_[uses_[flow.uses[flow.marked]].link].changed != kNone) {
+      ++flow.marked;
+    }
+    if (flow.marked == flow.uses.size()) {
+      to_mark_.back() = uses_[use].older;
+    } else {
+      add_changed(uses_[flow.uses[flow.marked++]].link);
+    }
+  }
 }
 
-/// The order of the marks is the order in which rates are computed.
-void MaxMinShares::mark_beside(std::uint32_t link) {
-  for (std::uint32_t use = links_[link].newest; use != kNone; use = uses_[use].older) {
-    Flow& flow = flows_[uses_[use].flow];
-    if (flow.visit == visit_) continue;
-    for (const std::uint32_t number : flow.uses) {
-      const std::uint32_t other = uses_[number].link;
-      if (links_[other].changed == kNone) mark_changed(other);
-    }
-    flow.visit = visit_;
-  }
+void MaxMinShares::add_changed(std::uint32_t link) {
+  links_[link].changed = static_cast<std::uint32_t>(changed_.size());
+  changed_.push_back(link);
+  to_mark_.push_back(links_[link].newest);
 }
 
 // ---- rates ------------------------------------------------------------------------------------

@@ -58,7 +58,8 @@ class MaxMinShares : public LinkShares {
     double share = 0;              ///< newest rate
     double end = kNever;           ///< date of its end at its newest rate
     std::uint32_t active = kNone;  ///< index in active_; kNone: ended, or no flow
-    std::uint64_t visit = 0;       ///< newest visit of mark_beside()
+    std::uint64_t visit = 0;       ///< newest round of mark_changed() that met the flow
+    std::size_t marked = 0;        ///< uses whose links are marked in that round
     bool is_fixed = false;         ///< is in fixed_
     bool is_renewed = false;       ///< is in renewed_
   };
@@ -72,7 +73,7 @@ class MaxMinShares : public LinkShares {
   void remove_uses(Flow& flow);
   /// Notes that the flows of a link, and those that they meet, need new rates.
   void mark_changed(std::uint32_t link);
-  void mark_beside(std::uint32_t link);
+  void add_changed(std::uint32_t link);
   /// Computes the rates of the flows of the changed links.
   void share_links();
   void open_links();
@@ -99,7 +100,8 @@ class MaxMinShares : public LinkShares {
   std::vector<std::uint32_t> fixed_;    ///< flows that get the present rate of share_links()
   std::vector<std::uint32_t> renewed_;  ///< flows with new rates
   std::vector<double> stops_;           ///< dates, the earliest last
-  std::uint64_t visit_ = 1;
+  std::vector<std::uint32_t> to_mark_;  ///< next use of each link that is being marked
+  std::uint64_t visit_ = 1;             ///< round of marks; one for each computation of rates
   bool wake_due_ = false;
 };
 
