@@ -34,8 +34,8 @@ class LinkShares {
   /// Returns the clock.
   double now() const { return now_; }
 
-  /// Starts a flow of `units` > 0 over links, each as often as it is listed in a row, and gives the flow the
-  /// place, where no other flow is in progress. Call only inside run().
+  /// Starts a flow of `units` > 0 over links, each as often as it is listed in a row, and gives the
+  /// flow the place, where no other flow is in progress. Call only inside run().
   virtual void start_flow(std::uint32_t place, std::span<const std::uint32_t> links,
                           double units) = 0;
   /// Cancels the flow of a place; its end is not reported. Does nothing if the flow has ended.
