@@ -40,7 +40,7 @@ class ElasticPolicy : public QueuePolicy {
     std::uint32_t least = 0, asked = 0, most = 0;
     Nanos started = 0;
     GpuRuns gpus = {};
-    bool has_shrunk = false;  ///< in the present pass
+    bool has_shrunk = false;  ///< true if it has shrunk in the present pass
 
     std::uint32_t size() const { return static_cast<std::uint32_t>(gpus.size()); }
     std::uint32_t surplus() const { return size() - std::min(size(), least); }

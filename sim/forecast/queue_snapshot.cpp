@@ -35,8 +35,8 @@ bool has_waiting_job(const JobTable& jobs) {
 void refuse_elastic(const JobSpec& job) {
   if (job.is_training() || job.least() == job.most()) return;
   throw Error(ErrorKind::bad_input,
-              fmt::format("futures of a queue: expected jobs of one size, found job '{}' of {} to {} "
-                          "GPUs; take the columns min_gpus and max_gpus out of the log",
+              fmt::format("futures of a queue: expected jobs of one size, found job '{}' of {} to "
+                          "{} GPUs; take the columns min_gpus and max_gpus out of the log",
                           job.name, job.least(), job.most()));
 }
 

@@ -1,13 +1,13 @@
-// Jobs of a recorded log in a simulated world: gangs of GPUs that run for their recorded durations,
-// wherever they are placed, unless sim/contention/job_paces gives them other speeds. Policies place
-// them; a job keeps its GPUs until it ends, a policy preempts it, or its node goes down; then it
-// continues later. An elastic job (traces/jobs/elastic_sizes) may start with fewer or more GPUs than
-// it asks for, and policies may change their number while it runs; its speed follows. With paces of
-// sim/contention it has its requested number of GPUs only. A job larger than the cluster is rejected
-// without being shown to policies. Called by the simulator's backend. One thread. Nanoseconds of the policy clock. Order
-// within one instant: ending jobs free their GPUs, nodes return and go down, new jobs and jobs that
-// waited for others enter the queue, then the policy is called once, and again for the outcomes of
-// its decisions.
+// Jobs of a recorded log in a simulated world: gangs of GPUs that run for their recorded
+// durations, wherever they are placed, unless sim/contention/job_paces gives them other speeds.
+// Policies place them; a job keeps its GPUs until it ends, a policy preempts it, or its node goes
+// down; then it continues later. An elastic job (traces/jobs/elastic_sizes) may start with other
+// numbers of GPUs than it asks for, and policies may change their number while it runs; its speed
+// follows. With paces of sim/contention it has the requested number only. A job larger than the
+// cluster is rejected without being shown to policies. Called by the simulator's backend. One
+// thread. Nanoseconds of the policy clock. Order within one instant: ending jobs free their GPUs,
+// nodes return and go down, new jobs and jobs that waited for others enter the queue, then the
+// policy is called once, and again for the outcomes of its decisions.
 #pragma once
 
 #include <cstdint>

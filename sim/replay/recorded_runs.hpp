@@ -127,8 +127,9 @@ class RecordedRuns {
     JobCourse course;
     Nanos end = -1;        ///< expected end; later the real one
     Nanos limit = kNever;  ///< instant at which the run must end
-    std::uint32_t gpus = 0, resizes = 0;  ///< of an elastic job
-    GpuTime gpu_time = {};                ///< of an elastic job, up to its newest stop
+    std::uint32_t gpus = 0;     ///< present size of an elastic job
+    std::uint32_t resizes = 0;  ///< changes of its size
+    GpuTime gpu_time = {};      ///< GPU time of an elastic job up to its newest stop
   };
   struct End {
     Nanos at = 0;

@@ -1,4 +1,5 @@
-"""Elastic jobs of a log: columns, the policy elastic, and random logs beside an independent program."""
+"""Elastic jobs of a log: their columns, the policy elastic, random logs beside an independent
+program."""
 
 import collections
 import csv

@@ -1,6 +1,7 @@
-"""Starts, sizes and ends of elastic jobs, by a program of its own: lists, whole nanoseconds, no class
-of Orrery. The rules are those of docs/jobs.md: order of submission, shrinking for the first job that
-waits, growth while none waits, a restart at each change of size, speeds by the column scaling."""
+"""Starts, sizes and ends of elastic jobs, by a program of its own: lists, whole nanoseconds, no
+class of Orrery. The rules are those of docs/jobs.md: order of submission, shrinking for the first
+job that waits, growth while none waits, a restart at each change of size, speeds by the column
+scaling."""
 
 import collections
 import math
@@ -57,8 +58,8 @@ class Queue:
         self.running.append(job)
         self.free -= size
         job.update(
-            start=self.now, size=size, wanted=size, mark=self.now, changed=self.now, delay=0, done=0,
-            used=0.0, resizes=0,
+            start=self.now, size=size, wanted=size, mark=self.now, changed=self.now, delay=0,
+            done=0, used=0.0, resizes=0,
         )  # fmt: skip
 
     def end(self, job):

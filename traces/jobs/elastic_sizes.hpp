@@ -44,8 +44,8 @@ class ElasticSizes {
   std::uint32_t most() const { return most_; }    ///< largest number of GPUs
   /// Returns the column scaling; empty: none.
   const std::string& scaling() const { return scaling_; }
-  /// Returns the speed on `gpus` GPUs, from least() to most(), over the speed on `asked` GPUs, which
-  /// are in the same range. Above 0.
+  /// Returns the speed on `gpus` GPUs over the speed on `asked` GPUs, both from least() to most().
+  /// Above 0.
   double relative_speed(std::uint32_t gpus, std::uint32_t asked) const;
 
  private:
@@ -53,13 +53,14 @@ class ElasticSizes {
 
   std::uint32_t least_ = 0, most_ = 0;
   std::string scaling_;
-  double exponent_ = 1;  ///< of the number of GPUs, without a table
+  double exponent_ = 1;  ///< exponent of the number of GPUs, without a table
   std::vector<std::pair<std::uint32_t, double>> table_;  ///< GPUs, ascending, and speeds
 };
 
-/// Returns the sizes of a job that asks for `gpus` GPUs as one text, which ElasticSizes reads; empty
-/// if all columns are. An absent min_gpus or max_gpus is `gpus`. Throws a SizeProblem if a column is
-/// malformed, `gpus` is not between min_gpus and max_gpus, or the table lacks some of the sizes.
+/// Returns the sizes of a job that asks for `gpus` GPUs as one text, which ElasticSizes reads;
+/// empty if all columns are. An absent min_gpus or max_gpus is `gpus`. Throws a SizeProblem if a
+/// column is malformed, `gpus` is not between min_gpus and max_gpus, or the table lacks some of the
+/// sizes.
 std::string elastic_sizes(const SizeColumns& columns, std::uint32_t gpus);
 
 }  // namespace orrery

@@ -156,7 +156,8 @@ Label sizes_of(const LogRow& row, std::uint32_t gpus) {
   }
 }
 
-/// Reads a row of Sia's or Pollux's workloads, to which a duration has been added, and perhaps sizes.
+/// Reads a row of Sia's or Pollux's workloads, to which a duration, and perhaps sizes, have been
+/// added.
 std::optional<TraceJob> sia(const LogRow& row) {
   TraceJob job;
   job.id = row.string("name");

@@ -1,7 +1,7 @@
 // Production job traces in the canonical form: CSV with job_id, submit_s, num_gpus, duration_s, and
-// optionally vc, user, name, requested_s, recorded_start_s, priority, after, qos, min_gpus, max_gpus,
-// scaling, in any order and with any additional columns; gzip too. Called by traces/jobs/job_log.
-// Thread-safe. Seconds of the log.
+// optionally vc, user, name, requested_s, recorded_start_s, priority, after, qos, min_gpus,
+// max_gpus, scaling, in any order and with any additional columns; gzip too. Called by
+// traces/jobs/job_log. Thread-safe. Seconds of the log.
 #pragma once
 
 #include <cstdint>
