@@ -141,25 +141,24 @@ bool ElasticPolicy::place_on_free(const JobSpec& spec, Running& job) {
 bool ElasticPolicy::place_waiting(const JobSpec& spec, Nanos now) {
   Running job = limits_of(spec);
   job.started = now;
-  const bool at_once = free_gpus().total() >= job.asked && place_on_free(spec, job);
-  if (!at_once) {
+  bool placed = place_on_free(spec, job);
+  std::vector<Started> jobs;
+  if (!placed) {
     std::uint64_t enough = free_gpus().total();
     for (const auto& [id, running] : running_) enough += running.surplus();
     if (enough < job.least) return false;
-    bool placed = place_on_free(spec, job);
-    std::vector<Started> jobs = by_start();
-    for (; !placed && !jobs.empty(); jobs.pop_back()) {
-      Running& last = *jobs.back().running;
-      if (last.surplus() == 0) continue;
-      const std::uint32_t free = free_gpus().total();
-      const std::uint32_t missing = free < job.least ? job.least - free : last.surplus();
-      shrink_job(last, std::min(missing, last.surplus()));
-      placed = place_on_free(spec, job);
-    }
-    if (!placed) return false;
+    jobs = by_start();
   }
-  running_[spec.id] = std::move(job);
-  return true;
+  for (; !placed && !jobs.empty(); jobs.pop_back()) {
+    Running& last = *jobs.back().running;
+    if (last.surplus() == 0) continue;
+    const std::uint32_t free = free_gpus().total();
+    const std::uint32_t missing = free < job.least ? job.least - free : last.surplus();
+    shrink_job(last, std::min(missing, last.surplus()));
+    placed = place_on_free(spec, job);
+  }
+  if (placed) running_[spec.id] = std::move(job);
+  return placed;
 }
 
 void ElasticPolicy::shrink_job(Running& job, std::uint32_t gpus) {
