@@ -151,7 +151,7 @@ const ElasticSizes& RecordedJobs::sizes_of(std::uint32_t number) {
   return known != sizes_.end() ? known->second : sizes_.emplace(text, text.str()).first->second;
 }
 
-RecordedRuns::Size RecordedJobs::size_on(std::uint32_t number, const GpuRuns& gpus) {
+RunSize RecordedJobs::size_on(std::uint32_t number, const GpuRuns& gpus) {
   if (!runs_.is_elastic(number)) return {};
   const auto count = static_cast<std::uint32_t>(gpus.size());
   return {count, sizes_of(number).relative_speed(count, trace_[number].gpus)};
@@ -165,7 +165,7 @@ void RecordedJobs::carry_out(const Decision& decision, Nanos now) {
     return end_job(number, now);
   }
   const std::uint32_t nodes = nodes_of(assign.gpus, world_.cluster());
-  const RecordedRuns::Size size = size_on(number, assign.gpus);
+  const RunSize size = size_on(number, assign.gpus);
   if (world_.jobs()[assign.job].is_placed()) {
     runs_.resize(number, now, nodes, size);
   } else {

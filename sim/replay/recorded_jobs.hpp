@@ -99,7 +99,7 @@ class RecordedJobs : public JobModel {
   /// Returns the sizes of an elastic job.
   const ElasticSizes& sizes_of(std::uint32_t number);
   /// Returns the number of GPUs of an elastic job and its speed on them; nothing of another job.
-  RecordedRuns::Size size_on(std::uint32_t number, const GpuRuns& gpus);
+  RunSize size_on(std::uint32_t number, const GpuRuns& gpus);
   void end_job(std::uint32_t number, Nanos now);
   std::vector<std::uint32_t> struck_jobs(Nanos now);
   std::vector<std::uint32_t> standing_on(std::uint32_t node) const;

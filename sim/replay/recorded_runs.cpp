@@ -21,7 +21,7 @@ void RecordedRuns::stop_course(Way& way, Nanos now, std::optional<Nanos> keeps) 
 }
 
 /// The first time its end is known, but where paces or sizes may change.
-void RecordedRuns::start(std::uint32_t number, Nanos now, std::uint32_t nodes, Size size) {
+void RecordedRuns::start(std::uint32_t number, Nanos now, std::uint32_t nodes, RunSize size) {
   Job& job = jobs_[number];
   ++job.starts;
   job.nodes = nodes & 0x7FFF'FFFFu;
@@ -41,7 +41,7 @@ void RecordedRuns::start(std::uint32_t number, Nanos now, std::uint32_t nodes, S
   expect_end(number, way);
 }
 
-void RecordedRuns::resize(std::uint32_t number, Nanos now, std::uint32_t nodes, Size size) {
+void RecordedRuns::resize(std::uint32_t number, Nanos now, std::uint32_t nodes, RunSize size) {
   Job& job = jobs_[number];
   Way& way = ways_.at(number);
   stop_course(way, now, {});

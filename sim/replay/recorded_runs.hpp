@@ -16,6 +16,18 @@
 
 namespace orrery::sim {
 
+/// GPUs of a run, and the recorded duration per second on them.
+struct RunSize {
+  std::uint32_t gpus = 0;
+  double pace = 1;
+};
+
+/// GPU-seconds of a job.
+struct GpuTime {
+  double used = 0;
+  double lost = 0;  ///< part of `used` spent on restarts and on work that was lost
+};
+
 /// Starts, stops and ends of all jobs of a log. Every `number` must be below the number of jobs of
 /// the trace.
 class RecordedRuns {
@@ -31,24 +43,13 @@ class RecordedRuns {
   /// Constructs the runs. The trace must outlive this object.
   RecordedRuns(const NumberedTrace& trace, Rules rules);
 
-  /// GPUs of a run, and the recorded duration per second on them.
-  struct Size {
-    std::uint32_t gpus = 0;
-    double pace = 1;
-  };
-  /// GPU-seconds of a job.
-  struct GpuTime {
-    double used = 0;
-    double lost = 0;  ///< part of `used` spent on restarts and on work that was lost
-  };
-
   /// Records that the job has its GPUs now, in `nodes` nodes, and schedules its end. The job has
   /// not started before, or has been stopped: then it progresses after the restart cost. `size`:
   /// only of an elastic job (is_elastic()).
-  void start(std::uint32_t number, Nanos now, std::uint32_t nodes, Size size = {});
+  void start(std::uint32_t number, Nanos now, std::uint32_t nodes, RunSize size = {});
   /// Records that an elastic job, which has GPUs, has those of `size` in `nodes` nodes from now on,
   /// and moves its end: it keeps its work and progresses after the restart cost.
-  void resize(std::uint32_t number, Nanos now, std::uint32_t nodes, Size size);
+  void resize(std::uint32_t number, Nanos now, std::uint32_t nodes, RunSize size);
   /// Sets the pace (above 0), recorded duration per second, from now on, and moves the end. Call
   /// only if constructed with `paced`, and for a job that has its GPUs.
   void set_pace(std::uint32_t number, Nanos now, double pace);
