@@ -79,9 +79,11 @@ void ElasticPolicy::enter_queue(const JobInfo& job, Nanos) {
 
 void ElasticPolicy::run(const JobInfo& job, Nanos since) {
   waiting_.erase(job.spec.id);
-  Running& running = running_[job.spec.id] = limits_of(job.spec);
+  Running running = limits_of(job.spec);
+  if (!running.is_elastic()) return;
   running.started = job.is_placed() ? job.started : since;
   running.gpus = gpus_of(job);
+  running_[job.spec.id] = std::move(running);
   Nanos& changed = changed_.try_emplace(job.spec.id, since).first->second;
   changed = std::max(changed, since);
 }
@@ -114,10 +116,11 @@ void ElasticPolicy::dispatch_jobs(const Observation& seen, DecisionList& decisio
     const JobId first = *waiting_.begin();
     if (!place_waiting(seen.jobs[first].spec, seen.now)) break;
     waiting_.erase(first);
-    changed_[first] = seen.now;
+    if (running_.at(first).is_elastic()) changed_[first] = seen.now;
   }
   if (waiting_.empty()) grow_jobs(seen);
   decide_changes(seen, decisions);
+  std::erase_if(running_, [](const auto& each) { return !each.second.is_elastic(); });
   for (auto& [id, running] : running_) running.has_shrunk = false;
   if (next_growth_ < kNever) decisions.wake(next_growth_);
 }
@@ -184,10 +187,9 @@ void ElasticPolicy::grow_jobs(const Observation& seen) {
   }
   if (free_gpus().total() == 0) return;
   for (const auto& [started, id, running] : jobs) {
+    if (running->size() >= running->most) continue;
     const Nanos from = changed_.at(id) + settle_;
-    if (running->size() < running->most && from > seen.now) {
-      next_growth_ = std::min(next_growth_, from);
-    }
+    if (from > seen.now) next_growth_ = std::min(next_growth_, from);
   }
 }
 

@@ -35,17 +35,18 @@ class ElasticPolicy : public QueuePolicy {
   void load(const Archive& archive) override;
 
  private:
-  /// Running job, or a job that the present pass starts.
+  /// Running elastic job, or a job that the present pass starts.
   struct Running {
     std::uint32_t least = 0, asked = 0, most = 0;
     Nanos started = 0;
     GpuRuns gpus = {};
     bool has_shrunk = false;  ///< true if it has shrunk in the present pass
 
+    bool is_elastic() const { return least < most; }
     std::uint32_t size() const { return static_cast<std::uint32_t>(gpus.size()); }
     std::uint32_t surplus() const { return size() - std::min(size(), least); }
   };
-  /// Running job in the order of their starts.
+  /// Job of `running_` with its start.
   struct Started {
     Nanos at = 0;
     JobId job;
@@ -60,7 +61,7 @@ class ElasticPolicy : public QueuePolicy {
   bool is_due(Nanos now) override { return now >= next_growth_; }
 
   static Running limits_of(const JobSpec& spec);
-  /// Returns the running jobs, the one that started first first.
+  /// Returns the jobs of `running_`, the one that started first first.
   std::vector<Started> by_start();
   /// Places a waiting job, after other jobs have shrunk if need be; returns false if it does not
   /// fit.
@@ -80,7 +81,7 @@ class ElasticPolicy : public QueuePolicy {
 
   std::set<JobId> waiting_;
   std::map<JobId, Running> running_;
-  std::map<JobId, Nanos> changed_;  ///< start or newest change of size of running jobs
+  std::map<JobId, Nanos> changed_;  ///< start or newest change of size of running elastic jobs
   Nanos settle_ = 0, next_growth_ = kNever;
 };
 
