@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "sim/estimates/engine/sharing_engine.hpp"
+
 namespace orrery::estimates {
 namespace {
 
@@ -298,6 +300,10 @@ void MaxMinShares::run() {
       report_ends();
     }
   }
+}
+
+std::unique_ptr<Engine> max_min_engine(std::uint32_t hosts, std::uint32_t links) {
+  return std::make_unique<SharingEngine>(hosts, links, std::make_unique<MaxMinShares>(links, 0));
 }
 
 }  // namespace orrery::estimates

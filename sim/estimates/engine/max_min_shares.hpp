@@ -7,9 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "sim/estimates/engine/engine.hpp"
 #include "sim/estimates/engine/link_shares.hpp"
 
 namespace orrery::estimates {
@@ -104,5 +106,9 @@ class MaxMinShares : public LinkShares {
   std::uint64_t visit_ = 1;             ///< round of marks; one for each computation of rates
   bool wake_due_ = false;
 };
+
+/// Returns an engine whose flows share links in MaxMinShares, with a clock that begins at 0; an
+/// EngineFactory. A process may have any number.
+std::unique_ptr<Engine> max_min_engine(std::uint32_t hosts, std::uint32_t links);
 
 }  // namespace orrery::estimates
