@@ -117,7 +117,7 @@ def rebalancing_passes(asked):
     program is calibrated with batches of one example.
     """
     batch = 8
-    told = {"EXAMPLE_S": str(asked.sleep / 10)}
+    told = {"EXAMPLE_S": str(asked.sleep / 10), "WIDTH": "512"}
     torchrun = [programs.TORCH.parent / "torchrun", "--standalone", "--nproc-per-node", 2]
     orrery = [programs.PROGRAM, "run", "-n", 2]
     with tempfile.TemporaryDirectory() as folder:

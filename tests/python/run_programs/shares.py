@@ -2,7 +2,9 @@
 
 The learning rate is 0 and the order fixed, so that all steps have equal gradients, however their
 examples are dealt. STEPS=N; BATCH=N examples a batch, EXAMPLE_S seconds of declared compute for
-each; SLOW=FACTOR makes the last rank slower, NORM=1 adds a BatchNorm. LOSS=global divides a sum by the examples of all ranks, LOSS=contrast compares the examples of a batch with each other.
+each; WIDTH=N of the layers; SLOW=FACTOR makes the last rank slower, NORM=1 adds a BatchNorm.
+LOSS=global divides a sum by the examples of all ranks, LOSS=contrast compares the examples of a
+batch with each other.
 """
 
 import contextlib
@@ -19,9 +21,10 @@ torch.set_default_dtype(torch.float64)
 dist.init_process_group("gloo")
 rank, world = dist.get_rank(), dist.get_world_size()
 torch.manual_seed(0)
-layers = [nn.Linear(16, 32), nn.Tanh(), nn.Linear(32, 8)]
+width = int(os.environ.get("WIDTH", "32"))
+layers = [nn.Linear(16, width), nn.Tanh(), nn.Linear(width, 8)]
 if "NORM" in os.environ:
-    layers.insert(1, nn.BatchNorm1d(32))
+    layers.insert(1, nn.BatchNorm1d(width))
 model = DistributedDataParallel(nn.Sequential(*layers))
 batch = int(os.environ.get("BATCH", "8"))
 data = TensorDataset(torch.randn(2 * batch * world, 16), torch.randn(2 * batch * world, 8))
