@@ -4,8 +4,9 @@ Telemetry: the time that the report of a step adds to an optimizer step, in pair
 torchrun and one under `orrery run`. Group: step time at 48 MiB of gradients in buckets of 25 MiB
 (run_bench.py), with torchrun against itself. Forecast: each of four programs is calibrated on two
 ranks with its compute declared as a sleep, and compared with real runs of two and of four ranks,
-in turns with plain torchrun; medians of the rounds. Rebalancing: a program is calibrated, and the simulator forecasts its
-step with one slow rank under predictive-rebalance; real runs have the same slow rank and policy.
+in turns with plain torchrun; medians of the rounds. Rebalancing: a program is calibrated, and the
+simulator forecasts its step with one slow rank under predictive-rebalance; real runs have the same
+slow rank and policy.
 
 A row passes if the error of the forecast is within its goal, or within twice torchrun's own noise:
 the largest deviation of one of its runs from their median. Exit code 1 if a row fails.

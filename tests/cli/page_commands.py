@@ -140,6 +140,7 @@ NEEDED = {
     "python3 python/calibration/": ("./dev build",),
     "python3 tests/bench/": ("./dev build",), "ORRERY_SEQUENCES=": ("./dev build",),
     "ORRERY_PROGRAMS=": ("./dev torch", "./dev build"), "./dev bench run": ("./dev torch",),
+    "./dev bench programs": ("./dev torch",),
 }  # fmt: skip
 #: Begins of soaked commands that run in an environment of their own, with these packages.
 PACKAGES = {"pip ": (), "pre-commit ": (), "python3 python/calibration/": ("numpy", "scipy")}
