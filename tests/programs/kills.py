@@ -37,10 +37,11 @@ class Program(typing.NamedTuple):
     steps: int = 0
 
     def command(self):
-        """Returns the command that a user types behind `orrery run -n 4 --`."""
+        """Returns the command that a user types, and the program's arguments, as Markdown."""
         words = [f"{name}={value}" for name, value in self.environment.items()]
-        shown = " ".join(["python", pathlib.Path(self.script).name, *self.arguments])
-        return " ".join([*words, f"orrery run -n {RANKS} --", shown])
+        words += ["orrery run -n", str(RANKS), "-- python", pathlib.Path(self.script).name]
+        arguments = f" `{' '.join(self.arguments)}`" if self.arguments else ""
+        return f"`{' '.join(words)}`{arguments}"
 
     def path(self):
         """Returns the path of the script in its checkout."""
@@ -136,7 +137,7 @@ def row_of(program, whole, killed):
     problems = problems_of(program, whole, killed)
     return (
         f"| {program.name} | {program.checkout} {table.COMMITS[program.checkout][1][:12]} "
-        f"| `{program.command()}` | {program.steps} | {killed.killed_at} "
+        f"| {program.command()} | {program.steps} | {killed.killed_at} "
         f"| {loss_at(killed, killed.killed_at):.4f} / {loss_at(killed, last):.4f} "
         f"/ {loss_at(whole, last):.4f} | {killed.code} | {lost['lost_s']:.2f} s of "
         f"{killed.report['step_time_s']:.2f} s | {'; '.join(problems) or 'equal, bit for bit'} |"
