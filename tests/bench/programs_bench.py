@@ -122,7 +122,7 @@ def rebalancing_passes(asked):
     program is calibrated with batches of one example.
     """
     batch = 8
-    told = {"EXAMPLE_S": str(asked.sleep / 10), "WIDTH": "512"}
+    told = {"EXAMPLE_S": str(asked.example), "WIDTH": "512"}
     torchrun = [programs.TORCH.parent / "torchrun", "--standalone", "--nproc-per-node", 2]
     orrery = [programs.PROGRAM, "run", "-n", 2]
     with tempfile.TemporaryDirectory() as folder:
@@ -158,6 +158,7 @@ def main():
     parser.add_argument("--telemetry-pairs", type=int, default=5)
     parser.add_argument("--runs", type=int, default=5, help="real runs of each forecast")
     parser.add_argument("--rebalance-runs", type=int, default=5, help="the same of a slow rank")
+    parser.add_argument("--example", type=float, default=0.06, help="its compute of an example")
     parser.add_argument("--slow", type=float, default=4, help="factor of the slow rank")
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--sleep", type=float, default=0.4, help="declared compute, in seconds")
@@ -170,7 +171,8 @@ def main():
         run_bench.print_cost(asked.pairs, asked.steps)
     if not asked.runs and not asked.rebalance_runs:
         return
-    print(f"forecasts, {asked.sleep} s of declared compute, {asked.runs} real runs each; ms\n"
+    print(f"forecasts, {asked.sleep} s of declared compute ({asked.example} s an example), "
+          f"{asked.runs} and {asked.rebalance_runs} rounds; ms\n"
           "| program | ranks | forecast | orrery run, median (range) | error | torchrun, median "
           "(range) | its noise | goal | passes |\n|---|---|---|---|---|---|---|---|---|",
           flush=True)  # fmt: skip
