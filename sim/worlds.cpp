@@ -13,7 +13,7 @@
 #include "sim/chakra/trace_model.hpp"
 #include "sim/contention/contention.hpp"
 #include "sim/contention/simulated_paces.hpp"
-#include "sim/engine/simgrid_engine.hpp"
+#include "sim/engine/step_engine.hpp"
 #include "sim/replay/job_replay.hpp"
 #include "sim/replay/recorded_jobs.hpp"
 #include "sim/training/training_run.hpp"
@@ -36,15 +36,15 @@ Capabilities offered_in(const RunRequest& request) {
   return {};
 }
 
-/// Returns a factory of the single engine that SimGrid allows in a process, large enough for the
-/// first placement and for all later ones that need no more.
+/// Returns a factory of one engine for all jobs of the world, large enough for the first placement
+/// and for all later ones that need no more.
 estimates::EngineFactory shared_engine(estimates::EngineRoom least) {
   // All copies have the same.
   const auto made = std::make_shared<std::shared_ptr<estimates::Engine>>();
   return [least, made](std::uint32_t hosts, std::uint32_t links) {
     std::shared_ptr<estimates::Engine>& engine = *made;
     if (engine == nullptr) {
-      engine = simgrid_engine(std::max(hosts, least.hosts), std::max(links, least.links));
+      engine = step_engine(std::max(hosts, least.hosts), std::max(links, least.links));
     }
     if (engine->hosts() >= hosts && engine->links() >= links) return engine;
     throw Error(ErrorKind::bad_input,

@@ -326,9 +326,8 @@ void declare_replay(CLI::App& command, const std::shared_ptr<ReplayOptions>& opt
       .add_option(
           "--policy", options->policies,
           "order of the queue: fifo, fifo-skip, sjf, easy, conservative, srtf, srsf, las, "
-          "priority, gittins, finish-time-fairness, drf, max-min, multifactor, FILE.py[:CLASS], or "
-          "a program; "
-          "several are compared")
+          "priority, gittins, finish-time-fairness, drf, max-min, multifactor, elastic, "
+          "FILE.py[:CLASS], or a program; several are compared")
       ->type_name("P")
       ->delimiter(',');
   one_of(*command.add_option("--placement", options->placement,

@@ -18,6 +18,7 @@
 #include "policies/power/power_budget.hpp"
 #include "policies/queues/conservative.hpp"
 #include "policies/queues/easy.hpp"
+#include "policies/queues/elastic.hpp"
 #include "policies/queues/fair_shares.hpp"
 #include "policies/queues/fifo.hpp"
 #include "policies/queues/fifo_skip.hpp"
@@ -65,6 +66,7 @@ constexpr std::array kPolicies{
     Entry{"conservative", new_policy<ConservativePolicy>, new_message<ConservativeParameters>},
     Entry{"drf", new_policy<DrfPolicy>, new_message<DrfParameters>},
     Entry{"easy", new_policy<EasyPolicy>, new_message<EasyParameters>},
+    Entry{"elastic", new_policy<ElasticPolicy>, new_message<ElasticParameters>},
     Entry{"fifo", new_policy<FifoPolicy>, new_message<FifoParameters>},
     Entry{"fifo-skip", new_policy<FifoSkipPolicy>, new_message<FifoSkipParameters>},
     Entry{"finish-time-fairness", new_policy<FinishTimeFairnessPolicy>,

@@ -291,8 +291,8 @@ def job_log(
     -------
     pandas.DataFrame
         One row a job: ``job_id, submit_s, num_gpus, duration_s, vc, user, name, requested_s,
-        recorded_start_s, priority, after, qos``; unknown values are NaN. Its
-        ``attrs["quality"]`` has the results of the rows.
+        recorded_start_s, priority, after, qos, min_gpus, max_gpus, scaling``; unknown values are
+        NaN. Its ``attrs["quality"]`` has the results of the rows.
 
     Raises
     ------

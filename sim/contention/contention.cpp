@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "core/units.hpp"
+#include "sim/estimates/engine/max_min_shares.hpp"
+#include "sim/estimates/engine/sharing_engine.hpp"
 
 namespace orrery::sim {
 namespace {
@@ -18,6 +20,22 @@ bool meet(const std::vector<LinkId>& a, const std::vector<LinkId>& b) {
     *i < *j ? ++i : ++j;
   }
   return false;
+}
+
+/// Returns the typical steps of jobs, simulated on an engine without SimGrid that has the room of
+/// `engine` and goes on from its clock: the same jobs take the same bits of time on either. Then
+/// advances the clock of `engine` as far.
+std::vector<estimates::SteadyStep> joint_runs(estimates::Engine& engine,
+                                              const std::vector<estimates::JobBeside>& jobs) {
+  using estimates::MaxMinShares;
+  estimates::SharingEngine own(engine.hosts(), engine.links(),
+                               std::make_unique<MaxMinShares>(engine.links(), engine.now()));
+  std::vector<estimates::SteadyStep> steps = estimates::steady_steps(own, jobs);
+  while (engine.now() < own.now()) {
+    engine.after(own.now() - engine.now(), [] {});
+    engine.run();
+  }
+  return steps;
 }
 
 }  // namespace
@@ -104,7 +122,7 @@ void Contention::replace_steps(const std::vector<JobId>& group, Nanos now) {
     return entries_.at(job).work.steady;
   });
   estimates::Engine& engine = entries_.at(group.front()).work.stepper->engine();
-  Runs runs = steady ? known_runs(engine, jobs) : estimates::steady_steps(engine, jobs);
+  Runs runs = steady ? known_runs(engine, jobs) : joint_runs(engine, jobs);
   for (std::size_t i = 0; i < group.size(); ++i) {
     steps[i]->run = std::move(runs[i].run);
     steps[i]->run.duration = runs[i].mean;
@@ -113,16 +131,19 @@ void Contention::replace_steps(const std::vector<JobId>& group, Nanos now) {
 }
 
 Contention::Steps Contention::plan_steps(const std::vector<JobId>& group) const {
-  std::map<LinkId, std::size_t> users;
+  std::vector<LinkId> all;
   for (const JobId job : group) {
-    for (const LinkId link : *entries_.at(job).links) ++users[link];
+    const std::vector<LinkId>& links = *entries_.at(job).links;
+    all.insert(all.end(), links.begin(), links.end());
   }
+  std::sort(all.begin(), all.end());
   Steps steps;
   for (const JobId job : group) {
     const Entry& entry = entries_.at(job);
     std::vector<LinkId> shared;
     for (const LinkId link : *entry.links) {
-      if (users.at(link) > 1) shared.push_back(link);
+      const auto [first, last] = std::equal_range(all.begin(), all.end(), link);
+      if (last - first > 1) shared.push_back(link);
     }
     steps.push_back(entry.work.stepper->planned(entry.work.state, entry.work.micro_batches,
                                                 std::move(shared)));
@@ -152,7 +173,7 @@ Contention::Runs Contention::known_runs(estimates::Engine& engine,
   if (known.empty()) {
     std::vector<estimates::JobBeside> in_order;
     for (const std::size_t job : pattern.order) in_order.push_back(jobs[job]);
-    known = estimates::steady_steps(engine, in_order);
+    known = joint_runs(engine, in_order);
   }
   Runs runs(jobs.size());
   for (std::size_t i = 0; i < jobs.size(); ++i) runs[pattern.order[i]] = known[i];

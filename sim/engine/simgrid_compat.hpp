@@ -1,6 +1,6 @@
 // Differences between SimGrid versions: 3.32 (Debian 12), 3.36 and 4.x differ in the construction
 // of a platform, in the signal for the end of an activity, and in the names of the numerical
-// options. Included by sim/engine/simgrid_engine and simgrid_platform only. One thread.
+// options. Included by sim/engine/simgrid_shares and simgrid_platform only. One thread.
 #pragma once
 
 #include <functional>

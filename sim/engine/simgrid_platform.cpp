@@ -60,7 +60,7 @@ SimGridPlatform::SimGridPlatform(std::uint32_t links, double bandwidth) {
   face.seal();
 }
 
-s4u::CommPtr SimGridPlatform::flow(const std::vector<std::uint32_t>& over) {
+s4u::CommPtr SimGridPlatform::flow(std::span<const std::uint32_t> over) {
   zone_->next_.clear();
   for (const std::uint32_t link : over) zone_->next_.push_back(links_[link]);
   return s4u::Comm::sendto_init(source_, sink_);

@@ -1,10 +1,11 @@
 // Platform on which SimGrid shares links among flows: only links matter. Every flow goes from the
 // same source host to the same sink host, over its own list of links. Owned by
-// sim/engine/simgrid_engine; one thread.
+// sim/engine/simgrid_shares; one thread.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "sim/engine/simgrid_compat.hpp"
@@ -27,7 +28,7 @@ class SimGridPlatform {
   /// Returns a new flow without bytes, not started; it crosses each link as often as `over`
   /// contains it. Every number must be below the number of links (not checked). Start the flow
   /// before the next call, which replaces the list of links.
-  simgrid::s4u::CommPtr flow(const std::vector<std::uint32_t>& over);
+  simgrid::s4u::CommPtr flow(std::span<const std::uint32_t> over);
 
  private:
   class LaidOutZone;

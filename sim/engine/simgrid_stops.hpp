@@ -1,5 +1,5 @@
 // Instants at which SimGrid's clock must stop: SimGrid runs from event to event of its own and does
-// not know our calendar. Owned by sim/engine/simgrid_engine; one thread. Seconds of that clock.
+// not know our calendar. Owned by sim/engine/simgrid_shares; one thread. Seconds of that clock.
 #pragma once
 
 #include <functional>

@@ -4,6 +4,10 @@
 #include <cmath>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "core/error.hpp"
+
 namespace orrery::sim {
 namespace {
 
@@ -28,6 +32,14 @@ bool has_waiting_job(const JobTable& jobs) {
                      [](const JobInfo& job) { return job.phase == JobPhase::waiting; });
 }
 
+void refuse_elastic(const JobSpec& job) {
+  if (job.is_training() || job.least() == job.most()) return;
+  throw Error(ErrorKind::bad_input,
+              fmt::format("futures of a queue: expected jobs of one size, found job '{}' of {} to "
+                          "{} GPUs; take the columns min_gpus and max_gpus out of the log",
+                          job.name, job.least(), job.most()));
+}
+
 QueueSnapshot::QueueSnapshot(const Observation& seen) : now_(seen.now), world_(seen.cluster) {
   submit_jobs(seen);
   repeat_service(seen);
@@ -38,6 +50,7 @@ QueueSnapshot::QueueSnapshot(const Observation& seen) : now_(seen.now), world_(s
 void QueueSnapshot::submit_jobs(const Observation& seen) {
   for (const JobInfo& job : seen.jobs) {
     if (job.phase == JobPhase::done) continue;
+    refuse_elastic(job.spec);
     JobSpec spec = job.spec;
     spec.id = {static_cast<std::uint32_t>(jobs_.size())};
     jobs_.push_back({.known_as = job.spec.id,

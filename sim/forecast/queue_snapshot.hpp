@@ -14,6 +14,10 @@ namespace orrery::sim {
 bool has_running_job(const JobTable& jobs);
 bool has_waiting_job(const JobTable& jobs);
 
+/// Throws bad_input for a job of a log with several sizes, whose futures would need the speed on
+/// each size.
+void refuse_elastic(const JobSpec& job);
+
 /// Copy of the cluster's state and of all jobs that wait or run. Jobs have new ids 0, 1, ... in
 /// order of submission. A job with a pending assignment counts as running. For example, if jobs 7
 /// and 9 are left, they are jobs 0 and 1 of the snapshot.
@@ -26,7 +30,8 @@ class QueueSnapshot {
     Nanos served = 0;  ///< time with GPUs so far
   };
 
-  /// Copies the state. The cluster of the observation must outlive the snapshot.
+  /// Copies the state. The cluster of the observation must outlive the snapshot. Throws as
+  /// refuse_elastic().
   explicit QueueSnapshot(const Observation& seen);
 
   /// Returns the instant of the observation.

@@ -31,9 +31,10 @@ Value at_share(std::vector<Value>& values, double share) {
   return *at;
 }
 
-/// Returns the recorded GPU-seconds of a job.
-double gpu_seconds_of(const TraceJob& job) {
-  return static_cast<double>(job.gpus) * static_cast<double>(job.duration_s);
+/// Returns the recorded GPU-seconds of a job, of an elastic job those that it worked.
+double gpu_seconds_of(const JobRow& row) {
+  if (row.is_elastic) return row.used_gpu_s - row.lost_gpu_s;
+  return static_cast<double>(row.job->gpus) * static_cast<double>(row.job->duration_s);
 }
 
 /// Returns the factor between estimate and recorded duration: longer / shorter, each at least 1 s.
@@ -82,7 +83,7 @@ JobResults::JobResults(std::size_t count, RowAt row, std::uint32_t gpus)
 
 double JobResults::gpu_seconds(const Members& members) const {
   double sum = 0;
-  for (const std::uint32_t member : members) sum += gpu_seconds_of(*row_(member).job);
+  for (const std::uint32_t member : members) sum += gpu_seconds_of(row_(member));
   return sum;
 }
 
@@ -102,7 +103,7 @@ double JobResults::fill(JobGroup& into, const std::string& key, const Members& m
   for (const std::uint32_t member : members) {
     const JobRow row = row_(member);
     times.push_back(row.completion());
-    gpu_s += gpu_seconds_of(*row.job);
+    gpu_s += gpu_seconds_of(row);
   }
   into.set_key(key);
   into.set_jobs(members.size());
@@ -205,7 +206,8 @@ void JobResults::fill(JobsReport& report) const {
 
 std::string jobs_header() {
   return "job_id,user,vc,name,num_gpus,submit_s,start_s,end_s,queue_s,jct_s,duration_s,"
-         "estimate_s,preemptions,nodes,state,reason,line,ran_s,lost_s,recorded_start_s\n";
+         "estimate_s,preemptions,nodes,state,reason,line,ran_s,lost_s,recorded_start_s,resizes,"
+         "used_gpu_s\n";
 }
 
 void write_row(const JobRow& row, std::string& jobs) {
@@ -213,7 +215,8 @@ void write_row(const JobRow& row, std::string& jobs) {
   const bool ended = row.end >= 0;
   const auto known = [](bool is, Nanos time) { return is ? seconds(time) : std::string(); };
   fmt::format_to(std::back_inserter(jobs),
-                 "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_field(job.id),
+                 "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
+                 csv_field(job.id),
                  csv_field(job.user.str()), csv_field(job.pool.str()), csv_field(job.name.str()),
                  job.gpus, std::int64_t{job.submit_s}, known(row.start >= 0, row.start),
                  known(ended, row.end), known(ended, row.waited()), known(ended, row.completion()),
@@ -221,7 +224,8 @@ void write_row(const JobRow& row, std::string& jobs) {
                  known(row.state != JobRow::State::rejected, row.estimate), row.preemptions,
                  row.nodes, state_name(row.state), csv_field(row.reason.str()), job.line,
                  known(ended, row.ran), known(ended, row.lost),
-                 known(job.recorded_start_s >= 0, job.recorded_start_s * kNanosPerSecond));
+                 known(job.recorded_start_s >= 0, job.recorded_start_s * kNanosPerSecond),
+                 row.resizes, ended ? fmt::format("{}", row.used_gpu_s) : std::string());
 }
 
 std::string jobs_csv(std::size_t count, const JobResults::RowAt& row) {

@@ -28,7 +28,11 @@ struct JobRow {
   Nanos lost = 0;                 ///< part of `ran` spent on restarts and on work that was lost
   Nanos held = 0;  ///< time from the submission until the jobs that it waits for had ended
   Nanos estimate = 0;             ///< estimated duration that policies saw
+  bool is_elastic = false;        ///< the number of its GPUs is not always that of the log
+  /// GPU-seconds of a completed job, and their part that went into restarts and lost work
+  double used_gpu_s = 0, lost_gpu_s = 0;
   std::uint32_t preemptions = 0;  ///< number of times that the job left its GPUs before its end
+  std::uint32_t resizes = 0;      ///< number of times that its number of GPUs changed while it ran
   std::uint32_t nodes = 0;        ///< number of nodes of the newest placement
   Label reason = {};              ///< reason of the rejection
 
@@ -63,11 +67,12 @@ class JobResults {
  private:
   using Members = std::vector<std::uint32_t>;  ///< rows of a group, ascending
 
-  /// Returns the recorded GPU-seconds of a group.
+  /// Returns the recorded GPU-seconds of a group; those of an elastic job are the used ones without
+  /// restarts and lost work.
   double gpu_seconds(const Members& members) const;
   /// Returns the time that the completed jobs spent in the queue, times the GPUs of each.
   double queue_gpu_hours() const;
-  /// Writes the metrics of a group, whose name is `key`, and returns its recorded GPU-seconds.
+  /// Writes the metrics of a group, whose name is `key`, and returns its gpu_seconds().
   double fill(JobGroup& into, const std::string& key, const Members& members) const;
   /// Writes the counts, and the reasons of the first 100 rejected jobs.
   void fill_counts(JobsReport& report) const;

@@ -41,6 +41,8 @@ class NumberedTrace {
   const TraceJob& operator[](std::size_t number) const {
     return trace_[order_.empty() ? number : order_[number]];
   }
+  /// Returns true if the log gives the job `number` sizes of its own; `number` < size().
+  bool is_elastic(std::size_t number) const { return !(*this)[number].sizes.empty(); }
   /// Returns the instant of the submission of the job `number`; `number` < size().
   Nanos submission(std::size_t number) const { return (*this)[number].submit_s * kNanosPerSecond; }
   /// Returns the recorded duration of the job `number`; `number` < size().

@@ -70,7 +70,9 @@ void RecordedJobs::end_jobs(Nanos now) {
     ++ended_;
     const JobId id = ids_.id_of(number);
     if (conditions_.paces != nullptr) conditions_.paces->remove_job(id);
-    estimates_.record_end(trace_[number], runs_.run_time(number));
+    // The run time of an elastic job says nothing about its duration at its requested size.
+    estimates_.record_end(trace_[number], runs_.is_elastic(number) ? runs_.work_time(number)
+                                                                   : runs_.run_time(number));
     held_.record_end(number);
     happen_(JobDone{id});
   }
@@ -124,6 +126,11 @@ void RecordedJobs::submit_job(std::uint32_t number, Nanos now) {
   load_.wait(job.gpus);
   JobSpec spec = recorded_job(job, id, told_duration(number));
   if (entered_.contains(number)) spec.submit = now;
+  if (runs_.is_elastic(number)) {
+    const ElasticSizes& sizes = sizes_of(number);
+    spec.least_gpus = sizes.least();
+    spec.most_gpus = std::min(sizes.most(), world_.cluster().gpus());
+  }
   happen_(JobSubmitted{std::move(spec)});
 }
 
@@ -131,8 +138,23 @@ std::string RecordedJobs::refusal(const Decision& decision) const {
   const auto* assign = std::get_if<Assign>(&decision.what);
   if (assign == nullptr) return "a recorded job has nothing to set and nothing to save";
   const JobInfo* job = world_.jobs().find(assign->job);
-  const bool moved = job != nullptr && job->is_placed() && !assign->is_release();
-  return moved ? "a recorded job stays where it was started until it leaves" : "";
+  const bool moved = job != nullptr && job->is_placed() && !assign->is_release() &&
+                     assign->gpus.size() == job->gpus.size();
+  return moved ? "a recorded job stays where it was started until it leaves, or, if it is elastic, "
+                 "until its number of GPUs changes"
+               : "";
+}
+
+const ElasticSizes& RecordedJobs::sizes_of(std::uint32_t number) {
+  const Label text = trace_[number].sizes;
+  const auto known = sizes_.find(text);
+  return known != sizes_.end() ? known->second : sizes_.emplace(text, text.str()).first->second;
+}
+
+RunSize RecordedJobs::size_on(std::uint32_t number, const GpuRuns& gpus) {
+  if (!runs_.is_elastic(number)) return {};
+  const auto count = static_cast<std::uint32_t>(gpus.size());
+  return {count, sizes_of(number).relative_speed(count, trace_[number].gpus)};
 }
 
 void RecordedJobs::carry_out(const Decision& decision, Nanos now) {
@@ -142,10 +164,16 @@ void RecordedJobs::carry_out(const Decision& decision, Nanos now) {
     ++preemptions_;
     return end_job(number, now);
   }
-  runs_.start(number, now, nodes_of(assign.gpus, world_.cluster()));
-  const TraceJob& job = trace_[number];
-  if (conditions_.paces != nullptr) conditions_.paces->enter_job(assign.job, job, assign.gpus);
-  load_.serve_job(job.gpus);
+  const std::uint32_t nodes = nodes_of(assign.gpus, world_.cluster());
+  const RunSize size = size_on(number, assign.gpus);
+  if (world_.jobs()[assign.job].is_placed()) {
+    runs_.resize(number, now, nodes, size);
+  } else {
+    runs_.start(number, now, nodes, size);
+    const TraceJob& job = trace_[number];
+    if (conditions_.paces != nullptr) conditions_.paces->enter_job(assign.job, job, assign.gpus);
+    load_.serve_job(job.gpus);
+  }
   happen_(JobStarted{.job = assign.job,
                      .epoch = {runs_.move_count(number)},
                      .from = 0,
@@ -180,13 +208,21 @@ JobRow RecordedJobs::row(std::size_t index) const {
   }
   row.start = runs_.first_start(number);
   row.nodes = runs_.nodes(number);
-  row.preemptions = runs_.move_count(number) / 2;
+  row.resizes = runs_.resizes(number);
+  row.preemptions = runs_.move_count(number) / 2 - row.resizes;
   if (!runs_.over(number)) return row;
   row.end = runs_.end(number);
   row.state = JobRow::State::completed;
   if (runs_.is_timed_out(number)) row.reason = Label("time limit");
   row.ran = runs_.run_time(number);
   row.lost = runs_.lost_time(number);
+  row.used_gpu_s = to_seconds(row.ran) * row.job->gpus;
+  row.lost_gpu_s = to_seconds(row.lost) * row.job->gpus;
+  if (const auto gpu_time = runs_.gpu_time(number)) {
+    row.used_gpu_s = gpu_time->used;
+    row.lost_gpu_s = gpu_time->lost;
+    row.is_elastic = true;
+  }
   return row;
 }
 
@@ -209,7 +245,7 @@ void RecordedJobs::fill_conditions(JobsReport& report) const {
       ++timed_out;
       continue;
     }
-    lost_s += to_seconds(at.lost) * at.job->gpus;
+    lost_s += at.lost_gpu_s;
     const Nanos whole = at.job->duration_s * kNanosPerSecond;
     const double slowdown =
         whole == 0 ? 1 : static_cast<double>(at.ran - at.lost) / static_cast<double>(whole);

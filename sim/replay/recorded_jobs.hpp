@@ -1,11 +1,13 @@
-// Jobs of a recorded log in a simulated world: rigid gangs of GPUs that run for their recorded
+// Jobs of a recorded log in a simulated world: gangs of GPUs that run for their recorded
 // durations, wherever they are placed, unless sim/contention/job_paces gives them other speeds.
 // Policies place them; a job keeps its GPUs until it ends, a policy preempts it, or its node goes
-// down; then it continues later. A job larger than the cluster is rejected without being shown to
-// policies. Called by the simulator's backend. One thread. Nanoseconds of the policy clock. Order
-// within one instant: ending jobs free their GPUs, nodes return and go down, new jobs and jobs that
-// waited for others enter the queue, then the policy is called once, and again for the outcomes of
-// its decisions.
+// down; then it continues later. An elastic job (traces/jobs/elastic_sizes) may start with other
+// numbers of GPUs than it asks for, and policies may change their number while it runs; its speed
+// follows. With paces of sim/contention it has the requested number only. A job larger than the
+// cluster is rejected without being shown to policies. Called by the simulator's backend. One
+// thread. Nanoseconds of the policy clock. Order within one instant: ending jobs free their GPUs,
+// nodes return and go down, new jobs and jobs that waited for others enter the queue, then the
+// policy is called once, and again for the outcomes of its decisions.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +29,7 @@
 #include "sim/replay/recorded_runs.hpp"
 #include "sim/replay/replay_load.hpp"
 #include "sim/world/job_model.hpp"
+#include "traces/jobs/elastic_sizes.hpp"
 #include "traces/jobs/job_trace.hpp"
 
 namespace orrery::sim {
@@ -65,11 +68,12 @@ class RecordedJobs : public JobModel {
   void advance_to(Nanos now, const Watch& watch) override;
   /// Returns true if all jobs that fit the cluster have arrived and ended.
   bool is_over() const override { return arrived_ == trace_.size() && ended_ == trace_.size(); }
-  /// Returns the objection to any decision except Assign, and to an Assign that moves a placed job.
+  /// Returns the objection to any decision except Assign, and to an Assign that moves a placed job
+  /// without another number of GPUs.
   std::string refusal(const Decision& decision) const override;
-  /// Starts the waiting job on the GPUs at once and emits JobStarted; or, for a release, preempts
-  /// the job, which keeps its work, and emits JobStopped. `decision` is an Assign without a
-  /// refusal().
+  /// Starts the waiting job on the GPUs at once, or changes the size of an elastic job that has
+  /// GPUs, and emits JobStarted; or, for a release, preempts the job, which keeps its work, and
+  /// emits JobStopped. `decision` is an Assign without a refusal().
   void carry_out(const Decision& decision, Nanos now) override;
   /// Writes the results of the jobs and the tables of the replay; ignores `now`.
   void fill(Report& report, Nanos now) override;
@@ -92,6 +96,10 @@ class RecordedJobs : public JobModel {
   Nanos told_duration(std::uint32_t number) const {
     return told_.empty() ? trace_.duration(number) : told_[number];
   }
+  /// Returns the sizes of an elastic job.
+  const ElasticSizes& sizes_of(std::uint32_t number);
+  /// Returns the number of GPUs of an elastic job and its speed on them; nothing of another job.
+  RunSize size_on(std::uint32_t number, const GpuRuns& gpus);
   void end_job(std::uint32_t number, Nanos now);
   std::vector<std::uint32_t> struck_jobs(Nanos now);
   std::vector<std::uint32_t> standing_on(std::uint32_t node) const;
@@ -111,6 +119,7 @@ class RecordedJobs : public JobModel {
   HeldJobs held_;
   /// instants at which jobs that were held entered the queue, by number
   std::map<std::uint32_t, Nanos> entered_;
+  std::map<Label, ElasticSizes> sizes_;  ///< sizes of elastic jobs, by their texts
   ReplayLoad load_;
   std::set<std::uint32_t> fails_;  ///< jobs whose node fails at this instant
   std::size_t arrived_ = 0, ended_ = 0;

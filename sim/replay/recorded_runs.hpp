@@ -1,6 +1,6 @@
 // Runs of the jobs of a log: each for its recorded duration, unless it leaves its GPUs and
-// continues later, or has another pace; and the next end. Kept by sim/replay/recorded_jobs; one
-// thread. Nanoseconds of the policy clock; jobs by number.
+// continues later, or has another pace or size; and the next end. Kept by sim/replay/recorded_jobs;
+// one thread. Nanoseconds of the policy clock; jobs by number.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,18 @@
 #include "sim/replay/numbered_trace.hpp"
 
 namespace orrery::sim {
+
+/// GPUs of a run, and the recorded duration per second on them.
+struct RunSize {
+  std::uint32_t gpus = 0;
+  double pace = 1;
+};
+
+/// GPU-seconds of a job.
+struct GpuTime {
+  double used = 0;
+  double lost = 0;  ///< part of `used` spent on restarts and on work that was lost
+};
 
 /// Starts, stops and ends of all jobs of a log. Every `number` must be below the number of jobs of
 /// the trace.
@@ -32,8 +44,12 @@ class RecordedRuns {
   RecordedRuns(const NumberedTrace& trace, Rules rules);
 
   /// Records that the job has its GPUs now, in `nodes` nodes, and schedules its end. The job has
-  /// not started before, or has been stopped: then it progresses after the restart cost.
-  void start(std::uint32_t number, Nanos now, std::uint32_t nodes);
+  /// not started before, or has been stopped: then it progresses after the restart cost. `size`:
+  /// only of an elastic job (is_elastic()).
+  void start(std::uint32_t number, Nanos now, std::uint32_t nodes, RunSize size = {});
+  /// Records that an elastic job, which has GPUs, has those of `size` in `nodes` nodes from now on,
+  /// and moves its end: it keeps its work and progresses after the restart cost.
+  void resize(std::uint32_t number, Nanos now, std::uint32_t nodes, RunSize size);
   /// Sets the pace (above 0), recorded duration per second, from now on, and moves the end. Call
   /// only if constructed with `paced`, and for a job that has its GPUs.
   void set_pace(std::uint32_t number, Nanos now, double pace);
@@ -54,8 +70,12 @@ class RecordedRuns {
   Nanos first_start(std::uint32_t number) const { return jobs_[number].start; }  ///< -1: none yet
   /// Returns the number of nodes of the job's newest placement; 0 before the first.
   std::uint32_t nodes(std::uint32_t number) const { return jobs_[number].nodes; }
+  /// Returns true if the log gives the job several sizes, and jobs have no paces.
+  bool is_elastic(std::uint32_t number) const {
+    return !rules_.paced && trace_.is_elastic(number);
+  }
   /// Returns the number of starts and stops of the job so far, its end excluded; 0 before the first
-  /// start.
+  /// start. A change of size is a stop and a start.
   std::uint32_t move_count(std::uint32_t number) const { return jobs_[number].starts; }
   /// Returns the end of a job that is over.
   Nanos end(std::uint32_t number) const {
@@ -66,6 +86,21 @@ class RecordedRuns {
   Nanos run_time(std::uint32_t number) const {
     const Way* const way = way_of(number);
     return way == nullptr ? trace_.duration(number) : way->course.served_time();
+  }
+  /// Returns the number of changes of the job's size so far.
+  std::uint32_t resizes(std::uint32_t number) const {
+    const Way* const way = way_of(number);
+    return way == nullptr ? 0 : way->resizes;
+  }
+  /// Returns the recorded duration that a job that is over has done.
+  Nanos work_time(std::uint32_t number) const {
+    const Way* const way = way_of(number);
+    return way == nullptr ? trace_.duration(number) : way->course.done();
+  }
+  /// Returns the GPU time of an elastic job that is over; nothing for another job.
+  std::optional<GpuTime> gpu_time(std::uint32_t number) const {
+    const Way* const way = is_elastic(number) ? way_of(number) : nullptr;
+    return way == nullptr ? std::nullopt : std::optional(way->gpu_time);
   }
   /// Returns true if a job that is over has reached its time limit before its work was done.
   bool is_timed_out(std::uint32_t number) const {
@@ -88,11 +123,14 @@ class RecordedRuns {
     std::uint32_t over : 1 = 0;
   };
   static_assert(sizeof(Job) == 16);
-  /// State of a job that has left its GPUs, or whose pace is not as recorded.
+  /// State of a job that has left its GPUs, or whose pace or size may not be as recorded.
   struct Way {
     JobCourse course;
     Nanos end = -1;        ///< expected end; later the real one
     Nanos limit = kNever;  ///< instant at which the run must end
+    std::uint32_t gpus = 0;     ///< present size of an elastic job
+    std::uint32_t resizes = 0;  ///< changes of its size
+    GpuTime gpu_time = {};      ///< GPU time of an elastic job up to its newest stop
   };
   struct End {
     Nanos at = 0;
@@ -103,7 +141,8 @@ class RecordedRuns {
   /// Returns the state of an unusual job; null if it runs, or ran, from its start to its end as
   /// recorded.
   const Way* way_of(std::uint32_t number) const {
-    if (jobs_[number].starts < 2 && !rules_.paced && !rules_.limited) return nullptr;
+    const bool usual = !rules_.paced && !rules_.limited && !trace_.is_elastic(number);
+    if (jobs_[number].starts < 2 && usual) return nullptr;
     const auto way = ways_.find(number);
     return way == ways_.end() ? nullptr : &way->second;
   }
@@ -114,6 +153,8 @@ class RecordedRuns {
     return rules_.paced && ways_.at(end.job).end != end.at;
   }
   void expect_end(std::uint32_t number, Way& way);
+  /// Stops the course of a job, which loses its work beyond `keeps`, and counts its GPU time.
+  static void stop_course(Way& way, Nanos now, std::optional<Nanos> keeps);
 
   const NumberedTrace& trace_;
   const Rules rules_;

@@ -37,7 +37,7 @@ void WaitWatch::on_event(const Observation& seen, const Event& event) {
     if (started->job == id_) {
       waits_ = false;
       if (reasons_.started < 0) reasons_.started = seen.now;
-    } else if (waits_ && id_ < started->job) {
+    } else if (waits_ && id_ < started->job && seen.jobs[started->job].started == seen.now) {
       ++reasons_.overtook_jobs;
       reasons_.overtook_gpus += seen.jobs[started->job].spec.gpus;
     }

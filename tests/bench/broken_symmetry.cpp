@@ -17,7 +17,7 @@
 #include <fmt/format.h>
 
 #include "policies/parameters.pb.h"
-#include "sim/engine/simgrid_engine.hpp"
+#include "sim/engine/step_engine.hpp"
 #include "sim/estimates/engine/free_engine.hpp"
 #include "sim/estimates/step/stepper.hpp"
 #include "topologies/builder.hpp"
@@ -84,7 +84,7 @@ void run(const Row& row) {
   }
   const std::vector<std::uint32_t> shares(graph.data(), graph.micro_batches() / graph.data());
   estimates::Stepper stepper(cluster, graph, placement, {},
-                             row.shares ? sim::simgrid_engine : estimates::free_engine);
+                             row.shares ? sim::step_engine : estimates::free_engine);
   const auto step = stepper.step(state, shares);
   std::printf("%-36s %8zu %9llu %10.6f", row.name.c_str(), step->plan.classes.size(),
               static_cast<unsigned long long>(step->run.events), step->run.duration);

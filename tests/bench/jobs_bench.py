@@ -15,7 +15,7 @@ from worlds_bench import BUILD, ROOT, draw_jobs, run
 DATA = pathlib.Path(os.environ.get("ORRERY_DATA", ROOT.parent / "shared" / "data"))
 POLICIES = [
     *("fifo", "fifo-skip", "sjf", "easy", "conservative", "srtf", "srsf", "las"),
-    *("gittins", "finish-time-fairness", "drf", "max-min", "multifactor", "priority"),
+    *("gittins", "finish-time-fairness", "drf", "max-min", "multifactor", "priority", "elastic"),
 ]
 
 

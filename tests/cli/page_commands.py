@@ -58,6 +58,7 @@ DEV = {
 TOOLS = {
     "pip wheel .": "tests/python/wheel_test.py",
     "tests/bench/public_logs.py": "network", "tests/programs/table.py": "network",
+    "tests/programs/kills.py": "network",
     "tests/wheel/chroots.py": "root", "tests/wheel/image.py": "root",
     "pip": "network", "pre-commit": "network", "srun": "cluster", "sacct": "cluster",
     "sacctmgr": "cluster", "docker": "root", "kubectl": "cluster",
@@ -122,13 +123,13 @@ IN_PLACE = {
         "python3 python/site/browser.py build/site --pictures build/pictures",
     "python3 tests/bench/public_logs.py FOLDER":
         "python3 tests/bench/public_logs.py build/public-logs",
-    "ORRERY_PROGRAMS=FOLDER ~/.cache/orrery/torch/bin/python tests/programs/table.py":
+    **{f"ORRERY_PROGRAMS=FOLDER ~/.cache/orrery/torch/bin/python tests/programs/{name}.py":
         "rm -rf build/programs && mkdir build/programs && "
         "(cd build/programs && python3 ../../tests/programs/table.py --checkouts | bash -e) && "
         "~/.cache/orrery/torch/bin/python -m pip install --no-deps "
         "--target build/programs/packages/site-packages -r tests/programs/requirements.txt && "
         "ORRERY_PROGRAMS=$PWD/build/programs ~/.cache/orrery/torch/bin/python "
-        "tests/programs/table.py",
+        f"tests/programs/{name}.py" for name in ("table", "kills")},
 }  # fmt: skip
 #: Begins of soaked commands: the commands of ./dev whose products they need.
 NEEDED = {
@@ -138,6 +139,7 @@ NEEDED = {
     "python3 python/calibration/": ("./dev build",),
     "python3 tests/bench/": ("./dev build",), "ORRERY_SEQUENCES=": ("./dev build",),
     "ORRERY_PROGRAMS=": ("./dev torch", "./dev build"), "./dev bench run": ("./dev torch",),
+    "./dev bench programs": ("./dev torch",),
 }  # fmt: skip
 #: Begins of soaked commands that run in an environment of their own, with these packages.
 PACKAGES = {"pip ": (), "pre-commit ": (), "python3 python/calibration/": ("numpy", "scipy")}

@@ -126,7 +126,7 @@ class _Draw:
             [{'name': name, 'parameters': self.some(placement=['consolidated', 'topology'])}
              for name in ('fifo', 'fifo-skip', 'easy', 'conservative', 'sjf', 'srtf', 'srsf', 'las',
                           'gittins', 'drf', 'max-min', 'finish-time-fairness', 'priority',
-                          'multifactor')],
+                          'multifactor', 'elastic')],
         ]
         return [self.pick(family) for family in families if self.chance(0.35)]
 

@@ -6,9 +6,13 @@ inputs.py FOLDER writes all of them; equal files every time.
 import json
 import pathlib
 import random
+import struct
 import sys
 
 WORDS = [f"w{number}" for number in range(2000)]
+#: Images that the programs of kills.py train on, and pieces of text.
+IMAGES = 2560
+TRAINED_PIECES = 160
 
 
 def write_tokenizer(folder):
@@ -44,6 +48,38 @@ def write_tokens(folder):
         (folder / f"{name}.bin").write_bytes(random.Random(name).randbytes(1 << 21))
 
 
+def write_images(folder):
+    """Writes FashionMNIST's four files with made-up images: the class is the place of a bar."""
+    folder.mkdir(parents=True, exist_ok=True)
+    draw = random.Random(1)
+    for name, count in (("train", IMAGES), ("t10k", IMAGES // 4)):
+        classes = bytes(at % 10 for at in range(count))
+        noise = draw.randbytes(28 * 28)
+        images = b"".join(
+            bytes(255 if row // 3 == each else noise[row * 28 + (at + column) % 28] // 2
+                  for row in range(28) for column in range(28))
+            for at, each in enumerate(classes)
+        )  # fmt: skip
+        begin = struct.pack(">IIII", 0x803, count, 28, 28)
+        (folder / f"{name}-images-idx3-ubyte").write_bytes(begin + images)
+        (folder / f"{name}-labels-idx1-ubyte").write_bytes(
+            struct.pack(">II", 0x801, count) + classes
+        )
+
+
+def write_pieces(file):
+    """Writes words as Lightning's WikiText2 reads them, in pieces of 35.
+
+    The programs of Lightning keep 4,000 pieces for their tests.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    draw = random.Random(2)
+    count = (4000 + TRAINED_PIECES + 1) * 35
+    sentences = [" ".join(draw.choices(WORDS, k=6)) for _ in range(50)]
+    # A line of six words has seven tokens.
+    file.write_text("\n".join(draw.choices(sentences, k=count // 7)) + "\n")
+
+
 def write_nanotron(example, tokenizer, to, data):
     """Writes nanotron's own example for Qwen with made-up data and `data` replicas."""
     import yaml
@@ -66,6 +102,9 @@ def write_all(folder, checkouts):
     write_tokenizer(folder / "tokenizer")
     write_texts(folder / "c4_test")
     write_tokens(folder / "tokens")
+    write_images(folder / "data/FashionMNIST/raw")
+    write_pieces(folder / "language_model/data/wikitext-2.txt")
+    (folder / "mnist").mkdir(exist_ok=True)
     example = checkouts / "nanotron/examples/config_qwen.yaml"
     if example.exists():
         write_nanotron(example, folder / "tokenizer", folder / "nanotron.yaml", data=32)

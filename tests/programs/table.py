@@ -24,14 +24,20 @@ CHECKOUTS = pathlib.Path(os.environ.get("ORRERY_PROGRAMS", "/nonexistent"))
 LIMIT = 1800
 GIB = 1 << 30
 
-#: Commits for which the table on docs/rehearse.md holds.
+#: Commits for which the tables on docs/rehearse.md and docs/run.md hold.
 COMMITS = {
     "torchtitan": ("pytorch/torchtitan", "73a0e6979dd10b6b1904098eb3c8f62c18ab87ce"),
     "nanotron": ("huggingface/nanotron", "2411b022a75fb7f7561a1bb4166706da5e1b76de"),
     "Megatron-LM": ("NVIDIA/Megatron-LM", "core_v0.16.1"),
     "llm-foundry": ("mosaicml/llm-foundry", "8c8dd48f72168c5d51e2f7b151595892a8fba43d"),
     "nanoGPT": ("karpathy/nanoGPT", "3adf61e154c3fe3fca428ad6bc3818b27a3b8291"),
-}
+    "training-operator": (
+        "kubeflow/training-operator", "6f74c7f6b2ed6c27aabd82d0a316b23f0646059c",
+    ),
+    "pytorch-lightning": (
+        "Lightning-AI/pytorch-lightning", "7f0c3436cd3f6ad3753125672024fc415cbcb414",
+    ),
+}  # fmt: skip
 
 
 class Program(typing.NamedTuple):

@@ -59,13 +59,15 @@ class Run:
     killed.
     """
 
-    def __init__(self, script, ranks, steps=40, options=(), **more):
+    def __init__(
+        self, script, ranks, steps=40, options=(), arguments=(), folder=None, **more
+    ):  # fmt: skip
         self.ranks = ranks
         self._folder = tempfile.TemporaryDirectory()
         self.process = subprocess.Popen(
             [PROGRAM, "run", "-n", str(ranks), "--json", *options, "--", "python",
-             PROGRAMS / script],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+             PROGRAMS / script, *arguments],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder,
             env={**environment(steps), "RANKS": self._folder.name, **more},
         )  # fmt: skip
         self.lines = []

@@ -431,7 +431,8 @@ struct NaiveQueue {
       });
       if (!downs.empty() && std::exchange(failed_at, now) != now) fail_nodes();
       while (arrived < jobs.size() && jobs[arrived].submit_s <= now) waiting.push_back(arrived++);
-      if (policy == "fifo" || policy == "sjf") strict();
+      // Jobs of one size are never resized.
+      if (policy == "fifo" || policy == "sjf" || policy == "elastic") strict();
       if (policy == "fifo-skip") skip_job();
       if (policy == "easy") easy();
       if (policy == "conservative") conservative();

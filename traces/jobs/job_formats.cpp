@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "core/schema/yaml_tree.hpp"
+#include "traces/jobs/elastic_sizes.hpp"
 #include "traces/jobs/log_time.hpp"
 
 namespace orrery {
@@ -146,7 +147,17 @@ std::optional<TraceJob> dlrm(const LogRow& row) {
   return job;
 }
 
-/// Reads a row of Sia's or Pollux's workloads, to which a duration has been added.
+/// Returns the sizes of a job of `gpus` GPUs, from the columns of the canonical form.
+Label sizes_of(const LogRow& row, std::uint32_t gpus) {
+  try {
+    return elastic_sizes({row.text("min_gpus"), row.text("max_gpus"), row.text("scaling")}, gpus);
+  } catch (const SizeProblem& problem) {
+    throw RowProblem{std::string(problem.column), problem.reason};
+  }
+}
+
+/// Reads a row of Sia's or Pollux's workloads, to which a duration, and perhaps sizes, have been
+/// added.
 std::optional<TraceJob> sia(const LogRow& row) {
   TraceJob job;
   job.id = row.string("name");
@@ -155,6 +166,7 @@ std::optional<TraceJob> sia(const LogRow& row) {
   job.duration_s = row.seconds("duration");
   job.name = row.string("application");
   if (job.gpus == 0) return {};
+  job.sizes = sizes_of(row, job.gpus);
   return job;
 }
 
@@ -404,7 +416,9 @@ constexpr std::array kFormats{
               "job_id num_gpu submit_time duration", true, tiresias,
               {}, kTiresiasOrigin},
     JobFormat{JobLogFormat::sia, Separator::comma, "name time application num_replicas duration",
-              true, sia, "A job keeps num_replicas GPUs; its application is taken as its name.",
+              true, sia,
+              "A job has num_replicas GPUs, under the policy elastic from min_gpus to max_gpus, "
+              "columns that you add; its application is taken as its name.",
               kSiaOrigin},
     JobFormat{JobLogFormat::gavel, Separator::tab,
               "job_type command working_directory num_steps_arg needs_data_dir total_steps "

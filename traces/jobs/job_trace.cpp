@@ -1,6 +1,7 @@
 #include "traces/jobs/job_trace.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <filesystem>
 #include <iterator>
@@ -14,6 +15,7 @@
 #include "core/error.hpp"
 #include "core/files/file_kind.hpp"
 #include "traces/files/csv.hpp"
+#include "traces/jobs/elastic_sizes.hpp"
 
 namespace orrery {
 namespace {
@@ -68,6 +70,7 @@ void refuse_json(const std::string& path, std::string_view text) {
 struct Columns {
   std::size_t id = 0, submit = 0, gpus = 0, duration = 0;
   std::optional<std::size_t> pool, user, name, requested, started, priority, after, qos;
+  std::array<std::optional<std::size_t>, kSizeColumns.size()> sizes;
   std::size_t count = 0;
 };
 
@@ -99,6 +102,8 @@ Columns read_header(const CsvReader& reader, const std::vector<std::string_view>
                         .priority = find("priority"),
                         .after = find("after"),
                         .qos = find("qos"),
+                        .sizes = {find(kSizeColumns[0]), find(kSizeColumns[1]),
+                                  find(kSizeColumns[2])},
                         .count = fields.size()};
   if (!missing.empty()) {
     reader.fail_row(
@@ -107,6 +112,22 @@ Columns read_header(const CsvReader& reader, const std::vector<std::string_view>
                     kColumns, fmt::join(missing, ", "), separator_hint(fields)));
   }
   return columns;
+}
+
+/// Returns the sizes of a job of `gpus` GPUs.
+Label read_sizes(const CsvReader& reader, const Columns& columns,
+                 const std::vector<std::string_view>& fields, std::uint32_t gpus) {
+  const auto text = [&](std::size_t which) {
+    const std::optional<std::size_t>& column = columns.sizes[which];
+    return column ? fields[*column] : std::string_view();
+  };
+  try {
+    return elastic_sizes({text(0), text(1), text(2)}, gpus);
+  } catch (const SizeProblem& problem) {
+    const auto which = std::find(kSizeColumns.begin(), kSizeColumns.end(), problem.column);
+    const auto index = static_cast<std::size_t>(which - kSizeColumns.begin());
+    reader.fail_at_field(columns.sizes[index].value_or(columns.gpus), problem.reason);
+  }
 }
 
 TraceJob read_job(const CsvReader& reader, const Columns& columns,
@@ -128,6 +149,7 @@ TraceJob read_job(const CsvReader& reader, const Columns& columns,
   if (columns.name) job.name = fields[*columns.name];
   if (columns.after) job.after = fields[*columns.after];
   if (columns.qos) job.qos = fields[*columns.qos];
+  job.sizes = read_sizes(reader, columns, fields, job.gpus);
   const auto known = [&](const std::optional<std::size_t>& column) {
     return column && !fields[*column].empty();
   };
@@ -145,24 +167,31 @@ TraceJob read_job(const CsvReader& reader, const Columns& columns,
   return job;
 }
 
+/// Returns the fields min_gpus, max_gpus and scaling of a job.
+std::string size_fields(const TraceJob& job) {
+  if (job.sizes.empty()) return ",,";
+  const ElasticSizes sizes(job.sizes.str());
+  return fmt::format("{},{},{}", sizes.least(), sizes.most(), csv_field(sizes.scaling()));
+}
+
 }  // namespace
 
 std::string job_trace_csv(const std::vector<TraceJob>& jobs) {
   std::string text =
       "job_id,submit_s,num_gpus,duration_s,vc,user,name,requested_s,"
-      "recorded_start_s,priority,after,qos\n";
+      "recorded_start_s,priority,after,qos,min_gpus,max_gpus,scaling\n";
   const auto known = [](bool is, std::int64_t value) {
     return is ? std::to_string(value) : std::string();
   };
   for (const TraceJob& job : jobs) {
-    fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{},{},{},{},{},{}\n",
+    fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
                    csv_field(job.id), std::int64_t{job.submit_s}, job.gpus,
                    std::int64_t{job.duration_s}, csv_field(job.pool.str()),
                    csv_field(job.user.str()), csv_field(job.name.str()),
                    known(job.requested_s > 0, job.requested_s),
                    known(job.recorded_start_s >= 0, job.recorded_start_s),
                    known(job.priority != 0, job.priority), csv_field(job.after.str()),
-                   csv_field(job.qos.str()));
+                   csv_field(job.qos.str()), size_fields(job));
   }
   return text;
 }

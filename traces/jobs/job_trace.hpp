@@ -1,7 +1,7 @@
 // Production job traces in the canonical form: CSV with job_id, submit_s, num_gpus, duration_s, and
-// optionally vc, user, name, requested_s, recorded_start_s, priority, after, qos, in any order and
-// with any additional columns; gzip too. Called by traces/jobs/job_log. Thread-safe. Seconds of the
-// log.
+// optionally vc, user, name, requested_s, recorded_start_s, priority, after, qos, min_gpus,
+// max_gpus, scaling, in any order and with any additional columns; gzip too. Called by
+// traces/jobs/job_log. Thread-safe. Seconds of the log.
 #pragma once
 
 #include <cstdint>
@@ -30,9 +30,10 @@ struct TraceJob {
   std::int32_t priority = 0;            ///< higher values go first in policies that use priorities
   /// Ids, between blanks, of the jobs that must end before this job enters the queue.
   Label after = {};
-  Label qos = {};  ///< quality of service (Slurm's QOS)
+  Label qos = {};    ///< quality of service (Slurm's QOS)
+  Label sizes = {};  ///< text of ElasticSizes (traces/jobs/elastic_sizes); empty: `gpus` only
 };
-static_assert(sizeof(TraceJob) <= 68);
+static_assert(sizeof(TraceJob) <= 72);
 
 /// Returns the jobs in file order. Throws bad_input with file:line:column for a missing column, a
 /// malformed number, a value out of range, a torn line, a file without jobs, or a file over 1 GiB

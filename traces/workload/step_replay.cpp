@@ -24,6 +24,8 @@ namespace {
 constexpr std::uint32_t kNoBlock = ~0u;
 /// First bucket of the collectives behind the passes.
 constexpr std::uint32_t kUpdateBuckets = 1u << 20;
+/// First bucket of the small collectives of the last pass.
+constexpr std::uint32_t kLastBuckets = 1u << 19;
 /// Largest collective of a gradient phase that carries norms, flags or counts.
 constexpr double kLeastExchange = 64 * 1024;
 
@@ -114,9 +116,14 @@ std::unique_ptr<Program> StepGraph::Replay::build() {
     bucket_ = 0;
     for (int i = 0; i < step_.ops_size(); ++i) {
       const RecordedOp& op = step_.ops(i);
-      const bool final =
-          phase_of(op) == RecordedPhase::backward && op.micro_batch() + 1 == recorded;
-      if (final && graph_.recorded_[i] == kNoBlock) add_collective(i, {.pass = {}, .last = true});
+      const RecordedPhase of = phase_of(op);
+      if (of == RecordedPhase::update || op.micro_batch() + 1 != recorded) continue;
+      if (graph_.recorded_[i] != kNoBlock) continue;
+      if (of == RecordedPhase::backward) {
+        add_collective(i, {.pass = {}, .last = true});
+      } else {
+        ++bucket_;  // buckets are those of ranks with micro-batches
+      }
     }
   }
   add_part({.pass = {}, .update = true, .last = true}, 0);
@@ -153,8 +160,9 @@ FewOps StepGraph::Replay::before(const RecordedOp& recorded) const {
   return after;
 }
 
-/// A collective that completes the gradients has the same identity on all ranks, whatever their
-/// numbers of micro-batches.
+/// A collective of the last pass has the same identity on all ranks, whatever their numbers of
+/// micro-batches. Steps with scattered gradients exchange in every pass: their collectives are
+/// those of the pass.
 void StepGraph::Replay::add_collective(int number, const Part& part) {
   const RecordedOp& recorded = step_.ops(number);
   const bool gradient = exchanges(recorded);
@@ -173,6 +181,10 @@ void StepGraph::Replay::add_collective(int number, const Part& part) {
   const bool complete = gradient && part.last && !step_.sharded();
   op.micro_batch = complete || part.update ? 0 : part.pass.micro_batch;
   if (gradient && !complete && !step_.sharded()) ++op.micro_batch;
+  if (!gradient && part.last && !part.update && !step_.sharded()) {
+    op.micro_batch = 0;
+    op.bucket += kLastBuckets;
+  }
   FewOps after = before(recorded), made;
   for (const std::uint32_t other : recorded.after()) {
     if (newest_[other] && newest_[other] == ops_.last_compute()) after.push_back(*newest_[other]);

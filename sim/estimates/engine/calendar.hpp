@@ -20,7 +20,13 @@ class Calendar {
  public:
   /// Adds an item that is due at time `at`, in seconds.
   void add_entry(double at, What what) {
-    entries_.push_back({at, next_number_++, std::move(what)});
+    if (free_.empty()) {
+      free_.push_back(static_cast<std::uint32_t>(items_.size()));
+      items_.emplace_back();
+    }
+    items_[free_.back()] = std::move(what);
+    entries_.push_back({at, next_number_++, free_.back()});
+    free_.pop_back();
     std::push_heap(entries_.begin(), entries_.end(), later);
   }
   /// Returns true if no item is pending.
@@ -32,25 +38,32 @@ class Calendar {
   /// Removes the earliest item and returns the item. Call only if the queue is not empty.
   What pop_entry() {
     std::pop_heap(entries_.begin(), entries_.end(), later);
-    What what = std::move(entries_.back().what);
+    const std::uint32_t slot = entries_.back().slot;
     entries_.pop_back();
-    return what;
+    free_.push_back(slot);
+    return std::exchange(items_[slot], What());
   }
   /// Removes all items. Entry numbers continue, so that the order of equal due times stays defined.
-  void clear() { entries_.clear(); }
+  void clear() {
+    entries_.clear();
+    items_.clear();
+    free_.clear();
+  }
 
  private:
-  /// Item with its due time and its serial number, which breaks ties.
+  /// Due time of an item, serial number, which breaks ties, and index of the item.
   struct Entry {
     double at;
     std::uint64_t number;
-    What what;
+    std::uint32_t slot;
   };
   /// Returns true if entry `a` leaves the queue after entry `b`.
   static bool later(const Entry& a, const Entry& b) {
     return a.at != b.at ? a.at > b.at : a.number > b.number;
   }
-  std::vector<Entry> entries_;
+  std::vector<Entry> entries_;       ///< heap
+  std::vector<What> items_;          ///< items by slot; the heap moves none
+  std::vector<std::uint32_t> free_;  ///< slots without an item
   std::uint64_t next_number_ = 0;
 };
 

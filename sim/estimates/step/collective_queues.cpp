@@ -41,6 +41,14 @@ CollectiveQueues::Group CollectiveQueues::group_of(const GroupPlan& plan) const 
   return group;
 }
 
+void CollectiveQueues::reset_queues() {
+  shared_.clear();
+  for (Group& group : groups_) {
+    for (Collective& collective : group.queue) collective.arrived.clear();
+    group.next = 0;
+  }
+}
+
 void CollectiveQueues::record_arrival(std::uint32_t worker, std::uint32_t op) {
   const ProgramIndex& index = programs_.index(worker);
   const Communicator which = index.ops()[op].communicator;
@@ -70,16 +78,18 @@ void CollectiveQueues::next(std::uint32_t number) {
   const Collective& due = group.queue[group.next];
   if (due.arrived.size() < due.expected) return;
   group.running = true;
+  group.began = record_.now();
   const GroupPlan::Way& way = plan_.collective(number, due.op->collective, due.op->bytes);
   flights_.start(plan_.comms[way.plan], way.carried, way.coding,
-                 [this, number, from = record_.now()] { end_collective(number, from); });
+                 [this, number] { end_collective(number); });
 }
 
-void CollectiveQueues::end_collective(std::uint32_t number, double from) {
+void CollectiveQueues::end_collective(std::uint32_t number) {
   Group& group = groups_[number];
-  const auto arrived = std::move(group.queue[group.next].arrived);
+  const std::vector<WorkerOp>& arrived = group.queue[group.next].arrived;
   for (const auto& [worker, op] : arrived) {
-    record_.add_interval(worker, Slice::Track::communication, programs_.op(worker, op), from);
+    record_.add_interval(worker, Slice::Track::communication, programs_.op(worker, op),
+                         group.began);
   }
   ++group.next;
   group.running = false;

@@ -24,6 +24,9 @@ class CollectiveQueues {
   CollectiveQueues(const Plan& plan, const StepPrograms& programs, Flights& flights,
                    StepRecord& record, OpListener& listener);
 
+  /// Returns to the state of the constructor. Call only after the end of a step that was not cut
+  /// short.
+  void reset_queues();
   /// Records that a worker has reached one of its collectives, in all groups that the worker
   /// shares, and starts collectives that are complete. At the end of a collective the listener gets
   /// on_op_end() for every participant, for an operation of several groups after the last of them;
@@ -48,13 +51,14 @@ class CollectiveQueues {
     std::vector<std::vector<std::uint32_t>> places;
     std::size_t next = 0;
     bool running = false;
+    double began = 0;  ///< begin of the newest collective
   };
   /// Returns the queue of a group.
   Group group_of(const GroupPlan& plan) const;
   /// Starts the next collective of a group if all participants have arrived.
   void next(std::uint32_t group);
-  /// Ends the current collective of a group, which began at `from`, and starts the next one.
-  void end_collective(std::uint32_t group, double from);
+  /// Ends the current collective of a group and starts the next one.
+  void end_collective(std::uint32_t group);
 
   const Plan& plan_;
   const StepPrograms& programs_;

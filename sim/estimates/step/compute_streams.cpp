@@ -11,8 +11,12 @@ ComputeStreams::ComputeStreams(const IterationRequest& request, const StepProgra
       record_(record),
       listener_(listener),
       streams_(programs.workers()) {
-  for (std::uint32_t worker = 0; worker < programs.workers(); ++worker) {
-    streams_[worker].backward_left = programs.index(worker).backward_blocks();
+  reset_streams();
+}
+
+void ComputeStreams::reset_streams() {
+  for (std::uint32_t worker = 0; worker < programs_.workers(); ++worker) {
+    streams_[worker] = {.backward_left = programs_.index(worker).backward_blocks()};
   }
 }
 

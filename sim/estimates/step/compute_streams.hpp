@@ -21,6 +21,9 @@ class ComputeStreams {
   ComputeStreams(const IterationRequest& request, const StepPrograms& programs,
                  const StepHardware& hardware, StepRecord& record, OpListener& listener);
 
+  /// Returns to the state of the constructor. Call only after the end of a step that was not cut
+  /// short.
+  void reset_streams();
   /// Starts the worker's next block if the worker is idle and the block waits for no other
   /// operation; otherwise, and after the last block, does nothing. At the end of the block records
   /// the block, and its micro-batch after the last backward block; then calls on_op_end() of the

@@ -31,6 +31,8 @@ class Flights {
   /// Discards all communications, also those started later: neither `landed` nor `failed` is called
   /// any more. Flows on the engine continue.
   void end() { over_ = true; }
+  /// Accepts communications again. Call only if all earlier ones have landed.
+  void accept_flights() { over_ = false; }
 
  private:
   /// Communication in flight. Records are reused.

@@ -33,6 +33,8 @@ class Execution : private OpListener {
 
   IterationRun run();
   void begin();
+  void start_ops();
+  void restart();
   IterationRun take();
 
  private:
@@ -64,6 +66,10 @@ void Execution::begin() {
     in_.engine.after(next.at, [this, &next] { change(next); });
   }
   for (const Background& other : in_.background) send_beside(other);
+  start_ops();
+}
+
+void Execution::start_ops() {
   for (std::uint32_t worker = 0; worker < programs_.workers(); ++worker) {
     const std::vector<std::uint32_t>& missing = programs_.index(worker).missing();
     for (std::uint32_t op = 0; op < missing.size() && !over_; ++op) {
@@ -71,6 +77,18 @@ void Execution::begin() {
     }
   }
   if (programs_.is_done() && !over_) finish(false);
+}
+
+/// Nothing of the step before is left on the engine, and the hardware has not changed.
+void Execution::restart() {
+  over_ = false;
+  programs_.reset_progress();
+  compute_.reset_streams();
+  transfers_.reset_transfers();
+  collectives_.reset_queues();
+  flights_.accept_flights();
+  record_.begin(programs_.workers());
+  start_ops();
 }
 
 void Execution::send_beside(const Background& other) {
@@ -162,5 +180,6 @@ CurrentStep::CurrentStep(const IterationRequest& request, std::function<void()> 
 }
 CurrentStep::~CurrentStep() = default;
 IterationRun CurrentStep::take_run() { return body_->take(); }
+void CurrentStep::repeat_step() { body_->restart(); }
 
 }  // namespace orrery::estimates

@@ -116,9 +116,12 @@ class CurrentStep {
   /// cut short and has no changes and no background traffic: pending callbacks on the engine refer
   /// to this object.
   ~CurrentStep();
-  /// Returns the run and leaves none behind. Call once, after `ended` was called; throws an
-  /// internal Error before, also if the programs wait for each other.
+  /// Returns the run and leaves none behind. Call once per step, after `ended` was called; throws
+  /// an internal Error before, also if the programs wait for each other.
   IterationRun take_run();
+  /// Starts the step again, now, as the constructor does. Call only inside Engine::run(), after
+  /// take_run(), if the step was not cut short and has no changes and no background traffic.
+  void repeat_step();
 
  private:
   class Body;

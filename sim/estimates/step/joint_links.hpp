@@ -23,13 +23,15 @@ struct JobBeside {
 
 /// Engine links of a joint simulation.
 struct JointLinks {
-  static constexpr std::uint32_t kNone = ~0u;  ///< number of a slot that an equal link represents
+  static constexpr std::uint32_t kNone = ~0u;  ///< number of a slot that another link represents
   /// Engine link by job and slot of the job's plan.
   std::vector<std::vector<std::uint32_t>> numbers;
   std::uint32_t count = 0;  ///< number of engine links
 };
 /// Returns the engine's links. A link that several jobs cross has one number for all of them; links
-/// that the same flows of all jobs cross equally often, with equal bandwidth, are one link.
+/// that the same flows of all jobs cross equally often, with equal bandwidth, are one link. A link
+/// has no number if all its flows cross a pinned link that has no more bandwidth as often or more:
+/// that link fills first. Links that are down keep their numbers.
 JointLinks joint_links(const std::vector<JobBeside>& jobs);
 
 /// Pattern of a group of jobs.

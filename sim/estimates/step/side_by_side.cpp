@@ -36,9 +36,7 @@ class EngineView : public Engine {
   }
   Handle flow(std::span<const std::uint32_t> links, double bytes, Done done) override {
     over_.clear();
-    for (const std::uint32_t link : links) {
-      if (links_[link] != JointLinks::kNone) over_.push_back(links_[link]);
-    }
+    for (const std::uint32_t link : links) over_.push_back(links_[link]);
     return engine_.flow(over_, bytes, std::move(done));
   }
   void set_speed(std::uint32_t host, double speed) override {
@@ -62,14 +60,27 @@ class EngineView : public Engine {
   std::vector<std::uint32_t> over_;         ///< links of the flow that is being started
 };
 
+/// Returns the plan with flows that cross only the links with an engine link.
+Plan over_engine_links(Plan plan, const std::vector<std::uint32_t>& links) {
+  for (CommPlan& comm : plan.comms) {
+    for (CommPhase& phase : comm.phases) {
+      for (WideFlow& part : phase.parts) {
+        std::erase_if(part.links, [&links](auto slot) { return links[slot] == JointLinks::kNone; });
+      }
+    }
+  }
+  return plan;
+}
+
 /// Sequence of one job's steps.
 class Lane {
  public:
   Lane(Engine& engine, const JobBeside& job, std::uint32_t first_host,
        std::vector<std::uint32_t> links, std::function<bool()> enough)
       : job_(job),
+        plan_(over_engine_links(job.plan, links)),
         view_(engine, first_host, std::move(links)),
-        request_{.engine = view_, .graph = job.graph, .plan = job.plan, .prices = job.prices,
+        request_{.engine = view_, .graph = job.graph, .plan = plan_, .prices = job.prices,
                  .state = job.state},
         enough_(std::move(enough)) {}
 
@@ -86,14 +97,9 @@ class Lane {
     return sum / static_cast<double>(last - first);
   }
   std::size_t counted() const { return runs_.size() - std::min(runs_.size(), kBefore); }
-  /// Returns the least and the largest duration of the counted steps. Call only if steps are
+  /// Returns the least and the largest duration of the counted steps; call only if steps are
   /// counted.
-  std::pair<double, double> range() const {
-    const auto [least, most] = std::minmax_element(
-        runs_.begin() + kBefore, runs_.end(),
-        [](const auto& a, const auto& b) { return a.duration < b.duration; });
-    return {least->duration, most->duration};
-  }
+  std::pair<double, double> range() const { return {least_, most_}; }
   /// Returns true if the job's steps have settled or the limit of steps is reached.
   bool settled() const {
     if (cut_short() || counted() >= kMost) return true;
@@ -115,19 +121,30 @@ class Lane {
 
  private:
   void step() {
-    if (now_) runs_.push_back(now_->take_run());
+    if (now_) add_run(now_->take_run());
     if (enough_() || cut_short()) return;
+    if (now_) return now_->repeat_step();
     now_ = std::make_unique<CurrentStep>(request_, [this] {
       view_.after(0, [this] { step(); });
     });
   }
+  void add_run(IterationRun run) {
+    if (runs_.size() >= kBefore) {
+      least_ = std::min(least_, run.duration);
+      most_ = std::max(most_, run.duration);
+    }
+    runs_.push_back(std::move(run));
+  }
 
   const JobBeside& job_;
+  const Plan plan_;
   EngineView view_;
   const IterationRequest request_;
   const std::function<bool()> enough_;
   std::unique_ptr<CurrentStep> now_;
   std::vector<IterationRun> runs_;
+  /// Durations of the counted steps.
+  double least_ = std::numeric_limits<double>::infinity(), most_ = 0;
 };
 
 using Lanes = std::vector<std::unique_ptr<Lane>>;
@@ -165,8 +182,12 @@ void check_room(const Engine& engine, const std::vector<JobBeside>& jobs, std::u
 }  // namespace
 
 std::vector<SteadyStep> steady_steps(Engine& engine, const std::vector<JobBeside>& jobs) {
+  return steady_steps(engine, jobs, joint_links(jobs));
+}
+
+std::vector<SteadyStep> steady_steps(Engine& engine, const std::vector<JobBeside>& jobs,
+                                     JointLinks links) {
   std::uint32_t hosts = 0;
-  JointLinks links = joint_links(jobs);
   check_room(engine, jobs, links.count);
   Lanes lanes;
   bool over = false;

@@ -26,5 +26,8 @@ struct SteadyStep {
 /// link's bandwidth; drift between jobs of different step times is averaged over at least 256
 /// steps.
 std::vector<SteadyStep> steady_steps(Engine& engine, const std::vector<JobBeside>& jobs);
+/// Returns the same over given engine links, of which each flow of a job must have one.
+std::vector<SteadyStep> steady_steps(Engine& engine, const std::vector<JobBeside>& jobs,
+                                     JointLinks links);
 
 }  // namespace orrery::estimates

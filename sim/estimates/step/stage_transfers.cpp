@@ -12,8 +12,12 @@ StageTransfers::StageTransfers(const Plan& plan, const StepPrograms& programs, F
       record_(record),
       listener_(listener),
       here_(programs.workers()) {
-  for (std::uint32_t worker = 0; worker < programs.workers(); ++worker) {
-    here_[worker].resize(programs.index(worker).ops().size());
+  reset_transfers();
+}
+
+void StageTransfers::reset_transfers() {
+  for (std::uint32_t worker = 0; worker < programs_.workers(); ++worker) {
+    here_[worker].assign(programs_.index(worker).ops().size(), false);
   }
 }
 

@@ -19,6 +19,9 @@ class StageTransfers {
   StageTransfers(const Plan& plan, const StepPrograms& programs, Flights& flights,
                  StepRecord& record, OpListener& listener);
 
+  /// Returns to the state of the constructor. Call only after the end of a step that was not cut
+  /// short.
+  void reset_transfers();
   /// Starts the transfer of a send. At its end, which may be within this call, calls on_op_end() of
   /// the listener for the send, and, unless the step is over then, for the matching receive if its
   /// worker waits; throws an internal Error without such a receive. Adds the interval to the

@@ -10,9 +10,17 @@ StepPrograms::StepPrograms(StepGraph& graph, const Plan& plan) : stages_(plan.st
       const Program& program = graph.program(stage, of_class.micro_batches, most);
       std::unique_ptr<ProgramIndex>& index = indices_[&program];
       if (!index) index = std::make_unique<ProgramIndex>(program, graph.chunks());
-      workers_.push_back({index.get(), index->missing()});
-      ops_left_ += index->missing().size();
+      workers_.push_back({index.get(), {}});
     }
+  }
+  reset_progress();
+}
+
+void StepPrograms::reset_progress() {
+  ops_left_ = 0;
+  for (Worker& worker : workers_) {
+    worker.missing = worker.index->missing();
+    ops_left_ += worker.missing.size();
   }
 }
 

@@ -21,6 +21,9 @@ class StepPrograms {
   /// Builds the indices of all programs. Both arguments must outlive this object.
   StepPrograms(StepGraph& graph, const Plan& plan);
 
+  /// Restores the dependencies of all operations, none of which counts as ended any more.
+  void reset_progress();
+
   /// Returns the number of workers.
   std::uint32_t workers() const { return static_cast<std::uint32_t>(workers_.size()); }
   /// Returns the replica class of a worker.

@@ -37,8 +37,13 @@ std::string slice_name(const Op& op) {
 
 void StepRecord::begin(std::uint32_t workers) {
   began_ = engine_.now();
+  work_ended_ = 0;
+  run_ = {};
   run_.workers.resize(workers);
-  for (WorkerRun& worker : run_.workers) worker.progress.emplace_back(0.0, 0.0);
+  for (WorkerRun& worker : run_.workers) {
+    worker.progress.reserve(points_);
+    worker.progress.emplace_back(0.0, 0.0);
+  }
 }
 
 void StepRecord::add_interval(std::uint32_t worker, Slice::Track track, const Op& op, double from) {
@@ -81,6 +86,7 @@ IterationRun StepRecord::take_run(std::uint32_t stages) {
   for (std::size_t i = 0; i < run_.workers.size(); ++i) {
     double& latest = run_.stage_passes_end[i % stages];
     latest = std::max(latest, run_.workers[i].passes_end);
+    points_ = std::max(points_, run_.workers[i].progress.size());
   }
   return std::move(run_);
 }

@@ -19,7 +19,8 @@ class StepRecord {
   /// timeline. The engine must outlive this object.
   StepRecord(const Engine& engine, bool slices) : engine_(engine), slices_(slices) {}
 
-  /// Begins the step now, for `workers` workers. Call once, before all other methods.
+  /// Begins a step now, for `workers` workers. Call before all other methods, and again for another
+  /// step after take_run().
   void begin(std::uint32_t workers);
   /// Returns the seconds since the step began.
   double now() const { return engine_.now() - began_; }
@@ -49,7 +50,7 @@ class StepRecord {
   void broken_by(LinkId link) { run_.broken = link; }
   /// Returns true if a link cut the step short.
   bool is_broken() const { return run_.broken.has_value(); }
-  /// Returns the run and leaves none behind. Call once, after the step ended. `stages` is the
+  /// Returns the run and leaves none behind. Call once per step, after its end. `stages` is the
   /// number of stages of the plan.
   IterationRun take_run(std::uint32_t stages);
 
@@ -59,6 +60,7 @@ class StepRecord {
   double began_ = 0;
   double work_ended_ = 0;  ///< end of the newest operation that is no read
   IterationRun run_;
+  std::size_t points_ = 0;  ///< points of the progress of a worker of the newest step
 };
 
 /// Returns the name of a phase, for example "forward".

@@ -30,7 +30,7 @@ BEGIN, END = "<!-- race -->", "<!-- end of race -->"
 EXAMPLE_S = 0.02  # declared compute of an example
 WHOLE_RUNS = ("orrery", "orrery-deals", "torchft", "torchft-tuned", "torchrun")
 KILLED = ("orrery-shrinks", "torchft-as-shipped", "torchft", "torchft-tuned")
-PATIENCE_S = 180  # until all ranks train, and until survivors train after a kill
+PATIENCE_S = 600  # until all ranks train (the first time after a compilation), and after a kill
 KILL_LENGTH = 50_000  # examples of a run with one kill, which ends before
 MEASURED_STEPS = 10  # steps of each rank before a kill and after it
 

@@ -47,7 +47,7 @@ TEST_P(QueueOf, ASavedPolicyGoesOnWhereItWas) {
 
 INSTANTIATE_TEST_SUITE_P(All, QueueOf,
                          testing::Values("fifo", "fifo-skip", "sjf", "easy", "conservative", "srtf",
-                                         "las"));
+                                         "las", "elastic"));
 
 }  // namespace
 }  // namespace orrery

@@ -31,7 +31,7 @@ TEST(Registry, AnUnknownNameIsRefusedWithThePlaceAndTheNearest) {
     EXPECT_EQ(error.kind(), ErrorKind::bad_input);
     EXPECT_EQ(error.message(),
               "there is no policy 'statik'; did you mean 'static'? "
-              "Known of job queues: conservative, drf, easy, fifo, "
+              "Known of job queues: conservative, drf, easy, elastic, fifo, "
               "fifo-skip, finish-time-fairness, gittins, las, max-min, "
               "multifactor, priority, sjf, srsf, srtf; of trainings: cheapest-goodput, "
               "checkpoint-interval, collective-table, fixed-codec, "

@@ -1,7 +1,8 @@
 """DDP loop in double precision whose every pass is one step of two accumulated batches.
 
 The learning rate is 0 and the order fixed, so that all steps have equal gradients, however their
-examples are dealt. STEPS=N; SLOW=FACTOR makes the last rank slower, NORM=1 adds a BatchNorm.
+examples are dealt. STEPS=N; BATCH=N examples a batch, EXAMPLE_S seconds of declared compute for
+each; WIDTH=N of the layers; SLOW=FACTOR makes the last rank slower, NORM=1 adds a BatchNorm.
 LOSS=global divides a sum by the examples of all ranks, LOSS=contrast compares the examples of a
 batch with each other.
 """
@@ -20,12 +21,14 @@ torch.set_default_dtype(torch.float64)
 dist.init_process_group("gloo")
 rank, world = dist.get_rank(), dist.get_world_size()
 torch.manual_seed(0)
-layers = [nn.Linear(16, 32), nn.Tanh(), nn.Linear(32, 8)]
+width = int(os.environ.get("WIDTH", "32"))
+layers = [nn.Linear(16, width), nn.Tanh(), nn.Linear(width, 8)]
 if "NORM" in os.environ:
-    layers.insert(1, nn.BatchNorm1d(32))
+    layers.insert(1, nn.BatchNorm1d(width))
 model = DistributedDataParallel(nn.Sequential(*layers))
-data = TensorDataset(torch.randn(16 * world, 16), torch.randn(16 * world, 8))
-loader = DataLoader(data, 8, sampler=DistributedSampler(data, shuffle=False))
+batch = int(os.environ.get("BATCH", "8"))
+data = TensorDataset(torch.randn(2 * batch * world, 16), torch.randn(2 * batch * world, 8))
+loader = DataLoader(data, batch, sampler=DistributedSampler(data, shuffle=False))
 optimizer = torch.optim.SGD(model.parameters(), 0)
 
 
@@ -41,7 +44,9 @@ def loss_of(outputs, targets):
     return (outputs - targets).square().sum() * world / count.item()
 
 
-example_s = 0.002 * (float(os.environ.get("SLOW", "1")) if rank == world - 1 else 1)
+example_s = float(os.environ.get("EXAMPLE_S", "0.002"))
+if rank == world - 1:
+    example_s *= float(os.environ.get("SLOW", "1"))
 first = None
 for step in range(int(os.environ.get("STEPS", "40"))):
     begin_s = time.monotonic()

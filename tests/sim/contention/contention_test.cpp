@@ -1,5 +1,7 @@
 #include "sim/contention/contention.hpp"
 
+#include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -7,8 +9,13 @@
 
 #include <gtest/gtest.h>
 
+#include "core/random.hpp"
 #include "policies/seam/job.hpp"
+#include "sim/engine/simgrid_compat.hpp"
 #include "sim/engine/simgrid_engine.hpp"
+#include "sim/estimates/engine/max_min_shares.hpp"
+#include "sim/estimates/engine/sharing_engine.hpp"
+#include "sim/estimates/step/side_by_side.hpp"
 #include "tests/sim/run.hpp"
 #include "topologies/builder.hpp"
 
@@ -17,18 +24,18 @@ namespace {
 
 using testing::numbers_in_child;
 
-/// Jobs of four nodes on a cluster whose units hold three: neighbours meet on the uplinks of the
-/// unit between them, others do not.
+/// Jobs, by default of four nodes, on a cluster whose units hold three: neighbours meet on the
+/// uplinks of the unit between them, others do not.
 class Bench {
  public:
-  Bench() {
+  explicit Bench(std::uint32_t at_once = 3) {
     const estimates::EngineRoom room =
         estimates::engine_room(cluster, StepGraph(loaded.scenario.job()), false);
-    engine = simgrid_engine(3 * room.hosts, 3 * room.links);
+    engine = simgrid_engine(at_once * room.hosts, at_once * room.links);
   }
 
-  Contention::Work work(std::uint32_t first_gpu) {
-    jobs.push_back(std::make_unique<One>(*this, first_gpu));
+  Contention::Work work(std::uint32_t first_gpu, std::uint32_t nodes = 4) {
+    jobs.push_back(std::make_unique<One>(*this, first_gpu, nodes));
     StepGraph& graph = jobs.back()->graph;
     return {.stepper = {std::shared_ptr<void>(), &*jobs.back()->stepper},
             .state = {},
@@ -42,7 +49,12 @@ class Bench {
   Cluster cluster = build_cluster(loaded.scenario.cluster(), loaded.places);
   std::shared_ptr<estimates::Engine> engine;
   struct One {
-    One(Bench& of, std::uint32_t first_gpu) : graph(of.loaded.scenario.job()) {
+    One(Bench& of, std::uint32_t first_gpu, std::uint32_t nodes) : graph([&] {
+            Job job = of.loaded.scenario.job();
+            job.mutable_layout()->set_data(nodes);
+            job.set_global_batch(job.global_batch() / 4 * nodes);
+            return StepGraph(job);
+          }()) {
       for (std::uint32_t rank = 0; rank < graph.ranks(); ++rank) gpus.push_back({first_gpu + rank});
       stepper.emplace(of.cluster, graph, gpus, estimates::Stepper::Options{},
                       [&of](std::uint32_t, std::uint32_t) { return of.engine; });
@@ -124,6 +136,110 @@ TEST(Contention, ASteadyGroupIsSimulatedOnceWhereverItStands) {
   EXPECT_EQ((std::vector<double>{seen[6], seen[7], seen[8]}),
             (std::vector<double>{seen[1], seen[0], seen[2]}))
       << "the other way round";
+}
+
+/// Returns an engine link for each link and for each slot that is not pinned: no link stands for
+/// another one, and none is left out.
+estimates::JointLinks every_link(const std::vector<estimates::JobBeside>& jobs) {
+  estimates::JointLinks links;
+  std::map<std::uint32_t, std::uint32_t> known;
+  for (const estimates::JobBeside& job : jobs) {
+    std::vector<std::uint32_t>& numbers = links.numbers.emplace_back(job.plan.slots.size());
+    for (const auto& [link, slot] : job.plan.pinned) {
+      const auto [at, is_new] = known.emplace(link, links.count);
+      links.count += is_new ? 1 : 0;
+      numbers[slot] = at->second + 1;
+    }
+    for (std::uint32_t& number : numbers) {
+      number = number == 0 ? links.count++ : number - 1;
+    }
+  }
+  return links;
+}
+
+std::vector<double> means_of(const std::vector<estimates::SteadyStep>& steps) {
+  std::vector<double> means;
+  for (const estimates::SteadyStep& step : steps) means.push_back(step.mean);
+  return means;
+}
+
+/// Returns the steps of jobs that are simulated together in SimGrid, all links included. Returns
+/// none if the solver without SimGrid finds other bits, on all links or on those that can fill.
+std::vector<double> steps_in_simgrid(Bench& bench, const std::vector<Contention::Work>& group) {
+  std::map<LinkId, int> users;
+  for (const Contention::Work& work : group) {
+    for (const LinkId link : work.stepper->links_crossed_by({}, work.micro_batches)) ++users[link];
+  }
+  const estimates::HardwareState nominal;
+  std::vector<std::unique_ptr<estimates::SimulatedStep>> steps;
+  std::vector<estimates::JobBeside> jobs;
+  for (const Contention::Work& work : group) {
+    std::vector<LinkId> shared;
+    for (const LinkId link : work.stepper->links_crossed_by({}, work.micro_batches)) {
+      if (users.at(link) > 1) shared.push_back(link);
+    }
+    steps.push_back(work.stepper->planned({}, work.micro_batches, std::move(shared)));
+    jobs.push_back({.graph = work.stepper->graph(),
+                    .plan = steps.back()->plan,
+                    .prices = work.stepper->prices(),
+                    .state = nominal});
+  }
+  const std::uint32_t hosts = bench.engine->hosts(), slots = bench.engine->links();
+  std::vector<std::vector<double>> own;
+  for (const estimates::JointLinks& links : {every_link(jobs), estimates::joint_links(jobs)}) {
+    estimates::SharingEngine engine(
+        hosts, slots, std::make_unique<estimates::MaxMinShares>(slots, bench.engine->now()));
+    own.push_back(means_of(estimates::steady_steps(engine, jobs, links)));
+  }
+  std::vector<double> means =
+      means_of(estimates::steady_steps(*bench.engine, jobs, every_link(jobs)));
+  if (SIMGRID_VERSION < 33300 && own != std::vector{means, means}) return {};
+  return means;
+}
+
+/// Jobs of 16 to 40 GPUs fill the cluster; then they leave, one after the other. Their order, and
+/// the rounding of the clock when a group was simulated first, move a step by some thousandths.
+TEST(Contention, StepsOnRandomPlacesEqualThoseOfAFullSimulation) {
+  const std::vector<double> seen = numbers_in_child([] {
+    Bench bench(16);
+    Contention contention;
+    Rng draw(7);
+    std::vector<double> out;
+    for (int round = 0; round < 10; ++round) {
+      std::map<JobId, Contention::Work> present;
+      for (std::uint32_t node = 0; node < 15;) {
+        const auto wanted = 2 + static_cast<std::uint32_t>(draw.below(4));
+        const std::uint32_t nodes = std::min(wanted, 16 - node);
+        const JobId job{static_cast<std::uint32_t>(draw.below(1000) * 16 + node)};
+        present[job] = bench.work(8 * node, nodes);
+        present[job].steady = true;
+        node += nodes;
+      }
+      for (const auto& [job, work] : present) contention.enter_job(job, work);
+      while (!present.empty()) {
+        std::map<std::uint64_t, std::vector<JobId>> groups;
+        for (const auto& [job, work] : present) {
+          if (contention.company(job) > 0) groups[contention.company(job)].push_back(job);
+        }
+        for (const auto& [company, jobs] : groups) {
+          std::vector<Contention::Work> works;
+          for (const JobId job : jobs) works.push_back(present.at(job));
+          const std::vector<double> full = steps_in_simgrid(bench, works);
+          if (full.empty()) return std::vector<double>{};
+          for (std::size_t i = 0; i < jobs.size(); ++i) {
+            out.push_back(contention.step(jobs[i], 0)->run.duration / full[i]);
+          }
+        }
+        const auto chosen = static_cast<int>(draw.below(present.size()));
+        const auto leaves = std::next(present.begin(), chosen);
+        contention.remove_job(leaves->first);
+        present.erase(leaves);
+      }
+    }
+    return out;
+  });
+  EXPECT_GT(seen.size(), 40u) << "or other bits than SimGrid's";
+  for (const double ratio : seen) EXPECT_NEAR(ratio, 1, 0.01);
 }
 
 TEST(Contention, WhereTheOthersStandInTheirStepsCounts) {

@@ -1,4 +1,5 @@
 #include "sim/engine/simgrid_engine.hpp"
+#include "sim/engine/step_engine.hpp"
 
 #include <csignal>
 
@@ -291,6 +292,26 @@ TEST(SimGridEngine, ThereIsOneInAProcess) {
     });
   };
   EXPECT_THROW(twice(), Error);
+}
+
+TEST(StepEngine, LargeStepsTakeNoSimGrid) {
+  const auto large_besides_small = [] {
+    return numbers_in_child([] {
+      const auto large = step_engine(kMostSimGridWorkers + 1, 1);
+      const auto other = step_engine(kMostSimGridWorkers + 1, 1);
+      const auto small = step_engine(kMostSimGridWorkers, 1);
+      return std::vector<double>{};
+    });
+  };
+  EXPECT_NO_THROW(large_besides_small());
+  const auto two_small = [] {
+    return numbers_in_child([] {
+      const auto first = step_engine(kMostSimGridWorkers, 1);
+      const auto second = step_engine(kMostSimGridWorkers, 1);
+      return std::vector<double>{};
+    });
+  };
+  EXPECT_THROW(two_small(), Error);
 }
 
 }  // namespace

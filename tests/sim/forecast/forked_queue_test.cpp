@@ -137,7 +137,7 @@ TEST_P(ForkedQueueUnder, TheTrueDurationsGiveTheRun) {
 
 INSTANTIATE_TEST_SUITE_P(Policies, ForkedQueueUnder,
                          testing::Values("fifo", "fifo-skip", "sjf", "easy", "conservative", "srtf",
-                                         "srsf", "las"),
+                                         "srsf", "las", "elastic"),
                          [](const auto& tested) {
                            std::string name = tested.param;
                            std::erase(name, '-');

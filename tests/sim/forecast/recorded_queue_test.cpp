@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/error.hpp"
 #include "core/random.hpp"
 #include "policies/record/recorder.hpp"
 #include "policies/run/registry.hpp"
@@ -273,6 +274,22 @@ TEST(RecordedQueue, AJobThatHasNotEndedKeepsItsGpus) {
   EXPECT_EQ(queue.recorded().unended(), 2u);
   EXPECT_EQ(queue.recorded().mean_wait_s(), (0 + queue.recorded().end / 1e9 - 2) / 2);
   EXPECT_TRUE(differences_under(queue, "srtf").empty());
+}
+
+TEST(RecordedQueue, ALogWithElasticJobsHasNoFutures) {
+  const std::string path = log_path("elastic");
+  std::vector<TraceJob> jobs{test::logged_job("a", 0, 4, 100), test::logged_job("b", 5, 4, 100)};
+  jobs[1].sizes = "2 8";
+  replay_jobs(jobs, replay_of("elastic", 1), path);
+  try {
+    const RecordedQueue queue(path);
+    queue.simulate_under(*make_stack(replay_of("fifo", 1)));
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::bad_input);
+    EXPECT_EQ(error.message().substr(0, 79),
+              "futures of a queue: expected jobs of one size, found job 'b' of 2 to 8 GPUs; ta");
+  }
 }
 
 }  // namespace

@@ -92,7 +92,7 @@ TEST(JobReplay, ReferenceRowFifo) {
 const std::vector<std::string> kQueues{
     "fifo",   "fifo-skip", "sjf",      "easy",    "conservative",         "srtf",
     "srsf",   "las",       "priority", "gittins", "finish-time-fairness", "drf",
-    "max-min", "multifactor"};
+    "max-min", "multifactor", "elastic"};
 
 void agrees(const std::vector<TraceJob>& jobs, std::uint32_t nodes, std::uint32_t size,
             const std::string& policy, bool consolidated) {

@@ -101,6 +101,31 @@ TEST(RecordedJobs, AJobThatWasTakenOffGoesOnWhereItWas) {
   EXPECT_NEAR(report.jct_mean_s(), 110, 1e-6);
 }
 
+TEST(RecordedJobs, AnElasticJobHasTheSpeedOfItsSize) {
+  World8 at;
+  std::vector<TraceJob> log = {logged_job("a", 0, 4, 100)};
+  log[0].sizes = "2 16 1:30 4:100 16:150";
+  RecordedJobs jobs(log, at.world, [&](Event event) { at.happen(std::move(event)); });
+  jobs.advance_to(0, {});
+  EXPECT_EQ(at.world.jobs()[{0}].spec.least(), 2u);
+  EXPECT_EQ(at.world.jobs()[{0}].spec.most(), 8u) << "the cluster has no more";
+  at.decide(jobs, at.place({0}, 0, 4));
+  at.now = seconds(50);
+  at.decide(jobs, at.place({0}, 0, 1 + 1));
+  EXPECT_EQ(at.world.state().free, 6u);
+  EXPECT_NEAR(to_seconds(jobs.next_event_time()), 50 + 50 / (160.0 / 3 / 100), 1e-6);
+  EXPECT_THAT(jobs.refusal({.what = at.place({0}, 4, 2)}), ::testing::HasSubstr("stays"));
+  at.now = jobs.next_event_time();
+  jobs.advance_to(at.now, {});
+  const JobRow row = jobs.row(0);
+  EXPECT_EQ(row.preemptions, 0u);
+  EXPECT_EQ(row.resizes, 1u);
+  EXPECT_NEAR(row.used_gpu_s, 50 * 4 + 93.75 * 2, 1e-6);
+  JobsReport report;
+  jobs.fill(report);
+  EXPECT_NEAR(report.utilization(), row.used_gpu_s / (8 * 143.75), 1e-9);
+}
+
 TEST(RecordedJobs, WhatTheyCannotDoIsRefused) {
   World8 at;
   const std::vector<TraceJob> log = {logged_job("a", 0, 2, 100)};

@@ -83,6 +83,30 @@ TEST(RecordedRuns, ARunEndsAtTheTimeLimitOfItsJob) {
   }
 }
 
+TEST(RecordedRuns, AChangeOfSizeMovesTheEndAndCosts) {
+  std::vector<TraceJob> jobs(1);
+  jobs[0].gpus = 8;
+  jobs[0].duration_s = 100;
+  jobs[0].sizes = "2 8";
+  const NumberedTrace trace(std::move(jobs), 8);
+  RecordedRuns runs(trace, {.restart_cost = 5 * kSecond});
+  runs.start(0, 0, 1, {4, 0.5});
+  EXPECT_EQ(runs.next_end(), 200 * kSecond);
+  runs.resize(0, 40 * kSecond, 2, {8, 1});
+  EXPECT_EQ(runs.next_end(), 125 * kSecond) << "80 s are left, after 5 s";
+  runs.resize(0, 43 * kSecond, 1, {2, 0.25});
+  EXPECT_EQ(runs.next_end(), 368 * kSecond) << "the restart begins anew";
+  EXPECT_EQ(runs.end_one(125 * kSecond), RecordedRuns::kNone);
+  EXPECT_EQ(runs.end_one(368 * kSecond), 0u);
+  EXPECT_EQ(runs.resizes(0), 2u);
+  EXPECT_EQ(runs.run_time(0), 368 * kSecond);
+  EXPECT_EQ(runs.work_time(0), 100 * kSecond);
+  EXPECT_EQ(runs.lost_time(0), 8 * kSecond);
+  ASSERT_TRUE(runs.gpu_time(0));
+  EXPECT_DOUBLE_EQ(runs.gpu_time(0)->used, 40 * 4 + 3 * 8 + 325 * 2);
+  EXPECT_DOUBLE_EQ(runs.gpu_time(0)->lost, 3 * 8 + 5 * 2);
+}
+
 TEST(RecordedRuns, APaceMovesTheEnd) {
   const NumberedTrace trace = two_jobs();
   RecordedRuns runs(trace, {.paced = true});

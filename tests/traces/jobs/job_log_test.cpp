@@ -224,6 +224,15 @@ TEST(JobLog, ElasticFlowIsReadAndSiaNeedsADuration) {
       parse_job_log("s.csv", head + ",duration\nbert-0,487.66,bert,12,384,900\n");
   EXPECT_THAT(in_short(sia), ElementsAre("bert-0 0+900 x12"));
   EXPECT_EQ(sia.jobs[0].name, "bert");
+  EXPECT_TRUE(sia.jobs[0].sizes.empty());
+  const JobLog sized = parse_job_log(
+      "s.csv", head + ",duration,min_gpus,max_gpus,scaling\n"
+                      "bert-0,487.66,bert,12,384,900,1,16,1:1 16:8\n"
+                      "bert-1,490,bert,12,384,9,,8,\n");
+  EXPECT_EQ(counts(sized.quality), "sia 2 = 1 + 0 + 1");
+  EXPECT_EQ(sized.jobs[0].sizes.str(), "1 16 1:1 16:8");
+  EXPECT_EQ(sized.quality.first_rejected(0).reason(),
+            "max_gpus is 8, less than the 12 GPUs of the job");
 }
 
 TEST(JobLog, ATableThatLacksColumnsIsRefusedWithTheirNames) {

@@ -104,6 +104,21 @@ TEST_F(JobTrace, ProblemsHaveTheirPlace) {
   EXPECT_NE(problem(""), "");
 }
 
+TEST_F(JobTrace, SizesAreReadAndWritten) {
+  const std::string header = "job_id,submit_s,num_gpus,duration_s,scaling,max_gpus,min_gpus\n";
+  const auto jobs = load(header + "a,0,8,5,1:2 16:9,16,2\nb,0,8,5,,,4\nc,0,8,5,,,\n");
+  EXPECT_EQ(jobs[0].sizes.str(), "2 16 1:2 16:9");
+  EXPECT_EQ(jobs[1].sizes.str(), "4 8");
+  EXPECT_TRUE(jobs[2].sizes.empty());
+  const std::string text = job_trace_csv(jobs);
+  EXPECT_NE(text.find(",after,qos,min_gpus,max_gpus,scaling\n"), std::string::npos);
+  EXPECT_NE(text.find(",,2,16,1:2 16:9\n"), std::string::npos);
+  EXPECT_EQ(job_trace_csv(load(text)), text);
+  EXPECT_EQ(problem(header + "a,0,8,5,,7,\n"),
+            "2:10: max_gpus is 7, less than the 8 GPUs of the job");
+  EXPECT_EQ(problem(header + "a,0,8,5,fast,9,\n").substr(0, 22), "2:9: scaling must be a");
+}
+
 TEST_F(JobTrace, AMissingFileIsBadInput) {
   EXPECT_THROW(load_job_trace("/nowhere/trace.csv"), Error);
 }

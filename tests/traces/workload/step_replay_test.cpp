@@ -64,6 +64,35 @@ TEST(StepReplay, ExchangeHasOneIdentityWhateverTheMicroBatches) {
   EXPECT_EQ(seen.size(), 1u);
 }
 
+/// Small gradients, as of a toy model, count as norms or flags.
+TEST(StepReplay, SmallCollectivesOfTheLastPassHaveOneIdentityToo) {
+  RecordedStep step = recorded_step();
+  step.set_micro_batches(2);
+  const RecordedOp forward = step.ops(0), backward = step.ops(1);
+  for (RecordedOp& op : *step.mutable_ops()) {
+    if (op.phase() != "update") op.set_micro_batch(1);
+    if (!op.collective().empty()) op.set_bytes(1024);
+    for (auto& after : *op.mutable_after()) after += 2;
+  }
+  *step.add_ops() = forward;
+  *step.add_ops() = backward;
+  for (int moved = 0; moved < 2; ++moved) {  // the first pass goes to the begin
+    for (int i = step.ops_size() - 1; i > 0; --i) step.mutable_ops()->SwapElements(i, i - 1);
+  }
+  StepGraph graph(recorded_job(step, 8, 24));
+  using Key = std::tuple<Phase, std::uint32_t, std::uint32_t>;
+  std::set<std::vector<Key>> seen;
+  for (const std::uint32_t count : {0u, 1u, 2u, 5u}) {
+    std::vector<Key> keys;
+    for (const Op& op : graph.program(0, count).ops) {
+      if (op.kind == OpKind::collective) keys.emplace_back(op.phase, op.micro_batch, op.bucket);
+    }
+    EXPECT_EQ(keys.size(), 2u);
+    seen.insert(keys);
+  }
+  EXPECT_EQ(seen.size(), 1u);
+}
+
 TEST(StepReplay, ScatteredGradientsAreExchangedInEveryPass) {
   StepGraph graph(recorded_job(recorded_step(true), 8, 24));
   auto seen = counts(graph.program(0, 3));

@@ -22,6 +22,8 @@ namespace {
 /// Jobs on a cluster of units of three nodes of 8 GPUs, with one oversubscribed spine.
 class Group {
  public:
+  /// `nics`: rate of all NICs; empty: as they are.
+  explicit Group(const std::string& nics = {}) : loaded_(scenario(nics)) {}
   /// Adds a job of `nodes` nodes.
   void add(std::uint32_t first_node, std::uint32_t nodes) {
     jobs_.push_back(std::make_unique<One>(*this, first_node, nodes));
@@ -77,10 +79,15 @@ class Group {
     }
   }
 
-  LoadedScenario loaded_ = testing::small_scenario(
-      8, 1, 4, "",
-      {"cluster.nodes=24", "cluster.fabric.nodes_per_unit=3", "cluster.fabric.spines=1",
-       "cluster.fabric.spine_link_bandwidth=50 Gbps", "job.overlap=false"});
+  static LoadedScenario scenario(const std::string& nics) {
+    std::vector<std::string> overrides{
+        "cluster.nodes=24", "cluster.fabric.nodes_per_unit=3", "cluster.fabric.spines=1",
+        "cluster.fabric.spine_link_bandwidth=50 Gbps", "job.overlap=false"};
+    if (!nics.empty()) overrides.push_back("cluster.node.nic_bandwidth=" + nics);
+    return testing::small_scenario(8, 1, 4, "", overrides);
+  }
+
+  LoadedScenario loaded_;
   Cluster cluster_ = build_cluster(loaded_.scenario.cluster(), loaded_.places);
   const HardwareState nominal_;
   std::vector<std::unique_ptr<One>> jobs_;
@@ -95,25 +102,41 @@ JointPattern pattern_of(const Places& places) {
   return group.pattern();
 }
 
-TEST(JointLinks, LinksThatBothJobsCrossHaveOneNumber) {
+/// Returns the numbers of a job's links, ascending.
+std::vector<std::uint32_t> numbers_of(const JointLinks& links, std::size_t job) {
+  std::vector<std::uint32_t> used;
+  for (const std::uint32_t number : links.numbers[job]) {
+    if (number != JointLinks::kNone) used.push_back(number);
+  }
+  std::sort(used.begin(), used.end());
+  EXPECT_TRUE(std::adjacent_find(used.begin(), used.end()) == used.end());
+  return used;
+}
+
+TEST(JointLinks, LinksThatBothJobsCrossHaveOneNumberAndCoverTheOthers) {
   Group group;
   group.add(0, 4);  // units 0, 1
   group.add(4, 4);  // units 1, 2
+  group.add(8, 4);  // units 2, 3
+  const JointLinks links = group.links();
+  ASSERT_EQ(links.numbers.size(), 3u);
+  ASSERT_EQ(links.count, 2u) << "the uplinks of units 1 and 2; each job's own links never fill";
+  const std::vector<std::uint32_t> first = numbers_of(links, 0), last = numbers_of(links, 2);
+  ASSERT_EQ(first.size(), 1u);
+  ASSERT_EQ(last.size(), 1u);
+  EXPECT_NE(first, last);
+  EXPECT_EQ(numbers_of(links, 1), (std::vector<std::uint32_t>{0, 1}));
+}
+
+TEST(JointLinks, ALinkOfOneJobStaysIfItIsNarrower) {
+  Group group("20 Gbps");
+  group.add(0, 4);
+  group.add(4, 4);
   const JointLinks links = group.links();
   ASSERT_EQ(links.numbers.size(), 2u);
-  std::vector<std::uint32_t> used[2], both;
-  for (std::size_t job = 0; job < 2; ++job) {
-    for (const std::uint32_t number : links.numbers[job]) {
-      if (number != JointLinks::kNone) used[job].push_back(number);
-    }
-    std::sort(used[job].begin(), used[job].end());
-    EXPECT_TRUE(std::adjacent_find(used[job].begin(), used[job].end()) == used[job].end());
-    EXPECT_LT(used[job].back(), links.count);
-  }
-  std::set_intersection(used[0].begin(), used[0].end(), used[1].begin(), used[1].end(),
-                        std::back_inserter(both));
-  EXPECT_FALSE(both.empty());
-  EXPECT_LT(both.size(), used[0].size()) << "links of its own remain";
+  EXPECT_EQ(links.count, 3u) << "the uplinks of unit 1, and narrow links of each job";
+  EXPECT_EQ(numbers_of(links, 0).size(), 2u);
+  EXPECT_EQ(numbers_of(links, 1).size(), 2u);
 }
 
 TEST(JointPattern, OtherUnitsAndAnotherOrderGiveTheSamePattern) {

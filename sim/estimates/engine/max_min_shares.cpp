@@ -1,0 +1,309 @@
+#include "sim/estimates/engine/max_min_shares.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "sim/estimates/engine/sharing_engine.hpp"
+
+namespace orrery::estimates {
+namespace {
+
+constexpr double kSharePrecision = 1e-5;  ///< relative, of a link's bandwidth; of weights
+constexpr double kSameInstant = 1e-9;     ///< seconds
+
+/// Subtracts, and rounds what is left below the precision to 0.
+void subtract(double& from, double value, double precision) {
+  from -= value;
+  if (from < precision) from = 0;
+}
+
+}  // namespace
+
+// ---- flows and links --------------------------------------------------------------------------
+
+void MaxMinShares::start_flow(std::uint32_t place, std::span<const std::uint32_t> links,
+                              double units) {
+  if (place >= flows_.size()) flows_.resize(place + 1);
+  Flow& flow = flows_[place];
+  flow.units = units;
+  flow.since = now_;
+  flow.rate = flow.share = 0;
+  flow.end = kNever;
+  flow.visit = visit_ - 1;
+  flow.bound = kNever;
+  flow.active = static_cast<std::uint32_t>(active_.size());
+  active_.push_back(place);
+  for (const std::uint32_t link : links) {
+    flow.bound = std::min(flow.bound, links_[link].bandwidth);
+    add_use(place, link);
+  }
+}
+
+void MaxMinShares::add_use(std::uint32_t place, std::uint32_t link) {
+  Flow& flow = flows_[place];
+  if (!flow.uses.empty() && uses_[flow.uses.back()].link == link) {
+    ++uses_[flow.uses.back()].weight;
+    return;
+  }
+  if (free_uses_.empty()) {
+    free_uses_.push_back(static_cast<std::uint32_t>(uses_.size()));
+    uses_.emplace_back();
+  }
+  const std::uint32_t use = free_uses_.back();
+  free_uses_.pop_back();
+  Link& at = links_[link];
+  uses_[use] = {.link = link, .flow = place, .weight = 1, .older = at.newest};
+  (at.newest == kNone ? at.oldest : uses_[at.newest].newer) = use;
+  at.newest = use;
+  flow.uses.push_back(use);
+  mark_changed(link);
+}
+
+void MaxMinShares::remove_uses(Flow& flow) {
+  mark_changed(uses_[flow.uses.front()].link);
+  for (const std::uint32_t number : flow.uses) {
+    const Use& use = uses_[number];
+    Link& link = links_[use.link];
+    (use.newer == kNone ? link.newest : uses_[use.newer].older) = use.older;
+    (use.older == kNone ? link.oldest : uses_[use.older].newer) = use.newer;
+    if (link.newest == kNone && link.changed != kNone) {
+      changed_[link.changed] = kNone;
+      link.changed = kNone;
+    }
+    free_uses_.push_back(number);
+  }
+  flow.uses.clear();
+}
+
+void MaxMinShares::deactivate(Flow& flow) {
+  flows_[active_.back()].active = flow.active;
+  active_[flow.active] = active_.back();
+  active_.pop_back();
+  flow.active = kNone;
+}
+
+void MaxMinShares::cancel_flow(std::uint32_t place) {
+  Flow& flow = flows_[place];
+  if (flow.active != kNone) {
+    deactivate(flow);
+  } else if (std::erase(ended_, place) == 0) {
+    return;
+  }
+  remove_uses(flow);
+}
+
+void MaxMinShares::set_bandwidth(std::uint32_t link, double bandwidth) {
+  mark_changed(link);
+  links_[link].bandwidth = bandwidth;
+}
+
+/// Goes depth first, from a link to each of its flows and to the other links of the flow. The order
+/// is the one in which rates are computed. A flow that is met again while its links are being
+/// marked goes on from where it is, so that each use of a link counts once.
+void MaxMinShares::mark_changed(std::uint32_t link) {
+  if (links_[link].changed != kNone) return;
+  add_changed(link);
+  while (!to_mark_.empty()) {
+    const std::uint32_t use = to_mark_.back();
+    if (use == kNone) {
+      to_mark_.pop_back();
+      continue;
+    }
+    Flow& flow = flows_[uses_[use].flow];
+    if (std::exchange(flow.visit, visit_) != visit_) flow.marked = 0;
+    while (flow.marked < flow.uses.size() &&
+           links_[uses_[flow.uses[flow.marked]].link].changed != kNone) {
+      ++flow.marked;
+    }
+    if (flow.marked == flow.uses.size()) {
+      to_mark_.back() = uses_[use].older;
+    } else {
+      add_changed(uses_[flow.uses[flow.marked++]].link);
+    }
+  }
+}
+
+void MaxMinShares::add_changed(std::uint32_t link) {
+  links_[link].changed = static_cast<std::uint32_t>(changed_.size());
+  changed_.push_back(link);
+  to_mark_.push_back(links_[link].newest);
+}
+
+// ---- rates ------------------------------------------------------------------------------------
+
+/// Repeats: the links that are full first fix the rates of their flows, until every flow has one.
+void MaxMinShares::share_links() {
+  if (changed_.empty()) return;
+  open_links();
+  do {
+    const double fill = collect_fixed();
+    double least = kNever;  // least bound below the rate; flows with larger ones wait
+    for (const std::uint32_t place : fixed_) {
+      if (flows_[place].bound < fill) least = std::min(least, flows_[place].bound);
+    }
+    for (const std::uint32_t place : fixed_) {
+      Flow& flow = flows_[place];
+      flow.is_fixed = false;
+      if (least == kNever) {
+        fix_flow(place, fill);
+      } else if (std::abs(least - flow.bound) < kSharePrecision) {
+        fix_flow(place, flow.bound);
+      }
+    }
+  } while (!open_.empty());
+  for (const std::uint32_t link : changed_) {
+    if (link == kNone) continue;
+    links_[link].changed = kNone;
+    for (std::uint32_t use = links_[link].newest; use != kNone; use = uses_[use].older) {
+      Flow& flow = flows_[uses_[use].flow];
+      if (!std::exchange(flow.is_renewed, true)) renewed_.push_back(uses_[use].flow);
+    }
+  }
+  changed_.clear();
+  ++visit_;
+}
+
+void MaxMinShares::open_links() {
+  for (const std::uint32_t number : changed_) {
+    if (number == kNone) continue;
+    Link& link = links_[number];
+    link.left = link.bandwidth;
+    link.weight = 0;
+    for (std::uint32_t use = link.newest; use != kNone; use = uses_[use].older) {
+      flows_[uses_[use].flow].share = 0;
+      uses_[use].is_open = true;
+      link.weight += uses_[use].weight;
+    }
+    if (link.weight == 0) continue;
+    link.open = static_cast<std::uint32_t>(open_.size());
+    open_.push_back({number, link.left / link.weight});
+  }
+}
+
+double MaxMinShares::collect_fixed() {
+  double fill = kNever;
+  for (const Open& each : open_) fill = std::min(fill, each.rate);
+  fixed_.clear();
+  for (const Open& each : open_) {
+    if (each.rate != fill) continue;
+    for (std::uint32_t use = links_[each.link].oldest; use != kNone; use = uses_[use].newer) {
+      const std::uint32_t place = uses_[use].flow;
+      if (!uses_[use].is_open || std::exchange(flows_[place].is_fixed, true)) continue;
+      fixed_.push_back(place);
+    }
+  }
+  return fill;
+}
+
+void MaxMinShares::fix_flow(std::uint32_t place, double rate) {
+  Flow& flow = flows_[place];
+  flow.share = rate;
+  for (const std::uint32_t number : flow.uses) {
+    Use& use = uses_[number];
+    Link& link = links_[use.link];
+    use.is_open = false;
+    subtract(link.left, use.weight * rate, link.bandwidth * kSharePrecision);
+    subtract(link.weight, use.weight, kSharePrecision);
+    if (link.open != kNone) update_open(link);
+  }
+}
+
+/// A link that is full, or whose flows all have their rate, is not open any more.
+void MaxMinShares::update_open(Link& link) {
+  if (link.weight > kSharePrecision && link.left > link.bandwidth * kSharePrecision) {
+    open_[link.open].rate = link.left / link.weight;
+    return;
+  }
+  links_[open_.back().link].open = link.open;
+  open_[link.open] = open_.back();
+  open_.pop_back();
+  link.open = kNone;
+}
+
+// ---- time -------------------------------------------------------------------------------------
+
+void MaxMinShares::renew_ends() {
+  for (const std::uint32_t place : renewed_) {
+    Flow& flow = flows_[place];
+    flow.is_renewed = false;
+    if (flow.active == kNone) continue;
+    const double passed = now_ - flow.since;
+    if (flow.units > 0) subtract(flow.units, flow.rate * passed, kSharePrecision * kSameInstant);
+    flow.since = now_;
+    flow.rate = flow.share;
+    flow.end = now_ + (flow.units > 0 ? flow.units / flow.rate : 0);
+  }
+  renewed_.clear();
+}
+
+void MaxMinShares::stop_at(double date) {
+  while (!stops_.empty() && stops_.back() <= now_) stops_.pop_back();
+  if (stops_.empty() || date < stops_.back()) stops_.push_back(date);
+}
+
+void MaxMinShares::pass_stops(double precision) {
+  while (!stops_.empty() && stops_.back() - now_ < precision) stops_.pop_back();
+}
+
+bool MaxMinShares::advance_clock() {
+  share_links();
+  renew_ends();
+  double step = kNever;
+  if (!stops_.empty()) step = stops_.back() - now_;
+  if (wake_due_) step = 0;
+  double end = kNever;
+  for (const std::uint32_t place : active_) end = std::min(end, flows_[place].end);
+  if (end - now_ < step && end - now_ >= 0) step = end - now_;
+  if (step == kNever) return false;
+  now_ += step;
+  for (std::size_t i = 0; i < active_.size();) {
+    const std::uint32_t place = active_[i];
+    if (std::abs(flows_[place].end - now_) < kSameInstant) {
+      deactivate(flows_[place]);
+      ended_.push_back(place);
+    } else {
+      ++i;
+    }
+  }
+  listener().on_time();
+  return true;
+}
+
+bool MaxMinShares::pass_due_stops() {
+  bool passed = false;
+  while (true) {
+    while (!stops_.empty() && stops_.back() <= now_) {
+      stops_.pop_back();
+      passed = true;
+    }
+    if (!wake_due_) return passed;
+    wake_due_ = false;
+    passed = true;
+    listener().on_wake();
+  }
+}
+
+void MaxMinShares::report_ends() {
+  for (const std::uint32_t place : ended_) {
+    listener().on_flow_end(place);
+    remove_uses(flows_[place]);
+  }
+  ended_.clear();
+}
+
+void MaxMinShares::run() {
+  while (advance_clock()) {
+    bool passed = true;
+    while (passed) {
+      passed = pass_due_stops();
+      report_ends();
+    }
+  }
+}
+
+std::unique_ptr<Engine> max_min_engine(std::uint32_t hosts, std::uint32_t links) {
+  return std::make_unique<SharingEngine>(hosts, links, std::make_unique<MaxMinShares>(links, 0));
+}
+
+}  // namespace orrery::estimates

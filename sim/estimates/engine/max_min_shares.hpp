@@ -1,0 +1,114 @@
+// Max-min sharing of links without SimGrid. Rounds as SimGrid 3.32 does (model CM02, precisions
+// 1e-5 and 1e-9), so that flows end at the same bits of the clock, at a fraction of the cost; a
+// test compares both on random flows. Any number per process, one thread each. Units:
+// sim/estimates/engine/link_shares.hpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "sim/estimates/engine/engine.hpp"
+#include "sim/estimates/engine/link_shares.hpp"
+
+namespace orrery::estimates {
+
+/// Flows that share links max-min. The rates of a flow and of all flows that it meets, directly or
+/// through others, are computed anew when the flow starts or ends, or a link of theirs changes. For
+/// example, a flow over links 0 and 1 and another over link 1, of bandwidth 10 each, get 5 each.
+class MaxMinShares : public LinkShares {
+ public:
+  /// Constructs `links` links, and a clock that begins at `now`.
+  MaxMinShares(std::uint32_t links, double now) : LinkShares(now), links_(links) {}
+
+  void start_flow(std::uint32_t place, std::span<const std::uint32_t> links,
+                  double units) override;
+  void cancel_flow(std::uint32_t place) override;
+  void set_bandwidth(std::uint32_t link, double bandwidth) override;
+  void stop_at(double date) override;
+  void wake_now() override { wake_due_ = true; }
+  void pass_stops(double precision) override;
+  void clear_stops() override { stops_.clear(); }
+  void run() override;
+
+ private:
+  static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
+
+  /// Use of one link by one flow, in the list of the link's uses.
+  struct Use {
+    std::uint32_t link = 0, flow = 0;
+    double weight = 0;                            ///< times that the flow crosses the link
+    std::uint32_t newer = kNone, older = kNone;   ///< neighbours in the list of the link
+    bool is_open = false;                         ///< the flow has no rate yet (share_links())
+  };
+  struct Link {
+    double bandwidth = 1;
+    std::uint32_t newest = kNone, oldest = kNone;  ///< list of its uses
+    std::uint32_t changed = kNone;                 ///< index in changed_, if its flows change
+    double left = 0, weight = 0;   ///< bandwidth and weights of the flows without a rate
+    std::uint32_t open = kNone;    ///< index in open_, while flows on it have no rate
+  };
+  struct Flow {
+    std::vector<std::uint32_t> uses;
+    double units = 0, since = 0;   ///< units left at the instant `since`
+    double rate = 0;               ///< rate since then
+    double bound = 0;              ///< bandwidth of its narrowest link when it started
+    double share = 0;              ///< newest rate
+    double end = kNever;           ///< date of its end at its newest rate
+    std::uint32_t active = kNone;  ///< index in active_; kNone: ended, or no flow
+    std::uint64_t visit = 0;       ///< newest round of mark_changed() that met the flow
+    std::size_t marked = 0;        ///< uses whose links are marked in that round
+    bool is_fixed = false;         ///< is in fixed_
+    bool is_renewed = false;       ///< is in renewed_
+  };
+  /// Link with flows that have no rate yet, and the rate at which these would fill the link.
+  struct Open {
+    std::uint32_t link;
+    double rate;
+  };
+
+  void add_use(std::uint32_t place, std::uint32_t link);
+  void remove_uses(Flow& flow);
+  /// Notes that the flows of a link, and those that they meet, need new rates.
+  void mark_changed(std::uint32_t link);
+  void add_changed(std::uint32_t link);
+  /// Computes the rates of the flows of the changed links.
+  void share_links();
+  void open_links();
+  /// Collects the flows of the links that are full first, and returns the rate at which they are.
+  double collect_fixed();
+  void fix_flow(std::uint32_t place, double rate);
+  void update_open(Link& link);
+  /// Computes the ends of the flows with new rates.
+  void renew_ends();
+  /// Advances the clock to the next end of a flow, stop or requested call; false if none is left.
+  bool advance_clock();
+  bool pass_due_stops();
+  void report_ends();
+  void deactivate(Flow& flow);
+
+  std::vector<Link> links_;
+  std::vector<Flow> flows_;  ///< flows by place
+  std::vector<Use> uses_;
+  std::vector<std::uint32_t> free_uses_;
+  std::vector<std::uint32_t> active_;   ///< places of the flows in progress
+  std::vector<std::uint32_t> ended_;    ///< places of the flows that ended, not reported
+  std::vector<std::uint32_t> changed_;  ///< links whose flows need new rates; kNone: none
+  std::vector<Open> open_;
+  std::vector<std::uint32_t> fixed_;    ///< flows that get the present rate of share_links()
+  std::vector<std::uint32_t> renewed_;  ///< flows with new rates
+  std::vector<double> stops_;           ///< dates, the earliest last
+  std::vector<std::uint32_t> to_mark_;  ///< next use of each link that is being marked
+  std::uint64_t visit_ = 1;             ///< round of marks; one for each computation of rates
+  bool wake_due_ = false;
+};
+
+/// Returns an engine whose flows share links in MaxMinShares, with a clock that begins at 0; an
+/// EngineFactory. A process may have any number.
+std::unique_ptr<Engine> max_min_engine(std::uint32_t hosts, std::uint32_t links);
+
+}  // namespace orrery::estimates
