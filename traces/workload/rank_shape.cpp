@@ -146,7 +146,7 @@ std::uint32_t stages_left_empty(const Job& job) {
 
 std::uint32_t most_parts(const Model& model) { return model.layers() + 2; }
 
-/// With more parts than layers, the last part has no layer beside output and loss, and with one
+/// The last part has no layer beside output and loss with more parts than layers, and with one
 /// more the first part has none beside the embedding.
 StageShape stage_shape(const Job& job, std::uint32_t stage, std::uint32_t chunk) {
   if (job.layout().pipeline() > 1 && balance_of(job.layout()) == LayerBalance::cost) {

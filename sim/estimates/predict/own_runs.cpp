@@ -162,7 +162,7 @@ std::vector<double> left_out_rests(const Posterior& of) {
 /// absolute distances: the median of value / fit, weighted by the fit. `rests`: the deviations
 /// less their fits.
 double share_of_fits(const std::vector<double>& values, const std::vector<double>& rests) {
-  std::vector<std::pair<double, double>> ratios;  // with their weights
+  std::vector<std::pair<double, double>> ratios;  // ratio and weight
   double all = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {
     const double fit = values[i] - rests[i];
@@ -256,7 +256,7 @@ Shrunk one_run_shrunk(double value) {
 
 /// Fit to deviations under one pair.
 struct PairFit {
-  Shrunk shrunk;        ///< without median and shift
+  Shrunk shrunk;        ///< median and shift are not set
   double distance = 0;  ///< sum of the absolute distances of the runs from fits to the other ones
 };
 

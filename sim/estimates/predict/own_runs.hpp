@@ -99,7 +99,7 @@ struct Shrunk {
   double shift = 0;       ///< median of shift_of() over the runs
   double common = 0;      ///< posterior of d
   PartShares parts = {};  ///< posterior of u
-  std::size_t pair = 0;   ///< of a time for each expert and a natural load
+  std::size_t pair = 0;   ///< place of a time for each expert and a natural load
   double spread = 0;
 
   /// Returns the shift of a run; its deviation does not count.

@@ -237,7 +237,7 @@ void train_first_step(Rig& rig, LoopHub* hub) {
   rig.trainer.gather_parameters();
 }
 
-/// With checks every fifth step, damage before any step is found in the next multiple of five,
+/// Damage before any step is found in the next multiple of five with checks every fifth step,
 /// whatever updates have come since.
 TEST(Trainer, AFlippedBitIsFoundWithinTheIntervalOfTheChecks) {
   Rng rng(4);

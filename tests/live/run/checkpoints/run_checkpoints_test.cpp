@@ -106,7 +106,7 @@ class RunCheckpointsTest : public ::testing::Test {
     StepPlan plan;
     checkpoints.fill(plan);
     checkpoints.on_commit();
-    if (lost && tier == Tier::memory) {  // before a shard is written
+    if (lost && tier == Tier::memory) {  // no shard is written yet
       checkpoints.record_lost_node(*lost);
       return wait(checkpoints);
     }
