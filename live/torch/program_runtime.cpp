@@ -1,7 +1,13 @@
 #include "live/torch/program_runtime.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <chrono>
+#include <fstream>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -15,6 +21,20 @@ bool has_rank(const std::string& key, std::size_t rank) {
   const std::size_t from = key.rfind(':') + 1;
   const std::string ranks = "-" + key.substr(from, key.rfind('#') - from) + "-";
   return ranks.find("-" + std::to_string(rank) + "-") != std::string::npos;
+}
+
+/// Returns a number as text, with all of its digits in every locale of the program.
+std::string text_of(double number) {
+  std::array<char, 32> text{};
+  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), number).ptr};
+}
+
+/// Returns the bytes of memory that this process has in RAM, as Linux counts them; 0 if unknown.
+double resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  double all = 0, resident = 0;
+  file >> all >> resident;
+  return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
 }  // namespace
@@ -69,10 +89,26 @@ void ProgramRuntime::wait_until_settled() {
   }
 }
 
-void ProgramRuntime::report_step(std::uint64_t step, double input_s) {
-  control_->send_fields(message_of(
-      MessageKind::step, {std::to_string(step), std::to_string(clock_s()), std::to_string(input_s),
-                          std::to_string(records_.codes.sent_bytes())}));
+void ProgramRuntime::report_step(std::uint64_t step, double input_s, bool ends_step) {
+  const double end_s = clock_s(), sent_bytes = records_.codes.sent_bytes();
+  const auto report = [=] {
+    return message_of(MessageKind::step, {std::to_string(step), text_of(end_s), text_of(input_s),
+                                          text_of(sent_bytes)});
+  };
+  control_->reports().add_report(report, ends_step ? std::optional(end_s) : std::nullopt);
+}
+
+void ProgramRuntime::report_end(const StepEnd& end) {
+  const auto report = [end, pass = records_.meter.drain_exchange()] {
+    return message_of(
+        MessageKind::done,
+        {std::to_string(end.steps), text_of(end.end_s), text_of(end.duration_s),
+         text_of(end.compute_s), std::to_string(end.share), text_of(end.input_s),
+         std::to_string(end.workers), std::to_string(end.depth), text_of(resident_bytes()),
+         text_of(pass.bytes), text_of(pass.issued_s), text_of(pass.ended_s), text_of(pass.begun_s),
+         text_of(pass.done_s), text_of(pass.sent_bytes), text_of(pass.variance)});
+  };
+  control_->reports().add_report(report, end.end_s);
 }
 
 void ProgramRuntime::handle_message(const Fields& fields) {

@@ -16,6 +16,17 @@
 
 namespace orrery::live {
 
+/// End of one step of this rank under policies. Seconds of the monotonic clock.
+struct StepEnd {
+  std::uint64_t steps = 0;  ///< steps that the rank has done
+  double end_s = 0;
+  double duration_s = 0;
+  double compute_s = 0;     ///< time from the begin to the last operation
+  std::uint64_t share = 1;  ///< examples of the rank in the step
+  double input_s = 0;       ///< time in data loaders
+  std::uint64_t workers = 0, depth = 0;  ///< readers of the newest batch
+};
+
 /// Groups of one process and its connection to `orrery run`. Any thread.
 class ProgramRuntime {
  public:
@@ -36,8 +47,14 @@ class ProgramRuntime {
   /// does not tell which. Called before a fork.
   void wait_until_settled();
   /// Reports the end of optimizer step `step`, counted from 1, and the seconds spent in data
-  /// loaders and the bytes sent for gradients so far. Does nothing if `orrery run` is gone.
-  void report_step(std::uint64_t step, double input_s);
+  /// loaders and the bytes sent for gradients so far. `ends_step`: false if report_end() follows.
+  /// Does nothing if `orrery run` is gone.
+  void report_step(std::uint64_t step, double input_s, bool ends_step);
+  /// Reports the end of a step to the policies, with the exchange of its gradients and the memory
+  /// of this process. Does nothing if `orrery run` is gone.
+  void report_end(const StepEnd& end);
+  /// Sends the reports that wait.
+  void send_reports() { control_->send_reports(); }
   /// Sends a message to `orrery run`. Does nothing if `orrery run` is gone.
   void send_fields(const Fields& fields) { control_->send_fields(fields); }
   /// Returns the living ranks, ascending; for a process that is to join, itself alone. Blocks until

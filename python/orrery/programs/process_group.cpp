@@ -63,6 +63,19 @@ void set_codec(const std::string& name, double parameter, bool error_feedback) {
   runtime->group_records().codes.set_rule(rule);
 }
 
+/// Reports the end of a step to the policies (live::StepEnd).
+void report_end(std::uint64_t steps, double end_s, double duration_s, double compute_s,
+                std::uint64_t share, double input_s, std::uint64_t workers, std::uint64_t depth) {
+  runtime->report_end({.steps = steps,
+                       .end_s = end_s,
+                       .duration_s = duration_s,
+                       .compute_s = compute_s,
+                       .share = share,
+                       .input_s = input_s,
+                       .workers = workers,
+                       .depth = depth});
+}
+
 /// Name, group, bytes, and the instants of the call, the begin, the end and the first wait.
 using LoggedOperation =
     std::tuple<std::string, std::string, double, double, double, double, double>;
@@ -94,7 +107,12 @@ PYBIND11_MODULE(orrery_process_group, m) {
       "open_store", [] { return runtime->open_store(); }, free);
   m.def(
       "report_step",
-      [](std::uint64_t step, double input_s) { runtime->report_step(step, input_s); }, free);
+      [](std::uint64_t step, double input_s, bool ends_step) {
+        runtime->report_step(step, input_s, ends_step);
+      });
+  m.def("report_end", &report_end);
+  m.def(
+      "send_reports", [] { runtime->send_reports(); }, free);
   m.def(
       "send_fields", [](const live::Fields& fields) { runtime->send_fields(fields); }, free);
   m.def(
@@ -117,11 +135,6 @@ PYBIND11_MODULE(orrery_process_group, m) {
   m.def("stop_logging", &stop_logging);
   m.def("set_codec", &set_codec);
   m.def("start_measuring", [] { runtime->group_records().meter.start_measuring(); });
-  m.def("drain_exchange", [] {
-    const live::GradientExchange pass = runtime->group_records().meter.drain_exchange();
-    return std::make_tuple(pass.bytes, pass.issued_s, pass.ended_s, pass.begun_s, pass.done_s,
-                           pass.sent_bytes, pass.variance);
-  });
   m.def("begin_backward", [] {
     runtime->group_records().meter.begin_pass();
     runtime->group_records().codes.begin_backward();

@@ -173,10 +173,17 @@ class Attachment:
         self._excepthook(kind, value, trace)
 
     def _leave(self) -> None:
-        """Waits at the end until no other rank needs a result of this one."""
-        if self._module is not None and self.is_here() and not self._has_failed:
-            sys.stdout.flush()
-            self._module.leave_run()
+        """Waits at the end until no other rank needs a result of this one.
+
+        A program that has failed sends its last reports only.
+        """
+        if self._module is None or not self.is_here():
+            return
+        if self._has_failed:
+            self._module.send_reports()
+            return
+        sys.stdout.flush()
+        self._module.leave_run()
 
     def count_dealt(self, count: int) -> None:
         """Reports examples of lost ranks that this rank has received."""
@@ -196,9 +203,10 @@ class Attachment:
         if self.profiler is not None:
             self.profiler.end_update(optimizer)
         if self._module is not None and self.is_here():
-            self._module.report_step(self.steps, self.input_s)
-            if self.steering is not None:
-                self.steering.after_update()
+            steering = self.steering
+            self._module.report_step(self.steps, self.input_s, steering is None)
+            if steering is not None:
+                steering.after_update()
 
 
 def build_groups(

@@ -4,15 +4,8 @@ A step is an item of `orrery.torch.state().steps(...)`, in a program without tha
 step. The first optimizer step of each rank waits until the policies have started.
 """
 
-import os
 import time
 from typing import Any, Optional
-
-
-def resident_bytes() -> int:
-    """Return the bytes of memory that this process has in RAM, as Linux counts them."""
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 class Steering:
@@ -82,12 +75,14 @@ class Steering:
             return
         now_s = time.monotonic()
         input_s, self._input_s = self._attachment.input_s - self._input_s, self._attachment.input_s
-        fields = (
-            *(self.step, now_s, now_s - self._begin_s, self._compute_s, self.sharing.share),
-            *(input_s, *self.prefetching.in_force, resident_bytes(), *module.drain_exchange()),
+        step = self.step
+        module.report_end(
+            *(step, now_s, now_s - self._begin_s, self._compute_s, self.sharing.share),
+            *(input_s, *self.prefetching.in_force),
         )
-        module.send_fields(["done", *map(str, fields)])
-        self._apply(module.begin_step(self.step))
+        plans = module.begin_step(step)
+        if plans:
+            self._apply(plans)
 
     def begin_step(self) -> None:
         """Begins the measurement of the next step."""
