@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kLeast_s = 0.002;
 constexpr double kMost_s = 0.1;
-constexpr double kSlack = 1.0 / 16;  ///< of a step; a look that comes too early is repeated so
+constexpr double kSlack = 1.0 / 16;  ///< wait after the expected end, as a share of a step
 
 }  // namespace
 

@@ -98,28 +98,36 @@ void ProgramRuntime::report_step(std::uint64_t step, double input_s, bool ends_s
   control_->reports().add_report(report, ends_step ? std::optional(end_s) : std::nullopt);
 }
 
-void ProgramRuntime::report_end(const StepEnd& end) {
-  const auto report = [end, pass = records_.meter.drain_exchange()] {
+void ProgramRuntime::mark_update() {
+  double newest_s = 0;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& group : groups_) newest_s = std::max(newest_s, group->last_added_s());
+  }
+  compute_s_ = (newest_s > step_begin_s_ ? newest_s : clock_s()) - step_begin_s_;
+}
+
+std::vector<std::string> ProgramRuntime::end_step(const StepEnd& end) {
+  const double end_s = clock_s(), duration_s = end_s - step_begin_s_;
+  const auto report = [end, end_s, duration_s, compute_s = compute_s_,
+                       pass = records_.meter.drain_exchange()] {
     return message_of(
         MessageKind::done,
-        {std::to_string(end.steps), text_of(end.end_s), text_of(end.duration_s),
-         text_of(end.compute_s), std::to_string(end.share), text_of(end.input_s),
-         std::to_string(end.workers), std::to_string(end.depth), text_of(resident_bytes()),
-         text_of(pass.bytes), text_of(pass.issued_s), text_of(pass.ended_s), text_of(pass.begun_s),
+        {std::to_string(end.steps), text_of(end_s), text_of(duration_s), text_of(compute_s),
+         std::to_string(end.share), text_of(end.input_s), std::to_string(end.workers),
+         std::to_string(end.depth), text_of(resident_bytes()), text_of(pass.bytes),
+         text_of(pass.issued_s), text_of(pass.ended_s), text_of(pass.begun_s),
          text_of(pass.done_s), text_of(pass.sent_bytes), text_of(pass.variance)});
   };
-  control_->reports().add_report(report, end.end_s);
+  control_->reports().add_report(report, end_s);
+  std::vector<std::string> plans = plans_.begin_step(end.steps);
+  step_begin_s_ = clock_s();
+  return plans;
 }
 
 void ProgramRuntime::handle_message(const Fields& fields) {
   if (fields.empty()) return plans_.end_connection();
   if (!plans_.handle_message(fields)) meeting_.handle_message(fields);
-}
-
-double ProgramRuntime::last_operation_s() {
-  double newest = 0;
-  for (const auto& group : all_groups()) newest = std::max(newest, group->last_added_s());
-  return newest;
 }
 
 std::vector<std::shared_ptr<GroupWorker>> ProgramRuntime::all_groups() {

@@ -16,12 +16,9 @@
 
 namespace orrery::live {
 
-/// End of one step of this rank under policies. Seconds of the monotonic clock.
+/// End of one step of this rank under policies.
 struct StepEnd {
   std::uint64_t steps = 0;  ///< steps that the rank has done
-  double end_s = 0;
-  double duration_s = 0;
-  double compute_s = 0;     ///< time from the begin to the last operation
   std::uint64_t share = 1;  ///< examples of the rank in the step
   double input_s = 0;       ///< time in data loaders
   std::uint64_t workers = 0, depth = 0;  ///< readers of the newest batch
@@ -47,12 +44,19 @@ class ProgramRuntime {
   /// does not tell which. Called before a fork.
   void wait_until_settled();
   /// Reports the end of optimizer step `step`, counted from 1, and the seconds spent in data
-  /// loaders and the bytes sent for gradients so far. `ends_step`: false if report_end() follows.
+  /// loaders and the bytes sent for gradients so far. `ends_step`: false if end_step() follows.
   /// Does nothing if `orrery run` is gone.
   void report_step(std::uint64_t step, double input_s, bool ends_step);
-  /// Reports the end of a step to the policies, with the exchange of its gradients and the memory
-  /// of this process. Does nothing if `orrery run` is gone.
-  void report_end(const StepEnd& end);
+  /// Marks the begin of a step at `begin_s`, in seconds of the monotonic clock. This method,
+  /// mark_update() and end_step() are called by the thread of the training, under policies only.
+  void mark_begin(double begin_s) { step_begin_s_ = begin_s; }
+  /// Marks the end of the compute of a step, shortly before the update of the parameters: the
+  /// program's newest operation in any group, or now if the step has none.
+  void mark_update();
+  /// Reports the end of a step to the policies, with its duration and compute, the exchange of its
+  /// gradients and the memory of this process. The next step begins when this method returns the
+  /// plans that begin with it (StepPlans::begin_step()).
+  std::vector<std::string> end_step(const StepEnd& end);
   /// Sends the reports that wait.
   void send_reports() { control_->send_reports(); }
   /// Sends a message to `orrery run`. Does nothing if `orrery run` is gone.
@@ -66,9 +70,6 @@ class ProgramRuntime {
   StepPlans& plans() { return plans_; }
   /// Returns the records of all groups.
   GroupRecords& group_records() { return records_; }
-  /// Returns the instant at which the program added its newest operation to any group, in seconds
-  /// of the monotonic clock; 0 without an operation.
-  double last_operation_s();
   /// Blocks until no group has an operation, then tells `orrery run` that this rank waits at the
   /// meeting, with the number of operations of every group.
   void announce_arrival();
@@ -98,6 +99,7 @@ class ProgramRuntime {
   MeetingPoint meeting_{[this](const Fields& fields) { send_fields(fields); }};
   StepPlans plans_{[this](const Fields& fields) { send_fields(fields); }};
   std::unique_ptr<ProgramControl> control_;
+  double step_begin_s_ = 0, compute_s_ = 0;  ///< begin of the step, and its compute in seconds
 };
 
 }  // namespace orrery::live

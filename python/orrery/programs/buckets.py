@@ -63,7 +63,7 @@ class Buckets:
         ModuleType, optional
             The process group module, whose end_backward() marks the end; None without one.
         """
-        module = self._attachment.started_module if self._attachment.is_here() else None
+        module = self._attachment.started_module
         if module is not None:
             module.begin_backward()
         return module

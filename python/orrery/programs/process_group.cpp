@@ -63,17 +63,14 @@ void set_codec(const std::string& name, double parameter, bool error_feedback) {
   runtime->group_records().codes.set_rule(rule);
 }
 
-/// Reports the end of a step to the policies (live::StepEnd).
-void report_end(std::uint64_t steps, double end_s, double duration_s, double compute_s,
-                std::uint64_t share, double input_s, std::uint64_t workers, std::uint64_t depth) {
-  runtime->report_end({.steps = steps,
-                       .end_s = end_s,
-                       .duration_s = duration_s,
-                       .compute_s = compute_s,
-                       .share = share,
-                       .input_s = input_s,
-                       .workers = workers,
-                       .depth = depth});
+/// Ends a step under policies (live::StepEnd). Returns the plans that begin with the next one.
+std::vector<std::string> end_step(std::uint64_t steps, std::uint64_t share, double input_s,
+                                  std::uint64_t workers, std::uint64_t depth) {
+  return runtime->end_step({.steps = steps,
+                            .share = share,
+                            .input_s = input_s,
+                            .workers = workers,
+                            .depth = depth});
 }
 
 /// Name, group, bytes, and the instants of the call, the begin, the end and the first wait.
@@ -110,7 +107,9 @@ PYBIND11_MODULE(orrery_process_group, m) {
       [](std::uint64_t step, double input_s, bool ends_step) {
         runtime->report_step(step, input_s, ends_step);
       });
-  m.def("report_end", &report_end);
+  m.def("mark_begin", [](double begin_s) { runtime->mark_begin(begin_s); });
+  m.def("mark_update", [] { runtime->mark_update(); });
+  m.def("end_step", &end_step, free);
   m.def(
       "send_reports", [] { runtime->send_reports(); }, free);
   m.def(
@@ -128,8 +127,6 @@ PYBIND11_MODULE(orrery_process_group, m) {
       free);
   m.def(
       "wait_until_settled", [] { runtime->wait_until_settled(); }, free);
-  m.def(
-      "last_operation_s", [] { return runtime->last_operation_s(); }, free);
   m.def(
       "start_logging", [] { runtime->group_records().log.start_logging(); }, free);
   m.def("stop_logging", &stop_logging);

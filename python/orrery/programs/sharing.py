@@ -91,6 +91,7 @@ class Sharing:
         self._fetches = 0
         self._forwards = 0
         self._problem = ""
+        self._is_stated = False
 
     def shares_of(self, full: int) -> "dict[int, int]":
         """Return the shares of batches of `full` examples; empty: equal batches."""
@@ -124,6 +125,8 @@ class Sharing:
 
     def weigh_output(self, model: Any, inputs: "tuple[Any, ...]", output: Any) -> Any:
         """Return the output of a DistributedDataParallel, with the weight of the batch."""
+        if self._is_stated and not self.shares and self._weight == 1:
+            return output
         if not torch.is_grad_enabled():
             return output
         self._forwards += 1
@@ -140,7 +143,11 @@ class Sharing:
         return weighted(output, self._weight)
 
     def facts(self) -> "tuple[int, str]":
-        """Return the examples in a batch, and an empty text; or 0 and why shares cannot be set."""
+        """Return the examples in a batch, and an empty text; or 0 and why shares cannot be set.
+
+        Call before the first update of the parameters. Later passes are checked with shares only.
+        """
+        self._is_stated = True
         problem = self._problem
         if self._fetches == 0:
             problem = "expected a DataLoader with a DistributedSampler, found none"
