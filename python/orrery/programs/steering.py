@@ -70,14 +70,15 @@ class Steering:
 
     def end_step(self) -> None:
         """Reports the end of a step; begins the next one, and applies the plans for it."""
-        module = self._attachment.started_module
+        attachment, training = self._attachment, self._training
+        module = attachment.started_module
         if module is None or not self._has_begun:
             return
-        input_s = self._attachment.input_s
-        plans = module.end_step(
-            self.step, self.sharing.share, input_s - self._input_s, *self.prefetching.in_force
-        )
+        steps = attachment.steps if training is None else training.step
+        before_s, input_s = self._input_s, attachment.input_s
         self._input_s = input_s
+        workers, depth = self.prefetching.in_force
+        plans = module.end_step(steps, self.sharing.batch or 1, input_s - before_s, workers, depth)
         if plans:
             self._apply(plans)
 
