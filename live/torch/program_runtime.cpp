@@ -108,13 +108,15 @@ void ProgramRuntime::mark_update() {
 }
 
 std::vector<std::string> ProgramRuntime::end_step(const StepEnd& end) {
+  if (end.is_update) report_step(end.steps, end.input_s, false);
   const double end_s = clock_s(), duration_s = end_s - step_begin_s_;
-  const auto report = [end, end_s, duration_s, compute_s = compute_s_,
+  const double input_s = end.input_s - std::exchange(last_input_s_, end.input_s);
+  const auto report = [end, end_s, duration_s, input_s, compute_s = compute_s_,
                        pass = records_.meter.drain_exchange()] {
     return message_of(
         MessageKind::done,
         {std::to_string(end.steps), text_of(end_s), text_of(duration_s), text_of(compute_s),
-         std::to_string(end.share), text_of(end.input_s), std::to_string(end.workers),
+         std::to_string(end.share), text_of(input_s), std::to_string(end.workers),
          std::to_string(end.depth), text_of(resident_bytes()), text_of(pass.bytes),
          text_of(pass.issued_s), text_of(pass.ended_s), text_of(pass.begun_s),
          text_of(pass.done_s), text_of(pass.sent_bytes), text_of(pass.variance)});

@@ -20,8 +20,9 @@ namespace orrery::live {
 struct StepEnd {
   std::uint64_t steps = 0;  ///< steps that the rank has done
   std::uint64_t share = 1;  ///< examples of the rank in the step
-  double input_s = 0;       ///< time in data loaders
+  double input_s = 0;       ///< time in data loaders so far
   std::uint64_t workers = 0, depth = 0;  ///< readers of the newest batch
+  bool is_update = false;  ///< true: an optimizer step, reported as report_step() does, too
 };
 
 /// Groups of one process and its connection to `orrery run`. Any thread.
@@ -44,7 +45,7 @@ class ProgramRuntime {
   /// does not tell which. Called before a fork.
   void wait_until_settled();
   /// Reports the end of optimizer step `step`, counted from 1, and the seconds spent in data
-  /// loaders and the bytes sent for gradients so far. `ends_step`: false if end_step() follows.
+  /// loaders and the bytes sent for gradients so far. `ends_step`: false under policies.
   /// Does nothing if `orrery run` is gone.
   void report_step(std::uint64_t step, double input_s, bool ends_step);
   /// Marks the begin of a step at `begin_s`, in seconds of the monotonic clock. This method,
@@ -100,6 +101,7 @@ class ProgramRuntime {
   StepPlans plans_{[this](const Fields& fields) { send_fields(fields); }};
   std::unique_ptr<ProgramControl> control_;
   double step_begin_s_ = 0, compute_s_ = 0;  ///< begin of the step, and its compute in seconds
+  double last_input_s_ = 0;                  ///< StepEnd::input_s of the previous step
 };
 
 }  // namespace orrery::live

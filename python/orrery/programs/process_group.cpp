@@ -8,6 +8,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include <array>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -65,12 +66,13 @@ void set_codec(const std::string& name, double parameter, bool error_feedback) {
 
 /// Ends a step under policies (live::StepEnd). Returns the plans that begin with the next one.
 std::vector<std::string> end_step(std::uint64_t steps, std::uint64_t share, double input_s,
-                                  std::uint64_t workers, std::uint64_t depth) {
+                                  std::uint64_t workers, std::uint64_t depth, bool is_update) {
   return runtime->end_step({.steps = steps,
                             .share = share,
                             .input_s = input_s,
                             .workers = workers,
-                            .depth = depth});
+                            .depth = depth,
+                            .is_update = is_update});
 }
 
 /// Name, group, bytes, and the instants of the call, the begin, the end and the first wait.
@@ -87,6 +89,28 @@ std::vector<LoggedOperation> stop_logging() {
   }
   return logged;
 }
+
+/// Marks of every step, as functions of C: a call through pybind11 takes several times as long.
+PyObject* begin_backward(PyObject*, PyObject*) {
+  runtime->group_records().meter.begin_pass();
+  runtime->group_records().codes.begin_backward();
+  Py_RETURN_NONE;
+}
+
+PyObject* end_backward(PyObject*, PyObject*) {
+  runtime->group_records().codes.end_backward();
+  Py_RETURN_NONE;
+}
+
+PyObject* mark_update(PyObject*, PyObject*) {
+  runtime->mark_update();
+  Py_RETURN_NONE;
+}
+
+std::array<PyMethodDef, 4> marks{{{"begin_backward", begin_backward, METH_NOARGS, nullptr},
+                                  {"end_backward", end_backward, METH_NOARGS, nullptr},
+                                  {"mark_update", mark_update, METH_NOARGS, nullptr},
+                                  {nullptr, nullptr, 0, nullptr}}};
 
 }  // namespace
 }  // namespace orrery::python
@@ -108,7 +132,6 @@ PYBIND11_MODULE(orrery_process_group, m) {
         runtime->report_step(step, input_s, ends_step);
       });
   m.def("mark_begin", [](double begin_s) { runtime->mark_begin(begin_s); });
-  m.def("mark_update", [] { runtime->mark_update(); });
   m.def("end_step", &end_step, free);
   m.def(
       "send_reports", [] { runtime->send_reports(); }, free);
@@ -132,11 +155,7 @@ PYBIND11_MODULE(orrery_process_group, m) {
   m.def("stop_logging", &stop_logging);
   m.def("set_codec", &set_codec);
   m.def("start_measuring", [] { runtime->group_records().meter.start_measuring(); });
-  m.def("begin_backward", [] {
-    runtime->group_records().meter.begin_pass();
-    runtime->group_records().codes.begin_backward();
-  });
-  m.def("end_backward", [] { runtime->group_records().codes.end_backward(); });
+  PyModule_AddFunctions(m.ptr(), marks.data());
   m.def(
       "wait_until_begun", [] { runtime->plans().wait_until_begun(); }, free);
   m.def(

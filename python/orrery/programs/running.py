@@ -201,10 +201,12 @@ class Attachment:
         if self.profiler is not None:
             self.profiler.end_update(optimizer)
         module, steering = self.started_module, self.steering
-        if module is not None:
+        if module is None:
+            return
+        if steering is None or not steering.ends_with_update():
             module.report_step(self.steps, self.input_s, steering is None)
-            if steering is not None:
-                steering.after_update()
+        else:
+            steering.end_step()
 
 
 def build_groups(

@@ -38,7 +38,6 @@ class Steering:
         self._has_begun = False
         self._saves = False
         self._begin_s = time.monotonic()
-        self._input_s = 0.0
 
     @property
     def step(self) -> int:
@@ -63,10 +62,9 @@ class Steering:
         module.mark_update()
         self._announce(module)
 
-    def after_update(self) -> None:
-        """Ends the step, unless a TrainingState counts the steps."""
-        if self._training is None:
-            self.end_step()
+    def ends_with_update(self) -> bool:
+        """Return True if a step ends with its optimizer step: no TrainingState counts the steps."""
+        return self._has_begun and self._training is None
 
     def end_step(self) -> None:
         """Reports the end of a step; begins the next one, and applies the plans for it."""
@@ -75,10 +73,10 @@ class Steering:
         if module is None or not self._has_begun:
             return
         steps = attachment.steps if training is None else training.step
-        before_s, input_s = self._input_s, attachment.input_s
-        self._input_s = input_s
         workers, depth = self.prefetching.in_force
-        plans = module.end_step(steps, self.sharing.batch or 1, input_s - before_s, workers, depth)
+        plans = module.end_step(
+            *(steps, self.sharing.batch or 1, attachment.input_s, workers, depth, training is None)
+        )
         if plans:
             self._apply(plans)
 
