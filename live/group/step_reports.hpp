@@ -13,10 +13,10 @@
 
 namespace orrery::live {
 
-/// Reports of one rank that are not sent yet. A message costs the thread that sends it 20 to 100
-/// microseconds, because the receiver wakes; adding a report costs less than one. The connection
-/// looks for reports when the next step ends, if it takes as long as the one before. Example: steps
-/// end at 0, 100 and 200 ms. The next look is at 306 ms, a sixteenth of a step after the end.
+/// Reports of one rank that are not sent yet. Sending a message is a system call that wakes the
+/// receiver; adding a report is none. The connection looks for reports when the next step ends, if
+/// the step takes as long as the one before. Example: steps end at 0 and 80 ms. The next look is at
+/// 165 ms, a sixteenth of a step after the expected end.
 class StepReports {
  public:
   /// Makes the message of a report. Called once, on the thread that sends it.

@@ -3,11 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <chrono>
 #include <fstream>
+#include <limits>
+#include <locale>
 #include <optional>
+#include <sstream>
 #include <thread>
 #include <utility>
 
@@ -25,8 +26,11 @@ bool has_rank(const std::string& key, std::size_t rank) {
 
 /// Returns a number as text, with all of its digits in every locale of the program.
 std::string text_of(double number) {
-  std::array<char, 32> text{};
-  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), number).ptr};
+  std::ostringstream text;
+  text.imbue(std::locale::classic());
+  text.precision(std::numeric_limits<double>::max_digits10);
+  text << number;
+  return text.str();
 }
 
 /// Returns the bytes of memory that this process has in RAM, as Linux counts them; 0 if unknown.
