@@ -7,18 +7,20 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
 
 #include "live/group/messages.hpp"
+#include "live/group/operation_log.hpp"
 
 namespace orrery::live {
 namespace {
 
-constexpr int kBeatMilliseconds = 100;
+constexpr double kBeat_s = 0.1;
 constexpr int kSweeps = 50;  // sockets that an interrupted connection still opens are found, too
 constexpr std::uint32_t kNetwork = 127u << 24 | 64u << 16;  // 127.64.0.0 to 127.191.255.255
 constexpr std::uint32_t kEpochs = 128;
@@ -82,11 +84,16 @@ ProgramControl::ProgramControl(int descriptor, std::size_t rank,
   std::thread([this] { run_connection(); }).detach();
 }
 
-void ProgramControl::send_fields(const Fields& fields) {
-  const std::string frame = encode_frame(fields);
+void ProgramControl::send_fields(const Fields& fields) { send_frames(encode_frame(fields)); }
+
+void ProgramControl::send_reports() { send_frames(""); }
+
+/// Sends the reports that wait, and the frame `last`.
+void ProgramControl::send_frames(const std::string& last) {
   const std::lock_guard<std::mutex> lock(sending_);
-  for (std::size_t at = 0; at < frame.size();) {
-    const ssize_t sent = send(descriptor_, frame.data() + at, frame.size() - at, MSG_NOSIGNAL);
+  const std::string frames = reports_.drain_frames() + last;
+  for (std::size_t at = 0; at < frames.size();) {
+    const ssize_t sent = send(descriptor_, frames.data() + at, frames.size() - at, MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
     if (sent <= 0) return;
     at += static_cast<std::size_t>(sent);
@@ -133,22 +140,28 @@ void ProgramControl::leave_run() {
 void ProgramControl::run_connection() {
   FrameReader reader;
   std::vector<char> buffer(1 << 16);
-  auto next_beat = std::chrono::steady_clock::now();
+  double next_beat_s = clock_s(), next_look_s = next_beat_s;
   while (true) {
-    const auto now = std::chrono::steady_clock::now();
-    if (now >= next_beat) {
+    const double now_s = clock_s();
+    if (now_s >= next_beat_s) {
       send_fields(message_of(MessageKind::beat));
       if (sweeps_left_ > 0) shut_old_sockets();
-      next_beat = now + std::chrono::milliseconds(kBeatMilliseconds);
+      next_beat_s = now_s + kBeat_s;
     }
+    if (now_s >= next_look_s) {
+      send_reports();
+      next_look_s = reports_.next_look_s(now_s);
+    }
+    const double left_s = std::max(0.0, std::min(next_beat_s, next_look_s) - clock_s());
     pollfd waiting{descriptor_, POLLIN, 0};
-    if (poll(&waiting, 1, kBeatMilliseconds) <= 0) continue;
+    if (poll(&waiting, 1, static_cast<int>(std::ceil(left_s * 1e3))) <= 0) continue;
     const ssize_t got = recv(descriptor_, buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (got <= 0) break;
     reader.add_bytes(buffer.data(), static_cast<std::size_t>(got));
     while (const auto fields = reader.next_frame()) handle_frame(*fields);
   }
+  reports_.close_reports();
   others_({});
   const std::lock_guard<std::mutex> lock(mutex_);
   is_gone_ = true;

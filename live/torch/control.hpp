@@ -16,6 +16,7 @@
 
 #include "live/group/frames.hpp"
 #include "live/group/program_epoch.hpp"
+#include "live/group/step_reports.hpp"
 
 namespace orrery::live {
 
@@ -39,8 +40,13 @@ class ProgramControl {
                  std::function<void(const Fields&)> others,
                  std::function<DoneCounts()> done_counts, std::function<Addresses()> addresses);
 
-  /// Sends one message, of at most kMaxFrameBytes; does nothing if the connection is gone.
+  /// Sends one message, of at most kMaxFrameBytes, behind the reports that wait; does nothing if
+  /// the connection is gone.
   void send_fields(const Fields& fields);
+  /// Returns the reports of steps, which the thread sends soon (StepReports::next_look_s()).
+  StepReports& reports() { return reports_; }
+  /// Sends the reports that wait.
+  void send_reports();
   /// Returns the newest epoch. Blocks until the first one is known; returns epoch 0 without members
   /// if the connection ends before.
   ProgramEpoch epoch();
@@ -50,6 +56,7 @@ class ProgramControl {
   void leave_run();
 
  private:
+  void send_frames(const std::string& last);
   void run_connection();
   void handle_frame(const Fields& fields);
   void shut_old_sockets();
@@ -59,6 +66,7 @@ class ProgramControl {
   std::function<void(const Fields&)> others_;
   std::function<DoneCounts()> done_counts_;
   std::function<Addresses()> addresses_;
+  StepReports reports_;
   std::mutex sending_;
   std::mutex mutex_;
   std::condition_variable changed_;

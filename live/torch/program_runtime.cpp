@@ -1,7 +1,14 @@
 #include "live/torch/program_runtime.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
+#include <fstream>
+#include <limits>
+#include <locale>
+#include <optional>
+#include <sstream>
 #include <thread>
 #include <utility>
 
@@ -15,6 +22,23 @@ bool has_rank(const std::string& key, std::size_t rank) {
   const std::size_t from = key.rfind(':') + 1;
   const std::string ranks = "-" + key.substr(from, key.rfind('#') - from) + "-";
   return ranks.find("-" + std::to_string(rank) + "-") != std::string::npos;
+}
+
+/// Returns a number as text, with all of its digits in every locale of the program.
+std::string text_of(double number) {
+  std::ostringstream text;
+  text.imbue(std::locale::classic());
+  text.precision(std::numeric_limits<double>::max_digits10);
+  text << number;
+  return text.str();
+}
+
+/// Returns the bytes of memory that this process has in RAM, as Linux counts them; 0 if unknown.
+double resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  double all = 0, resident = 0;
+  file >> all >> resident;
+  return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
 }  // namespace
@@ -69,21 +93,47 @@ void ProgramRuntime::wait_until_settled() {
   }
 }
 
-void ProgramRuntime::report_step(std::uint64_t step, double input_s) {
-  control_->send_fields(message_of(
-      MessageKind::step, {std::to_string(step), std::to_string(clock_s()), std::to_string(input_s),
-                          std::to_string(records_.codes.sent_bytes())}));
+void ProgramRuntime::report_step(std::uint64_t step, double input_s, bool ends_step) {
+  const double end_s = clock_s(), sent_bytes = records_.codes.sent_bytes();
+  const auto report = [=] {
+    return message_of(MessageKind::step, {std::to_string(step), text_of(end_s), text_of(input_s),
+                                          text_of(sent_bytes)});
+  };
+  control_->reports().add_report(report, ends_step ? std::optional(end_s) : std::nullopt);
+}
+
+void ProgramRuntime::mark_update() {
+  double newest_s = 0;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& group : groups_) newest_s = std::max(newest_s, group->last_added_s());
+  }
+  compute_s_ = (newest_s > step_begin_s_ ? newest_s : clock_s()) - step_begin_s_;
+}
+
+std::vector<std::string> ProgramRuntime::end_step(const StepEnd& end) {
+  if (end.is_update) report_step(end.steps, end.input_s, false);
+  const double end_s = clock_s(), duration_s = end_s - step_begin_s_;
+  const double input_s = end.input_s - std::exchange(last_input_s_, end.input_s);
+  const auto report = [end, end_s, duration_s, input_s, compute_s = compute_s_,
+                       pass = records_.meter.drain_exchange()] {
+    return message_of(
+        MessageKind::done,
+        {std::to_string(end.steps), text_of(end_s), text_of(duration_s), text_of(compute_s),
+         std::to_string(end.share), text_of(input_s), std::to_string(end.workers),
+         std::to_string(end.depth), text_of(resident_bytes()), text_of(pass.bytes),
+         text_of(pass.issued_s), text_of(pass.ended_s), text_of(pass.begun_s),
+         text_of(pass.done_s), text_of(pass.sent_bytes), text_of(pass.variance)});
+  };
+  control_->reports().add_report(report, end_s);
+  std::vector<std::string> plans = plans_.begin_step(end.steps);
+  step_begin_s_ = clock_s();
+  return plans;
 }
 
 void ProgramRuntime::handle_message(const Fields& fields) {
   if (fields.empty()) return plans_.end_connection();
   if (!plans_.handle_message(fields)) meeting_.handle_message(fields);
-}
-
-double ProgramRuntime::last_operation_s() {
-  double newest = 0;
-  for (const auto& group : all_groups()) newest = std::max(newest, group->last_added_s());
-  return newest;
 }
 
 std::vector<std::shared_ptr<GroupWorker>> ProgramRuntime::all_groups() {

@@ -16,6 +16,15 @@
 
 namespace orrery::live {
 
+/// End of one step of this rank under policies.
+struct StepEnd {
+  std::uint64_t steps = 0;  ///< steps that the rank has done
+  std::uint64_t share = 1;  ///< examples of the rank in the step
+  double input_s = 0;       ///< time in data loaders so far
+  std::uint64_t workers = 0, depth = 0;  ///< readers of the newest batch
+  bool is_update = false;  ///< true: an optimizer step, reported as report_step() does, too
+};
+
 /// Groups of one process and its connection to `orrery run`. Any thread.
 class ProgramRuntime {
  public:
@@ -36,8 +45,21 @@ class ProgramRuntime {
   /// does not tell which. Called before a fork.
   void wait_until_settled();
   /// Reports the end of optimizer step `step`, counted from 1, and the seconds spent in data
-  /// loaders and the bytes sent for gradients so far. Does nothing if `orrery run` is gone.
-  void report_step(std::uint64_t step, double input_s);
+  /// loaders and the bytes sent for gradients so far. `ends_step`: false under policies.
+  /// Does nothing if `orrery run` is gone.
+  void report_step(std::uint64_t step, double input_s, bool ends_step);
+  /// Marks the begin of a step at `begin_s`, in seconds of the monotonic clock. This method,
+  /// mark_update() and end_step() are called by the thread of the training, under policies only.
+  void mark_begin(double begin_s) { step_begin_s_ = begin_s; }
+  /// Marks the end of the compute of a step, shortly before the update of the parameters: the
+  /// program's newest operation in any group, or now if the step has none.
+  void mark_update();
+  /// Reports the end of a step to the policies, with its duration and compute, the exchange of its
+  /// gradients and the memory of this process. The next step begins when this method returns the
+  /// plans that begin with it (StepPlans::begin_step()).
+  std::vector<std::string> end_step(const StepEnd& end);
+  /// Sends the reports that wait.
+  void send_reports() { control_->send_reports(); }
   /// Sends a message to `orrery run`. Does nothing if `orrery run` is gone.
   void send_fields(const Fields& fields) { control_->send_fields(fields); }
   /// Returns the living ranks, ascending; for a process that is to join, itself alone. Blocks until
@@ -49,9 +71,6 @@ class ProgramRuntime {
   StepPlans& plans() { return plans_; }
   /// Returns the records of all groups.
   GroupRecords& group_records() { return records_; }
-  /// Returns the instant at which the program added its newest operation to any group, in seconds
-  /// of the monotonic clock; 0 without an operation.
-  double last_operation_s();
   /// Blocks until no group has an operation, then tells `orrery run` that this rank waits at the
   /// meeting, with the number of operations of every group.
   void announce_arrival();
@@ -81,6 +100,8 @@ class ProgramRuntime {
   MeetingPoint meeting_{[this](const Fields& fields) { send_fields(fields); }};
   StepPlans plans_{[this](const Fields& fields) { send_fields(fields); }};
   std::unique_ptr<ProgramControl> control_;
+  double step_begin_s_ = 0, compute_s_ = 0;  ///< begin of the step, and its compute in seconds
+  double last_input_s_ = 0;                  ///< StepEnd::input_s of the previous step
 };
 
 }  // namespace orrery::live

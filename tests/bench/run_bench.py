@@ -5,9 +5,9 @@ triples of one run under torchrun, one under `orrery run` and again one under to
 order. The ratio of a pair is that of the runs' median step times. The interval of the mean ratio is
 that of a t distribution, and torchrun against itself is printed beside it. Telemetry: the time of
 the calls that the attachment hooks into a step of the same program, by a clock in the ranks, with
-and without a policy. Loss: 4 ranks of a small program; ranks are killed at a random instant (or
-stopped), and the report contains the time of the interrupted step beyond the median. Asserts
-nothing.
+and without a policy; the larger median of the two ranks. Loss: 4 ranks of a small program; ranks
+are killed at a random instant (or stopped), and the report contains the time of the interrupted
+step beyond the median. Asserts nothing.
 """
 
 import argparse
@@ -87,7 +87,8 @@ def print_telemetry(steps):
         step = [float(each) for each in re.findall(r"median ([\d.]+) cpu", result.stdout)]
         assert len(own) == len(step) == 2, result.stderr
         print(f"telemetry, {title}: {max(own) * 1e6:.1f} us in a step of {max(step) * 1e3:.1f} ms, "
-              f"{max(own) / max(step):.3%}; goals 50 us, 0.1%", flush=True)  # fmt: skip
+              f"{max(own) / max(step):.3%}, load {os.getloadavg()[0]:.1f}; goals 50 us, 0.1%",
+              flush=True)  # fmt: skip
 
 
 def percentile(values, share):

@@ -447,6 +447,24 @@ def test_groups_of_a_program_survive_too_and_an_exception_is_a_loss(tmp_path):
     assert sorted(re.findall(r"whole (\d)", result.stderr)) == ["0", "1", "2"]
 
 
+def test_a_program_that_fails_reports_its_last_step(tmp_path):
+    script = tmp_path / "fails.py"
+    script.write_text(
+        "import torch, torch.distributed as dist\n"
+        "dist.init_process_group()\n"
+        "weight = torch.ones(1, requires_grad=True)\n"
+        "weight.sum().backward()\n"
+        "torch.optim.SGD([weight]).step()\n"
+        "raise ValueError('after a step')\n"
+    )
+    result = subprocess.run(
+        [PROGRAM, "run", "-n", "1", "--json", "--", TORCH, script],
+        capture_output=True, text=True, timeout=PATIENCE, env=environment(1),
+    )  # fmt: skip
+    assert "ValueError: after a step" in result.stderr
+    assert json.loads(result.stdout)["steps"] == 1, result.stderr
+
+
 def test_outside_a_run_the_attaching_folder_does_nothing():
     folder = BUILD / "python" / "orrery" / "programs" / "attach"
     code = "import sys, torch; print('orrery_programs' in sys.modules)"

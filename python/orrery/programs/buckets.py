@@ -4,7 +4,7 @@ All-reduces of fp32 values in a backward pass are gradient buckets. The codes wi
 feedback are those of the process group (live/codec/coded_bucket.hpp).
 """
 
-from typing import Any, Callable, Optional
+from typing import Any, Optional
 
 import torch
 from torch.nn.modules.batchnorm import SyncBatchNorm
@@ -55,17 +55,18 @@ class Buckets:
         """Sets the code of all buckets from the next backward pass on."""
         self._attachment.module().set_codec(name, parameter, has_feedback)
 
-    def run_backward(self, backward: "Callable[[], None]") -> None:
-        """Runs a backward pass, whose all-reduces are gradient buckets."""
-        module = self._attachment.started_module if self._attachment.is_here() else None
-        if module is None:
-            backward()
-            return
-        module.begin_backward()
-        try:
-            backward()
-        finally:
-            module.end_backward()
+    def begin_backward(self) -> Any:
+        """Marks the begin of a backward pass, whose all-reduces are gradient buckets.
+
+        Returns
+        -------
+        ModuleType, optional
+            The process group module, whose end_backward() marks the end; None without one.
+        """
+        module = self._attachment.started_module
+        if module is not None:
+            module.begin_backward()
+        return module
 
 
 def install(attachment: Any) -> Buckets:
@@ -78,7 +79,12 @@ def install(attachment: Any) -> Buckets:
         return forward(self, *inputs, **named)
 
     def marked_backward(*arguments: Any, **named: Any) -> None:
-        made.run_backward(lambda: backward(*arguments, **named))
+        module = made.begin_backward()
+        try:
+            backward(*arguments, **named)
+        finally:
+            if module is not None:
+                module.end_backward()
 
     DistributedDataParallel.forward = noted_forward
     torch.autograd.backward = marked_backward

@@ -92,11 +92,13 @@ class Prefetching:
 
         The loader of the newest batch before the first step is that of the training data.
         """
+        if self._is_chosen and not self._can_be_set:
+            return
         loader, readers = iterator.__dict__.get("_orrery_pass") or (lambda: None, (0, 0))
         if not self._is_chosen:
             self._loader, self.in_force = loader, readers
             self._batch_bytes = bytes_of(batch)
-        elif self._can_be_set and loader() is self._loader():
+        elif loader() is self._loader():
             self.in_force = readers if iterator._num_yielded > 1 else (0, 0)
 
     def facts(self) -> "tuple[int, int, int, int, str]":

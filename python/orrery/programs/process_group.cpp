@@ -8,6 +8,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include <array>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -63,6 +64,17 @@ void set_codec(const std::string& name, double parameter, bool error_feedback) {
   runtime->group_records().codes.set_rule(rule);
 }
 
+/// Ends a step under policies (live::StepEnd). Returns the plans that begin with the next one.
+std::vector<std::string> end_step(std::uint64_t steps, std::uint64_t share, double input_s,
+                                  std::uint64_t workers, std::uint64_t depth, bool is_update) {
+  return runtime->end_step({.steps = steps,
+                            .share = share,
+                            .input_s = input_s,
+                            .workers = workers,
+                            .depth = depth,
+                            .is_update = is_update});
+}
+
 /// Name, group, bytes, and the instants of the call, the begin, the end and the first wait.
 using LoggedOperation =
     std::tuple<std::string, std::string, double, double, double, double, double>;
@@ -77,6 +89,28 @@ std::vector<LoggedOperation> stop_logging() {
   }
   return logged;
 }
+
+/// Marks of every step, as functions of C: a call through pybind11 takes several times as long.
+PyObject* begin_backward(PyObject*, PyObject*) {
+  runtime->group_records().meter.begin_pass();
+  runtime->group_records().codes.begin_backward();
+  Py_RETURN_NONE;
+}
+
+PyObject* end_backward(PyObject*, PyObject*) {
+  runtime->group_records().codes.end_backward();
+  Py_RETURN_NONE;
+}
+
+PyObject* mark_update(PyObject*, PyObject*) {
+  runtime->mark_update();
+  Py_RETURN_NONE;
+}
+
+std::array<PyMethodDef, 4> marks{{{"begin_backward", begin_backward, METH_NOARGS, nullptr},
+                                  {"end_backward", end_backward, METH_NOARGS, nullptr},
+                                  {"mark_update", mark_update, METH_NOARGS, nullptr},
+                                  {nullptr, nullptr, 0, nullptr}}};
 
 }  // namespace
 }  // namespace orrery::python
@@ -94,7 +128,13 @@ PYBIND11_MODULE(orrery_process_group, m) {
       "open_store", [] { return runtime->open_store(); }, free);
   m.def(
       "report_step",
-      [](std::uint64_t step, double input_s) { runtime->report_step(step, input_s); }, free);
+      [](std::uint64_t step, double input_s, bool ends_step) {
+        runtime->report_step(step, input_s, ends_step);
+      });
+  m.def("mark_begin", [](double begin_s) { runtime->mark_begin(begin_s); });
+  m.def("end_step", &end_step, free);
+  m.def(
+      "send_reports", [] { runtime->send_reports(); }, free);
   m.def(
       "send_fields", [](const live::Fields& fields) { runtime->send_fields(fields); }, free);
   m.def(
@@ -111,22 +151,11 @@ PYBIND11_MODULE(orrery_process_group, m) {
   m.def(
       "wait_until_settled", [] { runtime->wait_until_settled(); }, free);
   m.def(
-      "last_operation_s", [] { return runtime->last_operation_s(); }, free);
-  m.def(
       "start_logging", [] { runtime->group_records().log.start_logging(); }, free);
   m.def("stop_logging", &stop_logging);
   m.def("set_codec", &set_codec);
   m.def("start_measuring", [] { runtime->group_records().meter.start_measuring(); });
-  m.def("drain_exchange", [] {
-    const live::GradientExchange pass = runtime->group_records().meter.drain_exchange();
-    return std::make_tuple(pass.bytes, pass.issued_s, pass.ended_s, pass.begun_s, pass.done_s,
-                           pass.sent_bytes, pass.variance);
-  });
-  m.def("begin_backward", [] {
-    runtime->group_records().meter.begin_pass();
-    runtime->group_records().codes.begin_backward();
-  });
-  m.def("end_backward", [] { runtime->group_records().codes.end_backward(); });
+  PyModule_AddFunctions(m.ptr(), marks.data());
   m.def(
       "wait_until_begun", [] { runtime->plans().wait_until_begun(); }, free);
   m.def(

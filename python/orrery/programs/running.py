@@ -54,7 +54,9 @@ class Attachment:
         self._connection = connection
         self._is_warm = bool(settings["warm_file"])
         self._early: "list[tuple[str, ...]]" = []
-        self._module: Optional[ModuleType] = None
+        #: Process group module; None before the first group, and in a process that this rank has
+        #: forked, such as a loader's.
+        self.started_module: Optional[ModuleType] = None
         self._has_tried = False
         self._has_failed = False
         self._process = os.getpid()
@@ -98,8 +100,9 @@ class Attachment:
         for words in early:
             self.send_fields(*words)
 
-    def close_connection(self) -> None:
-        """Closes the socket to the command line, in a process that this rank has forked."""
+    def leave_fork(self) -> None:
+        """Detaches a process that this rank has forked, and closes its socket."""
+        self.started_module = None
         self._connection.close()
 
     def module(self) -> Optional[ModuleType]:
@@ -109,15 +112,10 @@ class Attachment:
         if not self._has_tried:
             self._has_tried = True
             try:
-                self._module = self._start()
+                self.started_module = self._start()
             except Exception as error:
                 self.report_plain(f"{type(error).__name__}: {error}")
-        return self._module
-
-    @property
-    def started_module(self) -> Optional[ModuleType]:
-        """The process group module; None before the first group."""
-        return self._module
+        return self.started_module
 
     def _start(self) -> ModuleType:
         import torch
@@ -139,15 +137,15 @@ class Attachment:
 
     def lost_ranks(self) -> "tuple[int, ...]":
         """Return the lost ranks, ascending; none in a process that is to join the others."""
-        if self._module is None or self.replaces or not self.is_here():
+        if self.started_module is None or self.replaces:
             return ()
-        living = set(self._module.living_ranks())
+        living = set(self.started_module.living_ranks())
         return tuple(rank for rank in range(int(os.environ["WORLD_SIZE"])) if rank not in living)
 
     def _before_fork(self) -> None:
         """Lets a recovery end: a fork in its middle would copy locks that no thread releases."""
-        if self._module is not None and self.is_here():
-            self._module.wait_until_settled()
+        if self.started_module is not None:
+            self.started_module.wait_until_settled()
 
     def report_plain(self, reason: str) -> None:
         """Tells the command line, which prints one line, that the program runs without Orrery."""
@@ -158,8 +156,8 @@ class Attachment:
         if self._is_warm:
             self._early.append(words)
             return
-        if self._module is not None:
-            self._module.send_fields(list(words))
+        if self.started_module is not None:
+            self.started_module.send_fields(list(words))
             return
         fields = [each.encode() for each in words]
         body = b"".join(struct.pack("<I", len(each)) + each for each in fields)
@@ -173,10 +171,17 @@ class Attachment:
         self._excepthook(kind, value, trace)
 
     def _leave(self) -> None:
-        """Waits at the end until no other rank needs a result of this one."""
-        if self._module is not None and self.is_here() and not self._has_failed:
-            sys.stdout.flush()
-            self._module.leave_run()
+        """Waits at the end until no other rank needs a result of this one.
+
+        A program that has failed sends its last reports only.
+        """
+        if self.started_module is None:
+            return
+        if self._has_failed:
+            self.started_module.send_reports()
+            return
+        sys.stdout.flush()
+        self.started_module.leave_run()
 
     def count_dealt(self, count: int) -> None:
         """Reports examples of lost ranks that this rank has received."""
@@ -195,10 +200,13 @@ class Attachment:
         self.steps += 1
         if self.profiler is not None:
             self.profiler.end_update(optimizer)
-        if self._module is not None and self.is_here():
-            self._module.report_step(self.steps, self.input_s)
-            if self.steering is not None:
-                self.steering.after_update()
+        module, steering = self.started_module, self.steering
+        if module is None:
+            return
+        if steering is None or not steering.ends_with_update():
+            module.report_step(self.steps, self.input_s, steering is None)
+        else:
+            steering.end_step()
 
 
 def build_groups(
@@ -255,7 +263,7 @@ def attach() -> None:
         serve_forks(connection, settings["warm_file"])
         made.move_here(json.loads(os.environ["ORRERY_RUN"]))
     os.set_inheritable(DESCRIPTOR, False)
-    os.register_at_fork(after_in_child=made.close_connection)
+    os.register_at_fork(after_in_child=made.leave_fork)
 
 
 def install(attachment: Attachment) -> None:

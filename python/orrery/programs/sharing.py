@@ -74,6 +74,8 @@ class Sharing:
     ----------
     shares : dict
         Number of examples by rank, for batches of full size; empty: equal batches.
+    batch : int, optional
+        Examples in the batch of this step; None before the first batch.
 
     Parameters
     ----------
@@ -84,13 +86,14 @@ class Sharing:
     def __init__(self, weighs: bool = True) -> None:
         self.shares: "dict[int, int]" = {}
         self._weighs = weighs
-        self._batch: Optional[int] = None
+        self.batch: Optional[int] = None
         self._full = 0
         self._weight = 1.0
         self._has_workers = False
         self._fetches = 0
         self._forwards = 0
         self._problem = ""
+        self._is_stated = False
 
     def shares_of(self, full: int) -> "dict[int, int]":
         """Return the shares of batches of `full` examples; empty: equal batches."""
@@ -114,24 +117,21 @@ class Sharing:
             True if processes of the loader prepare later batches already.
         """
         self._fetches += 1
-        self._batch, self._full, self._weight = batch, full, weight
+        self.batch, self._full, self._weight = batch, full, weight
         self._has_workers = self._has_workers or has_workers
-
-    @property
-    def share(self) -> int:
-        """Examples in the batch of this step; 1 before the first batch."""
-        return self._batch or 1
 
     def weigh_output(self, model: Any, inputs: "tuple[Any, ...]", output: Any) -> Any:
         """Return the output of a DistributedDataParallel, with the weight of the batch."""
+        if self._is_stated and not self.shares and self._weight == 1:
+            return output
         if not torch.is_grad_enabled():
             return output
         self._forwards += 1
         rows = first_rows(inputs)
         if self._forwards == 1:
             self._problem = self._problem or problem_of_model(model)
-        if rows != self._batch and self._batch is not None:
-            found = f"the model gets {rows} rows for a batch of {self._batch} examples"
+        if rows != self.batch and self.batch is not None:
+            found = f"the model gets {rows} rows for a batch of {self.batch} examples"
             if self.shares_of(self._full):
                 raise RuntimeError(f"orrery run: shares cannot be weighted: {found}")
             self._problem = self._problem or found
@@ -140,7 +140,11 @@ class Sharing:
         return weighted(output, self._weight)
 
     def facts(self) -> "tuple[int, str]":
-        """Return the examples in a batch, and an empty text; or 0 and why shares cannot be set."""
+        """Return the examples in a batch, and an empty text; or 0 and why shares cannot be set.
+
+        Call before the first update of the parameters. Later passes are checked with shares only.
+        """
+        self._is_stated = True
         problem = self._problem
         if self._fetches == 0:
             problem = "expected a DataLoader with a DistributedSampler, found none"

@@ -4,15 +4,8 @@ A step is an item of `orrery.torch.state().steps(...)`, in a program without tha
 step. The first optimizer step of each rank waits until the policies have started.
 """
 
-import os
 import time
 from typing import Any, Optional
-
-
-def resident_bytes() -> int:
-    """Return the bytes of memory that this process has in RAM, as Linux counts them."""
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 class Steering:
@@ -45,8 +38,6 @@ class Steering:
         self._has_begun = False
         self._saves = False
         self._begin_s = time.monotonic()
-        self._compute_s = 0.0
-        self._input_s = 0.0
 
     @property
     def step(self) -> int:
@@ -60,38 +51,41 @@ class Steering:
 
     def before_update(self, *_: Any) -> None:
         """Measures the compute of this step, and waits in the first one for the policies."""
+        module = self._attachment.started_module
+        if module is not None and self._has_begun:
+            module.mark_update()
+            return
         module = self._attachment.module()
         if module is None:
             return
-        last_s: float = module.last_operation_s()
-        end_s = last_s if last_s > self._begin_s else time.monotonic()
-        self._compute_s = end_s - self._begin_s
-        if not self._has_begun:
-            self._announce(module)
+        module.mark_begin(self._begin_s)
+        module.mark_update()
+        self._announce(module)
 
-    def after_update(self) -> None:
-        """Ends the step, unless a TrainingState counts the steps."""
-        if self._training is None:
-            self.end_step()
-            self.begin_step()
+    def ends_with_update(self) -> bool:
+        """Return True if a step ends with its optimizer step: no TrainingState counts the steps."""
+        return self._has_begun and self._training is None
 
     def end_step(self) -> None:
-        """Reports the end of a step, and applies the plans that begin with the next one."""
-        module = self._attachment.module()
+        """Reports the end of a step; begins the next one, and applies the plans for it."""
+        attachment, training = self._attachment, self._training
+        module = attachment.started_module
         if module is None or not self._has_begun:
             return
-        now_s = time.monotonic()
-        input_s, self._input_s = self._attachment.input_s - self._input_s, self._attachment.input_s
-        fields = (
-            *(self.step, now_s, now_s - self._begin_s, self._compute_s, self.sharing.share),
-            *(input_s, *self.prefetching.in_force, resident_bytes(), *module.drain_exchange()),
+        steps = attachment.steps if training is None else training.step
+        workers, depth = self.prefetching.in_force
+        plans = module.end_step(
+            *(steps, self.sharing.batch or 1, attachment.input_s, workers, depth, training is None)
         )
-        module.send_fields(["done", *map(str, fields)])
-        self._apply(module.begin_step(self.step))
+        if plans:
+            self._apply(plans)
 
     def begin_step(self) -> None:
-        """Begins the measurement of the next step."""
+        """Begins the measurement of the next step anew, behind the work between two steps."""
         self._begin_s = time.monotonic()
+        module = self._attachment.started_module
+        if module is not None and self._has_begun:
+            module.mark_begin(self._begin_s)
 
     def drain_save(self) -> bool:
         """Return True once for each snapshot that a policy has ordered."""
@@ -138,9 +132,5 @@ def install(attachment: Any) -> Steering:
 
     made = Steering(attachment)
 
-    def before_update(*arguments: Any) -> None:
-        if attachment.is_here():
-            made.before_update(*arguments)
-
-    register_optimizer_step_pre_hook(before_update)
+    register_optimizer_step_pre_hook(made.before_update)
     return made
