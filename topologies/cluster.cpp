@@ -117,7 +117,7 @@ std::uint32_t Cluster::rail_of(GpuId gpu) const {
   return local * shape_.nics_per_node / shape_.gpus_per_node;
 }
 
-const std::string& Cluster::kind_of(NodeId node) const {
+const std::string& Cluster::gpu_kind(NodeId node) const {
   static const std::string none;
   std::uint32_t end = 0;
   for (const NodesOfKind& each : shape_.kinds) {

@@ -86,9 +86,9 @@ struct NodesOfKind {
   std::uint32_t nodes = 0;
 };
 
-/// Homogeneous cluster: kinds of GPUs are names, the GPUs of all kinds have one model. Links are numbered by kind and position, so ids and routes are computed,
-/// never stored per pair. For example, 4 nodes of 8 GPUs have GPUs 0 to 31, and GPU 13 is in node
-/// 1.
+/// Homogeneous cluster: kinds of GPUs are names, the GPUs of all kinds have one model. Links are
+/// numbered by kind and position, so ids and routes are computed, never stored per pair. For
+/// example, 4 nodes of 8 GPUs have GPUs 0 to 31, and GPU 13 is in node 1.
 class Cluster {
  public:
   /// Shape of a cluster. `nodes_per_unit` and `spines` are used in a fat-tree only;
@@ -157,7 +157,7 @@ class Cluster {
   NodeId node_of(GpuId gpu) const { return {gpu.value / shape_.gpus_per_node}; }
   /// Returns the kind of a node's GPUs; empty in a cluster without kinds. Throws an internal Error
   /// if shape().kinds has fewer nodes.
-  const std::string& kind_of(NodeId node) const;
+  const std::string& gpu_kind(NodeId node) const;
   /// Returns the different kinds of GPUs, in the order of their first nodes.
   std::vector<std::string> gpu_kinds() const;
   std::uint32_t gpus_per_domain() const {

@@ -22,7 +22,7 @@ class FreeGpus {
  public:
   /// Starts without free GPUs; call refresh_from() first.
   explicit FreeGpus(const Cluster& cluster);
-  /// Constructs the free GPUs of one kind (Cluster::kind_of()): nodes of other kinds have none.
+  /// Constructs the free GPUs of one kind (Cluster::gpu_kind()): nodes of other kinds have none.
   FreeGpus(const Cluster& cluster, const std::string& kind);
 
   /// Begins a pass with the free GPUs of `state`, which must outlive the pass and not change during
@@ -83,7 +83,7 @@ class FreeGpus {
   Nodes not_full_;
   std::uint64_t followed_ = 0;  ///< number of the state's changes that have been followed
   std::vector<std::uint32_t> ours_;                ///< nodes that the pass has changed
-  std::vector<std::uint8_t> excluded_;  ///< by node: true if it has another kind; empty: none has
+  std::vector<std::uint8_t> excluded_;  ///< nodes of other kinds, one byte a node; empty: none
 };
 
 /// Rules by which jobs get free GPUs, as policies' parameters name them.

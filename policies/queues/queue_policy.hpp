@@ -70,7 +70,8 @@ class QueuePolicy : public Policy {
   /// GPU only. Call after start().
   FreeGpus& free_gpus() { return *free_; }
   const FreeGpus& free_gpus() const { return *free_; }
-  /// Returns the free GPUs of the pass by kind; empty on a cluster with one kind. Call after start().
+  /// Returns the free GPUs of the pass by kind; empty on a cluster with one kind. Call after
+  /// start().
   const FreeKinds& free_kinds() const { return *kinds_; }
   /// Requests that the next observation rebuilds the queue from the table.
   void rebuild_later() { rebuild_ = true; }

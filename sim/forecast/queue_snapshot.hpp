@@ -14,8 +14,8 @@ namespace orrery::sim {
 bool has_running_job(const JobTable& jobs);
 bool has_waiting_job(const JobTable& jobs);
 
-/// Throws bad_input for a job of a log with several sizes or with kinds of GPUs, whose futures would
-/// need the speed on each of them.
+/// Throws bad_input for a job of a log with several sizes or with kinds of GPUs, whose futures
+/// would need the speed on each of them.
 void refuse_variable(const JobSpec& job);
 
 /// Copy of the cluster's state and of all jobs that wait or run. Jobs have new ids 0, 1, ... in

@@ -1,9 +1,11 @@
 #include "sim/replay/numbered_trace.hpp"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace orrery::sim {
 namespace {
@@ -12,11 +14,8 @@ bool submitted_before(const TraceJob& a, const TraceJob& b) { return a.submit_s 
 
 }  // namespace
 
-NumberedTrace::NumberedTrace(std::vector<TraceJob> jobs, const Cluster& cluster)
-    : trace_(std::move(jobs)), most_(cluster.gpus()) {
-  for (const NodesOfKind& each : cluster.shape().kinds) {
-    kind_sizes_[each.kind] += each.nodes * cluster.shape().gpus_per_node;
-  }
+NumberedTrace::NumberedTrace(std::vector<TraceJob> jobs, std::uint32_t gpus, KindSizes kinds)
+    : trace_(std::move(jobs)), most_(gpus), kind_sizes_(std::move(kinds)) {
   if (!kind_sizes_.empty()) count_kinds();
   const auto fits = [this](const TraceJob& job) { return misfit(job).empty(); };
   const bool as_they_stand = std::is_sorted(trace_.begin(), trace_.end(), submitted_before) &&
@@ -37,7 +36,7 @@ void NumberedTrace::count_kinds() {
   for (const auto& [kind, gpus] : kind_sizes_) most_ = std::max(most_, gpus);
   for (const TraceJob& job : trace_) {
     if (job.kinds.empty() || choices_.contains(job.kinds)) continue;
-    Choice choice{GpuKinds(job.kinds.str())};
+    Choice choice{.kinds = GpuKinds(job.kinds.str())};
     for (const KindSpeed& each : choice.kinds.by_speed()) {
       const auto known = kind_sizes_.find(each.kind);
       if (known != kind_sizes_.end()) choice.most = std::max(choice.most, known->second);
@@ -50,6 +49,12 @@ std::string NumberedTrace::misfit(const TraceJob& job) const {
   const bool choosy = kinds_of(job) != nullptr;
   const std::uint32_t most = choosy ? choices_.at(job.kinds).most : most_;
   if (job.gpus <= most) return "";
+  if (most == 0) {
+    std::vector<std::string_view> names;
+    for (const auto& [name, gpus] : kind_sizes_) names.push_back(name);
+    return fmt::format("may use GPUs of {} only, the nodes have {}",
+                       choices_.at(job.kinds).kinds.gpu_kind(), fmt::join(names, ", "));
+  }
   const std::string kind = choosy ? " of " + choices_.at(job.kinds).kinds.gpu_kind() : "";
   return fmt::format("needs {} GPUs{}, there are {}", job.gpus,
                      kind.empty() && kind_sizes_.size() > 1 ? " of one kind" : kind, most);

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "core/ids.hpp"
-#include "topologies/cluster.hpp"
 #include "traces/jobs/gpu_kinds.hpp"
 #include "traces/jobs/job_trace.hpp"
 
@@ -22,9 +21,12 @@ class NumberedTrace {
  public:
   static constexpr std::uint32_t kRejected = ~0u;
 
-  /// Numbers the jobs; those that need more GPUs than `cluster` has, of one kind if the GPUs have
-  /// kinds, get no number.
-  NumberedTrace(std::vector<TraceJob> jobs, const Cluster& cluster);
+  /// Numbers of GPUs by kind.
+  using KindSizes = std::map<std::string, std::uint32_t>;
+
+  /// Numbers the jobs. Those that need more GPUs than `gpus`, the cluster's, or than it has of one
+  /// of their kinds, get no number. `kinds`: empty for a cluster whose GPUs have no kinds.
+  NumberedTrace(std::vector<TraceJob> jobs, std::uint32_t gpus, KindSizes kinds = {});
 
   /// Returns the jobs of all rows of the log.
   const std::vector<TraceJob>& all_rows() const { return trace_; }
@@ -70,12 +72,13 @@ class NumberedTrace {
     std::uint32_t most = 0;
   };
 
+  /// Fills `choices_`.
   void count_kinds();
 
   const std::vector<TraceJob> trace_;
   std::uint32_t most_;  ///< GPUs of the cluster, of its largest kind if it has kinds
-  std::map<std::string, std::uint32_t> kind_sizes_;  ///< GPUs by kind; empty: no kinds
-  std::map<Label, Choice> choices_;                  ///< by TraceJob::kinds
+  const KindSizes kind_sizes_;
+  std::map<Label, Choice> choices_;  ///< kinds of jobs, by their texts
   /// Rows by number, and numbers by row; empty where they are equal.
   std::vector<std::uint32_t> order_, number_;
 };

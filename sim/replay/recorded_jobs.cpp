@@ -22,13 +22,21 @@ std::uint32_t nodes_of(const GpuRuns& gpus, const Cluster& cluster) {
   return nodes;
 }
 
+NumberedTrace::KindSizes kind_sizes(const Cluster& cluster) {
+  NumberedTrace::KindSizes sizes;
+  for (const NodesOfKind& each : cluster.shape().kinds) {
+    sizes[each.kind] += each.nodes * cluster.shape().gpus_per_node;
+  }
+  return sizes;
+}
+
 }  // namespace
 
 RecordedJobs::RecordedJobs(std::vector<TraceJob> jobs, const World& world, Happen happen,
                            EstimateChoice estimates, RunConditions conditions)
     : world_(world),
       happen_(std::move(happen)),
-      trace_(std::move(jobs), world.cluster()),
+      trace_(std::move(jobs), world.cluster().gpus(), kind_sizes(world.cluster())),
       estimates_(std::move(estimates)),
       conditions_(std::move(conditions)),
       runs_(trace_, {.restart_cost = conditions_.restart_cost,
@@ -158,7 +166,7 @@ std::string RecordedJobs::kind_objection(const JobSpec& job, const GpuRuns& gpus
     if (cluster.shape().kinds.empty()) return "";
     const std::uint32_t last = cluster.node_of({run.first + run.count - 1}).value;
     for (std::uint32_t node = cluster.node_of({run.first}).value; node <= last; ++node) {
-      const std::string& here = cluster.kind_of({node});
+      const std::string& here = cluster.gpu_kind({node});
       if (kind.value_or(here) != here) return "a recorded job has GPUs of one kind at a time";
       kind = here;
     }
@@ -182,7 +190,7 @@ RunSize RecordedJobs::size_on(std::uint32_t number, const GpuRuns& gpus) {
   }
   if (const GpuKinds* const kinds = trace_.kinds_of(trace_[number])) {
     const Cluster& cluster = world_.cluster();
-    const double* const speed = kinds->speed_on(cluster.kind_of(cluster.node_of(*gpus.begin())));
+    const double* const speed = kinds->speed_on(cluster.gpu_kind(cluster.node_of(*gpus.begin())));
     if (speed != nullptr) size.pace *= *speed;
   }
   return size;
@@ -199,7 +207,7 @@ void RecordedJobs::carry_out(const Decision& decision, Nanos now) {
   const std::uint32_t nodes = nodes_of(assign.gpus, cluster);
   const RunSize size = size_on(number, assign.gpus);
   if (!cluster.shape().kinds.empty()) {
-    kind_[number] = cluster.kind_of(cluster.node_of(*assign.gpus.begin()));
+    kind_[number] = cluster.gpu_kind(cluster.node_of(*assign.gpus.begin()));
   }
   if (world_.jobs()[assign.job].is_placed()) {
     runs_.resize(number, now, nodes, size);

@@ -5,10 +5,10 @@
 // numbers of GPUs than it asks for, and policies may change their number while it runs; its speed
 // follows. With paces of sim/contention it has the requested number only. In a cluster with kinds
 // of GPUs a job has GPUs of one kind, which it may use (traces/jobs/gpu_kinds), and the speed of
-// the kind. A job larger than the cluster is rejected without being shown to policies. Called by the simulator's backend. One
-// thread. Nanoseconds of the policy clock. Order within one instant: ending jobs free their GPUs,
-// nodes return and go down, new jobs and jobs that waited for others enter the queue, then the
-// policy is called once, and again for the outcomes of its decisions.
+// the kind. A job larger than the cluster is rejected without being shown to policies. Called by
+// the simulator's backend. One thread. Nanoseconds of the policy clock. Order within one instant:
+// ending jobs free their GPUs, nodes return and go down, new jobs and jobs that waited for others
+// enter the queue, then the policy is called once, and again for the outcomes of its decisions.
 #pragma once
 
 #include <cstdint>
@@ -123,7 +123,8 @@ class RecordedJobs : public JobModel {
   HeldJobs held_;
   /// instants at which jobs that were held entered the queue, by number
   std::map<std::uint32_t, Nanos> entered_;
-  std::map<std::uint32_t, Label> kind_;  ///< kinds of the newest GPUs, by number, if GPUs have kinds
+  /// kinds of the newest GPUs of jobs, by number; empty if GPUs have no kinds
+  std::map<std::uint32_t, Label> kind_;
   std::map<Label, ElasticSizes> sizes_;  ///< sizes of elastic jobs, by their texts
   ReplayLoad load_;
   std::set<std::uint32_t> fails_;  ///< jobs whose node fails at this instant

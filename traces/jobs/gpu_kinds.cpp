@@ -12,10 +12,10 @@
 namespace orrery {
 namespace {
 
-constexpr double kMostSpeed = 1e15;
+constexpr double kMostKindSpeed = 1e15;
 
 /// Returns the parts of a text between marks, of which none is left out.
-std::vector<std::string_view> split(std::string_view text, char mark) {
+std::vector<std::string_view> parts_between(std::string_view text, char mark) {
   std::vector<std::string_view> parts;
   while (true) {
     const std::size_t end = std::min(text.find(mark), text.size());
@@ -45,9 +45,9 @@ const double* find_kind(const Entries& entries, std::string_view kind) {
   return found == entries.end() ? nullptr : &found->second;
 }
 
-Entries entries_of(std::string_view speeds) {
+Entries speed_entries(std::string_view speeds) {
   Entries entries;
-  for (const std::string_view word : split(speeds, ' ')) {
+  for (const std::string_view word : parts_between(speeds, ' ')) {
     if (word.empty()) continue;
     const std::size_t colon = word.rfind(':');
     if (colon == std::string_view::npos || colon == 0) refuse_speeds(speeds);
@@ -55,15 +55,15 @@ Entries entries_of(std::string_view speeds) {
     const char* const end = digits.data() + digits.size();
     double speed = 0;
     const auto [stop, error] = std::from_chars(digits.data(), end, speed);
-    const bool good = error == std::errc{} && stop == end && speed > 0 && speed <= kMostSpeed;
+    const bool good = error == std::errc{} && stop == end && speed > 0 && speed <= kMostKindSpeed;
     if (!good || find_kind(entries, word.substr(0, colon)) != nullptr) refuse_speeds(speeds);
     entries.emplace_back(word.substr(0, colon), speed);
   }
   return entries;
 }
 
-std::vector<std::string_view> kinds_of(std::string_view gpu_kind) {
-  std::vector<std::string_view> kinds = split(gpu_kind, '|');
+std::vector<std::string_view> checked_kinds(std::string_view gpu_kind) {
+  std::vector<std::string_view> kinds = parts_between(gpu_kind, '|');
   std::vector<std::string_view> sorted = kinds;
   std::sort(sorted.begin(), sorted.end());
   const bool twice = std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
@@ -79,9 +79,9 @@ GpuKinds::GpuKinds(const std::string& text) {
   const std::size_t end = std::min(text.find(' '), text.size());
   gpu_kind_ = text.substr(0, end);
   speeds_ = text.substr(std::min(end + 1, text.size()));
-  const Entries entries = entries_of(speeds_);
+  const Entries entries = speed_entries(speeds_);
   double own = 0;
-  for (const std::string_view kind : split(gpu_kind_, '|')) {
+  for (const std::string_view kind : parts_between(gpu_kind_, '|')) {
     const double* const speed = find_kind(entries, kind);
     if (own == 0) own = speed == nullptr ? 1 : *speed;
     by_speed_.push_back({std::string(kind), speed == nullptr ? 1 : *speed / own});
@@ -97,7 +97,7 @@ const double* GpuKinds::speed_on(std::string_view kind) const {
 }
 
 std::string gpu_kinds(const KindColumns& columns) {
-  const Entries entries = entries_of(columns.speeds);
+  const Entries entries = speed_entries(columns.speeds);
   std::string text(columns.gpu_kind);
   if (text.empty()) {
     for (const auto& [kind, speed] : entries) {
@@ -105,12 +105,12 @@ std::string gpu_kinds(const KindColumns& columns) {
     }
   }
   if (text.empty()) return {};
-  for (const std::string_view kind : kinds_of(text)) {
+  for (const std::string_view kind : checked_kinds(text)) {
     if (entries.empty() || find_kind(entries, kind) != nullptr) continue;
     throw KindProblem{"speeds", fmt::format("speeds lacks the kind '{}' of gpu_kind '{}'", kind,
                                             text)};
   }
-  for (const std::string_view word : split(columns.speeds, ' ')) {
+  for (const std::string_view word : parts_between(columns.speeds, ' ')) {
     if (!word.empty()) text.append(" ").append(word);
   }
   return text;
