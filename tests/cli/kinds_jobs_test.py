@@ -13,7 +13,8 @@ HEAD = "job_id,submit_s,num_gpus,duration_s,priority,gpu_kind,speeds\n"
 # On an A100, job c takes 450 s; job b may have one kind only, job d any.
 LOG = (
     HEAD
-    + "a,0,8,1000,,A100,\nb,10,8,300,,A100,\nc,20,8,1000,,V100|A100,A100:1 V100:0.45\nd,30,4,60,,,\n"
+    + "a,0,8,1000,,A100,\nb,10,8,300,,A100,\n"
+    + "c,20,8,1000,,V100|A100,A100:1 V100:0.45\nd,30,4,60,,,\n"
 )
 TWO = ("--node-kinds", "A100:1,V100:1", "--gpus-per-node", 8)
 
@@ -55,7 +56,8 @@ def test_a_job_runs_on_its_fastest_kind_with_free_gpus(tmp_path):
 
 def test_without_kinds_of_nodes_the_gpus_are_equal(tmp_path):
     log = write(tmp_path, LOG)
-    plain = write(tmp_path, "".join(f"{line.rsplit(',', 3)[0]}\n" for line in LOG.splitlines()), "p")
+    first = [line.rsplit(",", 3)[0] + "\n" for line in LOG.splitlines()]
+    plain = write(tmp_path, "".join(first), "plain.csv")
     size = ("--nodes", 2, "--gpus-per-node", 8, "--policy", "easy")
     assert rows(tmp_path, log, *size) == rows(tmp_path, plain, *size)
     # Kinds of nodes without effect on a log that names none.

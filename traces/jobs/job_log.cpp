@@ -93,7 +93,8 @@ class LogKinds {
     if (job.kinds.empty()) return true;
     const auto [known, fresh] = passes_.try_emplace(job.kinds, chosen_.empty());
     if (!fresh) return known->second;
-    for (const KindSpeed& each : GpuKinds(job.kinds.str()).by_speed()) {
+    const GpuKinds kinds(job.kinds.str());
+    for (const KindSpeed& each : kinds.by_speed()) {
       kinds_.insert(each.kind);
       known->second = known->second || each.kind == chosen_;
     }
