@@ -133,7 +133,7 @@ def test_impossible_nodes_are_refused(tmp_path, arguments, said):
 @pytest.mark.parametrize(
     "row, said",
     [
-        ("a,0,8,10,,A100|A100,", ":2:10: gpu_kind must be different kinds without blanks"),
+        ("a,0,8,10,,A100|A100,", ":2:11: error: gpu_kind must be different kinds without blanks"),
         ("a,0,8,10,,A100,V100:1", "speeds lacks the kind 'A100' of gpu_kind 'A100'"),
         ("a,0,8,10,,,A100:0", "speeds must be different kinds and speeds above 0"),
     ],
