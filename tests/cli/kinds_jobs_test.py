@@ -4,6 +4,7 @@ program."""
 import collections
 import csv
 import random
+import re
 
 import pytest
 from conftest import orrery
@@ -52,6 +53,23 @@ def test_a_job_runs_on_its_fastest_kind_with_free_gpus(tmp_path):
     fast = rows(tmp_path, write(tmp_path, HEAD + LOG.splitlines()[3]), *TWO, "--policy", "fifo")
     assert kinds(fast) == ["A100"] and column(fast, "ran_s") == [450]
     assert column(fast, "used_gpu_s") == [3600]
+
+
+def test_scattered_gpus_of_a_faster_kind_are_passed_over(tmp_path):
+    log = write(
+        tmp_path,
+        HEAD + "a,0,5,100,,A100,\nb,0,5,100,,A100,\nc,1,4,100,,,A100:2 V100:1\nd,1,4,100,,A100,\n",
+    )
+    size = ("--node-kinds", "A100:2,V100:1", "--gpus-per-node", 8, "--policy", "fifo-skip")
+    table = rows(tmp_path, log, *size, "--placement", "consolidated")
+    # 3 and 3 A100 are free: no node has 4.
+    assert kinds(table) == ["A100", "A100", "V100", "A100"]
+    assert column(table, "start_s") == [0, 0, 1, 100] and column(table, "ran_s")[2] == 200
+    assert kinds(rows(tmp_path, log, *size, "--placement", "count"))[2] == "A100"
+    why = orrery("explain", log, "--job", "d", *size, "--placement", "consolidated").stdout
+    assert re.search(r" 99 s +100\.0% +enough GPUs were free", why), why
+    few = orrery("explain", write(tmp_path, LOG), "--job", "b", *TWO, "--policy", "fifo-skip")
+    assert re.search(r" 990 s +100\.0% +fewer GPUs were free", few.stdout), few.stdout
 
 
 def test_without_kinds_of_nodes_the_gpus_are_equal(tmp_path):

@@ -12,7 +12,7 @@
 namespace orrery {
 namespace {
 
-constexpr double kMostKindSpeed = 1e15;
+constexpr double kMostKindSpeed = 1e15, kMostFactor = 1000;
 
 /// Returns the parts of a text between marks, of which none is left out.
 std::vector<std::string_view> parts_between(std::string_view text, char mark) {
@@ -105,10 +105,20 @@ std::string gpu_kinds(const KindColumns& columns) {
     }
   }
   if (text.empty()) return {};
+  double own = 0;
   for (const std::string_view kind : checked_kinds(text)) {
-    if (entries.empty() || find_kind(entries, kind) != nullptr) continue;
-    throw KindProblem{"speeds", fmt::format("speeds lacks the kind '{}' of gpu_kind '{}'", kind,
-                                            text)};
+    if (entries.empty()) continue;
+    const double* const speed = find_kind(entries, kind);
+    if (speed == nullptr) {
+      throw KindProblem{"speeds", fmt::format("speeds lacks the kind '{}' of gpu_kind '{}'", kind,
+                                              text)};
+    }
+    if (own == 0) own = *speed;
+    if (*speed > own * kMostFactor || own > *speed * kMostFactor) {
+      throw KindProblem{"speeds", fmt::format("speeds must be at most {} times those of the first "
+                                              "kind, and no less than one {}th, not '{}'",
+                                              kMostFactor, kMostFactor, columns.speeds)};
+    }
   }
   for (const std::string_view word : parts_between(columns.speeds, ' ')) {
     if (!word.empty()) text.append(" ").append(word);

@@ -49,6 +49,8 @@ TEST(GpuKinds, SpeedsAloneNameTheKinds) {
 TEST(GpuKinds, ProblemsNameTheirColumn) {
   EXPECT_EQ(problem({"A100|V100", "A100:1"}),
             "speeds: speeds lacks the kind 'V100' of gpu_kind 'A100|V100'");
+  EXPECT_EQ(problem({"", "A100:1 V100:1001"}).substr(0, 28), "speeds: speeds must be at mo");
+  EXPECT_EQ(problem({"", "A100:1000 V100:1"}), "");
   for (const char* const text : {"A100|", "|A100", "A100|A100", "A 100"}) {
     EXPECT_EQ(problem({text, ""}).substr(0, 9), "gpu_kind:") << text;
   }
