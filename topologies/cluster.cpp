@@ -117,6 +117,27 @@ std::uint32_t Cluster::rail_of(GpuId gpu) const {
   return local * shape_.nics_per_node / shape_.gpus_per_node;
 }
 
+const std::string& Cluster::gpu_kind(NodeId node) const {
+  static const std::string none;
+  std::uint32_t end = 0;
+  for (const NodesOfKind& each : shape_.kinds) {
+    end += each.nodes;
+    if (node.value < end) return each.kind;
+  }
+  ensure(shape_.kinds.empty(), "the kinds of a cluster name those of all nodes");
+  return none;
+}
+
+std::vector<std::string> Cluster::gpu_kinds() const {
+  std::vector<std::string> kinds;
+  for (const NodesOfKind& each : shape_.kinds) {
+    if (std::find(kinds.begin(), kinds.end(), each.kind) == kinds.end()) {
+      kinds.push_back(each.kind);
+    }
+  }
+  return kinds;
+}
+
 LinkId Cluster::nvlink_out(GpuId gpu) const { return {gpu.value}; }
 LinkId Cluster::nvlink_in(GpuId gpu) const { return {gpus() + gpu.value}; }
 

@@ -80,9 +80,15 @@ constexpr std::array<std::string_view, 4> names_of(Transport) {
   return {"destination", "ecmp", "adaptive", "spray"};
 }
 
-/// Homogeneous cluster. Links are numbered by kind and position, so ids and routes are computed,
-/// never stored per pair. For example, 4 nodes of 8 GPUs have GPUs 0 to 31, and GPU 13 is in node
-/// 1.
+/// Consecutive nodes whose GPUs have one kind, as an operator's list of nodes names it.
+struct NodesOfKind {
+  std::string kind;
+  std::uint32_t nodes = 0;
+};
+
+/// Homogeneous cluster: kinds of GPUs are names, the GPUs of all kinds have one model. Links are
+/// numbered by kind and position, so ids and routes are computed, never stored per pair. For
+/// example, 4 nodes of 8 GPUs have GPUs 0 to 31, and GPU 13 is in node 1.
 class Cluster {
  public:
   /// Shape of a cluster. `nodes_per_unit` and `spines` are used in a fat-tree only;
@@ -113,6 +119,8 @@ class Cluster {
     BytesPerSecond upper_link_bandwidth = {};
     std::array<std::uint32_t, 3> torus{1, 1, 1};  ///< nodes in each dimension
     std::uint32_t routers_per_group = 1, nodes_per_router = 1;  ///< dragonfly
+    /// Kinds of GPUs, in the order of the nodes; a kind may appear several times. Empty: no kinds.
+    std::vector<NodesOfKind> kinds = {};
   };
   /// Checks nothing; build_cluster() checks the description.
   Cluster(GpuModel gpu, Shape shape, Price price);
@@ -147,6 +155,11 @@ class Cluster {
   std::uint32_t links() const { return link_count_; }
 
   NodeId node_of(GpuId gpu) const { return {gpu.value / shape_.gpus_per_node}; }
+  /// Returns the kind of a node's GPUs; empty in a cluster without kinds. Throws an internal Error
+  /// if shape().kinds has fewer nodes.
+  const std::string& gpu_kind(NodeId node) const;
+  /// Returns the different kinds of GPUs, in the order of their first nodes.
+  std::vector<std::string> gpu_kinds() const;
   std::uint32_t gpus_per_domain() const {
     return shape_.gpus_per_node * shape_.nodes_per_domain;
   }

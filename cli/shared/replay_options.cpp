@@ -1,6 +1,7 @@
 #include "cli/shared/replay_options.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -21,6 +22,8 @@
 
 namespace orrery::cli {
 namespace {
+
+constexpr std::uint32_t kMaxNodes = 131072;
 
 Error usage(const std::string& message) { return {ErrorKind::usage, message}; }
 
@@ -163,11 +166,21 @@ std::vector<NodeRecord> gpu_nodes(const std::string& file, const std::string& ki
                           kind, fmt::join(kinds, ", ")));
 }
 
+void add_node_kind(JobReplay& replay, const std::string& kind, std::uint32_t nodes) {
+  const int last = replay.node_kinds_size() - 1;
+  if (last < 0 || replay.node_kinds(last).kind() != kind) {
+    replay.add_node_kinds()->set_kind(kind);
+  }
+  NodeKind& each = *replay.mutable_node_kinds()->rbegin();
+  each.set_nodes(each.nodes() + nodes);
+}
+
 /// Sets the cluster from the operator's list of nodes. All nodes with GPUs, of the kind if one is
-/// requested, must have equally many.
+/// requested, must have equally many. A single kind counts only if it is requested.
 void take_nodes(JobReplay& replay, const std::string& file, const std::string& kind) {
   std::map<std::uint32_t, std::uint32_t> nodes;  // keyed by GPUs
-  for (const NodeRecord& node : gpu_nodes(file, kind)) ++nodes[node.gpus];
+  const std::vector<NodeRecord> listed = gpu_nodes(file, kind);
+  for (const NodeRecord& node : listed) ++nodes[node.gpus];
   if (nodes.size() > 1) {
     std::vector<std::string> kinds;
     for (const auto& [gpus, count] : nodes) {
@@ -180,6 +193,30 @@ void take_nodes(JobReplay& replay, const std::string& file, const std::string& k
   }
   replay.set_nodes(nodes.begin()->second);
   replay.set_gpus_per_node(nodes.begin()->first);
+  replay.clear_node_kinds();
+  for (const NodeRecord& node : listed) add_node_kind(replay, node.model, 1);
+  if (replay.node_kinds_size() == 1 && kind.empty()) replay.clear_node_kinds();
+}
+
+/// Sets the nodes of the option --node-kinds, KIND:NODES.
+void take_node_kinds(JobReplay& replay, const std::vector<std::string>& kinds) {
+  replay.clear_node_kinds();
+  std::uint64_t sum = 0;
+  for (const std::string& each : kinds) {
+    const std::size_t colon = each.rfind(':');
+    std::uint32_t nodes = 0;
+    const char* const end = each.data() + each.size();
+    const char* const begin = colon == std::string::npos ? end : each.data() + colon + 1;
+    const auto [stop, error] = std::from_chars(begin, end, nodes);
+    if (colon == 0 || error != std::errc{} || stop != end || nodes < 1 || nodes > kMaxNodes) {
+      throw usage(fmt::format("--node-kinds: expected a kind of GPU and a number of nodes, such as "
+                              "A100:4, found '{}'",
+                              each));
+    }
+    add_node_kind(replay, each.substr(0, colon), nodes);
+    sum += nodes;
+  }
+  replay.set_nodes(static_cast<std::uint32_t>(std::min<std::uint64_t>(sum, kMaxNodes + 1)));
 }
 
 void take_cluster(JobReplay& replay, const ReplayOptions& options) {
@@ -231,13 +268,30 @@ void declare_estimates(CLI::App& command, const std::shared_ptr<ReplayOptions>& 
   command.add_option("--seed", options->seed, "of what is drawn")->type_name("N");
 }
 
+/// Call after all options that exclude this one.
+void declare_node_kinds(CLI::App& command, const std::shared_ptr<ReplayOptions>& options) {
+  command
+      .add_option("--node-kinds", options->node_kinds,
+                  "instead of --nodes: kinds of GPUs with their nodes, for jobs that name kinds: "
+                  "A100:4,V100:8")
+      ->type_name("KIND:N")
+      ->delimiter(',')
+      ->excludes("--nodes")
+      ->excludes("--cluster")
+      ->excludes("--gpu-kind");
+}
+
 }  // namespace
 
 JobReplay asked_for(const ReplayOptions& options, const std::vector<std::string>& changes) {
   Origin origin;
   JobReplay replay = described(options.file, origin);
   if (!options.cluster.empty()) take_cluster(replay, options);
-  if (options.nodes != 0) replay.set_nodes(options.nodes);
+  if (options.nodes != 0) {
+    replay.set_nodes(options.nodes);
+    replay.clear_node_kinds();
+  }
+  if (!options.node_kinds.empty()) take_node_kinds(replay, options.node_kinds);
   if (options.gpus_per_node != 0) replay.set_gpus_per_node(options.gpus_per_node);
   for (const std::string& policy : options.policies) take_policy(replay, policy);
   take_estimates(replay, options);
@@ -354,6 +408,7 @@ void declare_replay(CLI::App& command, const std::shared_ptr<ReplayOptions>& opt
       ->allow_extra_args(false);
   declare_estimates(command, options);
   declare_log(command, options);
+  declare_node_kinds(command, options);
 }
 
 }  // namespace orrery::cli

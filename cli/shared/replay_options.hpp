@@ -22,6 +22,7 @@ struct ReplayOptions {
   std::string file, cluster, placement, record, estimates, speed, conditions;
   std::vector<std::string> policies;
   std::vector<std::string> changes;  ///< values of --set
+  std::vector<std::string> node_kinds;  ///< values of --node-kinds, KIND:NODES
   JobLogOptions log;
   std::uint32_t nodes = 0, gpus_per_node = 0;  ///< 0: as the file says
   std::optional<double> estimate_error;

@@ -47,6 +47,12 @@ FreeGpus::FreeGpus(const Cluster& cluster)
   for (std::uint32_t node = 0; node < nodes(); ++node) with_[0].add(node);
 }
 
+FreeGpus::FreeGpus(const Cluster& cluster, const std::string& kind) : FreeGpus(cluster) {
+  for (const NodesOfKind& each : cluster.shape().kinds) {
+    excluded_.insert(excluded_.end(), each.nodes, each.kind == kind ? 0 : 1);
+  }
+}
+
 void FreeGpus::set_free_count(std::uint32_t node, std::uint32_t free) {
   const std::uint32_t before = per_node_[node];
   if (before == free) return;
@@ -54,11 +60,13 @@ void FreeGpus::set_free_count(std::uint32_t node, std::uint32_t free) {
   with_[free].add(node);
   if (before == 0 && free > 0) not_full_.add(node);
   if (before > 0 && free == 0) not_full_.remove_node(node);
+  total_ += free - before;
   per_node_[node] = free;
 }
 
 /// Copies the node's free GPUs from the state.
 void FreeGpus::update_node(std::uint32_t node) {
+  if (is_excluded(node)) return;
   known_[node] = 0;
   set_free_count(node, state_->free_per_node[node]);
 }
@@ -82,7 +90,6 @@ void FreeGpus::refresh_from(const ClusterState& state) {
   }
   ours_.clear();
   followed_ = state.changes;
-  total_ = state.free;
 }
 
 std::uint32_t FreeGpus::first_with(std::uint32_t free, std::uint32_t from) const {
@@ -97,7 +104,6 @@ void FreeGpus::take_gpus(std::uint32_t node, std::uint32_t count, GpuRuns& out) 
   ensure(count <= per_node_[node], "a node has the GPUs that are taken from it");
   set_free_count(node, per_node_[node] - count);
   ours_.push_back(node);
-  total_ -= count;
   std::uint64_t* bits = bits_of(node);
   const std::uint32_t end = (node + 1) * gpus_per_node_;
   for (std::uint32_t first = node * gpus_per_node_; count > 0; ++bits, first += 64) {
@@ -113,15 +119,68 @@ void FreeGpus::take_gpus(std::uint32_t node, std::uint32_t count, GpuRuns& out) 
   }
 }
 
+void FreeGpus::remove_gpus(const GpuRuns& gpus) {
+  for (const GpuId gpu : gpus) {
+    const std::uint32_t node = gpu.value / gpus_per_node_, at = gpu.value % gpus_per_node_;
+    bits_of(node)[at / 64] &= ~(std::uint64_t{1} << at % 64);
+    set_free_count(node, per_node_[node] - 1);
+    ours_.push_back(node);
+  }
+}
+
 void FreeGpus::return_gpus(const GpuRuns& gpus) {
   for (const GpuId gpu : gpus) {
     const std::uint32_t node = gpu.value / gpus_per_node_, at = gpu.value % gpus_per_node_;
-    if (!state_->is_healthy(gpu, {node})) continue;
+    if (is_excluded(node) || !state_->is_healthy(gpu, {node})) continue;
     bits_of(node)[at / 64] |= std::uint64_t{1} << at % 64;
     set_free_count(node, per_node_[node] + 1);
     ours_.push_back(node);
-    ++total_;
   }
+}
+
+FreeKinds::FreeKinds(const Cluster& cluster) : gpus_per_node_(cluster.shape().gpus_per_node) {
+  const std::vector<std::string> names = cluster.gpu_kinds();
+  if (names.size() < 2) return;
+  for (const std::string& name : names) kinds_.push_back({name, FreeGpus(cluster, name)});
+  for (const NodesOfKind& each : cluster.shape().kinds) {
+    const auto kind = std::find(names.begin(), names.end(), each.kind) - names.begin();
+    of_node_.insert(of_node_.end(), each.nodes, static_cast<std::uint32_t>(kind));
+  }
+}
+
+std::size_t FreeKinds::kind_of(const GpuRuns& gpus) const {
+  ensure(!gpus.empty(), "a job whose kind is looked up has GPUs");
+  return of_node_[gpus.runs().front().first / gpus_per_node_];
+}
+
+std::vector<std::size_t> FreeKinds::order_for(const JobSpec& job) const {
+  std::vector<std::size_t> order;
+  if (job.gpu_kinds.empty()) {
+    for (std::size_t kind = 0; kind < kinds_.size(); ++kind) order.push_back(kind);
+  }
+  for (const std::string& name : job.gpu_kinds) {
+    for (std::size_t kind = 0; kind < kinds_.size(); ++kind) {
+      if (kinds_[kind].name == name) order.push_back(kind);
+    }
+  }
+  return order;
+}
+
+void FreeKinds::refresh_from(const ClusterState& state) {
+  for (Kind& kind : kinds_) kind.free.refresh_from(state);
+}
+
+std::optional<GpuRuns> FreeKinds::place_job(const JobSpec& job, const Placer& placer) {
+  for (const std::size_t kind : order_for(job)) {
+    FreeGpus& free = kinds_[kind].free;
+    if (job.gpus > free.total()) continue;
+    if (std::optional<GpuRuns> gpus = placer.place_job(job, free)) return gpus;
+  }
+  return {};
+}
+
+void FreeKinds::return_gpus(const GpuRuns& gpus) {
+  for (Kind& kind : kinds_) kind.free.return_gpus(gpus);
 }
 
 std::vector<std::string> placer_names() { return all_names<PlacementRule>(); }

@@ -22,6 +22,8 @@ class FreeGpus {
  public:
   /// Starts without free GPUs; call refresh_from() first.
   explicit FreeGpus(const Cluster& cluster);
+  /// Constructs the free GPUs of one kind (Cluster::gpu_kind()): nodes of other kinds have none.
+  FreeGpus(const Cluster& cluster, const std::string& kind);
 
   /// Begins a pass with the free GPUs of `state`, which must outlive the pass and not change during
   /// it; undoes the changes of the pass before.
@@ -47,8 +49,11 @@ class FreeGpus {
   /// Throws an internal Error, and changes nothing, if the node has fewer. Call after
   /// refresh_from().
   void take_gpus(std::uint32_t node, std::uint32_t count, GpuRuns& out);
+  /// Removes GPUs, which must be free (not checked). Call after refresh_from().
+  void remove_gpus(const GpuRuns& gpus);
   /// Adds the GPUs of a job that is about to leave them to the free GPUs, except GPUs that are not
-  /// healthy. The GPUs must not be free already (not checked). Call after refresh_from().
+  /// healthy or have another kind. The GPUs must not be free already (not checked). Call after
+  /// refresh_from().
   void return_gpus(const GpuRuns& gpus);
 
  private:
@@ -62,6 +67,7 @@ class FreeGpus {
     /// Returns the first node from `from` on; `none` if no such node is in the set.
     std::uint32_t first(std::uint32_t from, std::uint32_t none) const;
   };
+  bool is_excluded(std::uint32_t node) const { return !excluded_.empty() && excluded_[node] != 0; }
   void update_node(std::uint32_t node);
   void set_free_count(std::uint32_t node, std::uint32_t free);
   /// Returns the bits of the node's free GPUs.
@@ -77,6 +83,7 @@ class FreeGpus {
   Nodes not_full_;
   std::uint64_t followed_ = 0;  ///< number of the state's changes that have been followed
   std::vector<std::uint32_t> ours_;                ///< nodes that the pass has changed
+  std::vector<std::uint8_t> excluded_;  ///< nodes of other kinds, one byte a node; empty: none
 };
 
 /// Rules by which jobs get free GPUs, as policies' parameters name them.
@@ -95,6 +102,40 @@ class Placer {
   /// `free`; nothing, and `free` unchanged, if the job does not fit. Call after
   /// FreeGpus::refresh_from().
   virtual std::optional<GpuRuns> place_job(const JobSpec& job, FreeGpus& free) const = 0;
+};
+
+/// Free GPUs by kind during one pass, in a cluster whose GPUs have several kinds.
+class FreeKinds {
+ public:
+  explicit FreeKinds(const Cluster& cluster);
+
+  /// Returns true for a cluster whose GPUs have no kinds, or all the same.
+  bool empty() const { return kinds_.empty(); }
+  /// Returns the number of kinds; 0 if empty().
+  std::size_t size() const { return kinds_.size(); }
+  /// Returns the number of free GPUs of a kind; `kind` < size().
+  std::uint32_t total(std::size_t kind) const { return kinds_[kind].free.total(); }
+  /// Returns the kind of a job's GPUs. Throws an internal Error for a job without GPUs.
+  std::size_t kind_of(const GpuRuns& gpus) const;
+  /// Returns the kinds that a job may use, in the order of JobSpec::gpu_kinds; all kinds, in the
+  /// order of the cluster, if the job names none.
+  std::vector<std::size_t> order_for(const JobSpec& job) const;
+  /// Begins a pass, as FreeGpus::refresh_from().
+  void refresh_from(const ClusterState& state);
+  /// Returns the GPUs that `placer` has for the job, of the first kind of order_for() on which the
+  /// job fits, and removes them; nothing if the job fits on no kind.
+  std::optional<GpuRuns> place_job(const JobSpec& job, const Placer& placer);
+  /// Adds the GPUs of a job, as FreeGpus::return_gpus().
+  void return_gpus(const GpuRuns& gpus);
+
+ private:
+  struct Kind {
+    std::string name;
+    FreeGpus free;
+  };
+  std::vector<Kind> kinds_;
+  std::vector<std::uint32_t> of_node_;  ///< indexed by node: its kind
+  std::uint32_t gpus_per_node_;
 };
 
 /// Returns the names of all placers.

@@ -14,7 +14,7 @@ void FifoSkipPolicy::dispatch_jobs(const Observation& seen, DecisionList& decisi
     const JobSpec& job = seen.jobs[next->place->job].spec;
     if (std::optional<GpuRuns> gpus = place_job(job)) {
       begin(job, std::move(*gpus), "first in line that fits", decisions);
-    } else {
+    } else if (!is_choosy(job)) {
       walk.close(next->gpus);
     }
   }

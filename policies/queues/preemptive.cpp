@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
-#include <tuple>
 #include <utility>
 
 namespace orrery {
@@ -125,8 +124,6 @@ class PreemptivePolicy::Selecting {
   }
 
  private:
-  using Order = std::tuple<std::int64_t, Nanos, bool, std::uint64_t>;
-
   static std::vector<Lane> lanes(const JobLines& lines) {
     std::vector<Lane> lanes;
     for (const auto& [gpus, line] : lines.by_size()) {
@@ -135,7 +132,7 @@ class PreemptivePolicy::Selecting {
     return lanes;
   }
   Order order(const JobPlace& place, std::uint32_t gpus, bool running) const {
-    return {of_.rank(place, gpus, running, now_), place.submit, !running, place.turn};
+    return of_.order_of(place, gpus, running, now_);
   }
   /// The lane whose next job goes first, among sizes of at most `most` GPUs.
   Lane* first(std::vector<Lane>& lanes, std::uint64_t most, bool running) const {
@@ -189,10 +186,46 @@ class PreemptivePolicy::Selecting {
   Selection selection_;
 };
 
+/// The same walk on a cluster with several kinds of GPUs, job by job.
+PreemptivePolicy::Selection PreemptivePolicy::select_by_kind(const Observation& seen) const {
+  struct Turn {
+    Order order;
+    JobId job;
+    const Track* track;
+  };
+  const FreeKinds& kinds = free_kinds();
+  std::vector<std::uint64_t> left;
+  for (std::size_t kind = 0; kind < kinds.size(); ++kind) left.push_back(kinds.total(kind));
+  std::vector<Turn> turns;
+  for (const auto& [id, job] : jobs_) {
+    if (job.running) left[kinds.kind_of(seen.jobs[id].gpus)] += job.gpus;
+    turns.push_back({order_of(job.place, job.gpus, job.running, seen.now), id, &job});
+  }
+  std::sort(turns.begin(), turns.end(),
+            [](const Turn& a, const Turn& b) { return a.order < b.order; });
+  Selection selection;
+  for (const Turn& turn : turns) {
+    const JobInfo& info = seen.jobs[turn.job];
+    const bool running = turn.track->running;
+    const std::vector<std::size_t> order = running
+                                               ? std::vector{kinds.kind_of(info.gpus)}
+                                               : kinds.order_for(info.spec);
+    const auto found = std::find_if(order.begin(), order.end(), [&](std::size_t kind) {
+      return turn.track->gpus <= left[kind];
+    });
+    if (found != order.end()) left[*found] -= turn.track->gpus;
+    if (running && found == order.end()) selection.off.push_back(turn.job);
+    if (!running && found != order.end()) selection.on.push_back(turn.job);
+  }
+  return selection;
+}
+
 void PreemptivePolicy::dispatch_jobs(const Observation& seen, DecisionList& decisions) {
   if (!waiting_.empty()) {
     const Selection selection =
-        Selecting(*this, seen.now, free_gpus().total() + running_gpus_).select();
+        free_kinds().empty()
+            ? Selecting(*this, seen.now, free_gpus().total() + running_gpus_).select()
+            : select_by_kind(seen);
     preempt_jobs(seen, selection.off, decisions);
     start_jobs(seen, selection.on, decisions);
   }
@@ -203,7 +236,7 @@ void PreemptivePolicy::preempt_jobs(const Observation& seen, const std::vector<J
                                 DecisionList& decisions) {
   for (const JobId id : jobs) {
     decisions.add(Assign{.job = id}, "makes room");
-    free_gpus().return_gpus(seen.jobs[id].gpus);
+    return_gpus(seen.jobs[id].gpus);
     stop(jobs_.at(id), seen.now);
     taken_off_at_ = seen.now;
   }
@@ -217,7 +250,7 @@ void PreemptivePolicy::start_jobs(const Observation& seen, const std::vector<Job
     if (closed.contains(spec.gpus)) continue;
     std::optional<GpuRuns> gpus = place_job(spec);
     if (!gpus) {
-      closed.insert(spec.gpus);
+      if (!is_choosy(spec)) closed.insert(spec.gpus);
       continue;
     }
     decisions.add(Assign{id, std::move(*gpus), spec.layout}, reason());

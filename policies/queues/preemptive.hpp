@@ -3,11 +3,14 @@
 // are skipped. Running jobs that are not selected are preempted first, then selected waiting jobs
 // are placed in order; a job that cannot be placed keeps its place in the queue. Preemption costs
 // nothing in the policy; the backend adds its cost. One thread; nanoseconds of the policy clock.
+// On a cluster with several kinds of GPUs, each kind has its number: a running job counts on its
+// kind, a waiting job on the first of its kinds that still has enough.
 // Running jobs go before waiting jobs of equal key and submission, otherwise the job that started
 // or entered the queue first. A preempted job enters the queue at its end.
 #pragma once
 
 #include <map>
+#include <tuple>
 #include <vector>
 
 #include "policies/queues/job_line.hpp"
@@ -60,6 +63,7 @@ class PreemptivePolicy : public QueuePolicy {
     std::vector<JobId> off, on;  ///< jobs in order
   };
   class Selecting;
+  using Order = std::tuple<std::int64_t, Nanos, bool, std::uint64_t>;  ///< place in a pass
 
   void enter_queue(const JobInfo& job, Nanos now) override;
   void run(const JobInfo& job, Nanos since) override;
@@ -70,6 +74,10 @@ class PreemptivePolicy : public QueuePolicy {
   void take_out(Track& job);
   void begin(Track& job, Nanos now);
   void stop(Track& job, Nanos now);
+  Order order_of(const JobPlace& place, std::uint32_t gpus, bool running, Nanos now) const {
+    return {rank(place, gpus, running, now), place.submit, !running, place.turn};
+  }
+  Selection select_by_kind(const Observation& seen) const;
   void preempt_jobs(const Observation& seen, const std::vector<JobId>& jobs,
                     DecisionList& decisions);
   void start_jobs(const Observation& seen, const std::vector<JobId>& jobs, DecisionList& decisions);

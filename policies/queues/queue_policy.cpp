@@ -27,6 +27,7 @@ void QueuePolicy::start(Context&, const Cluster& cluster,
   ensure(parameters != nullptr, "a queue policy is started with its parameters");
   placer_ = make_placer(placement_of(*parameters));
   free_ = std::make_unique<FreeGpus>(cluster);
+  kinds_ = std::make_unique<FreeKinds>(cluster);
 }
 
 void QueuePolicy::load(const Archive&) { rebuild_later(); }
@@ -34,9 +35,22 @@ void QueuePolicy::load(const Archive&) { rebuild_later(); }
 void QueuePolicy::observe(Context&, const Observation& seen, DecisionList& decisions) {
   if (follow_events(seen)) {
     free_->refresh_from(seen.state);
+    kinds_->refresh_from(seen.state);
     dispatch_jobs(seen, decisions);
   }
   decisions.rest();
+}
+
+std::optional<GpuRuns> QueuePolicy::place_job(const JobSpec& job) {
+  if (kinds_->empty()) return placer_->place_job(job, *free_);
+  std::optional<GpuRuns> gpus = kinds_->place_job(job, *placer_);
+  if (gpus) free_->remove_gpus(*gpus);
+  return gpus;
+}
+
+void QueuePolicy::return_gpus(const GpuRuns& gpus) {
+  free_->return_gpus(gpus);
+  kinds_->return_gpus(gpus);
 }
 
 std::optional<GpuRuns> QueuePolicy::place_outside(const JobSpec& job,

@@ -54,15 +54,25 @@ class QueuePolicy : public Policy {
   /// away already.
   virtual bool is_stop_relevant(Nanos) const { return true; }
 
-  /// Returns the GPUs for a job and removes them from the free GPUs; nothing, and no effect, if the
-  /// job does not fit. Call within dispatch_jobs().
-  std::optional<GpuRuns> place_job(const JobSpec& job) { return placer_->place_job(job, *free_); }
-  /// Returns the GPUs for a job outside of the nodes `closed`, otherwise as place_job().
+  /// Returns the GPUs for a job, all of one kind, and removes them from the free GPUs; nothing, and
+  /// no effect, if the job does not fit. Call within dispatch_jobs().
+  std::optional<GpuRuns> place_job(const JobSpec& job);
+  /// Adds the GPUs of a job that the pass preempts to the free GPUs. Call within dispatch_jobs().
+  void return_gpus(const GpuRuns& gpus);
+  /// Returns true if a job may not fit although a job of as many GPUs fits: the cluster has several
+  /// kinds of GPUs, and the job may not use all of them.
+  bool is_choosy(const JobSpec& job) const { return !kinds_->empty() && !job.gpu_kinds.empty(); }
+  /// Returns the GPUs for a job outside of the nodes `closed`, otherwise as place_job(). Only for
+  /// clusters with one kind of GPU.
   std::optional<GpuRuns> place_outside(const JobSpec& job,
                                        const std::vector<std::uint32_t>& closed);
-  /// Returns the free GPUs of the pass. Call after start().
+  /// Returns the free GPUs of the pass, of all kinds. A policy that changes them knows one kind of
+  /// GPU only. Call after start().
   FreeGpus& free_gpus() { return *free_; }
   const FreeGpus& free_gpus() const { return *free_; }
+  /// Returns the free GPUs of the pass by kind; empty on a cluster with one kind. Call after
+  /// start().
+  const FreeKinds& free_kinds() const { return *kinds_; }
   /// Requests that the next observation rebuilds the queue from the table.
   void rebuild_later() { rebuild_ = true; }
 
@@ -73,6 +83,7 @@ class QueuePolicy : public Policy {
 
   std::unique_ptr<Placer> placer_;
   std::unique_ptr<FreeGpus> free_;
+  std::unique_ptr<FreeKinds> kinds_;
   AwayParts away_;
   bool rebuild_ = false;
 };

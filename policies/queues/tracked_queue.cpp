@@ -83,7 +83,7 @@ void TrackedQueue::save(Archive& archive) const {
 
 void TrackedQueue::preempt_job(const Observation& seen, Track& job, DecisionList& decisions) {
   decisions.add(Assign{.job = job.id}, "makes room");
-  free_gpus().return_gpus(seen.jobs[job.id].gpus);
+  return_gpus(seen.jobs[job.id].gpus);
   enter_queue(seen.jobs[job.id], seen.now);
   taken_off_at_ = seen.now;
 }

@@ -31,6 +31,7 @@ void encode(const JobSpec& job, JobRecord& out) {
   out.set_gpus(job.gpus);
   out.set_least_gpus(job.least_gpus);
   out.set_most_gpus(job.most_gpus);
+  for (const std::string& kind : job.gpu_kinds) out.add_gpu_kinds(kind);
   encode_layout(job.layout, *out.mutable_layout());
   out.set_micro_batches(job.micro_batches);
   out.set_max_micro_batches(job.max_micro_batches);
@@ -56,6 +57,7 @@ JobSpec decode(const JobRecord& record) {
               .gpus = record.gpus(),
               .least_gpus = record.least_gpus(),
               .most_gpus = record.most_gpus(),
+              .gpu_kinds = {record.gpu_kinds().begin(), record.gpu_kinds().end()},
               .layout = decode_layout(record.layout()),
               .micro_batches = record.micro_batches(),
               .max_micro_batches = record.max_micro_batches(),

@@ -237,8 +237,33 @@ std::unique_ptr<PolicyStack> make_stack(const JobReplay& replay) {
   return make_stack(scenario, SourceMap{});
 }
 
+namespace {
+
+/// Returns the kinds of the nodes of a replay. Throws bad_input if they are not those of all nodes.
+std::vector<NodesOfKind> kinds_of(const JobReplay& replay) {
+  std::vector<NodesOfKind> kinds;
+  std::uint64_t nodes = 0;
+  for (const NodeKind& each : replay.node_kinds()) {
+    kinds.push_back({each.kind(), each.nodes()});
+    nodes += each.nodes();
+  }
+  if (kinds.empty() || nodes == replay.nodes()) return kinds;
+  throw Error(ErrorKind::bad_input,
+              fmt::format("node_kinds: expected the kinds of {} nodes, found those of {}: change "
+                          "node_kinds and nodes together",
+                          replay.nodes(), nodes));
+}
+
+}  // namespace
+
 Cluster cluster_of(const JobReplay& replay) {
-  if (replay.has_cluster()) return build_cluster(replay.cluster(), SourceMap{});
+  std::vector<NodesOfKind> kinds = kinds_of(replay);
+  if (replay.has_cluster()) {
+    const Cluster built = build_cluster(replay.cluster(), SourceMap{});
+    Cluster::Shape described = built.shape();
+    described.kinds = std::move(kinds);
+    return Cluster(built.gpu_model(), described, built.price());
+  }
   const bool sane = replay.nodes() >= 1 && replay.nodes() <= kMaxNodes &&
                     replay.gpus_per_node() >= 1 && replay.gpus_per_node() <= kMaxGpusPerNode;
   if (!sane) {
@@ -255,6 +280,7 @@ Cluster cluster_of(const JobReplay& replay) {
   shape.nics_per_node = 1;
   shape.nodes_per_unit = replay.nodes();
   shape.spines = 1;
+  shape.kinds = std::move(kinds);
   return Cluster(std::move(gpu), shape, Price{});
 }
 

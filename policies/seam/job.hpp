@@ -192,6 +192,9 @@ struct JobSpec {
   std::int32_t priority = 0;  ///< higher values go first in policies that use priorities
   std::uint32_t gpus = 0;     ///< number of requested GPUs
   std::uint32_t least_gpus = 0, most_gpus = 0;  ///< limits of an elastic job; 0: equal to `gpus`
+  /// kinds of GPUs (Cluster::gpu_kind()) that the job may use, one at a time, the preferred one
+  /// first; empty: any
+  std::vector<std::string> gpu_kinds = {};
   ParallelLayout layout;                    ///< layout at submission
   /// micro-batches of one step at the start, all replicas together; 0: not a training job
   std::uint32_t micro_batches = 0;

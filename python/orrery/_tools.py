@@ -291,7 +291,8 @@ def job_log(
     -------
     pandas.DataFrame
         One row a job: ``job_id, submit_s, num_gpus, duration_s, vc, user, name, requested_s,
-        recorded_start_s, priority, after, qos, min_gpus, max_gpus, scaling``; unknown values are
+        recorded_start_s, priority, after, qos, gpu_kind, speeds, min_gpus, max_gpus,
+        scaling``; unknown values are
         NaN. Its ``attrs["quality"]`` has the results of the rows.
 
     Raises
@@ -307,7 +308,8 @@ def job_log(
         str(gpu_kind),
         bool(anonymous),
     )
-    names = dict.fromkeys(("job_id", "vc", "user", "name", "after", "qos"), str)
+    texts = ("job_id", "vc", "user", "name", "after", "qos", "gpu_kind", "speeds")
+    names = dict.fromkeys(texts, str)
     log = pd.read_csv(io.StringIO(table), dtype=names, keep_default_na=False, na_values=[""])
     log.attrs["quality"] = json.loads(quality)
     return log

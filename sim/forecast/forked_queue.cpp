@@ -16,7 +16,7 @@ ForkedQueue::ForkedQueue(const QueueSnapshot& from, const std::vector<Nanos>& le
       until_(until),
       jobs_(from.jobs().size()),
       now_(from.now()) {
-  for (const LaterJob& job : later_) refuse_elastic(job.spec);
+  for (const LaterJob& job : later_) refuse_variable(job.spec);
   for (std::uint32_t id = 0; id < jobs_.size(); ++id) {
     ForkedJob& job = jobs_[id];
     job.left = left[id];

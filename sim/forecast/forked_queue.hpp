@@ -51,7 +51,7 @@ class ForkedQueue : public Backend, private Carrier {
  public:
   /// `left`: rest of the duration of each job of the snapshot, > 0; kNever: the job keeps its GPUs.
   /// `later`: in order of arrival. The snapshot must outlive this object. Throws as
-  /// refuse_elastic().
+  /// refuse_variable().
   ForkedQueue(const QueueSnapshot& from, const std::vector<Nanos>& left,
               std::vector<LaterJob> later, Nanos until, LaterChanges changes = {});
 

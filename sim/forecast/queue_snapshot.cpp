@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/error.hpp"
 
@@ -32,7 +33,14 @@ bool has_waiting_job(const JobTable& jobs) {
                      [](const JobInfo& job) { return job.phase == JobPhase::waiting; });
 }
 
-void refuse_elastic(const JobSpec& job) {
+void refuse_variable(const JobSpec& job) {
+  if (!job.gpu_kinds.empty()) {
+    throw Error(ErrorKind::bad_input,
+                fmt::format("futures of a queue: expected jobs for GPUs of any kind, found job "
+                            "'{}' for {}; give --nodes and --gpus-per-node for a cluster of equal "
+                            "GPUs",
+                            job.name, fmt::join(job.gpu_kinds, " or ")));
+  }
   if (job.is_training() || job.least() == job.most()) return;
   throw Error(ErrorKind::bad_input,
               fmt::format("futures of a queue: expected jobs of one size, found job '{}' of {} to "
@@ -50,7 +58,7 @@ QueueSnapshot::QueueSnapshot(const Observation& seen) : now_(seen.now), world_(s
 void QueueSnapshot::submit_jobs(const Observation& seen) {
   for (const JobInfo& job : seen.jobs) {
     if (job.phase == JobPhase::done) continue;
-    refuse_elastic(job.spec);
+    refuse_variable(job.spec);
     JobSpec spec = job.spec;
     spec.id = {static_cast<std::uint32_t>(jobs_.size())};
     jobs_.push_back({.known_as = job.spec.id,

@@ -14,9 +14,9 @@ namespace orrery::sim {
 bool has_running_job(const JobTable& jobs);
 bool has_waiting_job(const JobTable& jobs);
 
-/// Throws bad_input for a job of a log with several sizes, whose futures would need the speed on
-/// each size.
-void refuse_elastic(const JobSpec& job);
+/// Throws bad_input for a job of a log with several sizes or with kinds of GPUs, whose futures
+/// would need the speed on each of them.
+void refuse_variable(const JobSpec& job);
 
 /// Copy of the cluster's state and of all jobs that wait or run. Jobs have new ids 0, 1, ... in
 /// order of submission. A job with a pending assignment counts as running. For example, if jobs 7
@@ -31,7 +31,7 @@ class QueueSnapshot {
   };
 
   /// Copies the state. The cluster of the observation must outlive the snapshot. Throws as
-  /// refuse_elastic().
+  /// refuse_variable().
   explicit QueueSnapshot(const Observation& seen);
 
   /// Returns the instant of the observation.

@@ -1,8 +1,13 @@
 #include "sim/replay/job_replay.hpp"
 
 #include <algorithm>
+#include <array>
 #include <memory>
+#include <string_view>
 #include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/error.hpp"
 #include "policies/record/recorder.hpp"
@@ -14,6 +19,31 @@
 
 namespace orrery::sim {
 namespace {
+
+/// Policies that count the GPUs of each kind by itself, or none.
+constexpr std::array<std::string_view, 7> kKindPolicies{"fifo", "fifo-skip", "sjf", "srtf",
+                                                        "srsf", "las",       "priority"};
+
+/// Returns the replay, without the kinds of its nodes if no job names a kind. Throws bad_input if
+/// jobs name kinds, the nodes have several, and the policy counts all GPUs together.
+JobReplay with_kinds(const JobReplay& asked, const std::vector<TraceJob>& jobs) {
+  JobReplay replay = asked;
+  if (std::all_of(jobs.begin(), jobs.end(),
+                  [](const TraceJob& job) { return job.kinds.empty(); })) {
+    replay.clear_node_kinds();
+  }
+  const std::vector<std::string> kinds = cluster_of(replay).gpu_kinds();
+  const bool known = std::find(kKindPolicies.begin(), kKindPolicies.end(), replay.policy()) !=
+                     kKindPolicies.end();
+  if (kinds.size() < 2 || known) return replay;
+  throw Error(ErrorKind::bad_input,
+              fmt::format("policy '{}': expected a policy that tells kinds of GPUs apart ({}), "
+                          "because the nodes have {} kinds ({}) and the jobs name kinds: choose "
+                          "one of these policies, replay one kind with --gpu-kind, or give --nodes "
+                          "and --gpus-per-node for a cluster of equal GPUs",
+                          replay.policy(), fmt::join(kKindPolicies, ", "), kinds.size(),
+                          fmt::join(kinds, ", ")));
+}
 
 /// Returns the estimates of a replay, with its seed.
 EstimateChoice estimates_of(const JobReplay& replay) {
@@ -71,6 +101,11 @@ RunRequest replay_request(const JobReplay& replay, const std::string& record_pat
                 "expected a description of the cluster for simulated speed, found only its size: "
                 "give --cluster C.yaml, or the key 'cluster' in the file of the replay");
   }
+  if (replay.node_kinds_size() > 0) {
+    throw Error(ErrorKind::bad_input,
+                "node_kinds: expected jobs of recorded speed, got simulated speed, which knows one "
+                "kind of GPU: leave the kinds of the nodes out");
+  }
   RunRequest request;
   *request.mutable_replay() = replay;
   request.set_record(record_path);
@@ -101,8 +136,9 @@ JobsReport replay_report(const JobReplay& replay, Report&& ran, JobTables* table
   return report;
 }
 
-JobsReport replay_jobs(std::vector<TraceJob> jobs, const JobReplay& replay, Policy& policy,
+JobsReport replay_jobs(std::vector<TraceJob> jobs, const JobReplay& asked, Policy& policy,
                        const std::string& record_path, JobTables* tables) {
+  const JobReplay replay = with_kinds(asked, jobs);
   const Cluster cluster = cluster_of(replay);
   SimBackend backend(cluster, {Kinds<Action>::of<Assign>(), {}});
   auto made = std::make_unique<RecordedJobs>(

@@ -37,7 +37,7 @@ RunConditions run_conditions(const ReplayConditions& asked, const Cluster& clust
 /// Returns the request for the same replay in a simulator process, which simulated speed requires.
 /// With a path, the simulator records the run there. If no built-in policy has the replay's name,
 /// the request names no policy, and the caller's process decides. Throws bad_input if the replay
-/// has no description of its cluster, and as policy_of().
+/// has no description of its cluster or has kinds of nodes, and as policy_of().
 RunRequest replay_request(const JobReplay& replay, const std::string& record_path);
 
 /// Returns the result of a simulator process that ran replay_request(), and fills `tables`, if
@@ -48,9 +48,10 @@ JobsReport replay_report(const JobReplay& replay, Report&& ran, JobTables* table
 /// path `replay.trace` is not read, only recorded. With `record_path`, records the run there and
 /// sets the hashes of the result; an empty path: neither. Fills `tables` if given. The field `host`
 /// of the result stays absent. A job too large for the cluster is rejected and counted. Simulated
-/// speed is ignored. Throws bad_input for an unknown policy, placement or kind of estimates, a
-/// usage Error for a malformed replay.set(), an environment Error if the record cannot be written,
-/// and as run_conditions().
+/// speed is ignored, and so are kinds of nodes if no job names kinds of GPUs. Throws bad_input for
+/// an unknown policy, placement or kind of estimates, and if jobs name kinds, the nodes have
+/// several, and the policy does not tell them apart; a usage Error for a malformed replay.set(), an
+/// environment Error if the record cannot be written, and as run_conditions().
 JobsReport replay_jobs(std::vector<TraceJob> jobs, const JobReplay& replay,
                        const std::string& record_path = {}, JobTables* tables = nullptr);
 

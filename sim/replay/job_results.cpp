@@ -31,9 +31,9 @@ Value at_share(std::vector<Value>& values, double share) {
   return *at;
 }
 
-/// Returns the recorded GPU-seconds of a job, of an elastic job those that it worked.
+/// Returns the recorded GPU-seconds of a job, of a variable job those that it worked.
 double gpu_seconds_of(const JobRow& row) {
-  if (row.is_elastic) return row.used_gpu_s - row.lost_gpu_s;
+  if (row.is_variable) return row.used_gpu_s - row.lost_gpu_s;
   return static_cast<double>(row.job->gpus) * static_cast<double>(row.job->duration_s);
 }
 
@@ -207,7 +207,7 @@ void JobResults::fill(JobsReport& report) const {
 std::string jobs_header() {
   return "job_id,user,vc,name,num_gpus,submit_s,start_s,end_s,queue_s,jct_s,duration_s,"
          "estimate_s,preemptions,nodes,state,reason,line,ran_s,lost_s,recorded_start_s,resizes,"
-         "used_gpu_s\n";
+         "used_gpu_s,gpu_kind\n";
 }
 
 void write_row(const JobRow& row, std::string& jobs) {
@@ -215,7 +215,7 @@ void write_row(const JobRow& row, std::string& jobs) {
   const bool ended = row.end >= 0;
   const auto known = [](bool is, Nanos time) { return is ? seconds(time) : std::string(); };
   fmt::format_to(std::back_inserter(jobs),
-                 "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
+                 "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
                  csv_field(job.id),
                  csv_field(job.user.str()), csv_field(job.pool.str()), csv_field(job.name.str()),
                  job.gpus, std::int64_t{job.submit_s}, known(row.start >= 0, row.start),
@@ -225,7 +225,8 @@ void write_row(const JobRow& row, std::string& jobs) {
                  row.nodes, state_name(row.state), csv_field(row.reason.str()), job.line,
                  known(ended, row.ran), known(ended, row.lost),
                  known(job.recorded_start_s >= 0, job.recorded_start_s * kNanosPerSecond),
-                 row.resizes, ended ? fmt::format("{}", row.used_gpu_s) : std::string());
+                 row.resizes, ended ? fmt::format("{}", row.used_gpu_s) : std::string(),
+                 csv_field(row.gpu_kind.str()));
 }
 
 std::string jobs_csv(std::size_t count, const JobResults::RowAt& row) {

@@ -28,13 +28,14 @@ struct JobRow {
   Nanos lost = 0;                 ///< part of `ran` spent on restarts and on work that was lost
   Nanos held = 0;  ///< time from the submission until the jobs that it waits for had ended
   Nanos estimate = 0;             ///< estimated duration that policies saw
-  bool is_elastic = false;        ///< the number of its GPUs is not always that of the log
+  bool is_variable = false;       ///< its speed depends on the number or the kind of its GPUs
   /// GPU-seconds of a completed job, and their part that went into restarts and lost work
   double used_gpu_s = 0, lost_gpu_s = 0;
   std::uint32_t preemptions = 0;  ///< number of times that the job left its GPUs before its end
   std::uint32_t resizes = 0;      ///< number of times that its number of GPUs changed while it ran
   std::uint32_t nodes = 0;        ///< number of nodes of the newest placement
   Label reason = {};              ///< reason of the rejection
+  Label gpu_kind = {};            ///< kind of its newest GPUs; empty if the GPUs have no kinds
 
   /// Returns the instant of the submission.
   Nanos submit_time() const { return job->submit_s * kNanosPerSecond; }

@@ -22,13 +22,21 @@ std::uint32_t nodes_of(const GpuRuns& gpus, const Cluster& cluster) {
   return nodes;
 }
 
+NumberedTrace::KindSizes kind_sizes(const Cluster& cluster) {
+  NumberedTrace::KindSizes sizes;
+  for (const NodesOfKind& each : cluster.shape().kinds) {
+    sizes[each.kind] += each.nodes * cluster.shape().gpus_per_node;
+  }
+  return sizes;
+}
+
 }  // namespace
 
 RecordedJobs::RecordedJobs(std::vector<TraceJob> jobs, const World& world, Happen happen,
                            EstimateChoice estimates, RunConditions conditions)
     : world_(world),
       happen_(std::move(happen)),
-      trace_(std::move(jobs), world.cluster().gpus()),
+      trace_(std::move(jobs), world.cluster().gpus(), kind_sizes(world.cluster())),
       estimates_(std::move(estimates)),
       conditions_(std::move(conditions)),
       runs_(trace_, {.restart_cost = conditions_.restart_cost,
@@ -70,9 +78,9 @@ void RecordedJobs::end_jobs(Nanos now) {
     ++ended_;
     const JobId id = ids_.id_of(number);
     if (conditions_.paces != nullptr) conditions_.paces->remove_job(id);
-    // The run time of an elastic job says nothing about its duration at its requested size.
-    estimates_.record_end(trace_[number], runs_.is_elastic(number) ? runs_.work_time(number)
-                                                                   : runs_.run_time(number));
+    // The run time of a variable job says nothing about its duration on the GPUs of the log.
+    estimates_.record_end(trace_[number], runs_.is_variable(number) ? runs_.work_time(number)
+                                                                    : runs_.run_time(number));
     held_.record_end(number);
     happen_(JobDone{id});
   }
@@ -126,10 +134,14 @@ void RecordedJobs::submit_job(std::uint32_t number, Nanos now) {
   load_.wait(job.gpus);
   JobSpec spec = recorded_job(job, id, told_duration(number));
   if (entered_.contains(number)) spec.submit = now;
-  if (runs_.is_elastic(number)) {
+  if (trace_.is_elastic(number) && runs_.is_variable(number)) {
     const ElasticSizes& sizes = sizes_of(number);
     spec.least_gpus = sizes.least();
     spec.most_gpus = std::min(sizes.most(), world_.cluster().gpus());
+  }
+  const GpuKinds* const kinds = trace_.kinds_of(job);
+  if (kinds != nullptr && (kinds->has_speeds() || world_.cluster().gpu_kinds().size() > 1)) {
+    for (const KindSpeed& each : kinds->by_speed()) spec.gpu_kinds.push_back(each.kind);
   }
   happen_(JobSubmitted{std::move(spec)});
 }
@@ -138,11 +150,30 @@ std::string RecordedJobs::refusal(const Decision& decision) const {
   const auto* assign = std::get_if<Assign>(&decision.what);
   if (assign == nullptr) return "a recorded job has nothing to set and nothing to save";
   const JobInfo* job = world_.jobs().find(assign->job);
+  const std::string kinds = job == nullptr ? "" : kind_objection(job->spec, assign->gpus);
+  if (!kinds.empty()) return kinds;
   const bool moved = job != nullptr && job->is_placed() && !assign->is_release() &&
                      assign->gpus.size() == job->gpus.size();
   return moved ? "a recorded job stays where it was started until it leaves, or, if it is elastic, "
                  "until its number of GPUs changes"
                : "";
+}
+
+std::string RecordedJobs::kind_objection(const JobSpec& job, const GpuRuns& gpus) const {
+  const Cluster& cluster = world_.cluster();
+  std::optional<std::string> kind;
+  for (const GpuRuns::Run& run : gpus.runs()) {
+    if (cluster.shape().kinds.empty()) return "";
+    const std::uint32_t last = cluster.node_of({run.first + run.count - 1}).value;
+    for (std::uint32_t node = cluster.node_of({run.first}).value; node <= last; ++node) {
+      const std::string& here = cluster.gpu_kind({node});
+      if (kind.value_or(here) != here) return "a recorded job has GPUs of one kind at a time";
+      kind = here;
+    }
+  }
+  const std::vector<std::string>& may = job.gpu_kinds;
+  const bool good = !kind || may.empty() || std::find(may.begin(), may.end(), *kind) != may.end();
+  return good ? "" : "the job may not use GPUs of the kind " + *kind;
 }
 
 const ElasticSizes& RecordedJobs::sizes_of(std::uint32_t number) {
@@ -152,9 +183,17 @@ const ElasticSizes& RecordedJobs::sizes_of(std::uint32_t number) {
 }
 
 RunSize RecordedJobs::size_on(std::uint32_t number, const GpuRuns& gpus) {
-  if (!runs_.is_elastic(number)) return {};
-  const auto count = static_cast<std::uint32_t>(gpus.size());
-  return {count, sizes_of(number).relative_speed(count, trace_[number].gpus)};
+  if (!runs_.is_variable(number)) return {};
+  RunSize size{.gpus = static_cast<std::uint32_t>(gpus.size())};
+  if (trace_.is_elastic(number)) {
+    size.pace = sizes_of(number).relative_speed(size.gpus, trace_[number].gpus);
+  }
+  if (const GpuKinds* const kinds = trace_.kinds_of(trace_[number])) {
+    const Cluster& cluster = world_.cluster();
+    const double* const speed = kinds->speed_on(cluster.gpu_kind(cluster.node_of(*gpus.begin())));
+    if (speed != nullptr) size.pace *= *speed;
+  }
+  return size;
 }
 
 void RecordedJobs::carry_out(const Decision& decision, Nanos now) {
@@ -164,8 +203,12 @@ void RecordedJobs::carry_out(const Decision& decision, Nanos now) {
     ++preemptions_;
     return end_job(number, now);
   }
-  const std::uint32_t nodes = nodes_of(assign.gpus, world_.cluster());
+  const Cluster& cluster = world_.cluster();
+  const std::uint32_t nodes = nodes_of(assign.gpus, cluster);
   const RunSize size = size_on(number, assign.gpus);
+  if (!cluster.shape().kinds.empty()) {
+    kind_[number] = cluster.gpu_kind(cluster.node_of(*assign.gpus.begin()));
+  }
   if (world_.jobs()[assign.job].is_placed()) {
     runs_.resize(number, now, nodes, size);
   } else {
@@ -208,6 +251,7 @@ JobRow RecordedJobs::row(std::size_t index) const {
   }
   row.start = runs_.first_start(number);
   row.nodes = runs_.nodes(number);
+  if (const auto kind = kind_.find(number); kind != kind_.end()) row.gpu_kind = kind->second;
   row.resizes = runs_.resizes(number);
   row.preemptions = runs_.move_count(number) / 2 - row.resizes;
   if (!runs_.over(number)) return row;
@@ -221,7 +265,7 @@ JobRow RecordedJobs::row(std::size_t index) const {
   if (const auto gpu_time = runs_.gpu_time(number)) {
     row.used_gpu_s = gpu_time->used;
     row.lost_gpu_s = gpu_time->lost;
-    row.is_elastic = true;
+    row.is_variable = true;
   }
   return row;
 }

@@ -3,11 +3,12 @@
 // Policies place them; a job keeps its GPUs until it ends, a policy preempts it, or its node goes
 // down; then it continues later. An elastic job (traces/jobs/elastic_sizes) may start with other
 // numbers of GPUs than it asks for, and policies may change their number while it runs; its speed
-// follows. With paces of sim/contention it has the requested number only. A job larger than the
-// cluster is rejected without being shown to policies. Called by the simulator's backend. One
-// thread. Nanoseconds of the policy clock. Order within one instant: ending jobs free their GPUs,
-// nodes return and go down, new jobs and jobs that waited for others enter the queue, then the
-// policy is called once, and again for the outcomes of its decisions.
+// follows. With paces of sim/contention it has the requested number only. In a cluster with kinds
+// of GPUs a job has GPUs of one kind, which it may use (traces/jobs/gpu_kinds), and the speed of
+// the kind. A job larger than the cluster is rejected without being shown to policies. Called by
+// the simulator's backend. One thread. Nanoseconds of the policy clock. Order within one instant:
+// ending jobs free their GPUs, nodes return and go down, new jobs and jobs that waited for others
+// enter the queue, then the policy is called once, and again for the outcomes of its decisions.
 #pragma once
 
 #include <cstdint>
@@ -68,8 +69,9 @@ class RecordedJobs : public JobModel {
   void advance_to(Nanos now, const Watch& watch) override;
   /// Returns true if all jobs that fit the cluster have arrived and ended.
   bool is_over() const override { return arrived_ == trace_.size() && ended_ == trace_.size(); }
-  /// Returns the objection to any decision except Assign, and to an Assign that moves a placed job
-  /// without another number of GPUs.
+  /// Returns the objection to any decision except Assign, to an Assign that moves a placed job
+  /// without another number of GPUs, and to GPUs of several kinds or of a kind that the job may not
+  /// use.
   std::string refusal(const Decision& decision) const override;
   /// Starts the waiting job on the GPUs at once, or changes the size of an elastic job that has
   /// GPUs, and emits JobStarted; or, for a release, preempts the job, which keeps its work, and
@@ -98,7 +100,9 @@ class RecordedJobs : public JobModel {
   }
   /// Returns the sizes of an elastic job.
   const ElasticSizes& sizes_of(std::uint32_t number);
-  /// Returns the number of GPUs of an elastic job and its speed on them; nothing of another job.
+  /// Returns the objection to these GPUs because of their kinds; empty if there is none.
+  std::string kind_objection(const JobSpec& job, const GpuRuns& gpus) const;
+  /// Returns the number of GPUs of a variable job and its speed on them; nothing of another job.
   RunSize size_on(std::uint32_t number, const GpuRuns& gpus);
   void end_job(std::uint32_t number, Nanos now);
   std::vector<std::uint32_t> struck_jobs(Nanos now);
@@ -119,6 +123,8 @@ class RecordedJobs : public JobModel {
   HeldJobs held_;
   /// instants at which jobs that were held entered the queue, by number
   std::map<std::uint32_t, Nanos> entered_;
+  /// kinds of the newest GPUs of jobs, by number; empty if GPUs have no kinds
+  std::map<std::uint32_t, Label> kind_;
   std::map<Label, ElasticSizes> sizes_;  ///< sizes of elastic jobs, by their texts
   ReplayLoad load_;
   std::set<std::uint32_t> fails_;  ///< jobs whose node fails at this instant

@@ -29,13 +29,13 @@ void RecordedRuns::start(std::uint32_t number, Nanos now, std::uint32_t nodes, R
   if (fresh) job.start = now;
   const Nanos requested = trace_[number].requested_s * kNanosPerSecond;
   const Nanos limit = rules_.limited && requested > 0 ? requested : kNever;
-  const bool elastic = is_elastic(number);
-  if (fresh && !rules_.paced && !elastic && trace_.duration(number) <= limit) {
+  const bool variable = is_variable(number);
+  if (fresh && !rules_.paced && !variable && trace_.duration(number) <= limit) {
     return ends_.push({now + trace_.duration(number), number, job.starts});
   }
   Way& way = ways_[number];
   way.course.start(now, fresh ? 0 : rules_.restart_cost);
-  if (elastic) way.course.set_pace(now, size.pace);
+  if (variable) way.course.set_pace(now, size.pace);
   way.gpus = size.gpus;
   way.limit = limit < kNever ? now + limit : kNever;
   expect_end(number, way);

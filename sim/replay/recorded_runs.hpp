@@ -45,7 +45,7 @@ class RecordedRuns {
 
   /// Records that the job has its GPUs now, in `nodes` nodes, and schedules its end. The job has
   /// not started before, or has been stopped: then it progresses after the restart cost. `size`:
-  /// only of an elastic job (is_elastic()).
+  /// only of a job with is_variable().
   void start(std::uint32_t number, Nanos now, std::uint32_t nodes, RunSize size = {});
   /// Records that an elastic job, which has GPUs, has those of `size` in `nodes` nodes from now on,
   /// and moves its end: it keeps its work and progresses after the restart cost.
@@ -70,9 +70,10 @@ class RecordedRuns {
   Nanos first_start(std::uint32_t number) const { return jobs_[number].start; }  ///< -1: none yet
   /// Returns the number of nodes of the job's newest placement; 0 before the first.
   std::uint32_t nodes(std::uint32_t number) const { return jobs_[number].nodes; }
-  /// Returns true if the log gives the job several sizes, and jobs have no paces.
-  bool is_elastic(std::uint32_t number) const {
-    return !rules_.paced && trace_.is_elastic(number);
+  /// Returns true if the speed of the job depends on the number or the kind of its GPUs, and jobs
+  /// have no paces.
+  bool is_variable(std::uint32_t number) const {
+    return !rules_.paced && trace_.is_variable(number);
   }
   /// Returns the number of starts and stops of the job so far, its end excluded; 0 before the first
   /// start. A change of size is a stop and a start.
@@ -97,9 +98,9 @@ class RecordedRuns {
     const Way* const way = way_of(number);
     return way == nullptr ? trace_.duration(number) : way->course.done();
   }
-  /// Returns the GPU time of an elastic job that is over; nothing for another job.
+  /// Returns the GPU time of a job that is over and variable; nothing for another job.
   std::optional<GpuTime> gpu_time(std::uint32_t number) const {
-    const Way* const way = is_elastic(number) ? way_of(number) : nullptr;
+    const Way* const way = is_variable(number) ? way_of(number) : nullptr;
     return way == nullptr ? std::nullopt : std::optional(way->gpu_time);
   }
   /// Returns true if a job that is over has reached its time limit before its work was done.
@@ -128,9 +129,9 @@ class RecordedRuns {
     JobCourse course;
     Nanos end = -1;        ///< expected end; later the real one
     Nanos limit = kNever;  ///< instant at which the run must end
-    std::uint32_t gpus = 0;     ///< present size of an elastic job
+    std::uint32_t gpus = 0;     ///< present size of a variable job
     std::uint32_t resizes = 0;  ///< changes of its size
-    GpuTime gpu_time = {};      ///< GPU time of an elastic job up to its newest stop
+    GpuTime gpu_time = {};      ///< GPU time of a variable job up to its newest stop
   };
   struct End {
     Nanos at = 0;
@@ -141,7 +142,7 @@ class RecordedRuns {
   /// Returns the state of an unusual job; null if it runs, or ran, from its start to its end as
   /// recorded.
   const Way* way_of(std::uint32_t number) const {
-    const bool usual = !rules_.paced && !rules_.limited && !trace_.is_elastic(number);
+    const bool usual = !rules_.paced && !rules_.limited && !trace_.is_variable(number);
     if (jobs_[number].starts < 2 && usual) return nullptr;
     const auto way = ways_.find(number);
     return way == ways_.end() ? nullptr : &way->second;

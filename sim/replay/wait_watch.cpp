@@ -1,5 +1,7 @@
 #include "sim/replay/wait_watch.hpp"
 
+#include <algorithm>
+
 namespace orrery::sim {
 
 WaitWatch::WaitWatch(Policy& inner, const std::string& job, const std::string& placement)
@@ -10,6 +12,7 @@ WaitWatch::WaitWatch(Policy& inner, const std::string& job, const std::string& p
 void WaitWatch::start(Context& context, const Cluster& cluster,
                       const google::protobuf::Message* parameters) {
   free_ = std::make_unique<FreeGpus>(cluster);
+  kinds_ = std::make_unique<FreeKinds>(cluster);
   inner_.start(context, cluster, parameters);
 }
 
@@ -68,8 +71,20 @@ void WaitWatch::find(const Observation& seen, const JobSpec& job) {
 
 Nanos& WaitWatch::obstacle(const Observation& seen) {
   if (seen.state.free < reasons_.gpus) return reasons_.too_few;
-  free_->refresh_from(seen.state);
-  const bool fits = placer_->place_job(seen.jobs[id_].spec, *free_).has_value();
+  const JobSpec& job = seen.jobs[id_].spec;
+  bool fits = false;
+  if (kinds_->empty()) {
+    free_->refresh_from(seen.state);
+    fits = placer_->place_job(job, *free_).has_value();
+  } else {
+    kinds_->refresh_from(seen.state);
+    const std::vector<std::size_t> order = kinds_->order_for(job);
+    const bool enough = std::any_of(order.begin(), order.end(), [&](std::size_t kind) {
+      return job.gpus <= kinds_->total(kind);
+    });
+    if (!enough) return reasons_.too_few;
+    fits = kinds_->place_job(job, *placer_).has_value();
+  }
   return fits ? reasons_.order : reasons_.scattered;
 }
 

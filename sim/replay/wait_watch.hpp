@@ -21,7 +21,7 @@ struct WaitReasons {
   bool found = false;  ///< the job was submitted
   std::uint32_t gpus = 0;
   Nanos submitted = 0, started = -1, ended = -1;  ///< first start; -1: never
-  Nanos too_few = 0;                              ///< fewer GPUs were free than the job needs
+  Nanos too_few = 0;  ///< fewer GPUs, of one kind, were free than the job needs
   Nanos scattered = 0;  ///< enough GPUs were free, and could not be placed
   Nanos order = 0;      ///< the job could have been placed, and the policy let it wait
   std::uint64_t ahead_jobs = 0, ahead_gpus = 0;        ///< waiting jobs at its submission
@@ -64,6 +64,7 @@ class WaitWatch : public Policy {
   Policy& inner_;
   std::unique_ptr<Placer> placer_;
   std::unique_ptr<FreeGpus> free_;
+  std::unique_ptr<FreeKinds> kinds_;
   WaitReasons reasons_;
   JobId id_;
   bool waits_ = false;

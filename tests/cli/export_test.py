@@ -48,8 +48,9 @@ def test_a_job_log_goes_out_as_a_workload_of_batsim_and_comes_back(tmp_path):
     log, workload, back = tmp_path / "log.csv", tmp_path / "w.json", tmp_path / "back.csv"
     log.write_text(
         "job_id,submit_s,num_gpus,duration_s,vc,user,name,requested_s,recorded_start_s,priority,"
-        "after,qos,min_gpus,max_gpus,scaling\nj1,0,2,50,a,ann,train,100,,,,high,,,\n"
-        "j2,30,8,7,,,,,,-3,,,,,\n"
+        "after,qos,gpu_kind,speeds,min_gpus,max_gpus,scaling\n"
+        "j1,0,2,50,a,ann,train,100,,,,high,,,,,\n"
+        "j2,30,8,7,,,,,,-3,,,,,,,\n"
     )
     result = orrery("export", "batsim", log, "--gpus", 16, "-o", workload)
     assert result.returncode == 0 and result.stderr == ""

@@ -22,6 +22,8 @@ RUNS = (
     "orrery jobs sacct.txt --gpu-kind a100 --nodes 64 --gpus-per-node 8 --policy easy",
     "orrery jobs jobs.csv --nodes 8 --gpus-per-node 8 --policy easy --estimates requested"
     " --out tables",
+    "orrery jobs kinds.csv --node-kinds A100:4,V100:8 --gpus-per-node 8"
+    " --policy fifo,fifo-skip,srtf",
     "orrery jobs elastic.csv --nodes 8 --gpus-per-node 8 --policy fifo,elastic"
     " --set conditions.restart_cost=60s",
     "orrery twin jobs jobs.csv --nodes 8 --gpus-per-node 8 --policy easy,srtf --every 36000"
@@ -135,8 +137,9 @@ def test_commands_of_the_pages_run(tmp_path):
     sample = ROOT / "tests" / "traces" / "samples" / "sacct.txt"
     (tmp_path / "sacct.txt").write_text(sample.read_text())
     page = (ROOT / "docs" / "jobs.md").read_text()
-    example = re.search(r"^job_id,submit_s.*?(?=```)", page, re.MULTILINE | re.DOTALL)
-    (tmp_path / "elastic.csv").write_text(example[0])
+    logs = re.findall(r"^job_id,submit_s.*?(?=```)", page, re.MULTILINE | re.DOTALL)
+    for name, log in zip(("kinds.csv", "elastic.csv"), logs, strict=True):
+        (tmp_path / name).write_text(log)
     run_all(RUNS, tmp_path, BUILD / "venv" / "bin")
     assert STRAGGLER.exists() and (tmp_path / "tables").is_dir()
 

@@ -176,7 +176,7 @@ void read_batsim_workload(const std::string& path, std::string_view text,
 BatsimWorkload write_batsim_workload(const std::vector<TraceJob>& jobs, std::uint32_t resources) {
   BatsimWorkload out;
   std::set<std::int64_t> delays;
-  std::size_t dependent = 0, started = 0, cut = 0, elastic = 0;
+  std::size_t dependent = 0, started = 0, cut = 0, elastic = 0, choosy = 0;
   out.text = fmt::format("{{\n\"nb_res\": {},\n\"jobs\": [", resources);
   for (std::size_t number = 0; number < jobs.size(); ++number) {
     const TraceJob& job = jobs[number];
@@ -185,6 +185,7 @@ BatsimWorkload write_batsim_workload(const std::vector<TraceJob>& jobs, std::uin
     dependent += job.after.empty() ? 0 : 1;
     started += job.recorded_start_s >= 0 ? 1 : 0;
     elastic += job.sizes.empty() ? 0 : 1;
+    choosy += job.kinds.empty() ? 0 : 1;
     cut += job.requested_s > 0 && job.duration_s > job.requested_s ? 1 : 0;
   }
   out.text += "\n],\n\"profiles\": {";
@@ -198,6 +199,7 @@ BatsimWorkload write_batsim_workload(const std::vector<TraceJob>& jobs, std::uin
   add_remark(out.left_out, dependent, "the jobs before them (after)");
   add_remark(out.left_out, started, "the recorded start");
   add_remark(out.left_out, elastic, "other sizes (min_gpus, max_gpus, scaling)");
+  add_remark(out.left_out, choosy, "the kinds of GPUs (gpu_kind, speeds)");
   add_remark(out.left_out, cut,
              "the time beyond the walltime (requested_s), at which Batsim ends a job,");
   return out;

@@ -18,6 +18,7 @@
 #include "core/schema/yaml_tree.hpp"
 #include "traces/files/csv.hpp"
 #include "traces/jobs/batsim_workload.hpp"
+#include "traces/jobs/gpu_kinds.hpp"
 #include "traces/jobs/job_dependencies.hpp"
 #include "traces/jobs/job_formats.hpp"
 #include "traces/jobs/kubernetes_json.hpp"
@@ -67,11 +68,73 @@ constexpr std::array kJsonFormats{
                [](std::string_view) { return true; }, read_philly_json},
 };
 
+/// Throws bad_input for a requested kind of GPU that the log does not name.
+void check_kind(const std::string& path, const std::string& kind,
+                const std::vector<std::string>& kinds) {
+  if (kind.empty() || std::find(kinds.begin(), kinds.end(), kind) != kinds.end()) return;
+  throw Error(SourcePlace{.file = path, .line_text = ""},
+              kinds.empty()
+                  ? fmt::format("--gpu-kind {}: expected a log that names kinds of GPUs (sacct "
+                                "with gres/gpu:KIND in AllocTRES, openb, GFS, or a column "
+                                "gpu_kind), found none",
+                                shown(kind))
+                  : fmt::format("--gpu-kind {}: expected a kind of GPU of the log ({}){}",
+                                shown(kind), fmt::join(kinds, ", "), did_you_mean(kind, kinds)));
+}
+
+/// Kinds of GPUs that the jobs of a log name, and the choice of the jobs that may have one kind.
+class LogKinds {
+ public:
+  /// `chosen`: the kind; empty: all jobs. It must outlive this object.
+  explicit LogKinds(const std::string& chosen) : chosen_(chosen) {}
+
+  /// Returns true if the job may have the chosen kind, and collects its kinds.
+  bool record_job(const TraceJob& job) {
+    if (job.kinds.empty()) return true;
+    const auto [known, fresh] = passes_.try_emplace(job.kinds, chosen_.empty());
+    if (!fresh) return known->second;
+    const GpuKinds kinds(job.kinds.str());
+    for (const KindSpeed& each : kinds.by_speed()) {
+      kinds_.insert(each.kind);
+      known->second = known->second || each.kind == chosen_;
+    }
+    return known->second;
+  }
+  /// Writes which kinds the log names. Throws bad_input if the chosen kind is none of them.
+  void note_kinds(const std::string& path, TraceQuality& quality) const {
+    const std::vector<std::string> kinds(kinds_.begin(), kinds_.end());
+    check_kind(path, chosen_, kinds);
+    if (kinds.size() < 2) return;
+    quality.add_notes(
+        chosen_.empty()
+            ? fmt::format("The log names {} kinds of GPUs ({}), which count as equal if the nodes "
+                          "have no kinds; --gpu-kind selects the jobs of one.",
+                          kinds.size(), fmt::join(kinds, ", "))
+            : fmt::format("Jobs that must have another kind of GPU than {} are passed over.",
+                          chosen_));
+  }
+
+ private:
+  const std::string& chosen_;
+  std::map<Label, bool> passes_;
+  std::set<std::string> kinds_;
+};
+
+/// Returns the kinds of GPUs that a row of another tool names.
+Label row_kinds(const JobFormat& format, const LogRow& row) {
+  if (format.kinds == nullptr) return {};
+  try {
+    return gpu_kinds({format.kinds(row), {}});
+  } catch (const KindProblem& problem) {
+    throw RowProblem{std::string(problem.column), problem.reason};
+  }
+}
+
 /// Collector of the jobs and problems of rows.
 class LogReader {
  public:
   LogReader(const std::string& path, std::string_view text, const JobLogOptions& options)
-      : path_(path), text_(text), options_(options) {}
+      : path_(path), text_(text), options_(options), kinds_(options.gpu_kind) {}
 
   void read_table(const JobFormat& format);
   void read_json(const JsonFormat& format);
@@ -79,8 +142,6 @@ class LogReader {
 
  private:
   void take(std::optional<TraceJob> job, int line);
-  bool is_of_kind(const JobFormat& format, const LogRow& row);
-  void note_kinds();
   void reject(int line, const std::string& id, const std::string& reason);
   void refuse_bad_text() const;
 
@@ -88,7 +149,7 @@ class LogReader {
   const std::string_view text_;
   const JobLogOptions& options_;
   JobLog log_;
-  std::set<std::string> kinds_;  ///< kinds of GPUs of the jobs
+  LogKinds kinds_;
 };
 
 void LogReader::refuse_bad_text() const {
@@ -115,47 +176,6 @@ void LogReader::take(std::optional<TraceJob> job, int line) {
   if (!job) return log_.quality.set_passed_over(log_.quality.passed_over() + 1);
   job->line = line;
   log_.jobs.push_back(std::move(*job));
-}
-
-/// Returns true if the job of a row may have GPUs of the requested kind, and collects its kinds.
-bool LogReader::is_of_kind(const JobFormat& format, const LogRow& row) {
-  if (format.kinds == nullptr) return true;
-  const std::string kinds = format.kinds(row);
-  bool found = kinds.empty();
-  for (std::string_view list = kinds; !list.empty();) {
-    const std::size_t end = std::min(list.find('|'), list.size());
-    kinds_.emplace(list.substr(0, end));
-    found = found || list.substr(0, end) == options_.gpu_kind;
-    list.remove_prefix(std::min(end + 1, list.size()));
-  }
-  return found || options_.gpu_kind.empty();
-}
-
-/// Throws bad_input for a requested kind of GPU that the log does not name.
-void check_kind(const std::string& path, const std::string& kind,
-                const std::vector<std::string>& kinds) {
-  if (kind.empty() || std::find(kinds.begin(), kinds.end(), kind) != kinds.end()) return;
-  throw Error(SourcePlace{.file = path, .line_text = ""},
-              kinds.empty()
-                  ? fmt::format("--gpu-kind {}: expected a log that names kinds of GPUs (sacct "
-                                "with gres/gpu:KIND in AllocTRES, openb, GFS), found none",
-                                shown(kind))
-                  : fmt::format("--gpu-kind {}: expected a kind of GPU of the log ({}){}",
-                                shown(kind), fmt::join(kinds, ", "), did_you_mean(kind, kinds)));
-}
-
-/// Writes which kinds of GPUs the log names.
-void LogReader::note_kinds() {
-  const std::vector<std::string> kinds(kinds_.begin(), kinds_.end());
-  check_kind(path_, options_.gpu_kind, kinds);
-  if (kinds.size() < 2) return;
-  log_.quality.add_notes(
-      options_.gpu_kind.empty()
-          ? fmt::format("The log names {} kinds of GPUs ({}), which count as equal; --gpu-kind "
-                        "selects the jobs of one.",
-                        kinds.size(), fmt::join(kinds, ", "))
-          : fmt::format("Jobs that must have another kind of GPU than {} are passed over.",
-                        options_.gpu_kind));
 }
 
 /// Returns true if a log of sacct says which jobs have GPUs.
@@ -259,7 +279,8 @@ void LogReader::read_table(const JobFormat& format) {
     const LogRow row(reader, columns, fields, node_gpus);
     try {
       std::optional<TraceJob> job = format.read(row);
-      if (job && !is_of_kind(format, row)) job.reset();
+      if (job) job->kinds = row_kinds(format, row);
+      if (job && !kinds_.record_job(*job)) job.reset();
       take(std::move(job), reader.line());
     } catch (const RowProblem& problem) {
       if (options_.strict) {
@@ -269,7 +290,7 @@ void LogReader::read_table(const JobFormat& format) {
     }
   }
   log_.quality.set_rows(rows);
-  note_kinds();
+  kinds_.note_kinds(path_, log_.quality);
 }
 
 void LogReader::read_json(const JsonFormat& format) {
@@ -286,7 +307,7 @@ void LogReader::read_json(const JsonFormat& format) {
     reject(entry.job.line, entry.job.id.str(), entry.problem);
   });
   log_.quality.set_rows(rows);
-  note_kinds();
+  kinds_.note_kinds(path_, log_.quality);
 }
 
 /// Returns the log with its jobs sorted by submission and with times from the first submission.
@@ -518,11 +539,14 @@ void take_throughputs(const std::string& path, const JobLogOptions& options, Job
 
 JobLog canonical(const std::string& path, std::vector<TraceJob> jobs,
                  const JobLogOptions& options) {
-  check_kind(path, options.gpu_kind, {});
   JobLog log;
-  log.jobs = std::move(jobs);
   log.quality.set_format(std::string(name_of(JobLogFormat::canonical)));
-  log.quality.set_rows(log.jobs.size());
+  log.quality.set_rows(jobs.size());
+  LogKinds kinds(options.gpu_kind);
+  std::erase_if(jobs, [&kinds](const TraceJob& job) { return !kinds.record_job(job); });
+  kinds.note_kinds(path, log.quality);
+  log.quality.set_passed_over(log.quality.rows() - jobs.size());
+  log.jobs = std::move(jobs);
   log.quality.set_jobs(log.jobs.size());
   count_duplicates(log);
   check_dependencies(path, log);

@@ -16,6 +16,7 @@
 #include "core/files/file_kind.hpp"
 #include "traces/files/csv.hpp"
 #include "traces/jobs/elastic_sizes.hpp"
+#include "traces/jobs/gpu_kinds.hpp"
 
 namespace orrery {
 namespace {
@@ -71,6 +72,7 @@ struct Columns {
   std::size_t id = 0, submit = 0, gpus = 0, duration = 0;
   std::optional<std::size_t> pool, user, name, requested, started, priority, after, qos;
   std::array<std::optional<std::size_t>, kSizeColumns.size()> sizes;
+  std::array<std::optional<std::size_t>, kKindColumns.size()> kinds;
   std::size_t count = 0;
 };
 
@@ -104,6 +106,7 @@ Columns read_header(const CsvReader& reader, const std::vector<std::string_view>
                         .qos = find("qos"),
                         .sizes = {find(kSizeColumns[0]), find(kSizeColumns[1]),
                                   find(kSizeColumns[2])},
+                        .kinds = {find(kKindColumns[0]), find(kKindColumns[1])},
                         .count = fields.size()};
   if (!missing.empty()) {
     reader.fail_row(
@@ -130,6 +133,21 @@ Label read_sizes(const CsvReader& reader, const Columns& columns,
   }
 }
 
+/// Returns the kinds of GPUs of a job.
+Label read_kinds(const CsvReader& reader, const Columns& columns,
+                 const std::vector<std::string_view>& fields) {
+  const auto text = [&](std::size_t which) {
+    const std::optional<std::size_t>& column = columns.kinds[which];
+    return column ? fields[*column] : std::string_view();
+  };
+  try {
+    return gpu_kinds({text(0), text(1)});
+  } catch (const KindProblem& problem) {
+    const std::size_t which = problem.column == kKindColumns[0] ? 0 : 1;
+    reader.fail_at_field(columns.kinds[which].value_or(columns.gpus), problem.reason);
+  }
+}
+
 TraceJob read_job(const CsvReader& reader, const Columns& columns,
                   const std::vector<std::string_view>& fields) {
   if (fields.size() != columns.count) {
@@ -150,6 +168,7 @@ TraceJob read_job(const CsvReader& reader, const Columns& columns,
   if (columns.after) job.after = fields[*columns.after];
   if (columns.qos) job.qos = fields[*columns.qos];
   job.sizes = read_sizes(reader, columns, fields, job.gpus);
+  job.kinds = read_kinds(reader, columns, fields);
   const auto known = [&](const std::optional<std::size_t>& column) {
     return column && !fields[*column].empty();
   };
@@ -167,6 +186,13 @@ TraceJob read_job(const CsvReader& reader, const Columns& columns,
   return job;
 }
 
+/// Returns the fields gpu_kind and speeds of a job.
+std::string kind_fields(const TraceJob& job) {
+  if (job.kinds.empty()) return ",";
+  const GpuKinds kinds(job.kinds.str());
+  return fmt::format("{},{}", csv_field(kinds.gpu_kind()), csv_field(kinds.speeds()));
+}
+
 /// Returns the fields min_gpus, max_gpus and scaling of a job.
 std::string size_fields(const TraceJob& job) {
   if (job.sizes.empty()) return ",,";
@@ -179,19 +205,19 @@ std::string size_fields(const TraceJob& job) {
 std::string job_trace_csv(const std::vector<TraceJob>& jobs) {
   std::string text =
       "job_id,submit_s,num_gpus,duration_s,vc,user,name,requested_s,"
-      "recorded_start_s,priority,after,qos,min_gpus,max_gpus,scaling\n";
+      "recorded_start_s,priority,after,qos,gpu_kind,speeds,min_gpus,max_gpus,scaling\n";
   const auto known = [](bool is, std::int64_t value) {
     return is ? std::to_string(value) : std::string();
   };
   for (const TraceJob& job : jobs) {
-    fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
+    fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
                    csv_field(job.id), std::int64_t{job.submit_s}, job.gpus,
                    std::int64_t{job.duration_s}, csv_field(job.pool.str()),
                    csv_field(job.user.str()), csv_field(job.name.str()),
                    known(job.requested_s > 0, job.requested_s),
                    known(job.recorded_start_s >= 0, job.recorded_start_s),
                    known(job.priority != 0, job.priority), csv_field(job.after.str()),
-                   csv_field(job.qos.str()), size_fields(job));
+                   csv_field(job.qos.str()), kind_fields(job), size_fields(job));
   }
   return text;
 }

@@ -1,6 +1,6 @@
 // Production job traces in the canonical form: CSV with job_id, submit_s, num_gpus, duration_s, and
-// optionally vc, user, name, requested_s, recorded_start_s, priority, after, qos, min_gpus,
-// max_gpus, scaling, in any order and with any additional columns; gzip too. Called by
+// optionally vc, user, name, requested_s, recorded_start_s, priority, after, qos, gpu_kind, speeds,
+// min_gpus, max_gpus, scaling, in any order and with any additional columns; gzip too. Called by
 // traces/jobs/job_log. Thread-safe. Seconds of the log.
 #pragma once
 
@@ -32,8 +32,9 @@ struct TraceJob {
   Label after = {};
   Label qos = {};    ///< quality of service (Slurm's QOS)
   Label sizes = {};  ///< text of ElasticSizes (traces/jobs/elastic_sizes); empty: `gpus` only
+  Label kinds = {};  ///< text of GpuKinds (traces/jobs/gpu_kinds); empty: any kind of GPU
 };
-static_assert(sizeof(TraceJob) <= 72);
+static_assert(sizeof(TraceJob) <= 76);
 
 /// Returns the jobs in file order. Throws bad_input with file:line:column for a missing column, a
 /// malformed number, a value out of range, a torn line, a file without jobs, or a file over 1 GiB

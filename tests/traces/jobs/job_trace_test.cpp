@@ -111,12 +111,26 @@ TEST_F(JobTrace, SizesAreReadAndWritten) {
   EXPECT_EQ(jobs[1].sizes.str(), "4 8");
   EXPECT_TRUE(jobs[2].sizes.empty());
   const std::string text = job_trace_csv(jobs);
-  EXPECT_NE(text.find(",after,qos,min_gpus,max_gpus,scaling\n"), std::string::npos);
+  EXPECT_NE(text.find(",after,qos,gpu_kind,speeds,min_gpus,max_gpus,scaling\n"), std::string::npos);
   EXPECT_NE(text.find(",,2,16,1:2 16:9\n"), std::string::npos);
   EXPECT_EQ(job_trace_csv(load(text)), text);
   EXPECT_EQ(problem(header + "a,0,8,5,,7,\n"),
             "2:10: max_gpus is 7, less than the 8 GPUs of the job");
   EXPECT_EQ(problem(header + "a,0,8,5,fast,9,\n").substr(0, 22), "2:9: scaling must be a");
+}
+
+TEST_F(JobTrace, KindsAreReadAndWritten) {
+  const std::string header = "job_id,submit_s,num_gpus,duration_s,speeds,gpu_kind\n";
+  const auto jobs = load(header + "a,0,8,5,A100:1 V100:0.45,V100|A100\nb,0,8,5,,T4\nc,0,8,5,,\n");
+  EXPECT_EQ(jobs[0].kinds.str(), "V100|A100 A100:1 V100:0.45");
+  EXPECT_EQ(jobs[1].kinds.str(), "T4");
+  EXPECT_TRUE(jobs[2].kinds.empty());
+  const std::string text = job_trace_csv(jobs);
+  EXPECT_NE(text.find(",V100|A100,A100:1 V100:0.45,,,\n"), std::string::npos);
+  EXPECT_EQ(job_trace_csv(load(text)), text);
+  EXPECT_EQ(problem(header + "a,0,8,5,T4:1,V100\n"),
+            "2:9: speeds lacks the kind 'V100' of gpu_kind 'V100'");
+  EXPECT_EQ(problem(header + "a,0,8,5,,V100|\n").substr(0, 19), "2:10: gpu_kind must");
 }
 
 TEST_F(JobTrace, AMissingFileIsBadInput) {
