@@ -138,6 +138,15 @@ def titan_run(row):
     return made_run(row, table.titan(table.LLAMA + "8b", extra), "torchtitan")
 
 
+def is_tied(row):
+    """Returns whether the parameters of a row are those of tied embeddings."""
+    hidden = int(row["hidden"])
+    layer = 4 * hidden * hidden + 3 * hidden * int(row["ffn"])
+    embedding = hidden * int(row["vocab"])
+    parameters = int(row["layers"]) * layer + embedding
+    return float(row["n_params_b"]) * 1e9 < parameters + embedding / 2
+
+
 def nanotron_config(row, example):
     """Returns nanotron's configuration of a row, from that of its example."""
     model = example["model"]["model_config"]
@@ -145,7 +154,7 @@ def nanotron_config(row, example):
         hidden_size=int(row["hidden"]), intermediate_size=int(row["ffn"]),
         num_hidden_layers=int(row["layers"]), num_attention_heads=int(row["heads"]),
         num_key_value_heads=int(row["kv_heads"]), vocab_size=int(row["vocab"]),
-        max_position_embeddings=int(row["seq_len"]), _use_doc_masking=False,
+        max_position_embeddings=int(row["seq_len"]), tie_word_embeddings=is_tied(row),
     )  # fmt: skip
     example["parallelism"].update(
         {name: int(row[name]) for name in ("dp", "pp", "tp")},
@@ -289,8 +298,8 @@ def rank_correlation(pairs):
         return None
 
     def ranks(values):
-        return [sum(other < value for other in values)
-                + (sum(other == value for other in values) - 1) / 2 for value in values]  # fmt: skip
+        order = sorted(values)
+        return [order.index(value) + (order.count(value) - 1) / 2 for value in values]
 
     both = [ranks(values) for values in zip(*known)]
     return statistics.correlation(*both) if all(len(set(each)) > 1 for each in both) else None
@@ -318,7 +327,8 @@ def row_text(result):
     head = f"| {row['id']} | {row['model']} | {row['gpu'].split('-')[0]} | {layout} " \
            f"| {row['mbs']} x {row['grad_accum']} | {row['measured']:.4g} |"  # fmt: skip
     cells = []
-    times = [result.seconds, result.stacked] + [number(p["iter_time_s"]) for p in result.predictions.values()]
+    times = [result.seconds, result.stacked]
+    times += [number(each["iter_time_s"]) for each in result.predictions.values()]
     for seconds in times:
         error = errors_of([(seconds, row["measured"])])
         cells.append(f"{seconds:.4g} ({error[0]:+.0%})" if error else "")

@@ -89,7 +89,7 @@ class DecoupledAdamW(torch.optim.Optimizer):
 
 
 def shard(model, checkpointed):
-    """Returns the model with each block as a unit of FSDP, recomputed in its backward pass or not."""
+    """Returns the model with each block as a unit of FSDP, recomputed in backward or not."""
     half = torch.bfloat16
     model = FullyShardedDataParallel(
         model, auto_wrap_policy=ModuleWrapPolicy({Block}), device_id=torch.cuda.current_device(),

@@ -15,7 +15,7 @@ ROW = {
     "n_gpus": "8", "dp": "4", "tp": "2", "pp": "1", "mbs": "6", "grad_accum": "3",
     "precision": "bf16", "recompute": "none", "usable": "iteration", "moe_experts": "",
     "notes": "sft trainer, full weights", "seq_parallel": "1", "dp_shard": "ZeRO-1",
-    "clean": "yes", "measured": 2.0, "source_key": "primerl", "peak_mem_gb": "10",
+    "clean": "yes", "n_params_b": "8.0", "measured": 2.0, "source_key": "primerl", "peak_mem_gb": "10",
 }  # fmt: skip
 
 
@@ -73,9 +73,13 @@ def test_nanotron_has_layout_and_shape_of_its_row():
     assert made["tokens"]["micro_batch_size"] == 6
     assert made["tokens"]["batch_accumulation_per_replica"] == 3
     assert made["optimizer"]["zero_stage"] == 1
+    assert made["model"]["model_config"]["tie_word_embeddings"]
     other = accuracy.nanotron_config(row(seq_parallel="0", dp_shard="none"), example())
     assert other["parallelism"]["tp_mode"] == "ALL_REDUCE"
     assert other["optimizer"]["zero_stage"] == 0
+    large = row(n_params_b="8.86", ffn="14336", vocab="131072")
+    config = accuracy.nanotron_config(large, example())["model"]["model_config"]
+    assert not config["tie_word_embeddings"]
     assert isinstance(accuracy.nanotron_run(row(clean="")), str)
     assert isinstance(accuracy.nanotron_run(row(grad_accum="9")), str)
 
