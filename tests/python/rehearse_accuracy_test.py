@@ -15,7 +15,8 @@ ROW = {
     "n_gpus": "8", "dp": "4", "tp": "2", "pp": "1", "mbs": "6", "grad_accum": "3",
     "precision": "bf16", "recompute": "none", "usable": "iteration", "moe_experts": "",
     "notes": "sft trainer, full weights", "seq_parallel": "1", "dp_shard": "ZeRO-1",
-    "clean": "yes", "n_params_b": "8.0", "measured": 2.0, "source_key": "primerl", "peak_mem_gb": "10",
+    "clean": "yes", "n_params_b": "8.0", "measured": 2.0, "source_key": "primerl",
+    "peak_mem_gb": "10",
 }  # fmt: skip
 
 

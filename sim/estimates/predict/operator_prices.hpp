@@ -1,8 +1,8 @@
 // Prices of single operators of a training program on one GPU of a cluster: kernels by their shape,
 // collectives by their members. Called by `orrery rehearse`; needs no engine. The prices are those
-// of the kernel tables and of the fabric model behind `orrery predict`, with the factors of a software
-// stack on kernels and links if there is one. Not thread-safe: one object per thread. Seconds and
-// bytes.
+// of the kernel tables and of the fabric model behind `orrery predict`, with the factors of a
+// software stack on kernels and links if there is one. Not thread-safe: one object per thread.
+// Seconds and bytes.
 //
 // For example, a memory-bound operator of B bytes takes B / (memory bandwidth x share) + the gap
 // before a kernel.
