@@ -37,6 +37,8 @@ PEAKS = {"torchao_e2e": ("reserved_bytes", GIB), "primerl": ("reserved_bytes", G
          "nanotron_ultrascale": ("memory_bytes", GIB)}  # fmt: skip
 #: Rows of nanotron have at most so many micro-batches: each of them is rehearsed.
 MICRO_BATCHES = 8
+#: Elements of a tensor of the device whose values a rehearsal keeps.
+KNOWN = 16384
 
 
 class Run(typing.NamedTuple):
@@ -175,6 +177,8 @@ def nanotron_run(row):
         return "no clean time"
     if int(row["grad_accum"]) > MICRO_BATCHES:
         return f"more than {MICRO_BATCHES} micro-batches"
+    if int(row["mbs"]) * int(row["seq_len"]) > KNOWN:
+        return f"its model reads more than {KNOWN} positions, which the rehearsal does not know"
     return made_run(
         row, f"python run_train.py --config-file {{inputs}}/{row['id']}.yaml", "nanotron",
         ("pow_", "all_reduce"), {**table.ONE_CONNECTION, "PYTHONPATH": "src"},
