@@ -175,6 +175,8 @@ def nanotron_run(row):
     """Returns the run of nanotron's own trainer for a clean row of its sweeps."""
     if row["clean"] != "yes" or not row["measured"]:
         return "no clean time"
+    if int(row["pp"]) > 1:
+        return "nanotron's Qwen does not run on several stages at this commit"
     if int(row["grad_accum"]) > MICRO_BATCHES:
         return f"more than {MICRO_BATCHES} micro-batches"
     if int(row["mbs"]) * int(row["seq_len"]) > KNOWN:

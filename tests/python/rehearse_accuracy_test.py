@@ -83,6 +83,7 @@ def test_nanotron_has_layout_and_shape_of_its_row():
     assert not config["tie_word_embeddings"]
     assert isinstance(accuracy.nanotron_run(row(clean="")), str)
     assert isinstance(accuracy.nanotron_run(row(grad_accum="9")), str)
+    assert isinstance(accuracy.nanotron_run(row(pp="2")), str)
     assert isinstance(accuracy.nanotron_run(row(mbs="9")), str)
     assert isinstance(accuracy.nanotron_run(row(mbs="8")), accuracy.Run)
 
