@@ -177,6 +177,8 @@ def nanotron_run(row):
         return "no clean time"
     if int(row["pp"]) > 1:
         return "nanotron's Qwen does not run on several stages at this commit"
+    if row["dp_shard"] != "none" and int(row["dp"]) > 1:
+        return "nanotron does not divide 32-bit gradients at this commit"
     if int(row["grad_accum"]) > MICRO_BATCHES:
         return f"more than {MICRO_BATCHES} micro-batches"
     if int(row["mbs"]) * int(row["seq_len"]) > KNOWN:

@@ -82,10 +82,9 @@ def test_nanotron_has_layout_and_shape_of_its_row():
     config = accuracy.nanotron_config(large, example())["model"]["model_config"]
     assert not config["tie_word_embeddings"]
     assert isinstance(accuracy.nanotron_run(row(clean="")), str)
-    assert isinstance(accuracy.nanotron_run(row(grad_accum="9")), str)
-    assert isinstance(accuracy.nanotron_run(row(pp="2")), str)
-    assert isinstance(accuracy.nanotron_run(row(mbs="9")), str)
-    assert isinstance(accuracy.nanotron_run(row(mbs="8")), accuracy.Run)
+    assert isinstance(accuracy.nanotron_run(row(dp_shard="none", mbs="8")), accuracy.Run)
+    for cells in ({"grad_accum": "9"}, {"pp": "2"}, {"mbs": "9"}, {"dp_shard": "ZeRO-1"}):
+        assert isinstance(accuracy.nanotron_run(row(**{"dp_shard": "none", **cells})), str)
 
 
 def test_rows_are_spread_from_the_first_to_the_last():
