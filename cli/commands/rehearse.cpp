@@ -33,6 +33,8 @@
 #include "core/schema/yaml_writer.hpp"
 #include "topologies/builder.hpp"
 #include "traces/report/report.hpp"
+#include "traces/workload/own_stack.hpp"
+#include "traces/workload/stacks.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -41,7 +43,7 @@ namespace fs = std::filesystem;
 
 struct RehearseOptions {
   std::uint32_t ranks = 0;
-  std::string cluster, gpu, trace, prices, scenario, vary;
+  std::string cluster, gpu, trace, prices, stack, scenario, vary;
   std::vector<std::string> allowed, policies, program;
   std::vector<std::uint32_t> roles;
   bool json = false;
@@ -113,6 +115,14 @@ Cluster cluster_of(const RehearseOptions& options) {
   return cluster;
 }
 
+/// Returns the software stack of --stack: of a file, or a shipped one; nothing without the option.
+/// Throws as load_own_stack() and software_stack() do.
+std::optional<SoftwareStack> software_of(const RehearseOptions& options) {
+  if (options.stack.empty()) return std::nullopt;
+  return names_own_stack(options.stack) ? load_own_stack(options.stack)
+                                        : software_stack(options.stack);
+}
+
 std::string text_of(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
   if (!in) {
@@ -161,12 +171,13 @@ std::string ranks_text(const std::vector<std::uint32_t>& ranks) {
 
 void announce(const RehearseOptions& options, const Cluster& cluster) {
   fmt::print(stderr,
-             "rehearsing {} of {} on {} nodes of {} ({}): {}\n"
+             "rehearsing {} of {} on {} nodes of {} ({}{}{}): {}\n"
              "no GPU is used: device operators and collectives are priced and the clock is "
              "simulated\n",
              ranks_text(options.roles), options.ranks,
              (options.ranks - 1) / cluster.shape().gpus_per_node + 1, options.cluster_name(),
-             cluster.gpu_model().name, fmt::join(options.program, " "));
+             cluster.gpu_model().name, options.stack.empty() ? "" : ", stack ", options.stack,
+             fmt::join(options.program, " "));
 }
 
 /// Prints the report of a rehearsal, with the simulation of the recorded step if there is one.
@@ -226,11 +237,13 @@ int vary(const RehearseOptions& options) {
   };
   add("--gpu", options.gpu);
   add("--prices", options.prices);
+  add("--stack", options.stack);
   for (const std::string& name : options.allowed) add("--allow-stand-in", name);
   if (!options.roles.empty()) add("--roles", fmt::format("{}", fmt::join(options.roles, ",")));
   command.push_back("--");
   command.insert(command.end(), options.program.begin(), options.program.end());
   cluster_of(options);  // its errors are no combination's
+  software_of(options);
   const bool shows = isatty(STDERR_FILENO) == 1;
   const auto progress = [&](std::size_t ended, std::size_t failed) {
     if (!shows) return;
@@ -289,6 +302,7 @@ int rehearse(RehearseOptions options) {
     options.trace = folder.emplace("orrery-rehearse").path_of("step");
   }
   const Cluster cluster = cluster_of(options);
+  const std::optional<SoftwareStack> stack = software_of(options);
   const fs::path programs = programs_folder();
   const std::string program = executable_named(options.program.front());
   if (program.empty()) {
@@ -297,7 +311,7 @@ int rehearse(RehearseOptions options) {
     return kProgramNotFound;
   }
   attach_through_path(programs);
-  estimates::OperatorPrices prices(cluster, options.ranks);
+  estimates::OperatorPrices prices(cluster, options.ranks, stack ? &*stack : nullptr);
   PriceServer server(prices);
   const ExitStatus status = run_program(options, cluster, server, program);
   if (server.report().empty()) {
@@ -331,6 +345,11 @@ void declare(CLI::App& command, const std::shared_ptr<RehearseOptions>& options)
       .add_option("--prices", options->prices,
                   "prices of operators that the kernel tables lack, one a line")
       ->type_name("FILE");
+  command
+      .add_option("--stack", options->stack,
+                  "software stack whose factors on kernels and links the prices have (orrery list "
+                  "stacks), or a file of orrery calibrate --runs; default: none")
+      ->type_name("NAME|FILE.yaml");
   command
       .add_option("--trace", options->trace,
                   "write the last step as a Chakra execution trace, PREFIX.0.et, for orrery import "

@@ -59,6 +59,7 @@ TOOLS = {
     "pip wheel .": "tests/python/wheel_test.py",
     "tests/bench/public_logs.py": "network", "tests/programs/table.py": "network",
     "tests/programs/kills.py": "network",
+    "tests/programs/accuracy.py": "data",
     "tests/wheel/chroots.py": "root", "tests/wheel/image.py": "root",
     "pip": "network", "pre-commit": "network", "srun": "cluster", "sacct": "cluster",
     "sacctmgr": "cluster", "docker": "root", "kubectl": "cluster",
@@ -103,6 +104,13 @@ SHELL = {"cd", "export", "head", "printf", "rm", "umask"}
 #: Pages whose blocks with `console` tutorials_test.py runs line by line.
 CONSOLE_PAGES = ("docs/newcomers.md", "docs/tutorials/")
 
+#: Begin of a command line that needs the checkouts of tests/programs/table.py below build/programs.
+PROGRAMS = (
+    "rm -rf build/programs && mkdir build/programs && "
+    "(cd build/programs && python3 ../../tests/programs/table.py --checkouts | bash -e) && "
+    "~/.cache/orrery/torch/bin/python -m pip install --no-deps "
+    "--target build/programs/packages/site-packages -r tests/programs/requirements.txt && "
+)
 #: Soaked commands with a placeholder, or whose line does nothing in a clone, and the line of a
 #: shell that runs in place of each. `$TAG` is the tag of this Python, for example cp311.
 IN_PLACE = {
@@ -124,12 +132,11 @@ IN_PLACE = {
     "python3 tests/bench/public_logs.py FOLDER":
         "python3 tests/bench/public_logs.py build/public-logs",
     **{f"ORRERY_PROGRAMS=FOLDER ~/.cache/orrery/torch/bin/python tests/programs/{name}.py":
-        "rm -rf build/programs && mkdir build/programs && "
-        "(cd build/programs && python3 ../../tests/programs/table.py --checkouts | bash -e) && "
-        "~/.cache/orrery/torch/bin/python -m pip install --no-deps "
-        "--target build/programs/packages/site-packages -r tests/programs/requirements.txt && "
+        PROGRAMS +
         "ORRERY_PROGRAMS=$PWD/build/programs ~/.cache/orrery/torch/bin/python "
         f"tests/programs/{name}.py" for name in ("table", "kills")},
+    "ORRERY_PROGRAMS=FOLDER python3 tests/programs/accuracy.py --stack":
+        PROGRAMS + "ORRERY_PROGRAMS=$PWD/build/programs python3 tests/programs/accuracy.py --stack",
 }  # fmt: skip
 #: Begins of soaked commands: the commands of ./dev whose products they need.
 NEEDED = {
@@ -142,7 +149,10 @@ NEEDED = {
     "./dev bench programs": ("./dev torch",),
 }  # fmt: skip
 #: Begins of soaked commands that run in an environment of their own, with these packages.
-PACKAGES = {"pip ": (), "pre-commit ": (), "python3 python/calibration/": ("numpy", "scipy")}
+PACKAGES = {
+    "pip ": (), "pre-commit ": (), "python3 python/calibration/": ("numpy", "scipy"),
+    "ORRERY_PROGRAMS=FOLDER python3 ": ("numpy", "scipy", "pyyaml"),
+}  # fmt: skip
 PLACEHOLDER = re.compile(r"(?<![\w$])[A-Z]{2,}(?![\w=])|\.\.\.|\[\w+ \|")
 
 

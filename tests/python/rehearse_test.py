@@ -302,3 +302,15 @@ def test_prices_of_unknown_operators(tmp_path):
     result = rehearse("python", code, ranks=1, options=("--prices", prices))
     assert result.returncode == 3
     assert f"{prices}:1: expected NAME time_s=FORMULA" in result.stderr
+
+
+def test_stack_has_its_factors_on_kernels():
+    program = ("python", PROGRAMS / "decoder.py", "--hidden", 4096)
+    bare, _ = report_of(*program)
+    # On H100 each stack has a factor below 1, since training lowers the clock.
+    stacked, said = report_of(*program, options=("--stack", "nemo"))
+    assert stacked["kernel_time_s"] > 1.05 * bare["kernel_time_s"]
+    assert stacked["kernels"] == bare["kernels"]
+    assert "(H100, stack nemo)" in said
+    result = rehearse(*program, options=("--stack", "nemmo"))
+    assert result.returncode == 3 and "did you mean 'nemo'" in result.stderr

@@ -12,6 +12,12 @@
 namespace orrery::estimates {
 namespace {
 
+/// Returns the profile of a GPU under a software stack; without one if it is null.
+CostProfile profile_under(const SoftwareStack* stack, const GpuModel& gpu) {
+  if (stack == nullptr) return cost_profile(gpu);
+  return software_profile(gpu, Attention::flash, *stack, false);
+}
+
 }  // namespace
 
 std::vector<std::vector<std::uint32_t>> sibling_groups(const std::vector<std::uint32_t>& members,
@@ -35,10 +41,11 @@ std::vector<std::vector<std::uint32_t>> sibling_groups(const std::vector<std::ui
   return groups;
 }
 
-OperatorPrices::OperatorPrices(const Cluster& cluster, std::uint32_t ranks)
+OperatorPrices::OperatorPrices(const Cluster& cluster, std::uint32_t ranks,
+                               const SoftwareStack* stack)
     : cluster_(cluster),
       ranks_(ranks),
-      profile_(over_links(cost_profile(cluster.gpu_model()), cluster)) {
+      profile_(over_links(profile_under(stack, cluster.gpu_model()), cluster)) {
   ensure(ranks <= cluster.gpus(), "a rank has a GPU");
 }
 

@@ -1,7 +1,8 @@
 // Prices of single operators of a training program on one GPU of a cluster: kernels by their shape,
 // collectives by their members. Called by `orrery rehearse`; needs no engine. The prices are those
-// of the kernel tables and of the fabric model behind `orrery predict`, without a software stack's
-// factors. Not thread-safe: one object per thread. Seconds and bytes.
+// of the kernel tables and of the fabric model behind `orrery predict`, with the factors of a
+// software stack on kernels and links if there is one. Not thread-safe: one object per thread.
+// Seconds and bytes.
 //
 // For example, a memory-bound operator of B bytes takes B / (memory bandwidth x share) + the gap
 // before a kernel.
@@ -25,9 +26,9 @@ namespace orrery::estimates {
 /// object.
 class OperatorPrices {
  public:
-  /// Stores the cluster's reference and prices. Throws an internal Error if the cluster has fewer
-  /// than `ranks` GPUs.
-  OperatorPrices(const Cluster& cluster, std::uint32_t ranks);
+  /// Stores the cluster's reference and prices, with the factors of `stack` (null: none), which is
+  /// not needed later. Throws an internal Error if the cluster has fewer than `ranks` GPUs.
+  OperatorPrices(const Cluster& cluster, std::uint32_t ranks, const SoftwareStack* stack = nullptr);
 
   /// Returns the seconds of one kernel without other load. A precision that the GPU lacks counts as
   /// the next wider one that the GPU has: tf32 as fp32, fp8 as bf16.

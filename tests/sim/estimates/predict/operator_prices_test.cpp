@@ -4,6 +4,7 @@
 
 #include "core/error.hpp"
 #include "topologies/builder.hpp"
+#include "traces/workload/stacks.hpp"
 
 namespace orrery::estimates {
 namespace {
@@ -35,6 +36,23 @@ TEST(OperatorPrices, KernelCostsTheSameAsInABlock) {
   EXPECT_EQ(prices.kernel(product(4096), Precision::bf16).value, alone.compute.value);
   // No kernel is faster than the peak of the data sheet.
   EXPECT_GT(alone.compute.value, product(4096).flop.value / cluster.gpu_model().bf16.value);
+}
+
+TEST(OperatorPrices, StackHasItsFactorsOnKernelsAndLinks) {
+  const Cluster cluster = nodes_of("dgx-h100", 1);
+  SoftwareStack stack = software_stack("generic");
+  stack.set_nvlink(0.5);
+  StackOnGpu& on = *stack.add_on();
+  on.add_gpus("H100");
+  on.set_compute(0.5);
+  OperatorPrices without(cluster, 8), with(cluster, 8, &stack);
+  const Kernel large = product(16384);
+  EXPECT_NEAR(with.kernel(large, Precision::bf16).value,
+              2 * without.kernel(large, Precision::bf16).value,
+              0.05 * without.kernel(large, Precision::bf16).value);
+  const Ranks all{0, 1, 2, 3, 4, 5, 6, 7};
+  EXPECT_GT(with.collective(CollectiveKind::all_gather, all, Bytes{1e9}).value,
+            1.5 * without.collective(CollectiveKind::all_gather, all, Bytes{1e9}).value);
 }
 
 TEST(OperatorPrices, MissingPrecisionIsTheNextWiderOne) {
