@@ -72,8 +72,8 @@ def test_a_recorded_run_replays_to_the_same_decisions(tmp_path):
 @pytest.mark.parametrize(
     "row, said",
     [
-        ("a,0,8,10,9,,", ":2:10: min_gpus is 9, more than the 8 GPUs of the job"),
-        ("a,0,8,10,,4,", ":2:11: max_gpus is 4, less than the 8 GPUs of the job"),
+        ("a,0,8,10,9,,", ":2:10: error: min_gpus is 9, more than the 8 GPUs of the job"),
+        ("a,0,8,10,,4,", ":2:11: error: max_gpus is 4, less than the 8 GPUs of the job"),
         ("a,0,8,10,,,0.3", "scaling must be an efficiency from 0.5 to 1"),
         ("a,0,8,10,2,16,4:1 16:2", "speeds on 4 to 16 GPUs, the job may have 2 to 16"),
     ],
