@@ -73,6 +73,8 @@ class JobSpec:
         Micro-batches read ahead that fit a host's memory; 0: no limit.
     qos : str
         Quality of service of a scheduler such as Slurm; empty: none.
+    gpu_kinds : List[str]
+        Kinds of GPUs that it may use, preferred ones first; empty: any.
     """
 
     _record: ClassVar[str] = "JobRecord"
@@ -99,6 +101,7 @@ class JobSpec:
     max_workers: int
     max_prefetch: int
     qos: str
+    gpu_kinds: List[str]
 
 
 class JobAttributes:
@@ -204,6 +207,11 @@ class JobAttributes:
     def qos(self) -> str:
         """Quality of service of a scheduler such as Slurm; empty: none."""
         return self.spec.qos
+
+    @property
+    def gpu_kinds(self) -> List[str]:
+        """Kinds of GPUs that it may use, preferred ones first; empty: any."""
+        return self.spec.gpu_kinds
 
     @property
     def shares(self) -> Shares:
