@@ -260,6 +260,7 @@ def job(gpus: int = 8, id: int = 0, **fields: Any) -> JobSpec:
         "settings": [],
         "can_change_layout": False,
         "qos": "",
+        "gpu_kinds": [],
     }
     unknown = set(fields) - set(plain)
     if unknown:
