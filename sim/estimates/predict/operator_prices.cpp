@@ -45,7 +45,10 @@ OperatorPrices::OperatorPrices(const Cluster& cluster, std::uint32_t ranks,
                                const SoftwareStack* stack)
     : cluster_(cluster),
       ranks_(ranks),
-      profile_(over_links(profile_under(stack, cluster.gpu_model()), cluster)) {
+      profile_(over_links(profile_under(stack, cluster.gpu_model()), cluster)),
+      nvlink_share_(profile_.nvlink / over_links(cost_profile(cluster.gpu_model()), cluster).nvlink),
+      network_share_(profile_.network /
+                     over_links(cost_profile(cluster.gpu_model()), cluster).network) {
   ensure(ranks <= cluster.gpus(), "a rank has a GPU");
 }
 
@@ -89,7 +92,13 @@ Seconds OperatorPrices::collective(CollectiveKind kind, const std::vector<std::u
     if (found->second.algorithm != algorithm && !is_first) continue;
     best = std::min(best, price_protocols(cluster_, profile_, kind, found->second, size).alone);
   }
-  return best;
+  return best / link_share(members);
+}
+
+double OperatorPrices::link_share(const std::vector<std::uint32_t>& members) const {
+  const auto [least, most] = std::minmax_element(members.begin(), members.end());
+  const std::uint32_t gpus_per_node = cluster_.shape().gpus_per_node;
+  return *least / gpus_per_node == *most / gpus_per_node ? nvlink_share_ : network_share_;
 }
 
 }  // namespace orrery::estimates

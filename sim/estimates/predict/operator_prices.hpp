@@ -45,12 +45,17 @@ class OperatorPrices {
  private:
   using Pattern = std::tuple<CollectiveKind, std::vector<std::uint32_t>>;
 
+  /// Returns the rate of the links that `members` use under the stack, as a share of the rate
+  /// without it.
+  double link_share(const std::vector<std::uint32_t>& members) const;
+
   /// Returns the group of `members` and its siblings.
   std::vector<GpuGroup> groups_of(const std::vector<std::uint32_t>& members) const;
 
   const Cluster& cluster_;
   const std::uint32_t ranks_;
   const CostProfile profile_;
+  const double nvlink_share_, network_share_;  ///< rates under the stack over those without it
   /// Schedules by kind, members and algorithm: programs repeat a few patterns with many sizes.
   std::map<std::pair<Pattern, CollectiveAlgorithm>, CollectiveSchedule> schedules_;
 };

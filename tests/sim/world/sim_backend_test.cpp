@@ -312,7 +312,8 @@ TEST(SimBackend, JobThatDoesNotFitSaysWhy) {
   EXPECT_THAT(run({"job.model.hidden=16384", "job.model.heads=128",
                    "job.model.feed_forward=65536", "job.bucket=4 GiB"}),
               AllOf(HasSubstr("out of memory: stage 0 needs"), HasSubstr("\n  optimizer "),
-                    HasSubstr("\n  activations "), HasSubstr("\n  reserved          1.9 GiB")));
+                    HasSubstr("\n  activations "), HasSubstr("\n  update "),
+                    HasSubstr("\n  reserved         14.1 GiB")));
   EXPECT_THAT(run({"job.layout.data=16", "job.global_batch=128"}), HasSubstr("16 ranks"));
 }
 

@@ -51,8 +51,8 @@ TEST(OperatorPrices, StackHasItsFactorsOnKernelsAndLinks) {
               2 * without.kernel(large, Precision::bf16).value,
               0.05 * without.kernel(large, Precision::bf16).value);
   const Ranks all{0, 1, 2, 3, 4, 5, 6, 7};
-  EXPECT_GT(with.collective(CollectiveKind::all_gather, all, Bytes{1e9}).value,
-            1.5 * without.collective(CollectiveKind::all_gather, all, Bytes{1e9}).value);
+  EXPECT_DOUBLE_EQ(with.collective(CollectiveKind::all_gather, all, Bytes{1e9}).value,
+                   2 * without.collective(CollectiveKind::all_gather, all, Bytes{1e9}).value);
 }
 
 TEST(OperatorPrices, MissingPrecisionIsTheNextWiderOne) {
