@@ -46,7 +46,8 @@ OperatorPrices::OperatorPrices(const Cluster& cluster, std::uint32_t ranks,
     : cluster_(cluster),
       ranks_(ranks),
       profile_(over_links(profile_under(stack, cluster.gpu_model()), cluster)),
-      nvlink_share_(profile_.nvlink / over_links(cost_profile(cluster.gpu_model()), cluster).nvlink),
+      nvlink_share_(profile_.nvlink /
+                    over_links(cost_profile(cluster.gpu_model()), cluster).nvlink),
       network_share_(profile_.network /
                      over_links(cost_profile(cluster.gpu_model()), cluster).network) {
   ensure(ranks <= cluster.gpus(), "a rank has a GPU");
