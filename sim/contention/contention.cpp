@@ -1,12 +1,12 @@
 #include "sim/contention/contention.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <set>
 #include <utility>
 
 #include "core/units.hpp"
 #include "sim/estimates/engine/max_min_shares.hpp"
-#include "sim/estimates/engine/sharing_engine.hpp"
 
 namespace orrery::sim {
 namespace {
@@ -27,12 +27,11 @@ bool meet(const std::vector<LinkId>& a, const std::vector<LinkId>& b) {
 /// advances the clock of `engine` as far.
 std::vector<estimates::SteadyStep> joint_runs(estimates::Engine& engine,
                                               const std::vector<estimates::JobBeside>& jobs) {
-  using estimates::MaxMinShares;
-  estimates::SharingEngine own(engine.hosts(), engine.links(),
-                               std::make_unique<MaxMinShares>(engine.links(), engine.now()));
-  std::vector<estimates::SteadyStep> steps = estimates::steady_steps(own, jobs);
-  while (engine.now() < own.now()) {
-    engine.after(own.now() - engine.now(), [] {});
+  const std::unique_ptr<estimates::Engine> own =
+      estimates::max_min_engine(engine.hosts(), engine.links(), engine.now());
+  std::vector<estimates::SteadyStep> steps = estimates::steady_steps(*own, jobs);
+  while (engine.now() < own->now()) {
+    engine.after(own->now() - engine.now(), [] {});
     engine.run();
   }
   return steps;

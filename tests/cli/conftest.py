@@ -1,6 +1,7 @@
 """The command line as a user starts it."""
 
 import atexit
+import csv
 import os
 import pathlib
 import shutil
@@ -38,6 +39,19 @@ def orrery(*arguments, timeout=120, cwd=None, env=None):
         [PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=timeout, cwd=cwd,
         env=env,
     )
+
+
+def rows(folder, *arguments):
+    """Rows of the table of jobs that a replay of a log writes to a folder."""
+    result = orrery("jobs", *arguments, "--out", folder / "out")
+    assert result.returncode == 0, result.stderr
+    with open(folder / "out" / "jobs.csv") as table:
+        return list(csv.DictReader(table))
+
+
+def column(table, name):
+    """Numbers of a column of such a table, to three digits."""
+    return [round(float(row[name]), 3) for row in table]
 
 
 def children_of(pid):

@@ -2,28 +2,15 @@
 program."""
 
 import collections
-import csv
 import random
 
 import pytest
-from conftest import orrery
+from conftest import column, orrery, rows
 from elastic_oracle import SECOND, Queue
 
 HEAD = "job_id,submit_s,num_gpus,duration_s,min_gpus,max_gpus,scaling\n"
 LOG = HEAD + "a,0,8,1000,2,,0.9\nb,100,4,300,,,\nc,3000,2,700,1,8,1:1 2:2 8:7\n"
 SIZE = ("--nodes", 1, "--gpus-per-node", 8)
-
-
-def rows(folder, *arguments):
-    """Rows of the table of jobs, of a replay that succeeds."""
-    result = orrery("jobs", *arguments, "--out", folder / "out")
-    assert result.returncode == 0, result.stderr
-    with open(folder / "out" / "jobs.csv") as table:
-        return list(csv.DictReader(table))
-
-
-def column(table, name):
-    return [round(float(row[name]), 3) for row in table]
 
 
 def test_jobs_shrink_and_grow(tmp_path):

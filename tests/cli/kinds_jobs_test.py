@@ -2,12 +2,11 @@
 program."""
 
 import collections
-import csv
 import random
 import re
 
 import pytest
-from conftest import orrery
+from conftest import column, orrery, rows
 from kinds_oracle import SECOND, Queue
 
 HEAD = "job_id,submit_s,num_gpus,duration_s,priority,gpu_kind,speeds\n"
@@ -18,18 +17,6 @@ LOG = (
     + "c,20,8,1000,,V100|A100,A100:1 V100:0.45\nd,30,4,60,,,\n"
 )
 TWO = ("--node-kinds", "A100:1,V100:1", "--gpus-per-node", 8)
-
-
-def rows(folder, *arguments):
-    """Rows of the table of jobs, of a replay that succeeds."""
-    result = orrery("jobs", *arguments, "--out", folder / "out")
-    assert result.returncode == 0, result.stderr
-    with open(folder / "out" / "jobs.csv") as table:
-        return list(csv.DictReader(table))
-
-
-def column(table, name):
-    return [round(float(row[name]), 3) for row in table]
 
 
 def kinds(table):

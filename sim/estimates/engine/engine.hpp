@@ -1,7 +1,7 @@
 // Interface of the discrete-event engine that executes a training step: computations on hosts,
-// flows over sets of links, timers, and one blocking run(). Two implementations exist: the SimGrid
-// engine (sim/engine/simgrid_engine.hpp), where flows share links, and a closed-form engine
-// (sim/estimates/engine/free_engine.hpp), where each flow proceeds as if alone.
+// flows over sets of links, timers, and one blocking run(). Two implementations exist: one whose
+// flows share links, in SimGrid or in max_min_shares (sim/estimates/engine/sharing_engine.hpp), and
+// a closed-form one, where each flow proceeds as if alone (sim/estimates/engine/free_engine.hpp).
 #pragma once
 
 #include <cstdint>

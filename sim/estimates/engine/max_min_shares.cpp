@@ -12,7 +12,7 @@ namespace {
 constexpr double kSharePrecision = 1e-5;  ///< relative, of a link's bandwidth; of weights
 constexpr double kSameInstant = 1e-9;     ///< seconds
 
-/// Subtracts, and rounds what is left below the precision to 0.
+/// Subtracts a value, and sets a result below the precision to 0.
 void subtract(double& from, double value, double precision) {
   from -= value;
   if (from < precision) from = 0;
@@ -302,8 +302,8 @@ void MaxMinShares::run() {
   }
 }
 
-std::unique_ptr<Engine> max_min_engine(std::uint32_t hosts, std::uint32_t links) {
-  return std::make_unique<SharingEngine>(hosts, links, std::make_unique<MaxMinShares>(links, 0));
+std::unique_ptr<Engine> max_min_engine(std::uint32_t hosts, std::uint32_t links, double now) {
+  return std::make_unique<SharingEngine>(hosts, links, std::make_unique<MaxMinShares>(links, now));
 }
 
 }  // namespace orrery::estimates

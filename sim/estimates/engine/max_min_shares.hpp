@@ -107,8 +107,8 @@ class MaxMinShares : public LinkShares {
   bool wake_due_ = false;
 };
 
-/// Returns an engine whose flows share links in MaxMinShares, with a clock that begins at 0; an
-/// EngineFactory. A process may have any number.
-std::unique_ptr<Engine> max_min_engine(std::uint32_t hosts, std::uint32_t links);
+/// Returns an engine whose flows share links in MaxMinShares, with a clock that begins at `now`
+/// seconds. A process may have any number.
+std::unique_ptr<Engine> max_min_engine(std::uint32_t hosts, std::uint32_t links, double now);
 
 }  // namespace orrery::estimates

@@ -85,7 +85,7 @@ SharingEngine::State::State(std::uint32_t host_count, std::uint32_t link_count,
   shares->set_listener(*this);
 }
 
-// ---- what is under way ------------------------------------------------------------------------
+// ---- activities in progress -------------------------------------------------------------------
 
 std::uint32_t SharingEngine::State::place(Done done) {
   if (free_places.empty()) {
@@ -150,8 +150,8 @@ double SharingEngine::State::rate_alone(const std::vector<std::uint32_t>& over) 
   return least;
 }
 
-/// Counts a flow on its links; true if it has them to itself. Whoever had one of them until now
-/// shares it from now on.
+/// Counts a flow on its links. Returns true if no other flow uses them; otherwise the flow that was
+/// alone on one of them shares it from now on.
 bool SharingEngine::State::enter(std::uint32_t place) {
   bool alone = true;
   const std::size_t size = activities[place].links.size();

@@ -260,7 +260,7 @@ struct PairFit {
   double distance = 0;  ///< sum of the absolute distances of the runs from fits to the other ones
 };
 
-/// Fits common deviation and parts to what deviations leave under a pair.
+/// Fits the common deviation and the parts to the deviations less their changes under a pair.
 PairFit fit_under(std::size_t pair, std::vector<OwnDeviation> deviations, const OwnPrior& prior) {
   for (OwnDeviation& each : deviations) each.value -= each.under_pair[pair];
   const auto count = static_cast<double>(deviations.size());
