@@ -22,11 +22,20 @@ constexpr std::size_t kLine = 64;  ///< bytes of a cache line, the unit of parts
 constexpr std::size_t kGlooSegment = 1 << 20;
 /// Elements that are added at once, so that the partial sum stays in the nearest cache.
 constexpr std::size_t kTile = 2048;
+/// Seals of the memory: no process can take it away from another one.
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 /// Pause after which a waiting member looks for an interruption that has missed it.
 constexpr std::chrono::milliseconds kLook{100};
 
 [[noreturn]] void throw_problem(const char* action) {
   throw std::runtime_error(std::string(action) + ": " + std::strerror(errno));
+}
+
+[[noreturn]] void close_with_problem(int descriptor) {
+  const int problem = errno;
+  close(descriptor);
+  errno = problem;
+  throw_problem("shared memory");
 }
 
 /// Blocks while the word has the value, for at most kLook. Wakes at any time.
@@ -113,8 +122,12 @@ struct SharedSums::Array {
 };
 
 std::unique_ptr<SharedSums> SharedSums::create_memory(const SharedSizes& sizes) {
-  const int descriptor = memfd_create("orrery sums", MFD_CLOEXEC);
+  const int descriptor = memfd_create("orrery-sums", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (descriptor < 0) throw_problem("memfd_create");
+  const auto size = static_cast<off_t>(bytes_of_memory(sizes));
+  if (ftruncate(descriptor, size) != 0 || fcntl(descriptor, F_ADD_SEALS, kSeals) != 0) {
+    close_with_problem(descriptor);
+  }
   std::unique_ptr<SharedSums> made(new SharedSums(descriptor, 0, sizes));
   made->place_ = "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(descriptor);
   return made;
@@ -124,24 +137,18 @@ std::unique_ptr<SharedSums> SharedSums::open_memory(const std::string& place, st
                                                     const SharedSizes& sizes) {
   const int descriptor = open(place.c_str(), O_RDWR | O_CLOEXEC);
   if (descriptor < 0) throw_problem(place.c_str());
+  struct stat found{};
+  const bool is_safe = fcntl(descriptor, F_GET_SEALS) == kSeals && fstat(descriptor, &found) == 0 &&
+                       static_cast<std::size_t>(found.st_size) == bytes_of_memory(sizes);
+  if (!is_safe) close_with_problem(descriptor);
   return std::unique_ptr<SharedSums>(new SharedSums(descriptor, own, sizes));
 }
 
 SharedSums::SharedSums(int descriptor, std::size_t own, const SharedSizes& sizes)
     : own_(own), sizes_(sizes), descriptor_(descriptor) {
-  // Behind the states: slots of each member's values, then the slots of sums.
-  bytes_ = bytes_of_states(sizes.members) +
-           (sizes.members + 1) * sizes.slots * sizes.block_bytes;
-  const bool has_size = ftruncate(descriptor, static_cast<off_t>(bytes_)) == 0;
-  void* const mapped = has_size ? mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED,
-                                       descriptor, 0)
-                                : MAP_FAILED;
-  if (mapped == MAP_FAILED) {
-    const int problem = errno;
-    close(descriptor);
-    errno = problem;
-    throw_problem("shared memory");
-  }
+  bytes_ = bytes_of_memory(sizes);
+  void* const mapped = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  if (mapped == MAP_FAILED) close_with_problem(descriptor);
   memory_ = static_cast<std::byte*>(mapped);
 }
 
@@ -152,6 +159,11 @@ SharedSums::~SharedSums() {
 
 SharedSums::Member& SharedSums::member(std::size_t at) const {
   return reinterpret_cast<Member*>(memory_)[at];
+}
+
+std::size_t SharedSums::bytes_of_memory(const SharedSizes& sizes) {
+  // Behind the states: slots of each member's values, then the slots of sums.
+  return bytes_of_states(sizes.members) + (sizes.members + 1) * sizes.slots * sizes.block_bytes;
 }
 
 std::size_t SharedSums::bytes_of_states(std::size_t members) {

@@ -44,7 +44,7 @@ class SharedSums {
   /// Creates the memory for the first member. Throws std::runtime_error if the kernel refuses it.
   static std::unique_ptr<SharedSums> create_memory(const SharedSizes& sizes);
   /// Opens the memory that the first member has created at `place`, for member `own`. Throws
-  /// std::runtime_error if this process cannot reach it.
+  /// std::runtime_error if this process cannot reach it, or if it has other sizes.
   static std::unique_ptr<SharedSums> open_memory(const std::string& place, std::size_t own,
                                                  const SharedSizes& sizes);
   ~SharedSums();
@@ -79,6 +79,7 @@ class SharedSums {
 
   SharedSums(int descriptor, std::size_t own, const SharedSizes& sizes);
   static std::size_t bytes_of_states(std::size_t members);
+  static std::size_t bytes_of_memory(const SharedSizes& sizes);
   Member& member(std::size_t at) const;
   /// Returns the slot of a block of the present array: of a member's values, or of the sums for
   /// `at` = number of members.

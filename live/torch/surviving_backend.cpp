@@ -44,6 +44,17 @@ std::function<void(Operation&)> copies_to(const Tensors& tensors) {
   };
 }
 
+/// Returns views of the tensors' elements in the order of memory, in which Gloo adds them; a tensor
+/// with gaps as it is.
+Tensors in_memory_order(const Tensors& tensors) {
+  Tensors flat;
+  for (const at::Tensor& each : tensors) {
+    const bool is_dense = each.layout() == at::kStrided && each.is_non_overlapping_and_dense();
+    flat.push_back(is_dense ? each.detach().as_strided({each.numel()}, {1}) : each);
+  }
+  return flat;
+}
+
 /// Returns true for an all-reduce that SharedSums can do; the same at all ranks of a group.
 bool is_summable(const Tensors& tensors, c10d::ReduceOp op) {
   if (tensors.size() != 1 || !(op == c10d::ReduceOp::SUM) || tensors[0].numel() == 0) return false;
@@ -237,6 +248,8 @@ WorkPtr SurvivingBackend::begin_coded(const Tensors& tensors,
 WorkPtr SurvivingBackend::begin_all_reduce(OpType type, Tensors tensors, c10d::ReduceOp op,
                                            bool coalesced) {
   auto operation = new_operation(OperationKind::symmetric, type, "all_reduce", tensors);
+  operation->result = tensors;
+  tensors = in_memory_order(tensors);
   operation->prepare = buffers_like(tensors);
   const auto measured = measure_bucket(tensors, op);
   const std::chrono::milliseconds timeout = worker_->group_place().timeout;
@@ -274,7 +287,6 @@ WorkPtr SurvivingBackend::begin_all_reduce(OpType type, Tensors tensors, c10d::R
     publish(self);
     measured->end_bucket(self);
   };
-  operation->result = std::move(tensors);
   return begin_operation(std::move(operation));
 }
 

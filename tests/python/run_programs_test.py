@@ -152,6 +152,21 @@ def test_without_a_loss_every_bit_is_that_of_torchrun(script):
     assert ends == with_torchrun(script, ranks=2, steps=12)
 
 
+def test_sums_in_shared_memory_have_the_bits_of_gloo():
+    words = [TORCH.parent / "torchrun", "--standalone", "--nproc-per-node", "3"]
+    sums = []
+    for start in ([PROGRAM, "run", "-n", "3", "--", "python"], words):
+        result = subprocess.run(
+            [*start, PROGRAMS / "sums.py"],
+            capture_output=True, text=True, env=environment(1), timeout=PATIENCE,
+        )  # fmt: skip
+        found = re.findall(r"shared memory (\w+), sums (\w+) of rank", result.stdout)
+        assert len(found) == 3, result.stderr
+        assert {shared for shared, _ in found} == {str(start is not words)}
+        sums.append({bits for _, bits in found})
+    assert sums[0] == sums[1] and len(sums[0]) == 1
+
+
 def test_groups_of_nccl_give_the_bits_of_gloo():
     report, ends, code = Run("nccl_on_cpu.py", ranks=2, steps=12).end()
     assert code == 0

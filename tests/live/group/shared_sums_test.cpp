@@ -210,5 +210,11 @@ TEST(SharedSums, APlaceThatIsGoneIsAnError) {
   EXPECT_THROW(SharedSums::open_memory(place, 1, {2}), std::runtime_error);
 }
 
+TEST(SharedSums, AMemoryOfOtherSizesIsAnError) {
+  const auto memory = SharedSums::create_memory({2});
+  EXPECT_THROW(SharedSums::open_memory(memory->place(), 1, {3}), std::runtime_error);
+  EXPECT_THROW(SharedSums::open_memory("/dev/null", 1, {2}), std::runtime_error);
+}
+
 }  // namespace
 }  // namespace orrery::live
