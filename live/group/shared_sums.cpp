@@ -183,7 +183,7 @@ SharedSums::Range SharedSums::range_of(const Array<T>& array, std::uint32_t bloc
   return {block * size, std::min(array.values.size(), (block + 1) * size)};
 }
 
-void SharedSums::advance(Counter& counter, std::uint32_t count) {
+void SharedSums::raise_counter(Counter& counter, std::uint32_t count) {
   counter.count.store(count);
   if (counter.waiting.load() > 0) wake_word(counter.count);
 }
@@ -211,7 +211,7 @@ void SharedSums::wait_for_others(Counter Member::* which, std::uint32_t count) {
   }
 }
 
-void SharedSums::interrupt() {
+void SharedSums::interrupt_sum() {
   is_interrupted_ = true;
   for (std::size_t at = 0; at < sizes_.members; ++at) {
     Member& each = member(at);
@@ -226,7 +226,7 @@ void SharedSums::begin_array(std::size_t bytes, std::uint32_t type) {
   Member& self = member(own_);
   self.bytes = bytes;
   self.type = type;
-  advance(self.begun, ++arrays_);
+  raise_counter(self.begun, ++arrays_);
   wait_for_others(&Member::begun, arrays_);
   for (std::size_t at = 0; at < sizes_.members; ++at) {
     const Member& other = member(at);
@@ -252,14 +252,14 @@ void SharedSums::give_block(const Array<T>& array, std::uint32_t block) {
   wait_for_others(&Member::added, blocks_ + block + 1 - static_cast<std::uint32_t>(sizes_.slots));
   const Range range = range_of(array, block);
   T* const slot = values_slot<T>(own_, block);
+  const T* const values = array.values.data();
   const auto give = [&](std::size_t begin, std::size_t end) {
-    std::copy(array.values.begin() + static_cast<std::ptrdiff_t>(begin),
-              array.values.begin() + static_cast<std::ptrdiff_t>(end), slot + (begin - range.begin));
+    std::copy(values + begin, values + end, slot + (begin - range.begin));
   };
   const Range own = part_of(range, sizeof(T));
   give(range.begin, own.begin);
   give(own.end, range.end);
-  advance(member(own_).given, blocks_ + block + 1);
+  raise_counter(member(own_).given, blocks_ + block + 1);
 }
 
 template <typename T>
@@ -284,7 +284,7 @@ void SharedSums::add_block(const Array<T>& array, std::uint32_t block) {
     for (std::size_t turn = 2; turn < members; ++turn) add_to(sum, source(turn), end - begin);
     std::copy(sum, sum + (end - begin), values_slot<T>(members, block) + (begin - range.begin));
   }
-  advance(member(own_).added, blocks_ + block + 1);
+  raise_counter(member(own_).added, blocks_ + block + 1);
 }
 
 template <typename T>
@@ -296,7 +296,7 @@ void SharedSums::take_block(const Array<T>& array, std::uint32_t block) {
   std::copy(slot, slot + (own.begin - range.begin), array.sum.data() + range.begin);
   std::copy(slot + (own.end - range.begin), slot + (range.end - range.begin),
             array.sum.data() + own.end);
-  advance(member(own_).taken, blocks_ + block + 1);
+  raise_counter(member(own_).taken, blocks_ + block + 1);
 }
 
 template <typename T>

@@ -25,7 +25,7 @@
 
 namespace orrery::live {
 
-/// End of a sum because of interrupt().
+/// End of a sum because of interrupt_sum().
 struct SumInterrupted : std::exception {
   const char* what() const noexcept override { return "interrupted"; }
 };
@@ -54,18 +54,18 @@ class SharedSums {
   /// Returns the path by which processes of the same user open the memory, as long as this object
   /// of the first member exists; empty for other members. The memory has no name that could be left
   /// behind.
-  const std::string& place() const { return place_; }
+  const std::string& memory_place() const { return place_; }
 
-  /// Sets `sum` to the sum of the members' `values`, which are not empty and are elsewhere. Blocks until all
-  /// members have called and `sum` is complete. Throws SumInterrupted after interrupt(), and
-  /// std::runtime_error if members' arrays differ in size or type, or if another member has done
-  /// nothing for `timeout`; the memory must not be used again then. T: float, double, int32_t or
+  /// Sets `sum` to the sum of the members' `values`, which are not empty and are elsewhere. Blocks
+  /// until all members have called and `sum` is complete. Throws SumInterrupted after
+  /// interrupt_sum(), and std::runtime_error if members' arrays differ in size or type, or if
+  /// another member has done nothing for `timeout`; the memory must not be used again then. T: float, double, int32_t or
   /// int64_t.
   template <typename T>
   void add_values(std::span<const T> values, std::span<T> sum, std::chrono::milliseconds timeout);
 
   /// Ends the add_values() of this member that runs, and all later ones. Any thread.
-  void interrupt();
+  void interrupt_sum();
 
  private:
   struct Counter;
@@ -90,7 +90,7 @@ class SharedSums {
   /// Returns the part of a block that this member adds: whole cache lines, equally many at all
   /// members but one more at some. `element`: bytes of an element.
   Range part_of(const Range& block, std::size_t element) const;
-  void advance(Counter& counter, std::uint32_t count);
+  void raise_counter(Counter& counter, std::uint32_t count);
   /// Blocks until a counter has reached `count`.
   void wait_for_count(Counter& counter, std::uint32_t count);
   /// Blocks until the counters `which` of all other members have reached `count`.

@@ -60,7 +60,7 @@ std::shared_ptr<SharedSums> open_sums(c10d::Store& store, const std::string& key
   } catch (const std::runtime_error&) {  // sockets do the same
     if (own > 0) return nullptr;
   }
-  const std::string place = sums == nullptr ? "" : sums->place();
+  const std::string place = sums == nullptr ? "" : sums->memory_place();
   store.set(key, std::vector<std::uint8_t>(place.begin(), place.end()));
   return sums;
 }
@@ -105,7 +105,7 @@ void GroupWorker::announce_epoch(const ProgramEpoch& epoch) {
     if (epoch.number < program_epoch_) return;
     program_epoch_ = epoch.number;
     const bool was_broken = member_.is_broken() && member_.epoch() == own;
-    if (member_.epoch() < own && view_.sums != nullptr) view_.sums->interrupt();
+    if (member_.epoch() < own && view_.sums != nullptr) view_.sums->interrupt_sum();
     member_.announce_epoch(own, next.alive.size());
     if (member_.epoch() == own) next_view_ = std::move(next);
     stays_broken = was_broken;

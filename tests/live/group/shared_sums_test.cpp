@@ -3,7 +3,6 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
-#include <random>
 #include <thread>
 #include <vector>
 
@@ -11,6 +10,8 @@
 
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "core/random.hpp"
 
 namespace orrery::live {
 namespace {
@@ -23,7 +24,7 @@ Memories open_memories(const SharedSizes& sizes) {
   Memories memories;
   memories.push_back(SharedSums::create_memory(sizes));
   for (std::size_t at = 1; at < sizes.members; ++at) {
-    memories.push_back(SharedSums::open_memory(memories[0]->place(), at, sizes));
+    memories.push_back(SharedSums::open_memory(memories[0]->memory_place(), at, sizes));
   }
   return memories;
 }
@@ -39,10 +40,11 @@ void run_members(std::size_t members, const std::function<void(std::size_t)>& ru
 /// shows in the sum.
 template <typename T>
 std::vector<T> values_of(std::size_t member, std::size_t count, std::uint32_t seed) {
-  std::mt19937 random(static_cast<std::uint32_t>(seed * 1000 + member));
-  std::uniform_real_distribution<double> digits(-1, 1), powers(-9, 9);
+  Rng random(seed * 1000 + member);
   std::vector<T> values(count);
-  for (T& each : values) each = static_cast<T>(digits(random) * std::pow(10, powers(random)));
+  for (T& each : values) {
+    each = static_cast<T>(random.normal() * std::pow(10, 18 * random.uniform() - 9));
+  }
   return values;
 }
 
@@ -107,11 +109,11 @@ TEST(SharedSums, AreThoseOfARingBitForBit) {
 }
 
 TEST(SharedSums, RandomSizesInARow) {
-  std::mt19937 random(7);
+  Rng random(7);
   for (int round = 0; round < 20; ++round) {
-    const SharedSizes sizes{2 + random() % 5, 64 * (1 + random() % 40), 2 + random() % 4};
+    const SharedSizes sizes{2 + random.below(5), 64 * (1 + random.below(40)), 2 + random.below(4)};
     std::vector<std::size_t> counts;
-    for (int turn = 0; turn < 20; ++turn) counts.push_back(1 + random() % 3000);
+    for (int turn = 0; turn < 20; ++turn) counts.push_back(1 + random.below(3000));
     expect_ring_sums<float>(sizes, counts);
   }
 }
@@ -121,7 +123,7 @@ TEST(SharedSums, ReachAnotherProcess) {
   const pid_t child = fork();
   if (child == 0) {
     try {
-      const auto other = SharedSums::open_memory(memory->place(), 1, {2});
+      const auto other = SharedSums::open_memory(memory->memory_place(), 1, {2});
       const std::vector<float> values(100000, 2);
       std::vector<float> sum(values.size());
       other->add_values<float>(values, sum, kPatience);
@@ -180,7 +182,7 @@ TEST(SharedSums, AnInterruptionEndsAMemberThatWaits) {
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   const auto begin = std::chrono::steady_clock::now();
-  memories[0]->interrupt();
+  memories[0]->interrupt_sum();
   waits.join();
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
   const std::vector<float> values(10);
@@ -205,14 +207,14 @@ TEST(SharedSums, APlaceThatIsGoneIsAnError) {
   std::string place;
   {
     const auto memory = SharedSums::create_memory({2});
-    place = memory->place();
+    place = memory->memory_place();
   }
   EXPECT_THROW(SharedSums::open_memory(place, 1, {2}), std::runtime_error);
 }
 
 TEST(SharedSums, AMemoryOfOtherSizesIsAnError) {
   const auto memory = SharedSums::create_memory({2});
-  EXPECT_THROW(SharedSums::open_memory(memory->place(), 1, {3}), std::runtime_error);
+  EXPECT_THROW(SharedSums::open_memory(memory->memory_place(), 1, {3}), std::runtime_error);
   EXPECT_THROW(SharedSums::open_memory("/dev/null", 1, {2}), std::runtime_error);
 }
 
