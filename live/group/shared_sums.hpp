@@ -59,8 +59,8 @@ class SharedSums {
   /// Sets `sum` to the sum of the members' `values`, which are not empty and are elsewhere. Blocks
   /// until all members have called and `sum` is complete. Throws SumInterrupted after
   /// interrupt_sum(), and std::runtime_error if members' arrays differ in size or type, or if
-  /// another member has done nothing for `timeout`; the memory must not be used again then. T: float, double, int32_t or
-  /// int64_t.
+  /// another member has done nothing for `timeout`; the memory must not be used again then.
+  /// T: float, double, int32_t or int64_t.
   template <typename T>
   void add_values(std::span<const T> values, std::span<T> sum, std::chrono::milliseconds timeout);
 

@@ -43,7 +43,7 @@ std::vector<T> values_of(std::size_t member, std::size_t count, std::uint32_t se
   Rng random(seed * 1000 + member);
   std::vector<T> values(count);
   for (T& each : values) {
-    each = static_cast<T>(random.normal() * std::pow(10, 18 * random.uniform() - 9));
+    each = static_cast<T>(random.normal() * std::pow(10, 17 * random.uniform() - 9));
   }
   return values;
 }
