@@ -1,5 +1,5 @@
-// orrery twin jobs|slurm|kubernetes: forecasts starts and ends of waiting jobs beside a replayed job
-// log, a real Slurm or a Kubernetes cluster, and scores the forecasts.
+// orrery twin jobs|slurm|kubernetes: forecasts starts and ends of waiting jobs beside a replayed
+// log of jobs, a real Slurm or a Kubernetes cluster, and scores the forecasts.
 #include <chrono>
 #include <memory>
 #include <string>
@@ -110,7 +110,7 @@ int twin_trace(const TwinTraceOptions& options) {
   replay = chosen.active;
   chosen.columns = sim::columns_of_log(log.jobs);
   TwinRecord record;
-  record.connect(chosen, !options.twin.out.empty(), 0);
+  record.connect_twin(chosen, !options.twin.out.empty(), 0);
   const std::unique_ptr<Policy> policy = make_stack(replay);
   sim::Twin twin(*policy, chosen);
   const JobsReport ran = sim::replay_jobs(std::move(log.jobs), replay, twin);
@@ -162,7 +162,7 @@ int follow_cluster(const TwinClusterOptions& options, live::QueueCluster& cluste
     };
   }
   TwinRecord record;
-  record.connect(chosen, !options.twin.out.empty(), 0);
+  record.connect_twin(chosen, !options.twin.out.empty(), 0);
   StaticPolicy observer;  // the cluster's own scheduler decides
   sim::Twin twin(observer, chosen);
   Rng rng = policy_rng(0);
@@ -296,7 +296,6 @@ void add_twin(CLI::App& app, Action& chosen) {
       "twin",
       "forecast a live training run, or the waiting jobs of a cluster, and score the forecasts");
   command->require_subcommand(0, 1);
-  add_twin_run(*command, chosen);
   const auto trace = std::make_shared<TwinTraceOptions>();
   CLI::App* jobs = command->add_subcommand("jobs", "beside the replay of a job log");
   declare_replay(*jobs, trace);
@@ -308,6 +307,7 @@ void add_twin(CLI::App& app, Action& chosen) {
   jobs->callback([trace, &chosen] { chosen = [trace] { return twin_trace(*trace); }; });
   add_twin_slurm(*command, chosen);
   add_twin_kubernetes(*command, chosen);
+  add_twin_run(*command, chosen);  // last: subcommands begin with the examples of the command
 }
 
 }  // namespace orrery::cli

@@ -31,7 +31,8 @@
 namespace orrery::cli {
 namespace {
 
-constexpr int kLook_ms = 200;  // between two looks at the log of a live run
+constexpr int kLook_ms = 200;  // interval of the looks at the log of a live run
+constexpr int kLooks = 50;     // most looks at a log without a header
 
 struct TwinRunOptions {
   std::string run;
@@ -70,6 +71,20 @@ std::string newest_file(const std::string& log) {
   std::error_code unknown;
   const std::string partial = partial_log(log);
   return std::filesystem::is_regular_file(partial, unknown) ? partial : log;
+}
+
+/// Returns the header of the log; waits for that of a run that has just begun. Throws as
+/// log_header().
+LogHeader read_header_of(const std::string& log) {
+  for (int look = 0;; ++look) {
+    const std::string file = newest_file(log);
+    try {
+      return log_header(file);
+    } catch (const Error&) {
+      if (file == log || look == kLooks || StopSignals::is_stopped()) throw;
+    }
+    ::poll(nullptr, 0, kLook_ms);
+  }
 }
 
 void check_policies(const std::vector<std::string>& policies) {
@@ -127,7 +142,7 @@ int twin_run(const TwinRunOptions& options) {
   check_policies(options.policies);
   const StopSignals signals;
   const std::string log = find_log(options.run);
-  const Scenario scenario = log_header(newest_file(log)).scenario();
+  const Scenario scenario = read_header_of(log).scenario();
   const Cluster cluster = build_cluster(scenario.cluster(), SourceMap{}, "cluster");
   sim::RunTwin::Options chosen;
   chosen.policies = options.policies;
@@ -142,7 +157,7 @@ int twin_run(const TwinRunOptions& options) {
     };
   }
   TwinRecord record;
-  record.connect(chosen, !options.out.empty(), 3);
+  record.connect_twin(chosen, !options.out.empty(), 3);
   sim::RunTwin twin(
       scenario, cluster,
       [program = sibling_program("orrery-sim")](const RunRequest& request) {

@@ -75,7 +75,8 @@ void print_run_twin(const sim::RunTwinReport& report, const DecisionTimes& times
   print_field("regret", fmt::format("{:.1f} s of the run's own policies (mean of the forecasts)",
                                    report.regret_s));
   for (const sim::PolicySwitch& choice : report.choices) {
-    print_field("choice", fmt::format("at {:.0f} s {}", to_seconds(choice.at), choice_text(choice)));
+    print_field("choice",
+                fmt::format("at {:.0f} s {}", to_seconds(choice.at), choice_text(choice)));
   }
 }
 

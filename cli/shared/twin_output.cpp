@@ -119,7 +119,8 @@ void print_twin(const sim::TwinReport& report, const DecisionTimes& times) {
   fmt::print("{:<28}{:>14.1f}{:>14.1f}{:>14.2f}\n", "regret of the active policy", report.regret[0],
              report.regret[1], report.regret[2]);
   for (const sim::PolicySwitch& choice : report.choices) {
-    print_field("choice", fmt::format("at {:.0f} s {}", to_seconds(choice.at), choice_text(choice)));
+    print_field("choice",
+                fmt::format("at {:.0f} s {}", to_seconds(choice.at), choice_text(choice)));
   }
 }
 

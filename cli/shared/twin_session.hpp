@@ -17,7 +17,7 @@ class TwinRecord {
   /// Connects the callbacks in the options of a sim::Twin or sim::RunTwin; this object must outlive
   /// the twin. `decimals`: those of the seconds in the table.
   template <class Options>
-  void connect(Options& options, bool with_table, int decimals) {
+  void connect_twin(Options& options, bool with_table, int decimals) {
     options.clock_s = [this] {
       HostUse host;
       meter_.fill(host);

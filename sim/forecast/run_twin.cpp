@@ -225,7 +225,8 @@ double RunTwin::draw_ratio(std::size_t steps, Rng& rng) const {
   const auto changed = std::find_if(ratios_.rbegin(), ratios_.rend(), [level](double ratio) {
     return std::abs(ratio - level) > kSameLevel * level;
   });
-  const auto age = static_cast<std::size_t>(std::max<std::ptrdiff_t>(changed - ratios_.rbegin(), 1));
+  const auto age =
+      static_cast<std::size_t>(std::max<std::ptrdiff_t>(changed - ratios_.rbegin(), 1));
   const double lasts = static_cast<double>(age) * (1 / (1 - rng.uniform()) - 1);
   const double share = std::min(1.0, lasts / static_cast<double>(steps));
   const std::size_t draws = std::min(steps, kAlike);
