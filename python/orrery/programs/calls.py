@@ -19,8 +19,8 @@ from .groups import FUNCTIONAL
 from .kernels import Operator, Work
 from .values import COUNTS, FINITE_CHECKS, LIMIT
 
-#: Calls that are kept at most, for programs whose shapes never repeat.
-MOST = 1 << 16
+#: Calls that are kept at most; programs whose shapes never repeat then begin anew.
+MOST = 1 << 15
 _META = torch.device("meta")
 _EMPTY_STRIDED = torch.empty_strided
 _MAKE = torch.Tensor._make_subclass
@@ -104,7 +104,7 @@ class Call(NamedTuple):
     operator : Operator
         Classification of the operator.
     results : tuple
-        A Made for each tensor that the call returns; other results stand for themselves.
+        A Made for each tensor that the call returns, and None for each None.
     form : type or None
         list or tuple of results; None for a single result.
     written : tuple of int
@@ -184,7 +184,7 @@ def _rule_of(func: Any) -> "Optional[_Remembered]":
         each.alias_info is not None and each.alias_info.is_write for each in func._schema.arguments
     )
     pointwise = torch.Tag.pointwise in func.tags or name.startswith(("_foreach_", "_fused_"))
-    return _Remembered(pointwise or writes, writes)
+    return _Remembered(pointwise or name.endswith("_"), writes)
 
 
 class Calls:
@@ -278,7 +278,7 @@ class Calls:
         """
         func, args, kwargs = call
         if len(self.known) >= MOST:
-            return
+            self.known.clear()
         if self.key_of(func, args, kwargs, []) != key:
             return  # the call has changed a tensor
         if func is _INDEX and any(each.dtype in _MASKS for each in inputs[1:]):
@@ -292,7 +292,7 @@ class Calls:
                 each = self._recipe_of(each, inputs)
                 if each is None:
                     return
-            elif each is not None and type(each) not in (int, bool, float):
+            elif each is not None:
                 return
             results.append(each)
         if not _has_own_memory(result, results, form):

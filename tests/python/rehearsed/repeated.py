@@ -48,6 +48,10 @@ def turned_in_place():
     return made
 
 
+def counted(end):
+    return torch.arange(0, end, out=torch.empty(5, device=DEVICE))
+
+
 def written(*shape):
     out = torch.empty(*shape, device=DEVICE)
     torch.add(big, big, out=out)
@@ -96,6 +100,8 @@ TRIED = {
     "turned in place": turned_in_place,
     "out": lambda: written(512, 256),
     "out of another shape": lambda: written(0),
+    "out of arange": lambda: counted(5.0),
+    "out of a longer arange": lambda: counted(7.0),
     "conjugate": lambda: turned.conj(),
     "product of a conjugate": lambda: turned.conj() * turned,
     "imaginary part of a conjugate": lambda: turned.conj().imag,
