@@ -17,6 +17,7 @@ import csv
 import math
 import os
 import random
+import shutil
 import statistics
 import subprocess
 import sys
@@ -159,6 +160,12 @@ def faults(pairs, inside):
     return found
 
 
+def keep_tables(folder, options):
+    """Copies the twin's tables to a folder beside the record."""
+    if options.record:
+        shutil.copytree(folder, f"{options.record}.seed-{options.seed}", dirs_exist_ok=True)
+
+
 def main():
     options = arguments(__doc__, minutes=30.0, load=1.1)
     book = Book(options.record)
@@ -167,6 +174,7 @@ def main():
             folder = slurm.folder / "twin"
             folder.mkdir()
             forecasts, watch, submitted = run_under_load(slurm, options, folder)
+            keep_tables(folder, options)
             pairs, inside = pairs_of(forecasts, watch)
             book.add({"seed": options.seed, "minutes": options.minutes, "jobs": submitted,
                       "jobs waiting in the median": statistics.median(watch.waiting),
