@@ -13,9 +13,9 @@ is counted apart, by the instants of the acts and of the kills. Counted as wrong
   start that was sent again without a reason;
 - held: a job that does not complete;
 - ended: a driver that ended by itself;
-- drained: a node that Slurm drained although no job that was ordered there had begun or ended within
-  five seconds before a kill (slurmctld may keep the order and lose the start, and then starts the
-  job again by itself);
+- drained: a node that Slurm drained although no job that was ordered there had begun or ended
+  within five seconds before a kill (slurmctld may keep the order and lose the start, and then
+  starts the job again by itself);
 - silent: a restart of slurmctld, a lost job or a second start that no message names.
 
 A slurmd keeps the id of a job that ended while slurmctld had lost its start. It refuses a second
