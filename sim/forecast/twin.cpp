@@ -124,6 +124,7 @@ void Twin::forecast_timed(const Observation& seen) {
 void Twin::forecast_queue(const Observation& seen) {
   if (!has_waiting_job(seen.jobs)) return;
   const QueueSnapshot from(seen);
+  learner_.learn_from_running(from);
   const std::vector<FutureDraw> draws = draw_futures(from, learner_, options_.futures);
   const PolicyFutures active = simulate_futures(from, draws, options_.active, options_.futures);
   QueueForecast made{.made = seen.now, .jobs = {}, .policies = {}};
