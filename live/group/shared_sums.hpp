@@ -32,7 +32,7 @@ struct SumInterrupted : std::exception {
 
 /// Sizes of the shared memory.
 struct SharedSizes {
-  std::size_t members = 2;            ///< at least 2
+  std::size_t members = 2;            ///< number of members, at least 2
   std::size_t block_bytes = 1 << 20;  ///< a multiple of 64
   std::size_t slots = 4;              ///< blocks in flight, at least 2
 };
@@ -109,7 +109,7 @@ class SharedSums {
   int descriptor_ = -1;
   std::byte* memory_ = nullptr;
   std::size_t bytes_ = 0;
-  std::uint32_t arrays_ = 0, blocks_ = 0;  // of all arrays that have ended, modulo 2^32
+  std::uint32_t arrays_ = 0, blocks_ = 0;  // counts of all ended arrays, modulo 2^32
   std::chrono::milliseconds timeout_{};
   std::atomic<bool> is_interrupted_ = false;
 };

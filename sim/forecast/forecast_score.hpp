@@ -66,7 +66,7 @@ class ForecastScore {
   struct Horizon {
     std::vector<float> errors_s;
     std::uint64_t in80 = 0, in95 = 0;
-    std::deque<std::vector<Excess>> jobs;  ///< of the newest jobs
+    std::deque<std::vector<Excess>> jobs;  ///< excesses of the newest jobs
   };
   /// Forecast with the intervals of its samples, before they were widened.
   struct Open {

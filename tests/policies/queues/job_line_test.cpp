@@ -71,5 +71,13 @@ TEST(JobLines, EqualContentsGiveEqualDigestsWhateverTheirOrder) {
   EXPECT_EQ(b.size(), 1u);
 }
 
+/// A replay compares digests with those in the log, which an earlier program may have written.
+TEST(JobLines, DigestsEqualThoseInRecordedLogs) {
+  JobLines lines;
+  lines.insert(4, {.job = {3}, .estimate = 70});
+  lines.insert(8, {.job = {9}});
+  EXPECT_EQ(lines.digest(), 18240219615419511019u);
+}
+
 }  // namespace
 }  // namespace orrery
