@@ -55,14 +55,21 @@ std::string node_text(const sim::RunOutlook& of) {
 }  // namespace
 
 void print_run_twin(const sim::RunTwinReport& report, const DecisionTimes& times) {
+  if (report.forecasts == 0) {
+    print_field("forecasts", "0: the log has no instant after the first --every seconds; give a "
+                             "shorter --every");
+    return;
+  }
   print_field("forecasts", fmt::format("{}; {:.0f} ms (median), at most {:.0f} ms",
                                       grouped(report.forecasts), times.p50_ms, times.most_ms));
-  print_field("next step", fmt::format("{} forecasts, median error {:.1f}% of the step",
-                                      grouped(report.next_steps), 100 * report.next_step_error));
+  print_field("next step", report.next_steps == 0
+                               ? "no forecast whose step has ended"
+                               : fmt::format("{} forecasts, median error {:.1f}% of the step",
+                                             grouped(report.next_steps),
+                                             100 * report.next_step_error));
   print_field("losses", grouped(report.losses));
   print_scores("steps", report.steps, 0);
   print_scores("ends", report.ends, report.ends_beyond);
-  if (report.forecasts == 0) return;
   fmt::print("\n{:<28}{:>12}{:>24}{:>24}\n",
              fmt::format("newest, made at {:.1f} s", to_seconds(report.newest.made)), "end",
              "80%", "a node is lost");

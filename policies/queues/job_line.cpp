@@ -7,12 +7,11 @@ namespace {
 
 constexpr std::size_t kMostInBlock = 64;
 
-/// Returns the hash of a place. Recorded logs have digests of it, in which the id counts twice.
 std::uint64_t hash_of(std::uint32_t gpus, const JobPlace& place) {
   std::uint64_t hash = gpus;
   for (const std::uint64_t part :
-       {std::uint64_t{place.job.value}, static_cast<std::uint64_t>(place.key),
-        std::uint64_t{place.job.value}, static_cast<std::uint64_t>(place.estimate)}) {
+       {std::uint64_t{place.job.value}, static_cast<std::uint64_t>(place.key), place.turn,
+        static_cast<std::uint64_t>(place.estimate)}) {
     hash = Rng(hash ^ part).next();
   }
   return hash;

@@ -86,7 +86,7 @@ class PreemptivePolicy : public QueuePolicy {
 
   std::map<JobId, Track> jobs_;
   JobLines waiting_, running_;
-  std::uint64_t running_gpus_ = 0;
+  std::uint64_t running_gpus_ = 0, turns_ = 0;
   Nanos taken_off_at_ = -1;
 };
 

@@ -145,6 +145,17 @@ def test_impossible_parts_are_refused(tmp_path, part):
     assert result.returncode == 3 and "log.csv:2" in result.stderr, result.stderr
 
 
+def test_whole_gpus_may_be_decimals(tmp_path):
+    """As in the CSV of a DataFrame, whose column of parts has decimals in all rows."""
+    head = "job_id,submit_s,num_gpus,duration_s\n"
+    log = write(tmp_path, head + "a,0,0.50,100\nb,0,2.0,100\nc,0,1.000,100\n")
+    assert column(rows(tmp_path, log, *TWO, "--policy", "fifo"), "num_gpus") == [0.5, 2, 1]
+    refused = orrery("jobs", write(tmp_path, head + "a,0,1.5,100\n"), *TWO, "--policy", "fifo")
+    assert "or a part of a GPU in thousandths" in refused.stderr
+    refused = orrery("jobs", write(tmp_path, head + "a,0,-1.0,100\n"), *TWO, "--policy", "fifo")
+    assert "num_gpus is -1, not between 1 and" in refused.stderr
+
+
 def test_a_part_has_one_size(tmp_path):
     log = write(
         tmp_path,

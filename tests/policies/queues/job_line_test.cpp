@@ -74,8 +74,8 @@ TEST(JobLines, EqualContentsGiveEqualDigestsWhateverTheirOrder) {
 /// A replay compares digests with those in the log, which an earlier program may have written.
 TEST(JobLines, DigestsEqualThoseInRecordedLogs) {
   JobLines lines;
-  lines.insert(4, {.job = {3}, .estimate = 70});
-  lines.insert(8, {.job = {9}});
+  lines.insert(4, {.turn = 3, .job = {3}, .estimate = 70});
+  lines.insert(8, {.turn = 9, .job = {9}});
   EXPECT_EQ(lines.digest(), 18240219615419511019u);
 }
 
