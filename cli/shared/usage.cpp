@@ -118,7 +118,7 @@ std::string explain_usage(const CLI::App& app, const std::vector<std::string>& a
     } else if (own.empty()) {
       return fmt::format("orrery {}: unknown kind '{}'{}; the kinds are {}", name, *kind,
                          did_you_mean(*kind, kinds), fmt::join(kinds, ", "));
-    } else if (error.get_name() == "ExtrasError") {
+    } else if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
       hint = did_you_mean(*kind, kinds);
       if (!hint.empty()) hint = fmt::format("; '{}' is no kind{}", *kind, hint);
     }

@@ -5,8 +5,8 @@
 // nothing in the policy; the backend adds its cost. One thread; nanoseconds of the policy clock.
 // On a cluster with several kinds of GPUs, each kind has its number: a running job counts on its
 // kind, a waiting job on the first of its kinds that still has enough.
-// Of jobs of equal rank, the one that was submitted earlier goes first, then a running job, then the
-// job with the lower id.
+// Of jobs of equal rank, the job that was submitted earlier goes first, then a running job, then
+// the job with the lower id.
 #pragma once
 
 #include <map>
