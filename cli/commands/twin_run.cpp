@@ -211,6 +211,18 @@ int twin_run(const TwinRunOptions& options) {
   return 0;
 }
 
+/// Throws a usage Error if options or the argument of `orrery twin RUN` precede another kind, which
+/// has its own.
+void check_order(const CLI::App& command, const std::string& kind) {
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->count() == 0) continue;
+    throw Error(ErrorKind::usage,
+                fmt::format("orrery twin {0}: expected options behind '{0}', found {1} before it: "
+                            "write orrery twin {0} {1} ...",
+                            kind, option->get_name()));
+  }
+}
+
 }  // namespace
 
 void add_twin_run(CLI::App& command, Action& chosen) {
@@ -247,7 +259,8 @@ void add_twin_run(CLI::App& command, Action& chosen) {
   add_examples(command, {"orrery twin train.log", "orrery twin train --every 60 --policy "
                                                   "static,predictive-rebalance --out twin"});
   command.callback([options, &command, &chosen] {
-    if (!command.get_subcommands().empty()) return;
+    const std::vector<CLI::App*> kinds = command.get_subcommands();
+    if (!kinds.empty()) return check_order(command, kinds.front()->get_name());
     if (options->run.empty()) {
       throw CLI::RequiredError("RUN, or jobs, slurm or kubernetes");
     }

@@ -130,6 +130,7 @@ def test_the_log_of_a_queue_is_refused(tmp_path):
         (["job", "trace.csv"], "not expected: trace.csv; 'job' is no kind; did you mean 'jobs'?"),
         (["LOG", "--policy", "recovr"], "did you mean 'recover'?"),
         (["LOG", "--samples", "1"], "--samples"),
+        (["--json", "jobs", "no.csv", "--policy", "easy"], "behind 'jobs', found --json before"),
     ],
 )
 def test_usage(log, words, expected):
