@@ -56,8 +56,8 @@ std::string node_text(const sim::RunOutlook& of) {
 
 void print_run_twin(const sim::RunTwinReport& report, const DecisionTimes& times) {
   if (report.forecasts == 0) {
-    print_field("forecasts", "0: the log has no instant after the first --every seconds; give a "
-                             "shorter --every");
+    print_field("forecasts", "0: expected a committed step before a multiple of --every, found "
+                             "none; give a shorter --every");
     return;
   }
   print_field("forecasts", fmt::format("{}; {:.0f} ms (median), at most {:.0f} ms",
