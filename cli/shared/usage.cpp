@@ -64,6 +64,7 @@ constexpr Elsewhere kElsewhere[] = {
     {"simulate", "--cluster",
      "--machine takes a profile of `orrery calibrate`; a topology is set in the scenario"},
     {"compare", "--cluster", "--machine takes a profile of `orrery calibrate`"},
+    {"jobs", "--gpu-slices", "slices of GPUs are a key; write --set gpu_slices=7"},
 };
 
 /// Returns the message for an unknown option: "unknown option '--x'; did you mean '--y'?".

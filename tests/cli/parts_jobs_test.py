@@ -77,6 +77,8 @@ def test_slices_without_parts_are_refused(tmp_path):
     result = orrery("jobs", log, *TWO, "--policy", "fifo", "--what-if", "gpu_slices=4")
     assert result.returncode == 3
     assert "expected a log with parts of GPUs (num_gpus below 1)" in result.stderr
+    result = orrery("jobs", log, *TWO, "--policy", "fifo", "--gpu-slices", 4)
+    assert result.returncode == 2 and "write --set gpu_slices=7" in result.stderr
 
 
 def test_too_many_slices_are_refused(tmp_path):
