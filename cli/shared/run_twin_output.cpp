@@ -45,6 +45,13 @@ ordered_json forecast_json(const sim::RunForecast& of) {
           {"policies", policies}};
 }
 
+std::string commit_text(const sim::RunForecast& of) {
+  if (of.commit.median == kNever) return "never";
+  return fmt::format("in {:.2f} s (80%: {:.2f} to {:.2f})", to_seconds(of.commit.median - of.begun),
+                     to_seconds(of.commit.low80 - of.begun),
+                     to_seconds(of.commit.high80 - of.begun));
+}
+
 std::string node_text(const sim::RunOutlook& of) {
   if (of.survived == 0) return "not survived";
   const std::string cost = fmt::format("{:+.1f} s", of.node_cost_s);
@@ -117,12 +124,8 @@ std::string forecast_line(const sim::RunForecast& forecast) {
                                    seconds_text(each.end.median), seconds_text(each.end.low80),
                                    seconds_text(each.end.high80), node_text(each)));
   }
-  return fmt::format("{:.1f} s: step {} in {:.2f} s (80%: {:.2f} to {:.2f}); {}",
-                     to_seconds(forecast.made), forecast.next,
-                     to_seconds(forecast.commit.median - forecast.begun),
-                     to_seconds(forecast.commit.low80 - forecast.begun),
-                     to_seconds(forecast.commit.high80 - forecast.begun),
-                     fmt::join(policies, "; "));
+  return fmt::format("{:.1f} s: step {} {}; {}", to_seconds(forecast.made), forecast.next,
+                     commit_text(forecast), fmt::join(policies, "; "));
 }
 
 }  // namespace orrery::cli
