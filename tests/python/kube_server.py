@@ -38,6 +38,7 @@ class KubeServer:
         self.kueue = kueue
         self.before_patch = []  #: callables for the next patches, called without the lock
         self.watches_cut = 0
+        self.eviction_version = "v1"  #: of policy; others are refused
         self.changed = threading.Condition()
         server = self
 
@@ -159,8 +160,13 @@ class KubeServer:
             if not self.kueue:
                 raise Refusal(404, "the server could not find the requested resource")
             return {"preferredVersion": {"groupVersion": "kueue.x-k8s.io/v1beta2"}}
+        if path == "/api/v1":
+            known = {"group": "policy", "version": self.eviction_version, "kind": "Eviction"}
+            return {"resources": [{"name": "pods"}, {"name": "pods/eviction", **known}]}
         with self.changed:
             if method == "POST" and path.endswith("/eviction"):
+                if body["apiVersion"] != f"policy/{self.eviction_version}":
+                    raise Refusal(400, f"no kind Eviction is registered for {body['apiVersion']}")
                 return self._evict(path)
             if method == "POST":
                 return self._create(path, body)

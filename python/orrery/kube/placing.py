@@ -80,6 +80,7 @@ class Placing:
         self._on_change = on_change
         self._index = index
         self._pool = ThreadPoolExecutor(WRITERS, thread_name_prefix="release")
+        self._eviction_version = ""
 
     def stop(self) -> None:
         """End the threads after their current writes."""
@@ -330,7 +331,7 @@ class Placing:
     def _evict_pod(self, pod: Object) -> None:
         metadata = pod["metadata"]
         body = {
-            "apiVersion": "policy/v1",
+            "apiVersion": self._version_of_evictions(),
             "kind": "Eviction",
             "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]},
             "deleteOptions": {"preconditions": {"uid": metadata["uid"]}},
@@ -340,6 +341,14 @@ class Placing:
             self._api.create(f"{pod_path(pod)}/eviction", body)
         except (Missing, Conflict):
             return  # it is gone, or its name belongs to another pod
+
+    def _version_of_evictions(self) -> str:
+        """Return the version of Eviction that the server knows: policy/v1beta1 before 1.22."""
+        if not self._eviction_version:
+            for each in self._api.get("/api/v1").get("resources") or []:
+                if each["name"] == "pods/eviction":
+                    self._eviction_version = f"{each['group']}/{each['version']}"
+        return self._eviction_version or "policy/v1"
 
     # ---- requests ---------------------------------------------------------------------------
 
