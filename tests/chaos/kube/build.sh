@@ -68,7 +68,8 @@ run_go() { # run_go WORD...: the unpacked compiler, below the folder of this scr
 # otherwise the server ends with "cannot find model definition".
 generate() {
   local folders
-  run_go build -gcflags all=-dwarf=false -o "$bin/openapi-gen" "$packages/vendor/k8s.io/kube-openapi/cmd/openapi-gen"
+  run_go build -gcflags all=-dwarf=false -o "$bin/openapi-gen" \
+    "$packages/vendor/k8s.io/kube-openapi/cmd/openapi-gen"
   folders=$(cd "$tree" && grep -rl --include='*.go' '+k8s:openapi-gen=true' pkg staging/src/k8s.io |
     xargs -n 1 dirname | sed 's,^staging/src/,vendor/,' | LC_ALL=C sort -u |
     grep -v -e /code-generator/ -e /sample- | sed "s,^,$packages/," | paste -sd ,)
@@ -83,7 +84,8 @@ build() { # build PROGRAM: without the drivers of clouds and without symbols of 
   for name in "$name" "$packages/vendor/$name"; do
     flags+=" -X $name.gitVersion=v1.20.2 -X $name.gitMajor=1 -X $name.gitMinor=20"
   done
-  run_go build -tags providerless -gcflags all=-dwarf=false -ldflags "-s -w$flags" -o "$bin/$1.new" "$packages/cmd/$1"
+  run_go build -tags providerless -gcflags all=-dwarf=false -ldflags "-s -w$flags" \
+    -o "$bin/$1.new" "$packages/cmd/$1"
   mv "$bin/$1.new" "$bin/$1"
 }
 

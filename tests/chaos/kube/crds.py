@@ -52,8 +52,10 @@ def main():
             newest = max((v for v in crd["spec"]["versions"] if v["served"]),
                          key=lambda version: version["name"])  # fmt: skip
             schema = {"openAPIV3Schema": trim(newest["schema"]["openAPIV3Schema"])}
-            found[kind] = {"spec": {"group": crd["spec"]["group"], "names": {"kind": kind},
-                                    "versions": [{"name": newest["name"], "schema": schema}]}}  # fmt: skip
+            versions = [{"name": newest["name"], "schema": schema}]
+            names = {"kind": kind}
+            spec = {"group": crd["spec"]["group"], "names": names, "versions": versions}
+            found[kind] = {"spec": spec}
     if set(found) != set(KINDS):
         sys.exit(f"{options.folder}: expected {', '.join(KINDS)}, found {', '.join(found)}")
     text = yaml.safe_dump_all(found.values(), default_flow_style=None, width=120, sort_keys=False)

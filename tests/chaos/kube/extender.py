@@ -1,10 +1,10 @@
-"""`orrery cluster kubernetes` as the extender of a real kube-scheduler, beside a real kube-apiserver.
+"""`orrery cluster kubernetes` as the extender of a real kube-scheduler.
 
 python3 tests/chaos/kube/extender.py [--only CASE,...] [--mutant shadow|no-rights]
     [--ignorable] [--samples FILE] [--keep FOLDER]
 
 Builds the programs where they are missing (build.sh, 17 minutes), starts etcd, kube-apiserver with
-RBAC and kube-scheduler with the shipped manifest, and creates eight nodes of eight GPUs in two
+RBAC, and kube-scheduler with the shipped manifest, and creates eight nodes of eight GPUs in two
 racks. The command has the rights of rbac.yaml alone, by a token of its service account. Pods run
 nowhere, because there is no kubelet: a pod is bound, and the script finishes or deletes it. Cases,
 each with what counts as a fault:
@@ -15,14 +15,14 @@ each with what counts as a fault:
 - end: the gang of five is not bound as a whole after the others have finished and were deleted;
 - foreign: a pod in another namespace is not bound while a gang waits, or was written to;
 - kills: the command is killed with -9 before its write 0, 1, 2, 3 and 4 to the pods of a gang of
-  four. Faults: a pod without a placement is bound while no controller runs; the successor does not
-  bind all four; a committed placement changes;
+  four; a pod without a placement is bound while no controller runs, or the successor does not bind
+  all four, or a committed placement changes;
 - pause: a pod is bound to the node of another one while a second passes between the commit of a
   placement and the release of its pods;
 - server: kube-apiserver is killed with -9 and started again; the command ends, or does not place
   the gang that was created meanwhile;
-- preempt: `srtf` evicts a gang for a shorter one; the short one is not bound, or the long one, whose
-  pods are created anew, is not bound again after the end of the short one;
+- preempt: `srtf` evicts a gang for a shorter one; the short one is not bound, or the long one,
+  whose pods are created anew, is not bound again after the end of the short one;
 - rights: a request of the command was refused, or its token may write or read what it must not.
 
 With --ignorable, kube-scheduler decides alone while no controller answers (`ignorable: true`), and
@@ -287,7 +287,8 @@ class Proof:
         return {node for record in records for node in re.findall(r'"(n\d)"', record)}
 
     def count_alone(self):
-        return f"; {self.alone} pods bound by kube-scheduler alone" if self.options.ignorable else ""
+        text = f"; {self.alone} pods bound by kube-scheduler alone"
+        return text if self.options.ignorable else ""
 
     def pause(self):
         """kube-scheduler tries the pods again while the placement is committed, not released."""
