@@ -39,6 +39,7 @@ class KubeServer:
         self.before_patch = []  #: callables for the next patches, called without the lock
         self.watches_cut = 0
         self.eviction_version = "v1"  #: of policy; others are refused
+        self.grace_s = 0  #: evicted pods stay, and are being deleted, if this is more than 0
         self.changed = threading.Condition()
         server = self
 
@@ -205,10 +206,15 @@ class KubeServer:
 
     def _evict(self, path):
         collection, _, name = path.removesuffix("/eviction").rpartition("/")
-        pod = self.objects.pop((collection, name), None)
+        pod = self.objects.get((collection, name))
         if pod is None:
             raise Refusal(404, f"{name} not found")
-        self._note((collection, name), "DELETED", pod)
+        if self.grace_s > 0:
+            pod = copy.deepcopy(pod)
+            pod["metadata"]["deletionTimestamp"] = "2026-11-27T10:00:00Z"
+            self._store((collection, name), pod, "MODIFIED")
+        else:
+            self._note((collection, name), "DELETED", self.objects.pop((collection, name)))
         return {"kind": "Status", "status": "Success"}
 
     def _store(self, key, thing, kind):

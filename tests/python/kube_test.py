@@ -539,6 +539,23 @@ def test_an_eviction_needs_an_owner_that_creates_the_pods_anew(cluster, version)
     assert gang_in(controller, "ml/owned", "waiting")["uid"] == "job-1"
 
 
+@pytest.mark.parametrize("grace", [0, 30])
+def test_gpus_of_an_evicted_gang_are_free_before_the_watch_shows_it(cluster, grace):
+    cluster.server.grace_s = grace
+    cluster.put(*gang("long", 4), *gang("short", 2))
+    controller = cluster.controller()
+    gang_in(controller, "ml/short", "waiting", acts=True)
+    assert place(controller, "ml/long", RACK_1) == {"refused": ""}
+    cluster.server.schedule()
+    gang_in(controller, "ml/long", "placed")
+    controller._pods.stop()
+    cluster.put(pod("last", gated=False))  # the event after which the watch ends
+    controller._pods._thread.join(10)
+    assert "needs 8 GPUs" in place(controller, "ml/short", ["n1", "n2"])["refused"]
+    assert controller.answer({"evict": "ml/long"}) == {"refused": ""}
+    assert place(controller, "ml/short", ["n1", "n2"]) == {"refused": ""}
+
+
 def test_broken_annotations_are_problems_of_their_gang_alone(cluster):
     cluster.put(*gang("good", 2), *gang("many", 2), pod("many-2", "many", 2))
     bad = pod("bad-0", "bad", 1)

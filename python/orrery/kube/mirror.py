@@ -59,6 +59,11 @@ class Mirror:
         """Store an object that the server has just returned, before the watch shows it."""
         self._store(thing)
 
+    def remove(self, thing: Object) -> None:
+        """Remove an object that the server no longer has, before the watch shows it."""
+        with self._lock:
+            self._replace(thing["metadata"]["uid"], None)
+
     def failure(self) -> str:
         """Return why the copy may be out of date; empty while the watch runs."""
         with self._lock:

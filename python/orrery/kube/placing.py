@@ -62,6 +62,8 @@ class Placing:
     on_change : callable
         Receives each object as the server has returned it after a write, from all threads, and
         shows it in ``index`` before it returns.
+    on_gone : callable
+        Receives each object that is gone after a write, likewise.
     index : Index
         Gangs, nodes and GPUs in use.
     """
@@ -72,12 +74,14 @@ class Placing:
         identity: str,
         may_write: Callable[[], bool],
         on_change: Callable[[Object], None],
+        on_gone: Callable[[Object], None],
         index: Index,
     ) -> None:
         self._api = api
         self._identity = identity
         self._may_write = may_write
         self._on_change = on_change
+        self._on_gone = on_gone
         self._index = index
         self._pool = ThreadPoolExecutor(WRITERS, thread_name_prefix="release")
         self._eviction_version = ""
@@ -340,7 +344,13 @@ class Placing:
         try:
             self._api.create(f"{pod_path(pod)}/eviction", body)
         except (Missing, Conflict):
-            return  # it is gone, or its name belongs to another pod
+            pass  # it is gone, or its name belongs to another pod
+        # The GPUs of the pod are free for the next gang before the watch shows the eviction.
+        left = self._read(pod_path(pod))
+        if left is None or left["metadata"]["uid"] != metadata["uid"]:
+            self._on_gone(pod)
+        else:
+            self._on_change(left)
 
     def _version_of_evictions(self) -> str:
         """Return the version of Eviction that the server knows: policy/v1beta1 before 1.22."""

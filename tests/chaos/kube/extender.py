@@ -1,6 +1,6 @@
 """`orrery cluster kubernetes` as the extender of a real kube-scheduler.
 
-python3 tests/chaos/kube/extender.py [--only CASE,...] [--mutant shadow|no-rights]
+python3 tests/chaos/kube/extender.py [--only CASE,...] [--mutant shadow|no-rights|sampled]
     [--ignorable] [--samples FILE] [--keep FOLDER]
 
 Builds the programs where they are missing (build.sh, 17 minutes), starts etcd, kube-apiserver with
@@ -23,12 +23,14 @@ each with what counts as a fault:
   the gang that was created meanwhile;
 - preempt: `srtf` evicts a gang for a shorter one; the short one is not bound, or the long one,
   whose pods are created anew, is not bound again after the end of the short one;
+- many: of 240 free nodes, kube-scheduler does not look at the one that a pod of 16 has got;
 - rights: a request of the command was refused, or its token may write or read what it must not.
 
 With --ignorable, kube-scheduler decides alone while no controller answers (`ignorable: true`), and
 pods that it binds meanwhile are counted, not faults. --samples records a session with one gang that
 is bound and one that waits for tests/python/samples/kube (recorder.py), instead of the cases.
-Prints one table; ends with 1 if there is a fault.
+Prints one table; ends with 1 if there is a fault. The mutants show that it can: `shadow` permits
+all nodes, `no-rights` may not write to pods, `sampled` lacks percentageOfNodesToScore.
 """
 
 import argparse
@@ -62,6 +64,7 @@ PROGRAM = pathlib.Path(os.environ.get("ORRERY_BUILD", ROOT / "build")) / "bin" /
 SLOT, RECORD = "orrery.io/placed-on", "orrery.io/placement"
 LEASE = 4
 PATIENCE_S = 45
+NODES = 240
 SAMPLE_S = 24
 QUIET_S = 12  # longer than the largest pause of kube-scheduler between two attempts
 
@@ -328,10 +331,7 @@ class Proof:
         short = self.add_gang("short", 4, owner=str(uuid.uuid4()), time_limit_seconds="60")
         gone = lambda: not set(long) & set(self.kube.pods())  # noqa: E731
         self.wait_until(gone, "all pods of long are evicted")
-        if "policy/v1" not in self.kube.ask("GET", "/apis/policy")["preferredVersion"].values():
-            version = "policy/v1beta1"
-        else:
-            version = "policy/v1"
+        version = self.kube.ask("GET", "/apis/policy")["preferredVersion"]["groupVersion"]
         again = self.add_gang("long", 8, owner=owner, suffix="b", time_limit_seconds="36000")
         self.is_bound(short, "short")
         self.is_out(again, "long")
@@ -341,6 +341,19 @@ class Proof:
         self.command.end()
         self.run_command()
         return f"8 pods evicted by {version}, short one bound, long one bound again after its end"
+
+    def many(self):
+        """232 more nodes; kube-scheduler would look at about half of all that fit."""
+        self.clear()
+        self.command.end()
+        for i in range(8, NODES):
+            self.kube.add_node(f"n{i + 1}", f"rack{1 + i // 4}")
+        self.run_command()
+        begin = time.monotonic()
+        names = self.add_gang("many", 16)
+        nodes = self.is_bound(names, "many")
+        self.clear()
+        return f"{len(nodes)} of 16 bound on {NODES} nodes after {time.monotonic() - begin:.1f} s"
 
     def rights(self):
         requests = self.kube.audit()
@@ -401,7 +414,8 @@ class Proof:
             self.command.end()
 
 
-CASES = ("rack", "large", "end", "foreign", "kills", "pause", "server", "preempt", "rights")
+CASES = ("rack", "large", "end", "foreign", "kills", "pause", "server", "preempt", "many",
+         "rights")
 
 
 def new_pod(name, namespace, priority=""):
@@ -448,7 +462,7 @@ def print_table(proof, seconds):
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default=",".join(CASES), metavar="CASE,...")
-    parser.add_argument("--mutant", default="", choices=("shadow", "no-rights"))
+    parser.add_argument("--mutant", default="", choices=("shadow", "no-rights", "sampled"))
     parser.add_argument("--ignorable", action="store_true")
     parser.add_argument("--samples", type=pathlib.Path, metavar="FILE")
     parser.add_argument("--keep", type=pathlib.Path, metavar="FOLDER")
@@ -465,7 +479,12 @@ def main():
     programs = programs_of(HERE / "build.sh")
     port, asked = free_ports(2)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="orrery-kube-"))
-    kube = RealKube(programs, folder, asked if options.samples else port, options.ignorable)
+    changes = {"percentageOfNodesToScore": 0} if options.mutant == "sampled" else {}
+    extender = {
+        "urlPrefix": f"http://127.0.0.1:{asked if options.samples else port}",
+        "ignorable": options.ignorable,
+    }
+    kube = RealKube(programs, folder, extender, changes)
     recorder = Recorder(kube, asked, port) if options.samples else None
     begin = time.monotonic()
     try:

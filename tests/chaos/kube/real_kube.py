@@ -51,7 +51,8 @@ class Refused(Exception):
 class RealKube:
     """Processes of one control plane in a folder. Their outputs are FOLDER/NAME.txt."""
 
-    def __init__(self, programs, folder, extender, ignorable):
+    def __init__(self, programs, folder, extender, changes):
+        """`extender`, `changes`: keys of kube-scheduler's extender and of its configuration."""
         self.programs, self.folder = pathlib.Path(programs), pathlib.Path(folder)
         self.processes = {}
         self.ports = dict(zip(("client", "peer", "server"), free_ports(3)))
@@ -67,7 +68,7 @@ class RealKube:
         (self.folder / "audit.yaml").write_text(AUDIT)
         self.write_access("scheduler.kubeconfig", SCHEDULER)
         (self.folder / "scheduler.yaml").write_text(
-            yaml.safe_dump(self.scheduler_configuration(extender, ignorable))
+            yaml.safe_dump({**self.scheduler_configuration(extender), **changes})
         )
         self.context = ssl.create_default_context(cafile=str(self.folder / "server.crt"))
 
@@ -78,13 +79,10 @@ class RealKube:
         )
         return path
 
-    def scheduler_configuration(self, extender, ignorable):
+    def scheduler_configuration(self, extender):
         """The manifest as it is shipped, for this version of kube-scheduler and these ports."""
         shipped = yaml.safe_load((MANIFESTS / "scheduler.yaml").read_text())
-        extenders = [
-            {**each, "urlPrefix": f"http://127.0.0.1:{extender}", "ignorable": ignorable}
-            for each in shipped["extenders"]
-        ]
+        extenders = [{**each, **extender} for each in shipped["extenders"]]
         return {
             **shipped,
             "apiVersion": "kubescheduler.config.k8s.io/v1beta1",
