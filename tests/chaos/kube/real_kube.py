@@ -35,7 +35,7 @@ users: [{{name: real, user: {{token: "{token}"}}}}]
 AUDIT = """\
 apiVersion: audit.k8s.io/v1
 kind: Policy
-omitStages: [RequestReceived]
+omitStages: [RequestReceived, ResponseStarted]
 rules: [{level: Metadata, users: ["%s"]}, {level: None}]
 """ % ACCOUNT  # fmt: skip
 
@@ -55,7 +55,7 @@ class RealKube:
         """`extender`, `changes`: keys of kube-scheduler's extender and of its configuration."""
         self.programs, self.folder = pathlib.Path(programs), pathlib.Path(folder)
         self.processes = {}
-        self.ports = dict(zip(("client", "peer", "server"), free_ports(3)))
+        self.ports = dict(zip(("client", "peer", "server", "health"), free_ports(4)))
         subprocess.run(
             ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
              "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1",
@@ -63,7 +63,7 @@ class RealKube:
             check=True, capture_output=True,
         )  # fmt: skip
         (self.folder / "tokens.csv").write_text(
-            f'{ADMIN},admin,1,"system:masters"\n{SCHEDULER},system:kube-scheduler,2,\n'
+            f'{ADMIN},admin,1,"system:masters"\n{SCHEDULER},system:kube-scheduler,2\n'
         )
         (self.folder / "audit.yaml").write_text(AUDIT)
         self.write_access("scheduler.kubeconfig", SCHEDULER)
@@ -88,8 +88,8 @@ class RealKube:
             "apiVersion": "kubescheduler.config.k8s.io/v1beta1",
             "clientConnection": {"kubeconfig": str(self.folder / "scheduler.kubeconfig")},
             "leaderElection": {"leaderElect": False},
-            "healthzBindAddress": "",
-            "metricsBindAddress": "",
+            "healthzBindAddress": f"127.0.0.1:{self.ports['health']}",
+            "metricsBindAddress": f"127.0.0.1:{self.ports['health']}",
             "extenders": extenders,
         }
 
@@ -117,7 +117,7 @@ class RealKube:
             "insecure-port": 0,
             "tls-cert-file": certificate,
             "tls-private-key-file": key,
-            "service-account-key-file": certificate,
+            "service-account-key-file": key,
             "service-account-signing-key-file": key,
             "service-account-issuer": "https://kubernetes.default.svc",
             "token-auth-file": self.folder / "tokens.csv",
@@ -132,7 +132,7 @@ class RealKube:
         self.wait_until(self.is_ready, 120, "kube-apiserver answers /readyz")
 
     def start_scheduler(self):
-        self._start("kube-scheduler", f"--config={self.folder / 'scheduler.yaml'}", "--port=0",
+        self._start("kube-scheduler", f"--config={self.folder / 'scheduler.yaml'}",
                     "--secure-port=0", "--v=2")  # fmt: skip
 
     def _start(self, name, *words):
