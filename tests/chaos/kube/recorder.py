@@ -1,6 +1,6 @@
 """Record of a real session for tests: lists, watches, and the requests of kube-scheduler.
 
-One JSON object a line, in the order in which the messages arrived here:
+One JSON object a line, compressed by gzip, in the order in which the messages arrived here:
 
 - {"list": PATH, "answer": OBJECT};
 - {"watch": PATH, "version": V, "line": TEXT}: one line of a watch as the server sent it;
@@ -9,6 +9,7 @@ One JSON object a line, in the order in which the messages arrived here:
 """
 
 import functools
+import gzip
 import http.client
 import http.server
 import json
@@ -68,7 +69,8 @@ class Recorder:
             thread.join(60)
         self._server.shutdown()
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("".join(f"{line}\n" for line in self.lines))
+        text = "".join(f"{line}\n" for line in self.lines)
+        file.write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
 class _Relay(http.server.BaseHTTPRequestHandler):
