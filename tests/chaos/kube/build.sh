@@ -4,7 +4,7 @@
 # unpacks etcd. Everything lies in ~/.cache/orrery/kube (ORRERY_KUBE); nothing is installed, and no
 # file of the machine is changed: apt gets a list of sources and folders of its own, packages are
 # unpacked only. Prints the folder of the programs. A second call finds them and returns at once; an
-# interrupted one goes on. 17 minutes of CPU on one core, 2.5 GB while it builds, 250 MB afterwards.
+# interrupted one goes on. Takes about 15 minutes of CPU, 2.5 GB while it builds, 250 MB afterwards.
 # ORRERY_DEBIAN and ORRERY_DEBIAN_SECURITY name mirrors (http://deb.debian.org/debian, and
 # -security).
 set -euo pipefail
@@ -97,7 +97,7 @@ main() {
     flock 9
   fi
   if ! is_built; then
-    say "builds kube-apiserver and kube-scheduler in $root, about 17 minutes"
+    say "builds kube-apiserver and kube-scheduler in $root, about 15 minutes of CPU"
     [[ -d $root/unpacked ]] || fetch
     [[ -x $bin/etcdctl ]] || unpack
     [[ -f $tree/pkg/generated/openapi/zz_generated.openapi.go ]] || generate
