@@ -155,6 +155,9 @@ def test_the_index_equals_the_derivation_from_all_objects_after_any_changes():
         assert [each.id for each in objects.index.unreleased_gangs()] == sorted(
             name for name, each in derived.items() if each.is_unreleased
         )
+        assert objects.index.unbound_gangs() == sorted(
+            name for name, each in derived.items() if each.is_unbound
+        )
         states |= {each["state"] for each in seen.values()}
         problems |= set(reading["problems"])
         racks += sum(each["one_rack"] for each in seen.values())

@@ -232,6 +232,33 @@ def test_a_conflict_is_repeated_and_a_foreign_placement_is_respected(cluster):
     assert gang_in(controller, "ml/b", "placed")["nodes"] == ["n7", "n8"]
 
 
+def test_pods_that_the_scheduler_leaves_unbound_are_changed_with_growing_pauses(cluster):
+    cluster.put(*gang("llama", 2))
+    controller = cluster.controller()
+    now = 100.0
+    controller._placing._clock = lambda: now
+    gang_in(controller, "ml/llama", "waiting")
+    place(controller, "ml/llama", ["n1", "n2"])
+    cluster.server.put(PODS, {**cluster.server.pod("llama-1"),
+                              "spec": {**cluster.server.pod("llama-1")["spec"],
+                                       "nodeName": "n2"}})  # fmt: skip
+    wait_until(lambda: any(pod["spec"].get("nodeName")
+                           for pod in controller.index.find_gang("ml/llama").pods))  # fmt: skip
+    begin, changed = len(cluster.writes()), []
+    for now in (100.0, 104.0, 106.0, 115.0, 117.0, 136.0, 138.0):
+        read(controller)
+        writes, begin = cluster.writes()[begin:], len(cluster.writes())
+        changed.append(["orrery.io/retried" in body["metadata"]["annotations"]
+                        for method, path, body in writes if path.endswith("/llama-0")])  # fmt: skip
+        assert len(writes) == len(changed[-1]), writes
+    assert changed == [[], [], [True], [], [True], [], [True]]
+    cluster.server.schedule()
+    gang_in(controller, "ml/llama", "placed")
+    now = 1000.0
+    read(controller)
+    assert len(cluster.writes()) == begin
+
+
 def test_a_pod_that_fails_is_replaced_on_its_node(cluster):
     cluster.put(*gang("llama", 2))
     controller = cluster.controller()

@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
 # `tests/chaos/kube/build.sh`: builds kube-apiserver and kube-scheduler 1.20.2 from Debian's source
-# package `kubernetes` (bookworm; Debian itself builds kubectl only) with its golang-1.19, and
-# unpacks etcd. Everything lies in ~/.cache/orrery/kube (ORRERY_KUBE); nothing is installed, and no
-# file of the machine is changed: apt gets a list of sources and folders of its own, packages are
-# unpacked only. Prints the folder of the programs. A second call finds them and returns at once; an
-# interrupted one goes on. Takes about 15 minutes of CPU, 2.5 GB while it builds, 250 MB afterwards.
+# package `kubernetes` (bookworm; Debian itself builds kubectl only) with its golang-1.19, also
+# kube-scheduler-preempt, which asks extenders before it evicts pods, and unpacks etcd. Everything
+# lies in ~/.cache/orrery/kube (ORRERY_KUBE); nothing is installed, and no file of the machine is
+# changed: apt gets a list of sources and folders of its own, packages are unpacked only. Prints the
+# folder of the programs. A second call finds them and returns at once; an interrupted one goes on.
+# Takes about 12 minutes of CPU, 2.5 GB while it builds, 250 MB afterwards.
 # ORRERY_DEBIAN and ORRERY_DEBIAN_SECURITY name mirrors (http://deb.debian.org/debian, and
 # -security).
 set -euo pipefail
 readonly root=${ORRERY_KUBE:-${XDG_CACHE_HOME:-$HOME/.cache}/orrery/kube}
 readonly bin=$root/bin keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 readonly tree=$root/go/src/k8s.io/kubernetes packages=k8s.io/kubernetes
-readonly programs='etcd etcdctl kube-apiserver kube-scheduler'
+readonly programs='etcd etcdctl kube-apiserver kube-scheduler kube-scheduler-preempt'
 
 say() { echo "kube: $*" >&2; }
 
@@ -56,6 +57,7 @@ unpack() {
   cp "$root"/unpacked/usr/share/gocode/src/github.com/modern-go/reflect2/*.{go,s} \
     "$tree/vendor/github.com/modern-go/reflect2/"
   cp "$root"/unpacked/usr/bin/etcd{,ctl} "$bin/"
+  touch "$root/unpacked/complete"
 }
 
 run_go() { # run_go WORD...: the unpacked compiler, below the folder of this script
@@ -79,14 +81,25 @@ generate() {
     -h hack/boilerplate/boilerplate.generatego.txt -r "$root/violations.txt" >&2)
 }
 
-build() { # build PROGRAM: without the drivers of clouds and without symbols of debuggers
-  local name=k8s.io/component-base/version flags=''
-  for name in "$name" "$packages/vendor/$name"; do
+build() { # build PACKAGE PROGRAM: without the drivers of clouds and without symbols of debuggers
+  local name flags=''
+  for name in component-base/version client-go/pkg/version; do
+    name=$packages/vendor/k8s.io/$name
     flags+=" -X $name.gitVersion=v1.20.2 -X $name.gitMajor=1 -X $name.gitMinor=20"
   done
   run_go build -tags providerless -gcflags all=-dwarf=false -ldflags "-s -w$flags" \
-    -o "$bin/$1.new" "$packages/cmd/$1"
-  mv "$bin/$1.new" "$bin/$1"
+    -o "$bin/$2.new" "$packages/cmd/$1"
+  mv "$bin/$2.new" "$bin/$2"
+}
+
+# kube-scheduler 1.20.0 to 1.20.9 and 1.21.0 to 1.21.3 evicts pods without a question to extenders
+# (kubernetes/kubernetes 102971). Adds the line of the correction, 103019.
+ask_before_evictions() {
+  local -r line='frameworkruntime.WithExtenders(extenders),'
+  grep -q "$line" "$tree/pkg/scheduler/factory.go" ||
+    sed -i "s/^\\t\\tframeworkruntime.WithPodNominator(nominator),/&\n\\t\\t$line/" \
+      "$tree/pkg/scheduler/factory.go"
+  grep -q "$line" "$tree/pkg/scheduler/factory.go"
 }
 
 main() {
@@ -98,11 +111,15 @@ main() {
   fi
   if ! is_built; then
     say "builds kube-apiserver and kube-scheduler in $root, about 15 minutes of CPU"
-    [[ -d $root/unpacked ]] || fetch
-    [[ -x $bin/etcdctl ]] || unpack
+    if [[ ! -f $root/unpacked/complete ]]; then
+      fetch
+      unpack
+    fi
     [[ -f $tree/pkg/generated/openapi/zz_generated.openapi.go ]] || generate
-    build kube-scheduler
-    build kube-apiserver
+    build kube-scheduler kube-scheduler
+    build kube-apiserver kube-apiserver
+    ask_before_evictions
+    build kube-scheduler kube-scheduler-preempt
     rm -rf "$root"/{go,objects,temporary,unpacked,packages,apt,violations.txt} "$bin/openapi-gen"
     say "built in $(((SECONDS - begin) / 60)) minutes"
   fi
