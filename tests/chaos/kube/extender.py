@@ -1,6 +1,6 @@
 """`orrery cluster kubernetes` as the extender of a real kube-scheduler.
 
-python3 tests/chaos/kube/extender.py [--only CASE,...] [--mutant shadow|no-rights|sampled]
+python3 tests/chaos/kube/extender.py [--only CASE,...] [--mutant shadow|no-rights|sampled|unasked]
     [--ignorable] [--samples FILE] [--keep FOLDER]
 
 Builds the programs where they are missing (build.sh), starts etcd, kube-apiserver with
@@ -11,8 +11,11 @@ each with what counts as a fault:
 
 - rack: four pods that need one rack are not bound to four nodes of one rack;
 - large: a pod of a gang of five is bound while four nodes are free, or the gang, whose priority is
-  the highest, makes kube-scheduler evict pods; or a gang of four beside it is not bound;
+  the highest, makes kube-scheduler evict pods; or a gang of four beside it is not bound. The
+  priority has `preemptionPolicy: Never`, because this kube-scheduler does not ask before it evicts;
 - end: the gang of five is not bound as a whole after the others have finished and were deleted;
+- asks: the same beside a gang of four, under a priority that may evict, with
+  kube-scheduler-preempt of build.sh, which asks before it evicts;
 - foreign: a pod in another namespace is not bound while a gang waits, or was written to;
 - kills: the command is killed with -9 before its write 0, 1, 2, 3 and 4 to the pods of a gang of
   four; a pod without a placement is bound while no controller runs, or the successor does not bind
@@ -30,7 +33,8 @@ With --ignorable, kube-scheduler decides alone while no controller answers (`ign
 pods that it binds meanwhile are counted, not faults. --samples records a session with one gang that
 is bound and one that waits for tests/python/samples/kube (recorder.py), instead of the cases.
 Prints one table; ends with 1 if there is a fault. The mutants show that it can: `shadow` permits
-all nodes, `no-rights` may not write to pods, `sampled` lacks percentageOfNodesToScore.
+all nodes, `no-rights` may not write to pods, `sampled` lacks percentageOfNodesToScore (case many),
+`unasked` lacks preemptVerb (case asks).
 """
 
 import argparse
@@ -121,8 +125,10 @@ class Proof:
             self.kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         for i in range(8):
             self.kube.add_node(f"n{i + 1}", f"rack{1 + i // 4}")
-        self.kube.create({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
-                          "metadata": {"name": "high"}, "value": 1000})  # fmt: skip
+        for name, policy in (("high", "PreemptLowerPriority"), ("patient", "Never")):
+            self.kube.create({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+                              "metadata": {"name": name}, "value": 1000,
+                              "preemptionPolicy": policy})  # fmt: skip
         self.token = self.kube.add_account(
             without_patches if self.options.mutant == "no-rights" else None
         )
@@ -209,7 +215,7 @@ class Proof:
     def large(self):
         """After `rack`: four nodes are free."""
         before = set(self.kube.pods())
-        large = self.add_gang("large", 5, priority="high", time_limit_seconds="600")
+        large = self.add_gang("large", 5, priority="patient", time_limit_seconds="600")
         time.sleep(QUIET_S)
         self.is_out(large, "large")
         second = self.add_gang("second", 4, rack="required")
@@ -232,6 +238,29 @@ class Proof:
         self.delete(*(name for name in self.kube.pods() if name.startswith("second-")))
         nodes = self.is_bound(large, "large")
         return f"{len(nodes)} of 5 bound {time.monotonic() - begin:.1f} s after the end"
+
+    def asks(self):
+        """Another kube-scheduler for the time of this case."""
+        self.clear()
+        low = self.add_gang("low", 4, rack="required")
+        self.is_bound(low, "low")
+        self.restart_scheduler("kube-scheduler-preempt")
+        high = self.add_gang("high", 5, priority="high")
+        time.sleep(2 * QUIET_S)
+        self.is_out(high, "high")
+        lost = set(low) - set(self.kube.pods())
+        if lost:
+            self.faults.append(f"asks: kube-scheduler has evicted {sorted(lost)} for high")
+        waiting = len(high) - len(self.nodes_of(high))
+        self.delete(*low)
+        nodes = self.is_bound(high, "high")
+        self.restart_scheduler("kube-scheduler")
+        return (f"{len(lost)} pods evicted for {waiting} that waited {2 * QUIET_S} s, of which "
+                f"{len(nodes)} were bound afterwards")  # fmt: skip
+
+    def restart_scheduler(self, program):
+        self.kube.kill("kube-scheduler")
+        self.kube.start_scheduler(program)
 
     def foreign(self):
         """Four pods in another namespace on four nodes, and a gang that waits."""
@@ -425,8 +454,8 @@ class Proof:
             self.command.end()
 
 
-CASES = ("rack", "large", "end", "foreign", "kills", "pause", "server", "preempt", "many",
-         "rights")
+CASES = ("rack", "large", "end", "asks", "foreign", "kills", "pause", "server", "preempt",
+         "many", "rights")
 
 
 def new_pod(name, namespace, priority=""):
@@ -473,7 +502,8 @@ def print_table(proof, seconds):
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default=",".join(CASES), metavar="CASE,...")
-    parser.add_argument("--mutant", default="", choices=("shadow", "no-rights", "sampled"))
+    parser.add_argument("--mutant", default="", 
+                        choices=("shadow", "no-rights", "sampled", "unasked"))
     parser.add_argument("--ignorable", action="store_true")
     parser.add_argument("--samples", type=pathlib.Path, metavar="FILE")
     parser.add_argument("--keep", type=pathlib.Path, metavar="FOLDER")
@@ -494,6 +524,7 @@ def main():
     extender = {
         "urlPrefix": f"http://127.0.0.1:{asked if options.samples else port}",
         "ignorable": options.ignorable,
+        **({"preemptVerb": None} if options.mutant == "unasked" else {}),
     }
     kube = RealKube(programs, folder, extender, changes)
     recorder = Recorder(kube, asked, port) if options.samples else None

@@ -52,7 +52,8 @@ class RealKube:
     """Processes of one control plane in a folder. Their outputs are FOLDER/NAME.txt."""
 
     def __init__(self, programs, folder, extender, changes):
-        """`extender`, `changes`: keys of kube-scheduler's extender and of its configuration."""
+        """`extender`, `changes`: keys of kube-scheduler's extender (None: no such key) and of its
+        configuration."""
         self.programs, self.folder = pathlib.Path(programs), pathlib.Path(folder)
         self.processes = {}
         self.ports = dict(zip(("client", "peer", "server", "health"), free_ports(4)))
@@ -82,7 +83,10 @@ class RealKube:
     def scheduler_configuration(self, extender):
         """The manifest as it is shipped, for this version of kube-scheduler and these ports."""
         shipped = yaml.safe_load((MANIFESTS / "scheduler.yaml").read_text())
-        extenders = [{**each, **extender} for each in shipped["extenders"]]
+        extenders = [
+            {key: value for key, value in {**each, **extender}.items() if value is not None}
+            for each in shipped["extenders"]
+        ]
         return {
             **shipped,
             "apiVersion": "kubescheduler.config.k8s.io/v1beta1",
@@ -131,14 +135,15 @@ class RealKube:
         self._start("kube-apiserver", *(f"--{name}={value}" for name, value in options.items()))
         self.wait_until(self.is_ready, 120, "kube-apiserver answers /readyz")
 
-    def start_scheduler(self):
-        self._start("kube-scheduler", f"--config={self.folder / 'scheduler.yaml'}",
-                    "--secure-port=0", "--v=2")  # fmt: skip
+    def start_scheduler(self, program="kube-scheduler"):
+        self._start(program, f"--config={self.folder / 'scheduler.yaml'}", "--secure-port=0",
+                    "--v=2", name="kube-scheduler")  # fmt: skip
 
-    def _start(self, name, *words):
+    def _start(self, program, *words, name=""):
+        name = name or program
         with open(self.folder / f"{name}.txt", "ab") as output:
             self.processes[name] = subprocess.Popen(
-                [self.programs / name, *map(str, words)], stdout=output, stderr=output,
+                [self.programs / program, *map(str, words)], stdout=output, stderr=output,
                 cwd=self.folder,
             )  # fmt: skip
 
