@@ -19,6 +19,7 @@ import urllib.parse
 from real_kube import ADMIN
 
 NODES, PODS = "/api/v1/nodes", "/api/v1/pods"
+FORGOTTEN = "1"  # a version before all changes that the server knows
 
 
 class Recorder:
@@ -27,6 +28,7 @@ class Recorder:
     def __init__(self, kube, asked, extender):
         self.kube, self.extender = kube, extender
         self.lines, self.watches, self.lock = [], [], threading.Lock()
+        self.is_over = True  # no changes, so no requests
         handler = functools.partial(_Relay, self)
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", asked), handler)
         self._server.daemon_threads = True
@@ -34,17 +36,19 @@ class Recorder:
 
     def add(self, **entry):
         with self.lock:
+            if "ask" in entry and self.is_over:
+                return
             self.lines.append(json.dumps(entry, separators=(",", ":")))
 
     def start(self, seconds):
         """Record the nodes and pods, their changes for some seconds, and a forgotten version."""
         with self.lock:
-            self.lines.clear()
+            self.is_over = False
         for path in (NODES, PODS):
             answer = self.kube.ask("GET", f"{path}?limit=500")
             self.add(list=path, answer=answer)
             self.watch(path, answer["metadata"]["resourceVersion"], seconds)
-        self.watch(PODS, "1", 5)
+        self.watch(PODS, FORGOTTEN, 5)
 
     def watch(self, path, version, seconds):
         thread = threading.Thread(target=self._watch, args=(path, version, seconds), daemon=True)
@@ -62,6 +66,8 @@ class Recorder:
         while line := answer.readline():
             self.add(watch=path, version=version, line=line.decode().rstrip("\n"))
         connection.close()
+        if version != FORGOTTEN:
+            self.is_over = True
 
     def write(self, file):
         """Write the record once all watches are over."""
