@@ -1,29 +1,28 @@
-// orrery twin: forecasts starts and ends of waiting jobs beside a replayed job log or a real Slurm,
-// and scores the forecasts.
-#include <algorithm>
+// orrery twin jobs|slurm|kubernetes: forecasts starts and ends of waiting jobs beside a replayed
+// log of jobs, a real Slurm or a Kubernetes cluster, and scores the forecasts.
 #include <chrono>
-#include <filesystem>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "cli/commands/commands.hpp"
+#include "cli/commands/twin_run.hpp"
 #include "cli/shared/help.hpp"
-#include "cli/shared/output_file.hpp"
+#include "cli/shared/kubernetes_access.hpp"
 #include "cli/shared/policy_option.hpp"
 #include "cli/shared/replay_options.hpp"
 #include "cli/shared/slurm_session.hpp"
 #include "cli/shared/twin_output.hpp"
+#include "cli/shared/twin_session.hpp"
 #include "cli/shared/usage.hpp"
 #include "core/error.hpp"
+#include "live/kubernetes/kubernetes_cluster.hpp"
 #include "live/slurm/slurm_cluster.hpp"
 #include "policies/placement/placer.hpp"
 #include "policies/run/registry.hpp"
-#include "policies/run/worker.hpp"
 #include "policies/seam/drive.hpp"
 #include "policies/seam/static_policy.hpp"
 #include "sim/forecast/twin.hpp"
@@ -33,7 +32,7 @@
 namespace orrery::cli {
 namespace {
 
-/// Options that both forms have.
+/// Options of all forms of a queue.
 struct TwinOptions {
   double every_s = 0, horizon_s = 24 * 3600;
   std::uint32_t samples = 24;
@@ -45,58 +44,25 @@ struct TwinTraceOptions : ReplayOptions {
   TwinOptions twin;
 };
 
-struct TwinSlurmOptions {
+/// Options of the forms beside a real cluster.
+struct TwinClusterOptions {
   TwinOptions twin;
-  std::vector<std::string> policies, partitions, accounts;
+  std::vector<std::string> policies;
   std::string placement = "per-node";
   double read_every_s = 1, for_s = 0;
+};
+
+struct TwinSlurmOptions : TwinClusterOptions {
+  std::vector<std::string> partitions, accounts;
   std::int64_t lease_s = live::SlurmRules{}.lease_s;
 };
 
-/// Collector of the known forecasts and of the times of the forecasts.
-class TwinRecord {
- public:
-  /// Connects the callbacks of the twin; this object must outlive it.
-  void connect(sim::Twin::Options& options, bool with_table) {
-    options.clock_s = [this] {
-      HostUse host;
-      meter_.fill(host);
-      return host.wall_s();
-    };
-    if (!with_table) return;
-    table_ = sim::known_forecasts_header();
-    options.at_known = [this](const sim::KnownForecast& known) { sim::write_known(known, table_); };
-  }
-  const std::string& table() const { return table_; }
-
- private:
-  HostMeter meter_;
-  std::string table_;
-};
-
-DecisionTimes times_of(std::vector<double> seconds) {
-  if (seconds.empty()) return {};
-  std::sort(seconds.begin(), seconds.end());
-  const auto at = [&seconds](double share) {
-    return 1e3 * seconds[static_cast<std::size_t>(share * static_cast<double>(seconds.size() - 1))];
-  };
-  return {at(0.5), at(0.99), at(1)};
-}
+struct TwinKubernetesOptions : TwinClusterOptions, KubernetesAccess {};
 
 void show(const TwinOptions& options, const sim::Twin& twin, const TwinRecord& record) {
   const sim::TwinReport report = twin.report();
   const DecisionTimes times = times_of(twin.forecast_times_s());
-  if (!options.out.empty()) {
-    const std::filesystem::path folder(options.out);
-    std::error_code failed;
-    std::filesystem::create_directories(folder, failed);
-    if (failed) {
-      throw Error(ErrorKind::environment,
-                  fmt::format("cannot make the folder {}: {}", options.out, failed.message()));
-    }
-    write_file((folder / "forecasts.csv").string(), record.table());
-    write_file((folder / "score.csv").string(), score_csv(report));
-  }
+  write_tables(options.out, record.table(), score_csv(report));
   if (options.json) {
     fmt::print("{}\n", twin_json(report, times));
   } else {
@@ -139,12 +105,13 @@ int twin_trace(const TwinTraceOptions& options) {
   const std::vector<std::string> policies =
       options.policies.empty() ? std::vector<std::string>{replay.policy()} : options.policies;
   JobLog log = load_log(replay, options);
+  sim::count_parts_whole(replay, log.jobs);
   if (replay.estimates().empty()) replay.set_estimates(known_estimates(log.jobs));
   sim::Twin::Options chosen = twin_options(options.twin, replay, policies);
   replay = chosen.active;
   chosen.columns = sim::columns_of_log(log.jobs);
   TwinRecord record;
-  record.connect(chosen, !options.twin.out.empty());
+  record.connect_twin(chosen, !options.twin.out.empty(), 0);
   const std::unique_ptr<Policy> policy = make_stack(replay);
   sim::Twin twin(*policy, chosen);
   const JobsReport ran = sim::replay_jobs(std::move(log.jobs), replay, twin);
@@ -157,22 +124,18 @@ int twin_trace(const TwinTraceOptions& options) {
   return 0;
 }
 
-// ---- a Slurm --------------------------------------------------------------------------------
+// ---- a cluster ------------------------------------------------------------------------------
 
-/// Returns the columns of a job of Slurm, whose time limit is the estimate that policies see.
-sim::JobColumns columns_of_slurm(const JobSpec& job) {
+/// Returns the columns of a job of a cluster, whose time limit is the estimate that policies see.
+sim::JobColumns columns_of_row(const JobSpec& job) {
   sim::JobColumns columns = sim::columns_of_spec(job);
   columns.limit_s = job.estimate / kNanosPerSecond;
   return columns;
 }
 
-live::SlurmCluster::Options cluster_options(const TwinSlurmOptions& options) {
+live::QueueCluster::Options reading_options(const TwinClusterOptions& options) {
   const auto duration = [](double s) { return std::chrono::nanoseconds(to_nanos(s)); };
-  live::SlurmCluster::Options out;
-  out.rules.partitions = {options.partitions.begin(), options.partitions.end()};
-  out.rules.accounts = {options.accounts.begin(), options.accounts.end()};
-  out.rules.acts = false;
-  out.rules.lease_s = options.lease_s;
+  live::QueueCluster::Options out;
   out.every = duration(options.read_every_s);
   if (options.for_s > 0) out.until = duration(options.for_s);
   out.is_quiet = true;
@@ -181,16 +144,15 @@ live::SlurmCluster::Options cluster_options(const TwinSlurmOptions& options) {
   return out;
 }
 
-int twin_slurm(const TwinSlurmOptions& options) {
-  const StopSignals signals;
-  const auto commands = live::installed_slurm(kSlurmPatience);
-  live::SlurmCluster cluster(*commands, cluster_options(options));
+/// Forecasts the queue of a cluster, in racks as live::describe_nodes(), until the run ends, and
+/// shows the score.
+int follow_cluster(const TwinClusterOptions& options, live::QueueCluster& cluster,
+                   std::uint32_t nodes_per_rack) {
   JobReplay replay;
-  replay.set_nodes(cluster.nodes().nodes());
-  replay.set_gpus_per_node(cluster.nodes().gpus_per_node());
+  live::describe_nodes(cluster.nodes(), nodes_per_rack, replay);
   replay.set_placement(options.placement);
   sim::Twin::Options chosen = twin_options(options.twin, replay, options.policies);
-  chosen.columns = columns_of_slurm;
+  chosen.columns = columns_of_row;
   if (!options.twin.json) {
     chosen.at_choice = [](const sim::PolicySwitch& choice) {
       fmt::print("{} {}\n", clock_time(choice.at), choice_text(choice));
@@ -201,14 +163,35 @@ int twin_slurm(const TwinSlurmOptions& options) {
     };
   }
   TwinRecord record;
-  record.connect(chosen, !options.twin.out.empty());
-  StaticPolicy observer;  // Slurm decides
+  record.connect_twin(chosen, !options.twin.out.empty(), 0);
+  StaticPolicy observer;  // the cluster's own scheduler decides
   sim::Twin twin(observer, chosen);
   Rng rng = policy_rng(0);
   Context context{rng, {}};
   drive(twin, cluster, context);
   show(options.twin, twin, record);
   return 0;
+}
+
+int twin_slurm(const TwinSlurmOptions& options) {
+  const StopSignals signals;
+  live::SlurmCluster::Options chosen{reading_options(options), {}};
+  chosen.rules.partitions = {options.partitions.begin(), options.partitions.end()};
+  chosen.rules.accounts = {options.accounts.begin(), options.accounts.end()};
+  chosen.rules.acts = false;
+  chosen.rules.lease_s = options.lease_s;
+  const auto commands = live::installed_slurm(kSlurmPatience);
+  live::SlurmCluster cluster(*commands, chosen);
+  return follow_cluster(options, cluster, 0);
+}
+
+int twin_kubernetes(const TwinKubernetesOptions& options) {
+  const StopSignals signals;
+  live::KubernetesCluster::Options chosen{reading_options(options)};
+  chosen.acts = false;
+  const auto adapter = live::start_adapter(options.adapter_program());
+  live::KubernetesCluster cluster(*adapter, chosen);
+  return follow_cluster(options, cluster, cluster.nodes_per_rack());
 }
 
 // ---- options --------------------------------------------------------------------------------
@@ -237,47 +220,83 @@ void declare_twin(CLI::App& command, TwinOptions& options) {
   command.add_flag("--json", options.json, "print one JSON object at the end");
 }
 
-void declare_slurm(CLI::App& command, const std::shared_ptr<TwinSlurmOptions>& options) {
-  options->twin.every_s = 60;
-  declare_twin(command, options->twin);
+/// Declares the options of the forms beside a real cluster; `scheduler`: name of its scheduler.
+void declare_cluster(CLI::App& command, TwinClusterOptions& options, const char* scheduler) {
+  options.twin.every_s = 60;
+  declare_twin(command, options.twin);
   command
-      .add_option("--policy", options->policies,
-                  "policy that is closest to Slurm's, then alternatives, as in orrery jobs")
+      .add_option("--policy", options.policies,
+                  fmt::format("policy that is closest to that of {}, then alternatives, as in "
+                              "orrery jobs",
+                              scheduler))
       ->type_name("P")
       ->delimiter(',')
       ->required();
-  const auto repeated = [&command](const char* name, std::vector<std::string>& into,
-                                   const char* help, const char* type) {
-    command.add_option(name, into, help)->type_name(type)->allow_extra_args(false);
-  };
-  repeated("--partition", options->partitions, "forecast the jobs of this partition", "P");
-  repeated("--account", options->accounts, "forecast the jobs of this account only", "A");
-  one_of(*command.add_option("--placement", options->placement, "placement of the jobs"),
+  one_of(*command.add_option("--placement", options.placement, "placement of the jobs"),
          placer_names())
       .capture_default_str();
-  number(*command.add_option("--read-every", options->read_every_s,
+  number(*command.add_option("--read-every", options.read_every_s,
                              "seconds between two readings of the queue"),
          0.1, 60)
       .type_name("S")
       ->capture_default_str();
-  whole_number(*command.add_option("--lease", options->lease_s,
-                                   "lease of orrery cluster slurm beside this command; a later "
-                                   "begin time of a job counts as its user's"),
+  number(
+      *command.add_option("--for", options.for_s, "seconds of the run; without it until a signal"),
+      0.1, 1e9)
+      .type_name("S");
+}
+
+/// Declares an option that can be repeated.
+CLI::Option* repeated(CLI::App& command, const char* name, std::vector<std::string>& into,
+                      const char* help, const char* type) {
+  return command.add_option(name, into, help)->type_name(type)->allow_extra_args(false);
+}
+
+void add_twin_slurm(CLI::App& twins, Action& chosen) {
+  const auto options = std::make_shared<TwinSlurmOptions>();
+  CLI::App* command = twins.add_subcommand(
+      "slurm", "beside the Slurm whose commands are in PATH; sends nothing");
+  declare_cluster(*command, *options, "Slurm");
+  repeated(*command, "--partition", options->partitions, "forecast the jobs of this partition",
+           "P");
+  repeated(*command, "--account", options->accounts, "forecast the jobs of this account only",
+           "A");
+  whole_number(*command->add_option("--lease", options->lease_s,
+                                    "lease of orrery cluster slurm beside this command; a later "
+                                    "begin time of a job counts as its user's"),
                4, 86400)
       .type_name("S")
       ->capture_default_str();
-  number(
-      *command.add_option("--for", options->for_s, "seconds of the run; without it until a signal"),
-      0.1, 1e9)
-      .type_name("S");
+  add_examples(*command, {"orrery twin slurm --policy easy --partition gpu",
+                          "orrery twin slurm --policy easy,srtf --partition gpu --every 30 --json "
+                          "--for 3600"});
+  command->callback([options, &chosen] { chosen = [options] { return twin_slurm(*options); }; });
+}
+
+void add_twin_kubernetes(CLI::App& twins, Action& chosen) {
+  const auto options = std::make_shared<TwinKubernetesOptions>();
+  CLI::App* command = twins.add_subcommand(
+      "kubernetes", "beside a Kubernetes cluster, whose gangs wait as for orrery cluster "
+                    "kubernetes; writes nothing");
+  declare_cluster(*command, *options, "the cluster's scheduler");
+  repeated(*command, "--namespace,--partition", options->namespaces,
+           "forecast the gangs of this namespace; repeat for several", "NS")
+      ->required();
+  options->add_access(*command);
+  add_examples(*command, {"orrery twin kubernetes --policy easy --namespace ml",
+                          "orrery twin kubernetes --policy easy,srtf --namespace ml --every 30 "
+                          "--json --for 3600"});
+  command->callback(
+      [options, &chosen] { chosen = [options] { return twin_kubernetes(*options); }; });
 }
 
 }  // namespace
 
 void add_twin(CLI::App& app, Action& chosen) {
   CLI::App* command = app.add_subcommand(
-      "twin", "forecast starts and ends of waiting jobs beside a cluster, and score the forecasts");
-  command->require_subcommand(1);
+      "twin",
+      "forecast a live training run, or the waiting jobs of a cluster, and score the forecasts");
+  command->require_subcommand(0, 1);
   const auto trace = std::make_shared<TwinTraceOptions>();
   CLI::App* jobs = command->add_subcommand("jobs", "beside the replay of a job log");
   declare_replay(*jobs, trace);
@@ -287,14 +306,9 @@ void add_twin(CLI::App& app, Action& chosen) {
                        "orrery twin jobs trace.csv --nodes 16 --gpus-per-node 8 --policy "
                        "easy,srtf,las --every 600 --out twin"});
   jobs->callback([trace, &chosen] { chosen = [trace] { return twin_trace(*trace); }; });
-  const auto slurm = std::make_shared<TwinSlurmOptions>();
-  CLI::App* beside = command->add_subcommand(
-      "slurm", "beside the Slurm whose commands are in PATH; sends nothing");
-  declare_slurm(*beside, slurm);
-  add_examples(*beside, {"orrery twin slurm --policy easy --partition gpu",
-                         "orrery twin slurm --policy easy,srtf --partition gpu --every 30 --json "
-                         "--for 3600"});
-  beside->callback([slurm, &chosen] { chosen = [slurm] { return twin_slurm(*slurm); }; });
+  add_twin_slurm(*command, chosen);
+  add_twin_kubernetes(*command, chosen);
+  add_twin_run(*command, chosen);  // last: subcommands begin with the examples of the command
 }
 
 }  // namespace orrery::cli

@@ -16,24 +16,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-void print_line(std::string_view what, const std::string& text) {
-  fmt::print("{:<12}{}\n", what, text);
-}
-
-void print_scores(std::string_view kind, const std::vector<sim::ScoreRow>& rows,
-                  std::uint64_t beyond) {
-  fmt::print("\n{:<12}{:>10}{:>16}{:>12}{:>12}{:>10}{:>10}\n", kind, "forecasts", "median error s",
-             "in 1 min", "in 10 min", "in 80%", "in 95%");
-  for (const sim::ScoreRow& row : rows) {
-    fmt::print("{:<12}{:>10}{:>16.1f}{:>11.1f}%{:>11.1f}%{:>9.1f}%{:>9.1f}%\n", row.horizon,
-               grouped(row.forecasts), row.median_error_s, 100 * row.within_minute,
-               100 * row.within_ten_minutes, 100 * row.coverage80, 100 * row.coverage95);
-  }
-  if (beyond > 0) {
-    print_line("", fmt::format("{} more were beyond the horizon of the futures", grouped(beyond)));
-  }
-}
-
 void print_accuracy(std::string_view when, const sim::DurationAccuracy& of) {
   if (of.jobs == 0) return;
   fmt::print("{:<12}{:>10}{:>16.3f}{:>16.3f}{:>16.3f}{:>16.3f}\n", when, grouped(of.jobs),
@@ -42,20 +24,6 @@ void print_accuracy(std::string_view when, const sim::DurationAccuracy& of) {
 
 ordered_json goals_json(const std::array<double, sim::kQueueGoals>& goals) {
   return {{"wait_mean_s", goals[0]}, {"jct_mean_s", goals[1]}, {"slowdown_mean", goals[2]}};
-}
-
-ordered_json scores_json(const std::vector<sim::ScoreRow>& rows) {
-  ordered_json out = ordered_json::array();
-  for (const sim::ScoreRow& row : rows) {
-    out.push_back({{"horizon", row.horizon},
-                   {"forecasts", row.forecasts},
-                   {"median_error_s", row.median_error_s},
-                   {"within_1_min", row.within_minute},
-                   {"within_10_min", row.within_ten_minutes},
-                   {"coverage_80", row.coverage80},
-                   {"coverage_95", row.coverage95}});
-  }
-  return out;
 }
 
 ordered_json accuracy_json(const sim::DurationAccuracy& of) {
@@ -72,8 +40,66 @@ std::string minutes_ahead(Nanos at, Nanos made) {
 
 }  // namespace
 
+void print_field(std::string_view what, const std::string& text) {
+  fmt::print("{:<12}{}\n", what, text);
+}
+
+void print_scores(std::string_view kind, const std::vector<sim::ScoreRow>& rows,
+                  std::uint64_t beyond) {
+  fmt::print("\n{:<12}{:>10}{:>16}{:>12}{:>12}{:>10}{:>10}\n", kind, "forecasts", "median error s",
+             "in 1 min", "in 10 min", "in 80%", "in 95%");
+  for (const sim::ScoreRow& row : rows) {
+    fmt::print("{:<12}{:>10}{:>16.1f}{:>11.1f}%{:>11.1f}%{:>9.1f}%{:>9.1f}%\n", row.horizon,
+               grouped(row.forecasts), row.median_error_s, 100 * row.within_minute,
+               100 * row.within_ten_minutes, 100 * row.coverage80, 100 * row.coverage95);
+  }
+  if (beyond > 0) {
+    print_field("", fmt::format("{} more were beyond the horizon of the futures", grouped(beyond)));
+  }
+}
+
+ordered_json scores_json(const std::vector<sim::ScoreRow>& rows) {
+  ordered_json out = ordered_json::array();
+  for (const sim::ScoreRow& row : rows) {
+    out.push_back({{"horizon", row.horizon},
+                   {"forecasts", row.forecasts},
+                   {"median_error_s", row.median_error_s},
+                   {"within_1_min", row.within_minute},
+                   {"within_10_min", row.within_ten_minutes},
+                   {"coverage_80", row.coverage80},
+                   {"coverage_95", row.coverage95}});
+  }
+  return out;
+}
+
+ordered_json choices_json(const std::vector<sim::PolicySwitch>& choices) {
+  ordered_json out = ordered_json::array();
+  for (const sim::PolicySwitch& choice : choices) {
+    out.push_back({{"at_s", to_seconds(choice.at)},
+                   {"from", choice.from},
+                   {"to", choice.to},
+                   {"forecast_from", choice.forecast_from},
+                   {"forecast_to", choice.forecast_to}});
+  }
+  return out;
+}
+
+std::string score_table(
+    const std::vector<std::pair<std::string_view, const std::vector<sim::ScoreRow>*>>& kinds) {
+  std::string text =
+      "kind,horizon,forecasts,median_error_s,within_1_min,within_10_min,coverage_80,coverage_95\n";
+  for (const auto& [kind, rows] : kinds) {
+    for (const sim::ScoreRow& row : *rows) {
+      fmt::format_to(std::back_inserter(text), "{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g}\n",
+                     kind, row.horizon, row.forecasts, row.median_error_s, row.within_minute,
+                     row.within_ten_minutes, row.coverage80, row.coverage95);
+    }
+  }
+  return text;
+}
+
 void print_twin(const sim::TwinReport& report, const DecisionTimes& times) {
-  print_line("forecasts", fmt::format("{}, at most {} jobs waiting; {:.0f} ms (median), {:.0f} ms "
+  print_field("forecasts", fmt::format("{}, at most {} jobs waiting; {:.0f} ms (median), {:.0f} ms "
                                       "(p99), at most {:.0f} ms",
                                       grouped(report.forecasts), grouped(report.most_waiting),
                                       times.p50_ms, times.p99_ms, times.most_ms));
@@ -93,7 +119,8 @@ void print_twin(const sim::TwinReport& report, const DecisionTimes& times) {
   fmt::print("{:<28}{:>14.1f}{:>14.1f}{:>14.2f}\n", "regret of the active policy", report.regret[0],
              report.regret[1], report.regret[2]);
   for (const sim::PolicySwitch& choice : report.choices) {
-    print_line("choice", fmt::format("at {:.0f} s {}", to_seconds(choice.at), choice_text(choice)));
+    print_field("choice",
+                fmt::format("at {:.0f} s {}", to_seconds(choice.at), choice_text(choice)));
   }
 }
 
@@ -103,14 +130,6 @@ std::string twin_json(const sim::TwinReport& report, const DecisionTimes& times)
     ordered_json row{{"policy", each.policy}};
     row.update(goals_json(each.goals));
     policies.push_back(std::move(row));
-  }
-  ordered_json choices = ordered_json::array();
-  for (const sim::PolicySwitch& choice : report.choices) {
-    choices.push_back({{"at_s", to_seconds(choice.at)},
-                       {"from", choice.from},
-                       {"to", choice.to},
-                       {"forecast_from", choice.forecast_from},
-                       {"forecast_to", choice.forecast_to}});
   }
   const ordered_json out{{"forecasts", report.forecasts},
                          {"most_waiting", report.most_waiting},
@@ -127,23 +146,12 @@ std::string twin_json(const sim::TwinReport& report, const DecisionTimes& times)
                            {"all", accuracy_json(report.all)}}},
                          {"policies", policies},
                          {"regret", goals_json(report.regret)},
-                         {"choices", choices}};
+                         {"choices", choices_json(report.choices)}};
   return out.dump(2);
 }
 
 std::string score_csv(const sim::TwinReport& report) {
-  std::string text =
-      "kind,horizon,forecasts,median_error_s,within_1_min,within_10_min,coverage_80,coverage_95\n";
-  const auto write = [&text](std::string_view kind, const std::vector<sim::ScoreRow>& rows) {
-    for (const sim::ScoreRow& row : rows) {
-      fmt::format_to(std::back_inserter(text), "{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g}\n",
-                     kind, row.horizon, row.forecasts, row.median_error_s, row.within_minute,
-                     row.within_ten_minutes, row.coverage80, row.coverage95);
-    }
-  };
-  write("start", report.starts);
-  write("end", report.ends);
-  return text;
+  return score_table({{"start", &report.starts}, {"end", &report.ends}});
 }
 
 std::string choice_text(const sim::PolicySwitch& choice) {

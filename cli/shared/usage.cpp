@@ -109,12 +109,15 @@ std::string explain_usage(const CLI::App& app, const std::vector<std::string>& a
   const auto kind = std::find_if_not(word + 1, arguments.end(), is_option);
   const std::vector<std::string> kinds = command_names(*command);
   if (kind != arguments.end() && !kinds.empty()) {
-    if (find_command(*command, *kind) == nullptr) {
+    const auto own = command->get_options(
+        [](const CLI::Option* option) { return option->get_positional(); });
+    if (find_command(*command, *kind) != nullptr) {
+      command = command->get_subcommand(*kind);
+      name += " " + *kind;
+    } else if (own.empty()) {
       return fmt::format("orrery {}: unknown kind '{}'{}; the kinds are {}", name, *kind,
                          did_you_mean(*kind, kinds), fmt::join(kinds, ", "));
     }
-    command = command->get_subcommand(*kind);
-    name += " " + *kind;
   }
   const auto found = unknown_option(*command, {word + 1, arguments.end()});
   return fmt::format("orrery {}: {}", name, found.value_or(error.what()));

@@ -1,6 +1,7 @@
 #include "live/run/live_backend.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <thread>
 #include <utility>
 
@@ -257,6 +258,8 @@ void LiveBackend::fill(Report& report) {
 RunStatus LiveBackend::status() const {
   RunStatus status = status_of(run_.journal.state(), run_.scenario());
   status.mode = run_.request.mode();
+  const std::string& log = run_.request.record();
+  if (!log.empty()) status.log = std::filesystem::absolute(log).string();
   // Losses that no observation has shown yet count, too.
   status.losses = std::max<std::uint64_t>(status.losses, run_.failures.all().size());
   status.controller_restarts = supervision_.start().restarts();

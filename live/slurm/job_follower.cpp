@@ -132,9 +132,10 @@ void JobFollower::match_rows(const Rows& rows) {
   end_missing(present);
   for (const SlurmJob& row : rows) {
     if (jobs_.contains(row.id)) continue;
-    const auto over = over_.find({row.id, row.submit_s});
+    // A requeue moves the submission, and slurmctld may have lost the requeue as well.
+    const auto over = over_.lower_bound({row.id, row.submit_s});
     if (row.phase == SlurmPhase::ended) continue;
-    if (over != over_.end()) {
+    if (over != over_.end() && over->first.first == row.id) {
       // A job that waits has lost its start as well, and will run again.
       const bool may_learn_end = row.phase != SlurmPhase::pending;
       if (may_learn_end && now_s_ - over->second < kRestart_s) continue;

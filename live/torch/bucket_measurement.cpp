@@ -31,9 +31,9 @@ BucketMeasurement::BucketMeasurement(GroupRecords& records, std::size_t ranks,
   bucket_.issued_s = clock_s();
 }
 
-void BucketMeasurement::note_own_values(const Operation& operation) {
+void BucketMeasurement::note_own_values(const std::vector<at::Tensor>& values) {
   if (!is_measured_ || !records_.meter.wants_squares()) return;
-  bucket_.own_square = square_of(operation.buffers);
+  bucket_.own_square = square_of(values);
 }
 
 void BucketMeasurement::end_bucket(const Operation& operation) {

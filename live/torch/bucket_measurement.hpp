@@ -23,9 +23,8 @@ class BucketMeasurement {
   BucketMeasurement(GroupRecords& records, std::size_t ranks,
                     const std::vector<at::Tensor>& tensors, c10d::ReduceOp op);
 
-  /// Measures the rank's own values, which are in the buffers of the operation, if their squares
-  /// are wanted.
-  void note_own_values(const Operation& operation);
+  /// Measures the rank's own values, if their squares are wanted.
+  void note_own_values(const std::vector<at::Tensor>& values);
   /// Records the bytes that this rank has sent to others in the transfer of Operation::perform.
   void set_sent_bytes(double bytes) { bucket_.sent_bytes = bytes; }
   /// Ends the measurement: the sum of a group of full size is in the buffers of the operation.

@@ -44,6 +44,27 @@ std::string problem_of(const c10::intrusive_ptr<c10d::Work>& work) {
   }
 }
 
+/// Opens the memory in which the living members of an epoch add tensors; null if this process
+/// cannot reach it. `own`: position among the members. Blocks until the first member has set the
+/// place.
+std::shared_ptr<SharedSums> open_sums(c10d::Store& store, const std::string& key, std::size_t own,
+                                      std::size_t members) {
+  if (members < 2) return nullptr;
+  std::shared_ptr<SharedSums> sums;
+  try {
+    if (own > 0) {
+      const std::vector<std::uint8_t> place = store.get(key);
+      return SharedSums::open_memory({place.begin(), place.end()}, own, {members});
+    }
+    sums = SharedSums::create_memory({members});
+  } catch (const std::runtime_error&) {  // sockets do the same
+    if (own > 0) return nullptr;
+  }
+  const std::string place = sums == nullptr ? "" : sums->memory_place();
+  store.set(key, std::vector<std::uint8_t>(place.begin(), place.end()));
+  return sums;
+}
+
 /// Tells `orrery run` about the first operation of a group that no loss may interrupt. `lock`
 /// guards the member, and is released meanwhile.
 void report_sharded(GroupMember& member, const std::string& key, ProgramControl& control,
@@ -60,6 +81,7 @@ void report_sharded(GroupMember& member, const std::string& key, ProgramControl&
 /// Connection that is being built by a thread of its own, which a newer epoch abandons.
 struct GroupWorker::Connecting {
   InnerGroups groups;
+  std::shared_ptr<SharedSums> sums;
   std::string problem;
   bool has_ended = false;
 };
@@ -69,7 +91,8 @@ void GroupWorker::start() {
 }
 
 void GroupWorker::announce_epoch(const ProgramEpoch& epoch) {
-  EpochView next{nullptr, nullptr, {}, place_.ranks.size()};
+  EpochView next;
+  next.size = place_.ranks.size();
   for (std::size_t member = 0; member < place_.ranks.size(); ++member) {
     if (std::binary_search(epoch.members.begin(), epoch.members.end(), place_.ranks[member])) {
       next.alive.push_back(member);
@@ -82,6 +105,7 @@ void GroupWorker::announce_epoch(const ProgramEpoch& epoch) {
     if (epoch.number < program_epoch_) return;
     program_epoch_ = epoch.number;
     const bool was_broken = member_.is_broken() && member_.epoch() == own;
+    if (member_.epoch() < own && view_.sums != nullptr) view_.sums->interrupt_sum();
     member_.announce_epoch(own, next.alive.size());
     if (member_.epoch() == own) next_view_ = std::move(next);
     stays_broken = was_broken;
@@ -225,6 +249,7 @@ void GroupWorker::connect_inner(std::uint64_t epoch) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     view_.inner = view_.control = nullptr;
+    view_.sums = nullptr;
     view = next_view_;
   }
   const auto own = std::find(view.alive.begin(), view.alive.end(), place_.own);
@@ -244,6 +269,10 @@ void GroupWorker::connect_inner(std::uint64_t epoch) {
       connecting->groups =
           self->build_(place.backend, store, prefix, position, static_cast<int>(alive.size()),
                        place.timeout, text_of_address(address_of_group(place.key, epoch)));
+      if (place.device_type == c10::kCPU) {
+        connecting->sums = open_sums(*store, prefix + "/sums", static_cast<std::size_t>(position),
+                                     alive.size());
+      }
     } catch (const std::exception& error) {
       connecting->problem = error.what();
     }
@@ -260,6 +289,7 @@ void GroupWorker::connect_inner(std::uint64_t epoch) {
   }
   view.inner = connecting->groups.inner;
   view.control = connecting->groups.control;
+  view.sums = connecting->sums;
   view_ = view;
   member_.finish_step(GroupStep::connect, epoch);
 }
@@ -270,21 +300,25 @@ void GroupWorker::exchange_progress(std::uint64_t epoch) {
     const std::lock_guard<std::mutex> lock(mutex_);
     own = member_.progress();
   }
-  at::Tensor mine = at::empty({2}, at::kLong);
+  at::Tensor mine = at::empty({3}, at::kLong);
   mine.mutable_data_ptr<int64_t>()[0] = static_cast<int64_t>(own.begun);
   mine.mutable_data_ptr<int64_t>()[1] = static_cast<int64_t>(own.done);
+  mine.mutable_data_ptr<int64_t>()[2] = view_.sums == nullptr ? 0 : 1;
   std::vector<std::vector<at::Tensor>> all(1);
   for (std::size_t at = 0; at < view_.alive.size(); ++at) all[0].push_back(at::empty_like(mine));
   std::vector<at::Tensor> input{mine};
   if (!wait_for_work(view_.control->allgather(all, input), epoch)) return;
   std::vector<GroupProgress> progress;
+  bool share_memory = true;
   for (const at::Tensor& each : all[0]) {
     const int64_t* const counts = each.const_data_ptr<int64_t>();
+    share_memory = share_memory && counts[2] == 1;
     progress.push_back(
         {static_cast<std::uint64_t>(counts[0]), static_cast<std::uint64_t>(counts[1])});
   }
   {
     const std::lock_guard<std::mutex> lock(mutex_);
+    if (!share_memory) view_.sums = nullptr;
     member_.accept_progress(progress, epoch);
     changed_.notify_all();  // wakes wait_until_settled()
   }
@@ -358,7 +392,7 @@ bool GroupWorker::perform_part(
     return false;
   }
   bool succeeded = true;
-  operation.other_works.push_back(work);
+  if (work != nullptr) operation.other_works.push_back(work);
   for (const auto& each : operation.other_works)
     succeeded = succeeded && wait_for_work(each, epoch);
   operation.other_works.clear();

@@ -23,6 +23,7 @@
 
 #include "live/group/member.hpp"
 #include "live/group/operation_log.hpp"
+#include "live/group/shared_sums.hpp"
 
 namespace orrery::live {
 
@@ -36,8 +37,9 @@ struct InnerGroups {
 struct EpochView {
   c10::intrusive_ptr<c10d::Backend> inner;
   c10::intrusive_ptr<c10d::Backend> control;
-  std::vector<std::size_t> alive;  ///< ascending members (ranks of the group)
-  std::size_t size = 0;            ///< members of the group at its creation
+  std::shared_ptr<SharedSums> sums;  ///< memory of the living members; null: use `inner`
+  std::vector<std::size_t> alive;    ///< ascending members (ranks of the group)
+  std::size_t size = 0;              ///< members of the group at its creation
   /// Returns true if members were lost.
   bool is_short() const { return alive.size() < size; }
 };
@@ -111,7 +113,8 @@ struct Operation {
   std::function<void(Operation&, BufferPool&)> prepare;
   /// Work of the inner group beside that which `perform` returns.
   std::vector<c10::intrusive_ptr<c10d::Work>> other_works;
-  /// Starts the operation of the inner group. An exception is handed to the program.
+  /// Starts the operation of the inner group; null if the operation is done when this function
+  /// returns. An exception is handed to the program, unless a newer epoch was announced.
   std::function<c10::intrusive_ptr<c10d::Work>(Operation&, const EpochView&)> perform;
   /// Starts the second part of the operation, once the first one is done, as `perform`. May be
   /// null.

@@ -28,6 +28,13 @@ std::function<void(Operation&, BufferPool&)> copies_of(const Tensors& tensors) {
   };
 }
 
+/// Claims buffers like the program's tensors, with any content.
+std::function<void(Operation&, BufferPool&)> buffers_like(const Tensors& tensors) {
+  return [tensors](Operation& operation, BufferPool& pool) {
+    for (const at::Tensor& each : tensors) operation.buffers.push_back(pool.claim_buffer(each));
+  };
+}
+
 /// Copies the buffers to the program's tensors.
 std::function<void(Operation&)> copies_to(const Tensors& tensors) {
   return [tensors](Operation& operation) {
@@ -35,6 +42,49 @@ std::function<void(Operation&)> copies_to(const Tensors& tensors) {
       copy_tensor(tensors[at], operation.buffers[at]);
     }
   };
+}
+
+/// Returns views of the tensors' elements in the order of memory, in which Gloo adds them; a tensor
+/// with gaps as it is.
+Tensors in_memory_order(const Tensors& tensors) {
+  Tensors flat;
+  for (const at::Tensor& each : tensors) {
+    const bool is_dense = each.layout() == at::kStrided && each.is_non_overlapping_and_dense();
+    flat.push_back(is_dense ? each.detach().as_strided({each.numel()}, {1}) : each);
+  }
+  return flat;
+}
+
+/// Returns true for an all-reduce that SharedSums can do; the same at all ranks of a group.
+bool is_summable(const Tensors& tensors, c10d::ReduceOp op) {
+  if (tensors.size() != 1 || !(op == c10d::ReduceOp::SUM) || tensors[0].numel() == 0) return false;
+  const at::ScalarType type = tensors[0].scalar_type();
+  return tensors[0].device().is_cpu() && (type == at::kFloat || type == at::kDouble ||
+                                          type == at::kInt || type == at::kLong);
+}
+
+template <typename T>
+void add_as(SharedSums& sums, const at::Tensor& values, const at::Tensor& sum,
+            std::chrono::milliseconds timeout) {
+  const auto count = static_cast<std::size_t>(values.numel());
+  try {
+    sums.add_values<T>({values.const_data_ptr<T>(), count}, {sum.mutable_data_ptr<T>(), count},
+                       timeout);
+  } catch (const std::runtime_error& error) {
+    throw c10::DistBackendError({__func__, __FILE__, __LINE__}, error.what());
+  }
+}
+
+/// Sets `sum`, a contiguous buffer, to the sum of all members' tensors, which are summable.
+void add_tensors(SharedSums& sums, const at::Tensor& tensor, const at::Tensor& sum,
+                 std::chrono::milliseconds timeout) {
+  const at::Tensor values = tensor.contiguous();
+  switch (values.scalar_type()) {
+    case at::kFloat: return add_as<float>(sums, values, sum, timeout);
+    case at::kDouble: return add_as<double>(sums, values, sum, timeout);
+    case at::kInt: return add_as<std::int32_t>(sums, values, sum, timeout);
+    default: return add_as<std::int64_t>(sums, values, sum, timeout);
+  }
 }
 
 /// Returns the bytes of a dense tensor's values; 0 for a sparse one.
@@ -162,7 +212,7 @@ WorkPtr SurvivingBackend::begin_coded(const Tensors& tensors,
   const auto measured = measure_bucket(tensors, c10d::ReduceOp::SUM);
   operation->perform = [bucket, codes, own, measured](Operation& self,
                                                       const EpochView& view) -> WorkPtr {
-    measured->note_own_values(self);
+    measured->note_own_values(self.buffers);
     if (view.alive.size() == 1) return view.inner->allreduce(self.buffers, {});
     const auto position = std::lower_bound(view.alive.begin(), view.alive.end(), own);
     const at::Tensor sent =
@@ -198,10 +248,19 @@ WorkPtr SurvivingBackend::begin_coded(const Tensors& tensors,
 WorkPtr SurvivingBackend::begin_all_reduce(OpType type, Tensors tensors, c10d::ReduceOp op,
                                            bool coalesced) {
   auto operation = new_operation(OperationKind::symmetric, type, "all_reduce", tensors);
-  operation->prepare = copies_of(tensors);
+  operation->result = tensors;
+  tensors = in_memory_order(tensors);
+  operation->prepare = buffers_like(tensors);
   const auto measured = measure_bucket(tensors, op);
-  operation->perform = [op, coalesced, measured](Operation& self, const EpochView& view) {
-    measured->note_own_values(self);
+  const std::chrono::milliseconds timeout = worker_->group_place().timeout;
+  operation->perform = [tensors, op, coalesced, measured, timeout](
+                           Operation& self, const EpochView& view) -> WorkPtr {
+    measured->note_own_values(tensors);
+    if (view.sums != nullptr && is_summable(tensors, op)) {
+      add_tensors(*view.sums, tensors[0], self.buffers[0], timeout);
+      return nullptr;
+    }
+    for (std::size_t at = 0; at < tensors.size(); ++at) copy_tensor(self.buffers[at], tensors[at]);
     if (coalesced) {
       c10d::AllreduceCoalescedOptions options;
       options.reduceOp = op;
@@ -228,7 +287,6 @@ WorkPtr SurvivingBackend::begin_all_reduce(OpType type, Tensors tensors, c10d::R
     publish(self);
     measured->end_bucket(self);
   };
-  operation->result = std::move(tensors);
   return begin_operation(std::move(operation));
 }
 

@@ -24,6 +24,8 @@ class PreemptivePolicy : public QueuePolicy {
   /// Writes numbers and digests of the waiting and the running jobs, for comparisons; load()
   /// rebuilds the queue from the job table.
   void save(Archive& archive) const override;
+  /// Returns the needs of queue policies and `gpu_kinds`: each kind has its number of GPUs.
+  Needs needs() const override;
 
  protected:
   /// Job with its place in a line.
@@ -75,7 +77,7 @@ class PreemptivePolicy : public QueuePolicy {
   void begin(Track& job, Nanos now);
   void stop(Track& job, Nanos now);
   Order order_of(const JobPlace& place, std::uint32_t gpus, bool running, Nanos now) const {
-    return {rank(place, gpus, running, now), place.submit, !running, place.turn};
+    return {rank(place, gpus, running, now), place.submit, !running, place.job.value};
   }
   Selection select_by_kind(const Observation& seen) const;
   void preempt_jobs(const Observation& seen, const std::vector<JobId>& jobs,
@@ -84,7 +86,7 @@ class PreemptivePolicy : public QueuePolicy {
 
   std::map<JobId, Track> jobs_;
   JobLines waiting_, running_;
-  std::uint64_t running_gpus_ = 0, turns_ = 0;
+  std::uint64_t running_gpus_ = 0;
   Nanos taken_off_at_ = -1;
 };
 

@@ -14,9 +14,47 @@ constexpr double kSharpness = 10;      // fall of the weight with the relative e
 constexpr double kLeastWeight = 0.05;  // share of the best kind's; lighter kinds are left out
 constexpr double kKindMemory = 0.97, kTypeMemory = 0.999, kGuardMemory = 0.998;
 constexpr double kNeededGain = 0.98;  // limit of the mixture's error over that of the size
+constexpr double kUnknownError = 2;   // error of a type of kinds without earlier errors
+constexpr int kPriorPoints = 9;       // odd: the one in the middle is the median
 
 double log_error(double estimate_s, double duration_s) {
   return std::abs(std::log(std::max(estimate_s, 1.0) / std::max(duration_s, 1.0)));
+}
+
+/// Adds durations with the sum of weights `weight` that spread around a median as widely as earlier
+/// medians were wrong: log-logistic, whose mean absolute logarithm is its shape times ln 4.
+void add_prior(double median_s, double error, double weight,
+               std::vector<std::pair<double, double>>& weighted) {
+  const double shape = error / std::log(4.0);
+  for (int i = 0; i < kPriorPoints; ++i) {
+    const double u = (i + 0.5) / kPriorPoints;
+    weighted.push_back({median_s * std::pow(u / (1 - u), shape), weight / kPriorPoints});
+  }
+}
+
+/// Gives the weights of jobs that still run to the longer durations (estimator of Kaplan and
+/// Meier): the jobs that have ended first are the short ones. Beyond all durations the rest is as
+/// long as the elapsed time. `running`: elapsed seconds, ascending.
+void spread_running(const std::vector<double>& running,
+                    std::vector<std::pair<double, double>>& weighted) {
+  std::sort(weighted.begin(), weighted.end());
+  auto left = static_cast<double>(running.size());
+  for (const auto& [duration, weight] : weighted) left += weight;
+  double factor = 1;
+  auto each = weighted.begin();
+  for (const double elapsed_s : running) {
+    for (; each != weighted.end() && each->first <= elapsed_s; ++each) {
+      left -= each->second;
+      each->second *= factor;
+    }
+    left -= 1;
+    if (left > 1e-9) factor *= 1 + 1 / left;
+  }
+  if (each == weighted.end() && !running.empty()) {
+    weighted.emplace_back(2 * running.back(), factor);
+    return;
+  }
+  for (; each != weighted.end(); ++each) each->second *= factor;
 }
 
 /// Returns the name without digits: users number the repetitions of a job.
@@ -101,8 +139,7 @@ double DurationModel::limit_of(const JobColumns& job) const {
 }
 
 double DurationModel::expected_error(char type, const Kind& kind) const {
-  constexpr double kUnknown = 2;  // error of a type without earlier errors
-  double typical = kUnknown;
+  double typical = kUnknownError;
   if (const auto of_type = errors_.find(type); of_type != errors_.end()) {
     const auto count = static_cast<std::size_t>(std::bit_width(kind.sorted.size()));
     const FadingSum& errors = of_type->second[std::min(count, kCountClasses) - 1];
@@ -117,28 +154,39 @@ std::vector<DurationModel::Weighted> DurationModel::weights(const JobColumns& jo
   for (const std::string& key : kinds_of(job)) {
     const Kind* const kind = find(key);
     if (kind == nullptr) continue;
-    found.push_back({kind, std::max(expected_error(key[0], *kind), 0.01)});
-    least = std::min(least, found.back().weight);
+    const double error = std::max(expected_error(key[0], *kind), 0.01);
+    found.push_back({kind, error, 1});
+    least = std::min(least, error);
   }
-  for (Weighted& each : found) each.weight = std::exp(-kSharpness * (each.weight / least - 1));
+  for (Weighted& each : found) each.weight = std::exp(-kSharpness * (each.error / least - 1));
   std::erase_if(found, [](const Weighted& each) { return each.weight < kLeastWeight; });
   return found;
 }
 
 DurationDistribution DurationModel::mixture(const std::vector<Weighted>& kinds,
-                                            const JobColumns& job, double elapsed_s) const {
+                                            const JobColumns& job, double elapsed_s,
+                                            bool sees_running) const {
   std::vector<std::pair<double, double>> weighted;
-  for (const auto& [kind, weight] : kinds) {
-    const auto share = weight / static_cast<double>(kind->sorted.size());
-    const auto from = std::upper_bound(kind->sorted.begin(), kind->sorted.end(), elapsed_s);
-    for (auto each = from; each != kind->sorted.end(); ++each) weighted.push_back({*each, share});
+  for (const auto& [kind, error, weight] : kinds) {
+    std::vector<std::pair<double, double>> own;
+    for (const double duration_s : kind->sorted) own.push_back({duration_s, 1});
+    add_prior(kind->median(), error, 1, own);
+    auto count = static_cast<double>(kind->sorted.size() + 1);
+    const bool forgets = kind->sorted.size() == kWindow;  // ended jobs, but none that runs
+    if (sees_running && !kind->running.empty() && !forgets) {
+      spread_running(kind->running, own);
+      count += static_cast<double>(kind->running.size());
+    }
+    for (const auto& [duration_s, own_weight] : own) {
+      if (duration_s > elapsed_s) weighted.push_back({duration_s, weight * own_weight / count});
+    }
   }
   return {std::move(weighted), elapsed_s, limit_of(job)};
 }
 
 void DurationModel::record_end(const JobColumns& job, double duration_s) {
   if (const Kind* const size = size_kind(job)) {
-    mixture_error_.add(log_error(mixture(weights(job), job, 0).quantile(0.5), duration_s),
+    mixture_error_.add(log_error(mixture(weights(job), job, 0, false).quantile(0.5), duration_s),
                        kGuardMemory);
     size_error_.add(log_error(size->median(), duration_s), kGuardMemory);
   }
@@ -158,17 +206,38 @@ void DurationModel::record_end(const JobColumns& job, double duration_s) {
   }
 }
 
+void DurationModel::set_running(const std::vector<std::pair<JobColumns, double>>& running) {
+  for (auto& [key, kind] : kinds_) kind.running.clear();
+  for (const auto& [job, elapsed_s] : running) {
+    for (const std::string& key : kinds_of(job)) {
+      const auto found = kinds_.find(key);
+      if (found != kinds_.end()) found->second.running.push_back(elapsed_s);
+    }
+  }
+  for (auto& [key, kind] : kinds_) std::sort(kind.running.begin(), kind.running.end());
+}
+
 DurationDistribution DurationModel::of(const JobColumns& job, double elapsed_s) const {
+  return distribution(job, elapsed_s, true);
+}
+
+DurationDistribution DurationModel::distribution(const JobColumns& job, double elapsed_s,
+                                                 bool sees_running) const {
   const bool trusts_mixture = mixture_error_.sum < kNeededGain * size_error_.sum;
-  if (trusts_mixture) return mixture(weights(job), job, elapsed_s);
-  const Kind* const size = size_kind(job);
-  if (size != nullptr) return mixture({{size, 1}}, job, elapsed_s);
-  return {{{kFirstGuess_s, 1}}, elapsed_s, limit_of(job)};
+  if (trusts_mixture) return mixture(weights(job), job, elapsed_s, sees_running);
+  if (const Kind* const size = size_kind(job)) {
+    return mixture({{size, expected_error('s', *size), 1}}, job, elapsed_s, sees_running);
+  }
+  const double limit_s = limit_of(job);
+  std::vector<std::pair<double, double>> weighted;
+  add_prior(limit_s > 0 ? std::min(kFirstGuess_s, limit_s / 2) : kFirstGuess_s, kUnknownError, 1,
+            weighted);
+  return {std::move(weighted), elapsed_s, limit_s};
 }
 
 DurationModel::Medians DurationModel::medians(const JobColumns& job) const {
   const Kind* const size = size_kind(job);
-  return {.model_s = of(job, 0).quantile(0.5),
+  return {.model_s = distribution(job, 0, false).quantile(0.5),
           .by_size_s = size != nullptr ? size->median() : kFirstGuess_s};
 }
 

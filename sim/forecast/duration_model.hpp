@@ -49,12 +49,15 @@ class DurationModel {
  public:
   /// Estimates of one job at its submission, in seconds.
   struct Medians {
-    double model_s = 0;    ///< median of of()
+    double model_s = 0;    ///< median of of() without the jobs that run
     double by_size_s = 0;  ///< running median of the size: the baseline
   };
 
   /// Records the duration of a job that has ended.
   void record_end(const JobColumns& job, double duration_s);
+  /// Tells the jobs that run now, with their elapsed seconds: they last longer than these. Read by
+  /// of() alone.
+  void set_running(const std::vector<std::pair<JobColumns, double>>& running);
   /// Returns the distribution for a job that has run for `elapsed_s`.
   DurationDistribution of(const JobColumns& job, double elapsed_s) const;
   /// Returns the medians for a new job; 3,600 s for both before any end.
@@ -76,14 +79,16 @@ class DurationModel {
   struct Kind {
     std::vector<double> sorted, newest;  ///< the same values; `newest` is a ring
     std::size_t oldest = 0;
+    std::vector<double> running;  ///< elapsed seconds of the jobs that run, ascending
     FadingSum error;  ///< errors of earlier medians, as differences of natural logarithms
 
     double median() const { return sorted[sorted.size() / 2]; }
     void add(double duration_s);
   };
-  /// Kind of a job with its weight.
+  /// Kind of a job with the expected error of its median and its weight.
   struct Weighted {
     const Kind* kind;
+    double error;
     double weight;
   };
 
@@ -92,8 +97,10 @@ class DurationModel {
   /// count of durations.
   double expected_error(char type, const Kind& kind) const;
   std::vector<Weighted> weights(const JobColumns& job) const;
+  DurationDistribution distribution(const JobColumns& job, double elapsed_s,
+                                    bool sees_running) const;
   DurationDistribution mixture(const std::vector<Weighted>& kinds, const JobColumns& job,
-                               double elapsed_s) const;
+                               double elapsed_s, bool sees_running) const;
   const Kind* size_kind(const JobColumns& job) const;
   const Kind* find(const std::string& key) const;
   double limit_of(const JobColumns& job) const;

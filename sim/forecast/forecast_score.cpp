@@ -11,9 +11,8 @@ constexpr Nanos kMinute = 60 * kNanosPerSecond;
 constexpr std::array<Nanos, 4> kLimits{kMinute, 5 * kMinute, 15 * kMinute, 60 * kMinute};
 constexpr std::array<const char*, 5> kNames{"1 min", "5 min", "15 min", "1 h", "longer"};
 
-/// Returns the sample at the fraction `share`, between two samples in proportion.
-Nanos sample_at(const std::vector<Nanos>& samples, double share) {
-  const double at = share * static_cast<double>(samples.size() - 1);
+/// Returns the sample at a place, between two samples in proportion.
+Nanos sample_at(const std::vector<Nanos>& samples, double at) {
   const auto below = static_cast<std::size_t>(at);
   const Nanos low = samples[below];
   if (low == kNever || below + 1 == samples.size()) return low;
@@ -23,23 +22,39 @@ Nanos sample_at(const std::vector<Nanos>& samples, double share) {
          static_cast<Nanos>((at - static_cast<double>(below)) * static_cast<double>(high - low));
 }
 
+/// Returns the instant that the fraction `share` of further samples would not exceed: the samples
+/// divide the line into equally likely parts, and the outer parts are open.
+/// Beyond them the samples go on with the mean distance of the three outermost. With samples beyond
+/// the horizon, returns the sample at the fraction.
+Nanos quantile_of(const std::vector<Nanos>& samples, double share) {
+  const auto count = static_cast<double>(samples.size());
+  if (samples.back() == kNever || samples.size() < 3) {
+    return sample_at(samples, share * (count - 1));
+  }
+  const double at = share * (count + 1) - 1, beyond = std::max(-at, at - (count - 1));
+  if (beyond <= 0) return sample_at(samples, at);
+  const std::size_t last = samples.size() - 1;
+  const Nanos spread = at < 0 ? samples[0] - samples[2] : samples[last] - samples[last - 2];
+  return (at < 0 ? samples[0] : samples[last]) +
+         static_cast<Nanos>(beyond * static_cast<double>(spread) / 2);
+}
+
 /// Returns the unit of distances from an interval: the time ahead, at least a minute.
 double scale_of(const InstantForecast& forecast) {
   return static_cast<double>(std::max(forecast.median - forecast.made, kMinute));
 }
 
-double excess(Nanos low, Nanos high, Nanos actual, double scale) {
+double distance_from(Nanos low, Nanos high, Nanos actual) {
   const double below = static_cast<double>(low) - static_cast<double>(actual);
   const double above =
       high == kNever ? below : static_cast<double>(actual) - static_cast<double>(high);
-  return std::max(below, above) / scale;
+  return std::max(below, above);
 }
 
-/// Returns the value that the fraction `share` of the newest values does not exceed.
-double level_of(const std::deque<double>& newest, double share) {
-  std::vector<double> values(newest.begin(), newest.end());
+/// Returns the value that the fraction `share` of the values does not exceed.
+double level_of(std::vector<double>& values, double share) {
   const auto count = static_cast<double>(values.size());
-  const double rank = std::min(std::ceil(share * (count + 1)), count) - 1;
+  const double rank = std::clamp(std::ceil(share * count), 1.0, count) - 1;
   const auto at = values.begin() + static_cast<std::ptrdiff_t>(rank);
   std::nth_element(values.begin(), at, values.end());
   return *at;
@@ -50,11 +65,6 @@ void widen(Nanos& low, Nanos& high, double by, const InstantForecast& around) {
   const auto step = static_cast<Nanos>(std::clamp(by, -1e18, 1e18));
   low = std::clamp(low - step, around.made, std::max(around.made, around.median));
   if (high != kNever) high = std::max(high + step, around.median);
-}
-
-void add_newest(std::deque<double>& newest, double value, std::size_t most) {
-  newest.push_back(value);
-  if (newest.size() > most) newest.pop_front();
 }
 
 }  // namespace
@@ -68,21 +78,61 @@ std::size_t ForecastScore::horizon_of(const InstantForecast& forecast) {
 
 InstantForecast ForecastScore::raw_forecast(const std::vector<Nanos>& samples, Nanos made) {
   return {.made = made,
-          .median = sample_at(samples, 0.5),
-          .low80 = sample_at(samples, 0.1),
-          .high80 = sample_at(samples, 0.9),
-          .low95 = sample_at(samples, 0.025),
-          .high95 = sample_at(samples, 0.975)};
+          .median = quantile_of(samples, 0.5),
+          .low80 = quantile_of(samples, 0.1),
+          .high80 = quantile_of(samples, 0.9),
+          .low95 = quantile_of(samples, 0.025),
+          .high95 = quantile_of(samples, 0.975)};
+}
+
+ForecastScore::Excess ForecastScore::excess(const InstantForecast& raw, Nanos actual) {
+  const double scale = scale_of(raw);
+  return {distance_from(raw.low80, raw.high80, actual) / scale,
+          distance_from(raw.low95, raw.high95, actual) / scale};
+}
+
+/// A job that comes counts as one more, which may have any error.
+ForecastScore::Widening ForecastScore::widening(const Horizon& horizon,
+                                                const std::vector<Excess>& late) {
+  if (horizon.jobs.size() < kLeast) return {};
+  const double one_more = 1 + 1 / static_cast<double>(horizon.jobs.size());
+  const std::array<double, 2> shares{0.80 * one_more, 0.95 * one_more};
+  std::array<double, 2> out{};
+  std::vector<double> values;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    values.clear();
+    for (const std::vector<Excess>& job : horizon.jobs) {
+      for (const Excess& each : job) values.push_back(each[i]);
+    }
+    for (const Excess& each : late) {
+      if (each[i] > 0) values.push_back(each[i]);
+    }
+    out[i] = level_of(values, shares[i]);
+  }
+  return out;
+}
+
+void ForecastScore::measure_widening(Nanos now) const {
+  if (measured_ == now) return;
+  measured_ = now;
+  std::array<std::vector<Excess>, kHorizons> late;
+  for (const auto& [job, forecasts] : open_) {
+    for (const Open& open : forecasts) {
+      if (now > open.raw.high80) late[horizon_of(open.raw)].push_back(excess(open.raw, now));
+    }
+  }
+  for (std::size_t i = 0; i < kHorizons; ++i) widening_[i] = widening(horizons_[i], late[i]);
 }
 
 InstantForecast ForecastScore::forecast(const std::vector<Nanos>& samples, Nanos made) const {
   InstantForecast out = raw_forecast(samples, made);
   if (out.median == kNever) return out;
-  const Horizon& horizon = horizons_[horizon_of(out)];
-  if (horizon.excess80.size() < kLeast) return out;
+  measure_widening(made);
+  const Widening& by = widening_[horizon_of(out)];
+  if (!by) return out;
   const double scale = scale_of(out);
-  widen(out.low80, out.high80, level_of(horizon.excess80, 0.80) * scale, out);
-  widen(out.low95, out.high95, level_of(horizon.excess95, 0.95) * scale, out);
+  widen(out.low80, out.high80, (*by)[0] * scale, out);
+  widen(out.low95, out.high95, (*by)[1] * scale, out);
   return out;
 }
 
@@ -101,20 +151,32 @@ void ForecastScore::score(const Open& open, Nanos actual) {
   horizon.errors_s.push_back(static_cast<float>(std::abs(to_seconds(actual - shown.median))));
   if (actual >= shown.low80 && actual <= shown.high80) ++horizon.in80;
   if (actual >= shown.low95 && actual <= shown.high95) ++horizon.in95;
-  const double scale = scale_of(open.raw);
-  add_newest(horizon.excess80, excess(open.raw.low80, open.raw.high80, actual, scale), kNewest);
-  add_newest(horizon.excess95, excess(open.raw.low95, open.raw.high95, actual, scale), kNewest);
 }
 
 std::vector<InstantForecast> ForecastScore::resolve_job(JobId job, Nanos actual) {
   std::vector<InstantForecast> out;
   const auto known = open_.extract(job);
   if (!known) return out;
+  std::array<std::vector<Excess>, kHorizons> found;
   for (const Open& open : known.mapped()) {
     score(open, actual);
+    found[horizon_of(open.raw)].push_back(excess(open.raw, actual));
     out.push_back(open.shown);
   }
+  for (std::size_t i = 0; i < kHorizons; ++i) add_job(horizons_[i], std::move(found[i]));
+  measured_ = kNever;
   return out;
+}
+
+/// Adds the errors of one job; of many forecasts some at equal distances.
+void ForecastScore::add_job(Horizon& horizon, std::vector<Excess> found) {
+  if (found.empty()) return;
+  if (const std::size_t count = found.size(); count > kOfJob) {
+    for (std::size_t i = 0; i < kOfJob; ++i) found[i] = found[i * count / kOfJob];
+    found.resize(kOfJob);
+  }
+  horizon.jobs.push_back(std::move(found));
+  if (horizon.jobs.size() > kNewest) horizon.jobs.pop_front();
 }
 
 ScoreRow ForecastScore::row(const std::string& name, std::vector<float> errors_s,

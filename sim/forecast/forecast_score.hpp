@@ -1,13 +1,16 @@
 // Score of forecasts of instants: error and coverage of intervals by horizon. The errors of earlier
 // forecasts widen or narrow the intervals of later ones, so that their coverage approaches what
-// they claim (conformalized quantile regression, Romano, Patterson and Candes 2019, with the newest
-// errors). Used by sim/forecast/twin. One thread; nanoseconds of the policy clock.
+// they claim (conformalized quantile regression, Romano, Patterson and Candes 2019, with the errors
+// of the newest jobs). A forecast whose instant is unknown and later than its interval counts with
+// the error that it has at least: otherwise the jobs that come early would set the intervals.
+// Used by sim/forecast/twin. One thread; nanoseconds of the policy clock.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,15 +54,19 @@ class ForecastScore {
 
  private:
   static constexpr std::size_t kHorizons = 5;
-  static constexpr std::size_t kNewest = 500, kLeast = 30;  ///< errors that set the intervals
+  /// jobs that set the intervals of a horizon, and forecasts of each
+  static constexpr std::size_t kNewest = 500, kLeast = 5, kOfJob = 64;
 
+  /// Distances of instants from the 80% and the 95% interval of the samples, relative to the time
+  /// ahead; negative inside.
+  using Excess = std::array<double, 2>;
+  /// Widening of the 80% and the 95% interval of a horizon, relative to the time ahead.
+  using Widening = std::optional<std::array<double, 2>>;
   /// Errors of the forecasts of one horizon.
   struct Horizon {
     std::vector<float> errors_s;
     std::uint64_t in80 = 0, in95 = 0;
-    /// newest distances of instants from the intervals of the samples, relative to the time ahead;
-    /// negative inside
-    std::deque<double> excess80, excess95;
+    std::deque<std::vector<Excess>> jobs;  ///< of the newest jobs
   };
   /// Forecast with the intervals of its samples, before they were widened.
   struct Open {
@@ -67,12 +74,18 @@ class ForecastScore {
   };
   static std::size_t horizon_of(const InstantForecast& forecast);
   static InstantForecast raw_forecast(const std::vector<Nanos>& samples, Nanos made);
+  static Excess excess(const InstantForecast& raw, Nanos actual);
+  static Widening widening(const Horizon& horizon, const std::vector<Excess>& late);
+  static void add_job(Horizon& horizon, std::vector<Excess> found);
+  void measure_widening(Nanos now) const;
   static ScoreRow row(const std::string& name, std::vector<float> errors_s, std::uint64_t in80,
                       std::uint64_t in95);
   void score(const Open& open, Nanos actual);
 
   std::map<JobId, std::vector<Open>> open_;
   std::array<Horizon, kHorizons> horizons_;
+  mutable std::array<Widening, kHorizons> widening_;  ///< at the instant `measured_`
+  mutable Nanos measured_ = kNever;                   ///< kNever: not since the newest score
   std::uint64_t beyond_ = 0;
 };
 

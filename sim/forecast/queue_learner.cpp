@@ -50,6 +50,16 @@ void QueueLearner::learn_from(const Observation& seen) {
   }
 }
 
+void QueueLearner::learn_from_running(const QueueSnapshot& now) {
+  std::vector<std::pair<JobColumns, double>> running;
+  for (std::size_t job = 0; job < now.jobs().size(); ++job) {
+    const Nanos served = now.jobs()[job].served;
+    if (served > 0) running.emplace_back(columns_(now.spec(job)), to_seconds(served));
+  }
+  durations_.set_running(running);
+  for (auto& each : drawn_) each.reset();
+}
+
 void QueueLearner::add_arrival(const JobSpec& job) {
   open_[job.id] = durations_.medians(columns_(job));
   const Nanos gap = newest_arrival_ < 0 ? 0 : std::max<Nanos>(0, job.submit - newest_arrival_);

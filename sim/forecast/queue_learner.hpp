@@ -42,6 +42,8 @@ class QueueLearner {
 
   /// Reads the events of one observation. Call for each observation, before a forecast.
   void learn_from(const Observation& seen);
+  /// Reads the elapsed times of the jobs that run. Call before a forecast.
+  void learn_from_running(const QueueSnapshot& now);
   /// Returns the distribution of the duration of a job that has had its GPUs for `served`.
   DurationDistribution duration_of(const JobSpec& job, Nanos served) const;
   /// Draws jobs that arrive between `from` and `until`: the newest arrivals in random order, with

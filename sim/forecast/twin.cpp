@@ -124,6 +124,7 @@ void Twin::forecast_timed(const Observation& seen) {
 void Twin::forecast_queue(const Observation& seen) {
   if (!has_waiting_job(seen.jobs)) return;
   const QueueSnapshot from(seen);
+  learner_.learn_from_running(from);
   const std::vector<FutureDraw> draws = draw_futures(from, learner_, options_.futures);
   const PolicyFutures active = simulate_futures(from, draws, options_.active, options_.futures);
   QueueForecast made{.made = seen.now, .jobs = {}, .policies = {}};
@@ -175,10 +176,10 @@ std::string known_forecasts_header() {
   return "job_id,kind,made_s,median_s,low80_s,high80_s,low95_s,high95_s,actual_s\n";
 }
 
-void write_known(const KnownForecast& known, std::string& out) {
+void write_known(const KnownForecast& known, int decimals, std::string& out) {
   const InstantForecast& of = known.forecast;
-  const auto seconds = [](Nanos at) {
-    return at == kNever ? std::string() : fmt::format("{:.0f}", to_seconds(at));
+  const auto seconds = [decimals](Nanos at) {
+    return at == kNever ? std::string() : fmt::format("{:.{}f}", to_seconds(at), decimals);
   };
   fmt::format_to(std::back_inserter(out), "{},{},{},{},{},{},{},{},{}\n", csv_field(known.job),
                  known.kind, seconds(of.made), seconds(of.median), seconds(of.low80),

@@ -120,7 +120,7 @@ class Twin : public Policy {
 
 /// Returns the header line of the table of known forecasts.
 std::string known_forecasts_header();
-/// Appends the line of one known forecast; times in seconds.
-void write_known(const KnownForecast& known, std::string& out);
+/// Appends the line of one known forecast; times in seconds with this number of decimals.
+void write_known(const KnownForecast& known, int decimals, std::string& out);
 
 }  // namespace orrery::sim

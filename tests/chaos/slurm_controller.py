@@ -13,8 +13,9 @@ is counted apart, by the instants of the acts and of the kills. Counted as wrong
   start that was sent again without a reason;
 - held: a job that does not complete;
 - ended: a driver that ended by itself;
-- drained: a node that Slurm drained although no job with an act younger than five seconds before a
-  kill was ordered there twice;
+- drained: a node that Slurm drained although no job that was ordered there had begun or ended
+  within five seconds before a kill (slurmctld may keep the order and lose the start, and then
+  starts the job again by itself);
 - silent: a restart of slurmctld, a lost job or a second start that no message names.
 
 A slurmd keeps the id of a job that ended while slurmctld had lost its start. It refuses a second
@@ -125,11 +126,11 @@ class Attack:
     def judge_drains(self, acts, wrong):
         """Adds the drained nodes that no young act explains to `wrong`."""
         for node, at in self.drained:
-            ordered = [line.split()[1] for begin, line in acts if begin <= at and
-                       re.search(rf"ReqNodeList=(\S+,)?{node}[ ,]", line + " ")]  # fmt: skip
-            twice = {word for word in ordered if ordered.count(word) > 1}
-            if not any(f"JobId={job.id}" in twice and
-                       any(map(self.is_young, [*job.marks("start"), *job.marks("end")]))
+            ordered = {line.split()[1] for begin, line in acts if begin <= at and
+                       re.search(rf"ReqNodeList=(\S+,)?{node}[ ,]", line + " ")}  # fmt: skip
+            if not any(f"JobId={job.id}" in ordered and
+                       any(mark <= at and self.is_young(mark)
+                           for mark in [*job.marks("start"), *job.marks("end")])
                        for job in self.jobs):  # fmt: skip
                 wrong.append(f"drained: {node} at {at:.1f}")
 

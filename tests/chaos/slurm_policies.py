@@ -12,7 +12,10 @@ line a second to a file and continues there after a requeue. Counted as wrong:
   and once for each requeue of the policy, or whose start was sent again without a reason;
 - a log that `orrery replay` does not find identical;
 - a mean wait that differs from that of `orrery jobs`, on the observed submissions and run times
-  (from the order to the end that squeue showed), by more than 10% and more than 2 s.
+  (from the order to the end that squeue showed), by more than 10% and more than 2 s;
+- a mean wait of `orrery replay LOG --under POLICY`, which simulates the jobs of the log with their
+  layouts and run times, that differs from the recorded one by as much, and a start that differs
+  there while no other submission, start or end is within two seconds.
 
 Inversions are pairs of jobs that began in one order on Slurm and in the other one in `orrery jobs`.
 """
@@ -44,6 +47,7 @@ from slurm_target import (
 NODES, GPUS, LOAD, LEASE = 8, 8, 1.1, 20
 SHORTEST_S, LONGEST_S, A_MINUTE_S = 8, 40, 8
 PATIENCE_S = 900
+NEAR_S = 2  # events that compete
 DATA = os.environ.get("ORRERY_DATA", ROOT.parent / "shared" / "data")
 TRAIN = """number=$1 seconds=$2
 echo "start $(date +%s.%N)" >> mark-$number
@@ -199,11 +203,35 @@ class Run:
             return 0
         return json.loads(result.stdout)["decisions"]
 
+    def simulate_log(self, wrong):
+        """Mean waits of the log, and the starts that differ in its simulation under the policy."""
+        table = self.slurm.folder / "differences.csv"
+        result = subprocess.run([PROGRAM, "replay", self.log, "--under", self.policy, "--json",
+                                 "--differences", table],
+                                capture_output=True, text=True)  # fmt: skip
+        if result.returncode != 0:
+            wrong.append(f"the log cannot be simulated: {result.stderr}")
+            return {}
+        found = json.loads(result.stdout)
+        logged_s, there_s = found["recorded_wait_mean_s"], found["under"][0]["wait_mean_s"]
+        if abs(logged_s - there_s) > max(2, there_s / 10):
+            wrong.append(f"mean wait of the log {logged_s:.1f} s, {there_s:.1f} s simulated")
+        with open(table, newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        far = [row for row in rows if float(row["distance_s"] or "inf") > NEAR_S]
+        wrong.extend(f"job {row['job_id']}: start {row['start']} differs in the simulated log, "
+                     f"{row['distance_s']} s from {row['competing_event']}"
+                     for row in far)  # fmt: skip
+        return {"mean wait in the log, s": round(logged_s, 1),
+                "in its simulation, s": round(there_s, 1),
+                "other starts there": len(rows), "of them alone for 2 s": len(far)}  # fmt: skip
+
     def report(self, seed):
         wrong = []
         requeues, decisions = self.judge(wrong), self.replay(wrong)
         case = {"seed": seed, "policy": self.policy, "jobs": len(self.jobs), "requeues": requeues,
                 "decisions replayed": decisions, "seconds": round(self.took_s)}  # fmt: skip
+        case |= self.simulate_log(wrong)
         if all(job.ended for job in self.jobs):
             case |= self.compare(wrong)
         return case | {"wrong": wrong}
@@ -222,7 +250,7 @@ class Run:
             there = sum(sign * float(simulated[each.number]["start_s"]) / 1000
                         for sign, each in ((1, a), (-1, b)))
             if here * there < 0:
-                is_near = min(abs(here), abs(there)) <= 2
+                is_near = min(abs(here), abs(there)) <= NEAR_S
                 near, far = near + is_near, far + (not is_near)
         return {"mean wait on Slurm, s": round(real_s, 1), "in orrery jobs, s": round(there_s, 1),
                 "inversions within 2 s": near, "beyond 2 s": far}  # fmt: skip

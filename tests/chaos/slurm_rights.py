@@ -3,16 +3,18 @@
 python3 tests/chaos/slurm_rights.py [--level operator|admin] [--record FILE]
     [--mutant no-starts]
 
-Three drivers, one after the other, on jobs of three users:
+Four drivers, one after the other, on jobs of three users:
 
 - as an operator (--level) who is not SlurmUser, under srtf: starts, leases and one requeue of jobs
   of others;
 - as a user without rights: Slurm refuses its commands, which are counted, and starts the jobs when
   their leases end;
-- as an operator with --account ours: no command names a job of the account theirs.
+- as an operator with --account ours: no command names a job of the account theirs;
+- as an operator with --keeper-from 3: the operator's keeper instead of leases.
 
 Counted as wrong: a job that does not complete or begins more often than expected, a refused command
-of an operator, none of the user without rights, a command for a job of the other account.
+of an operator, none of the user without rights, a command for a job of the other account, no keeper
+of the operator.
 """
 
 import os
@@ -109,6 +111,22 @@ def by_account(slurm, options, wrong):
     return {"jobs by account": len(made)}
 
 
+def with_keeper(slurm, options, wrong):
+    def jobs():
+        return [Job(slurm, f"kept-{n}", 2, 8, 1, "-A", "ours", user=OWNERS[n % 2])
+                for n in range(9)]  # fmt: skip
+
+    driver, made, _ = drive(slurm, jobs, OPERATOR, "fifo", options, "--partition", "orrery",
+                            "--keeper-from", 3)  # fmt: skip
+    check_jobs(slurm, made, [1] * len(made), wrong)
+    owners = slurm.run("squeue", "-h", "-t", "all", "-n", "orrery-keeper", "-o", "%u").split()
+    kept = sum("afterany:" in line for _, line in driver.acts())
+    if complaints(driver) or set(owners) != {OPERATOR} or kept == 0:
+        wrong.append(f"keeper: {complaints(driver)} complaints, keepers of {owners}, "
+                     f"{kept} dependencies sent")  # fmt: skip
+    return {"jobs beside a keeper": len(made), "keepers of the operator": len(owners)}
+
+
 def main():
     options = arguments(__doc__, level="operator")
     if os.geteuid() != 0 or missing(database=True):
@@ -122,7 +140,7 @@ def main():
                     "seconds to start": round(time.monotonic() - begin, 1)}  # fmt: skip
             slurm.run("sacctmgr", "-i", "modify", "user", OPERATOR, "set",
                       f"adminlevel={options.level}", check=False)  # 1: nothing to modify
-            for part in (as_operator, without_rights, by_account):
+            for part in (as_operator, without_rights, by_account, with_keeper):
                 case |= part(slurm, options, wrong)
             book.add(case | {"seconds": round(time.monotonic() - begin), "wrong": wrong})
             if wrong:
@@ -130,6 +148,7 @@ def main():
     case = book.cases[-1]
     print(f"Rights and accounts ({case['level']}): {case['its refused commands']} of its commands "
           f"refused, {case['commands refused to a user']} of a user without rights; "
+          f"{case['jobs beside a keeper']} jobs beside {case['keepers of the operator']} keepers; "
           f"{book.wrong()} faults")  # fmt: skip
     return 1 if book.wrong() else 0
 

@@ -1,6 +1,7 @@
 """Forecasts of `orrery twin slurm` beside those of `squeue --start`, on a real Slurm under load.
 
 python3 tests/chaos/slurm_twin.py [--minutes 30] [--load 1.1] [--seed 1] [--record FILE]
+    [--log OUT.csv]
 
 Four users (root only; otherwise one) submit jobs of one minute and more, with limits of 1.2 to 5
 times their durations, to eight nodes that Slurm's own backfill manages. The twin makes a forecast
@@ -8,7 +9,8 @@ every ten seconds, and `squeue --start` is read every five. A pair is a forecast
 newest answer of Slurm before it, if Slurm had an estimate. The table has a row for each horizon
 (time until the twin's median) and is of all pairs whose jobs have started. Counted as wrong: a
 median error above a quarter of Slurm's at 1, 5 or 15 minutes, and a coverage of the intervals
-beyond 80 +-5 and 95 +-3 percent.
+beyond 80 +-5 and 95 +-3 percent. --log writes the jobs as a log for `orrery twin jobs` and runs
+nothing; with a record, the twin's tables stay in a folder beside it.
 """
 
 import bisect
@@ -17,6 +19,7 @@ import csv
 import math
 import os
 import random
+import shutil
 import statistics
 import subprocess
 import sys
@@ -52,6 +55,17 @@ class Load:
         seconds = max(60, round(self.medians[user, kind] * self.dice.lognormvariate(0, 0.25)))
         limit = math.ceil(seconds * self.dice.uniform(1.2, 5) / 60)
         return (at, *self.dice.choice(SIZES), seconds, limit, f"train-{kind}", user)
+
+
+def write_log(load, path):
+    """Writes the jobs of a load as a job log."""
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        out = csv.writer(file)
+        out.writerow(["job_id", "submit_s", "num_gpus", "duration_s", "vc", "user", "name",
+                      "requested_s"])  # fmt: skip
+        for number, (at, nodes, gpus, seconds, limit, name, user) in enumerate(load.jobs):
+            out.writerow([number, round(at), nodes * gpus, seconds, "orrery", user, name,
+                          60 * limit])  # fmt: skip
 
 
 class Watch:
@@ -159,14 +173,25 @@ def faults(pairs, inside):
     return found
 
 
+def keep_tables(folder, options):
+    """Copies the twin's tables to a folder beside the record."""
+    if options.record:
+        shutil.copytree(folder, f"{options.record}.seed-{options.seed}", dirs_exist_ok=True)
+
+
 def main():
-    options = arguments(__doc__, minutes=30.0, load=1.1)
+    options = arguments(__doc__, minutes=30.0, load=1.1, log="")
+    if options.log:
+        write_log(Load(random.Random(options.seed), options.minutes, options.load, USERS),
+                  options.log)  # fmt: skip
+        return 0
     book = Book(options.record)
     if options.seed not in book.seeds():
         with cluster(nodes=NODES, gpus=GPUS, users=USERS if os.geteuid() == 0 else ()) as slurm:
             folder = slurm.folder / "twin"
             folder.mkdir()
             forecasts, watch, submitted = run_under_load(slurm, options, folder)
+            keep_tables(folder, options)
             pairs, inside = pairs_of(forecasts, watch)
             book.add({"seed": options.seed, "minutes": options.minutes, "jobs": submitted,
                       "jobs waiting in the median": statistics.median(watch.waiting),

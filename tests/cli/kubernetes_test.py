@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from conftest import PROGRAM, orrery
@@ -152,6 +153,39 @@ def test_kueue_is_answered_and_the_kill_switch_stops_all_writes(server, tmp_path
     assert before == [] and "start gang ml/w on n1,n2,n3,n4" in output, errors
 
 
+@needs_client
+def test_a_twin_forecasts_the_start_of_a_waiting_gang_and_writes_nothing(server, tmp_path):
+    def bind(name, size, first):
+        for k in range(size):
+            one = server.pod(f"{name}-{k}")
+            one["spec"].update(nodeName=f"n{first + k}", schedulingGates=[])
+            server.put("/api/v1/pods", one)
+
+    put_gangs(server, [gang("runs", 4), gang("long", 4), gang("waits", 4)])
+    bind("runs", 4, 1)
+    bind("long", 4, 5)
+    twin = subprocess.Popen(
+        [PROGRAM, "twin", "kubernetes", "--policy", "fifo,srtf", "--namespace", "ml",
+         "--kubeconfig", tmp_path / "config", "--read-every", "0.2", "--every", "1",
+         "--samples", "4", "--out", tmp_path / "out"],
+        env={**os.environ, "ORRERY_PYTHON": PYTHON}, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    line = twin.stdout.readline()
+    for k in range(4):
+        done = server.pod(f"runs-{k}")
+        done["status"] = {"phase": "Succeeded"}
+        server.put("/api/v1/pods", done)
+    bind("waits", 4, 1)
+    time.sleep(3)
+    output, errors = end(twin)
+    assert twin.returncode == 0, errors
+    assert re.search(r"1 waiting, 2 running; next: ml/waits in .* min", line), line + errors
+    known = [row.split(",") for row in (tmp_path / "out/forecasts.csv").read_text().splitlines()]
+    assert ["ml/waits", "start"] in [row[:2] for row in known[1:]], output
+    assert [r for r in server.requests if r[0] != "GET"] == []
+
+
 def test_what_is_missing_is_said(tmp_path):
     words = ["cluster", "kubernetes", "--policy", "fifo"]
     result = orrery(*words)
@@ -160,6 +194,8 @@ def test_what_is_missing_is_said(tmp_path):
     assert result.returncode == 2 and "four times --every" in result.stderr
     result = orrery(*words, "--namespace", "ml", "--lease-object", "place")
     assert result.returncode == 2 and "NAMESPACE/NAME" in result.stderr
+    result = orrery("twin", "kubernetes", "--policy", "fifo")
+    assert result.returncode == 2 and "--namespace" in result.stderr
     missing = orrery(*words, "--namespace", "ml", "--kubeconfig", tmp_path / "none",
                      env={**os.environ, "ORRERY_PYTHON": PYTHON})  # fmt: skip
     assert missing.returncode == 4

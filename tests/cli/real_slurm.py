@@ -51,10 +51,12 @@ class RealSlurm:
     lease of `lease` seconds at submission, and `other`. Only the first `nodes` of `listed` nodes
     have a slurmd; the rest is down. `users`: names of users of this machine who may own jobs (root
     only). `database`: accounts `ours` and `theirs` with these users, and authentication by munge
-    (root only); the first user is an operator. `settings`: more lines of slurm.conf."""
+    (root only); the first user is an operator. `settings`: more lines of slurm.conf. `niceness`: of
+    the nodes' processes, which on a cluster run elsewhere."""
 
     def __init__(self, folder, nodes=4, gpus=8, lease=20, users=(), database=False, listed=0,
-                 settings=""):  # fmt: skip
+                 settings="", niceness=0):  # fmt: skip
+        self.niceness = niceness
         self.folder = pathlib.Path(folder)
         self.nodes, self.listed = nodes, max(nodes, listed)
         self.users = users
@@ -156,7 +158,7 @@ PartitionName=other Nodes=ALL Default=NO MaxTime=60 DefaultTime=1 State=UP
         self.wait_for(lambda: "UP" in self.run("scontrol", "ping", check=False), 30)
 
     def start_node(self, node):
-        self.start(node, "slurmd", "-D", "-N", node)
+        self.start(node, "slurmd", "-D", "-n", str(self.niceness), "-N", node)
 
     def kill(self, name):
         """Kills one process with SIGKILL: "slurmctld", or the slurmd of a node."""

@@ -120,7 +120,7 @@ PROGRAMS = (
     ),
     Program("8 Megatron-LM GPT", 64, MEGATRON, "Megatron-LM", ("add",), ONE_CONNECTION),
     Program("9 LLM Foundry MPT 1B", 8, "", "llm-foundry", why_not=STREAMING),
-    Program("10 nanoGPT", 8, NANOGPT, "nanoGPT"),
+    Program("10 nanoGPT", 8, NANOGPT, "nanoGPT", ("lt",)),
 )  # fmt: skip
 
 

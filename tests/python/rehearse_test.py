@@ -141,6 +141,23 @@ def test_peaks_equal_counts_by_hand():
     assert peak("checkpointed") == pytest.approx((9 * 64 + 3 * 256) * MIB, rel=0.02)
 
 
+def test_remembered_calls_equal_first_ones():
+    result = rehearse("python", PROGRAMS / "repeated.py", ranks=1)
+    assert result.returncode == 0, result.stderr
+    seen = json.loads(result.stdout)
+    assert seen["differences"] == []
+    # All but those that change the shape of a tensor of theirs in place.
+    assert seen["remembered"] >= seen["tried"] - 2
+    # Steps of equal shapes add nothing, although the learning rate changes.
+    assert seen["new"] == [0, 0]
+    # Equal calls of small tensors compute from their own values.
+    assert seen["values"] == [
+        [20, [22, 4, 6, 8], False], [11, 4], [36, [30, 12, 14, 16], False], [15, 8],
+    ]  # fmt: skip
+    for first, second in seen["errors"].values():
+        assert first == second != "no error"
+
+
 DECODER = (PROGRAMS / "decoder.py", "--layers", "2", "--sequence", "1024")
 
 

@@ -152,6 +152,21 @@ def test_without_a_loss_every_bit_is_that_of_torchrun(script):
     assert ends == with_torchrun(script, ranks=2, steps=12)
 
 
+def test_sums_in_shared_memory_have_the_bits_of_gloo():
+    words = [TORCH.parent / "torchrun", "--standalone", "--nproc-per-node", "3"]
+    sums = []
+    for start in ([PROGRAM, "run", "-n", "3", "--", "python"], words):
+        result = subprocess.run(
+            [*start, PROGRAMS / "sums.py"],
+            capture_output=True, text=True, env=environment(1), timeout=PATIENCE,
+        )  # fmt: skip
+        found = re.findall(r"shared memory (\w+), sums (\w+) of rank", result.stdout)
+        assert len(found) == 3, result.stderr
+        assert {shared for shared, _ in found} == {str(start is not words)}
+        sums.append({bits for _, bits in found})
+    assert sums[0] == sums[1] and len(sums[0]) == 1
+
+
 def test_groups_of_nccl_give_the_bits_of_gloo():
     report, ends, code = Run("nccl_on_cpu.py", ranks=2, steps=12).end()
     assert code == 0
@@ -381,6 +396,40 @@ def test_examples_of_a_lost_rank_are_dealt_in_equal_batches(tmp_path):
     assert len(seen) == len(set(seen))  # none twice
     assert len(seen) == 3 * 24 + 3 * 4  # the lost rank's batches 3, 4 and 5, not that of the loss
     assert json.loads(result.stdout)["examples_dealt"] == 3 * 4
+
+
+def test_no_example_is_dealt_twice_or_was_trained_before():
+    code = """
+import importlib.util, random, sys
+spec = importlib.util.spec_from_file_location("dealing", sys.argv[1])
+dealing = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(dealing)
+dice, cases = random.Random(int(sys.argv[2])), 0
+for _ in range(3000):
+    living, share, batches = dice.randint(1, 7), dice.randint(1, 40), dice.randint(1, 9)
+    pool = range(share * batches - dice.randint(0, share - 1))
+    first = [dice.randint(0, batches - 1)] * living
+    agree = dice.random() < 0.5
+    if not agree: first = [each + dice.randint(0, 1) for each in first]
+    seen = []
+    for number in range(batches):
+        bounds = [min(number * share, len(pool)), min((number + 1) * share, len(pool))]
+        parts = [dealing.dealt_part(pool, share * first[place], *bounds, place, living)
+                 for place in range(living) if number >= first[place]]
+        if agree: assert len({len(each) for each in parts}) <= 1
+        seen += [example for part in parts for example in part]
+        cases += len(parts)
+    assert len(seen) == len(set(seen)), (living, share, first)
+    assert all(each >= share * min(first) for each in seen)
+    if agree: assert len(seen) > len(pool) - share * first[0] - 2 * living
+print(cases)
+"""
+    dealing = ROOT / "python" / "orrery" / "programs" / "dealing.py"
+    result = subprocess.run(
+        [TORCH, "-c", code, dealing, str(SEED)],
+        capture_output=True, text=True, timeout=PATIENCE, env=environment(1),
+    )  # fmt: skip
+    assert result.returncode == 0 and int(result.stdout) > 3000, result.stderr
 
 
 def test_a_program_runs_without_a_compiler(tmp_path):

@@ -28,6 +28,7 @@ struct RunStatus {
   };
   /// Phase: starting, training, waiting (for GPUs), held, stopping, over.
   std::string scenario, mode, phase;
+  std::string log;  ///< Path of the log that the run records; empty: none.
   Step step = 0, steps = 0;
   double elapsed_s = 0, step_time_s = 0, loss = 0;
   std::uint64_t samples = 0;        ///< Sequences of the committed steps.

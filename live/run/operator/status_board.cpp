@@ -102,6 +102,7 @@ nlohmann::ordered_json json_of(const RunStatus& status) {
   out["scenario"] = status.scenario;
   out["mode"] = status.mode;
   out["phase"] = status.phase;
+  out["log"] = status.log;
   out["step"] = status.step;
   out["steps"] = status.steps;
   out["elapsed_s"] = status.elapsed_s;

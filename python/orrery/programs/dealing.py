@@ -14,22 +14,27 @@ from torch.utils.data import BatchSampler, DistributedSampler
 
 
 def dealt_part(
-    pool: Sequence[Any], before: int, until: int, position: int, living: int
+    pool: Sequence[Any], since: int, before: int, until: int, position: int, living: int
 ) -> "list[Any]":
     """Return the part of a living rank in the examples of one batch.
+
+    All ranks get equally many. Up to living - 1 examples are left for the next batch; those at the
+    begin of the first batch belong to no rank, because the lost ranks have trained the batch before
+    it. A rank gets an example by its place in the pool, so that two ranks that do not agree about
+    the first batch get none twice.
 
     Parameters
     ----------
     pool : sequence
         Examples of all lost ranks, in the order of their batches.
-    before, until : int
-        Number of examples in the batches before this one, and with this one.
+    since, before, until : int
+        Number of examples in the batches before the first one that is dealt, before this one, and
+        with this one.
     position, living : int
         Place of the rank among the living ones, and their number.
     """
-    begin, end = before // living, until // living
-    first = begin * living + position * (end - begin)
-    return list(pool[first : first + end - begin])
+    begin = max(before // living, -(-since // living)) * living
+    return list(pool[begin + position : until // living * living : living])
 
 
 class Dealer:
@@ -48,10 +53,14 @@ class Dealer:
         self.batch_size = batch_size
         self.rank: int = sampler.rank
         self._pools: "dict[tuple[int, ...], list[Any]]" = {}
+        self._lost: "tuple[int, ...]" = ()
+        self._first = 0  # batch from which on the examples of these ranks are dealt
 
     def with_lost(self, number: int, batch: "list[Any]", attachment: Any) -> "list[Any]":
         """Return batch `number` of this rank with its part of the lost ranks' examples."""
         lost = attachment.lost_ranks()
+        if lost != self._lost:
+            self._lost, self._first = lost, number
         part = self.part_of_batch(number, lost) if lost else []
         attachment.count_dealt(len(part))
         return [*batch, *part]
@@ -72,6 +81,7 @@ class Dealer:
         share = len(lost) * self.batch_size
         return dealt_part(
             self._pools[lost],
+            self._first * share,
             min(number * share, len(self._pools[lost])),
             min((number + 1) * share, len(self._pools[lost])),
             living.index(self._sampler.rank),

@@ -205,6 +205,8 @@ class KernelPricer:
     def __init__(self, client: PriceClient, registered: "dict[str, RegisteredPrice]") -> None:
         self._client = client
         self._registered = registered
+        #: True if the user has registered prices.
+        self.has_own_prices = bool(registered)
 
     def work(
         self,

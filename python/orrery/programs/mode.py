@@ -20,6 +20,7 @@ from torch._subclasses.fake_tensor import (
 from torch.distributed._functional_collectives import AsyncCollectiveTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from .calls import Call, Calls, Cost
 from .groups import FUNCTIONAL, Groups, is_collective
 from .kernels import KernelPricer, Operator, Work, operator_of, touched_bytes
 from .places import program_place
@@ -31,6 +32,7 @@ from .values import COUNTS, FINITE_CHECKS, Values, run_known
 
 #: Elements above which a new tensor of the CPU is fake: an untrained model costs no memory.
 LARGE = 1 << 20
+_MODE_OF = torch._C._get_dispatch_mode
 _FAKE_KEY = torch._C._TorchDispatchModeKey.FAKE
 _DEVICE_OF = torch.ops.prim.device.default
 _COPY = torch.ops.aten._to_copy.default
@@ -58,6 +60,9 @@ class Parts:
         self.values = values
         self.groups = groups
         self.pricer = pricer
+        self.calls = Calls(pricer.has_own_prices)
+        #: Results of functional collectives, which have prices and clocks of their own.
+        self.collectives = Calls(False)
         self.fake_mode = FakeTensorMode(allow_non_fake_inputs=True)
         self.optimizing = 0
         session.phase = self.phase
@@ -98,6 +103,13 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
         self._parts = parts
         self._session = parts.session
         self._values = parts.values
+        self._calls = parts.calls
+        self._known = parts.calls.known
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Return False: no compiler traces a rehearsed program, so that calls need no guard."""
+        return False
 
     def __torch_dispatch__(
         self,
@@ -109,8 +121,19 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
         if func is _DEVICE_OF and isinstance(args[0], FakeTensor):
             return args[0].fake_device
         kwargs = kwargs or {}
-        if torch._C._get_dispatch_mode(_FAKE_KEY) is not None:
+        if _MODE_OF(_FAKE_KEY) is not None:
             return func(*args, **kwargs)  # shape arithmetic, for example of DTensor
+        inputs: "list[Any]" = []
+        key = self._calls.key_of(func, args, kwargs, inputs)
+        call = None if key is None else self._known.get(key)
+        if call is None:
+            return self._run(func, args, kwargs, key)
+        return self._repeat(call, func, args, kwargs, inputs)
+
+    def _run(
+        self, func: Any, args: "tuple[Any, ...]", kwargs: "dict[str, Any]", key: Any
+    ) -> Any:
+        """Runs a call that is not in the memory of calls."""
         if isinstance(func, torch._ops.HigherOrderOperator):
             return self._run_higher_order(func, args, kwargs)
         inputs = tensors_of(args, kwargs)
@@ -125,7 +148,7 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
         if func.namespace == "c10d":
             return self._parts.groups.run(func, args, kwargs)
         if func.namespace in FUNCTIONAL and is_collective(func):
-            return self._run_functional_collective(func, args, kwargs)
+            return self._run_functional_collective(func, args, kwargs, inputs, key)
         if not fake and not _names_device(kwargs):
             return self._run_real(func, args, kwargs, inputs)
         if func.namespace == "prim":
@@ -143,10 +166,45 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
             if known is not None:  # bytes that the CPU reads, such as states of its generators
                 self._wait_for(inputs[0])
                 return known.to(kwargs.get("dtype") or torch.uint8, copy=True)
+            key = None
         special = self._run_special(func, args)
         if special is not NotImplemented:
             return special
-        return self._run_fake(func, args, kwargs, inputs)
+        return self._run_fake(func, args, kwargs, inputs, key)
+
+    def _repeat(
+        self,
+        call: Call,
+        func: Any,
+        args: "tuple[Any, ...]",
+        kwargs: "dict[str, Any]",
+        inputs: "list[Any]",
+    ) -> Any:
+        """Runs a call that is in the memory of calls."""
+        values, operator = self._values, call.operator
+        known = None
+        if call.may_be_known:
+            known = values.arguments(func, args, kwargs, inputs)
+            if known is not None and call.depends_on_values:
+                return self._run_fake(func, args, kwargs, inputs, None)
+        result, outputs = call.make(inputs)
+        written = [inputs[place] for place in call.written]
+        if known is not None:
+            values.compute(func, known, written, outputs, inputs)
+        else:
+            values.lose(func, written, outputs, inputs)
+        if not call.is_on_device:
+            return result
+        if call.cost is None:
+            self._account(func, operator, (args, kwargs), inputs, outputs)
+            return result
+        self._session.record.operators += 1
+        hold = self._parts.storages.hold
+        for each in outputs:
+            if is_on_device(each):
+                hold(each)
+        self._charge(call.cost)
+        return result
 
     def _has_unknown(self, func: Any, inputs: "list[Any]") -> bool:
         """Return true if a call reads unknown values of real tensors, or writes a part of them."""
@@ -236,8 +294,14 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
             self._session.clock.synchronize(self._session.clock.stream)
 
     def _run_fake(
-        self, func: Any, args: Sequence[Any], kwargs: "dict[str, Any]", inputs: "list[Any]"
+        self,
+        func: Any,
+        args: Sequence[Any],
+        kwargs: "dict[str, Any]",
+        inputs: "list[Any]",
+        key: Any,
     ) -> Any:
+        """Runs an operator of fake tensors, and keeps it in the memory of calls at `key`."""
         values, fake_mode = self._values, self._parts.fake_mode
         known = values.arguments(func, args, kwargs, inputs)
         operator = operator_of(func)
@@ -262,8 +326,11 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
             values.compute(func, known, written, outputs, inputs)
             if known is None and operator.name in COUNTS:
                 self._spread_evenly(operator.name, inputs[0].numel(), outputs[0])
+        cost = None
         if any(map(is_on_device, outputs)) or any(map(is_on_device, inputs)):
-            self._account(func, operator, (args, kwargs), inputs, outputs)
+            cost = self._account(func, operator, (args, kwargs), inputs, outputs)
+        if key is not None:
+            self._calls.remember(key, (func, args, kwargs), operator, inputs, result, cost)
         return result
 
     def _with_known_masks(self, args: Sequence[Any]) -> Sequence[Any]:
@@ -347,46 +414,55 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
         call: "tuple[Sequence[Any], dict[str, Any]]",
         inputs: "list[Any]",
         outputs: "list[Any]",
-    ) -> None:
+    ) -> Cost:
         """Allocates the outputs of a device operator, prices the call and puts it on the clock."""
-        session = self._session
-        session.record.operators += 1
+        self._session.record.operators += 1
         hold = self._parts.storages.hold
         for each in outputs:
             if is_on_device(each):
                 hold(each)
+        cost = self._cost_of(func, operator, call, inputs, outputs)
+        self._charge(cost)
+        return cost
+
+    def _cost_of(
+        self,
+        func: Any,
+        operator: Operator,
+        call: "tuple[Sequence[Any], dict[str, Any]]",
+        inputs: "list[Any]",
+        outputs: "list[Any]",
+    ) -> Cost:
+        """Return the cost of a call on the device."""
         if operator.kind in ("free", "view"):
-            session.clock.spend(session.host_seconds * VIEW_SHARE)
-            return
+            return Cost(operator.name, None, False)
         read = [each for each in inputs if is_on_device(each)]
         wrote = [each for each in outputs if is_on_device(each)]
         if operator.in_place_list and not outputs:
             wrote = [each for each in tensors_of(_arguments_at(operator, call[0]), {})]
-        if operator.name in ("copy_", "_to_copy") and self._copy(operator, call, inputs, wrote):
-            return
+        if operator.name in ("copy_", "_to_copy") and is_on_device(inputs[-1]) != bool(wrote):
+            return self._copy(call, inputs[-1])
         work = self._parts.pricer.work(
             func, operator, call, inputs if operator.kind == "attention" else read, wrote
         )
-        self._launch(operator.name, work)
+        return Cost(operator.name, work, False)
 
-    def _copy(
-        self,
-        operator: Operator,
-        call: "tuple[Sequence[Any], dict[str, Any]]",
-        inputs: "list[Any]",
-        wrote: "list[Any]",
-    ) -> bool:
-        """Puts a copy between host and device on the clock; false for a copy on the device."""
-        source = inputs[-1]
-        if is_on_device(source) == bool(wrote):
-            return False
-        session = self._session
+    def _copy(self, call: "tuple[Sequence[Any], dict[str, Any]]", source: Any) -> Cost:
+        """Return the cost of a copy between host and device."""
         size = source.numel() * source.element_size()
-        seconds = COPY_SECONDS + size / session.settings.pcie
-        self._launch("copy between host and device", Work(seconds, 0, size, "copy"))
-        if not call[1].get("non_blocking") and True not in call[0][2:3]:
-            session.clock.synchronize(session.clock.stream)
-        return True
+        seconds = COPY_SECONDS + size / self._session.settings.pcie
+        waits = not call[1].get("non_blocking") and True not in call[0][2:3]
+        return Cost("copy between host and device", Work(seconds, 0, size, "copy"), waits)
+
+    def _charge(self, cost: Cost) -> None:
+        """Puts a call on the clock."""
+        clock = self._session.clock
+        if cost.work is None:
+            clock.spend(self._session.host_seconds * VIEW_SHARE)
+            return
+        self._launch(cost.name, cost.work)
+        if cost.waits:
+            clock.synchronize(clock.stream)
 
     def _launch(self, name: str, work: Work) -> None:
         session = self._session
@@ -411,13 +487,25 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
             self._values.forget(each, name)
 
     def _run_functional_collective(
-        self, func: Any, args: "tuple[Any, ...]", kwargs: "dict[str, Any]"
+        self,
+        func: Any,
+        args: "tuple[Any, ...]",
+        kwargs: "dict[str, Any]",
+        inputs: "list[Any]",
+        key: Any,
     ) -> Any:
         finish = self._parts.groups.run_functional(func, args, kwargs)
         if finish is None:
             return args[0]
-        with self._parts.fake_mode:
-            result = func(*args, **kwargs)
+        calls = self._parts.collectives
+        call = None if key is None else calls.known.get(key)
+        if call is not None:
+            result = call.make(inputs)[0]
+        else:
+            with self._parts.fake_mode:
+                result = func(*args, **kwargs)
+            if key is not None:
+                calls.remember(key, (func, args, kwargs), operator_of(func), inputs, result, None)
         for each in tensors_of((result,), {}):
             if is_on_device(each):
                 self._parts.storages.hold(each)

@@ -6,6 +6,7 @@ until an operator with an unknown input writes the tensor's memory. Tensors of t
 their memory becomes unknown in the same way.
 """
 
+import functools
 import math
 import weakref
 from typing import Any, Optional, Sequence
@@ -24,6 +25,8 @@ MASKS = {"isnan": "isnan", "isinf": "isnan", "isfinite": "isfinite"}
 _OPPOSITE = {"isnan": "isfinite", "isfinite": "isnan"}
 #: Counts of unknown values, which `--allow-stand-in` takes to be spread evenly over the bins.
 COUNTS = ("histc", "bincount")
+#: Names that results of later calls keep.
+_MARKS = frozenset((*COUNTS, *_OPPOSITE))
 
 
 class Values:
@@ -38,6 +41,7 @@ class Values:
     def __init__(self) -> None:
         self._epochs: "weakref.WeakKeyDictionary[Any, int]" = weakref.WeakKeyDictionary()
         self.unknown: "weakref.WeakKeyDictionary[Any, str]" = weakref.WeakKeyDictionary()
+        self._has_marks = False
 
     def of(self, tensor: Any) -> Any:
         """Return the value of a tensor; None if it is unknown. Real tensors are their own value."""
@@ -50,6 +54,7 @@ class Values:
 
     def keep(self, tensor: Any, value: Any, name: str) -> None:
         """Sets the value of a fake tensor; None: a result of `name` that is unknown."""
+        self._note_mark(name)
         tensor.__dict__["orrery_name"] = name
         if value is None:
             tensor.__dict__.pop("orrery_value", None)
@@ -64,7 +69,12 @@ class Values:
             self._epochs[storage] = self._epochs.get(storage, 0) + 1
             self.keep(tensor, None, name)
         elif tensor.layout == torch.strided and not tensor.is_meta:
+            self._note_mark(name)
             self.unknown[tensor.untyped_storage()] = name
+
+    def _note_mark(self, name: str) -> None:
+        if name in _MARKS:
+            self._has_marks = True
 
     def clear(self, tensor: Any) -> bool:
         """Marks a real tensor as known. Returns false if the tensor is a part of unknown memory."""
@@ -91,6 +101,7 @@ class Values:
             self.keep(tensor, value.to(tensor.dtype).reshape(tensor.shape), name)
         else:
             known.copy_(value.reshape(tensor.shape))
+            self._note_mark(name)
             tensor.__dict__["orrery_name"] = name
 
     def name_of(self, tensor: Any) -> str:
@@ -135,27 +146,36 @@ class Values:
         written, outputs, inputs : sequence of torch.Tensor
             Tensors that the call wrote in place, that it returned, and that it was given.
         """
-        name = self._name(func, outputs, inputs)
         results = None
         if known is not None and all(each.numel() <= LIMIT for each in outputs):
             results = run_known(func, known)
         if results is None or len(results) != len(outputs):
-            for each in written:
-                self.forget(each, name)
-            for each in outputs:
-                if isinstance(each, FakeTensor):
-                    self.keep(each, None, name)
+            self.lose(func, written, outputs, inputs)
             return
+        name = self._name(func, outputs, inputs)
         for each, value in zip(outputs, results):
             if isinstance(each, FakeTensor):
                 same = each.shape == value.shape
                 self.keep(each, value if same else None, name)
 
+    def lose(
+        self, func: Any, written: Sequence[Any], outputs: Sequence[Any], inputs: Sequence[Any]
+    ) -> None:
+        """Marks the tensors that a call has written and returned as unknown (see `compute`)."""
+        name = self._name(func, outputs, inputs)
+        for each in written:
+            self.forget(each, name)
+        for each in outputs:
+            if isinstance(each, FakeTensor):
+                self.keep(each, None, name)
+
     def _name(self, func: Any, outputs: Sequence[Any], inputs: Sequence[Any]) -> str:
         """Return the name of a call's results: the operator's, or that of a mask it is given."""
-        name: str = func._schema.name.removeprefix("aten::")
-        if name in MASKS:
-            return MASKS[name]
+        name = _base_name(func)
+        if not self._has_marks:
+            return name
+        if name in MASKS.values():
+            return name
         for each in inputs:
             if self.name_of(each) in COUNTS:
                 return self.name_of(each)
@@ -177,6 +197,13 @@ class Values:
         if isinstance(argument, (list, tuple)):
             return [self._replaced(each) for each in argument]
         return torch.device("cpu") if isinstance(argument, torch.device) else argument
+
+
+@functools.lru_cache(None)
+def _base_name(func: Any) -> str:
+    """Return the name of an operator's results: its own, or that of its kind of masks."""
+    name: str = func._schema.name.removeprefix("aten::")
+    return MASKS.get(name, name)
 
 
 def _makes_little(func: Any, args: Sequence[Any]) -> bool:

@@ -211,6 +211,23 @@ TEST(JobFollower, AJobThatWaitsAgainAfterItsEndIsReportedAtOnce) {
   EXPECT_NE(with.reports.at(0).find("PENDING again after its end"), std::string::npos);
 }
 
+/// A slurmctld that has lost the requeue too shows the job with its first submission.
+TEST(JobFollower, AnEndAfterARequeueIsReportedUnderTheFirstSubmission) {
+  Followed with;
+  with.slurm.jobs["17"] = {.submit = 990, .eligible = 1010};
+  with.read(1000);
+  with.slurm.jobs["17"] = {.submit = 1001, .restarts = 1};
+  with.read(1001);
+  with.start(0, {{4}});
+  with.slurm.schedule();
+  with.read(1002);
+  with.slurm.jobs["17"].state = "COMPLETED";
+  with.read(1003);
+  with.slurm.jobs["17"] = {.submit = 990, .eligible = 1010};
+  EXPECT_EQ(with.read(1004), "submitted");
+  EXPECT_NE(with.reports.back().find("PENDING again after its end"), std::string::npos);
+}
+
 TEST(JobFollower, NothingStartsUntilTheNodesHaveReportedToARestartedSlurmctld) {
   Followed with;
   with.slurm.jobs["17"] = with.slurm.jobs["18"] = {};

@@ -18,15 +18,15 @@ TEST(ForecastScore, ErrorsByHorizon) {
   score.add({0}, score.forecast(soon, 0), soon);
   score.add({1}, score.forecast(late, 0), late);
   EXPECT_EQ(score.resolve_job({0}, s(35)).size(), 1u);
-  EXPECT_EQ(score.resolve_job({1}, s(720)).size(), 1u);
-  EXPECT_EQ(score.resolve_job({1}, s(720)).size(), 0u);
+  EXPECT_EQ(score.resolve_job({1}, s(800)).size(), 1u);
+  EXPECT_EQ(score.resolve_job({1}, s(800)).size(), 0u);
   const std::vector<ScoreRow> rows = score.rows();
   ASSERT_EQ(rows.size(), 3u);
   EXPECT_EQ(rows[0].horizon, "1 min");
   EXPECT_EQ(rows[0].median_error_s, 5);
   EXPECT_EQ(rows[0].coverage80, 1);
   EXPECT_EQ(rows[1].horizon, "15 min");
-  EXPECT_EQ(rows[1].median_error_s, 120);
+  EXPECT_EQ(rows[1].median_error_s, 200);
   EXPECT_EQ(rows[1].coverage95, 0);
   EXPECT_EQ(rows[2].horizon, "all");
   EXPECT_EQ(rows[2].within_minute, 0.5);
@@ -56,6 +56,35 @@ TEST(ForecastScore, EarlierErrorsWidenTheIntervals) {
   const ScoreRow row = score.rows().back();
   EXPECT_NEAR(row.coverage80, 0.80, 0.03);
   EXPECT_NEAR(row.coverage95, 0.95, 0.02);
+}
+
+/// Before any error is known, 80% and 95% of the truths are inside the intervals of 24 samples.
+TEST(ForecastScore, TheIntervalsOfFewSamplesAreWideEnough) {
+  Rng rng(5);
+  int in80 = 0, in95 = 0;
+  constexpr int kCases = 4000;
+  for (int i = 0; i < kCases; ++i) {
+    std::vector<Nanos> samples;
+    for (int k = 0; k < 24; ++k) samples.push_back(s(1000) + to_nanos(10 * rng.normal()));
+    std::sort(samples.begin(), samples.end());
+    const InstantForecast made = ForecastScore().forecast(samples, 0);
+    const Nanos actual = s(1000) + to_nanos(10 * rng.normal());
+    in80 += actual >= made.low80 && actual <= made.high80;
+    in95 += actual >= made.low95 && actual <= made.high95;
+  }
+  EXPECT_NEAR(in80, 0.80 * kCases, 0.02 * kCases);
+  EXPECT_NEAR(in95, 0.95 * kCases, 0.02 * kCases);
+}
+
+/// Ten jobs came as forecast, twenty are overdue by a time ahead: the next interval reaches so far.
+TEST(ForecastScore, OverdueForecastsWidenTheIntervals) {
+  ForecastScore score;
+  const std::vector<Nanos> samples{s(198), s(199), s(200), s(201), s(202)};
+  for (std::uint32_t i = 0; i < 30; ++i) score.add({i}, score.forecast(samples, 0), samples);
+  for (std::uint32_t i = 0; i < 10; ++i) score.resolve_job({i}, s(200));
+  std::vector<Nanos> later;
+  for (const Nanos each : samples) later.push_back(each + s(400));
+  EXPECT_GT(score.forecast(later, s(400)).high80, s(790));
 }
 
 }  // namespace

@@ -1,0 +1,121 @@
+#include "cli/shared/run_twin_output.hpp"
+
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "traces/report/report.hpp"
+
+namespace orrery::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json seconds_json(Nanos at) {
+  return at == kNever ? ordered_json() : ordered_json(to_seconds(at));
+}
+
+std::string seconds_text(Nanos at) {
+  return at == kNever ? "never" : fmt::format("{:.1f} s", to_seconds(at));
+}
+
+ordered_json instant_json(const sim::InstantForecast& of) {
+  return {{"median_s", seconds_json(of.median)},
+          {"low80_s", seconds_json(of.low80)},
+          {"high80_s", seconds_json(of.high80)},
+          {"low95_s", seconds_json(of.low95)},
+          {"high95_s", seconds_json(of.high95)}};
+}
+
+ordered_json outlook_json(const sim::RunOutlook& of) {
+  return {{"policy", of.policy},
+          {"end", instant_json(of.end)},
+          {"node_loss_s", of.survived > 0 ? ordered_json(of.node_cost_s) : ordered_json()},
+          {"node_losses_survived", of.survived}};
+}
+
+ordered_json forecast_json(const sim::RunForecast& of) {
+  ordered_json policies = ordered_json::array();
+  for (const sim::RunOutlook& each : of.policies) policies.push_back(outlook_json(each));
+  return {{"made_s", to_seconds(of.made)},
+          {"next_step", of.next},
+          {"commit", instant_json(of.commit)},
+          {"policies", policies}};
+}
+
+std::string node_text(const sim::RunOutlook& of) {
+  if (of.survived == 0) return "not survived";
+  const std::string cost = fmt::format("{:+.1f} s", of.node_cost_s);
+  if (of.survived == 1) return cost;
+  return fmt::format("{} ({:.0f}% survived)", cost, 100 * of.survived);
+}
+
+}  // namespace
+
+void print_run_twin(const sim::RunTwinReport& report, const DecisionTimes& times) {
+  print_field("forecasts", fmt::format("{}; {:.0f} ms (median), at most {:.0f} ms",
+                                      grouped(report.forecasts), times.p50_ms, times.most_ms));
+  print_field("next step", fmt::format("{} forecasts, median error {:.1f}% of the step",
+                                      grouped(report.next_steps), 100 * report.next_step_error));
+  print_field("losses", grouped(report.losses));
+  print_scores("steps", report.steps, 0);
+  print_scores("ends", report.ends, report.ends_beyond);
+  if (report.forecasts == 0) return;
+  fmt::print("\n{:<28}{:>12}{:>24}{:>24}\n",
+             fmt::format("newest, made at {:.1f} s", to_seconds(report.newest.made)), "end",
+             "80%", "a node is lost");
+  for (const sim::RunOutlook& each : report.newest.policies) {
+    fmt::print("{:<28}{:>12}{:>24}{:>24}\n", each.policy, seconds_text(each.end.median),
+               fmt::format("{} to {}", seconds_text(each.end.low80), seconds_text(each.end.high80)),
+               node_text(each));
+  }
+  if (report.newest.policies.size() < 2) return;
+  print_field("regret", fmt::format("{:.1f} s of the run's own policies (mean of the forecasts)",
+                                   report.regret_s));
+  for (const sim::PolicySwitch& choice : report.choices) {
+    print_field("choice",
+                fmt::format("at {:.0f} s {}", to_seconds(choice.at), choice_text(choice)));
+  }
+}
+
+std::string run_twin_json(const sim::RunTwinReport& report, const DecisionTimes& times) {
+  const ordered_json out{
+      {"forecasts", report.forecasts},
+      {"decision_p50_ms", times.p50_ms},
+      {"decision_p99_ms", times.p99_ms},
+      {"decision_max_ms", times.most_ms},
+      {"next_steps", report.next_steps},
+      {"next_step_error_p50",
+       report.next_steps > 0 ? ordered_json(report.next_step_error) : ordered_json()},
+      {"losses", report.losses},
+      {"steps", scores_json(report.steps)},
+      {"ends", scores_json(report.ends)},
+      {"ends_beyond_horizon", report.ends_beyond},
+      {"newest", report.forecasts > 0 ? forecast_json(report.newest) : ordered_json()},
+      {"regret_s", report.regret_s},
+      {"choices", choices_json(report.choices)}};
+  return out.dump(2);
+}
+
+std::string score_csv(const sim::RunTwinReport& report) {
+  return score_table({{"step", &report.steps}, {"end", &report.ends}});
+}
+
+std::string forecast_line(const sim::RunForecast& forecast) {
+  std::vector<std::string> policies;
+  for (const sim::RunOutlook& each : forecast.policies) {
+    policies.push_back(fmt::format("{}: end {} (80%: {} to {}), a lost node {}", each.policy,
+                                   seconds_text(each.end.median), seconds_text(each.end.low80),
+                                   seconds_text(each.end.high80), node_text(each)));
+  }
+  return fmt::format("{:.1f} s: step {} in {:.2f} s (80%: {:.2f} to {:.2f}); {}",
+                     to_seconds(forecast.made), forecast.next,
+                     to_seconds(forecast.commit.median - forecast.begun),
+                     to_seconds(forecast.commit.low80 - forecast.begun),
+                     to_seconds(forecast.commit.high80 - forecast.begun),
+                     fmt::join(policies, "; "));
+}
+
+}  // namespace orrery::cli
