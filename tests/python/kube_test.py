@@ -547,7 +547,7 @@ def test_the_extender_of_shadow_mode_permits_all_nodes(cluster):
 # ---- other facts ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", ["v1", "v1beta1"])  # from 1.22 on, and before
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])  # Kubernetes 1.22 and later, and before
 def test_an_eviction_needs_an_owner_that_creates_the_pods_anew(cluster, version):
     cluster.server.eviction_version = version
     cluster.put(*gang("owned", 2), *gang("lone", 2, owner=""))

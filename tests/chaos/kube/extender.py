@@ -27,7 +27,8 @@ each with what counts as a fault:
 - preempt: `srtf` evicts a gang for a shorter one; the short one is not bound, or the long one,
   whose pods are created anew, is not bound again after the end of the short one;
 - many: of 240 free nodes, kube-scheduler does not look at the one that a pod of 16 has got;
-- rights: a request of the command was refused, or its token may write or read what it must not.
+- rights: a request of the command was refused by a server that was ready, or its token may write
+  or read what it must not.
 
 With --ignorable, kube-scheduler decides alone while no controller answers (`ignorable: true`), and
 pods that it binds meanwhile are counted, not faults. --samples records a session with one gang that
@@ -44,6 +45,7 @@ import pathlib
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -137,7 +139,15 @@ class Proof:
 
     def run_command(self, policy="fifo-skip", **environment):
         self.command = Command(self.kube, self.access, self.port, self.mode, policy, **environment)
+        self.wait_until(self.is_answering, "the extender answers")
         return self.command
+
+    def is_answering(self):
+        try:
+            socket.create_connection(("127.0.0.1", self.port), 1).close()
+        except OSError:
+            return False
+        return True
 
     def add_gang(self, name, size, priority="", owner="", suffix="", **annotations):
         """Create the pods of a gang; returns their names."""
@@ -214,7 +224,7 @@ class Proof:
         return f"bound in {', '.join(sorted(racks))} after {took:.1f} s"
 
     def large(self):
-        """After `rack`: four nodes are free."""
+        """Case that follows `rack`: four nodes are free."""
         before = set(self.kube.pods())
         large = self.add_gang("large", 5, priority="patient", time_limit_seconds="600")
         time.sleep(QUIET_S)
@@ -230,7 +240,7 @@ class Proof:
                 f"evicted for it, {len(beside)} of 4 beside it bound")  # fmt: skip
 
     def end(self):
-        """After `large`: one gang finishes, one is deleted."""
+        """Case that follows `large`: one gang finishes, one is deleted."""
         self.finish(*(name for name in self.kube.pods() if name.startswith("first-")))
         time.sleep(2)
         large = [name for name in self.kube.pods() if name.startswith("large-")]
@@ -394,7 +404,9 @@ class Proof:
 
     def rights(self):
         requests = self.kube.audit()
-        refused = sorted({one[:3] for one in requests if one[3] in (401, 403)})
+        refusals = [one for one in requests if one[3] in (401, 403)]
+        refused = sorted({one[:3] for one in refusals if not one[4]})
+        early = sum(one[4] for one in refusals)
         if refused:
             self.faults.append(f"rights: refused: {refused}")
         if not any(one[0] == "patch" for one in requests):
@@ -422,8 +434,8 @@ class Proof:
                   for verb in ("list", "watch", "get", "patch", "create", "update")}  # fmt: skip
         total = ", ".join(f"{count} {verb}" for verb, count in counts.items())
         conflicts = sum(one[3] == 409 for one in requests)
-        return (f"{len(requests)} requests ({total}), {len(refused)} refused, "
-                f"{conflicts} conflicts; {codes.count(403)} of 5 others forbidden")  # fmt: skip
+        return (f"{len(requests)} requests ({total}), {len(refused)} refused, {early} more "
+                f"by a server that was not ready, {conflicts} conflicts; {codes.count(403)} of 5 others forbidden")  # fmt: skip
 
     def sample(self):
         """The recorded session, of a server that has forgotten all changes before its start."""
@@ -524,6 +536,7 @@ def arguments():
 
 def main():
     options = arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     programs = programs_of(HERE / "build.sh")
     port, asked = free_ports(2)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="orrery-kube-"))

@@ -2,6 +2,7 @@
 machine, with RBAC, an audit log and no kubelets."""
 
 import base64
+import datetime
 import http.client
 import json
 import os
@@ -56,6 +57,7 @@ class RealKube:
         configuration."""
         self.programs, self.folder = pathlib.Path(programs), pathlib.Path(folder)
         self.processes = {}
+        self.starts = []  #: instants of each start of the server and of its readiness
         self.ports = dict(zip(("client", "peer", "server", "health"), free_ports(4)))
         subprocess.run(
             ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
@@ -132,8 +134,10 @@ class RealKube:
             "audit-log-path": self.folder / "audit.log",
             "audit-log-mode": "blocking",
         }
+        begin = timestamp()
         self._start("kube-apiserver", *(f"--{name}={value}" for name, value in options.items()))
         self.wait_until(self.is_ready, 120, "kube-apiserver answers /readyz")
+        self.starts.append((begin, timestamp()))
 
     def start_scheduler(self, program="kube-scheduler"):
         self._start(program, f"--config={self.folder / 'scheduler.yaml'}", "--secure-port=0",
@@ -241,14 +245,19 @@ class RealKube:
         return {each["metadata"]["name"]: each for each in items}
 
     def audit(self):
-        """Requests of the controller so far: (verb, resource, namespace, code)."""
+        """Requests of the controller so far: (verb, resource, namespace, code, is_early).
+
+        A request is early if the server was not ready: it then knows no roles, and refuses all.
+        """
         found = []
         for line in (self.folder / "audit.log").read_text().splitlines():
             event = json.loads(line)
             where = event.get("objectRef") or {}
             resource = "/".join(where[key] for key in ("resource", "subresource") if key in where)
             code = (event.get("responseStatus") or {}).get("code", 0)
-            found.append((event["verb"], resource, where.get("namespace", ""), code))
+            instant = event["requestReceivedTimestamp"]
+            is_early = any(begin <= instant <= end for begin, end in self.starts)
+            found.append((event["verb"], resource, where.get("namespace", ""), code, is_early))
         return found
 
 
@@ -259,6 +268,11 @@ def collection_of(thing):
     if "namespace" in metadata:
         root += f"/namespaces/{metadata['namespace']}"
     return f"{root}/{kind.lower()}{'es' if kind.endswith('s') else 's'}"
+
+
+def timestamp():
+    """The present instant as the audit log writes it."""
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def free_ports(count):
