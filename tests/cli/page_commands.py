@@ -79,6 +79,7 @@ TOOLS = {
     "tests/chaos/chaos.py": "tests/chaos/CMakeLists.txt",
     **{f"tests/chaos/slurm_{part}.py": "cluster" for part in (
         "kills", "keeper", "controller", "policies", "queue", "rights", "twin")},
+    "tests/chaos/kube/extender.py": "network", "tests/chaos/kube/crds.py": "network",
     "tests/chaos/twin_runs.py": "tests/cli/twin_run_test.py",
     "tests/chaos/pairs.py": "tests/chaos/pairs_test.py",
     "tests/chaos/flips.py": "tests/chaos/CMakeLists.txt",

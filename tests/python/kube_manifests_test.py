@@ -17,7 +17,8 @@ THINGS = [
     for i, thing in enumerate(yaml.safe_load_all(file.read_text()))
 ]
 KUEUE = "kueue.x-k8s.io"
-CRDS = os.environ.get("ORRERY_KUEUE_CRDS", "")
+#: Kueue's CRDs, as parts of them or whole: a folder like config/components/crd/bases.
+CRDS = os.environ.get("ORRERY_KUEUE_CRDS", ROOT / "tests" / "python" / "samples" / "kube")
 
 
 @pytest.mark.parametrize("thing", THINGS)
@@ -25,9 +26,9 @@ def test_a_manifest_has_the_published_schema(thing):
     if thing["apiVersion"].startswith(KUEUE):
         return check_kueue(thing)
     if thing["apiVersion"].startswith("kubescheduler"):
-        known = {"urlPrefix", "filterVerb", "prioritizeVerb", "weight", "nodeCacheCapable",
-                 "ignorable", "httpTimeout", "managedResources"}  # fmt: skip
-        assert set(thing["extenders"][0]) == known
+        known = {"urlPrefix", "filterVerb", "prioritizeVerb", "preemptVerb", "weight",
+                 "nodeCacheCapable", "ignorable", "httpTimeout", "managedResources"}  # fmt: skip
+        assert set(thing["extenders"][0]) == known and thing["percentageOfNodesToScore"] == 100
         return None
     validate = pytest.importorskip("kubernetes_validate", reason="left out: kubernetes-validate")
     validate.validate(thing, "1.37", strict=True)
@@ -36,11 +37,9 @@ def test_a_manifest_has_the_published_schema(thing):
 
 def check_kueue(thing):
     """Validate an object against Kueue's CRDs, whose unknown keys count as errors."""
-    if not CRDS:
-        pytest.skip("left out: ORRERY_KUEUE_CRDS names no folder with config/components/crd/bases")
     jsonschema = pytest.importorskip("jsonschema")
-    for file in pathlib.Path(CRDS).glob("*.yaml"):
-        crd = yaml.safe_load(file.read_text())
+    files = pathlib.Path(CRDS).glob("*.yaml")
+    for crd in (each for file in files for each in yaml.safe_load_all(file.read_text())):
         if crd["spec"]["names"]["kind"] != thing["kind"]:
             continue
         for version in crd["spec"]["versions"]:
@@ -49,6 +48,18 @@ def check_kueue(thing):
                 schema["properties"]["metadata"] = {"type": "object"}
                 return jsonschema.validate(thing, schema)
     raise AssertionError(f"no CRD of {thing['kind']} in {CRDS}")
+
+
+def test_an_object_with_a_wrong_key_or_value_is_refused_by_the_schemas_of_kueue():
+    jsonschema = pytest.importorskip("jsonschema")
+    check_kueue(workload("w", 4))
+    for wrong in (
+        {**workload("w", 4), "stats": {}},
+        workload("w", 4, state="Maybe"),
+        {**admission_check(), "spec": {"controllerName": 3}},
+    ):
+        with pytest.raises(jsonschema.ValidationError):
+            check_kueue(wrong)
 
 
 def strict(schema):

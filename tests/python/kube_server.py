@@ -38,6 +38,8 @@ class KubeServer:
         self.kueue = kueue
         self.before_patch = []  #: callables for the next patches, called without the lock
         self.watches_cut = 0
+        self.eviction_version = "v1"  #: of policy; others are refused
+        self.grace_s = 0  #: evicted pods stay, and are being deleted, if this is more than 0
         self.changed = threading.Condition()
         server = self
 
@@ -159,8 +161,13 @@ class KubeServer:
             if not self.kueue:
                 raise Refusal(404, "the server could not find the requested resource")
             return {"preferredVersion": {"groupVersion": "kueue.x-k8s.io/v1beta2"}}
+        if path == "/api/v1":
+            known = {"group": "policy", "version": self.eviction_version, "kind": "Eviction"}
+            return {"resources": [{"name": "pods"}, {"name": "pods/eviction", **known}]}
         with self.changed:
             if method == "POST" and path.endswith("/eviction"):
+                if body["apiVersion"] != f"policy/{self.eviction_version}":
+                    raise Refusal(400, f"no kind Eviction is registered for {body['apiVersion']}")
                 return self._evict(path)
             if method == "POST":
                 return self._create(path, body)
@@ -199,10 +206,15 @@ class KubeServer:
 
     def _evict(self, path):
         collection, _, name = path.removesuffix("/eviction").rpartition("/")
-        pod = self.objects.pop((collection, name), None)
+        pod = self.objects.get((collection, name))
         if pod is None:
             raise Refusal(404, f"{name} not found")
-        self._note((collection, name), "DELETED", pod)
+        if self.grace_s > 0:
+            pod = copy.deepcopy(pod)
+            pod["metadata"]["deletionTimestamp"] = "2026-11-27T10:00:00Z"
+            self._store((collection, name), pod, "MODIFIED")
+        else:
+            self._note((collection, name), "DELETED", self.objects.pop((collection, name)))
         return {"kind": "Status", "status": "Success"}
 
     def _store(self, key, thing, kind):

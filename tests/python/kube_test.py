@@ -15,6 +15,7 @@ from orrery.kube.adapter import Adapter  # noqa: E402
 from orrery.kube.api import Api, ApiError  # noqa: E402
 from orrery.kube.extender import Answers, Extender  # noqa: E402
 from orrery.kube.lease import Leadership  # noqa: E402
+from orrery.kube.mirror import Mirror  # noqa: E402
 
 NODES, PODS = "/api/v1/nodes", "/api/v1/pods"
 WORKLOADS = "/apis/kueue.x-k8s.io/v1beta2/workloads"
@@ -231,6 +232,33 @@ def test_a_conflict_is_repeated_and_a_foreign_placement_is_respected(cluster):
     assert gang_in(controller, "ml/b", "placed")["nodes"] == ["n7", "n8"]
 
 
+def test_pods_that_the_scheduler_leaves_unbound_are_changed_with_growing_pauses(cluster):
+    cluster.put(*gang("llama", 2))
+    controller = cluster.controller()
+    now = 100.0
+    controller._placing._clock = lambda: now
+    gang_in(controller, "ml/llama", "waiting")
+    place(controller, "ml/llama", ["n1", "n2"])
+    cluster.server.put(PODS, {**cluster.server.pod("llama-1"),
+                              "spec": {**cluster.server.pod("llama-1")["spec"],
+                                       "nodeName": "n2"}})  # fmt: skip
+    wait_until(lambda: any(pod["spec"].get("nodeName")
+                           for pod in controller.index.find_gang("ml/llama").pods))  # fmt: skip
+    begin, changed = len(cluster.writes()), []
+    for now in (100.0, 104.0, 106.0, 115.0, 117.0, 136.0, 138.0):
+        read(controller)
+        writes, begin = cluster.writes()[begin:], len(cluster.writes())
+        changed.append(["orrery.io/retried" in body["metadata"]["annotations"]
+                        for method, path, body in writes if path.endswith("/llama-0")])  # fmt: skip
+        assert len(writes) == len(changed[-1]), writes
+    assert changed == [[], [], [True], [], [True], [], [True]]
+    cluster.server.schedule()
+    gang_in(controller, "ml/llama", "placed")
+    now = 1000.0
+    read(controller)
+    assert len(cluster.writes()) == begin
+
+
 def test_a_pod_that_fails_is_replaced_on_its_node(cluster):
     cluster.put(*gang("llama", 2))
     controller = cluster.controller()
@@ -282,7 +310,28 @@ def test_a_watch_that_is_cut_or_forgotten_continues(cluster):
     wait_until(lambda: [g["id"] for g in read(controller)["gangs"]] == ["ml/b"])
 
 
-def test_a_recorded_watch_stream_is_read_as_the_server_sent_it(cluster):
+def test_a_watch_that_the_server_accepts_again_counts_at_once(cluster):
+    changes, failures = [], []
+
+    class Server:
+        def list(self, path):
+            return [], "1"
+
+        def watch(self, path, version):
+            changes.append(version)
+            if len(changes) == 1:
+                raise ApiError("connection refused")
+            failures.append(mirror.failure())
+            return iter(lambda: mirror.stop() or stopped.wait(5) and None, None)
+
+    stopped = threading.Event()
+    mirror = Mirror(Server(), PODS, lambda old, new: None, pause_s=0.01)
+    mirror.start()
+    wait_until(lambda: failures == [f"{PODS}: connection refused"] and mirror.failure() == "")
+    stopped.set()
+
+
+def test_a_watch_yields_the_changes_as_the_server_sends_them(cluster):
     events = []
     cluster.put(*gang("a", 1))
     for kind, thing in cluster.api().watch(PODS, "0"):
@@ -446,6 +495,46 @@ def test_the_extender_holds_a_gang_back_until_it_is_placed_and_then_names_its_no
         extender.stop()
 
 
+def test_a_pod_without_its_node_waits_and_one_with_its_node_is_known_to_older_copies(cluster):
+    pods = gang("llama", 2, gated=False)
+    record = json.dumps({"nodes": ["n5", "n6"], "owner": "one"})
+    pods[0]["metadata"]["annotations"]["orrery.io/placement"] = record
+    cluster.put(*pods)
+    controller = cluster.controller()
+    gang_in(controller, "ml/llama", "placing")
+    answers = Answers(controller.index.find_gang, ["ml"])
+    names = [f"n{i}" for i in range(1, 9)]
+
+    def kept(pod):
+        return answers.filter({"Pod": pod, "NodeNames": names})["NodeNames"]
+
+    known = cluster.server.pod("llama-0")
+    assert kept(known) == [], "n5 and n6 may both be the node of the other pod"
+    known["metadata"]["annotations"]["orrery.io/placed-on"] = "n6"
+    assert kept(known) == ["n6"]
+
+
+def test_pods_that_wait_evict_nobody(cluster):
+    cluster.put(*gang("llama", 2, gated=False), pod("free", gated=False, namespace="else"))
+    controller = cluster.controller()
+    gang_in(controller, "ml/llama", "waiting", acts=True)
+    answers = Answers(controller.index.find_gang, ["ml"])
+    victims = {name: {"Pods": [{"UID": f"u-{name}"}], "NumPDBViolations": 0}
+               for name in ("n5", "n6", "n7")}  # fmt: skip
+
+    def preempt(name, namespace="ml", **arguments):
+        pod = cluster.server.pod(name, namespace)
+        return answers.preempt({"Pod": pod, **arguments})["NodeNameToMetaVictims"]
+
+    assert preempt("llama-0", NodeNameToMetaVictims=victims) == {}
+    assert preempt("free", "else", NodeNameToMetaVictims=victims) == victims
+    whole = {"n5": {"Pods": [{"metadata": {"uid": "u-n5"}}], "NumPDBViolations": 0}}
+    assert preempt("free", "else", NodeNameToVictims=whole) == {"n5": victims["n5"]}
+    assert place(controller, "ml/llama", ["n5", "n6"]) == {"refused": ""}
+    (node_name,) = preempt("llama-0", NodeNameToMetaVictims=victims)
+    assert node_name in ("n5", "n6")
+
+
 def test_the_extender_of_shadow_mode_permits_all_nodes(cluster):
     cluster.put(*gang("llama", 2, gated=False))
     controller = cluster.controller(leads=False)
@@ -458,7 +547,9 @@ def test_the_extender_of_shadow_mode_permits_all_nodes(cluster):
 # ---- other facts ------------------------------------------------------------------------------
 
 
-def test_an_eviction_needs_an_owner_that_creates_the_pods_anew(cluster):
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])  # Kubernetes 1.22 and later, and before
+def test_an_eviction_needs_an_owner_that_creates_the_pods_anew(cluster, version):
+    cluster.server.eviction_version = version
     cluster.put(*gang("owned", 2), *gang("lone", 2, owner=""))
     controller = cluster.controller()
     gang_in(controller, "ml/lone", "waiting", acts=True)
@@ -473,6 +564,23 @@ def test_an_eviction_needs_an_owner_that_creates_the_pods_anew(cluster):
     again = gang("owned", 2)
     cluster.put(*again)
     assert gang_in(controller, "ml/owned", "waiting")["uid"] == "job-1"
+
+
+@pytest.mark.parametrize("grace", [0, 30])
+def test_gpus_of_an_evicted_gang_are_free_before_the_watch_shows_it(cluster, grace):
+    cluster.server.grace_s = grace
+    cluster.put(*gang("long", 4), *gang("short", 2))
+    controller = cluster.controller()
+    gang_in(controller, "ml/short", "waiting", acts=True)
+    assert place(controller, "ml/long", RACK_1) == {"refused": ""}
+    cluster.server.schedule()
+    gang_in(controller, "ml/long", "placed")
+    controller._pods.stop()
+    cluster.put(pod("last", gated=False))  # the event after which the watch ends
+    controller._pods._thread.join(10)
+    assert "needs 8 GPUs" in place(controller, "ml/short", ["n1", "n2"])["refused"]
+    assert controller.answer({"evict": "ml/long"}) == {"refused": ""}
+    assert place(controller, "ml/short", ["n1", "n2"]) == {"refused": ""}
 
 
 def test_broken_annotations_are_problems_of_their_gang_alone(cluster):

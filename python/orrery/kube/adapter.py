@@ -67,7 +67,9 @@ class Adapter:
         self._pods = Mirror(api, "/api/v1/pods", self.index.change_pod)
         self._kueue: Dict[str, Mirror] = {}
         identity = leadership.identity if leadership is not None else ""
-        self._placing = Placing(api, identity, self._may_write, self._store, self.index)
+        self._placing = Placing(
+            api, identity, self._may_write, self._store, self._pods.remove, self.index
+        )
 
     def start(self) -> None:
         """List the collections, derive the gangs, and begin to follow the changes.

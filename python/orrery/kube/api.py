@@ -105,15 +105,18 @@ class Api:
         return self._request("PATCH", path, body)
 
     def watch(self, path: str, version: str) -> Iterator[Tuple[str, Object]]:
-        """Yield the changes of a collection after a version as (type, object).
+        """Ask for the changes of a collection after a version; return them as (type, object).
 
-        The stream ends when the server closes or the connection breaks; the caller continues from
-        the newest version.
+        The request is sent, and accepted by the server, before this method returns. The stream ends
+        when the server closes or the connection breaks; the caller continues from the newest
+        version.
 
         Raises
         ------
         Expired
-            If the server no longer has this version.
+            If the server no longer has this version; the stream raises it, too.
+        ApiError
+            If the server does not answer, or refuses the request.
         """
         query = {
             "watch": "true",
@@ -122,6 +125,9 @@ class Api:
             "timeoutSeconds": "240",
         }
         response = self._send("GET", path, query=query, silence_s=self.silence_s)
+        return self._read_changes(path, response)
+
+    def _read_changes(self, path: str, response: Any) -> Iterator[Tuple[str, Object]]:
         try:
             for line in kubernetes.watch.watch.iter_resp_lines(response):
                 if not line:

@@ -1,6 +1,6 @@
-"""Scheduler extender: answers filter and prioritize requests of kube-scheduler from placements.
+"""Scheduler extender: answers the requests of kube-scheduler from the placements of the pods.
 
-Any replica may answer, because the placements are annotations of the pods.
+Any replica may answer, because the node of each pod is an annotation of the pod.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import threading
 from typing import Any, Callable, Dict, List, Optional
 
 from .objects import SLOT, Gang, Object, annotations_of, full_name, gang_key, gpus_of, is_ours
-from .objects import node_of, vacant_slots
 
 #: Largest score of kube-scheduler's extenders.
 MOST_SCORE = 10
 #: Longest accepted request in bytes: nodes of about 10 kB each.
 MOST_BYTES = 256 << 20
+#: Seconds after which an idle connection is closed. kube-scheduler closes its own after 90; a
+#: request that meets a closed connection would be a pod without an answer.
+IDLE_S = 300
 
 
 class Answers:
@@ -44,23 +46,25 @@ class Answers:
         self._is_binding = is_binding
 
     def allowed_nodes(self, pod: Object) -> Optional[List[str]]:
-        """Return the nodes on which a pod may run now; None: all."""
+        """Return the node of a placed pod, no node for a pod that waits; None: all nodes.
+
+        A pod gets its node by the annotation that the leading controller writes. A pod of a placed
+        gang without the annotation still waits, because each node of the placement may be the one
+        that another pod of the gang is about to get.
+        """
         namespace, name = gang_key(pod)
         if not self._is_binding or namespace not in self._namespaces or gpus_of(pod["spec"]) == 0:
             return None
+        slot = annotations_of(pod).get(SLOT)
+        if slot:  # also where the copy of this replica is older than the scheduler's
+            return [slot]
         gang = self._find_gang(f"{namespace}/{name}")
         if gang is None or gang.problem:
             return [] if is_ours(pod) else None
-        placement = gang.placement
-        if placement is None:
-            return []
-        for known in gang.pods:
-            if known["metadata"]["uid"] == pod["metadata"].get("uid"):
-                pod = known
-        slot = annotations_of(pod).get(SLOT)
-        if slot:
-            return [slot]
-        return [] if node_of(pod) else vacant_slots(placement, gang.pods)
+        uid = pod["metadata"].get("uid")
+        slots = [annotations_of(known).get(SLOT) for known in gang.pods
+                 if known["metadata"]["uid"] == uid]  # fmt: skip
+        return [slot for slot in slots if slot]
 
     def filter(self, arguments: Object) -> Object:
         """Return the result of a filter request (ExtenderFilterResult)."""
@@ -98,6 +102,26 @@ class Answers:
         ]
 
 
+    def preempt(self, arguments: Object) -> Object:
+        """Return the result of a preempt request (ExtenderPreemptionResult).
+
+        Without this answer, kube-scheduler evicts pods of a lower priority for a pod that the
+        extender holds back.
+        """
+        allowed = self.allowed_nodes(arguments["Pod"])
+        victims = arguments.get("NodeNameToMetaVictims")
+        if victims is None:
+            victims = {
+                name: {
+                    "Pods": [{"UID": each["metadata"]["uid"]} for each in found.get("Pods") or []],
+                    "NumPDBViolations": found.get("NumPDBViolations", 0),
+                }
+                for name, found in (arguments.get("NodeNameToVictims") or {}).items()
+            }
+        kept = {n: found for n, found in victims.items() if allowed is None or n in allowed}
+        return {"NodeNameToMetaVictims": kept}
+
+
 class Extender:
     """HTTP server of the extender, with a thread of its own."""
 
@@ -123,17 +147,18 @@ class Extender:
 class _Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # head and body are two writes; the second must not wait
-    timeout = 30
+    timeout = IDLE_S
 
     def __init__(self, answers: Answers, *args: Any) -> None:
         self.answers = answers
         super().__init__(*args)  # answers the requests of the connection
 
     def do_POST(self) -> None:
-        """Answer ``/filter`` and ``/prioritize``."""
+        """Answer ``/filter``, ``/prioritize`` and ``/preempt``."""
         routes: Dict[str, Callable[[Object], Any]] = {
             "/filter": self.answers.filter,
             "/prioritize": self.answers.prioritize,
+            "/preempt": self.answers.preempt,
         }
         try:
             length = int(self.headers.get("Content-Length") or 0)

@@ -24,7 +24,14 @@ from .objects import (
     gpus_of,
     parse_node,
 )
-from .reading import describe_gang, describe_node, is_unreleased, state_of, used_gpus
+from .reading import (
+    describe_gang,
+    describe_node,
+    is_unbound,
+    is_unreleased,
+    state_of,
+    used_gpus,
+)
 
 
 @dataclass(frozen=True)
@@ -35,6 +42,7 @@ class _Derived:
     used: Dict[str, int]  #: GPUs in use by node
     shown: Dict[str, Any]  #: description for the command
     is_unreleased: bool
+    is_unbound: bool
 
 
 class Index:
@@ -64,6 +72,7 @@ class Index:
         self._derived: Dict[str, Dict[str, _Derived]] = {}  # keys, then gangs
         self._used: Counter[str] = Counter()
         self._unreleased: Set[str] = set()
+        self._unbound: Set[str] = set()
         self._problems: Dict[str, str] = {}  # keys are those of gangs
         self._shown: Dict[str, Dict[str, Any]] = {}  # descriptions by id
         self._changed: Set[str] = set()  # ids of gangs since the newest reading
@@ -160,6 +169,12 @@ class Index:
             self.derive_all()
             return [self._derived[key][key].gang for key in sorted(self._unreleased)]
 
+    def unbound_gangs(self) -> List[str]:
+        """Return the ids of placed gangs with a pod that has a slot and no node yet."""
+        with self._lock:
+            self.derive_all()
+            return sorted(self._unbound)
+
     def read_changes(self, since: int) -> Object:
         """Return the state of the cluster, or its changes, as the command reads it.
 
@@ -223,6 +238,7 @@ class Index:
     def _forget(self, name: str, before: _Derived) -> None:
         self._used.subtract(before.used)
         self._unreleased.discard(name)
+        self._unbound.discard(name)
         self._problems.pop(name, None)
         id = before.shown["id"]
         # A pod that has moved to another key may have been stored there already.
@@ -233,6 +249,8 @@ class Index:
         self._used.update(after.used)
         if after.is_unreleased:
             self._unreleased.add(name)
+        if after.is_unbound:
+            self._unbound.add(name)
         if after.gang.problem:
             self._problems[name] = after.gang.problem
         id = after.shown["id"]
@@ -243,7 +261,11 @@ def derive(gang: Gang) -> _Derived:
     """Return a gang with the facts that follow from it."""
     state = state_of(gang)
     return _Derived(
-        gang, used_gpus(gang, state), describe_gang(gang, state), is_unreleased(gang, state)
+        gang,
+        used_gpus(gang, state),
+        describe_gang(gang, state),
+        is_unreleased(gang, state),
+        is_unbound(gang, state),
     )
 
 

@@ -59,6 +59,11 @@ class Mirror:
         """Store an object that the server has just returned, before the watch shows it."""
         self._store(thing)
 
+    def remove(self, thing: Object) -> None:
+        """Remove an object that the server no longer has, before the watch shows it."""
+        with self._lock:
+            self._replace(thing["metadata"]["uid"], None)
+
     def failure(self) -> str:
         """Return why the copy may be out of date; empty while the watch runs."""
         with self._lock:
@@ -111,7 +116,10 @@ class Mirror:
                 self._note(error)
 
     def _watch(self) -> None:
-        for kind, thing in self._api.watch(self.path, self._version):
+        changes = self._api.watch(self.path, self._version)
+        with self._lock:  # the server follows again, also while nothing changes
+            self._failure = ""
+        for kind, thing in changes:
             if kind == "DELETED":
                 with self._lock:
                     self._replace(thing["metadata"]["uid"], None)
@@ -119,7 +127,6 @@ class Mirror:
                 self._store(thing)
             with self._lock:
                 self._version = thing["metadata"]["resourceVersion"]
-                self._failure = ""
             if self._stopped.is_set():
                 return
         self._stopped.wait(self._pause_s / 20)  # the next watch continues, or says why not

@@ -22,6 +22,7 @@ PODS_PER_NODE = "orrery.io/pods-per-node"  #: annotation: pods of the gang on ea
 TIME_LIMIT = "orrery.io/time-limit-seconds"  #: annotation: expected longest duration
 RECORD = "orrery.io/placement"  #: annotation: the committed placement, JSON
 SLOT = "orrery.io/placed-on"  #: annotation of a released pod: its node
+RETRY = "orrery.io/retried"  #: annotation of a pod that is not bound in time: newest change
 RACK = "orrery.io/rack"  #: annotation: "required" (all pods in one rack) or "preferred"
 REQUIRED_TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"  #: Kueue's: a label of nodes
 GPU = "nvidia.com/gpu"  #: resource that is counted

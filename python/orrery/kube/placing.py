@@ -11,9 +11,10 @@ several threads.
 from __future__ import annotations
 
 import datetime
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from typing import Callable, Dict, List, Optional
+from typing import Callable, Dict, List, Optional, Tuple
 
 from .api import Api, ApiError, Conflict, Missing
 from .index import Index
@@ -22,6 +23,7 @@ from .objects import (
     GATE,
     HOSTNAME,
     RECORD,
+    RETRY,
     SLOT,
     Gang,
     Node,
@@ -36,12 +38,16 @@ from .objects import (
     node_of,
     vacant_slots,
 )
-from .reading import is_answer_due, state_of
+from .reading import is_answer_due, is_slot_open, state_of
 
 #: Attempts for one object that others change at the same time.
 ATTEMPTS = 4
 #: Threads that release the pods of placed gangs.
 WRITERS = 8
+#: Seconds until kube-scheduler is asked again to bind a pod, first and longest: they double.
+RETRY_S, LONGEST_RETRY_S = 5.0, 300.0
+#: Most gangs that kube-scheduler is asked for at one reading.
+RETRIES = 16
 
 
 class Refused(Exception):
@@ -62,8 +68,12 @@ class Placing:
     on_change : callable
         Receives each object as the server has returned it after a write, from all threads, and
         shows it in ``index`` before it returns.
+    on_gone : callable
+        Receives each object that is gone after a write, likewise.
     index : Index
         Gangs, nodes and GPUs in use.
+    clock : callable
+        Monotonic clock in seconds.
     """
 
     def __init__(
@@ -72,14 +82,20 @@ class Placing:
         identity: str,
         may_write: Callable[[], bool],
         on_change: Callable[[Object], None],
+        on_gone: Callable[[Object], None],
         index: Index,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api = api
         self._identity = identity
         self._may_write = may_write
         self._on_change = on_change
+        self._on_gone = on_gone
         self._index = index
+        self._clock = clock
+        self._retries: Dict[str, Tuple[float, float]] = {}  # instant and pause by id of a gang
         self._pool = ThreadPoolExecutor(WRITERS, thread_name_prefix="release")
+        self._eviction_version = ""
 
     def stop(self) -> None:
         """End the threads after their current writes."""
@@ -122,6 +138,7 @@ class Placing:
         writes: List[Future[bool]] = []
         for gang in self._index.unreleased_gangs():
             self._release(gang, writes)
+        self._retry(writes)
         wait_for_all(writes)
 
     def _place(self, key: str, slots: List[str], writes: List[Future[bool]]) -> str:
@@ -237,6 +254,40 @@ class Placing:
                 return False
         raise ApiError(f"{path}: changes faster than its gate can be opened")
 
+    def _retry(self, writes: List[Future[bool]]) -> None:
+        """Change pods that kube-scheduler leaves unbound, so that it tries them again.
+
+        An attempt that meets no extender fails, and kube-scheduler repeats it only after minutes
+        unless the pod changes. Appends the writes to ``writes``.
+        """
+        now = self._clock()
+        first = (now + RETRY_S, RETRY_S)
+        self._retries = {
+            key: self._retries.get(key, first) for key in self._index.unbound_gangs()
+        }
+        due = [key for key, (instant, _) in self._retries.items() if instant <= now]
+        for key in due[:RETRIES]:
+            pause = min(2 * self._retries[key][1], LONGEST_RETRY_S)
+            self._retries[key] = (now + pause, pause)
+            gang = self._index.find_gang(key)
+            for pod in gang.live if gang is not None else []:
+                if is_slot_open(pod):
+                    writes.append(self._pool.submit(self._retry_pod, pod))
+
+    def _retry_pod(self, pod: Object) -> bool:
+        """Change an annotation of one pod; return false if the pod has changed meanwhile."""
+        patch = {
+            "metadata": {
+                "resourceVersion": pod["metadata"]["resourceVersion"],
+                "annotations": {RETRY: timestamp()},
+            }
+        }
+        try:
+            self._write(pod_path(pod), patch)
+            return True
+        except (Conflict, Missing):
+            return False
+
     # ---- Kueue ------------------------------------------------------------------------------
 
     def _commit_admission(self, gang: Gang, placement: Placement, nodes: Dict[str, Node]) -> None:
@@ -330,7 +381,7 @@ class Placing:
     def _evict_pod(self, pod: Object) -> None:
         metadata = pod["metadata"]
         body = {
-            "apiVersion": "policy/v1",
+            "apiVersion": self._version_of_evictions(),
             "kind": "Eviction",
             "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]},
             "deleteOptions": {"preconditions": {"uid": metadata["uid"]}},
@@ -339,7 +390,21 @@ class Placing:
         try:
             self._api.create(f"{pod_path(pod)}/eviction", body)
         except (Missing, Conflict):
-            return  # it is gone, or its name belongs to another pod
+            pass  # it is gone, or its name belongs to another pod
+        # The GPUs of the pod are free for the next gang before the watch shows the eviction.
+        left = self._read(pod_path(pod))
+        if left is None or left["metadata"]["uid"] != metadata["uid"]:
+            self._on_gone(pod)
+        else:
+            self._on_change(left)
+
+    def _version_of_evictions(self) -> str:
+        """Return the version of Eviction that the server knows: policy/v1beta1 before 1.22."""
+        if not self._eviction_version:
+            for each in self._api.get("/api/v1").get("resources") or []:
+                if each["name"] == "pods/eviction":
+                    self._eviction_version = f"{each['group']}/{each['version']}"
+        return self._eviction_version or "policy/v1"
 
     # ---- requests ---------------------------------------------------------------------------
 

@@ -119,6 +119,18 @@ def is_unreleased(gang: Gang, state: str) -> bool:
     return any(not node_of(pod) and SLOT not in annotations_of(pod) for pod in gang.live)
 
 
+def is_unbound(gang: Gang, state: str) -> bool:
+    """Return true if a pod of a placed gang has a slot, and kube-scheduler has not bound it yet."""
+    if state != "placing" or gang.problem or not gang.is_managed:
+        return False
+    return any(is_slot_open(pod) for pod in gang.live)
+
+
+def is_slot_open(pod: Object) -> bool:
+    """Return true if a pod has a slot and no node."""
+    return not node_of(pod) and SLOT in annotations_of(pod)
+
+
 def submission_of(gang: Gang) -> int:
     """Return the instant of submission in seconds since 1970: that of the oldest object."""
     things = [gang.workload] if gang.workload is not None else gang.pods
