@@ -121,6 +121,9 @@ class Cluster {
     std::uint32_t routers_per_group = 1, nodes_per_router = 1;  ///< dragonfly
     /// Kinds of GPUs, in the order of the nodes; a kind may appear several times. Empty: no kinds.
     std::vector<NodesOfKind> kinds = {};
+    /// Above 1, in replays of logs with parts of GPUs: every id of a GPU is that of a slice of one,
+    /// and `gpus_per_node` counts slices. Consecutive slices are those of one GPU.
+    std::uint32_t slices_per_gpu = 1;
   };
   /// Checks nothing; build_cluster() checks the description.
   Cluster(GpuModel gpu, Shape shape, Price price);

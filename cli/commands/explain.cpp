@@ -37,12 +37,16 @@ void print_reasons(const sim::WaitReasons& why, const std::string& policy) {
   const auto counted = [](std::uint64_t count, const char* noun) {
     return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
   };
+  const auto gpus = [&why](std::uint64_t slices) {
+    const double count = static_cast<double>(slices) / why.slices;
+    return fmt::format("{} GPU{}", count, count == 1 ? "" : "s");
+  };
   fmt::print("job {}: {}, submitted at {} s, started {}, ended {}\n", why.name,
-             counted(why.gpus, "GPU"), why.submitted / kNanosPerSecond, instant(why.started),
+             gpus(why.gpus), why.submitted / kNanosPerSecond, instant(why.started),
              instant(why.ended));
   fmt::print("at its submission {} {} free, and {} waited before it for {}\n",
-             counted(why.free_gpus, "GPU"), why.free_gpus == 1 ? "was" : "were",
-             counted(why.ahead_jobs, "job"), counted(why.ahead_gpus, "GPU"));
+             gpus(why.free_gpus), why.free_gpus == why.slices ? "was" : "were",
+             counted(why.ahead_jobs, "job"), gpus(why.ahead_gpus));
   if (!why.ahead.empty()) {
     fmt::print("before it waited: {}{}\n", fmt::join(why.ahead, ", "),
                why.ahead_jobs > why.ahead.size() ? ", ..." : "");
@@ -55,7 +59,7 @@ void print_reasons(const sim::WaitReasons& why, const std::string& policy) {
   print_time(fmt::format("it could have been placed, but {} preferred other jobs", policy).c_str(),
              why.order, why.waited());
   fmt::print("meanwhile {} of a later submission started, with {}\n",
-             counted(why.overtook_jobs, "job"), counted(why.overtook_gpus, "GPU"));
+             counted(why.overtook_jobs, "job"), gpus(why.overtook_gpus));
 }
 
 /// Returns the header of a recorded log of jobs; nothing for any other file.
@@ -117,13 +121,14 @@ int explain(const ReplayOptions& options, const std::string& job) {
     print_log_note(options.file, *header);
     return explain_recorded(options.file, *header, job);
   }
-  const JobReplay replay = asked_for(options);
+  JobReplay replay = asked_for(options);
   if (speed_of(replay.conditions()) == JobSpeed::simulated) {
     throw Error(ErrorKind::usage,
                 "orrery explain: expected jobs of recorded speed, got simulated "
                 "speed: add --speed recorded");
   }
   JobLog log = load_log(replay, options);
+  sim::settle_slices(replay, log.jobs);
   const RecordedWait recorded = recorded_wait(log.jobs, job);
   const auto policy = scheduler_of(replay);
   sim::WaitWatch watch(*policy, job, replay.placement());

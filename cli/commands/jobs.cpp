@@ -261,6 +261,18 @@ void warn_of_quotas(const JobReplay& replay, const std::vector<TraceJob>& log) {
   }
 }
 
+/// Settles the slices of GPUs of all replays. Forecasts and simulated speed count whole GPUs, and
+/// so do the replays beside them.
+void settle_slices(const JobsOptions& options, std::vector<Variant>& variants,
+                   const std::vector<TraceJob>& jobs) {
+  const bool whole = !options.choice.policies.empty() ||
+                     std::any_of(variants.begin(), variants.end(), is_elsewhere);
+  for (Variant& variant : variants) {
+    if (whole) sim::count_parts_whole(variant.replay, jobs);
+    sim::settle_slices(variant.replay, jobs);
+  }
+}
+
 int jobs(const JobsOptions& options) {
   const HostMeter meter;
   options.choice.check_policies(options.policies);
@@ -268,6 +280,7 @@ int jobs(const JobsOptions& options) {
   check_reading(options, variants);
   JobLog log = load_log(variants[0].replay, options);
   add_slurm_rules(options, variants, log);
+  settle_slices(options, variants, log.jobs);
   if (!options.choice.policies.empty()) use_known_estimates(variants, log.jobs);
   std::vector<JobsReport> reports;
   std::vector<std::vector<sim::BacktestRow>> backtests;

@@ -139,6 +139,7 @@ int twin_trace(const TwinTraceOptions& options) {
   const std::vector<std::string> policies =
       options.policies.empty() ? std::vector<std::string>{replay.policy()} : options.policies;
   JobLog log = load_log(replay, options);
+  sim::count_parts_whole(replay, log.jobs);
   if (replay.estimates().empty()) replay.set_estimates(known_estimates(log.jobs));
   sim::Twin::Options chosen = twin_options(options.twin, replay, policies);
   replay = chosen.active;

@@ -268,8 +268,9 @@ void check_live_jobs(const CLI::App& live) {
 int live_jobs(const LiveJobsOptions& options, const std::vector<std::string>& policies,
               const OperatorOptions& operation, const std::string& record, bool json) {
   const RunRequest rules = rules_of_jobs(operation);
-  const JobReplay replay = replay_of(options, policies);
+  JobReplay replay = replay_of(options, policies);
   const std::vector<TraceJob> jobs = excerpt(options);
+  sim::count_parts_whole(replay, jobs);
   const std::vector<StandingBook::Line> rehearsed = rehearse(replay, rules, jobs);
   const Course course = run_here(options, replay, rules, jobs, record);
   const std::string difference =

@@ -15,12 +15,12 @@ std::uint32_t best_fit(const FreeGpus& free, std::uint32_t count, std::uint32_t 
 
 }  // namespace
 
-std::optional<GpuRuns> ConsolidatedPlacer::place_job(const JobSpec& job,
-                                                            FreeGpus& free) const {
-  if (job.gpus > free.total()) return {};
+std::optional<GpuRuns> ConsolidatedPlacer::place_gpus(std::uint32_t gpus, const ParallelLayout&,
+                                                      FreeGpus& free) const {
+  if (gpus > free.whole_gpus()) return {};
   const std::uint32_t size = free.gpus_per_node();
-  const std::uint32_t wanted = job.gpus <= size ? 0 : job.gpus / size;
-  const std::uint32_t remainder = job.gpus - wanted * size;
+  const std::uint32_t wanted = gpus <= size ? 0 : gpus / size;
+  const std::uint32_t remainder = gpus - wanted * size;
   if (free.nodes_with(size) < wanted) return {};
   std::vector<std::uint32_t> whole;
   for (std::uint32_t next = 0; whole.size() < wanted; next = whole.back() + 1) {
@@ -29,10 +29,10 @@ std::optional<GpuRuns> ConsolidatedPlacer::place_job(const JobSpec& job,
   const std::uint32_t last =
       remainder == 0 ? 0 : best_fit(free, remainder, whole.empty() ? 0 : whole.back() + 1);
   if (last == free.nodes()) return {};
-  GpuRuns gpus;
-  for (const std::uint32_t node : whole) free.take_gpus(node, size, gpus);
-  if (remainder > 0) free.take_gpus(last, remainder, gpus);
-  return gpus;
+  GpuRuns out;
+  for (const std::uint32_t node : whole) free.take_gpus(node, size, out);
+  if (remainder > 0) free.take_gpus(last, remainder, out);
+  return out;
 }
 
 }  // namespace orrery

@@ -13,7 +13,8 @@ namespace orrery {
 class ConsolidatedPlacer : public Placer {
  public:
   std::string_view name() const override { return "consolidated"; }
-  std::optional<GpuRuns> place_job(const JobSpec& job, FreeGpus& free) const override;
+  std::optional<GpuRuns> place_gpus(std::uint32_t gpus, const ParallelLayout& layout,
+                                    FreeGpus& free) const override;
 };
 
 }  // namespace orrery

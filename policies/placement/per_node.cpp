@@ -41,24 +41,25 @@ Nodes nodes_of_few_units(const Nodes& fitting, const FreeGpus& free, std::size_t
 
 }  // namespace
 
-std::optional<GpuRuns> PerNodePlacer::place_job(const JobSpec& job, FreeGpus& free) const {
-  const std::uint32_t group = std::max(1u, job.layout.context);
-  const std::uint32_t count = std::max(1u, job.layout.pipeline) * group;
-  const std::uint32_t each = (job.gpus + count - 1) / count;
+std::optional<GpuRuns> PerNodePlacer::place_gpus(std::uint32_t gpus, const ParallelLayout& layout,
+                                                 FreeGpus& free) const {
+  const std::uint32_t group = std::max(1u, layout.context);
+  const std::uint32_t count = std::max(1u, layout.pipeline) * group;
+  const std::uint32_t each = (gpus + count - 1) / count;
   const bool has_units = count > 1 && free.nodes_per_unit() < free.nodes();
   Nodes nodes = best_fit_nodes(free, each, has_units ? free.nodes() : count);
   if (nodes.size() < count) return {};
   if (has_units) nodes = nodes_of_few_units(nodes, free, count, group);
   if (nodes.size() < count) return {};
   std::sort(nodes.begin(), nodes.end());
-  GpuRuns gpus;
-  std::uint32_t left = job.gpus;
+  GpuRuns out;
+  std::uint32_t left = gpus;
   for (const std::uint32_t node : nodes) {
     const std::uint32_t taken = std::min(each, left);
-    free.take_gpus(node, taken, gpus);
+    free.take_gpus(node, taken, out);
     left -= taken;
   }
-  return gpus;
+  return out;
 }
 
 }  // namespace orrery

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -13,6 +14,24 @@
 #include "policies/placement/topology.hpp"
 
 namespace orrery {
+namespace {
+
+/// Returns `count` set bits from bit `first` on; together at most 64, `count` above 0.
+std::uint64_t mask(std::uint32_t first, std::uint32_t count) {
+  return (~std::uint64_t{0} >> (64 - count)) << first;
+}
+
+/// Calls `each` with the pieces of `run` that lie within one of the ranges of `size` ids each.
+template <class Each>
+void by_range(GpuRuns::Run run, std::uint32_t size, const Each& each) {
+  while (run.count > 0) {
+    const std::uint32_t here = std::min(run.count, size - run.first % size);
+    each(GpuRuns::Run{run.first, here});
+    run = {run.first + here, run.count - here};
+  }
+}
+
+}  // namespace
 
 void FreeGpus::Nodes::add(std::uint32_t node) {
   bits[node / 64] |= std::uint64_t{1} << node % 64;
@@ -34,9 +53,10 @@ std::uint32_t FreeGpus::Nodes::first(std::uint32_t from, std::uint32_t none) con
 }
 
 FreeGpus::FreeGpus(const Cluster& cluster)
-    : gpus_per_node_(cluster.shape().gpus_per_node),
+    : slices_(cluster.shape().slices_per_gpu),
+      gpus_per_node_(cluster.shape().gpus_per_node / slices_),
       nodes_per_unit_(std::max(1u, cluster.shape().nodes_per_unit)),
-      words_((gpus_per_node_ + 63) / 64),
+      words_((cluster.shape().gpus_per_node + 63) / 64),
       free_bits_(std::size_t{cluster.nodes()} * words_, 0),
       known_(cluster.nodes(), 0),
       per_node_(cluster.nodes(), 0),
@@ -45,6 +65,7 @@ FreeGpus::FreeGpus(const Cluster& cluster)
   for (Nodes& nodes : with_) nodes.bits.assign(words, 0);
   not_full_.bits.assign(words, 0);
   for (std::uint32_t node = 0; node < nodes(); ++node) with_[0].add(node);
+  if (slices_ > 1) room_.assign(std::size_t{cluster.nodes()} * gpus_per_node_, 0);
 }
 
 FreeGpus::FreeGpus(const Cluster& cluster, const std::string& kind) : FreeGpus(cluster) {
@@ -60,15 +81,41 @@ void FreeGpus::set_free_count(std::uint32_t node, std::uint32_t free) {
   with_[free].add(node);
   if (before == 0 && free > 0) not_full_.add(node);
   if (before > 0 && free == 0) not_full_.remove_node(node);
-  total_ += free - before;
+  whole_ += free - before;
   per_node_[node] = free;
+}
+
+void FreeGpus::set_room(std::uint32_t gpu, std::uint32_t room) {
+  const std::uint32_t before = room_[gpu], node = gpu / gpus_per_node_;
+  if (before == room) return;
+  if (before > 0 && before < slices_) parts_.erase({before, gpu}), in_parts_ -= before;
+  if (room > 0 && room < slices_) parts_.emplace(room, gpu), in_parts_ += room;
+  room_[gpu] = static_cast<std::uint16_t>(room);
+  if (before == slices_) set_free_count(node, per_node_[node] - 1);
+  if (room == slices_) set_free_count(node, per_node_[node] + 1);
+}
+
+std::uint32_t FreeGpus::total_in_node(std::uint32_t node) const {
+  if (slices_ == 1) return per_node_[node];
+  const auto first = room_.begin() + static_cast<std::ptrdiff_t>(node * gpus_per_node_);
+  return std::accumulate(first, first + gpus_per_node_, 0u);
 }
 
 /// Copies the node's free GPUs from the state.
 void FreeGpus::update_node(std::uint32_t node) {
   if (is_excluded(node)) return;
   known_[node] = 0;
-  set_free_count(node, state_->free_per_node[node]);
+  if (slices_ == 1) return set_free_count(node, state_->free_per_node[node]);
+  const std::uint64_t* const bits = bits_of(node);
+  for (std::uint32_t gpu = 0; gpu < gpus_per_node_; ++gpu) {
+    std::uint32_t room = 0;
+    for (std::uint32_t at = gpu * slices_; at < (gpu + 1) * slices_;) {
+      const std::uint32_t here = std::min(64 - at % 64, (gpu + 1) * slices_ - at);
+      room += static_cast<std::uint32_t>(std::popcount(bits[at / 64] & mask(at % 64, here)));
+      at += here;
+    }
+    set_room(node * gpus_per_node_ + gpu, room);
+  }
 }
 
 std::uint64_t* FreeGpus::bits_of(std::uint32_t node) {
@@ -102,6 +149,15 @@ std::uint32_t FreeGpus::first_not_full(std::uint32_t from) const {
 
 void FreeGpus::take_gpus(std::uint32_t node, std::uint32_t count, GpuRuns& out) {
   ensure(count <= per_node_[node], "a node has the GPUs that are taken from it");
+  if (slices_ > 1) {
+    for (std::uint32_t gpu = node * gpus_per_node_; count > 0; ++gpu) {
+      if (room_[gpu] < slices_) continue;
+      mark_run({gpu * slices_, slices_}, false);
+      out.append_run({gpu * slices_, slices_});
+      --count;
+    }
+    return;
+  }
   set_free_count(node, per_node_[node] - count);
   ours_.push_back(node);
   std::uint64_t* bits = bits_of(node);
@@ -119,22 +175,63 @@ void FreeGpus::take_gpus(std::uint32_t node, std::uint32_t count, GpuRuns& out) 
   }
 }
 
+void FreeGpus::take_node(std::uint32_t node, GpuRuns& out) {
+  take_gpus(node, per_node_[node], out);
+  if (slices_ == 1) return;
+  const std::uint64_t* const bits = bits_of(node);
+  const std::uint32_t first = node * gpus_per_node_ * slices_;
+  GpuRuns left;
+  for (std::uint32_t at = 0; at < gpus_per_node_ * slices_; ++at) {
+    if ((bits[at / 64] >> at % 64 & 1) != 0) left.push_back({first + at});
+  }
+  remove_gpus(left);
+  for (const GpuRuns::Run& run : left.runs()) out.append_run(run);
+}
+
+std::optional<GpuRuns> FreeGpus::take_part(std::uint32_t slices) {
+  const auto found = parts_.lower_bound({slices, 0});
+  if (found == parts_.end()) return {};
+  const std::uint32_t first = found->second * slices_;
+  const std::uint32_t node = found->second / gpus_per_node_;
+  const std::uint64_t* const bits = bits_of(node);
+  GpuRuns out;
+  for (std::uint32_t id = first; out.size() < slices; ++id) {
+    const std::uint32_t at = id - node * gpus_per_node_ * slices_;
+    if ((bits[at / 64] >> at % 64 & 1) != 0) out.push_back({id});
+  }
+  remove_gpus(out);
+  return out;
+}
+
+/// Marks ids of one GPU, or in a cluster of GPUs one id, as free or taken.
+void FreeGpus::mark_run(GpuRuns::Run run, bool free) {
+  const std::uint32_t per_node = gpus_per_node_ * slices_;
+  const std::uint32_t node = run.first / per_node, at = run.first % per_node;
+  std::uint64_t* const bits = bits_of(node);
+  ours_.push_back(node);
+  by_range({at, run.count}, 64, [&](GpuRuns::Run here) {
+    const std::uint64_t chosen = mask(here.first % 64, here.count);
+    std::uint64_t& word = bits[here.first / 64];
+    word = free ? word | chosen : word & ~chosen;
+  });
+  if (slices_ == 1) return set_free_count(node, free ? per_node_[node] + 1 : per_node_[node] - 1);
+  const std::uint32_t gpu = run.first / slices_;
+  set_room(gpu, free ? room_[gpu] + run.count : room_[gpu] - run.count);
+}
+
 void FreeGpus::remove_gpus(const GpuRuns& gpus) {
-  for (const GpuId gpu : gpus) {
-    const std::uint32_t node = gpu.value / gpus_per_node_, at = gpu.value % gpus_per_node_;
-    bits_of(node)[at / 64] &= ~(std::uint64_t{1} << at % 64);
-    set_free_count(node, per_node_[node] - 1);
-    ours_.push_back(node);
+  for (const GpuRuns::Run& run : gpus.runs()) {
+    by_range(run, slices_, [this](GpuRuns::Run here) { mark_run(here, false); });
   }
 }
 
 void FreeGpus::return_gpus(const GpuRuns& gpus) {
-  for (const GpuId gpu : gpus) {
-    const std::uint32_t node = gpu.value / gpus_per_node_, at = gpu.value % gpus_per_node_;
-    if (is_excluded(node) || !state_->is_healthy(gpu, {node})) continue;
-    bits_of(node)[at / 64] |= std::uint64_t{1} << at % 64;
-    set_free_count(node, per_node_[node] + 1);
-    ours_.push_back(node);
+  for (const GpuRuns::Run& run : gpus.runs()) {
+    by_range(run, slices_, [this](GpuRuns::Run here) {
+      const std::uint32_t node = here.first / (gpus_per_node_ * slices_);
+      if (is_excluded(node) || !state_->is_healthy({here.first}, {node})) return;
+      mark_run(here, true);
+    });
   }
 }
 
@@ -181,6 +278,17 @@ std::optional<GpuRuns> FreeKinds::place_job(const JobSpec& job, const Placer& pl
 
 void FreeKinds::return_gpus(const GpuRuns& gpus) {
   for (Kind& kind : kinds_) kind.free.return_gpus(gpus);
+}
+
+std::optional<GpuRuns> Placer::place_job(const JobSpec& job, FreeGpus& free) const {
+  const std::uint32_t slices = free.slices_per_gpu();
+  if (slices == 1 || job.gpus >= slices) return place_gpus(job.gpus / slices, job.layout, free);
+  if (std::optional<GpuRuns> part = free.take_part(job.gpus)) return part;
+  const std::optional<GpuRuns> gpu = place_gpus(1, job.layout, free);
+  if (!gpu) return {};
+  const GpuId first = gpu->front();
+  free.return_gpus(GpuRuns::range({first.value + job.gpus}, slices - job.gpus));
+  return GpuRuns::range(first, job.gpus);
 }
 
 std::vector<std::string> placer_names() { return all_names<PlacementRule>(); }

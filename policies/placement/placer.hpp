@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/schema/names.hpp"
@@ -18,6 +20,10 @@ namespace orrery {
 /// Free GPUs during one pass: those of the cluster's state minus the GPUs given away in the pass.
 /// Finds nodes by their number of free GPUs in O(nodes / 64) and the free GPUs of a node in O(1); a
 /// refresh reads only the nodes that have changed.
+///
+/// In a cluster of slices (Cluster::Shape::slices_per_gpu) a GPU is free if all of its slices are;
+/// the lists of GPUs (GpuRuns) are lists of slices there. For example, if 3 of the 4 slices of a
+/// GPU are free on a node of 2 GPUs whose other GPU is free, total() is 7 and in_node() is 1.
 class FreeGpus {
  public:
   /// Starts without free GPUs; call refresh_from() first.
@@ -28,10 +34,17 @@ class FreeGpus {
   /// Begins a pass with the free GPUs of `state`, which must outlive the pass and not change during
   /// it; undoes the changes of the pass before.
   void refresh_from(const ClusterState& state);
-  /// Returns the number of free GPUs.
-  std::uint32_t total() const { return total_; }
+  /// Returns the number of free GPUs, in a cluster of slices of free slices, as JobSpec::gpus
+  /// counts.
+  std::uint32_t total() const { return whole_ * slices_ + in_parts_; }
+  /// Returns the number of free GPUs, without GPUs of which only some slices are free.
+  std::uint32_t whole_gpus() const { return whole_; }
+  /// Returns the number of slices of a GPU; 1 in a cluster of GPUs.
+  std::uint32_t slices_per_gpu() const { return slices_; }
   /// Returns the number of free GPUs of a node, which must be below nodes() (not checked).
   std::uint32_t in_node(std::uint32_t node) const { return per_node_[node]; }
+  /// Returns the number of free slices of a node, as total(); `node` is below nodes().
+  std::uint32_t total_in_node(std::uint32_t node) const;
   /// Returns the number of nodes.
   std::uint32_t nodes() const { return static_cast<std::uint32_t>(per_node_.size()); }
   /// Returns the number of GPUs of a node, free or not.
@@ -49,6 +62,12 @@ class FreeGpus {
   /// Throws an internal Error, and changes nothing, if the node has fewer. Call after
   /// refresh_from().
   void take_gpus(std::uint32_t node, std::uint32_t count, GpuRuns& out);
+  /// Takes all free GPUs and slices of a node and appends them to `out`. Call after refresh_from().
+  void take_node(std::uint32_t node, GpuRuns& out);
+  /// Takes `slices` slices, fewer than slices_per_gpu(), of the GPU with the fewest free slices
+  /// that suffice, of equal ones the first; nothing if no GPU has as many free slices and others
+  /// that are not. Call after refresh_from().
+  std::optional<GpuRuns> take_part(std::uint32_t slices);
   /// Removes GPUs, which must be free (not checked). Call after refresh_from().
   void remove_gpus(const GpuRuns& gpus);
   /// Adds the GPUs of a job that is about to leave them to the free GPUs, except GPUs that are not
@@ -70,12 +89,16 @@ class FreeGpus {
   bool is_excluded(std::uint32_t node) const { return !excluded_.empty() && excluded_[node] != 0; }
   void update_node(std::uint32_t node);
   void set_free_count(std::uint32_t node, std::uint32_t free);
+  /// Sets the number of free slices of a GPU of a cluster of slices.
+  void set_room(std::uint32_t gpu, std::uint32_t room);
+  void mark_run(GpuRuns::Run run, bool free);
   /// Returns the bits of the node's free GPUs.
   std::uint64_t* bits_of(std::uint32_t node);
 
   const ClusterState* state_ = nullptr;
-  std::uint32_t gpus_per_node_, nodes_per_unit_, words_, total_ = 0;
-  std::vector<std::uint64_t> free_bits_;           ///< `words_` for each node, one bit for each GPU
+  std::uint32_t slices_, gpus_per_node_, nodes_per_unit_, words_, whole_ = 0, in_parts_ = 0;
+  /// `words_` for each node, one bit for each GPU, or for each slice
+  std::vector<std::uint64_t> free_bits_;
   /// by node: true if its bits are up to date; otherwise they are read when needed
   std::vector<std::uint8_t> known_;
   std::vector<std::uint32_t> per_node_;
@@ -84,6 +107,9 @@ class FreeGpus {
   std::uint64_t followed_ = 0;  ///< number of the state's changes that have been followed
   std::vector<std::uint32_t> ours_;                ///< nodes that the pass has changed
   std::vector<std::uint8_t> excluded_;  ///< nodes of other kinds, one byte a node; empty: none
+  std::vector<std::uint16_t> room_;     ///< free slices by GPU; empty in a cluster of GPUs
+  /// GPUs of which some slices are free and others are not, by free slices
+  std::set<std::pair<std::uint32_t, std::uint32_t>> parts_;
 };
 
 /// Rules by which jobs get free GPUs, as policies' parameters name them.
@@ -101,7 +127,14 @@ class Placer {
   /// Returns JobSpec::gpus GPUs for the job, in the order of its ranks, and removes them from
   /// `free`; nothing, and `free` unchanged, if the job does not fit. Call after
   /// FreeGpus::refresh_from().
-  virtual std::optional<GpuRuns> place_job(const JobSpec& job, FreeGpus& free) const = 0;
+  ///
+  /// In a cluster of slices, a job of fewer slices than a GPU has gets slices of one GPU: of the
+  /// one that FreeGpus::take_part() chooses, otherwise of a free GPU, which is chosen as for a job
+  /// of one GPU. Other jobs get whole GPUs.
+  std::optional<GpuRuns> place_job(const JobSpec& job, FreeGpus& free) const;
+  /// Returns `gpus` whole GPUs for a job of this layout, otherwise as place_job().
+  virtual std::optional<GpuRuns> place_gpus(std::uint32_t gpus, const ParallelLayout& layout,
+                                            FreeGpus& free) const = 0;
 };
 
 /// Free GPUs by kind during one pass, in a cluster whose GPUs have several kinds.

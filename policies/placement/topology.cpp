@@ -46,19 +46,20 @@ std::vector<std::uint32_t> choose(std::vector<Idle> units, std::size_t count) {
 
 }  // namespace
 
-std::optional<GpuRuns> TopologyPlacer::place_job(const JobSpec& job, FreeGpus& free) const {
+std::optional<GpuRuns> TopologyPlacer::place_gpus(std::uint32_t gpus, const ParallelLayout& layout,
+                                                  FreeGpus& free) const {
   const std::uint32_t size = free.gpus_per_node();
-  if (job.gpus <= size) return ConsolidatedPlacer().place_job(job, free);
-  const std::uint32_t nodes = (job.gpus + size - 1) / size;
+  if (gpus <= size) return ConsolidatedPlacer().place_gpus(gpus, layout, free);
+  const std::uint32_t nodes = (gpus + size - 1) / size;
   if (free.nodes_with(size) < nodes) return {};
   const std::vector<std::uint32_t> chosen = choose(idle_by_unit(free), nodes);
-  GpuRuns gpus;
-  std::uint32_t left = job.gpus;
+  GpuRuns out;
+  std::uint32_t left = gpus;
   for (const std::uint32_t node : chosen) {
-    free.take_gpus(node, std::min(size, left), gpus);
+    free.take_gpus(node, std::min(size, left), out);
     left -= std::min(size, left);
   }
-  return gpus;
+  return out;
 }
 
 }  // namespace orrery

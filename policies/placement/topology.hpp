@@ -15,7 +15,8 @@ namespace orrery {
 class TopologyPlacer : public Placer {
  public:
   std::string_view name() const override { return "topology"; }
-  std::optional<GpuRuns> place_job(const JobSpec& job, FreeGpus& free) const override;
+  std::optional<GpuRuns> place_gpus(std::uint32_t gpus, const ParallelLayout& layout,
+                                    FreeGpus& free) const override;
 };
 
 }  // namespace orrery

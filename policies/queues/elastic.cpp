@@ -38,6 +38,10 @@ const GpuRuns& gpus_of(const JobInfo& job) {
 
 }  // namespace
 
+Needs ElasticPolicy::needs() const {
+  return {.actions = Kinds<Action>::of<Assign>(), .settings = {}};
+}
+
 void ElasticPolicy::start(Context& context, const Cluster& cluster,
                           const google::protobuf::Message* parameters) {
   QueuePolicy::start(context, cluster, parameters);

@@ -26,6 +26,8 @@ namespace orrery {
 /// arrives, and grows again when that job has ended.
 class ElasticPolicy : public QueuePolicy {
  public:
+  /// Returns the needs of queue policies without `gpu_parts`: the policy divides GPUs by itself.
+  Needs needs() const override;
   void start(Context& context, const Cluster& cluster,
              const google::protobuf::Message* parameters) override;
   /// Writes the instants of the newest changes of size, and the numbers of jobs.

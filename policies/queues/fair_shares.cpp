@@ -57,7 +57,9 @@ void MaxMinPolicy::start(Context& context, const Cluster& cluster,
                          const google::protobuf::Message* parameters) {
   RankedPolicy::start(context, cluster, parameters);
   const auto& given = dynamic_cast<const MaxMinParameters&>(*parameters);
-  for (const auto& quota : given.quotas()) given_[quota.vc()] = quota.gpus();
+  for (const auto& quota : given.quotas()) {
+    given_[quota.vc()] = std::uint64_t{quota.gpus()} * cluster.shape().slices_per_gpu;
+  }
   borrows_ = given.borrow();
 }
 

@@ -4,6 +4,12 @@
 
 namespace orrery {
 
+Needs FifoSkipPolicy::needs() const {
+  Needs needs = QueuePolicy::needs();
+  needs.gpu_kinds = true;
+  return needs;
+}
+
 void FifoSkipPolicy::dispatch_jobs(const Observation& seen, DecisionList& decisions) {
   QueueWalk walk(waiting());
   while (free_gpus().total() > 0) {

@@ -10,6 +10,10 @@ namespace orrery {
 /// Queue policy that skips jobs that do not fit. For example, with 4 free GPUs the queue 8, 2, 4
 /// starts the job of 2 GPUs only.
 class FifoSkipPolicy : public WaitingLine {
+ public:
+  /// Returns the needs of queue policies and `gpu_kinds`.
+  Needs needs() const override;
+
  private:
   void dispatch_jobs(const Observation& seen, DecisionList& decisions) override;
 };

@@ -9,7 +9,8 @@ namespace orrery {
 void LasPolicy::start(Context& context, const Cluster& cluster,
                       const google::protobuf::Message* parameters) {
   PreemptivePolicy::start(context, cluster, parameters);
-  threshold_gpu_s_ = dynamic_cast<const LasParameters&>(*parameters).threshold_gpu_s();
+  threshold_gpu_s_ = dynamic_cast<const LasParameters&>(*parameters).threshold_gpu_s() *
+                     cluster.shape().slices_per_gpu;
 }
 
 std::int64_t LasPolicy::key_of(const Track& job) const {

@@ -20,12 +20,13 @@ Nanos expected_end(Nanos estimate, Nanos served, Nanos now) {
   return served <= estimate ? now + estimate - served : now + served;
 }
 
-QosTable qos_of(const MultifactorParameters& given) {
+/// `slices`: of a GPU; jobs and limits count slices.
+QosTable qos_of(const MultifactorParameters& given, std::uint64_t slices) {
   std::vector<Qos> all;
   for (const auto& each : given.qos()) {
     Qos qos{.name = each.name(), .priority = each.priority()};
-    if (each.has_gpus()) qos.gpus = each.gpus();
-    if (each.has_gpus_per_user()) qos.gpus_per_user = each.gpus_per_user();
+    if (each.has_gpus()) qos.gpus = each.gpus() * slices;
+    if (each.has_gpus_per_user()) qos.gpus_per_user = each.gpus_per_user() * slices;
     qos.preempts.assign(each.preempts().begin(), each.preempts().end());
     all.push_back(std::move(qos));
   }
@@ -43,7 +44,8 @@ ReservationWindows reservations_of(const MultifactorParameters& given, const Clu
                    .users = {each.users().begin(), each.users().end()},
                    .vcs = {each.vcs().begin(), each.vcs().end()}});
   }
-  return ReservationWindows(std::move(all), cluster.nodes(), cluster.shape().gpus_per_node);
+  return ReservationWindows(std::move(all), cluster.nodes(),
+                            cluster.shape().gpus_per_node / cluster.shape().slices_per_gpu);
 }
 
 /// Returns the number of GPUs outside of the nodes `closed`, which are ascending.
@@ -89,9 +91,10 @@ void MultifactorPolicy::start(Context& context, const Cluster& cluster,
   age_weight_ = given.age_weight();
   size_weight_ = given.size_weight();
   qos_weight_ = given.qos_weight();
-  qos_ = qos_of(given);
+  qos_ = qos_of(given, cluster.shape().slices_per_gpu);
   reservations_ = reservations_of(given, cluster);
   all_gpus_ = cluster.gpus();
+  node_size_ = cluster.shape().gpus_per_node;
 }
 
 bool MultifactorPolicy::is_due(Nanos now) {
@@ -137,7 +140,7 @@ std::vector<double> MultifactorPolicy::fair_shares(Nanos now) const {
 
 std::uint64_t MultifactorPolicy::free_in(const std::vector<std::uint32_t>& nodes) const {
   std::uint64_t sum = 0;
-  for (const std::uint32_t node : nodes) sum += free_gpus().in_node(node);
+  for (const std::uint32_t node : nodes) sum += free_gpus().total_in_node(node);
   return sum;
 }
 
@@ -168,7 +171,7 @@ MultifactorPolicy::HeadStart MultifactorPolicy::head_start(const Pass& pass,
           placed == pass.placed.end() ? pass.seen.jobs[each.id].gpus : placed->second;
       const bool everywhere = start.closed.empty() || gpus.empty();
       open += everywhere ? each.gpus
-                         : gpus_outside(gpus, start.closed, free_gpus().gpus_per_node());
+                         : gpus_outside(gpus, start.closed, node_size_);
     }
     if (open < job.gpus) continue;
     start.extra = open - job.gpus;
@@ -269,7 +272,7 @@ bool MultifactorPolicy::make_room(Pass& pass, Track& job,
   for (Track* const each : running()) {
     const JobInfo& info = pass.seen.jobs[each->id];
     if (info.phase != JobPhase::running || !qos_.can_preempt(spec.qos, info.spec.qos)) continue;
-    const bool helps = gpus_outside(info.gpus, closed, free_gpus().gpus_per_node()) > 0;
+    const bool helps = gpus_outside(info.gpus, closed, node_size_) > 0;
     if (helps) candidates.push_back(each);
   }
   std::sort(candidates.begin(), candidates.end(), [&](const Track* a, const Track* b) {

@@ -80,6 +80,7 @@ class MultifactorPolicy : public TrackedQueue {
   QosTable qos_;
   ReservationWindows reservations_;
   double half_life_s_ = 0, max_age_s_ = 0, all_gpus_ = 0;
+  std::uint32_t node_size_ = 1;  ///< ids of GPUs, or of slices, in a node
   double fair_share_weight_ = 0, age_weight_ = 0, size_weight_ = 0, qos_weight_ = 0;
   Nanos now_ = 0, next_edge_ = kNever;
 };

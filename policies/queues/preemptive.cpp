@@ -85,6 +85,12 @@ void PreemptivePolicy::clear() {
   turns_ = 0;
 }
 
+Needs PreemptivePolicy::needs() const {
+  Needs needs = QueuePolicy::needs();
+  needs.gpu_kinds = true;
+  return needs;
+}
+
 void PreemptivePolicy::save(Archive& archive) const {
   for (const JobLines* lines : {&waiting_, &running_}) {
     archive += std::to_string(lines->size()) + " " + std::to_string(lines->digest()) + " ";

@@ -24,6 +24,8 @@ class PreemptivePolicy : public QueuePolicy {
   /// Writes numbers and digests of the waiting and the running jobs, for comparisons; load()
   /// rebuilds the queue from the job table.
   void save(Archive& archive) const override;
+  /// Returns the needs of queue policies and `gpu_kinds`: each kind has its number of GPUs.
+  Needs needs() const override;
 
  protected:
   /// Job with its place in a line.

@@ -19,7 +19,7 @@ std::string placement_of(const google::protobuf::Message& parameters) {
 }  // namespace
 
 Needs QueuePolicy::needs() const {
-  return {.actions = Kinds<Action>::of<Assign>(), .settings = {}};
+  return {.actions = Kinds<Action>::of<Assign>(), .settings = {}, .gpu_parts = true};
 }
 
 void QueuePolicy::start(Context&, const Cluster& cluster,
@@ -56,7 +56,7 @@ void QueuePolicy::return_gpus(const GpuRuns& gpus) {
 std::optional<GpuRuns> QueuePolicy::place_outside(const JobSpec& job,
                                                   const std::vector<std::uint32_t>& closed) {
   GpuRuns kept;
-  for (const std::uint32_t node : closed) free_->take_gpus(node, free_->in_node(node), kept);
+  for (const std::uint32_t node : closed) free_->take_node(node, kept);
   std::optional<GpuRuns> gpus = place_job(job);
   free_->return_gpus(kept);
   return gpus;

@@ -4,6 +4,12 @@
 
 namespace orrery {
 
+Needs StrictQueue::needs() const {
+  Needs needs = QueuePolicy::needs();
+  needs.gpu_kinds = true;
+  return needs;
+}
+
 void StrictQueue::dispatch_jobs(const Observation& seen, DecisionList& decisions) {
   while (free_gpus().total() > 0) {
     const std::optional<JobId> next = head(seen.jobs);

@@ -11,6 +11,10 @@ namespace orrery {
 
 /// Base of queue policies whose first job blocks the rest.
 class StrictQueue : public QueuePolicy {
+ public:
+  /// Returns the needs of queue policies and `gpu_kinds`.
+  Needs needs() const override;
+
  protected:
   /// Returns the reason of a start in the decision.
   virtual const char* reason() const = 0;

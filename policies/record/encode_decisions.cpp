@@ -197,7 +197,7 @@ void encode(const Needs& needs, NeedsRecord& out) {
 
 Needs decode(const NeedsRecord& record) {
   return {Kinds<Action>::from_bits(record.actions()), Kinds<Setting>::from_bits(record.settings()),
-          record.tick_ns(), record.step_times()};
+          record.tick_ns(), record.step_times(), record.gpu_kinds(), record.gpu_parts()};
 }
 
 void encode(const Note& note, NoteRecord& out) {

@@ -27,6 +27,7 @@ void encode(const Event& event, EventRecord& out);
 /// the job is stored: its layout and state have their defaults after decode().
 void encode(const Decision& decision, DecisionRecord& out);
 /// The following functions write a struct into the empty record `out`.
+/// Writes the needs as logs have them: without `gpu_kinds` and `gpu_parts`.
 void encode(const Needs& needs, NeedsRecord& out);
 void encode(const Note& note, NoteRecord& out);
 void encode(const JobSpec& job, JobRecord& out);

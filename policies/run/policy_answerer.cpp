@@ -92,7 +92,10 @@ Archive PolicyAnswerer::state() const {
 
 NeedsRecord PolicyAnswerer::needs() const {
   NeedsRecord record;
-  encode(policy_.needs(), record);
+  const Needs needs = policy_.needs();
+  encode(needs, record);
+  record.set_gpu_kinds(needs.gpu_kinds);
+  record.set_gpu_parts(needs.gpu_parts);
   return record;
 }
 

@@ -254,6 +254,24 @@ std::vector<NodesOfKind> kinds_of(const JobReplay& replay) {
                           replay.nodes(), nodes));
 }
 
+/// Divides the GPUs of the shape into the slices of the replay. Throws bad_input for more slices
+/// than ids have memory.
+void slice_gpus(Cluster::Shape& shape, const JobReplay& replay) {
+  constexpr std::uint64_t kMostSlices = std::uint64_t{1} << 26;
+  if (replay.gpu_slices() < 2) return;
+  const std::uint64_t gpus = std::uint64_t{shape.nodes} * shape.gpus_per_node;
+  if (gpus * replay.gpu_slices() > kMostSlices) {
+    throw Error(ErrorKind::bad_input,
+                fmt::format("gpu_slices: expected at most {} slices of all GPUs together, found {} "
+                            "GPUs with {} slices each, as the parts of GPUs in the log need: set "
+                            "gpu_slices={}, which rounds parts up",
+                            kMostSlices, gpus, replay.gpu_slices(),
+                            std::max<std::uint64_t>(1, kMostSlices / gpus)));
+  }
+  shape.gpus_per_node *= replay.gpu_slices();
+  shape.slices_per_gpu = replay.gpu_slices();
+}
+
 }  // namespace
 
 Cluster cluster_of(const JobReplay& replay) {
@@ -262,6 +280,7 @@ Cluster cluster_of(const JobReplay& replay) {
     const Cluster built = build_cluster(replay.cluster(), SourceMap{});
     Cluster::Shape described = built.shape();
     described.kinds = std::move(kinds);
+    slice_gpus(described, replay);
     return Cluster(built.gpu_model(), described, built.price());
   }
   const bool sane = replay.nodes() >= 1 && replay.nodes() <= kMaxNodes &&
@@ -281,6 +300,7 @@ Cluster cluster_of(const JobReplay& replay) {
   shape.nodes_per_unit = replay.nodes();
   shape.spines = 1;
   shape.kinds = std::move(kinds);
+  slice_gpus(shape, replay);
   return Cluster(std::move(gpu), shape, Price{});
 }
 

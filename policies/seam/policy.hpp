@@ -56,6 +56,12 @@ struct Needs {
   /// The policy decides by durations in StepsDone: a simulation that skips ahead reports steps of
   /// unequal duration one by one, as a simulation in full detail does.
   bool step_times = false;
+  /// The policy starts jobs on the kinds of GPUs that they may use (JobSpec::gpu_kinds). Without
+  /// it, a replay on nodes of several kinds refuses the policy if jobs name kinds.
+  bool gpu_kinds = false;
+  /// The policy starts jobs on parts of GPUs (Cluster::Shape::slices_per_gpu). Without it, a replay
+  /// of a log with parts of GPUs refuses the policy unless a part counts as a whole GPU.
+  bool gpu_parts = false;
 };
 /// Actions and settings that a run supports for at least one job; JobSpec::can lists the settings
 /// of one job.

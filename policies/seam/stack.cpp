@@ -66,9 +66,12 @@ PolicyStack::PolicyStack(std::vector<Member> members) : members_(std::move(membe
 PolicyStack::~PolicyStack() = default;
 
 Needs PolicyStack::needs() const {
-  Needs all;
+  Needs all{.gpu_kinds = true, .gpu_parts = true};
   for (const Member& member : members_) {
     const Needs own = member.policy->needs();
+    const bool starts_jobs = !(own.actions & Kinds<Action>::of<Assign>()).empty();
+    all.gpu_kinds = all.gpu_kinds && (own.gpu_kinds || !starts_jobs);
+    all.gpu_parts = all.gpu_parts && (own.gpu_parts || !starts_jobs);
     all.actions = all.actions | own.actions;
     all.settings = all.settings | own.settings;
     all.step_times = all.step_times || own.step_times;

@@ -48,6 +48,10 @@ void bind_cluster(py::module_& module) {
       .def_property_readonly("links", &Cluster::links)
       .def_property_readonly("gpus_per_node",
                              [](const Cluster& c) { return c.shape().gpus_per_node; })
+      .def_property_readonly("slices_per_gpu",
+                             [](const Cluster& c) { return c.shape().slices_per_gpu; })
+      .def("gpu_kind",
+           [](const Cluster& c, std::uint32_t node) { return c.gpu_kind(NodeId{node}); })
       .def_property_readonly("gpus_per_domain", &Cluster::gpus_per_domain)
       .def_property_readonly("fabric", &fabric_name)
       .def_property_readonly("gpu_name", [](const Cluster& c) { return c.gpu_model().name; })

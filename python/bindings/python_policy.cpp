@@ -64,7 +64,7 @@ Needs needs_of(const py::object& policy) {
   const auto settings = needs[1].cast<std::vector<std::string>>();
   return {Kinds<Action>::from_bits(bits_of(actions, action_names())),
           Kinds<Setting>::from_bits(bits_of(settings, setting_names())),
-          to_nanos(needs[2].cast<double>())};
+          to_nanos(needs[2].cast<double>()), false, needs[3].cast<bool>(), needs[4].cast<bool>()};
 }
 
 /// Two policies of one class are "Mine" and "Mine 2": their generators differ, and so do errors.

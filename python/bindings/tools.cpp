@@ -73,6 +73,8 @@ JobReplay replay_of(const py::dict& asked) {
   replay.set_estimate_error(asked["estimate_error"].cast<double>());
   replay.set_seed(asked["seed"].cast<std::uint64_t>());
   replay.set_strict(asked["strict"].cast<bool>());
+  const auto slices = asked["gpu_slices"].cast<std::uint32_t>();
+  if (slices > 0) replay.set_gpu_slices(slices);
   return replay;
 }
 

@@ -51,8 +51,30 @@ class Cluster:
 
     @property
     def gpus_per_node(self) -> int:
-        """GPUs of each node."""
+        """GPUs of each node; slices, where `slices_per_gpu` is above 1."""
         return self._core.gpus_per_node
+
+    @property
+    def slices_per_gpu(self) -> int:
+        """1; above 1 in a replay of a log with parts of GPUs, in which every number of a GPU is that
+        of a slice: slices ``n * slices_per_gpu`` and following are those of one GPU. A job of fewer
+        slices has slices of one GPU, any other job all slices of each of its GPUs."""
+        return self._core.slices_per_gpu
+
+    def gpu_kind(self, node: int) -> str:
+        """Kind of the GPUs of a node; empty in a cluster without kinds.
+
+        Parameters
+        ----------
+        node : int
+            Number of the node.
+
+        Returns
+        -------
+        str
+            The kind, as the nodes of the replay name it.
+        """
+        return self._core.gpu_kind(_number("node", node, self.nodes))
 
     @property
     def gpus_per_domain(self) -> int:

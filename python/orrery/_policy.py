@@ -48,6 +48,12 @@ class Needs:
         Of `orrery.settings`, by name or by class.
     tick : float
         Period of the `orrery.events.Tick` in seconds; 0: called when something happens only.
+    gpu_kinds : bool
+        The policy starts jobs on the kinds of GPUs that they may use (`Job.gpu_kinds`). Without it,
+        a replay on nodes of several kinds refuses the policy if jobs name kinds.
+    gpu_parts : bool
+        The policy starts jobs on parts of GPUs (`Cluster.slices_per_gpu`). Without it, a replay of a
+        log with parts of GPUs refuses the policy unless ``gpu_slices`` is 1.
 
     Raises
     ------
@@ -62,6 +68,8 @@ class Needs:
     actions: Sequence[Union[str, type]] = ()
     settings: Sequence[Union[str, type]] = ()
     tick: float = 0.0
+    gpu_kinds: bool = False
+    gpu_parts: bool = False
 
     def __post_init__(self) -> None:
         wanted = _checked(self.actions, _ACTIONS, "action")
@@ -222,7 +230,7 @@ class Policy:
 
     # ---- called by the compiled part --------------------------------------------------------
 
-    def _needs(self) -> Tuple[Tuple[str, ...], Tuple[str, ...], float]:
+    def _needs(self) -> Tuple[Tuple[str, ...], Tuple[str, ...], float, bool, bool]:
         # The first call of a run.
         if self._before is not None:
             self.reset()
@@ -234,7 +242,13 @@ class Policy:
         if not isinstance(needs, Needs):
             raise TypeError(f"{type(self).__name__}.needs() returns orrery.Needs, not {needs!r}")
         self._needed = {str(name) for name in (*needs.actions, *needs.settings)}
-        return tuple(map(str, needs.actions)), tuple(map(str, needs.settings)), float(needs.tick)
+        return (
+            tuple(map(str, needs.actions)),
+            tuple(map(str, needs.settings)),
+            float(needs.tick),
+            bool(needs.gpu_kinds),
+            bool(needs.gpu_parts),
+        )
 
     def _copied(self) -> Tuple[Dict[str, Any], Dict[str, str]]:
         copied, problems = {}, {}

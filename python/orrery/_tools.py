@@ -163,6 +163,8 @@ def _check_replay(given: Mapping[str, Any]) -> None:
     for name, most in (("nodes", 131072), ("gpus_per_node", 128)):
         if given[name] is not None or given["cluster"] is None:
             _check_count(name, given[name], most)
+    if given["gpu_slices"] is not None:
+        _check_count("gpu_slices", given["gpu_slices"], 1000)
 
 
 def _order_of(given: Mapping[str, Any]) -> Dict[str, Any]:
@@ -178,6 +180,7 @@ def _order_of(given: Mapping[str, Any]) -> Dict[str, Any]:
         "estimate_error": float(given["estimate_error"]),
         "seed": int(given["seed"]),
         "strict": bool(given["strict"]),
+        "gpu_slices": int(given["gpu_slices"] or 0),
     }
 
 
@@ -208,6 +211,7 @@ def jobs(
     cluster: Optional[PathLike] = None,
     conditions: Optional[Mapping[str, Any]] = None,
     what_if: Optional[Mapping[str, Any]] = None,
+    gpu_slices: Optional[int] = None,
 ) -> JobsReport:
     """Replay a production job trace on a cluster, job by job.
 
@@ -237,6 +241,9 @@ def jobs(
     what_if : mapping, optional
         Arguments of this function with other values: ``{"nodes": 72}``. The report names them as
         ``report.what_if``. Several replays side by side are several calls.
+    gpu_slices : int, optional
+        Slices of each GPU, up to 1,000, for a log with parts of GPUs: a part takes as many as it
+        needs, rounded up. Default: no part is rounded up. 1: a part counts as a whole GPU.
 
     Returns
     -------

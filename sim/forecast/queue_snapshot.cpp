@@ -49,6 +49,11 @@ void refuse_variable(const JobSpec& job) {
 }
 
 QueueSnapshot::QueueSnapshot(const Observation& seen) : now_(seen.now), world_(seen.cluster) {
+  if (seen.cluster.shape().slices_per_gpu > 1) {
+    throw Error(ErrorKind::bad_input,
+                "futures of a queue: expected whole GPUs, found slices of GPUs for jobs with parts "
+                "of them: add --set gpu_slices=1 to the replay, which counts a part as a whole GPU");
+  }
   submit_jobs(seen);
   repeat_service(seen);
   for (const auto& [part, state] : seen.state.parts) world_.apply(PartChanged{part, state}, now_);

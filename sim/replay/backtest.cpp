@@ -27,7 +27,7 @@ void Backtest::add(const JobRow& row) {
       use_.reasons(*row.job, row.start / kNanosPerSecond, row.job->recorded_start_s);
   const auto hour = static_cast<std::uint32_t>(row.job->submit_s / kHour_s % 24);
   for (const auto& key : {std::pair{BacktestGroup::all, 0u},
-                          {BacktestGroup::size, std::bit_ceil(row.job->gpus)},
+                          {BacktestGroup::size, size_limit(*row.job)},
                           {BacktestGroup::hour, hour}}) {
     Sum& sum = sums_[key];
     ++sum.jobs;

@@ -39,7 +39,7 @@ JobEstimates::JobEstimates(EstimateChoice choice)
 
 /// The first letter separates the kinds, whose texts could be equal otherwise.
 std::vector<std::string> JobEstimates::kinds_of(const TraceJob& job) {
-  const std::string size = std::to_string(job.gpus);
+  const std::string size = fmt::format("{}", job.gpu_count());
   const std::string& user = job.user;
   return {"n" + user + "\n" + size + "\n" + without_digits(job.name), "u" + user + "\n" + size,
           "v" + job.pool.str() + "\n" + size, "s" + size, "a"};

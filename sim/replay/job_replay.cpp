@@ -1,9 +1,8 @@
 #include "sim/replay/job_replay.hpp"
 
 #include <algorithm>
-#include <array>
 #include <memory>
-#include <string_view>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -12,6 +11,7 @@
 #include "core/error.hpp"
 #include "policies/record/recorder.hpp"
 #include "policies/run/registry.hpp"
+#include "policies/seam/backend.hpp"
 #include "policies/seam/drive.hpp"
 #include "sim/replay/recorded_jobs.hpp"
 #include "sim/world/sim_backend.hpp"
@@ -20,30 +20,69 @@
 namespace orrery::sim {
 namespace {
 
-/// Policies that count the GPUs of each kind by itself, or none.
-constexpr std::array<std::string_view, 7> kKindPolicies{"fifo", "fifo-skip", "sjf", "srtf",
-                                                        "srsf", "las",       "priority"};
-
-/// Returns the replay, without the kinds of its nodes if no job names a kind. Throws bad_input if
-/// jobs name kinds, the nodes have several, and the policy counts all GPUs together.
+/// Returns the replay without the kinds of its nodes if no job names a kind.
 JobReplay with_kinds(const JobReplay& asked, const std::vector<TraceJob>& jobs) {
   JobReplay replay = asked;
   if (std::all_of(jobs.begin(), jobs.end(),
                   [](const TraceJob& job) { return job.kinds.empty(); })) {
     replay.clear_node_kinds();
   }
-  const std::vector<std::string> kinds = cluster_of(replay).gpu_kinds();
-  const bool known = std::find(kKindPolicies.begin(), kKindPolicies.end(), replay.policy()) !=
-                     kKindPolicies.end();
-  if (kinds.size() < 2 || known) return replay;
-  throw Error(ErrorKind::bad_input,
-              fmt::format("policy '{}': expected a policy that tells kinds of GPUs apart ({}), "
-                          "because the nodes have {} kinds ({}) and the jobs name kinds: choose "
-                          "one of these policies, replay one kind with --gpu-kind, or give --nodes "
-                          "and --gpus-per-node for a cluster of equal GPUs",
-                          replay.policy(), fmt::join(kKindPolicies, ", "), kinds.size(),
-                          fmt::join(kinds, ", ")));
+  return replay;
 }
+
+/// Returns the names of the shipped queue policies with a property of their needs.
+std::vector<std::string> policies_with(bool Needs::*property) {
+  std::vector<std::string> names = queue_policy_names();
+  std::erase_if(names, [property](const std::string& name) {
+    return !(make_policy(name, {})->needs().*property);
+  });
+  return names;
+}
+
+/// Throws bad_input if the nodes have several kinds of GPUs, or GPUs have slices, and the policies
+/// of the replay do not tell them apart.
+void check_needs(const Needs& needs, const JobReplay& replay, const Cluster& cluster) {
+  const std::vector<std::string> kinds = cluster.gpu_kinds();
+  if (kinds.size() > 1 && !needs.gpu_kinds) {
+    throw Error(ErrorKind::bad_input,
+                fmt::format("policy '{}': expected a policy that tells kinds of GPUs apart ({}, or "
+                            "an own one that declares gpu_kinds in its needs), because the nodes "
+                            "have {} kinds ({}) and the jobs name kinds: choose one of these "
+                            "policies, replay one kind with --gpu-kind, or give --nodes and "
+                            "--gpus-per-node for a cluster of equal GPUs",
+                            replay.policy(), fmt::join(policies_with(&Needs::gpu_kinds), ", "),
+                            kinds.size(), fmt::join(kinds, ", ")));
+  }
+  if (cluster.shape().slices_per_gpu > 1 && !needs.gpu_parts) {
+    throw Error(ErrorKind::bad_input,
+                fmt::format("policy '{}': expected a policy that places parts of GPUs ({}, or an "
+                            "own one that declares gpu_parts in its needs), because jobs of the "
+                            "log ask for parts: choose one of these policies, or add --set "
+                            "gpu_slices=1, which counts a part as a whole GPU",
+                            replay.policy(), fmt::join(policies_with(&Needs::gpu_parts), ", ")));
+  }
+}
+
+/// Backend of a replay that checks the needs of the policies before the run begins, and otherwise
+/// forwards to `inner`, which must outlive it.
+class CheckedBackend : public Backend {
+ public:
+  CheckedBackend(Backend& inner, const JobReplay& replay) : inner_(inner), replay_(replay) {}
+
+  Capabilities capabilities() const override { return inner_.capabilities(); }
+  const Cluster& cluster() const override { return inner_.cluster(); }
+  void begin(const Needs& needs) override {
+    check_needs(needs, replay_, inner_.cluster());
+    inner_.begin(needs);
+  }
+  std::optional<Observation> next() override { return inner_.next(); }
+  void apply(const DecisionList& decisions) override { inner_.apply(decisions); }
+  DecisionId decided_before() const override { return inner_.decided_before(); }
+
+ private:
+  Backend& inner_;
+  const JobReplay& replay_;
+};
 
 /// Returns the estimates of a replay, with its seed.
 EstimateChoice estimates_of(const JobReplay& replay) {
@@ -79,6 +118,23 @@ void write_tables(const RecordedJobs& recorded, const JobsReport& report, JobTab
 
 std::uint64_t replay_seed(const JobReplay& replay) { return replay.has_seed() ? replay.seed() : 1; }
 
+void settle_slices(JobReplay& replay, const std::vector<TraceJob>& jobs) {
+  const std::uint32_t needed = slices_for_parts(jobs);
+  if (!replay.has_gpu_slices()) {
+    if (needed > 1) replay.set_gpu_slices(needed);
+    return;
+  }
+  if (needed > 1) return;
+  throw Error(ErrorKind::bad_input,
+              fmt::format("gpu_slices: expected a log with parts of GPUs (num_gpus below 1), found "
+                          "whole GPUs only in {}: leave the key out",
+                          replay.trace()));
+}
+
+void count_parts_whole(JobReplay& replay, const std::vector<TraceJob>& jobs) {
+  if (slices_for_parts(jobs) > 1 && !replay.has_gpu_slices()) replay.set_gpu_slices(1);
+}
+
 RunConditions run_conditions(const ReplayConditions& asked, const Cluster& cluster,
                              std::uint64_t seed) {
   constexpr Nanos kHour = 3600 * kNanosPerSecond;
@@ -105,6 +161,11 @@ RunRequest replay_request(const JobReplay& replay, const std::string& record_pat
     throw Error(ErrorKind::bad_input,
                 "node_kinds: expected jobs of recorded speed, got simulated speed, which knows one "
                 "kind of GPU: leave the kinds of the nodes out");
+  }
+  if (replay.gpu_slices() > 1) {
+    throw Error(ErrorKind::bad_input,
+                "gpu_slices: expected jobs of recorded speed, got simulated speed, in which a part "
+                "of a GPU counts as a whole one: leave the key out");
   }
   RunRequest request;
   *request.mutable_replay() = replay;
@@ -138,7 +199,8 @@ JobsReport replay_report(const JobReplay& replay, Report&& ran, JobTables* table
 
 JobsReport replay_jobs(std::vector<TraceJob> jobs, const JobReplay& asked, Policy& policy,
                        const std::string& record_path, JobTables* tables) {
-  const JobReplay replay = with_kinds(asked, jobs);
+  JobReplay replay = with_kinds(asked, jobs);
+  settle_slices(replay, jobs);
   const Cluster cluster = cluster_of(replay);
   SimBackend backend(cluster, {Kinds<Action>::of<Assign>(), {}});
   auto made = std::make_unique<RecordedJobs>(
@@ -152,10 +214,11 @@ JobsReport replay_jobs(std::vector<TraceJob> jobs, const JobReplay& asked, Polic
   *header.mutable_replay() = replay;
   // The hashes are computed only for recorded runs: hashing costs more time than the replay.
   Recorder recorder(backend, policy, header, {.path = record_path, .hash = !record_path.empty()});
+  CheckedBackend checked(recorder, replay);
   Rng rng = policy_rng(0);
   Context context{rng, {}};
   JobsReport report;
-  report.set_decisions(drive(policy, recorder, context));
+  report.set_decisions(drive(policy, checked, context));
   recorder.finish_log();
   recorded.fill(report);
   describe(replay, report);

@@ -28,6 +28,14 @@ struct JobTables {
 /// Returns the seed of all random draws of the replay; 1 if the replay names no seed.
 std::uint64_t replay_seed(const JobReplay& replay);
 
+/// Sets the slices of a GPU of the replay, if it names none and the log has parts of GPUs, to as
+/// many as the parts need. replay_jobs() does the same; a caller whose policies get the replay
+/// before calls this function first. Throws bad_input if the replay names slices and the log has no
+/// parts.
+void settle_slices(JobReplay& replay, const std::vector<TraceJob>& jobs);
+/// Makes a replay that names no slices count parts of GPUs in the log as whole GPUs.
+void count_parts_whole(JobReplay& replay, const std::vector<TraceJob>& jobs);
+
 /// Returns the conditions of recorded jobs that need no engine: restart cost, checkpoints and node
 /// outages, without paces. `seed`: seed of the node failures. Throws bad_input if the file of
 /// outages cannot be read.
@@ -37,7 +45,7 @@ RunConditions run_conditions(const ReplayConditions& asked, const Cluster& clust
 /// Returns the request for the same replay in a simulator process, which simulated speed requires.
 /// With a path, the simulator records the run there. If no built-in policy has the replay's name,
 /// the request names no policy, and the caller's process decides. Throws bad_input if the replay
-/// has no description of its cluster or has kinds of nodes, and as policy_of().
+/// has no description of its cluster, has kinds of nodes or slices of GPUs, and as policy_of().
 RunRequest replay_request(const JobReplay& replay, const std::string& record_path);
 
 /// Returns the result of a simulator process that ran replay_request(), and fills `tables`, if
@@ -49,8 +57,9 @@ JobsReport replay_report(const JobReplay& replay, Report&& ran, JobTables* table
 /// sets the hashes of the result; an empty path: neither. Fills `tables` if given. The field `host`
 /// of the result stays absent. A job too large for the cluster is rejected and counted. Simulated
 /// speed is ignored, and so are kinds of nodes if no job names kinds of GPUs. Throws bad_input for
-/// an unknown policy, placement or kind of estimates, and if jobs name kinds, the nodes have
-/// several, and the policy does not tell them apart; a usage Error for a malformed replay.set(), an
+/// an unknown policy, placement or kind of estimates, as settle_slices(), and if jobs name kinds and
+/// the nodes have several, or the log has parts of GPUs, and the policy does not declare
+/// Needs::gpu_kinds or Needs::gpu_parts; a usage Error for a malformed replay.set(), an
 /// environment Error if the record cannot be written, and as run_conditions().
 JobsReport replay_jobs(std::vector<TraceJob> jobs, const JobReplay& replay,
                        const std::string& record_path = {}, JobTables* tables = nullptr);

@@ -34,7 +34,7 @@ Value at_share(std::vector<Value>& values, double share) {
 /// Returns the recorded GPU-seconds of a job, of a variable job those that it worked.
 double gpu_seconds_of(const JobRow& row) {
   if (row.is_variable) return row.used_gpu_s - row.lost_gpu_s;
-  return static_cast<double>(row.job->gpus) * static_cast<double>(row.job->duration_s);
+  return row.gpus * static_cast<double>(row.job->duration_s);
 }
 
 /// Returns the factor between estimate and recorded duration: longer / shorter, each at least 1 s.
@@ -52,7 +52,12 @@ std::string seconds(Nanos time) {
 
 }  // namespace
 
+std::uint32_t size_limit(const TraceJob& job) {
+  return job.milli > 0 ? 0 : std::bit_ceil(job.gpus);
+}
+
 std::string size_class(std::uint32_t most) {
+  if (most == 0) return "part";
   return most <= 2 ? std::to_string(most) : fmt::format("{}-{}", most / 2 + 1, most);
 }
 
@@ -91,7 +96,7 @@ double JobResults::queue_gpu_hours() const {
   double sum = 0;
   for (const std::uint32_t member : completed_) {
     const JobRow row = row_(member);
-    sum += to_seconds(row.waited()) * row.job->gpus;
+    sum += to_seconds(row.waited()) * row.gpus;
   }
   return sum / 3600;
 }
@@ -129,7 +134,7 @@ auto JobResults::grouped(const Key& key) const {
 }
 
 void JobResults::fill_sizes(JobsReport& report) const {
-  const auto by_size = grouped([](const TraceJob& job) { return std::bit_ceil(job.gpus); });
+  const auto by_size = grouped([](const TraceJob& job) { return size_limit(job); });
   for (const auto& [most, members] : by_size) {
     fill(*report.add_by_size(), size_class(most), members);
   }
@@ -218,7 +223,7 @@ void write_row(const JobRow& row, std::string& jobs) {
                  "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
                  csv_field(job.id),
                  csv_field(job.user.str()), csv_field(job.pool.str()), csv_field(job.name.str()),
-                 job.gpus, std::int64_t{job.submit_s}, known(row.start >= 0, row.start),
+                 job.gpu_count(), std::int64_t{job.submit_s}, known(row.start >= 0, row.start),
                  known(ended, row.end), known(ended, row.waited()), known(ended, row.completion()),
                  std::int64_t{job.duration_s},
                  known(row.state != JobRow::State::rejected, row.estimate), row.preemptions,

@@ -22,6 +22,7 @@ struct JobRow {
   enum class State : std::uint8_t { unfinished, completed, rejected };
 
   const TraceJob* job = nullptr;
+  double gpus = 0;  ///< GPUs that it has in a run; below 1 for a part of a GPU
   State state = State::unfinished;
   Nanos start = -1, end = -1;     ///< first start, and end; -1: never
   Nanos ran = 0;                  ///< time with GPUs; only of a completed job
@@ -96,8 +97,11 @@ class JobResults {
   Nanos first_submit_ = kNever, last_end_ = 0;
 };
 
+/// Returns the smallest power of two that is not below the GPUs of a job; 0 for a job that asks for
+/// a part of a GPU.
+std::uint32_t size_limit(const TraceJob& job);
 /// Returns the name of the size class of jobs with at most `most` GPUs, a power of two, and more
-/// than half of `most`: "1", "2", "3-4", "5-8", ...
+/// than half of `most`: "1", "2", "3-4", "5-8", ...; "part" for 0, the jobs with parts of a GPU.
 std::string size_class(std::uint32_t most);
 
 /// Returns the header line of the table of jobs.

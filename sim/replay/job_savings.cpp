@@ -55,10 +55,11 @@ JobsReport recorded_outcome(const std::vector<TraceJob>& jobs, std::uint32_t gpu
   const JobDependencies dependencies = job_dependencies(jobs);
   const auto row_at = [&](std::size_t index) {
     const TraceJob& job = jobs[index];
-    if (job.recorded_start_s < 0) return JobRow{.job = &job};
+    if (job.recorded_start_s < 0) return JobRow{.job = &job, .gpus = job.gpu_count()};
     const Nanos start = job.recorded_start_s * kNanosPerSecond;
     const Nanos ran = job.duration_s * kNanosPerSecond;
     return JobRow{.job = &job,
+                  .gpus = job.gpu_count(),
                   .state = JobRow::State::completed,
                   .start = start,
                   .end = start + ran,

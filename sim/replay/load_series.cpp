@@ -26,7 +26,7 @@ void LoadSeries::add(const Load& load, Nanos time) {
   const auto weight = static_cast<double>(time);
   sum.busy += weight * load.busy_gpus;
   sum.jobs += weight * static_cast<double>(load.waiting_jobs);
-  sum.gpus += weight * static_cast<double>(load.waiting_gpus);
+  sum.gpus += weight * load.waiting_gpus;
   most_waiting_ = std::max(most_waiting_, load.waiting_jobs);
 }
 

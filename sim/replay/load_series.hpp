@@ -19,8 +19,8 @@ class LoadSeries {
 
   /// Load since the last call.
   struct Load {
-    std::uint32_t busy_gpus = 0;
-    std::uint64_t waiting_jobs = 0, waiting_gpus = 0;
+    double busy_gpus = 0, waiting_gpus = 0;
+    std::uint64_t waiting_jobs = 0;
   };
   /// Means over one interval.
   struct Interval {

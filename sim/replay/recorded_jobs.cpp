@@ -22,10 +22,15 @@ std::uint32_t nodes_of(const GpuRuns& gpus, const Cluster& cluster) {
   return nodes;
 }
 
+/// Returns the number of GPUs with so many slices of a cluster.
+std::uint32_t real_gpus(std::uint32_t slices, const Cluster& cluster) {
+  return slices / cluster.shape().slices_per_gpu;
+}
+
 NumberedTrace::KindSizes kind_sizes(const Cluster& cluster) {
   NumberedTrace::KindSizes sizes;
   for (const NodesOfKind& each : cluster.shape().kinds) {
-    sizes[each.kind] += each.nodes * cluster.shape().gpus_per_node;
+    sizes[each.kind] += each.nodes * real_gpus(cluster.shape().gpus_per_node, cluster);
   }
   return sizes;
 }
@@ -36,7 +41,8 @@ RecordedJobs::RecordedJobs(std::vector<TraceJob> jobs, const World& world, Happe
                            EstimateChoice estimates, RunConditions conditions)
     : world_(world),
       happen_(std::move(happen)),
-      trace_(std::move(jobs), world.cluster().gpus(), kind_sizes(world.cluster())),
+      trace_(std::move(jobs), real_gpus(world.cluster().gpus(), world.cluster()),
+             kind_sizes(world.cluster())),
       estimates_(std::move(estimates)),
       conditions_(std::move(conditions)),
       runs_(trace_, {.restart_cost = conditions_.restart_cost,
@@ -131,13 +137,15 @@ void RecordedJobs::submit_job(std::uint32_t number, Nanos now) {
   ids_.add(number, id);
   const TraceJob& job = trace_[number];
   if (!told_.empty()) told_[number] = estimates_.at_submission(job);
-  load_.wait(job.gpus);
+  load_.wait(slices_of(job));
   JobSpec spec = recorded_job(job, id, told_duration(number));
+  spec.gpus = spec.layout.data = slices_of(job);
   if (entered_.contains(number)) spec.submit = now;
   if (trace_.is_elastic(number) && runs_.is_variable(number)) {
     const ElasticSizes& sizes = sizes_of(number);
-    spec.least_gpus = sizes.least();
-    spec.most_gpus = std::min(sizes.most(), world_.cluster().gpus());
+    const std::uint32_t slices = world_.cluster().shape().slices_per_gpu;
+    spec.least_gpus = sizes.least() * slices;
+    spec.most_gpus = std::min(sizes.most(), world_.cluster().gpus() / slices) * slices;
   }
   const GpuKinds* const kinds = trace_.kinds_of(job);
   if (kinds != nullptr && (kinds->has_speeds() || world_.cluster().gpu_kinds().size() > 1)) {
@@ -152,6 +160,8 @@ std::string RecordedJobs::refusal(const Decision& decision) const {
   const JobInfo* job = world_.jobs().find(assign->job);
   const std::string kinds = job == nullptr ? "" : kind_objection(job->spec, assign->gpus);
   if (!kinds.empty()) return kinds;
+  const std::string part = job == nullptr ? "" : part_objection(job->spec, assign->gpus);
+  if (!part.empty()) return part;
   const bool moved = job != nullptr && job->is_placed() && !assign->is_release() &&
                      assign->gpus.size() == job->gpus.size();
   return moved ? "a recorded job stays where it was started until it leaves, or, if it is elastic, "
@@ -176,6 +186,23 @@ std::string RecordedJobs::kind_objection(const JobSpec& job, const GpuRuns& gpus
   return good ? "" : "the job may not use GPUs of the kind " + *kind;
 }
 
+std::string RecordedJobs::part_objection(const JobSpec& job, const GpuRuns& gpus) const {
+  const std::uint32_t slices = world_.cluster().shape().slices_per_gpu;
+  if (slices == 1 || gpus.empty()) return "";
+  if (job.gpus < slices) {
+    const std::uint32_t gpu = gpus.front().value / slices;
+    const bool together = std::all_of(gpus.begin(), gpus.end(), [&](GpuId slice) {
+      return slice.value / slices == gpu;
+    });
+    return together ? "" : "a job of a part of a GPU has slices of one GPU";
+  }
+  for (const GpuRuns::Run& run : gpus.runs()) {
+    if (run.first % slices == 0 && run.count % slices == 0) continue;
+    return "a job of whole GPUs has all slices of each of its GPUs";
+  }
+  return "";
+}
+
 const ElasticSizes& RecordedJobs::sizes_of(std::uint32_t number) {
   const Label text = trace_[number].sizes;
   const auto known = sizes_.find(text);
@@ -184,9 +211,11 @@ const ElasticSizes& RecordedJobs::sizes_of(std::uint32_t number) {
 
 RunSize RecordedJobs::size_on(std::uint32_t number, const GpuRuns& gpus) {
   if (!runs_.is_variable(number)) return {};
-  RunSize size{.gpus = static_cast<std::uint32_t>(gpus.size())};
+  const std::uint32_t slices = world_.cluster().shape().slices_per_gpu;
+  RunSize size{.gpus = static_cast<double>(gpus.size()) / slices};
   if (trace_.is_elastic(number)) {
-    size.pace = sizes_of(number).relative_speed(size.gpus, trace_[number].gpus);
+    size.pace = sizes_of(number).relative_speed(static_cast<std::uint32_t>(gpus.size()) / slices,
+                                                trace_[number].gpus);
   }
   if (const GpuKinds* const kinds = trace_.kinds_of(trace_[number])) {
     const Cluster& cluster = world_.cluster();
@@ -215,7 +244,7 @@ void RecordedJobs::carry_out(const Decision& decision, Nanos now) {
     runs_.start(number, now, nodes, size);
     const TraceJob& job = trace_[number];
     if (conditions_.paces != nullptr) conditions_.paces->enter_job(assign.job, job, assign.gpus);
-    load_.serve_job(job.gpus);
+    load_.serve_job(slices_of(job));
   }
   happen_(JobStarted{.job = assign.job,
                      .epoch = {runs_.move_count(number)},
@@ -231,7 +260,7 @@ void RecordedJobs::end_job(std::uint32_t number, Nanos now) {
              fails ? std::optional(conditions_.checkpoint_every.value_or(kNever)) : std::nullopt);
   const JobId id = ids_.id_of(number);
   if (conditions_.paces != nullptr) conditions_.paces->remove_job(id);
-  load_.wait(trace_[number].gpus);
+  load_.wait(slices_of(trace_[number]));
   happen_(JobStopped{id, 0});
 }
 
@@ -239,6 +268,7 @@ void RecordedJobs::end_job(std::uint32_t number, Nanos now) {
 
 JobRow RecordedJobs::row(std::size_t index) const {
   JobRow row{.job = &trace_.row(index)};
+  row.gpus = static_cast<double>(slices_of(*row.job)) / world_.cluster().shape().slices_per_gpu;
   const std::uint32_t number = trace_.number_of_row(index);
   if (number == NumberedTrace::kRejected) {
     row.state = JobRow::State::rejected;
@@ -260,8 +290,8 @@ JobRow RecordedJobs::row(std::size_t index) const {
   if (runs_.is_timed_out(number)) row.reason = Label("time limit");
   row.ran = runs_.run_time(number);
   row.lost = runs_.lost_time(number);
-  row.used_gpu_s = to_seconds(row.ran) * row.job->gpus;
-  row.lost_gpu_s = to_seconds(row.lost) * row.job->gpus;
+  row.used_gpu_s = to_seconds(row.ran) * row.gpus;
+  row.lost_gpu_s = to_seconds(row.lost) * row.gpus;
   if (const auto gpu_time = runs_.gpu_time(number)) {
     row.used_gpu_s = gpu_time->used;
     row.lost_gpu_s = gpu_time->lost;
@@ -272,7 +302,8 @@ JobRow RecordedJobs::row(std::size_t index) const {
 
 void RecordedJobs::fill(JobsReport& report) const {
   const JobResults results(
-      rows(), [this](std::size_t i) { return row(i); }, world_.cluster().gpus());
+      rows(), [this](std::size_t i) { return row(i); },
+      real_gpus(world_.cluster().gpus(), world_.cluster()));
   results.fill(report);
   report.set_preemptions(preemptions_);
   if (conditions_.any()) fill_conditions(report);
@@ -313,7 +344,7 @@ void RecordedJobs::fill(Report& report, Nanos) {
   fill(recorded);
   ReplayTables& tables = *report.mutable_replay_tables();
   tables.set_jobs(jobs_csv(rows(), [this](std::size_t i) { return row(i); }));
-  tables.set_series(series_csv(load(), world_.cluster().gpus()));
+  tables.set_series(series_csv(load(), real_gpus(world_.cluster().gpus(), world_.cluster())));
   tables.set_groups(groups_csv(recorded));
 }
 

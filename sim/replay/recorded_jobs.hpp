@@ -71,7 +71,7 @@ class RecordedJobs : public JobModel {
   bool is_over() const override { return arrived_ == trace_.size() && ended_ == trace_.size(); }
   /// Returns the objection to any decision except Assign, to an Assign that moves a placed job
   /// without another number of GPUs, and to GPUs of several kinds or of a kind that the job may not
-  /// use.
+  /// use, and to parts of GPUs that are not those of one GPU.
   std::string refusal(const Decision& decision) const override;
   /// Starts the waiting job on the GPUs at once, or changes the size of an elastic job that has
   /// GPUs, and emits JobStarted; or, for a release, preempts the job, which keeps its work, and
@@ -102,6 +102,12 @@ class RecordedJobs : public JobModel {
   const ElasticSizes& sizes_of(std::uint32_t number);
   /// Returns the objection to these GPUs because of their kinds; empty if there is none.
   std::string kind_objection(const JobSpec& job, const GpuRuns& gpus) const;
+  /// Returns the objection to these slices because of their GPUs; empty if there is none.
+  std::string part_objection(const JobSpec& job, const GpuRuns& gpus) const;
+  /// Returns the number of GPUs that policies see for a job, in a cluster of slices of slices.
+  std::uint32_t slices_of(const TraceJob& job) const {
+    return job.slices(world_.cluster().shape().slices_per_gpu);
+  }
   /// Returns the number of GPUs of a variable job and its speed on them; nothing of another job.
   RunSize size_on(std::uint32_t number, const GpuRuns& gpus);
   void end_job(std::uint32_t number, Nanos now);

@@ -18,7 +18,7 @@ namespace orrery::sim {
 
 /// GPUs of a run, and the recorded duration per second on them.
 struct RunSize {
-  std::uint32_t gpus = 0;
+  double gpus = 0;  ///< below 1 for a part of a GPU
   double pace = 1;
 };
 
@@ -129,7 +129,7 @@ class RecordedRuns {
     JobCourse course;
     Nanos end = -1;        ///< expected end; later the real one
     Nanos limit = kNever;  ///< instant at which the run must end
-    std::uint32_t gpus = 0;     ///< present size of a variable job
+    double gpus = 0;            ///< present size of a variable job
     std::uint32_t resizes = 0;  ///< changes of its size
     GpuTime gpu_time = {};      ///< GPU time of a variable job up to its newest stop
   };

@@ -4,12 +4,20 @@
 #include <limits>
 
 namespace orrery::sim {
+namespace {
+
+/// Returns the thousandths of GPUs that a job asks for.
+std::int64_t milli_gpus(const TraceJob& job) {
+  return job.milli > 0 ? job.milli : std::int64_t{job.gpus} * 1000;
+}
+
+}  // namespace
 
 void RecordedUse::add(const TraceJob& job) {
   if (job.recorded_start_s < 0) return;
   for (Use* const use : {&all_, &by_vc_[job.pool]}) {
-    use->changes[job.recorded_start_s] += job.gpus;
-    use->changes[job.recorded_start_s + job.duration_s] -= job.gpus;
+    use->changes[job.recorded_start_s] += milli_gpus(job);
+    use->changes[job.recorded_start_s + job.duration_s] -= milli_gpus(job);
   }
 }
 
@@ -45,8 +53,8 @@ RecordedUse::Reasons RecordedUse::reasons(const TraceJob& job, std::int64_t begi
   std::size_t in_all = all_.at(begin), in_vc = vc.at(begin);
   while (begin < end) {
     const std::int64_t until = std::min({end, all_.until(in_all), vc.until(in_vc)});
-    const std::int64_t need = job.gpus;
-    std::int64_t& reason = all_.used_before(in_all) + need > gpus_  ? out.full_s
+    const std::int64_t need = milli_gpus(job);
+    std::int64_t& reason = all_.used_before(in_all) + need > all_milli_ ? out.full_s
                            : vc.used_before(in_vc) + need > vc.most ? out.quota_s
                                                              : out.room_s;
     reason += until - begin;

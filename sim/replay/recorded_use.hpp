@@ -24,7 +24,7 @@ class RecordedUse {
   };
 
   /// Constructs an empty record. `gpus`: of the cluster.
-  explicit RecordedUse(std::uint32_t gpus) : gpus_(gpus) {}
+  explicit RecordedUse(std::uint32_t gpus) : all_milli_(std::int64_t{gpus} * 1000) {}
   /// Adds a job; a job without a recorded start is ignored.
   void add(const TraceJob& job);
   /// Returns the reasons for the wait of a job from `begin` to `end`. Call after all jobs have been
@@ -48,7 +48,7 @@ class RecordedUse {
     std::int64_t until(std::size_t step) const;
   };
 
-  std::uint32_t gpus_;
+  std::int64_t all_milli_;  ///< thousandths of the GPUs of the cluster
   mutable Use all_;
   mutable std::map<std::string, Use> by_vc_;
 };

@@ -57,6 +57,7 @@ void WaitWatch::on_event(const Observation& seen, const Event& event) {
 
 void WaitWatch::find(const Observation& seen, const JobSpec& job) {
   reasons_.found = waits_ = true;
+  reasons_.slices = seen.cluster.shape().slices_per_gpu;
   reasons_.gpus = job.gpus;
   reasons_.submitted = seen.now;
   reasons_.free_gpus = seen.state.free;

@@ -24,6 +24,8 @@ RUNS = (
     " --out tables",
     "orrery jobs kinds.csv --node-kinds A100:4,V100:8 --gpus-per-node 8"
     " --policy fifo,fifo-skip,srtf",
+    "orrery jobs parts.csv --nodes 2 --gpus-per-node 2 --policy fifo,easy,srtf",
+    "orrery jobs parts.csv --nodes 2 --gpus-per-node 2 --policy fifo --what-if gpu_slices=1",
     "orrery jobs elastic.csv --nodes 8 --gpus-per-node 8 --policy fifo,elastic"
     " --set conditions.restart_cost=60s",
     "orrery twin jobs jobs.csv --nodes 8 --gpus-per-node 8 --policy easy,srtf --every 36000"
@@ -138,7 +140,7 @@ def test_commands_of_the_pages_run(tmp_path):
     (tmp_path / "sacct.txt").write_text(sample.read_text())
     page = (ROOT / "docs" / "jobs.md").read_text()
     logs = re.findall(r"^job_id,submit_s.*?(?=```)", page, re.MULTILINE | re.DOTALL)
-    for name, log in zip(("kinds.csv", "elastic.csv"), logs, strict=True):
+    for name, log in zip(("kinds.csv", "parts.csv", "elastic.csv"), logs, strict=True):
         (tmp_path / name).write_text(log)
     run_all(RUNS, tmp_path, BUILD / "venv" / "bin")
     assert STRAGGLER.exists() and (tmp_path / "tables").is_dir()

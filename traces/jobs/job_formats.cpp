@@ -42,6 +42,11 @@ void take_start(TraceJob& job, const std::optional<std::int64_t>& start) {
   if (start && *start >= job.submit_s) job.recorded_start_s = *start;
 }
 
+/// Sets the part of a GPU that a job asks for, in thousandths, rounded up; none for 1000 and for 0.
+void take_part(TraceJob& job, double milli) {
+  if (milli > 0 && milli <= 999) job.milli = static_cast<std::uint16_t>(std::ceil(milli));
+}
+
 // ---- one function a format --------------------------------------------------------------------
 
 std::optional<TraceJob> philly(const LogRow& row) {
@@ -76,6 +81,7 @@ std::optional<TraceJob> openb(const LogRow& row) {
   TraceJob job;
   job.id = row.string("name");
   job.gpus = row.gpus("num_gpu");
+  if (job.gpus == 1) take_part(job, row.number("gpu_milli", 1000).value_or(1000));
   const auto start = row.instant("scheduled_time"), end = row.instant("deletion_time");
   if (job.gpus == 0 || !start || !end) return {};
   job.submit_s = row.required_value(row.instant("creation_time"), "creation_time");
@@ -124,6 +130,7 @@ std::optional<TraceJob> gfs(const LogRow& row) {
     throw RowProblem{"worker_num", fmt::format("requests {:g} GPUs", each * workers)};
   }
   job.gpus = static_cast<std::uint32_t>(std::ceil(each)) * static_cast<std::uint32_t>(workers);
+  if (job.gpus == 1 && each < 1) take_part(job, each * 1000);
   job.submit_s = row.required_value(row.instant("submit_time"), "submit_time");
   job.duration_s = row.seconds("duration");
   job.pool = row.string("organization");
@@ -392,13 +399,13 @@ constexpr std::array kFormats{
               "Jobs without GPUs are passed over.", kHeliosOrigin},
     JobFormat{JobLogFormat::openb, Separator::comma,
               "name num_gpu gpu_milli creation_time deletion_time scheduled_time", true, openb,
-              "A pod that requests a part of a GPU counts with a whole GPU.", kOpenbOrigin,
+              "A pod of one GPU has the part of gpu_milli.", kOpenbOrigin,
               [](const LogRow& row) { return row.string("gpu_spec"); }},
     JobFormat{JobLogFormat::gfs, Separator::comma,
               "job_name organization gpu_request worker_num submit_time duration job_type", true,
               gfs,
-              "A job has the GPUs of all its workers, parts of a GPU rounded up; its type is "
-              "taken as its name, its organization as its virtual cluster.",
+              "A job has the GPUs of all its workers, parts of a GPU rounded up if there are "
+              "several; its type is taken as its name, its organization as its virtual cluster.",
               kGfsOrigin, [](const LogRow& row) { return row.string("gpu_model"); }},
     JobFormat{JobLogFormat::dlrm, Separator::comma,
               "instance_sn app_name gpu_request creation_time scheduled_time deletion_time", true,

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <filesystem>
 #include <iterator>
+#include <numeric>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -148,6 +149,32 @@ Label read_kinds(const CsvReader& reader, const Columns& columns,
   }
 }
 
+/// Reads num_gpus: a whole number, or below 1 the thousandths of one GPU.
+void read_gpus(const CsvReader& reader, std::size_t at,
+               const std::vector<std::string_view>& fields, TraceJob& job) {
+  const std::string_view field = fields[at];
+  if (!field.starts_with("0.") && !field.starts_with('.')) {
+    job.gpus = static_cast<std::uint32_t>(number(reader, fields, at, "num_gpus", 1, kMostGpus));
+    return;
+  }
+  const std::string_view digits = field.substr(field.find('.') + 1);
+  const bool is_decimal = !digits.empty() && digits.find_first_not_of("0123456789") ==
+                                                 std::string_view::npos;
+  std::uint32_t milli = 0;
+  for (std::size_t i = 0; is_decimal && i < 3; ++i) {
+    milli = milli * 10 + (i < digits.size() ? static_cast<std::uint32_t>(digits[i] - '0') : 0);
+  }
+  const bool is_finer = digits.size() > 3 && digits.find_first_not_of('0', 3) !=
+                                                 std::string_view::npos;
+  if (!is_decimal || is_finer || milli == 0) {
+    reader.fail_at_field(at, fmt::format("num_gpus must be a whole number, or a part of a GPU in "
+                                         "thousandths from 0.001 to 0.999, not '{}'",
+                                         field));
+  }
+  job.gpus = 1;
+  job.milli = static_cast<std::uint16_t>(milli);
+}
+
 TraceJob read_job(const CsvReader& reader, const Columns& columns,
                   const std::vector<std::string_view>& fields) {
   if (fields.size() != columns.count) {
@@ -158,8 +185,7 @@ TraceJob read_job(const CsvReader& reader, const Columns& columns,
   job.id = fields[columns.id];
   if (job.id.empty()) reader.fail_at_field(columns.id, "job_id is empty");
   job.submit_s = number(reader, fields, columns.submit, "submit_s", 0, kLatestSecond);
-  job.gpus =
-      static_cast<std::uint32_t>(number(reader, fields, columns.gpus, "num_gpus", 1, kMostGpus));
+  read_gpus(reader, columns.gpus, fields, job);
   job.duration_s = number(reader, fields, columns.duration, "duration_s", 0, kLatestSecond);
   job.line = reader.line();
   if (columns.pool) job.pool = fields[*columns.pool];
@@ -168,6 +194,10 @@ TraceJob read_job(const CsvReader& reader, const Columns& columns,
   if (columns.after) job.after = fields[*columns.after];
   if (columns.qos) job.qos = fields[*columns.qos];
   job.sizes = read_sizes(reader, columns, fields, job.gpus);
+  if (job.milli > 0 && !job.sizes.empty()) {
+    reader.fail_at_field(columns.gpus, "num_gpus must be a whole number for a job of several "
+                                       "sizes: leave min_gpus, max_gpus and scaling empty");
+  }
   job.kinds = read_kinds(reader, columns, fields);
   const auto known = [&](const std::optional<std::size_t>& column) {
     return column && !fields[*column].empty();
@@ -202,6 +232,12 @@ std::string size_fields(const TraceJob& job) {
 
 }  // namespace
 
+std::uint32_t slices_for_parts(const std::vector<TraceJob>& jobs) {
+  std::uint32_t common = 1000;
+  for (const TraceJob& job : jobs) common = std::gcd(common, std::uint32_t{job.milli});
+  return 1000 / common;
+}
+
 std::string job_trace_csv(const std::vector<TraceJob>& jobs) {
   std::string text =
       "job_id,submit_s,num_gpus,duration_s,vc,user,name,requested_s,"
@@ -211,7 +247,7 @@ std::string job_trace_csv(const std::vector<TraceJob>& jobs) {
   };
   for (const TraceJob& job : jobs) {
     fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
-                   csv_field(job.id), std::int64_t{job.submit_s}, job.gpus,
+                   csv_field(job.id), std::int64_t{job.submit_s}, job.gpu_count(),
                    std::int64_t{job.duration_s}, csv_field(job.pool.str()),
                    csv_field(job.user.str()), csv_field(job.name.str()),
                    known(job.requested_s > 0, job.requested_s),

@@ -1,7 +1,7 @@
-// Production job traces in the canonical form: CSV with job_id, submit_s, num_gpus, duration_s, and
-// optionally vc, user, name, requested_s, recorded_start_s, priority, after, qos, gpu_kind, speeds,
-// min_gpus, max_gpus, scaling, in any order and with any additional columns; gzip too. Called by
-// traces/jobs/job_log. Thread-safe. Seconds of the log.
+// Production job traces in the canonical form: CSV with job_id, submit_s, num_gpus (below 1: a part
+// of a GPU), duration_s, and optionally vc, user, name, requested_s, recorded_start_s, priority,
+// after, qos, gpu_kind, speeds, min_gpus, max_gpus, scaling, in any order and with any additional
+// columns; gzip too. Called by traces/jobs/job_log. Thread-safe. Seconds of the log.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,23 @@ struct TraceJob {
   Label qos = {};    ///< quality of service (Slurm's QOS)
   Label sizes = {};  ///< text of ElasticSizes (traces/jobs/elastic_sizes); empty: `gpus` only
   Label kinds = {};  ///< text of GpuKinds (traces/jobs/gpu_kinds); empty: any kind of GPU
+  /// Thousandths of a GPU, 1 to 999, of a job that asks for a part of one; then `gpus` is 1. 0: the
+  /// job asks for whole GPUs.
+  std::uint16_t milli = 0;
+
+  /// Returns the number of GPUs that the job asks for, below 1 for a part of a GPU.
+  double gpu_count() const { return milli == 0 ? gpus : milli / 1000.0; }
+  /// Returns the number of slices that the job takes of GPUs with `per_gpu` slices each: a part is
+  /// rounded up. For example, 0.46 GPUs are 4 of 7 slices.
+  std::uint32_t slices(std::uint32_t per_gpu) const {
+    return milli == 0 ? gpus * per_gpu : (milli * per_gpu + 999) / 1000;
+  }
 };
-static_assert(sizeof(TraceJob) <= 76);
+static_assert(sizeof(TraceJob) <= 80);
+
+/// Returns the smallest number of slices of a GPU with which no part of a GPU that a job asks for
+/// is rounded up; 1 if all jobs ask for whole GPUs.
+std::uint32_t slices_for_parts(const std::vector<TraceJob>& jobs);
 
 /// Returns the jobs in file order. Throws bad_input with file:line:column for a missing column, a
 /// malformed number, a value out of range, a torn line, a file without jobs, or a file over 1 GiB

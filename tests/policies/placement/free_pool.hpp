@@ -11,9 +11,11 @@ namespace orrery {
 /// World with free GPUs for placement tests.
 class FreePool {
  public:
-  /// `per_unit`: nodes of a scalable unit; 0: all nodes are one unit.
-  FreePool(std::uint32_t nodes, std::uint32_t size, std::uint32_t per_unit = 0)
-      : cluster_(make_cluster(nodes, size, per_unit)), world_(cluster_), free_(cluster_) {
+  /// `per_unit`: nodes of a scalable unit; 0: all nodes are one unit. `slices`: of each GPU; above
+  /// 1, numbers of GPUs are those of slices.
+  FreePool(std::uint32_t nodes, std::uint32_t size, std::uint32_t per_unit = 0,
+           std::uint32_t slices = 1)
+      : cluster_(make_cluster(nodes, size, per_unit, slices)), world_(cluster_), free_(cluster_) {
     free_.refresh_from(world_.state());
   }
   /// Leaves `counts[n]` GPUs free in node n.
@@ -40,10 +42,12 @@ class FreePool {
   }
 
  private:
-  static Cluster make_cluster(std::uint32_t nodes, std::uint32_t size, std::uint32_t per_unit) {
+  static Cluster make_cluster(std::uint32_t nodes, std::uint32_t size, std::uint32_t per_unit,
+                              std::uint32_t slices) {
     JobReplay replay;
     replay.set_nodes(nodes);
     replay.set_gpus_per_node(size);
+    if (slices > 1) replay.set_gpu_slices(slices);
     const Cluster flat = cluster_of(replay);
     Cluster::Shape shape = flat.shape();
     if (per_unit > 0) shape.nodes_per_unit = per_unit;

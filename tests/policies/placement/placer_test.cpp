@@ -1,5 +1,6 @@
 #include "policies/placement/placer.hpp"
 
+#include <algorithm>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -42,6 +43,75 @@ TEST(FreeGpus, TakingMoreThanThereIsIsADefect) {
   FreePool pool(1, 4);
   GpuRuns out;
   EXPECT_THROW(pool.free_gpus().take_gpus(0, 5, out), Error);
+}
+
+// Two nodes of two GPUs with ten slices each: GPU n has the slices from 10 n on.
+TEST(Placer, APartGoesToTheGpuWithTheLeastSufficientRoom) {
+  for (const std::string& name : placer_names()) {
+    FreePool pool(2, 2, 0, 10);
+    const auto placer = make_placer(name);
+    EXPECT_EQ(pool.place_job(*placer, 7).front(), 0u) << name;
+    EXPECT_EQ(pool.place_job(*placer, 4).front(), 10u) << "not beside the 7, " << name;
+    EXPECT_EQ(pool.place_job(*placer, 3), (Numbers{7, 8, 9})) << "3 are left there, " << name;
+    EXPECT_EQ(pool.place_job(*placer, 5), (Numbers{14, 15, 16, 17, 18})) << name;
+    EXPECT_EQ(pool.free_gpus().total(), 21u) << name;
+    EXPECT_EQ(pool.free_gpus().in_node(0), 0u) << name;
+    EXPECT_EQ(pool.free_gpus().total_in_node(0), 1u) << name;
+    EXPECT_EQ(pool.place_job(*placer, 20).size(), 20u) << "two whole GPUs, " << name;
+    EXPECT_EQ(pool.place_job(*placer, 2), Numbers{}) << "one slice is left, " << name;
+    EXPECT_EQ(pool.place_job(*placer, 1), Numbers{19}) << name;
+  }
+}
+
+TEST(Placer, WholeGpusAreFreeOnes) {
+  FreePool pool(1, 3, 0, 4);
+  EXPECT_EQ(pool.place_job(*make_placer("count"), 1), Numbers{0});
+  EXPECT_EQ(pool.place_job(*make_placer("count"), 12), Numbers{}) << "eleven slices of three GPUs";
+  EXPECT_EQ(pool.place_job(*make_placer("count"), 4), (Numbers{4, 5, 6, 7}));
+  pool.free_gpus().return_gpus(GpuRuns::range({0}, 1));
+  EXPECT_EQ(pool.free_gpus().in_node(0), 2u) << "all slices of the GPU are back";
+  GpuRuns all;
+  EXPECT_EQ(pool.place_job(*make_placer("count"), 3), (Numbers{0, 1, 2}));
+  pool.free_gpus().take_node(0, all);
+  EXPECT_EQ(all, (GpuRuns{{8}, {9}, {10}, {11}, {3}}));
+  EXPECT_EQ(pool.free_gpus().total(), 0u);
+  pool.free_gpus().return_gpus(all);
+  EXPECT_EQ(pool.free_gpus().total(), 5u);
+}
+
+// Two words of bits for each node, and slices of one GPU in both of them.
+RC_GTEST_PROP(FreeGpusProperty, SlicesAreCountedByGpu, (std::uint64_t seed)) {
+  constexpr std::uint32_t kNodes = 5, kSize = 3, kSlices = 37;
+  Rng rng(seed);
+  FreePool pool(kNodes, kSize, 0, kSlices);
+  std::vector<std::uint32_t> room(kNodes * kSize, kSlices);
+  std::vector<GpuRuns> taken;
+  JobSpec job;
+  for (int i = 0; i < 200; ++i) {
+    if (rng.below(3) == 0 && !taken.empty()) {
+      const std::size_t which = rng.below(taken.size());
+      for (const GpuId slice : taken[which]) ++room[slice.value / kSlices];
+      pool.free_gpus().return_gpus(taken[which]);
+      taken.erase(taken.begin() + static_cast<std::ptrdiff_t>(which));
+    } else {
+      job.gpus = static_cast<std::uint32_t>(rng.below(2) == 0 ? 1 + rng.below(kSlices - 1)
+                                                              : kSlices * (1 + rng.below(3)));
+      const auto gpus = make_placer("consolidated")->place_job(job, pool.free_gpus());
+      if (!gpus) continue;
+      RC_ASSERT(gpus->size() == job.gpus);
+      std::set<std::uint32_t> on;
+      for (const GpuId slice : *gpus) {
+        --room[slice.value / kSlices];
+        on.insert(slice.value / kSlices);
+      }
+      RC_ASSERT(on.size() == std::max(1u, job.gpus / kSlices));
+      taken.push_back(*gpus);
+    }
+    std::uint32_t whole = 0, all = 0;
+    for (const std::uint32_t each : room) all += each, whole += each == kSlices ? 1 : 0;
+    RC_ASSERT(pool.free_gpus().total() == all);
+    RC_ASSERT(pool.free_gpus().whole_gpus() == whole);
+  }
 }
 
 /// Checks the free GPUs after the begin of a pass, node by node.

@@ -39,6 +39,24 @@ TEST(PolicyStack, NeedsAreTheUnionAndTicksTheShortest) {
   EXPECT_EQ(policies.needs().tick, 200);
 }
 
+TEST(PolicyStack, KindsAndPartsAreKnownIfAllMembersThatStartJobsKnowThem) {
+  const auto starting = [](bool kinds, bool parts) {
+    return idle({.actions = Kinds<Action>::of<Assign>(),
+                 .settings = {},
+                 .gpu_kinds = kinds,
+                 .gpu_parts = parts});
+  };
+  const Needs one = stack(member("a", starting(true, false)),
+                          member("b", idle({Kinds<Action>::of<Save>(), {}, 0})))
+                        .needs();
+  EXPECT_TRUE(one.gpu_kinds) << "b starts no job";
+  EXPECT_FALSE(one.gpu_parts);
+  const Needs two =
+      stack(member("a", starting(true, true)), member("b", starting(false, true))).needs();
+  EXPECT_FALSE(two.gpu_kinds) << "b does not know them";
+  EXPECT_TRUE(two.gpu_parts);
+}
+
 TEST(PolicyStack, MembersAreAskedInTheOrderOfTheListAndKnowTheirDecisions) {
   const Cluster cluster = toy::cluster();
   Witness backend(cluster, 2);
