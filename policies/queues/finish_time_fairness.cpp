@@ -15,7 +15,7 @@ RankedPolicy::Jobs FinishTimeFairnessPolicy::select_jobs(const Jobs& jobs, std::
     const double shares = static_cast<double>(job->gpus) * static_cast<double>(jobs.size()) /
                           static_cast<double>(gpus);
     const double rho = (to_seconds(now - job->submit) + left) / (whole * std::max(1.0, shares));
-    latest.push_back({rho, static_cast<std::uint32_t>(latest.size()), job});
+    latest.push_back({rho, job});
   }
   return highest_first(latest, gpus);
 }

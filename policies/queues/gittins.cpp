@@ -90,8 +90,7 @@ RankedPolicy::Jobs GittinsPolicy::select_jobs(const Jobs& jobs, std::uint64_t gp
   index.reserve(jobs.size());
   for (Track* const job : jobs) {
     const double had = to_seconds(job->service_at(now)) * job->gpus;
-    index.push_back(
-        {had == 0 ? of_new_ones : index_.of(had), static_cast<std::uint32_t>(index.size()), job});
+    index.push_back({had == 0 ? of_new_ones : index_.of(had), job});
   }
   return highest_first(index, gpus);
 }

@@ -16,17 +16,16 @@
 
 namespace orrery {
 
-/// Place of a job in a line: the lowest key goes first, then the earliest submission, then the
-/// lowest turn.
+/// Place of a job in a line: the lowest key goes first, then the earliest submission, then the job
+/// with the lowest id, which is the earlier one in the file of a log.
 struct JobPlace {
   std::int64_t key = 0;
   Nanos submit = 0;
-  std::uint64_t turn = 0;
   JobId job;
   Nanos estimate = 0;
 
   friend bool operator<(const JobPlace& a, const JobPlace& b) {
-    return std::tie(a.key, a.submit, a.turn, a.job) < std::tie(b.key, b.submit, b.turn, b.job);
+    return std::tie(a.key, a.submit, a.job) < std::tie(b.key, b.submit, b.job);
   }
 };
 
@@ -41,7 +40,7 @@ class JobLine {
 
   /// Adds a place, which must not be in the line yet (not checked).
   void insert(const JobPlace& place);
-  /// Removes the place with this key, submission, turn and job. Returns false if it is not in the
+  /// Removes the place with this key, submission and job. Returns false if it is not in the
   /// line.
   bool erase(const JobPlace& place);
   bool empty() const { return blocks_.empty(); }

@@ -189,7 +189,7 @@ std::vector<TrackedQueue::Ranked> MultifactorPolicy::by_priority(const Observati
                             std::round(age_weight_ * age) +
                             std::round(size_weight_ * job->gpus / all_gpus_) +
                             std::round(qos_weight_ * qos_.factor(seen.jobs[job->id].spec.qos));
-    order.push_back({priority, static_cast<std::uint32_t>(order.size()), job});
+    order.push_back({priority, job});
   }
   std::sort(order.begin(), order.end(), [](const Ranked& a, const Ranked& b) {
     return std::tuple(-a.key, a.job->submit, a.job->id) <

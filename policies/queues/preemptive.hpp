@@ -77,7 +77,7 @@ class PreemptivePolicy : public QueuePolicy {
   void begin(Track& job, Nanos now);
   void stop(Track& job, Nanos now);
   Order order_of(const JobPlace& place, std::uint32_t gpus, bool running, Nanos now) const {
-    return {rank(place, gpus, running, now), place.submit, !running, place.turn};
+    return {rank(place, gpus, running, now), place.submit, !running, place.job.value};
   }
   Selection select_by_kind(const Observation& seen) const;
   void preempt_jobs(const Observation& seen, const std::vector<JobId>& jobs,
@@ -86,7 +86,7 @@ class PreemptivePolicy : public QueuePolicy {
 
   std::map<JobId, Track> jobs_;
   JobLines waiting_, running_;
-  std::uint64_t running_gpus_ = 0, turns_ = 0;
+  std::uint64_t running_gpus_ = 0;
   Nanos taken_off_at_ = -1;
 };
 

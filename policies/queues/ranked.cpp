@@ -11,7 +11,8 @@ namespace {
 constexpr auto goes_first = [](const auto& a, const auto& b) {
   if (a.key != b.key) return a.key > b.key;
   if (a.job->submit != b.job->submit) return a.job->submit < b.job->submit;
-  return a.place < b.place;
+  if (a.job->running != b.job->running) return a.job->running;
+  return a.job->id < b.job->id;
 };
 
 /// Moves the jobs that go first, as many as fit together, to the front, and returns the begin of
@@ -34,7 +35,7 @@ auto those_that_fit(std::vector<Each>& jobs, std::uint64_t& gpus) {
     if (middle.job->gpus > gpus) break;  // it is the first that does not fit
     gpus -= middle.job->gpus;
     std::iter_swap(begin, std::find_if(begin, end, [&middle](const Each& each) {
-                     return each.place == middle.place;
+                     return each.job == middle.job;
                    }));
     ++begin;
   }

@@ -39,7 +39,6 @@ class TrackedQueue : public QueuePolicy {
   /// Job with its rank.
   struct Ranked {
     double key = 0;
-    std::uint32_t place = 0;  ///< index in the given list
     Track* job = nullptr;
   };
 

@@ -31,7 +31,6 @@ TEST(JobLine, StaysInOrderAndFindsWhatASortedVectorFinds) {
     } else {
       const JobPlace place{.key = std::int64_t(rng.below(50)),
                            .submit = Nanos(rng.below(9)),
-                           .turn = i,
                            .job = {i},
                            .estimate = Nanos(rng.below(1000))};
       line.insert(place);
@@ -60,7 +59,7 @@ TEST(JobLine, StaysInOrderAndFindsWhatASortedVectorFinds) {
 
 TEST(JobLines, EqualContentsGiveEqualDigestsWhateverTheirOrder) {
   JobLines a, b;
-  const JobPlace one{.turn = 1, .job = {1}}, two{.turn = 2, .job = {2}};
+  const JobPlace one{.job = {1}}, two{.job = {2}};
   a.insert(4, one);
   a.insert(8, two);
   b.insert(8, two);
