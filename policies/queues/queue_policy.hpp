@@ -19,9 +19,9 @@ namespace orrery {
 /// remove_job() and then dispatch_jobs() once.
 class QueuePolicy : public Policy {
  public:
-  /// Returns the action Assign and `gpu_parts`, which place_job() knows, without settings and ticks.
-  /// A policy that neither counts GPUs of all kinds together nor places jobs by itself adds
-  /// `gpu_kinds`; one that does the latter takes `gpu_parts` away.
+  /// Returns the action Assign and `gpu_parts`, which place_job() knows, without settings and
+  /// ticks. An override adds `gpu_kinds` if the policy does not count GPUs of all kinds together,
+  /// and takes `gpu_parts` away if the policy divides GPUs by itself.
   Needs needs() const override;
   /// Creates the placer that the parameter `placement` names. Throws bad_input for an unknown
   /// placement, an internal Error without parameters or without the parameter `placement`. An

@@ -29,8 +29,8 @@ class RankedPolicy : public TrackedQueue {
   virtual bool can_make_room() const { return true; }
 
   /// Selects jobs by falling `key`, then by submission, then running jobs before waiting ones, then
-  /// by id, skipping jobs that no longer fit into `gpus`. Returns the selected waiting jobs in this order, running jobs
-  /// anywhere. Reorders `jobs`.
+  /// by id, skipping jobs that no longer fit into `gpus`. Returns the selected waiting jobs in this
+  /// order, running jobs anywhere. Reorders `jobs`.
   static Jobs highest_first(std::vector<Ranked>& jobs, std::uint64_t gpus);
 
  private:

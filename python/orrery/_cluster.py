@@ -56,8 +56,8 @@ class Cluster:
 
     @property
     def slices_per_gpu(self) -> int:
-        """1; above 1 in a replay of a log with parts of GPUs, in which every number of a GPU is that
-        of a slice: slices ``n * slices_per_gpu`` and following are those of one GPU. A job of fewer
+        """1; above 1 in a replay of a log with parts of GPUs: every number of a GPU is that of a
+        slice, and slices ``n * slices_per_gpu`` and following are those of one GPU. A job of fewer
         slices has slices of one GPU, any other job all slices of each of its GPUs."""
         return self._core.slices_per_gpu
 

@@ -52,8 +52,8 @@ class Needs:
         The policy starts jobs on the kinds of GPUs that they may use (`Job.gpu_kinds`). Without it,
         a replay on nodes of several kinds refuses the policy if jobs name kinds.
     gpu_parts : bool
-        The policy starts jobs on parts of GPUs (`Cluster.slices_per_gpu`). Without it, a replay of a
-        log with parts of GPUs refuses the policy unless ``gpu_slices`` is 1.
+        The policy starts jobs on parts of GPUs (`Cluster.slices_per_gpu`). Without it, a replay of
+        a log with parts of GPUs refuses the policy unless ``gpu_slices`` is 1.
 
     Raises
     ------

@@ -52,7 +52,7 @@ QueueSnapshot::QueueSnapshot(const Observation& seen) : now_(seen.now), world_(s
   if (seen.cluster.shape().slices_per_gpu > 1) {
     throw Error(ErrorKind::bad_input,
                 "futures of a queue: expected whole GPUs, found slices of GPUs for jobs with parts "
-                "of them: add --set gpu_slices=1 to the replay, which counts a part as a whole GPU");
+                "of them: add --set gpu_slices=1 to the replay, which counts parts as whole GPUs");
   }
   submit_jobs(seen);
   repeat_service(seen);

@@ -57,8 +57,8 @@ JobsReport replay_report(const JobReplay& replay, Report&& ran, JobTables* table
 /// sets the hashes of the result; an empty path: neither. Fills `tables` if given. The field `host`
 /// of the result stays absent. A job too large for the cluster is rejected and counted. Simulated
 /// speed is ignored, and so are kinds of nodes if no job names kinds of GPUs. Throws bad_input for
-/// an unknown policy, placement or kind of estimates, as settle_slices(), and if jobs name kinds and
-/// the nodes have several, or the log has parts of GPUs, and the policy does not declare
+/// an unknown policy, placement or kind of estimates, as settle_slices(), and if jobs name kinds
+/// and the nodes have several, or the log has parts of GPUs, and the policy does not declare
 /// Needs::gpu_kinds or Needs::gpu_parts; a usage Error for a malformed replay.set(), an
 /// environment Error if the record cannot be written, and as run_conditions().
 JobsReport replay_jobs(std::vector<TraceJob> jobs, const JobReplay& replay,

@@ -175,7 +175,8 @@ def test_parts_and_kinds_together(tmp_path):
         table = rows(tmp_path, log, *size, "--policy", policy)
         assert [row["gpu_kind"] for row in table] == ["T4", "T4", "T4", "A10", "A10"], policy
     # The whole GPU goes first under srtf; d, which leaves it, may go on when it ends.
-    assert column(rows(tmp_path, log, *size, "--policy", "fifo-skip"), "start_s")[2:] == [100, 3, 103]
+    skip = rows(tmp_path, log, *size, "--policy", "fifo-skip")
+    assert column(skip, "start_s")[2:] == [100, 3, 103]
 
 
 def test_reasons_of_a_part(tmp_path):

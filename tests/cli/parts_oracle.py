@@ -1,6 +1,6 @@
 """Starts and ends of jobs with parts of GPUs, by a program of its own: lists, thousandths of GPUs,
-no class of Orrery. The rules are those of docs/jobs.md: a part goes to the GPU that is partly in use
-with the least sufficient room, otherwise to a free GPU; whole GPUs must be free."""
+no class of Orrery. The rules are those of docs/jobs.md: a part goes to the GPU that is partly in
+use with the least sufficient room, else to a free GPU; whole GPUs must be free."""
 
 import collections
 

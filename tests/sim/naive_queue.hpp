@@ -197,15 +197,15 @@ struct NaiveQueue {
     if (policy == "priority") return -2 * std::int64_t{jobs[job].priority} + (runs ? 0 : 1);
     return had[job] <= 18000 ? 0 : 1;
   }
-  bool waits(std::size_t job) const {
+  bool is_waiting(std::size_t job) const {
     return std::find(waiting.begin(), waiting.end(), job) != waiting.end();
   }
   void preemptive() {
     std::vector<std::size_t> candidates = running;
     candidates.insert(candidates.end(), waiting.begin(), waiting.end());
     std::sort(candidates.begin(), candidates.end(), [&](std::size_t a, std::size_t b) {
-      return std::tuple(key(a), jobs[a].submit_s, waits(a), a) <
-             std::tuple(key(b), jobs[b].submit_s, waits(b), b);
+      return std::tuple(key(a), jobs[a].submit_s, is_waiting(a), a) <
+             std::tuple(key(b), jobs[b].submit_s, is_waiting(b), b);
     });
     std::size_t quota = all_free();
     for (const std::size_t job : running) quota += jobs[job].gpus;
@@ -280,8 +280,8 @@ struct NaiveQueue {
       keys[job] = policy == "gittins" ? gittins(had[job]) : rho(job);
     }
     std::sort(all.begin(), all.end(), [&](std::size_t a, std::size_t b) {
-      return std::tuple(-keys[a], jobs[a].submit_s, waits(a), a) <
-             std::tuple(-keys[b], jobs[b].submit_s, waits(b), b);
+      return std::tuple(-keys[a], jobs[a].submit_s, is_waiting(a), a) <
+             std::tuple(-keys[b], jobs[b].submit_s, is_waiting(b), b);
     });
     std::size_t quota = nodes * size;
     std::erase_if(all, [&](std::size_t job) {
