@@ -19,8 +19,9 @@ class LoadSeries {
 
   /// Load since the last call.
   struct Load {
-    double busy_gpus = 0, waiting_gpus = 0;
+    double busy_gpus = 0;
     std::uint64_t waiting_jobs = 0;
+    double waiting_gpus = 0;
   };
   /// Means over one interval.
   struct Interval {

@@ -34,6 +34,40 @@ def test_jobs(tmp_path):
         orrery.jobs(trace, nodes=1, gpus_per_node=2, policy="sjff")
 
 
+class FirstSlices(orrery.Policy):
+    """Gives each waiting job the first free slices of the first GPU that has as many."""
+
+    def __init__(self, knows_parts):
+        self.knows_parts = knows_parts
+
+    def needs(self):
+        return orrery.Needs(actions=["Assign"], gpu_parts=self.knows_parts)
+
+    def observe(self, seen, decisions):
+        free, slices = set(seen.state.free_gpus.tolist()), self.cluster.slices_per_gpu
+        for job in [each for each in seen.jobs.values() if each.phase == "waiting"]:
+            for first in range(0, self.cluster.gpus, slices):
+                gpu = [n for n in range(first, first + slices) if n in free][: job.spec.gpus]
+                if len(gpu) == job.spec.gpus:
+                    decisions.add(orrery.actions.Assign(job.id, gpu), why="fits")
+                    free -= set(gpu)
+                    break
+
+
+def test_jobs_that_share_a_gpu(tmp_path):
+    trace = tmp_path / "trace.csv"
+    trace.write_text("job_id,submit_s,num_gpus,duration_s\n1,0,0.5,100\n2,0,0.46,10\n3,1,1,5\n")
+    size = {"nodes": 1, "gpus_per_node": 1}
+    assert orrery.jobs(trace, **size).jobs.start_s.tolist() == [0, 0, 100]
+    assert orrery.jobs(trace, **size, gpu_slices=1).jobs.start_s.tolist() == [0, 100, 110]
+    own = orrery.jobs(trace, **size, policy=FirstSlices(True))
+    assert own.jobs.start_s.tolist() == [0, 0, 100]
+    with pytest.raises(orrery.InputError, match="an own one that declares gpu_parts"):
+        orrery.jobs(trace, **size, policy=FirstSlices(False))
+    with pytest.raises(ValueError, match="gpu_slices"):
+        orrery.jobs(trace, **size, gpu_slices=1001)
+
+
 def test_tables_of_jobs(tmp_path):
     trace = tmp_path / "trace.csv"
     trace.write_text(

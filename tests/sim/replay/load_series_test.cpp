@@ -26,7 +26,7 @@ TEST(LoadSeries, AYearFitsAndItsMeanIsExact) {
   LoadSeries series;
   double work = 0;
   for (int hour = 1; hour <= 24 * 365; ++hour) {
-    const auto busy = static_cast<std::uint32_t>(hour % 17);
+    const double busy = hour % 17;
     work += busy;
     series.hold_load({.busy_gpus = busy, .waiting_jobs = 1, .waiting_gpus = 1},
                      seconds(hour * 3600), kHalf);

@@ -189,6 +189,10 @@ TEST(JobLog, Openb) {
   EXPECT_EQ(counts(log.quality), "openb 4 = 2 + 2 + 0");
   EXPECT_THAT(in_short(log),
               ElementsAre("openb-pod-0000 0+12537396 x1", "openb-pod-0001 426961+90 x1"));
+  EXPECT_EQ(log.jobs[0].milli, 0) << "a whole GPU";
+  EXPECT_EQ(log.jobs[1].gpu_count(), 0.46);
+  EXPECT_EQ(log.jobs[1].slices(7), 4u) << "0.46 of 7 slices, rounded up";
+  EXPECT_EQ(slices_for_parts(log.jobs), 50u) << "460 and 1000 thousandths";
 }
 
 TEST(JobLog, TiresiasInSecondsMuriInMilliseconds) {
