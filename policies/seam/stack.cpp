@@ -66,7 +66,7 @@ PolicyStack::PolicyStack(std::vector<Member> members) : members_(std::move(membe
 PolicyStack::~PolicyStack() = default;
 
 Needs PolicyStack::needs() const {
-  Needs all{.gpu_kinds = true, .gpu_parts = true};
+  Needs all{.actions = {}, .settings = {}, .gpu_kinds = true, .gpu_parts = true};
   for (const Member& member : members_) {
     const Needs own = member.policy->needs();
     const bool starts_jobs = !(own.actions & Kinds<Action>::of<Assign>()).empty();
