@@ -54,7 +54,7 @@ def test_a_part_may_count_as_a_whole_gpu(tmp_path):
     assert column(table, "used_gpu_s") == [100, 100, 50, 10, 10]
     # 7 slices, as of a MIG: 0.5 and 0.46 of a GPU are 4 slices each, and do not fit together.
     seven = rows(tmp_path, log, *TWO, "--policy", "fifo-skip", "--set", "gpu_slices=7")
-    assert column(seven, "start_s") == [0, 1, 100, 150, 4]
+    assert column(seven, "start_s") == [0, 1, 100, 101, 4]
     assert column(seven, "used_gpu_s")[0] == round(100 * 4 / 7, 3)
     both = orrery("jobs", log, *TWO, "--policy", "fifo-skip", "--what-if", "gpu_slices=1")
     assert both.returncode == 0 and "gpu_slices=1" in both.stdout, both.stderr
