@@ -69,26 +69,26 @@ Nanos SaveTiming::begin(const Order& order, Nanos now, const Checkpoints& costs)
   return costs.stall();
 }
 
-SaveTiming::Writing* SaveTiming::flowing() {
-  for (auto& [tier, writing] : writing_) {
-    if (writing.flow) return &writing;
-  }
-  return nullptr;
+std::map<Tier, SaveTiming::Writing>::const_iterator SaveTiming::flowing() const {
+  return std::find_if(writing_.begin(), writing_.end(),
+                      [](const auto& each) { return each.second.flow.has_value(); });
 }
 
-bool SaveTiming::is_flowing() const {
-  return std::any_of(writing_.begin(), writing_.end(),
-                     [](const auto& each) { return each.second.flow.has_value(); });
+bool SaveTiming::is_flowing() const { return flowing() != writing_.end(); }
+
+double SaveTiming::bytes_left(Nanos now) const {
+  const auto found = flowing();
+  if (found == writing_.end()) return 0;
+  const Flow& flow = *found->second.flow;
+  return std::max(0.0, flow.left - flow.rate * to_seconds(std::max<Nanos>(0, now - flow.since)));
 }
 
 void SaveTiming::set_rate(double rate, Nanos now) {
-  Writing& writing = *flowing();
+  Writing& writing = writing_.at(flowing()->first);
   Flow& flow = *writing.flow;
   if (rate == flow.rate) return;
-  if (now > flow.since) {
-    flow.left = std::max(0.0, flow.left - flow.rate * to_seconds(now - flow.since));
-    flow.since = now;
-  }
+  flow.left = bytes_left(now);
+  flow.since = std::max(flow.since, now);
   flow.rate = rate;
   writing.at = rate > 0 ? flow.since + to_nanos(flow.left / rate) : kNever;
   if (rate > 0) writing.done.took = writing.at - flow.began;

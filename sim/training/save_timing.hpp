@@ -57,6 +57,9 @@ class SaveTiming {
   /// Returns true while bytes of a checkpoint of `checkpoints.bytes` are being written; false for
   /// one that is marked as incomplete.
   bool is_flowing() const;
+  /// Returns the bytes that the checkpoint that is_flowing() has not written by `now`, which is not
+  /// before the newest set_rate(); 0 if none is.
+  double bytes_left(Nanos now) const;
   /// Sets the rate of the checkpoint that is_flowing(), in bytes per second, from `now` on, or from
   /// the end of its stall if that is later. 0: nothing is written until the next call. Call only if
   /// is_flowing().
@@ -111,8 +114,8 @@ class SaveTiming {
       archive(of.done, of.at, of.flow);
     }
   };
-  /// Returns the checkpoint that is_flowing(); null if none is.
-  Writing* flowing();
+  /// Returns the checkpoint that is_flowing(); the end of writing_ if none is.
+  std::map<Tier, Writing>::const_iterator flowing() const;
   std::map<Tier, Writing> writing_;
   /// Instants at which the states of the kept checkpoints were taken, by tier and step.
   std::map<Tier, std::map<Step, Nanos>> kept_;

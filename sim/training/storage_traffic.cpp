@@ -14,6 +14,9 @@ namespace orrery::sim {
 namespace {
 
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+/// Rates of reads in a step in which a checkpoint ends are rounded to this many values in a power
+/// of e, so that such steps are found in the cache again.
+constexpr double kSteps = 256;
 
 /// Equal flows on one link: their number, and the rate that each wants at most.
 struct EqualFlows {
@@ -58,6 +61,18 @@ double readers_beside(const Prefetch& set, const Input& input) {
 double own_read_rate(const Prefetch& set, const Input& input) {
   const double read = to_seconds(input.read());
   return read > 0 ? readers_beside(set, input) * input.stored() / read : kUnlimited;
+}
+
+/// Returns the bytes that a rank reads in one step, the mean of the replicas. `shares`: their
+/// micro-batches.
+double step_bytes(const Input& input, const std::vector<std::uint32_t>& shares) {
+  const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
+  return sum / std::max(1.0, static_cast<double>(shares.size())) * input.stored();
+}
+
+/// Returns the seconds until the checkpoint in flight is complete if each rank writes at `rate`.
+double write_time(const TrainingState& state, double rate) {
+  return state.saving.bytes_left(state.now) / (rate * state.fit().graph().ranks());
 }
 
 StorageRates rates_now(const JobInWorld& here, const TrainingState& state, StorageRates wanted) {
@@ -108,13 +123,26 @@ StorageRates storage_rates(const SharedStorage& storage, double share,
   return {limited(slowest.write), limited(slowest.read)};
 }
 
-Nanos read_time(const JobInWorld& here, const TrainingState& state, const Prefetch& set) {
+Nanos read_time(const JobInWorld& here, const TrainingState& state, const Prefetch& set,
+                const std::vector<std::uint32_t>& shares) {
   const Input& input = here.scenario().job().input();
   if (!input.has_stored()) return 0;
   const double own = own_read_rate(set, input);
-  const StorageRates wanted{state.saving.is_flowing() ? kUnlimited : 0, own};
-  const double rate = rates_now(here, state, wanted).read;
+  const double alone = rates_now(here, state, {.write = 0, .read = own}).read;
+  double rate = alone;
+  bool ends = false;
+  if (state.saving.is_flowing()) {
+    const StorageRates beside = rates_now(here, state, {.write = kUnlimited, .read = own});
+    const double bytes = step_bytes(input, shares);
+    const double during = write_time(state, beside.write);
+    rate = beside.read;
+    if (during * beside.read < bytes) {
+      rate = bytes / (during + (bytes - during * beside.read) / alone);
+      ends = true;
+    }
+  }
   if (rate >= own) return input.read();
+  if (ends) rate = alone * std::exp(std::round(std::log(rate / alone) * kSteps) / kSteps);
   return std::max(input.read(), to_nanos(readers_beside(set, input) * input.stored() / rate));
 }
 
@@ -126,15 +154,21 @@ bool is_input_cut(const JobInWorld& here, const TrainingState& state) {
 void renew_write_rate(const JobInWorld& here, TrainingState& state, Nanos step_length) {
   if (!state.saving.is_flowing()) return;
   const Input& input = here.scenario().job().input();
-  double read = 0;
+  const auto rate_beside = [&](double read) {
+    return rates_now(here, state, {.write = kUnlimited, .read = read}).write;
+  };
+  double rate = rate_beside(0);
   if (input.has_stored() && step_length > 0 && state.conditions) {
-    const std::vector<std::uint32_t>& shares = state.conditions->shares;
-    const double each = std::accumulate(shares.begin(), shares.end(), 0.0) /
-                        std::max(1.0, static_cast<double>(shares.size()));
-    read = std::min(each * input.stored() / to_seconds(step_length),
-                    own_read_rate(state.conditions->input, input));
+    const Prefetch& set = state.conditions->input;
+    const double own = own_read_rate(set, input);
+    const double bytes = step_bytes(input, state.conditions->shares);
+    const double reading =
+        bytes / input.stored() * to_seconds(state.conditions->read) / readers_beside(set, input);
+    const double beside = rate_beside(own);
+    const bool ends_before_reads = write_time(state, beside) < reading;
+    rate = ends_before_reads ? beside
+                             : rate_beside(std::min(own, bytes / to_seconds(step_length)));
   }
-  const double rate = rates_now(here, state, {.write = kUnlimited, .read = read}).write;
   state.saving.set_rate(rate * state.fit().graph().ranks(), state.now);
 }
 

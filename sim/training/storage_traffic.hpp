@@ -4,8 +4,9 @@
 // anew at events: begin and end of a checkpoint, begin of a step, a fault of the storage. One
 // thread. Seconds and bytes; nanoseconds of the policy clock where named Nanos.
 //
-// Limits: a step in progress keeps its duration; all ranks advance at the rate of the slowest one
-// of the same kind; data that were read ahead before a checkpoint begins do not count.
+// Limits: a step in progress keeps its duration, also when a fault of the storage begins or ends;
+// all ranks advance at the rate of the slowest one of the same kind; data that were read ahead
+// before a checkpoint begins do not count.
 #pragma once
 
 #include <cstdint>
@@ -50,14 +51,18 @@ StorageRates storage_rates(const SharedStorage& storage, double share,
 
 /// Returns the nanoseconds in which one process of a rank reads one micro-batch in the step that
 /// begins now: `job.input.read`, or longer if the storage has no room for the rate at which the
-/// rank's processes read, beside a checkpoint in flight; 0 without `job.input.stored`. `set`: the
-/// job's setting in that step. Call only if the storage accepts anything (is_input_cut()).
-Nanos read_time(const JobInWorld& here, const TrainingState& state, const Prefetch& set);
+/// rank's processes read, beside a checkpoint in flight; 0 without `job.input.stored`. If the
+/// checkpoint ends before the step's data are read, the mean over the step, within 0.2%. `set` and
+/// `shares`: setting and micro-batches of the replicas in that step. Call only if the storage
+/// accepts anything (is_input_cut()).
+Nanos read_time(const JobInWorld& here, const TrainingState& state, const Prefetch& set,
+                const std::vector<std::uint32_t>& shares);
 /// Returns true if the job reads its data from storage that accepts nothing now, so that no step
 /// can begin.
 bool is_input_cut(const JobInWorld& here, const TrainingState& state);
 /// Sets the rate of the checkpoint in flight from now on, beside the reads of steps that take
-/// `step_length` each, or without reads if that is 0. Does nothing without a checkpoint of
+/// `step_length` each, or without reads if that is 0: the mean over a step, or the rate beside
+/// active readers if the checkpoint ends before the data of the current step are read. Does nothing without a checkpoint of
 /// `checkpoints.bytes` in flight.
 void renew_write_rate(const JobInWorld& here, TrainingState& state, Nanos step_length);
 /// Returns the next instant at which a fault may change the rate of the checkpoint in flight;

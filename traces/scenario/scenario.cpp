@@ -81,6 +81,12 @@ std::vector<Problem> storage_problems(const Scenario& scenario) {
                                     shared ? "the tier storage" : "the folder",
                                     shared ? "write_storage" : "write")});
   }
+  for (int i = 0; i < scenario.jobs_size(); ++i) {
+    if (!scenario.jobs(i).job().input().has_stored()) continue;
+    problems.push_back({fmt::format("jobs[{}].job.input.stored", i),
+                        "expected reads without traffic in a job beside another, found bytes: "
+                        "remove the key"});
+  }
   if (!scenario.cluster().has_storage()) return problems;
   if (!saved.has_bytes() && !reads) {
     problems.push_back({"cluster.storage", "expected traffic with the file system, found none: "
