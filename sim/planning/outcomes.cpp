@@ -32,6 +32,16 @@ double end_of(const RunCourse& course) {
   return course.finished ? to_seconds(course.elapsed) : kInfinite;
 }
 
+/// Returns the time in which `nodes` nodes write a checkpoint without other traffic.
+Nanos write_time(const Scenario& scenario, std::uint32_t nodes) {
+  const Checkpoints& saved = scenario.checkpoints();
+  if (!saved.has_bytes() || !saved.storage().empty()) return saved.write();
+  const SharedStorage& storage = scenario.cluster().storage();
+  double rate = storage.bandwidth();
+  if (storage.has_node_bandwidth()) rate = std::min(rate, nodes * storage.node_bandwidth());
+  return to_nanos(saved.bytes() / rate);
+}
+
 LongRun slowed(LongRun run, double factor) {
   run.step = std::max<Nanos>(1, to_nanos(to_seconds(run.step) * factor));
   return run;
@@ -93,20 +103,6 @@ double step_factor(const estimates::Interval& interval, double step_s, double no
   const Knot &a = knots[right - 1], &b = knots[right];
   return std::exp(a.log + (b.log - a.log) * (normal - a.normal) / (b.normal - a.normal));
 }
-
-namespace {
-
-/// Returns the time in which `nodes` nodes write a checkpoint without other traffic.
-Nanos write_time(const Scenario& scenario, std::uint32_t nodes) {
-  const Checkpoints& saved = scenario.checkpoints();
-  if (!saved.has_bytes() || !saved.storage().empty()) return saved.write();
-  const SharedStorage& storage = scenario.cluster().storage();
-  double rate = storage.bandwidth();
-  if (storage.has_node_bandwidth()) rate = std::min(rate, nodes * storage.node_bandwidth());
-  return to_nanos(saved.bytes() / rate);
-}
-
-}  // namespace
 
 LongRun long_run_of(const PlanBasis& basis, const Candidate& candidate,
                     std::optional<std::uint64_t> every, const Slowdown* slowdown) {

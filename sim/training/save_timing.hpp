@@ -15,8 +15,8 @@ namespace orrery::sim {
 
 /// Requested checkpoints of a job, and the checkpoints in flight. For example, with a stall of 1 s
 /// and a write of 10 s, a checkpoint that begins at 100 s stalls the job until 101 s and is durable
-/// at 111 s; with half of the storage rate, at 121 s. A checkpoint of `checkpoints.bytes` has a rate
-/// that changes while it is written (set_rate()) instead of a duration.
+/// at 111 s; with half of the storage rate, at 121 s. A checkpoint of `checkpoints.bytes` has a
+/// rate that changes while it is written (set_rate()) instead of a duration.
 class SaveTiming {
  public:
   /// Requests a checkpoint of the tier at the end of the next step that begins. Several requests of
@@ -51,8 +51,9 @@ class SaveTiming {
   };
   /// Begins to write the state before the order's step at `now` and returns the stall of the job,
   /// which the caller applies. Call only while no checkpoint of the tier is in flight, after
-  /// drain_due(). A checkpoint of `checkpoints.bytes` writes nothing before set_rate(). A checkpoint on disk with the rate 0 ends after the stall and is not durable;
-  /// checkpoints in memory do not depend on the storage.
+  /// drain_due(). A checkpoint of `checkpoints.bytes` writes nothing before set_rate(). A checkpoint
+  /// on disk with the rate 0 ends after the stall and is not durable; checkpoints in memory do not
+  /// depend on the storage.
   Nanos begin(const Order& order, Nanos now, const Checkpoints& costs);
   /// Returns true while bytes of a checkpoint of `checkpoints.bytes` are being written; false for
   /// one that is marked as incomplete.

@@ -62,8 +62,8 @@ Nanos read_time(const JobInWorld& here, const TrainingState& state, const Prefet
 bool is_input_cut(const JobInWorld& here, const TrainingState& state);
 /// Sets the rate of the checkpoint in flight from now on, beside the reads of steps that take
 /// `step_length` each, or without reads if that is 0: the mean over a step, or the rate beside
-/// active readers if the checkpoint ends before the data of the current step are read. Does nothing without a checkpoint of
-/// `checkpoints.bytes` in flight.
+/// active readers if the checkpoint ends before the data of the current step are read. Does
+/// nothing without a checkpoint of `checkpoints.bytes` in flight.
 void renew_write_rate(const JobInWorld& here, TrainingState& state, Nanos step_length);
 /// Returns the next instant at which a fault may change the rate of the checkpoint in flight;
 /// kNever if none does, or without such a checkpoint.

@@ -130,7 +130,7 @@ TEST(Storage, DurationsAreThoseOfTheFluidComputation) {
     const int ranks = 8 * static_cast<int>(1 + rng.below(3));
     const double work = work_of(ranks);
     const double stored = 1e6 * std::exp(4 * rng.uniform());
-    const double demand = kMicroBatches * stored / work;  // of a rank that keeps up
+    const double demand = kMicroBatches * stored / work;  // rate of a rank that keeps up
     const double read = work / kMicroBatches * 4 * (0.2 + 0.7 * rng.uniform());
     const double capacity = demand * (1.1 + 4 * rng.uniform());
     const bool at_node = rng.uniform() < 0.5;
@@ -193,7 +193,7 @@ TEST(Storage, StepsWaitForDataWhileACheckpointIsWrittenAndNotBeforeOrAfter) {
   }
   const double input = both.report.gpu_time().input() / 8;
   EXPECT_NEAR(input, 2 * (during * 0.6 + last - 1) * work, 0.01 * input);
-  // Without input the checkpoint has the whole storage; without checkpoints no step waits.
+  // The checkpoint has the whole storage without input; no step waits without checkpoints.
   Setup alone = setup;
   alone.read_s = 0;
   const Run saves = run(scenario(alone));
