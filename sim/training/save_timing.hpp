@@ -51,9 +51,9 @@ class SaveTiming {
   };
   /// Begins to write the state before the order's step at `now` and returns the stall of the job,
   /// which the caller applies. Call only while no checkpoint of the tier is in flight, after
-  /// drain_due(). A checkpoint of `checkpoints.bytes` writes nothing before set_rate(). A checkpoint
-  /// on disk with the rate 0 ends after the stall and is not durable; checkpoints in memory do not
-  /// depend on the storage.
+  /// drain_due(). A checkpoint of `checkpoints.bytes` writes nothing before set_rate(). With the
+  /// rate 0, a checkpoint on disk ends after the stall and is not durable; checkpoints in memory do
+  /// not depend on the storage.
   Nanos begin(const Order& order, Nanos now, const Checkpoints& costs);
   /// Returns true while bytes of a checkpoint of `checkpoints.bytes` are being written; false for
   /// one that is marked as incomplete.
