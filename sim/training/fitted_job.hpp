@@ -14,7 +14,7 @@
 #include "policies/seam/job.hpp"
 #include "sim/estimates/plan/hardware_state.hpp"
 #include "sim/estimates/step/stepper.hpp"
-#include "sim/training/storage_traffic.hpp"
+#include "sim/training/storage_rates.hpp"
 #include "sim/training/telemetry.hpp"
 #include "sim/training/training_setup.hpp"
 #include "traces/scenario.pb.h"

@@ -109,7 +109,7 @@ bool enter_step(const JobInWorld& here, TrainingState& state) {
       .codecs = job.now.get<CodecRules>(),
       .input = job.now.get<Prefetch>(),
       .company = state.conditions ? state.conditions->company : 0};
-  current.read = read_time(here, state, current.input, current.shares);
+  set_reads(here, state, current);
   // No step begins during a pause; one that is repeated from its begin has full power.
   const double clock = clock_of(here, state);
   current.state.clock = clock > 0 ? clock : 1;

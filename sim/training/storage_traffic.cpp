@@ -2,53 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
+#include <limits>
 #include <numeric>
-#include <utility>
+#include <vector>
 
 #include "core/units.hpp"
-#include "sim/training/job_in_world.hpp"
-#include "sim/training/training_state.hpp"
+#include "sim/training/storage_rates.hpp"
 
 namespace orrery::sim {
 namespace {
 
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
-/// Rates of reads in a step in which a checkpoint ends are rounded to this many values in a power
-/// of e, so that such steps are found in the cache again.
+/// Number of values, in a power of e, to which rates of reads are rounded in a step in which a
+/// checkpoint ends, so that such steps are found in the cache again.
 constexpr double kSteps = 256;
-
-/// Equal flows on one link: their number, and the rate that each wants at most.
-struct EqualFlows {
-  double number;
-  double wanted;
-};
-
-/// Returns the rate that no flow of a link exceeds if the flows share it max-min fairly; unlimited
-/// if all flows get the rates that they want.
-double fair_level(double bandwidth, std::vector<EqualFlows> flows) {
-  std::sort(flows.begin(), flows.end(), [](const EqualFlows& a, const EqualFlows& b) {
-    return a.wanted < b.wanted;
-  });
-  double number = 0;
-  for (const EqualFlows& each : flows) number += each.number;
-  for (const EqualFlows& each : flows) {
-    if (each.wanted * number >= bandwidth) return bandwidth / number;
-    bandwidth -= each.wanted * each.number;
-    number -= each.number;
-  }
-  return kUnlimited;
-}
-
-/// Returns the rates that one node's link leaves to its flows.
-StorageRates rates_of_node(double bandwidth, const StorageNodes& node, StorageRates wanted) {
-  std::vector<EqualFlows> flows;
-  if (node.writers > 0 && wanted.write > 0) flows.push_back({1.0 * node.writers, wanted.write});
-  if (node.readers > 0 && wanted.read > 0) flows.push_back({1.0 * node.readers, wanted.read});
-  const double level = fair_level(bandwidth, std::move(flows));
-  return {node.writers > 0 ? std::min(wanted.write, level) : 0,
-          node.readers > 0 ? std::min(wanted.read, level) : 0};
-}
 
 /// Returns the number of processes of a rank that read beside each other.
 double readers_beside(const Prefetch& set, const Input& input) {
@@ -83,67 +50,25 @@ StorageRates rates_now(const JobInWorld& here, const TrainingState& state, Stora
 
 }  // namespace
 
-std::vector<StorageNodes> storage_nodes(const Cluster& cluster, const StepGraph& graph,
-                                        const std::vector<GpuId>& placement) {
-  std::map<NodeId, std::pair<std::uint32_t, std::uint32_t>> ranks;
-  for (std::uint32_t rank = 0; rank < placement.size(); ++rank) {
-    auto& [writers, readers] = ranks[cluster.node_of(placement[rank])];
-    ++writers;
-    if (graph.position({rank}).stage == 0) ++readers;
-  }
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> alike;
-  for (const auto& [node, numbers] : ranks) ++alike[numbers];
-  std::vector<StorageNodes> nodes;
-  for (const auto& [numbers, count] : alike) {
-    nodes.push_back({.nodes = count, .writers = numbers.first, .readers = numbers.second});
-  }
-  return nodes;
-}
-
-StorageRates storage_rates(const SharedStorage& storage, double share,
-                           const std::vector<StorageNodes>& nodes, StorageRates wanted) {
-  const double link = storage.has_node_bandwidth() ? storage.node_bandwidth() : kUnlimited;
-  std::vector<EqualFlows> all;
-  StorageRates slowest{kUnlimited, kUnlimited};
-  for (const StorageNodes& each : nodes) {
-    const StorageRates rates = rates_of_node(link, each, wanted);
-    if (rates.write > 0) {
-      all.push_back({1.0 * each.nodes * each.writers, rates.write});
-      slowest.write = std::min(slowest.write, rates.write);
-    }
-    if (rates.read > 0) {
-      all.push_back({1.0 * each.nodes * each.readers, rates.read});
-      slowest.read = std::min(slowest.read, rates.read);
-    }
-  }
-  const double level = fair_level(storage.bandwidth() * share, std::move(all));
-  const auto limited = [level](double rate) {
-    return std::isinf(rate) && std::isinf(level) ? 0 : std::min(rate, level);
-  };
-  return {limited(slowest.write), limited(slowest.read)};
-}
-
-Nanos read_time(const JobInWorld& here, const TrainingState& state, const Prefetch& set,
-                const std::vector<std::uint32_t>& shares) {
+void set_reads(const JobInWorld& here, const TrainingState& state, StepConditions& step) {
   const Input& input = here.scenario().job().input();
-  if (!input.has_stored()) return 0;
-  const double own = own_read_rate(set, input);
+  if (!input.has_stored() || is_input_cut(here, state)) return;
+  const double own = own_read_rate(step.input, input);
   const double alone = rates_now(here, state, {.write = 0, .read = own}).read;
   double rate = alone;
-  bool ends = false;
   if (state.saving.is_flowing()) {
     const StorageRates beside = rates_now(here, state, {.write = kUnlimited, .read = own});
-    const double bytes = step_bytes(input, shares);
+    const double bytes = step_bytes(input, step.shares);
     const double during = write_time(state, beside.write);
     rate = beside.read;
-    if (during * beside.read < bytes) {
+    step.write_ends = during * beside.read < bytes;
+    if (step.write_ends) {
       rate = bytes / (during + (bytes - during * beside.read) / alone);
-      ends = true;
+      rate = alone * std::exp(std::round(std::log(rate / alone) * kSteps) / kSteps);
     }
   }
-  if (rate >= own) return input.read();
-  if (ends) rate = alone * std::exp(std::round(std::log(rate / alone) * kSteps) / kSteps);
-  return std::max(input.read(), to_nanos(readers_beside(set, input) * input.stored() / rate));
+  const Nanos slowed = to_nanos(readers_beside(step.input, input) * input.stored() / rate);
+  step.read = rate < own ? std::max(input.read(), slowed) : input.read();
 }
 
 bool is_input_cut(const JobInWorld& here, const TrainingState& state) {
@@ -159,15 +84,10 @@ void renew_write_rate(const JobInWorld& here, TrainingState& state, Nanos step_l
   };
   double rate = rate_beside(0);
   if (input.has_stored() && step_length > 0 && state.conditions) {
-    const Prefetch& set = state.conditions->input;
-    const double own = own_read_rate(set, input);
-    const double bytes = step_bytes(input, state.conditions->shares);
-    const double reading =
-        bytes / input.stored() * to_seconds(state.conditions->read) / readers_beside(set, input);
-    const double beside = rate_beside(own);
-    const bool ends_before_reads = write_time(state, beside) < reading;
-    rate = ends_before_reads ? beside
-                             : rate_beside(std::min(own, bytes / to_seconds(step_length)));
+    const double own = own_read_rate(state.conditions->input, input);
+    const double mean =
+        step_bytes(input, state.conditions->shares) / to_seconds(step_length);
+    rate = rate_beside(state.conditions->write_ends ? own : std::min(own, mean));
   }
   state.saving.set_rate(rate * state.fit().graph().ranks(), state.now);
 }
