@@ -2,14 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <utility>
 
 namespace orrery::sim {
 namespace {
-
-constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
 /// Equal flows on one link: their number, and the rate that each wants at most.
 struct EqualFlows {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "core/ids.hpp"
@@ -23,6 +24,9 @@ struct StorageNodes {
 /// Returns the nodes of a job by their numbers of ranks. `placement`: GPU of each rank of `graph`.
 std::vector<StorageNodes> storage_nodes(const Cluster& cluster, const StepGraph& graph,
                                         const std::vector<GpuId>& placement);
+
+/// Wanted rate of a flow that takes all it can get.
+inline constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
 /// Rates of flows of one rank, in bytes per second.
 struct StorageRates {

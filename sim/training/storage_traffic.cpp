@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -12,7 +11,6 @@
 namespace orrery::sim {
 namespace {
 
-constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 /// Number of values, in a power of e, to which rates of reads are rounded in a step in which a
 /// checkpoint ends, so that such steps are found in the cache again.
 constexpr double kSteps = 256;

@@ -132,7 +132,7 @@ TEST(Storage, DurationsAreThoseOfTheFluidComputation) {
     const double stored = 1e6 * std::exp(4 * rng.uniform());
     const double demand = kMicroBatches * stored / work;  // rate of a rank that keeps up
     const double read = work / kMicroBatches * 4 * (0.2 + 0.7 * rng.uniform());
-    const double capacity = demand * (1.1 + 4 * rng.uniform());
+    const double capacity = demand * (1.1 + 1.8 * rng.uniform());
     const bool at_node = rng.uniform() < 0.5;
     const Fluid fluid{.work = work, .capacity = capacity, .peak = 4 * stored / read,
                       .step_bytes = kMicroBatches * stored,
