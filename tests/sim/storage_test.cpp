@@ -28,7 +28,7 @@ struct Save {
 };
 
 /// Report and checkpoints of a run.
-struct Run {
+struct Told {
   Report report;
   std::vector<Save> saves = {};
   std::size_t decisions = 0;
@@ -36,25 +36,26 @@ struct Run {
   double step(int number) const { return report.step_times_s(number); }
 };
 
-Run run(const LoadedScenario& loaded, bool full_detail = false) {
+Told run(const LoadedScenario& loaded, bool full_detail = false) {
   const toy::TempDir folder;
   const std::string log = folder / "run.log";
-  Run run{.report = simulate(loaded, {.full_detail = full_detail, .record = log, .timeline = {}})};
+  Told told{
+      .report = simulate(loaded, {.full_detail = full_detail, .record = log, .timeline = {}})};
   LogReader reader(log);
   LogRecord record;
   while (reader.next(record)) {
     for (const EventRecord& event : record.call().observation().events()) {
       if (!event.has_save_done()) continue;
       const SaveDoneRecord& done = event.save_done();
-      run.saves.push_back({done.durable(), static_cast<double>(done.took_ns()) * 1e-9});
+      told.saves.push_back({done.durable(), static_cast<double>(done.took_ns()) * 1e-9});
     }
-    run.decisions += static_cast<std::size_t>(record.call().decisions_size());
+    told.decisions += static_cast<std::size_t>(record.call().decisions_size());
   }
-  return run;
+  return told;
 }
 
 /// Description of a run; bytes, and bytes per second. 0: the key is absent.
-struct Setup {
+struct Traffic {
   int ranks = 8;
   double bandwidth = 0, node_bandwidth = 0;
   double stored = 0, read_s = 0;
@@ -64,7 +65,7 @@ struct Setup {
   std::vector<std::string> more = {};
 };
 
-LoadedScenario scenario(const Setup& of) {
+LoadedScenario scenario(const Traffic& of) {
   std::vector<std::string> keys{fmt::format("run.steps={}", of.steps)};
   if (of.bandwidth > 0) {
     const std::string node =
@@ -137,7 +138,7 @@ TEST(Storage, DurationsAreThoseOfTheFluidComputation) {
     const Fluid fluid{.work = work, .capacity = capacity, .peak = 4 * stored / read,
                       .step_bytes = kMicroBatches * stored,
                       .shard = capacity * work * (5 + 40 * rng.uniform()) / 2};
-    const Run found = run(scenario({.ranks = ranks,
+    const Told found = run(scenario({.ranks = ranks,
                                     .bandwidth = capacity * ranks * (at_node ? 3 : 1),
                                     .node_bandwidth = capacity * 8 * (at_node ? 1 : 3),
                                     .stored = stored,
@@ -171,8 +172,8 @@ TEST(Storage, DurationsAreThoseOfTheFluidComputation) {
 }
 
 /// A job whose reads take half of the storage beside a checkpoint, where they want 0.8 of it.
-Setup contended(double work) {
-  Setup setup{.bandwidth = 10e9, .read_s = work / kMicroBatches * 3.9, .steps = 250};
+Traffic contended(double work) {
+  Traffic setup{.bandwidth = 10e9, .read_s = work / kMicroBatches * 3.9, .steps = 250};
   setup.stored = 0.8 * 10e9 / 8 * work / kMicroBatches;
   setup.checkpoint = 5e9 * 30 * work;  // 30 steps of undisturbed work
   return setup;
@@ -180,8 +181,8 @@ Setup contended(double work) {
 
 TEST(Storage, StepsWaitForDataWhileACheckpointIsWrittenAndNotBeforeOrAfter) {
   const double work = work_of(8);
-  const Setup setup = contended(work);
-  const Run both = run(scenario(setup));
+  const Traffic setup = contended(work);
+  const Told both = run(scenario(setup));
   ASSERT_EQ(both.saves.size(), 2u);
   const int during = 18;                        // steps beside a checkpoint, 18.75 of them
   const double last = 1.2 + 0.25 * 3.9 / 4;     // the last quarter of its data has all it wants
@@ -194,36 +195,36 @@ TEST(Storage, StepsWaitForDataWhileACheckpointIsWrittenAndNotBeforeOrAfter) {
   const double input = both.report.gpu_time().input() / 8;
   EXPECT_NEAR(input, 2 * (during * 0.6 + last - 1) * work, 0.01 * input);
   // The checkpoint has the whole storage without input; no step waits without checkpoints.
-  Setup alone = setup;
+  Traffic alone = setup;
   alone.read_s = 0;
-  const Run saves = run(scenario(alone));
+  const Told saves = run(scenario(alone));
   ASSERT_EQ(saves.saves.size(), 2u);
   EXPECT_NEAR(saves.saves[0].took, 15 * work, 1e-8);
   EXPECT_EQ(saves.report.gpu_time().input(), 0);
-  Setup reads = setup;
+  Traffic reads = setup;
   reads.checkpoint = 0;
   EXPECT_LT(run(scenario(reads)).report.gpu_time().input() / 8, 2e-3 * 250 * work);
 }
 
 TEST(Storage, AStallDelaysTheWriteAndTheTimesOfOtherTiersStay) {
   const double work = work_of(8);
-  Setup setup = contended(work);
+  Traffic setup = contended(work);
   setup.read_s = 0;
   setup.stall = "2 s";
-  const Run stalled = run(scenario(setup));
+  const Told stalled = run(scenario(setup));
   EXPECT_NEAR(stalled.saves.at(0).took, 2 + 15 * work, 1e-8);
   EXPECT_NEAR(stalled.report.gpu_time().checkpoint() / 8, 4, 1e-8);
   // The folder is a local disk if the run has the tier storage.
   setup.more = {"checkpoints.storage=there", "checkpoints.write=3 s"};
-  const Run local = run(scenario(setup));
+  const Told local = run(scenario(setup));
   EXPECT_NEAR(local.saves.at(0).took, 5, 1e-8);
 }
 
 TEST(Storage, AFaultOfTheStorageLengthensTheWriteAndTheSteps) {
   const double work = work_of(8);
-  Setup setup = contended(work);
+  Traffic setup = contended(work);
   setup.more = {"faults=[{at_time: 0 s, storage: 0, rate: 0.5}]"};
-  const Run slow = run(scenario(setup));
+  const Told slow = run(scenario(setup));
   EXPECT_NEAR(slow.saves.at(0).took, 60 * work, 1e-3 * 60 * work);
   EXPECT_NEAR(slow.step(50), 1.6 * work, 2e-3 * work) << "reads alone want more than is left";
   EXPECT_NEAR(slow.step(110), 3.2 * work, 4e-3 * work);
@@ -231,7 +232,7 @@ TEST(Storage, AFaultOfTheStorageLengthensTheWriteAndTheSteps) {
   setup.read_s = 0;
   setup.more = {fmt::format("faults=[{{at_time: {:.9f} s, storage: 0, rate: 0.5, for: {:.9f} s}}]",
                             107.5 * work, 50 * work)};
-  const Run later = run(scenario(setup));
+  const Told later = run(scenario(setup));
   EXPECT_NEAR(later.saves.at(0).took, 22.5 * work, 1e-4 * work);
   EXPECT_NEAR(later.saves.at(1).took, 15 * work, 1e-4 * work);
   EXPECT_NEAR(run(scenario(setup), true).saves.at(0).took, later.saves[0].took, 1e-7);
@@ -239,24 +240,24 @@ TEST(Storage, AFaultOfTheStorageLengthensTheWriteAndTheSteps) {
 
 TEST(Storage, AJobWaitsForStorageThatAcceptsNothing) {
   const double work = work_of(8);
-  Setup setup = contended(work);
+  Traffic setup = contended(work);
   setup.steps = 60;
   setup.checkpoint = 0;
   setup.more = {fmt::format("faults=[{{at_time: {:.9f} s, storage: 0, down: true, for: 100 s}}]",
                             20.5 * work)};
-  const Run waits = run(scenario(setup));
+  const Told waits = run(scenario(setup));
   EXPECT_EQ(waits.report.steps_completed(), 60u);
   EXPECT_NEAR(waits.report.elapsed_s(), 59.5 * work + 100, 0.1 * work + 0.5 * work);
   EXPECT_GT(waits.report.gpu_time().input() / 8, 99);
   setup.more = {fmt::format("faults=[{{at_time: {:.9f} s, storage: 0, down: true}}]", 20.5 * work)};
-  const Run ends = run(scenario(setup));
+  const Told ends = run(scenario(setup));
   EXPECT_EQ(ends.report.steps_completed(), 21u);
   // A checkpoint waits too, and is durable later.
-  Setup saves = contended(work);
+  Traffic saves = contended(work);
   saves.read_s = 0;
   saves.more = {fmt::format("faults=[{{at_time: {:.9f} s, storage: 0, down: true, for: 100 s}}]",
                             103 * work)};
-  const Run delayed = run(scenario(saves));
+  const Told delayed = run(scenario(saves));
   EXPECT_NEAR(delayed.saves.at(0).took, 15 * work + 100, 1e-4);
   EXPECT_TRUE(delayed.saves[0].durable);
 }
@@ -264,11 +265,11 @@ TEST(Storage, AJobWaitsForStorageThatAcceptsNothing) {
 TEST(Storage, FoldedAndFullSimulationAgree) {
   const double work = work_of(16);
   for (const char* const noise : {"noise.compute_cv=0", "noise.compute_cv=0.05"}) {
-    Setup setup = contended(work);
+    Traffic setup = contended(work);
     setup.ranks = 16;
     setup.stored /= 2;
     setup.more = {noise, "policies=[{name: checkpoint-interval, method: fixed, interval: 3 s}]"};
-    const Run folded = run(scenario(setup)), full = run(scenario(setup), true);
+    const Told folded = run(scenario(setup)), full = run(scenario(setup), true);
     EXPECT_NEAR(folded.report.elapsed_s() / full.report.elapsed_s(), 1, 1e-6) << noise;
     EXPECT_EQ(folded.decisions, full.decisions) << noise;
     ASSERT_EQ(folded.saves.size(), full.saves.size()) << noise;
@@ -280,12 +281,12 @@ TEST(Storage, FoldedAndFullSimulationAgree) {
 
 TEST(Storage, APolicyOfCheckpointsSeesTheLongerWrite) {
   const double work = work_of(8);
-  Setup setup = contended(work);
+  Traffic setup = contended(work);
   setup.more = {fmt::format("policies=[{{name: checkpoint-interval, method: fixed, "
                             "interval: {:.9f} s}}]", 20 * work)};
-  const Run both = run(scenario(setup));
+  const Told both = run(scenario(setup));
   setup.read_s = 0;
-  const Run alone = run(scenario(setup));
+  const Told alone = run(scenario(setup));
   ASSERT_FALSE(both.saves.empty());
   EXPECT_NEAR(both.saves[0].took / alone.saves.at(0).took, 2, 2e-3);
   EXPECT_LT(both.saves.size(), alone.saves.size()) << "one at a time";
