@@ -14,10 +14,10 @@
 namespace orrery::sim {
 
 /// Sets StepConditions::read and write_ends of the step that begins now with the input and the
-/// shares of `step`; leaves both without `job.input.stored`, and if is_input_cut(). A read takes `job.input.read`, or
-/// longer if the storage has no room for the rate at which the processes of a rank read, beside a
-/// checkpoint in flight; if that ends before the data of the step are read, the mean over the step,
-/// within 0.2%.
+/// shares of `step`; leaves both without `job.input.stored`, and if is_input_cut(). A read takes
+/// `job.input.read`, or longer if the storage has no room for the rate at which the processes of a
+/// rank read, beside a checkpoint in flight; if that ends before the data of the step are read, the
+/// mean over the step, within 0.2%.
 void set_reads(const JobInWorld& here, const TrainingState& state, StepConditions& step);
 /// Returns true if the job reads its data from storage that accepts nothing now, so that no step
 /// can begin.
