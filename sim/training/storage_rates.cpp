@@ -1,7 +1,6 @@
 #include "sim/training/storage_rates.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <utility>
 
@@ -63,23 +62,19 @@ StorageRates storage_rates(const SharedStorage& storage, double share,
                            const std::vector<StorageNodes>& nodes, StorageRates wanted) {
   const double link = storage.has_node_bandwidth() ? storage.node_bandwidth() : kUnlimited;
   std::vector<EqualFlows> all;
-  StorageRates slowest{kUnlimited, kUnlimited};
+  StorageRates slowest;
+  const auto add = [&all](double number, double rate, double& slowest_of_kind) {
+    if (rate <= 0) return;
+    all.push_back({number, rate});
+    slowest_of_kind = slowest_of_kind > 0 ? std::min(slowest_of_kind, rate) : rate;
+  };
   for (const StorageNodes& each : nodes) {
     const StorageRates rates = rates_of_node(link, each, wanted);
-    if (rates.write > 0) {
-      all.push_back({1.0 * each.nodes * each.writers, rates.write});
-      slowest.write = std::min(slowest.write, rates.write);
-    }
-    if (rates.read > 0) {
-      all.push_back({1.0 * each.nodes * each.readers, rates.read});
-      slowest.read = std::min(slowest.read, rates.read);
-    }
+    add(1.0 * each.nodes * each.writers, rates.write, slowest.write);
+    add(1.0 * each.nodes * each.readers, rates.read, slowest.read);
   }
   const double level = fair_level(storage.bandwidth() * share, std::move(all));
-  const auto limited = [level](double rate) {
-    return std::isinf(rate) && std::isinf(level) ? 0 : std::min(rate, level);
-  };
-  return {limited(slowest.write), limited(slowest.read)};
+  return {std::min(slowest.write, level), std::min(slowest.read, level)};
 }
 
 }  // namespace orrery::sim

@@ -44,6 +44,41 @@ TEST(SaveTiming, ThePlanWithWhichAStepBeginsHoldsAtItsEnd) {
   EXPECT_TRUE(writer.drain_due(8));
 }
 
+TEST(SaveTiming, ACheckpointOfBytesTakesAsLongAsItsRatesSay) {
+  Checkpoints bytes = costs();
+  bytes.set_stall(2 * kNanosPerSecond);
+  bytes.set_write(0);
+  bytes.set_bytes(100);
+  SaveTiming writer;
+  EXPECT_EQ(writer.begin(order(0, 4, 1), kNanosPerSecond, bytes), 2 * kNanosPerSecond);
+  EXPECT_TRUE(writer.is_flowing());
+  EXPECT_EQ(writer.next(), kNever) << "no rate yet";
+  writer.set_rate(10, kNanosPerSecond);
+  EXPECT_EQ(writer.next(), 13 * kNanosPerSecond) << "from the end of the stall";
+  writer.set_rate(5, 5 * kNanosPerSecond);
+  EXPECT_DOUBLE_EQ(writer.bytes_left(5 * kNanosPerSecond), 80);
+  EXPECT_EQ(writer.next(), 21 * kNanosPerSecond);
+  writer.set_rate(0, 7 * kNanosPerSecond);
+  EXPECT_EQ(writer.next(), kNever) << "the storage is down";
+  writer.set_rate(35, 107 * kNanosPerSecond);
+  const auto done = writer.take_done(109 * kNanosPerSecond);
+  ASSERT_TRUE(done);
+  EXPECT_EQ(done->took, 108 * kNanosPerSecond);
+  EXPECT_FALSE(writer.is_flowing());
+  // Another tier takes its time, and bytes of an incomplete checkpoint are not counted.
+  bytes.set_storage("there");
+  writer.begin(order(0, 8, 1), 200 * kNanosPerSecond, bytes);
+  EXPECT_FALSE(writer.is_flowing());
+  EXPECT_EQ(writer.next(), 202 * kNanosPerSecond);
+  SaveTiming spoiled;
+  bytes.clear_storage();
+  spoiled.begin(order(0, 4, 1), 0, bytes);
+  spoiled.set_rate(10, 0);
+  spoiled.spoil_current();
+  EXPECT_FALSE(spoiled.is_flowing());
+  EXPECT_EQ(spoiled.next(), kNever);
+}
+
 TEST(SaveTiming, TheNewestCheckpointsStayAndThoseBeforeACorruptionAreIntact) {
   SaveTiming writer;
   const auto keep = [&](Step step, Nanos at, Tier tier = Tier::local_disk) {
