@@ -146,7 +146,8 @@ void print_twin_status(const LiveRun& run) {
                now.size() - kShownForecasts + run.number<std::uint64_t>("now_left_out"), run.id);
   }
   if (!run.status.contains("score") || !run.status["score"].is_object()) return;
-  for (const auto& [goal, regret] : run.status.value("regret", ordered_json::object()).items()) {
+  const ordered_json regrets = run.status.value("regret", ordered_json::object());
+  for (const auto& [goal, regret] : regrets.items()) {
     fmt::print("  regret of {}: {} {:.4g}\n", run.text("policy"), goal, regret.get<double>());
   }
   const ordered_json& score = run.status["score"];

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from pathlib import Path
 from typing import Any, List, Union
 
@@ -60,12 +61,14 @@ class TwinScore:
         table = self._by_horizon()[["kind", "horizon", "forecasts", "median_error_s"]]
         marks: List[Mark] = []
         for style, (kind, rows) in enumerate(table.groupby("kind", sort=False)):
-            marks.append(Line(_places(rows), list(rows["median_error_s"]), _NAMES[str(kind)],
-                              style, marked=True))  # fmt: skip
+            marks.append(Line(_places(rows), list(rows["median_error_s"].clip(lower=1)),
+                              _NAMES[str(kind)], style, marked=True,
+                              labels=[f"{count:,}" for count in rows["forecasts"]]))  # fmt: skip
         chart = Chart("Error of the forecasts by horizon", _horizon_axis(),
                       Axis("median error (s)", log=True), marks)  # fmt: skip
         return Answer("Error of the forecasts", _said(self.score, "median_error_s", "{:,.0f} s"),
-                      table, chart)  # fmt: skip
+                      table, chart, ["The numbers count the forecasts; errors below 1 s are drawn "
+                                     "at 1 s."])  # fmt: skip
 
     def coverage(self) -> Answer:
         """Return the share of the instants inside the intervals, against the nominal share.
@@ -106,7 +109,7 @@ class TwinScore:
         """
         known = list(self.policies["goal"].unique())
         if not known:
-            raise InputError("policies.csv: expected forecasts, found none; wait for the first one")
+            raise InputError("policies.csv: expected forecasts, found none yet; wait for the first")
         goal = goal or known[0]
         if goal not in known:
             raise ValueError(f"goal: expected {' or '.join(known)}, found {goal!r}")
@@ -136,7 +139,8 @@ class TwinScore:
         list of matplotlib.axes.Axes
             The three drawings.
         """
-        pyplot = require("matplotlib.pyplot", "plot")
+        require("matplotlib", "plot")
+        pyplot = import_module("matplotlib.pyplot")
         answers = [self.errors(), self.coverage()]
         if len(self.policies):
             answers.append(self.regret())
@@ -207,5 +211,5 @@ def _said(score: pd.DataFrame, column: str, shape: str) -> str:
     of_all = score[score["horizon"] == "all"]
     parts = [f"{shape.format(row[column])} of {row['forecasts']:,} {_NAMES[row['kind']]}"
              for row in of_all.to_dict("records")]  # fmt: skip
-    return ("Error, median: " if column == "median_error_s" else "In the 80% interval: ") + (
-        ", ".join(parts) or "no forecast is known yet") + "."
+    what = "Median error" if column == "median_error_s" else "Inside the 80% interval"
+    return f"{what}: {', '.join(parts) or 'no forecast is known yet'}."
