@@ -120,7 +120,8 @@ std::string time_ahead(const ordered_json& row, const char* key) {
 /// Prints the rows of a score: "starts" or "ends" of jobs, "steps" of a run.
 void print_score(const ordered_json& score, const char* kind) {
   for (const auto& row : score.value(kind, ordered_json::array())) {
-    fmt::print("  {:<7} {:<7} {} forecasts, median error {:.1f} s, {:.1f}% in 80%, {:.1f}% in 95%\n",
+    fmt::print("  {:<7} {:<7} {} forecasts, median error {:.1f} s, {:.1f}% in 80%, {:.1f}% in "
+               "95%\n",
                kind, row.value("horizon", std::string()),
                row.value("forecasts", std::uint64_t{0}), row.value("median_error_s", 0.0),
                100 * row.value("coverage_80", 0.0), 100 * row.value("coverage_95", 0.0));

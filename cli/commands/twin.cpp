@@ -39,6 +39,7 @@ struct TwinOptions {
   double every_s = 0, horizon_s = 24 * 3600;
   std::uint32_t samples = 24;
   std::string out, goal = "wait";
+  std::vector<std::string> candidates;
   bool json = false;
 };
 
@@ -49,11 +50,11 @@ struct TwinTraceOptions : ReplayOptions {
 /// Options of the forms beside a real cluster.
 struct TwinClusterOptions {
   TwinOptions twin;
-  std::vector<std::string> policies, candidates;
+  std::vector<std::string> policies;
   std::string placement = "per-node", metrics;
   double read_every_s = 1, for_s = 0;
 
-  std::vector<std::string> all_policies() const { return joined(policies, candidates); }
+  std::vector<std::string> all_policies() const { return joined(policies, twin.candidates); }
 };
 
 struct TwinSlurmOptions : TwinClusterOptions {
@@ -84,8 +85,8 @@ sim::Twin::Options twin_options(const TwinOptions& given, const JobReplay& repla
   for (const std::string& policy : policies) {
     if (!is_policy(policy)) {
       throw Error(ErrorKind::usage,
-                  fmt::format("--policy {}: expected a built-in policy, because futures are "
-                              "simulated in this process: {}",
+                  fmt::format("--policy, --choose: expected built-in policies, because futures "
+                              "are simulated in this process, got {}: {}",
                               policy, no_such_policy(policy)));
     }
     JobReplay each = replay;
@@ -107,7 +108,9 @@ int twin_trace(const TwinTraceOptions& options) {
   }
   JobReplay replay = asked_for(options);
   const std::vector<std::string> policies =
-      options.policies.empty() ? std::vector<std::string>{replay.policy()} : options.policies;
+      joined(options.policies.empty() ? std::vector<std::string>{replay.policy()}
+                                      : options.policies,
+             options.twin.candidates);
   JobLog log = load_log(replay, options);
   sim::count_parts_whole(replay, log.jobs);
   if (replay.estimates().empty()) replay.set_estimates(known_estimates(log.jobs));
@@ -266,6 +269,13 @@ void declare_twin(CLI::App& command, TwinOptions& options) {
                1000)
       .type_name("N")
       ->capture_default_str();
+  command
+      .add_option("--choose", options.candidates,
+                  "candidates that the reported choice has beside the first of --policy; the same "
+                  "as further names there")
+      ->type_name("P,P")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   one_of(*command.add_option("--by", options.goal,
                              "goal of the choice among several policies, which is only reported"),
          sim::queue_goal_names())
@@ -286,13 +296,6 @@ void declare_cluster(CLI::App& command, TwinClusterOptions& options, const char*
       ->type_name("P")
       ->delimiter(',')
       ->required();
-  command
-      .add_option("--choose", options.candidates,
-                  "candidates that the reported choice has beside the first of --policy; the same "
-                  "as further names there")
-      ->type_name("P,P")
-      ->delimiter(',')
-      ->allow_extra_args(false);
   one_of(*command.add_option("--placement", options.placement, "placement of the jobs"),
          placer_names())
       .capture_default_str();

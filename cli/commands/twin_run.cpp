@@ -95,8 +95,8 @@ void check_policies(const std::vector<std::string>& policies) {
   for (const std::string& policy : policies) {
     if (is_policy(policy)) continue;
     throw Error(ErrorKind::usage,
-                fmt::format("--policy {}: expected a built-in policy, because futures are "
-                            "simulated without other processes: {}",
+                fmt::format("--policy, --choose: expected built-in policies, because futures are "
+                            "simulated without other processes, got {}: {}",
                             policy, no_such_policy(policy)));
   }
 }

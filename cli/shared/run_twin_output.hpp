@@ -1,4 +1,4 @@
-// Output of `orrery twin RUN`: the result as text, as JSON, as a table (CSV) and as the figures of a
+// Output of `orrery twin RUN`: the result as text, as JSON, as a table (CSV) and as figures of a
 // status. One thread.
 #pragma once
 

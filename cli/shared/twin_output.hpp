@@ -37,11 +37,11 @@ struct PolicyGoal {
 struct TwinFigures {
   std::uint64_t forecasts = 0;
   DecisionTimes times;
-  std::vector<std::pair<std::string, std::uint64_t>> counts;  ///< of the newest forecast, by name
+  std::vector<std::pair<std::string, std::uint64_t>> counts;  ///< named counts at this forecast
   /// all instants of the newest forecast, the next first, each under each policy
   std::vector<ForecastRow> now;
-  std::vector<std::pair<std::string, std::vector<sim::ScoreRow>>> scores;  ///< by kind
-  std::vector<std::pair<std::string, double>> regret;                      ///< by goal
+  std::vector<std::pair<std::string, std::vector<sim::ScoreRow>>> scores;  ///< score by kind
+  std::vector<std::pair<std::string, double>> regret;                      ///< regret by goal
   std::string choice;            ///< policy of the newest choice
   nlohmann::ordered_json score;  ///< result so far
 };

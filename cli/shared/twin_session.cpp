@@ -51,22 +51,22 @@ TwinRecord::TwinRecord(const std::string& out, int decimals) : out_(out), decima
                 fmt::format("cannot make the folder {}: {}", out_, failed.message()));
   }
   forecasts_.open(path_of("forecasts.csv"));
-  append(forecasts_, "forecasts.csv", sim::known_forecasts_header());
+  append_text(forecasts_, "forecasts.csv", sim::known_forecasts_header());
   policies_.open(path_of("policies.csv"));
-  append(policies_, "policies.csv", "made_s,policy,goal,value\n");
+  append_text(policies_, "policies.csv", "made_s,policy,goal,value\n");
 }
 
 std::string TwinRecord::path_of(const char* file) const {
   return (std::filesystem::path(out_) / file).string();
 }
 
-void TwinRecord::append(std::ofstream& file, const char* name, const std::string& text) const {
+void TwinRecord::append_text(std::ofstream& file, const char* name, const std::string& text) const {
   if (file << text && file.flush()) return;
   throw Error(ErrorKind::environment, fmt::format("cannot write {}", path_of(name)));
 }
 
 void TwinRecord::append_known() {
-  append(forecasts_, "forecasts.csv", known_);
+  append_text(forecasts_, "forecasts.csv", known_);
   known_.clear();
 }
 
@@ -79,7 +79,7 @@ void TwinRecord::add_goals(Nanos made, const std::vector<PolicyGoal>& goals) {
                    each.policy, each.goal,
                    std::isnan(each.value) ? "" : fmt::format("{:.6g}", each.value));
   }
-  append(policies_, "policies.csv", text);
+  append_text(policies_, "policies.csv", text);
 }
 
 void TwinRecord::write_now(const std::vector<ForecastRow>& rows) const {

@@ -47,7 +47,7 @@ class TwinRecord {
  private:
   std::string path_of(const char* file) const;
   void append_known();
-  void append(std::ofstream& file, const char* name, const std::string& text) const;
+  void append_text(std::ofstream& file, const char* name, const std::string& text) const;
 
   const std::string out_;
   const int decimals_;

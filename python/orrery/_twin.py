@@ -61,14 +61,15 @@ class TwinScore:
         table = self._by_horizon()[["kind", "horizon", "forecasts", "median_error_s"]]
         marks: List[Mark] = []
         for style, (kind, rows) in enumerate(table.groupby("kind", sort=False)):
-            marks.append(Line(_places(rows), list(rows["median_error_s"].clip(lower=1)),
-                              _NAMES[str(kind)], style, marked=True,
-                              labels=[f"{count:,}" for count in rows["forecasts"]]))  # fmt: skip
+            errors = list(rows["median_error_s"].clip(lower=1))
+            counts = [f"{count:,}" for count in rows["forecasts"]] if style == 0 else []
+            marks.append(Line(_places(rows), errors, _NAMES[str(kind)], style, marked=True,
+                              labels=counts))  # fmt: skip
         chart = Chart("Error of the forecasts by horizon", _horizon_axis(),
                       Axis("median error (s)", log=True), marks)  # fmt: skip
         return Answer("Error of the forecasts", _said(self.score, "median_error_s", "{:,.0f} s"),
-                      table, chart, ["The numbers count the forecasts; errors below 1 s are drawn "
-                                     "at 1 s."])  # fmt: skip
+                      table, chart, ["The numbers count the forecasts of the first line; errors "
+                                     "below 1 s are drawn at 1 s."])  # fmt: skip
 
     def coverage(self) -> Answer:
         """Return the share of the instants inside the intervals, against the nominal share.
@@ -83,8 +84,9 @@ class TwinScore:
         style = 0
         for kind, rows in table.groupby("kind", sort=False):
             for nominal in (80, 95):
-                marks.append(Line(_places(rows), list(100 * rows[f"coverage_{nominal}"]),
-                                  f"{_NAMES[str(kind)]} in {nominal}%", style, marked=True))  # fmt: skip
+                inside = list(100 * rows[f"coverage_{nominal}"])
+                name = f"{_NAMES[str(kind)]} in {nominal}%"
+                marks.append(Line(_places(rows), inside, name, style, marked=True))
                 style += 1
         chart = Chart("Coverage of the intervals by horizon", _horizon_axis(),
                       Axis("instants inside (%)"), marks)  # fmt: skip

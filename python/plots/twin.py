@@ -1,5 +1,4 @@
-"""Draws docs/twin.svg: the score of a twin beside a drawn job log, as the Python lines of docs/twin.md
-draw it.
+"""Draws docs/twin.svg: the score of a twin beside a drawn job log, by the commands of docs/twin.md.
 
     build/venv/bin/python python/plots/twin.py [-o docs/twin.svg]
 """

@@ -245,7 +245,7 @@ double RunTwin::draw_ratio(std::size_t steps, Rng& rng) const {
 void RunTwin::forecast_steps(const RunCourse& course, const std::vector<Futures>& drawn, Rng& rng,
                              RunForecast& made) {
   for (const std::size_t count : kSteps) {
-    std::vector<std::vector<Nanos>> samples(drawn[0].size());  // by policy
+    std::vector<std::vector<Nanos>> samples(drawn[0].size());  // one list for each policy
     for (const Futures& futures : drawn) {
       if (futures[0].steps_s.size() < count) continue;
       for (std::size_t draw = 0; draw < kRatiosOfFuture; ++draw) {

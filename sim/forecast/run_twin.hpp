@@ -43,7 +43,7 @@ struct RunForecast {
   Step next = 0;                     ///< step that is committed next
   Nanos begun = 0;                   ///< instant of the newest commit
   InstantForecast commit;            ///< commit of step `next` under the run's own policies
-  std::vector<InstantForecast> other_commits;  ///< under the alternatives; empty if none is known
+  std::vector<InstantForecast> other_commits;  ///< commits under the alternatives; empty: not known
   std::vector<RunOutlook> policies;  ///< the run's own first
 };
 

@@ -27,8 +27,8 @@ struct JobOutlook {
 struct JobForecast {
   std::string job;  ///< id of the job in its log or cluster
   std::uint32_t gpus = 0;
-  InstantForecast start, end;             ///< under the active policy
-  std::vector<JobOutlook> alternatives;  ///< under the others, in their order
+  InstantForecast start, end;            ///< outlook under the active policy
+  std::vector<JobOutlook> alternatives;  ///< outlooks under the others, in their order
 };
 
 /// Futures of one policy at one instant, summed up: means over the draws, by goal.

@@ -1,5 +1,5 @@
-"""A twin as a run: runs, status, attach, stop, metrics and tables while it forecasts. The cluster is
-the stand-in API server."""
+"""A twin as a run: runs, status, stop, metrics and tables while it forecasts. The cluster is the
+stand-in API server."""
 
 import json
 import os
@@ -63,7 +63,9 @@ def stop(run, name=NAME):
 
 
 @needs_client
-def test_a_twin_tells_when_a_job_starts_and_its_score_while_it_runs(server, twin, tmp_path):  # noqa: F811
+def test_a_twin_tells_when_a_job_starts_and_its_score_while_it_runs(
+    server, twin, tmp_path  # noqa: F811
+):
     out, metrics = tmp_path / "out", tmp_path / "twin.prom"
     run = twin("--out", out, "--metrics", metrics)
     shown = status()
