@@ -23,6 +23,7 @@ int list_runs(bool json) {
       ordered_json each = run.status.is_object() ? run.status : ordered_json::object();
       each["run"] = run.id;
       each.erase("events");
+      each.erase("now");  // forecasts of a twin
       out.push_back(each);
     }
     fmt::print("{}\n", out.dump(2));
@@ -34,6 +35,11 @@ int list_runs(bool json) {
       fmt::print("{}  {:<24} {:<9} {} ({}), {} waiting, {} running\n", run.id,
                  run.text("scenario"), run.text("phase"), run.text("policy"), run.text("mode"),
                  run.number<std::uint64_t>("waiting"), run.number<std::uint64_t>("running"));
+      continue;
+    }
+    if (run.is_twin()) {
+      fmt::print("{}  {:<24} {:<9} {} (forecast), {} forecasts\n", run.id, run.text("scenario"),
+                 run.text("phase"), run.text("policy"), run.number<std::uint64_t>("forecasts"));
       continue;
     }
     fmt::print("{}  {:<24} {:<9} step {} of {}, {} lost, checkpoint {}\n", run.id,

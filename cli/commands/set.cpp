@@ -71,7 +71,7 @@ int set_parameter(const std::string& name, const std::string& setting) {
     throw Error(ErrorKind::usage, fmt::format("run {} has no policy '{}'; it has: {}", run.id,
                                               set.policy, policies.dump()));
   }
-  if (run.is_cluster()) {
+  if (run.is_cluster() || run.is_twin()) {
     order_and_wait(run, set_order(set), set_name(set), set_name(set) + " = ");
     return 0;
   }

@@ -1,6 +1,7 @@
 // orrery status: status of a live run, once or repeatedly.
 #include <poll.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
@@ -22,6 +23,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr double kLongCallS = 1;  // shorter calls of policies are not shown
+constexpr std::size_t kShownForecasts = 12;
 
 std::string delayed(const LiveRun& run) {
   const auto delay = run.number<double>("delay_s");
@@ -109,10 +111,55 @@ void print_cluster(const LiveRun& run) {
   print_questions(run);
 }
 
+/// Returns the time from the instant of a forecast to `key` of this forecast: "62.0 s".
+std::string time_ahead(const ordered_json& row, const char* key) {
+  if (!row.contains(key) || !row[key].is_number()) return "later";
+  return fmt::format("{:.1f} s", row[key].get<double>() - row.value("made_s", 0.0));
+}
+
+/// Prints the rows of a score: "starts" or "ends" of jobs, "steps" of a run.
+void print_score(const ordered_json& score, const char* kind) {
+  for (const auto& row : score.value(kind, ordered_json::array())) {
+    fmt::print("  {:<7} {:<7} {} forecasts, median error {:.1f} s, {:.1f}% in 80%, {:.1f}% in "
+               "95%\n",
+               kind, row.value("horizon", std::string()),
+               row.value("forecasts", std::uint64_t{0}), row.value("median_error_s", 0.0),
+               100 * row.value("coverage_80", 0.0), 100 * row.value("coverage_95", 0.0));
+  }
+}
+
+/// Prints the newest forecasts and the score of a twin of `orrery twin`.
+void print_twin_status(const LiveRun& run) {
+  fmt::print("  {} forecasts, {:.1f} s; choice {}\n", run.number<std::uint64_t>("forecasts"),
+             run.number<double>("elapsed_s"), run.text("choice"));
+  std::size_t shown = 0;
+  const ordered_json now = run.list("now");
+  for (const auto& row : now) {
+    if (++shown > kShownForecasts) break;
+    fmt::print("  {:<16} {:<5} {:<10} in {} (80%: {} to {}; 95%: {} to {})\n",
+               row.value("job", std::string()), row.value("kind", std::string()),
+               row.value("policy", std::string()), time_ahead(row, "median_s"),
+               time_ahead(row, "low80_s"), time_ahead(row, "high80_s"),
+               time_ahead(row, "low95_s"), time_ahead(row, "high95_s"));
+  }
+  if (now.size() > kShownForecasts) {
+    fmt::print("  {} more forecasts: orrery status {} --json, or now.csv of --out\n",
+               now.size() - kShownForecasts + run.number<std::uint64_t>("now_left_out"), run.id);
+  }
+  if (!run.status.contains("score") || !run.status["score"].is_object()) return;
+  const ordered_json regrets = run.status.value("regret", ordered_json::object());
+  for (const auto& [goal, regret] : regrets.items()) {
+    fmt::print("  regret of {}: {} {:.4g}\n", run.text("policy"), goal, regret.get<double>());
+  }
+  const ordered_json& score = run.status["score"];
+  for (const char* kind : {"starts", "steps", "ends"}) print_score(score, kind);
+}
+
 void print_status(const LiveRun& run) {
   fmt::print("run {}  {}  {}  ({})\n", run.id, run.text("scenario"), run.text("phase"),
              run.text("mode"));
   if (run.is_cluster()) return print_cluster(run);
+  if (run.is_twin()) return print_twin_status(run);
   if (run.status.is_object() && !run.status.contains("batch")) return print_program(run);
   fmt::print("  step {} of {}, {:.1f} s; newest step {:.3f} s, loss {:.4f}\n",
              run.number<std::uint64_t>("step"), run.number<std::uint64_t>("steps"),

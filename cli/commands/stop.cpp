@@ -27,7 +27,9 @@ int stop_run(const std::string& name, bool checkpoint) {
     fmt::print("run {} has already been asked to stop\n", run.id);
     return 0;
   }
-  fmt::print("run {} ends after the current {}{}\n", run.id, run.is_cluster() ? "reading" : "step",
+  const char* const part =
+      run.is_cluster() ? "reading" : run.is_twin() ? "forecast" : "step";
+  fmt::print("run {} ends after the current {}{}\n", run.id, part,
              checkpoint ? ", with a checkpoint" : "");
   return 0;
 }
@@ -41,7 +43,7 @@ struct StopOptions {
 
 void add_stop(CLI::App& app, Action& chosen) {
   CLI::App* end = app.add_subcommand(
-      "stop", "end a live run after the current step, or reading of a cluster");
+      "stop", "end a live run after the current step, reading of a cluster or forecast");
   const auto ended = std::make_shared<StopOptions>();
   add_run_argument(*end, ended->run, true);
   end->add_flag("--checkpoint", ended->checkpoint,

@@ -1,6 +1,7 @@
 // orrery twin jobs|slurm|kubernetes: forecasts starts and ends of waiting jobs beside a replayed
 // log of jobs, a real Slurm or a Kubernetes cluster, and scores the forecasts.
 #include <chrono>
+#include <cstdio>
 #include <memory>
 #include <string>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "cli/shared/slurm_session.hpp"
 #include "cli/shared/twin_output.hpp"
 #include "cli/shared/twin_session.hpp"
+#include "cli/shared/twin_status.hpp"
 #include "cli/shared/usage.hpp"
 #include "core/error.hpp"
 #include "live/kubernetes/kubernetes_cluster.hpp"
@@ -37,6 +39,7 @@ struct TwinOptions {
   double every_s = 0, horizon_s = 24 * 3600;
   std::uint32_t samples = 24;
   std::string out, goal = "wait";
+  std::vector<std::string> candidates;
   bool json = false;
 };
 
@@ -48,8 +51,10 @@ struct TwinTraceOptions : ReplayOptions {
 struct TwinClusterOptions {
   TwinOptions twin;
   std::vector<std::string> policies;
-  std::string placement = "per-node";
+  std::string placement = "per-node", metrics;
   double read_every_s = 1, for_s = 0;
+
+  std::vector<std::string> all_policies() const { return joined(policies, twin.candidates); }
 };
 
 struct TwinSlurmOptions : TwinClusterOptions {
@@ -59,12 +64,12 @@ struct TwinSlurmOptions : TwinClusterOptions {
 
 struct TwinKubernetesOptions : TwinClusterOptions, KubernetesAccess {};
 
-void show(const TwinOptions& options, const sim::Twin& twin, const TwinRecord& record) {
+void show(const TwinOptions& options, const sim::Twin& twin, TwinRecord& record) {
   const sim::TwinReport report = twin.report();
   const DecisionTimes times = times_of(twin.forecast_times_s());
-  write_tables(options.out, record.table(), score_csv(report));
+  record.write_score(score_csv(report));
   if (options.json) {
-    fmt::print("{}\n", twin_json(report, times));
+    fmt::print("{}\n", twin_json(report, times).dump(2));
   } else {
     print_twin(report, times);
   }
@@ -80,8 +85,8 @@ sim::Twin::Options twin_options(const TwinOptions& given, const JobReplay& repla
   for (const std::string& policy : policies) {
     if (!is_policy(policy)) {
       throw Error(ErrorKind::usage,
-                  fmt::format("--policy {}: expected a built-in policy, because futures are "
-                              "simulated in this process: {}",
+                  fmt::format("--policy, --choose: expected built-in policies, because futures "
+                              "are simulated in this process, got {}: {}",
                               policy, no_such_policy(policy)));
     }
     JobReplay each = replay;
@@ -103,15 +108,20 @@ int twin_trace(const TwinTraceOptions& options) {
   }
   JobReplay replay = asked_for(options);
   const std::vector<std::string> policies =
-      options.policies.empty() ? std::vector<std::string>{replay.policy()} : options.policies;
+      joined(options.policies.empty() ? std::vector<std::string>{replay.policy()}
+                                      : options.policies,
+             options.twin.candidates);
   JobLog log = load_log(replay, options);
   sim::count_parts_whole(replay, log.jobs);
   if (replay.estimates().empty()) replay.set_estimates(known_estimates(log.jobs));
   sim::Twin::Options chosen = twin_options(options.twin, replay, policies);
   replay = chosen.active;
   chosen.columns = sim::columns_of_log(log.jobs);
-  TwinRecord record;
-  record.connect_twin(chosen, !options.twin.out.empty(), 0);
+  TwinRecord record(options.twin.out, 0);
+  record.connect_twin(chosen);
+  chosen.at_forecast = [&record](const sim::QueueForecast& forecast) {
+    record.add_goals(forecast.made, goals_of(forecast));
+  };
   const std::unique_ptr<Policy> policy = make_stack(replay);
   sim::Twin twin(*policy, chosen);
   const JobsReport ran = sim::replay_jobs(std::move(log.jobs), replay, twin);
@@ -133,65 +143,115 @@ sim::JobColumns columns_of_row(const JobSpec& job) {
   return columns;
 }
 
-live::QueueCluster::Options reading_options(const TwinClusterOptions& options) {
+live::QueueCluster::Options reading_options(const TwinClusterOptions& options,
+                                            TwinStatus& status) {
   const auto duration = [](double s) { return std::chrono::nanoseconds(to_nanos(s)); };
   live::QueueCluster::Options out;
   out.every = duration(options.read_every_s);
   if (options.for_s > 0) out.until = duration(options.for_s);
   out.is_quiet = true;
-  out.stopped = &StopSignals::is_stopped;
-  out.tell = [](const std::string& text) { fmt::print(stderr, "orrery: {}\n", text); };
+  out.stopped = [&status] { return status.is_to_end(); };
+  out.tell = [&status](const std::string& text) {
+    fmt::print(stderr, "orrery: {}\n", text);
+    status.add_line(text);
+  };
   return out;
 }
+
+/// Twin of the queue of a cluster with its output: lines, status, metrics and tables.
+class ClusterTwin {
+ public:
+  ClusterTwin(const TwinClusterOptions& options, const JobReplay& replay, TwinStatus& status)
+      : options_(options),
+        status_(status),
+        record_(options.twin.out, 0),
+        twin_(observer_, connected_options(replay)) {}
+
+  /// Forecasts the queue until the run ends, and shows the score.
+  void follow(live::QueueCluster& cluster) {
+    Rng rng = policy_rng(0);
+    Context context{rng, {}};
+    drive(twin_, cluster, context);
+    show_figures();
+    status_.show_last();
+    show(options_.twin, twin_, record_);
+  }
+
+ private:
+  sim::Twin::Options connected_options(const JobReplay& replay) {
+    sim::Twin::Options out = twin_options(options_.twin, replay, options_.all_policies());
+    out.columns = columns_of_row;
+    out.at_choice = [this](const sim::PolicySwitch& choice) {
+      show_line(fmt::format("{} {}", clock_time(choice.at), choice_text(choice)));
+    };
+    out.at_forecast = [this](const sim::QueueForecast& forecast) {
+      newest_ = forecast;
+      show_line(forecast_line(forecast, clock_time(forecast.made)));
+      record_.add_goals(forecast.made, goals_of(forecast));
+      show_figures();
+    };
+    out.at_empty = [this] {
+      newest_.jobs.clear();
+      show_figures();
+    };
+    record_.connect_twin(out);
+    return out;
+  }
+  void show_line(const std::string& line) {
+    status_.add_line(line);
+    if (options_.twin.json) return;
+    fmt::print("{}\n", line);
+    std::fflush(stdout);
+  }
+  void show_figures() {
+    const sim::TwinReport report = twin_.report();
+    TwinFigures figures = figures_of(report, times_of(twin_.forecast_times_s()), newest_);
+    record_.write_now(figures.now);
+    record_.write_score(score_csv(report));
+    status_.show_figures(std::move(figures));
+  }
+
+  const TwinClusterOptions& options_;
+  TwinStatus& status_;
+  TwinRecord record_;
+  StaticPolicy observer_;  // the cluster's own scheduler decides
+  sim::QueueForecast newest_;
+  sim::Twin twin_;
+};
 
 /// Forecasts the queue of a cluster, in racks as live::describe_nodes(), until the run ends, and
 /// shows the score.
 int follow_cluster(const TwinClusterOptions& options, live::QueueCluster& cluster,
-                   std::uint32_t nodes_per_rack) {
+                   std::uint32_t nodes_per_rack, TwinStatus& status) {
   JobReplay replay;
   live::describe_nodes(cluster.nodes(), nodes_per_rack, replay);
   replay.set_placement(options.placement);
-  sim::Twin::Options chosen = twin_options(options.twin, replay, options.policies);
-  chosen.columns = columns_of_row;
-  if (!options.twin.json) {
-    chosen.at_choice = [](const sim::PolicySwitch& choice) {
-      fmt::print("{} {}\n", clock_time(choice.at), choice_text(choice));
-    };
-    chosen.at_forecast = [](const sim::QueueForecast& forecast) {
-      fmt::print("{}\n", forecast_line(forecast, clock_time(forecast.made)));
-      std::fflush(stdout);
-    };
-  }
-  TwinRecord record;
-  record.connect_twin(chosen, !options.twin.out.empty(), 0);
-  StaticPolicy observer;  // the cluster's own scheduler decides
-  sim::Twin twin(observer, chosen);
-  Rng rng = policy_rng(0);
-  Context context{rng, {}};
-  drive(twin, cluster, context);
-  show(options.twin, twin, record);
+  ClusterTwin twin(options, replay, status);
+  twin.follow(cluster);
   return 0;
 }
 
 int twin_slurm(const TwinSlurmOptions& options) {
   const StopSignals signals;
-  live::SlurmCluster::Options chosen{reading_options(options), {}};
+  TwinStatus status("twin-slurm", options.metrics, options.all_policies());
+  live::SlurmCluster::Options chosen{reading_options(options, status), {}};
   chosen.rules.partitions = {options.partitions.begin(), options.partitions.end()};
   chosen.rules.accounts = {options.accounts.begin(), options.accounts.end()};
   chosen.rules.acts = false;
   chosen.rules.lease_s = options.lease_s;
   const auto commands = live::installed_slurm(kSlurmPatience);
   live::SlurmCluster cluster(*commands, chosen);
-  return follow_cluster(options, cluster, 0);
+  return follow_cluster(options, cluster, 0, status);
 }
 
 int twin_kubernetes(const TwinKubernetesOptions& options) {
   const StopSignals signals;
-  live::KubernetesCluster::Options chosen{reading_options(options)};
+  TwinStatus status("twin-kubernetes", options.metrics, options.all_policies());
+  live::KubernetesCluster::Options chosen{reading_options(options, status)};
   chosen.acts = false;
   const auto adapter = live::start_adapter(options.adapter_program());
   live::KubernetesCluster cluster(*adapter, chosen);
-  return follow_cluster(options, cluster, cluster.nodes_per_rack());
+  return follow_cluster(options, cluster, cluster.nodes_per_rack(), status);
 }
 
 // ---- options --------------------------------------------------------------------------------
@@ -209,14 +269,18 @@ void declare_twin(CLI::App& command, TwinOptions& options) {
                1000)
       .type_name("N")
       ->capture_default_str();
+  command
+      .add_option("--choose", options.candidates,
+                  "candidates that the reported choice has beside the first of --policy; the same "
+                  "as further names there")
+      ->type_name("P,P")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   one_of(*command.add_option("--by", options.goal,
                              "goal of the choice among several policies, which is only reported"),
          sim::queue_goal_names())
       .capture_default_str();
-  command
-      .add_option("--out", options.out,
-                  "write tables: forecasts.csv (each forecast beside its outcome), score.csv")
-      ->type_name("DIR");
+  add_tables(command, options.out);
   command.add_flag("--json", options.json, "print one JSON object at the end");
 }
 
@@ -244,6 +308,10 @@ void declare_cluster(CLI::App& command, TwinClusterOptions& options, const char*
       *command.add_option("--for", options.for_s, "seconds of the run; without it until a signal"),
       0.1, 1e9)
       .type_name("S");
+  command
+      .add_option("--metrics", options.metrics,
+                  "write metrics for Prometheus about once a second, or serve them at a socket")
+      ->type_name("FILE|unix:PATH");
 }
 
 /// Declares an option that can be repeated.

@@ -18,6 +18,7 @@
 #include "cli/shared/run_twin_output.hpp"
 #include "cli/shared/slurm_session.hpp"
 #include "cli/shared/twin_session.hpp"
+#include "cli/shared/twin_status.hpp"
 #include "cli/shared/usage.hpp"
 #include "core/error.hpp"
 #include "core/process.hpp"
@@ -36,11 +37,13 @@ constexpr int kLooks = 50;     // most looks at a log without a header
 
 struct TwinRunOptions {
   std::string run;
-  std::vector<std::string> policies;
+  std::vector<std::string> policies, candidates;
   double every_s = 10, for_s = 0;
   std::uint32_t samples = 24;
-  std::string out;
+  std::string out, metrics, goal = "end";
   bool json = false;
+
+  std::vector<std::string> all_policies() const { return joined(policies, candidates); }
 };
 
 /// Returns the live run with this name. Throws a usage Error, which names the other meanings of the
@@ -68,13 +71,14 @@ std::string find_log(const std::string& run) {
     if (std::filesystem::is_regular_file(each, unknown)) return file;
   }
   const LiveRun found = find_named_run(run);
-  const std::string log = found.is_cluster() ? "" : found.text("log");
+  const bool is_queue = found.is_cluster() || found.is_twin();
+  const std::string log = is_queue ? "" : found.text("log");
   if (!log.empty() && log != "-") return log;
   throw Error(ErrorKind::usage,
-              found.is_cluster()
-                  ? fmt::format("RUN: expected a training run, got the cluster run {}; use orrery "
-                                "twin slurm or kubernetes",
-                                found.id)
+              is_queue
+                  ? fmt::format("RUN: expected a training run, got run {} ({}); for a queue use "
+                                "orrery twin slurm or kubernetes",
+                                found.id, found.text("scenario"))
                   : fmt::format("RUN: expected a run with a log, got {}, which records none; start "
                                 "the run with --record LOG",
                                 found.id));
@@ -115,8 +119,8 @@ void check_policies(const std::vector<std::string>& policies) {
   for (const std::string& policy : policies) {
     if (is_policy(policy)) continue;
     throw Error(ErrorKind::usage,
-                fmt::format("--policy {}: expected a built-in policy, because futures are "
-                            "simulated without other processes: {}",
+                fmt::format("--policy, --choose: expected built-in policies, because futures are "
+                            "simulated without other processes, got {}: {}",
                             policy, no_such_policy(policy)));
   }
 }
@@ -125,8 +129,14 @@ void check_policies(const std::vector<std::string>& policies) {
 /// that has ended all forecasts are made; beside a live run those that are overdue are left out.
 class RunFollower {
  public:
-  RunFollower(std::string log, const Cluster& cluster, Nanos every, sim::RunTwin& twin)
-      : log_(std::move(log)), cluster_(cluster), every_(every), next_(every), twin_(twin) {}
+  RunFollower(std::string log, const Cluster& cluster, Nanos every, sim::RunTwin& twin,
+              TwinStatus& status)
+      : log_(std::move(log)),
+        cluster_(cluster),
+        every_(every),
+        next_(every),
+        twin_(twin),
+        status_(status) {}
 
   /// Makes the forecasts that are due. Returns true if the run has ended.
   bool look() {
@@ -146,7 +156,7 @@ class RunFollower {
     const sim::LogTail tail = sim::read_tail(file);
     if (file == log_) check_end(log_, tail);
     // A forecast reads the log up to a call that a complete one follows.
-    for (; next_ < tail.newest && !StopSignals::is_stopped(); next_ += every_) {
+    for (; next_ < tail.newest && !status_.is_to_end(); next_ += every_) {
       if (!tail.is_complete) next_ += (tail.newest - 1 - next_) / every_ * every_;
       read_and_forecast(file, next_);
     }
@@ -164,50 +174,95 @@ class RunFollower {
   const Nanos every_;
   Nanos next_;
   sim::RunTwin& twin_;
+  TwinStatus& status_;
+};
+
+/// Twin of a run with its output: lines, status, metrics and tables.
+class ShownRunTwin {
+ public:
+  /// `log`: log of the run with this scenario. All references must outlive this object.
+  ShownRunTwin(const TwinRunOptions& options, std::string log, const Scenario& scenario,
+               const Cluster& cluster)
+      : options_(options),
+        name_(scenario.name()),
+        policies_(sim::policies_of_twin(scenario, options.all_policies())),
+        status_("twin-" + name_, options.metrics, policies_),
+        record_(options.out, 3),
+        twin_(
+            scenario, cluster,
+            [this, program = sibling_program("orrery-sim")](const RunRequest& request) {
+              return run_futures(program, request, {}, [this] { return status_.is_to_end(); });
+            },
+            connected_options()),
+        follower_(std::move(log), cluster, to_nanos(options.every_s), twin_, status_) {}
+
+  /// Forecasts the run until it ends, and shows the score.
+  void follow() {
+    const HostMeter meter;
+    HostUse use;
+    while (!follower_.look() && !status_.is_to_end()) {
+      meter.fill(use);
+      if (options_.for_s > 0 && use.wall_s() >= options_.for_s) break;
+      ::poll(nullptr, 0, kLook_ms);
+    }
+    const sim::RunTwinReport report = twin_.report();
+    const DecisionTimes times = times_of(twin_.forecast_times_s());
+    if (report.forecasts > 0) show_figures();
+    status_.show_last();
+    record_.write_score(score_csv(report));
+    if (options_.json) {
+      fmt::print("{}\n", run_twin_json(report, times).dump(2));
+    } else {
+      print_run_twin(report, times);
+    }
+  }
+
+ private:
+  sim::RunTwin::Options connected_options() {
+    sim::RunTwin::Options out;
+    out.policies = options_.all_policies();
+    out.samples = options_.samples;
+    out.at_choice = [this](const sim::PolicySwitch& choice) {
+      show_line(fmt::format("{:.1f} s: {}", to_seconds(choice.at), choice_text(choice)));
+    };
+    out.at_forecast = [this](const sim::RunForecast& forecast) {
+      show_line(forecast_line(forecast));
+      record_.add_goals(forecast.made, goals_of(forecast));
+      show_figures();
+    };
+    record_.connect_twin(out);
+    return out;
+  }
+  void show_line(const std::string& line) {
+    status_.add_line(line);
+    if (options_.json) return;
+    fmt::print("{}\n", line);
+    std::fflush(stdout);
+  }
+  void show_figures() {
+    const sim::RunTwinReport report = twin_.report();
+    TwinFigures figures = figures_of(report, times_of(twin_.forecast_times_s()), name_);
+    record_.write_now(figures.now);
+    record_.write_score(score_csv(report));
+    status_.show_figures(std::move(figures));
+  }
+
+  const TwinRunOptions& options_;
+  const std::string name_;
+  const std::vector<std::string> policies_;
+  TwinStatus status_;
+  TwinRecord record_;
+  sim::RunTwin twin_;
+  RunFollower follower_;
 };
 
 int twin_run(const TwinRunOptions& options) {
-  check_policies(options.policies);
+  check_policies(options.all_policies());
   const StopSignals signals;
   const std::string log = find_log(options.run);
   const Scenario scenario = read_header_of(log).scenario();
   const Cluster cluster = build_cluster(scenario.cluster(), SourceMap{}, "cluster");
-  sim::RunTwin::Options chosen;
-  chosen.policies = options.policies;
-  chosen.samples = options.samples;
-  if (!options.json) {
-    chosen.at_choice = [](const sim::PolicySwitch& choice) {
-      fmt::print("{:.1f} s: {}\n", to_seconds(choice.at), choice_text(choice));
-    };
-    chosen.at_forecast = [](const sim::RunForecast& forecast) {
-      fmt::print("{}\n", forecast_line(forecast));
-      std::fflush(stdout);
-    };
-  }
-  TwinRecord record;
-  record.connect_twin(chosen, !options.out.empty(), 3);
-  sim::RunTwin twin(
-      scenario, cluster,
-      [program = sibling_program("orrery-sim")](const RunRequest& request) {
-        return run_futures(program, request, {}, &StopSignals::is_stopped);
-      },
-      chosen);
-  RunFollower follower(log, cluster, to_nanos(options.every_s), twin);
-  const HostMeter meter;
-  HostUse use;
-  while (!follower.look() && !StopSignals::is_stopped()) {
-    meter.fill(use);
-    if (options.for_s > 0 && use.wall_s() >= options.for_s) break;
-    ::poll(nullptr, 0, kLook_ms);
-  }
-  const sim::RunTwinReport report = twin.report();
-  const DecisionTimes times = times_of(twin.forecast_times_s());
-  write_tables(options.out, record.table(), score_csv(report));
-  if (options.json) {
-    fmt::print("{}\n", run_twin_json(report, times));
-  } else {
-    print_run_twin(report, times);
-  }
+  ShownRunTwin(options, log, scenario, cluster).follow();
   return 0;
 }
 
@@ -247,14 +302,25 @@ void add_twin_run(CLI::App& command, Action& chosen) {
       ->type_name("P")
       ->delimiter(',')
       ->allow_extra_args(false);
+  command
+      .add_option("--choose", options->candidates,
+                  "candidates of the reported choice; the same as --policy")
+      ->type_name("P,P")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  one_of(*command.add_option("--by", options->goal,
+                             "goal of the choice, which is only reported: the earliest end"),
+         {"end"})
+      .capture_default_str();
   number(*command.add_option("--for", options->for_s,
                              "end after this many seconds; without it with the run or a signal"),
          0.1, 1e9)
       .type_name("S");
   command
-      .add_option("--out", options->out,
-                  "write tables: forecasts.csv (each forecast beside its outcome), score.csv")
-      ->type_name("DIR");
+      .add_option("--metrics", options->metrics,
+                  "write metrics for Prometheus about once a second, or serve them at a socket")
+      ->type_name("FILE|unix:PATH");
+  add_tables(command, options->out);
   command.add_flag("--json", options->json, "print one JSON object at the end");
   add_examples(command, {"orrery twin train.log", "orrery twin train --every 60 --policy "
                                                   "static,predictive-rebalance --out twin"});

@@ -17,6 +17,7 @@
 #include <fmt/format.h>
 
 #include "cli/shared/cluster_status.hpp"
+#include "cli/shared/twin_status.hpp"
 #include "core/error.hpp"
 #include "live/run/files/run_files.hpp"
 
@@ -51,6 +52,8 @@ void LiveRun::read_status() {
 bool LiveRun::is_living() const { return is_run(folder); }
 
 bool LiveRun::is_cluster() const { return text("kind") == kClusterKind; }
+
+bool LiveRun::is_twin() const { return text("kind") == kTwinKind; }
 
 std::string LiveRun::checkpoint() const {
   const auto step =

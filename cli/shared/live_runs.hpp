@@ -23,6 +23,8 @@ struct LiveRun {
   bool is_living() const;
   /// Returns true for a run of `orrery cluster`.
   bool is_cluster() const;
+  /// Returns true for a twin of `orrery twin`.
+  bool is_twin() const;
   /// Returns a text of the status; "-" without the key.
   std::string text(const char* key) const {
     return status.is_object() ? status.value(key, std::string("-")) : "-";

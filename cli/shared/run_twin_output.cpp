@@ -1,5 +1,7 @@
 #include "cli/shared/run_twin_output.hpp"
 
+#include <cmath>
+#include <cstddef>
 #include <vector>
 
 #include <fmt/format.h>
@@ -13,20 +15,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-ordered_json seconds_json(Nanos at) {
-  return at == kNever ? ordered_json() : ordered_json(to_seconds(at));
-}
-
 std::string seconds_text(Nanos at) {
   return at == kNever ? "never" : fmt::format("{:.1f} s", to_seconds(at));
-}
-
-ordered_json instant_json(const sim::InstantForecast& of) {
-  return {{"median_s", seconds_json(of.median)},
-          {"low80_s", seconds_json(of.low80)},
-          {"high80_s", seconds_json(of.high80)},
-          {"low95_s", seconds_json(of.low95)},
-          {"high95_s", seconds_json(of.high95)}};
 }
 
 ordered_json outlook_json(const sim::RunOutlook& of) {
@@ -38,7 +28,11 @@ ordered_json outlook_json(const sim::RunOutlook& of) {
 
 ordered_json forecast_json(const sim::RunForecast& of) {
   ordered_json policies = ordered_json::array();
-  for (const sim::RunOutlook& each : of.policies) policies.push_back(outlook_json(each));
+  for (std::size_t i = 0; i < of.policies.size(); ++i) {
+    policies.push_back(outlook_json(of.policies[i]));
+    if (of.commit.median == 0 || i > of.other_commits.size()) continue;
+    policies.back()["commit"] = instant_json(i == 0 ? of.commit : of.other_commits[i - 1]);
+  }
   return {{"made_s", to_seconds(of.made)},
           {"next_step", of.next},
           {"commit", instant_json(of.commit)},
@@ -94,8 +88,8 @@ void print_run_twin(const sim::RunTwinReport& report, const DecisionTimes& times
   }
 }
 
-std::string run_twin_json(const sim::RunTwinReport& report, const DecisionTimes& times) {
-  const ordered_json out{
+ordered_json run_twin_json(const sim::RunTwinReport& report, const DecisionTimes& times) {
+  return {
       {"forecasts", report.forecasts},
       {"decision_p50_ms", times.p50_ms},
       {"decision_p99_ms", times.p99_ms},
@@ -110,7 +104,42 @@ std::string run_twin_json(const sim::RunTwinReport& report, const DecisionTimes&
       {"newest", report.forecasts > 0 ? forecast_json(report.newest) : ordered_json()},
       {"regret_s", report.regret_s},
       {"choices", choices_json(report.choices)}};
-  return out.dump(2);
+}
+
+TwinFigures figures_of(const sim::RunTwinReport& report, const DecisionTimes& times,
+                       const std::string& run) {
+  const sim::RunForecast& newest = report.newest;
+  TwinFigures out{.forecasts = report.forecasts,
+                  .times = times,
+                  .counts = {{"next_step", newest.next}, {"losses", report.losses}},
+                  .now = {},
+                  .scores = {{"step", report.steps}, {"end", report.ends}},
+                  .regret = {{"end_s", report.regret_s}},
+                  .choice = newest.policies.front().policy,
+                  .score = run_twin_json(report, times)};
+  if (!report.choices.empty()) out.choice = report.choices.back().to;
+  for (std::size_t i = 0; i < newest.policies.size(); ++i) {
+    const sim::RunOutlook& each = newest.policies[i];
+    const bool is_known = newest.commit.median > 0 && i <= newest.other_commits.size();
+    if (is_known) {
+      out.now.push_back({.job = std::to_string(newest.next),
+                         .kind = "step",
+                         .policy = each.policy,
+                         .of = i == 0 ? newest.commit : newest.other_commits[i - 1]});
+    }
+    out.now.push_back({.job = run, .kind = "end", .policy = each.policy, .of = each.end});
+  }
+  return out;
+}
+
+std::vector<PolicyGoal> goals_of(const sim::RunForecast& forecast) {
+  std::vector<PolicyGoal> goals;
+  for (const sim::RunOutlook& each : forecast.policies) {
+    const Nanos end = each.end.median;
+    goals.push_back({each.policy, "end_s",
+                     end == kNever ? std::nan("") : to_seconds(end - forecast.made)});
+  }
+  return goals;
 }
 
 std::string score_csv(const sim::RunTwinReport& report) {

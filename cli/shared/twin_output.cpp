@@ -22,8 +22,13 @@ void print_accuracy(std::string_view when, const sim::DurationAccuracy& of) {
              of.model_median, of.by_size_median, of.model_mean_log, of.by_size_mean_log);
 }
 
+constexpr std::array<const char*, sim::kQueueGoals> kGoals{"wait_mean_s", "jct_mean_s",
+                                                           "slowdown_mean"};
+
 ordered_json goals_json(const std::array<double, sim::kQueueGoals>& goals) {
-  return {{"wait_mean_s", goals[0]}, {"jct_mean_s", goals[1]}, {"slowdown_mean", goals[2]}};
+  ordered_json out;
+  for (std::size_t goal = 0; goal < goals.size(); ++goal) out[kGoals[goal]] = goals[goal];
+  return out;
 }
 
 ordered_json accuracy_json(const sim::DurationAccuracy& of) {
@@ -34,11 +39,51 @@ ordered_json accuracy_json(const sim::DurationAccuracy& of) {
           {"by_size_log_error_mean", of.by_size_mean_log}};
 }
 
+ordered_json seconds_json(Nanos at) {
+  return at == kNever ? ordered_json() : ordered_json(to_seconds(at));
+}
+
 std::string minutes_ahead(Nanos at, Nanos made) {
   return at == kNever ? "later" : fmt::format("{:.1f}", to_seconds(at - made) / 60);
 }
 
+/// Returns the forecasts of a queue, the next start first, each job under each policy.
+std::vector<ForecastRow> rows_of(const sim::QueueForecast& newest) {
+  std::vector<const sim::JobForecast*> order;
+  for (const sim::JobForecast& job : newest.jobs) order.push_back(&job);
+  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
+    return a->start.median < b->start.median;
+  });
+  std::vector<ForecastRow> rows;
+  for (const sim::JobForecast* job : order) {
+    for (std::size_t i = 0; i < newest.policies.size(); ++i) {
+      const std::string& policy = newest.policies[i].policy;
+      const sim::InstantForecast& start = i == 0 ? job->start : job->alternatives[i - 1].start;
+      const sim::InstantForecast& end = i == 0 ? job->end : job->alternatives[i - 1].end;
+      rows.push_back({.job = job->job, .kind = "start", .policy = policy, .of = start});
+      rows.push_back({.job = job->job, .kind = "end", .policy = policy, .of = end});
+    }
+  }
+  return rows;
+}
+
 }  // namespace
+
+ordered_json instant_json(const sim::InstantForecast& of) {
+  return {{"median_s", seconds_json(of.median)},
+          {"low80_s", seconds_json(of.low80)},
+          {"high80_s", seconds_json(of.high80)},
+          {"low95_s", seconds_json(of.low95)},
+          {"high95_s", seconds_json(of.high95)}};
+}
+
+std::string now_table(const std::vector<ForecastRow>& rows, int decimals) {
+  std::string text = "job_id,kind,made_s,median_s,low80_s,high80_s,low95_s,high95_s,policy\n";
+  for (const ForecastRow& row : rows) {
+    sim::write_forecast(row.job, row.kind, row.of, row.policy, decimals, text);
+  }
+  return text;
+}
 
 void print_field(std::string_view what, const std::string& text) {
   fmt::print("{:<12}{}\n", what, text);
@@ -124,30 +169,56 @@ void print_twin(const sim::TwinReport& report, const DecisionTimes& times) {
   }
 }
 
-std::string twin_json(const sim::TwinReport& report, const DecisionTimes& times) {
+ordered_json twin_json(const sim::TwinReport& report, const DecisionTimes& times) {
   ordered_json policies = ordered_json::array();
   for (const sim::PolicyOutlook& each : report.policies) {
     ordered_json row{{"policy", each.policy}};
     row.update(goals_json(each.goals));
     policies.push_back(std::move(row));
   }
-  const ordered_json out{{"forecasts", report.forecasts},
-                         {"most_waiting", report.most_waiting},
-                         {"decision_p50_ms", times.p50_ms},
-                         {"decision_p99_ms", times.p99_ms},
-                         {"decision_max_ms", times.most_ms},
-                         {"starts", scores_json(report.starts)},
-                         {"starts_beyond_horizon", report.starts_beyond},
-                         {"ends", scores_json(report.ends)},
-                         {"ends_beyond_horizon", report.ends_beyond},
-                         {"durations",
-                          {{"first_week", accuracy_json(report.first_week)},
-                           {"second_half", accuracy_json(report.second_half)},
-                           {"all", accuracy_json(report.all)}}},
-                         {"policies", policies},
-                         {"regret", goals_json(report.regret)},
-                         {"choices", choices_json(report.choices)}};
-  return out.dump(2);
+  return {{"forecasts", report.forecasts},
+          {"most_waiting", report.most_waiting},
+          {"decision_p50_ms", times.p50_ms},
+          {"decision_p99_ms", times.p99_ms},
+          {"decision_max_ms", times.most_ms},
+          {"starts", scores_json(report.starts)},
+          {"starts_beyond_horizon", report.starts_beyond},
+          {"ends", scores_json(report.ends)},
+          {"ends_beyond_horizon", report.ends_beyond},
+          {"durations",
+           {{"first_week", accuracy_json(report.first_week)},
+            {"second_half", accuracy_json(report.second_half)},
+            {"all", accuracy_json(report.all)}}},
+          {"policies", policies},
+          {"regret", goals_json(report.regret)},
+          {"choices", choices_json(report.choices)}};
+}
+
+std::vector<PolicyGoal> goals_of(const sim::QueueForecast& forecast) {
+  std::vector<PolicyGoal> goals;
+  for (const sim::PolicyOutlook& each : forecast.policies) {
+    for (std::size_t goal = 0; goal < kGoals.size(); ++goal) {
+      goals.push_back({each.policy, kGoals[goal], each.goals[goal]});
+    }
+  }
+  return goals;
+}
+
+TwinFigures figures_of(const sim::TwinReport& report, const DecisionTimes& times,
+                       const sim::QueueForecast& newest) {
+  TwinFigures out{.forecasts = report.forecasts,
+                  .times = times,
+                  .counts = {{"waiting", newest.jobs.size()}, {"running", newest.running}},
+                  .now = rows_of(newest),
+                  .scores = {{"start", report.starts}, {"end", report.ends}},
+                  .regret = {},
+                  .choice = report.policies.front().policy,
+                  .score = twin_json(report, times)};
+  for (std::size_t goal = 0; goal < kGoals.size(); ++goal) {
+    out.regret.emplace_back(kGoals[goal], report.regret[goal]);
+  }
+  if (!report.choices.empty()) out.choice = report.choices.back().to;
+  return out;
 }
 
 std::string score_csv(const sim::TwinReport& report) {

@@ -1,4 +1,5 @@
-// Output of `orrery twin`: the result as text, as JSON and as tables (CSV). One thread.
+// Output of `orrery twin`: the result as text, as JSON, as tables (CSV) and as the figures of a
+// status. One thread.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,38 @@ struct DecisionTimes {
   double p50_ms = 0, p99_ms = 0, most_ms = 0;
 };
 
+/// Newest forecast of one instant under one policy.
+struct ForecastRow {
+  std::string job;        ///< id of the job; of a run its step, or its scenario
+  std::string_view kind;  ///< "start", "end" or "step"
+  std::string policy;
+  sim::InstantForecast of;
+};
+
+/// Goal of a policy at one forecast; NaN: not known.
+struct PolicyGoal {
+  std::string policy, goal;
+  double value = 0;
+};
+
+/// Figures of a twin after its newest forecast.
+struct TwinFigures {
+  std::uint64_t forecasts = 0;
+  DecisionTimes times;
+  std::vector<std::pair<std::string, std::uint64_t>> counts;  ///< named counts at this forecast
+  /// all instants of the newest forecast, the next first, each under each policy
+  std::vector<ForecastRow> now;
+  std::vector<std::pair<std::string, std::vector<sim::ScoreRow>>> scores;  ///< score by kind
+  std::vector<std::pair<std::string, double>> regret;                      ///< regret by goal
+  std::string choice;            ///< policy of the newest choice
+  nlohmann::ordered_json score;  ///< result so far
+};
+
 // ---- parts of the results of all twins ----
+/// Returns the median and the limits of the intervals in seconds; null: beyond the horizon.
+nlohmann::ordered_json instant_json(const sim::InstantForecast& of);
+/// Returns the newest forecasts as CSV, with a header line.
+std::string now_table(const std::vector<ForecastRow>& rows, int decimals);
 /// Prints the line of one key.
 void print_field(std::string_view key, const std::string& text);
 /// Prints the score of one kind of instant; `beyond`: forecasts beyond the horizon.
@@ -37,7 +69,12 @@ std::string score_table(
 /// Prints the result as text.
 void print_twin(const sim::TwinReport& report, const DecisionTimes& times);
 /// Returns the result as a JSON object.
-std::string twin_json(const sim::TwinReport& report, const DecisionTimes& times);
+nlohmann::ordered_json twin_json(const sim::TwinReport& report, const DecisionTimes& times);
+/// Returns the figures after this forecast.
+TwinFigures figures_of(const sim::TwinReport& report, const DecisionTimes& times,
+                       const sim::QueueForecast& newest);
+/// Returns the goals of the policies at one forecast, the active policy first.
+std::vector<PolicyGoal> goals_of(const sim::QueueForecast& forecast);
 /// Returns the score as score_table().
 std::string score_csv(const sim::TwinReport& report);
 /// Returns the line of one forecast for the operator: queue, next starts and policies. `clock`: the

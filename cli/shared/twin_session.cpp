@@ -1,8 +1,10 @@
 #include "cli/shared/twin_session.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <filesystem>
+#include <iterator>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -11,6 +13,25 @@
 #include "core/error.hpp"
 
 namespace orrery::cli {
+
+void add_tables(CLI::App& command, std::string& out) {
+  command
+      .add_option("--out", out,
+                  "write tables: forecasts.csv (each forecast beside its outcome), policies.csv "
+                  "(goals at each forecast), score.csv and, beside a cluster or run, now.csv "
+                  "(newest forecasts)")
+      ->type_name("DIR");
+}
+
+std::vector<std::string> joined(std::vector<std::string> policies,
+                                const std::vector<std::string>& candidates) {
+  for (const std::string& each : candidates) {
+    if (std::find(policies.begin(), policies.end(), each) == policies.end()) {
+      policies.push_back(each);
+    }
+  }
+  return policies;
+}
 
 DecisionTimes times_of(std::vector<double> seconds) {
   if (seconds.empty()) return {};
@@ -21,17 +42,54 @@ DecisionTimes times_of(std::vector<double> seconds) {
   return {at(0.5), at(0.99), at(1)};
 }
 
-void write_tables(const std::string& out, const std::string& forecasts, const std::string& score) {
-  if (out.empty()) return;
-  const std::filesystem::path folder(out);
+TwinRecord::TwinRecord(const std::string& out, int decimals) : out_(out), decimals_(decimals) {
+  if (out_.empty()) return;
   std::error_code failed;
-  std::filesystem::create_directories(folder, failed);
+  std::filesystem::create_directories(out_, failed);
   if (failed) {
     throw Error(ErrorKind::environment,
-                fmt::format("cannot make the folder {}: {}", out, failed.message()));
+                fmt::format("cannot make the folder {}: {}", out_, failed.message()));
   }
-  write_file((folder / "forecasts.csv").string(), forecasts);
-  write_file((folder / "score.csv").string(), score);
+  forecasts_.open(path_of("forecasts.csv"));
+  append_text(forecasts_, "forecasts.csv", sim::known_forecasts_header());
+  policies_.open(path_of("policies.csv"));
+  append_text(policies_, "policies.csv", "made_s,policy,goal,value\n");
+}
+
+std::string TwinRecord::path_of(const char* file) const {
+  return (std::filesystem::path(out_) / file).string();
+}
+
+void TwinRecord::append_text(std::ofstream& file, const char* name, const std::string& text) const {
+  if (file << text && file.flush()) return;
+  throw Error(ErrorKind::environment, fmt::format("cannot write {}", path_of(name)));
+}
+
+void TwinRecord::append_known() {
+  append_text(forecasts_, "forecasts.csv", known_);
+  known_.clear();
+}
+
+void TwinRecord::add_goals(Nanos made, const std::vector<PolicyGoal>& goals) {
+  if (out_.empty()) return;
+  append_known();
+  std::string text;
+  for (const PolicyGoal& each : goals) {
+    fmt::format_to(std::back_inserter(text), "{:.{}f},{},{},{}\n", to_seconds(made), decimals_,
+                   each.policy, each.goal,
+                   std::isnan(each.value) ? "" : fmt::format("{:.6g}", each.value));
+  }
+  append_text(policies_, "policies.csv", text);
+}
+
+void TwinRecord::write_now(const std::vector<ForecastRow>& rows) const {
+  if (!out_.empty()) write_file(path_of("now.csv"), now_table(rows, decimals_));
+}
+
+void TwinRecord::write_score(const std::string& score) {
+  if (out_.empty()) return;
+  append_known();
+  write_file(path_of("score.csv"), score);
 }
 
 }  // namespace orrery::cli

@@ -52,6 +52,7 @@ from orrery._summary import summary
 from orrery._sweep import sweep
 from orrery._tools import JobsReport, Replay, job_log, jobs, policy_names, replay, version
 from orrery._torchtitan import TorchtitanConfig, torchtitan
+from orrery._twin import TwinScore, twin_score
 from orrery.values import Layout, Standing
 
 __version__ = version()
@@ -90,6 +91,7 @@ __all__ = [
     "Standing",
     "State",
     "TorchtitanConfig",
+    "TwinScore",
     "UsageError",
     "WorkerDied",
     "actions",
@@ -116,6 +118,7 @@ __all__ = [
     "sweep",
     "testing",
     "torchtitan",
+    "twin_score",
     "values",
     "version",
 ]

@@ -19,8 +19,8 @@ For planners who use Orrery from Python. First line: `import orrery`. Start with
 LISTS = ("Parameters", "Returns", "Raises", "Attributes")
 RUNS = (
     "simulate", "live", "sweep", "futures", "summary", "predict", "layouts", "plan", "names",
-    "prices", "jobs", "job_log", "replay", "read_log", "compare_policies", "load", "check",
-    "example", "torchtitan", "policy_names", "version"
+    "prices", "jobs", "job_log", "replay", "read_log", "compare_policies", "twin_score",
+    "load", "check", "example", "torchtitan", "policy_names", "version"
 )
 MODULES = ("events", "actions", "settings", "values", "testing")
 

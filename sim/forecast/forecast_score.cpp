@@ -131,6 +131,8 @@ void ForecastScore::measure_widening(Nanos now) const {
 
 InstantForecast ForecastScore::forecast(const std::vector<Nanos>& samples, Nanos made) const {
   InstantForecast out = raw_forecast(samples, made);
+  out.low80 = std::max(out.low80, made);
+  out.low95 = std::max(out.low95, made);
   if (out.median == kNever) return out;
   measure_widening(made);
   const std::array<double, 2> by = widening_[horizon_of(out)].value_or(std::array<double, 2>{});

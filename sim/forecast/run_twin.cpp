@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -29,15 +30,6 @@ constexpr std::size_t kStretch = 15;  // longest stretch of the history in one d
 constexpr double kSameLevel = 0.1;
 constexpr double kNoEnd_s = 1e12;  // goal of a policy under which the run does not end
 constexpr JobId kRun{0};
-
-std::vector<std::string> policy_list(const Scenario& scenario,
-                                     const std::vector<std::string>& alternatives) {
-  std::vector<std::string> own;
-  for (const PolicySpec& policy : scenario.policies()) own.push_back(policy.name());
-  std::vector<std::string> out{own.empty() ? "static" : fmt::format("{}", fmt::join(own, "+"))};
-  out.insert(out.end(), alternatives.begin(), alternatives.end());
-  return out;
-}
 
 FuturesOrder choices_of(const Scenario& scenario, const std::vector<std::string>& alternatives) {
   FuturesOrder order;
@@ -89,6 +81,15 @@ Nanos later(Nanos at, double seconds) { return at + to_nanos(std::min(seconds, 9
 
 }  // namespace
 
+std::vector<std::string> policies_of_twin(const Scenario& scenario,
+                                          const std::vector<std::string>& alternatives) {
+  std::vector<std::string> own;
+  for (const PolicySpec& policy : scenario.policies()) own.push_back(policy.name());
+  std::vector<std::string> out{own.empty() ? "static" : fmt::format("{}", fmt::join(own, "+"))};
+  out.insert(out.end(), alternatives.begin(), alternatives.end());
+  return out;
+}
+
 RunTwin::RunTwin(const Scenario& scenario, const Cluster& cluster, Simulate simulate,
                  Options options)
     : scenario_(scenario),
@@ -97,7 +98,7 @@ RunTwin::RunTwin(const Scenario& scenario, const Cluster& cluster, Simulate simu
       options_(std::move(options)),
       loss_rate_(loss_rate_of(scenario, cluster)),
       order_(choices_of(scenario, options_.policies)),
-      rule_(policy_list(scenario, options_.policies)) {}
+      rule_(policies_of_twin(scenario, options_.policies)) {}
 
 // ---- scores ---------------------------------------------------------------------------------
 
@@ -245,30 +246,38 @@ double RunTwin::draw_ratio(std::size_t steps, Rng& rng) const {
 void RunTwin::forecast_steps(const RunCourse& course, const std::vector<Futures>& drawn, Rng& rng,
                              RunForecast& made) {
   for (const std::size_t count : kSteps) {
-    std::vector<Nanos> samples;
+    std::vector<std::vector<Nanos>> samples(drawn[0].size());  // one list for each policy
     for (const Futures& futures : drawn) {
-      const std::vector<double>& steps_s = futures[0].steps_s;
-      if (steps_s.size() < count) continue;
-      double sum_s = 0;
-      for (std::size_t i = 0; i < count; ++i) sum_s += steps_s[i];
-      for (std::size_t i = 0; i < kRatiosOfFuture; ++i) {
-        samples.push_back(std::max(course.now, later(made.begun, sum_s * draw_ratio(count, rng))));
+      if (futures[0].steps_s.size() < count) continue;
+      for (std::size_t draw = 0; draw < kRatiosOfFuture; ++draw) {
+        const double ratio = draw_ratio(count, rng);
+        for (std::size_t i = 0; i < futures.size(); ++i) {
+          const std::vector<double>& steps_s = futures[i].steps_s;
+          if (steps_s.size() < count) continue;
+          const auto end = steps_s.begin() + static_cast<std::ptrdiff_t>(count);
+          const double sum_s = std::accumulate(steps_s.begin(), end, 0.0);
+          samples[i].push_back(std::max(course.now, later(made.begun, sum_s * ratio)));
+        }
       }
     }
-    if (samples.empty()) return;
-    std::sort(samples.begin(), samples.end());
+    if (samples[0].empty()) return;
+    for (std::vector<Nanos>& each : samples) std::sort(each.begin(), each.end());
     const Step step = made.next + count - 1;
-    const InstantForecast forecast = steps_.forecast(samples, course.now);
-    steps_.add({static_cast<std::uint32_t>(step)}, forecast, samples);
+    const InstantForecast forecast = steps_.forecast(samples[0], course.now);
+    steps_.add({static_cast<std::uint32_t>(step)}, forecast, samples[0]);
     if (count > 1) continue;
     made.commit = forecast;
+    for (std::size_t i = 1; i < samples.size(); ++i) {
+      if (samples[i].empty()) samples[i] = {kNever};
+      made.other_commits.push_back(steps_.forecast(samples[i], course.now));
+    }
     open_[step].push_back({.begun = made.begun, .median = forecast.median});
   }
 }
 
 void RunTwin::forecast_ends(const RunCourse& course, const std::vector<Futures>& drawn, Rng& rng,
                             RunForecast& made) {
-  const std::vector<std::string> names = policy_list(scenario_, options_.policies);
+  const std::vector<std::string> names = policies_of_twin(scenario_, options_.policies);
   std::vector<std::vector<Nanos>> ends(names.size());
   for (const Futures& futures : drawn) {
     for (std::size_t draw = 0; draw < kRatiosOfFuture; ++draw) {

@@ -42,9 +42,10 @@ struct RunForecast {
   Nanos made = 0;
   Step next = 0;                     ///< step that is committed next
   Nanos begun = 0;                   ///< instant of the newest commit
-  /// commit of step `next`; kNever: no future has the step
+  /// commit of step `next` under the run's own policies; kNever: no future has the step
   InstantForecast commit{.median = kNever, .low80 = kNever, .high80 = kNever, .low95 = kNever,
                          .high95 = kNever};
+  std::vector<InstantForecast> other_commits;  ///< commits under the alternatives; empty: not known
   std::vector<RunOutlook> policies;  ///< the run's own first
 };
 
@@ -61,6 +62,11 @@ struct RunTwinReport {
   double regret_s = 0;  ///< mean over the forecasts of the own end less that of the best policy
   std::vector<PolicySwitch> choices;  ///< choices of sim/forecast/choice_rule, which nobody follows
 };
+
+/// Returns the names of the policies of a twin: the run's own ("static" without one, several joined
+/// by +), then the alternatives.
+std::vector<std::string> policies_of_twin(const Scenario& scenario,
+                                          const std::vector<std::string>& alternatives);
 
 /// Twin of one run. The caller reads the log and calls the methods in the order of the instants.
 class RunTwin {

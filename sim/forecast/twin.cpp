@@ -84,7 +84,8 @@ JobForecast Twin::forecast_job(const QueueSnapshot& from, std::size_t job,
   JobForecast out{.job = from.spec(job).name,
                   .gpus = from.spec(job).gpus,
                   .start = starts_.forecast(futures.starts[job], from.now()),
-                  .end = ends_.forecast(futures.ends[job], from.now())};
+                  .end = ends_.forecast(futures.ends[job], from.now()),
+                  .alternatives = {}};
   starts_.add(id, out.start, futures.starts[job]);
   ends_.add(id, out.end, futures.ends[job]);
   return out;
@@ -114,15 +115,18 @@ void Twin::compare_policies(const QueueForecast& made) {
   if (choice && options_.at_choice) options_.at_choice(*choice);
 }
 
-void Twin::forecast_timed(const Observation& seen) {
-  const std::uint64_t before = forecasts_;
-  const double begin_s = options_.clock_s ? options_.clock_s() : 0;
-  forecast_queue(seen);
-  if (options_.clock_s && forecasts_ > before) times_s_.push_back(options_.clock_s() - begin_s);
+void Twin::add_alternative(const QueueSnapshot& from, QueueForecast& made,
+                           const PolicyFutures& futures) const {
+  std::size_t waiting = 0;
+  for (std::size_t job = 0; job < from.jobs().size(); ++job) {
+    if (from.jobs()[job].is_running) continue;
+    made.jobs[waiting++].alternatives.push_back(
+        {.start = starts_.forecast(futures.starts[job], from.now()),
+         .end = ends_.forecast(futures.ends[job], from.now())});
+  }
 }
 
-void Twin::forecast_queue(const Observation& seen) {
-  if (!has_waiting_job(seen.jobs)) return;
+QueueForecast Twin::forecast_queue(const Observation& seen) {
   const QueueSnapshot from(seen);
   learner_.learn_from_running(from);
   const std::vector<FutureDraw> draws = draw_futures(from, learner_, options_.futures);
@@ -137,11 +141,24 @@ void Twin::forecast_queue(const Observation& seen) {
   }
   add_outlook(made, active);
   for (const JobReplay& each : options_.alternatives) {
-    add_outlook(made, simulate_futures(from, draws, each, options_.futures));
+    const PolicyFutures futures = simulate_futures(from, draws, each, options_.futures);
+    add_outlook(made, futures);
+    add_alternative(from, made, futures);
   }
   compare_policies(made);
   ++forecasts_;
   most_waiting_ = std::max<std::uint64_t>(most_waiting_, made.jobs.size());
+  return made;
+}
+
+void Twin::forecast_timed(const Observation& seen) {
+  if (!has_waiting_job(seen.jobs)) {
+    if (options_.at_empty) options_.at_empty();
+    return;
+  }
+  const double begin_s = options_.clock_s ? options_.clock_s() : 0;
+  const QueueForecast made = forecast_queue(seen);
+  if (options_.clock_s) times_s_.push_back(options_.clock_s() - begin_s);
   if (options_.at_forecast) options_.at_forecast(made);
 }
 
@@ -176,14 +193,19 @@ std::string known_forecasts_header() {
   return "job_id,kind,made_s,median_s,low80_s,high80_s,low95_s,high95_s,actual_s\n";
 }
 
-void write_known(const KnownForecast& known, int decimals, std::string& out) {
-  const InstantForecast& of = known.forecast;
+void write_forecast(const std::string& name, std::string_view kind, const InstantForecast& of,
+                    const std::string& last, int decimals, std::string& out) {
   const auto seconds = [decimals](Nanos at) {
     return at == kNever ? std::string() : fmt::format("{:.{}f}", to_seconds(at), decimals);
   };
-  fmt::format_to(std::back_inserter(out), "{},{},{},{},{},{},{},{},{}\n", csv_field(known.job),
-                 known.kind, seconds(of.made), seconds(of.median), seconds(of.low80),
-                 seconds(of.high80), seconds(of.low95), seconds(of.high95), seconds(known.actual));
+  fmt::format_to(std::back_inserter(out), "{},{},{},{},{},{},{},{},{}\n", csv_field(name), kind,
+                 seconds(of.made), seconds(of.median), seconds(of.low80), seconds(of.high80),
+                 seconds(of.low95), seconds(of.high95), last);
+}
+
+void write_known(const KnownForecast& known, int decimals, std::string& out) {
+  write_forecast(known.job, known.kind, known.forecast,
+                 fmt::format("{:.{}f}", to_seconds(known.actual), decimals), decimals, out);
 }
 
 }  // namespace orrery::sim

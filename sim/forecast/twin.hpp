@@ -18,11 +18,17 @@
 
 namespace orrery::sim {
 
+/// Forecast of one waiting job under one policy.
+struct JobOutlook {
+  InstantForecast start, end;
+};
+
 /// Forecast of one waiting job.
 struct JobForecast {
   std::string job;  ///< id of the job in its log or cluster
   std::uint32_t gpus = 0;
-  InstantForecast start, end;
+  InstantForecast start, end;            ///< outlook under the active policy
+  std::vector<JobOutlook> alternatives;  ///< outlooks under the others, in their order
 };
 
 /// Futures of one policy at one instant, summed up: means over the draws, by goal.
@@ -73,6 +79,7 @@ class Twin : public Policy {
     ColumnsOf columns = columns_of_spec;
     QueueGoal goal = QueueGoal::wait;  ///< goal of the choice among the policies
     std::function<void(const QueueForecast&)> at_forecast = {};
+    std::function<void()> at_empty = {};  ///< called instead of at_forecast while no job waits
     std::function<void(const PolicySwitch&)> at_choice = {};
     std::function<void(const KnownForecast&)> at_known = {};
     std::function<double()> clock_s = {};  ///< measures the duration of forecasts
@@ -99,10 +106,12 @@ class Twin : public Policy {
  private:
   void resolve_forecasts(const Observation& seen);
   void resolve_job(ForecastScore& score, std::string_view kind, const JobInfo& job, Nanos now);
-  void forecast_queue(const Observation& seen);
+  QueueForecast forecast_queue(const Observation& seen);
   void forecast_timed(const Observation& seen);
   void compare_policies(const QueueForecast& made);
   void add_outlook(QueueForecast& made, const PolicyFutures& futures);
+  void add_alternative(const QueueSnapshot& from, QueueForecast& made,
+                       const PolicyFutures& futures) const;
   JobForecast forecast_job(const QueueSnapshot& from, std::size_t job,
                            const PolicyFutures& futures);
 
@@ -122,5 +131,9 @@ class Twin : public Policy {
 std::string known_forecasts_header();
 /// Appends the line of one known forecast; times in seconds with this number of decimals.
 void write_known(const KnownForecast& known, int decimals, std::string& out);
+/// Appends the fields of one forecast and a last field as a line of a table: `name`,`kind`, instant
+/// of the forecast, median, limits of the 80% and of the 95% interval, `last`.
+void write_forecast(const std::string& name, std::string_view kind, const InstantForecast& of,
+                    const std::string& last, int decimals, std::string& out);
 
 }  // namespace orrery::sim

@@ -75,6 +75,10 @@ def test_the_score_its_tables_and_the_alternatives(log, tmp_path):
     assert score["next_step_error_p50"] < 0.25
     assert [row["policy"] for row in score["newest"]["policies"]] == ["recover", "static"]
     assert score["newest"]["policies"][0]["node_losses_survived"] == 1
+    commits = [row["commit"]["median_s"] for row in score["newest"]["policies"]]
+    assert commits[0] == score["newest"]["commit"]["median_s"] and commits[1] > 0
+    goals = pd.read_csv(tmp_path / "policies.csv")
+    assert list(goals.policy) == ["recover", "static"] * score["forecasts"]
     known = pd.read_csv(tmp_path / "forecasts.csv")
     ends = known[known.kind == "end"]
     assert len(ends) == score["ends"][-1]["forecasts"] == score["forecasts"]

@@ -37,6 +37,15 @@ def test_the_score_and_its_tables(log, tmp_path):
     assert inside.mean() == pytest.approx(score["starts"][-1]["coverage_95"], abs=0.02)
     table = pd.read_csv(tmp_path / "out" / "score.csv")
     assert set(table.kind) == {"start", "end"}
+    goals = pd.read_csv(tmp_path / "out" / "policies.csv")
+    assert len(goals) == score["forecasts"] * 2 * 3  # policies, goals
+    waits = goals[goals.goal == "wait_mean_s"].groupby("policy").value.mean()
+    assert waits["easy"] == pytest.approx(score["policies"][0]["wait_mean_s"], rel=1e-3)
+
+
+def test_candidates_of_the_choice_are_policies(log):
+    score = json.loads(twin(log, "--policy", "easy", "--choose", "srtf,easy", "--json"))
+    assert [row["policy"] for row in score["policies"]] == ["easy", "srtf"]
 
 
 def test_equal_runs_give_equal_forecasts(log, tmp_path):
@@ -67,6 +76,7 @@ def test_the_choice_is_a_row_of_the_comparison(log):
     "command, options, expected",
     [
         ("twin", ["--policy", "fifo,eazy"], "did you mean 'easy'?"),
+        ("twin", ["--policy", "fifo", "--choose", "eazy"], "did you mean 'easy'?"),
         ("twin", ["--policy", "fifo", "--record", "x.log"], "--record"),
         ("twin", ["--policy", "fifo", "--by", "weight"], "--by"),
         ("jobs", ["--policy", "fifo,easy", "--choose", "srtf"], "one active policy"),
