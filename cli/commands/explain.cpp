@@ -1,4 +1,5 @@
 // orrery explain: prints the reasons why a job of a job trace or of a recorded log waited.
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -38,7 +39,7 @@ void print_reasons(const sim::WaitReasons& why, const std::string& policy) {
     return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
   };
   const auto gpus = [&why](std::uint64_t slices) {
-    const double count = static_cast<double>(slices) / why.slices;
+    const double count = std::round(1e3 * static_cast<double>(slices) / why.slices) / 1e3;
     return fmt::format("{} GPU{}", count, count == 1 ? "" : "s");
   };
   fmt::print("job {}: {}, submitted at {} s, started {}, ended {}\n", why.name,

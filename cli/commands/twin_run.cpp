@@ -43,6 +43,20 @@ struct TwinRunOptions {
   bool json = false;
 };
 
+/// Returns the live run with this name. Throws a usage Error, which names the other meanings of the
+/// argument too, if none or several have it.
+LiveRun find_named_run(const std::string& run) {
+  const std::vector<std::string> kinds{"jobs", "slurm", "kubernetes"};
+  try {
+    return find_run(run);
+  } catch (const Error& error) {
+    throw Error(error.kind(),
+                fmt::format("RUN: expected a log, a live run, or jobs, slurm or kubernetes; there "
+                            "is no file '{}'{}; {}",
+                            run, did_you_mean(run, kinds), error.message()));
+  }
+}
+
 /// Returns the log of a run: `run` itself if this file or its .partial exists, without .partial;
 /// else the log of the live run with this name. Throws a usage Error if the run has no log.
 std::string find_log(const std::string& run) {
@@ -53,7 +67,7 @@ std::string find_log(const std::string& run) {
   for (const std::string& each : {file, partial_log(file)}) {
     if (std::filesystem::is_regular_file(each, unknown)) return file;
   }
-  const LiveRun found = find_run(run);
+  const LiveRun found = find_named_run(run);
   const std::string log = found.is_cluster() ? "" : found.text("log");
   if (!log.empty() && log != "-") return log;
   throw Error(ErrorKind::usage,
@@ -71,6 +85,16 @@ std::string newest_file(const std::string& log) {
   std::error_code unknown;
   const std::string partial = partial_log(log);
   return std::filesystem::is_regular_file(partial, unknown) ? partial : log;
+}
+
+/// Throws bad_input for a log in its final place that has no end.
+void check_end(const std::string& log, const sim::LogTail& tail) {
+  if (tail.is_complete) return;
+  throw Error(ErrorKind::bad_input,
+              fmt::format("{}: expected a log up to the end of its run, found one that is cut "
+                          "short or damaged behind {:.1f} s: give the whole log, or name a log "
+                          "that still grows {}",
+                          log, to_seconds(std::max<Nanos>(tail.newest, 0)), partial_log(log)));
 }
 
 /// Returns the header of the log; waits for that of a run that has just begun. Throws as
@@ -107,24 +131,28 @@ class RunFollower {
   /// Makes the forecasts that are due. Returns true if the run has ended.
   bool look() {
     const std::string file = newest_file(log_);
-    const sim::LogTail tail = sim::read_tail(file);
     try {
-      // A forecast reads the log up to a call that a complete one follows.
-      for (; next_ < tail.newest && !StopSignals::is_stopped(); next_ += every_) {
-        if (!tail.is_complete) next_ += (tail.newest - 1 - next_) / every_ * every_;
-        read_and_forecast(file, next_);
-      }
+      return read_log(file);
     } catch (const Interrupted&) {
       return true;
     } catch (const Error&) {
       if (newest_file(log_) == file) throw;
       return false;  // the run has ended meanwhile, and its log has another name
     }
-    if (tail.is_complete) twin_.resolve_forecasts(sim::read_course(file, kNever, cluster_));
-    return tail.is_complete;
   }
 
  private:
+  bool read_log(const std::string& file) {
+    const sim::LogTail tail = sim::read_tail(file);
+    if (file == log_) check_end(log_, tail);
+    // A forecast reads the log up to a call that a complete one follows.
+    for (; next_ < tail.newest && !StopSignals::is_stopped(); next_ += every_) {
+      if (!tail.is_complete) next_ += (tail.newest - 1 - next_) / every_ * every_;
+      read_and_forecast(file, next_);
+    }
+    if (tail.is_complete) twin_.resolve_forecasts(sim::read_course(file, kNever, cluster_));
+    return tail.is_complete;
+  }
   void read_and_forecast(const std::string& file, Nanos until) {
     const sim::RunCourse course = sim::read_course(file, until, cluster_);
     twin_.resolve_forecasts(course);
@@ -183,6 +211,18 @@ int twin_run(const TwinRunOptions& options) {
   return 0;
 }
 
+/// Throws a usage Error if options or the argument of `orrery twin RUN` precede another kind, which
+/// has its own.
+void check_order(const CLI::App& command, const std::string& kind) {
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->count() == 0) continue;
+    throw Error(ErrorKind::usage,
+                fmt::format("orrery twin {0}: expected options behind '{0}', found {1} before it: "
+                            "write orrery twin {0} {1} ...",
+                            kind, option->get_name()));
+  }
+}
+
 }  // namespace
 
 void add_twin_run(CLI::App& command, Action& chosen) {
@@ -219,7 +259,8 @@ void add_twin_run(CLI::App& command, Action& chosen) {
   add_examples(command, {"orrery twin train.log", "orrery twin train --every 60 --policy "
                                                   "static,predictive-rebalance --out twin"});
   command.callback([options, &command, &chosen] {
-    if (!command.get_subcommands().empty()) return;
+    const std::vector<CLI::App*> kinds = command.get_subcommands();
+    if (!kinds.empty()) return check_order(command, kinds.front()->get_name());
     if (options->run.empty()) {
       throw CLI::RequiredError("RUN, or jobs, slurm or kubernetes");
     }

@@ -45,6 +45,13 @@ ordered_json forecast_json(const sim::RunForecast& of) {
           {"policies", policies}};
 }
 
+std::string commit_text(const sim::RunForecast& of) {
+  if (of.commit.median == kNever) return "never";
+  return fmt::format("in {:.2f} s (80%: {:.2f} to {:.2f})", to_seconds(of.commit.median - of.begun),
+                     to_seconds(of.commit.low80 - of.begun),
+                     to_seconds(of.commit.high80 - of.begun));
+}
+
 std::string node_text(const sim::RunOutlook& of) {
   if (of.survived == 0) return "not survived";
   const std::string cost = fmt::format("{:+.1f} s", of.node_cost_s);
@@ -55,14 +62,21 @@ std::string node_text(const sim::RunOutlook& of) {
 }  // namespace
 
 void print_run_twin(const sim::RunTwinReport& report, const DecisionTimes& times) {
+  if (report.forecasts == 0) {
+    print_field("forecasts", "0: expected a committed step before a multiple of --every, found "
+                             "none; give a shorter --every");
+    return;
+  }
   print_field("forecasts", fmt::format("{}; {:.0f} ms (median), at most {:.0f} ms",
                                       grouped(report.forecasts), times.p50_ms, times.most_ms));
-  print_field("next step", fmt::format("{} forecasts, median error {:.1f}% of the step",
-                                      grouped(report.next_steps), 100 * report.next_step_error));
+  print_field("next step", report.next_steps == 0
+                               ? "no forecast whose step has ended"
+                               : fmt::format("{} forecasts, median error {:.1f}% of the step",
+                                             grouped(report.next_steps),
+                                             100 * report.next_step_error));
   print_field("losses", grouped(report.losses));
   print_scores("steps", report.steps, 0);
   print_scores("ends", report.ends, report.ends_beyond);
-  if (report.forecasts == 0) return;
   fmt::print("\n{:<28}{:>12}{:>24}{:>24}\n",
              fmt::format("newest, made at {:.1f} s", to_seconds(report.newest.made)), "end",
              "80%", "a node is lost");
@@ -110,12 +124,8 @@ std::string forecast_line(const sim::RunForecast& forecast) {
                                    seconds_text(each.end.median), seconds_text(each.end.low80),
                                    seconds_text(each.end.high80), node_text(each)));
   }
-  return fmt::format("{:.1f} s: step {} in {:.2f} s (80%: {:.2f} to {:.2f}); {}",
-                     to_seconds(forecast.made), forecast.next,
-                     to_seconds(forecast.commit.median - forecast.begun),
-                     to_seconds(forecast.commit.low80 - forecast.begun),
-                     to_seconds(forecast.commit.high80 - forecast.begun),
-                     fmt::join(policies, "; "));
+  return fmt::format("{:.1f} s: step {} {}; {}", to_seconds(forecast.made), forecast.next,
+                     commit_text(forecast), fmt::join(policies, "; "));
 }
 
 }  // namespace orrery::cli

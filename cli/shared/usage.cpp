@@ -64,6 +64,7 @@ constexpr Elsewhere kElsewhere[] = {
     {"simulate", "--cluster",
      "--machine takes a profile of `orrery calibrate`; a topology is set in the scenario"},
     {"compare", "--cluster", "--machine takes a profile of `orrery calibrate`"},
+    {"jobs", "--gpu-slices", "slices of GPUs are a key; write --set gpu_slices=7"},
 };
 
 /// Returns the message for an unknown option: "unknown option '--x'; did you mean '--y'?".
@@ -108,6 +109,7 @@ std::string explain_usage(const CLI::App& app, const std::vector<std::string>& a
   std::string name = *word;
   const auto kind = std::find_if_not(word + 1, arguments.end(), is_option);
   const std::vector<std::string> kinds = command_names(*command);
+  std::string hint;
   if (kind != arguments.end() && !kinds.empty()) {
     const auto own = command->get_options(
         [](const CLI::Option* option) { return option->get_positional(); });
@@ -117,10 +119,13 @@ std::string explain_usage(const CLI::App& app, const std::vector<std::string>& a
     } else if (own.empty()) {
       return fmt::format("orrery {}: unknown kind '{}'{}; the kinds are {}", name, *kind,
                          did_you_mean(*kind, kinds), fmt::join(kinds, ", "));
+    } else if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+      hint = did_you_mean(*kind, kinds);
+      if (!hint.empty()) hint = fmt::format("; '{}' is no kind{}", *kind, hint);
     }
   }
   const auto found = unknown_option(*command, {word + 1, arguments.end()});
-  return fmt::format("orrery {}: {}", name, found.value_or(error.what()));
+  return fmt::format("orrery {}: {}", name, found.value_or(error.what() + hint));
 }
 
 const CLI::App* find_command(const CLI::App& app, const std::string& name) {

@@ -1,6 +1,7 @@
 #include "live/group/shared_sums.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <climits>
 #include <cstring>
@@ -42,6 +43,13 @@ constexpr std::chrono::milliseconds kLook{100};
 void wait_on_word(std::atomic<std::uint32_t>& word, std::uint32_t value) {
   const timespec pause{0, std::chrono::nanoseconds(kLook).count()};
   syscall(SYS_futex, &word, FUTEX_WAIT, value, &pause, nullptr, 0);
+}
+
+/// Returns true if the memory of a descriptor has all of kSeals. The kernel may have set others
+/// (sysctl vm.memfd_noexec).
+bool has_seals(int descriptor) {
+  const int seals = fcntl(descriptor, F_GET_SEALS);
+  return seals >= 0 && (seals & kSeals) == kSeals;
 }
 
 /// Wakes all processes and threads that wait on the word.
@@ -103,15 +111,27 @@ struct SharedSums::Counter {
   std::atomic<std::uint32_t> waiting = 0;  ///< members that wait on the count
 };
 
+/// Size and type of an array, which differ between members by mistake.
+struct SharedSums::Form {
+  std::uint64_t bytes = 0;
+  std::uint32_t type = 0;  ///< type_code() of an element
+  bool operator==(const Form&) const = default;
+};
+
 /// State of one member in the shared memory, which starts with zeros.
 struct SharedSums::Member {
   Counter begun;  ///< arrays that the member has begun
   Counter given;  ///< blocks whose values are in the member's slots
   Counter added;  ///< blocks of which the member's part of the sum is in its slots
   Counter taken;  ///< blocks whose sum the member has
-  std::uint64_t bytes = 0;  ///< size of the array that was begun
-  std::uint32_t type = 0;   ///< type of its elements
+  /// The two newest arrays that were begun, by their number modulo 2: a member may begin one array
+  /// while another member still compares the one before.
+  std::array<Form, 2> forms;
+  std::atomic<bool> has_given_up = false;  ///< the member adds no more arrays in this memory
 };
+
+constexpr std::array<SharedSums::Counter SharedSums::Member::*, 4> SharedSums::kCounters{
+    &Member::begun, &Member::given, &Member::added, &Member::taken};
 
 /// Array that is being added.
 template <typename T>
@@ -138,9 +158,14 @@ std::unique_ptr<SharedSums> SharedSums::open_memory(const std::string& place, st
   const int descriptor = open(place.c_str(), O_RDWR | O_CLOEXEC);
   if (descriptor < 0) throw_problem(place.c_str());
   struct stat found{};
-  const bool is_safe = fcntl(descriptor, F_GET_SEALS) == kSeals && fstat(descriptor, &found) == 0 &&
+  const bool is_safe = has_seals(descriptor) && fstat(descriptor, &found) == 0 &&
                        static_cast<std::size_t>(found.st_size) == bytes_of_memory(sizes);
-  if (!is_safe) close_with_problem(descriptor);
+  if (!is_safe) {
+    close(descriptor);
+    throw std::runtime_error(place + ": expected memory of " +
+                             std::to_string(bytes_of_memory(sizes)) +
+                             " bytes from the first rank of the group, found another file");
+  }
   return std::unique_ptr<SharedSums>(new SharedSums(descriptor, own, sizes));
 }
 
@@ -188,49 +213,65 @@ void SharedSums::raise_counter(Counter& counter, std::uint32_t count) {
   if (counter.waiting.load() > 0) wake_word(counter.count);
 }
 
-void SharedSums::wait_for_count(Counter& counter, std::uint32_t count) {
+void SharedSums::wait_for_count(std::size_t at, Counter Member::* which, std::uint32_t count) {
+  Member& other = member(at);
+  Counter& counter = other.*which;
   if (has_reached(counter.count.load(std::memory_order_acquire), count)) return;
-  const auto deadline = std::chrono::steady_clock::now() + timeout_;
+  const auto begin = std::chrono::steady_clock::now();
   while (true) {
     counter.waiting.fetch_add(1);
+    const bool may_come = !is_interrupted_ && !other.has_given_up;
     const std::uint32_t seen = counter.count.load();
-    if (!is_interrupted_ && !has_reached(seen, count)) wait_on_word(counter.count, seen);
+    if (may_come && !has_reached(seen, count)) wait_on_word(counter.count, seen);
     counter.waiting.fetch_sub(1);
     if (is_interrupted_) throw SumInterrupted();
     if (has_reached(counter.count.load(), count)) return;
-    if (std::chrono::steady_clock::now() > deadline) {
-      throw std::runtime_error("Timed out after " + std::to_string(timeout_.count()) +
-                               " ms waiting for another rank of the all_reduce");
+    if (other.has_given_up) {
+      give_up("all_reduce: rank " + std::to_string(at) +
+              " of the group has given up: an all_reduce of that rank has timed out");
+    }
+    if (std::chrono::steady_clock::now() - begin > timeout_) {
+      give_up("Timed out after " + std::to_string(timeout_.count()) + " ms waiting for rank " +
+              std::to_string(at) + " of the group in an all_reduce");
     }
   }
 }
 
 void SharedSums::wait_for_others(Counter Member::* which, std::uint32_t count) {
   for (std::size_t at = 0; at < sizes_.members; ++at) {
-    if (at != own_) wait_for_count(member(at).*which, count);
+    if (at != own_) wait_for_count(at, which, count);
   }
+}
+
+void SharedSums::give_up(const std::string& problem) {
+  Member& self = member(own_);
+  self.has_given_up = true;
+  for (const auto which : kCounters) wake_word((self.*which).count);
+  throw std::runtime_error(problem);
 }
 
 void SharedSums::interrupt_sum() {
   is_interrupted_ = true;
   for (std::size_t at = 0; at < sizes_.members; ++at) {
-    Member& each = member(at);
-    for (Counter* const counter : {&each.begun, &each.given, &each.added, &each.taken}) {
-      wake_word(counter->count);
-    }
+    for (const auto which : kCounters) wake_word((member(at).*which).count);
   }
 }
 
 void SharedSums::begin_array(std::size_t bytes, std::uint32_t type) {
   if (is_interrupted_) throw SumInterrupted();
   Member& self = member(own_);
-  self.bytes = bytes;
-  self.type = type;
-  raise_counter(self.begun, ++arrays_);
+  if (self.has_given_up) {
+    throw std::runtime_error(
+        "all_reduce: expected no error in an earlier all_reduce of the group, found a timeout; "
+        "create a new group");
+  }
+  const Form own{bytes, type};
+  self.forms[++arrays_ % 2] = own;
+  raise_counter(self.begun, arrays_);
   wait_for_others(&Member::begun, arrays_);
   for (std::size_t at = 0; at < sizes_.members; ++at) {
-    const Member& other = member(at);
-    if (other.bytes == bytes && other.type == type) continue;
+    const Form& other = member(at).forms[arrays_ % 2];
+    if (other == own) continue;
     throw std::runtime_error("all_reduce: expected equal tensors at all ranks, found " +
                              std::to_string(bytes) + " bytes at rank " + std::to_string(own_) +
                              " of the group and " + std::to_string(other.bytes) +

@@ -14,6 +14,7 @@
 // down to c, modulo n. Gloo cuts an array into n chunks of whole segments of at most 1 MiB.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -32,9 +33,10 @@ struct SumInterrupted : std::exception {
 
 /// Sizes of the shared memory.
 struct SharedSizes {
-  std::size_t members = 2;            ///< at least 2
+  std::size_t members = 2;            ///< number of members, at least 2
   std::size_t block_bytes = 1 << 20;  ///< a multiple of 64
-  std::size_t slots = 4;              ///< blocks in flight, at least 2
+  /// blocks in flight, at least 2; a power of two, because blocks are counted modulo 2^32
+  std::size_t slots = 4;
 };
 
 /// Memory of one membership epoch, as one member sees it. All members call add_values() with arrays
@@ -58,8 +60,9 @@ class SharedSums {
 
   /// Sets `sum` to the sum of the members' `values`, which are not empty and are elsewhere. Blocks
   /// until all members have called and `sum` is complete. Throws SumInterrupted after
-  /// interrupt_sum(), and std::runtime_error if members' arrays differ in size or type, or if
-  /// another member has done nothing for `timeout`; the memory must not be used again then.
+  /// interrupt_sum(). Throws std::runtime_error at all members if their arrays differ in size or
+  /// type; later arrays are added. Throws std::runtime_error if another member has done nothing for
+  /// `timeout`; then this member adds no later arrays, and members that wait for it throw too.
   /// T: float, double, int32_t or int64_t.
   template <typename T>
   void add_values(std::span<const T> values, std::span<T> sum, std::chrono::milliseconds timeout);
@@ -69,6 +72,7 @@ class SharedSums {
 
  private:
   struct Counter;
+  struct Form;
   struct Member;
   template <typename T>
   struct Array;
@@ -91,8 +95,11 @@ class SharedSums {
   /// members but one more at some. `element`: bytes of an element.
   Range part_of(const Range& block, std::size_t element) const;
   void raise_counter(Counter& counter, std::uint32_t count);
-  /// Blocks until a counter has reached `count`.
-  void wait_for_count(Counter& counter, std::uint32_t count);
+  /// Blocks until the counter `which` of member `at` has reached `count`.
+  void wait_for_count(std::size_t at, Counter Member::* which, std::uint32_t count);
+  /// Ends the arrays of this member: wakes the members that wait for it, and throws
+  /// std::runtime_error.
+  [[noreturn]] void give_up(const std::string& problem);
   /// Blocks until the counters `which` of all other members have reached `count`.
   void wait_for_others(Counter Member::* which, std::uint32_t count);
   void begin_array(std::size_t bytes, std::uint32_t type);
@@ -103,13 +110,15 @@ class SharedSums {
   template <typename T>
   void take_block(const Array<T>& array, std::uint32_t block);
 
+  static const std::array<Counter Member::*, 4> kCounters;
+
   const std::size_t own_;
   const SharedSizes sizes_;
   std::string place_;
   int descriptor_ = -1;
   std::byte* memory_ = nullptr;
   std::size_t bytes_ = 0;
-  std::uint32_t arrays_ = 0, blocks_ = 0;  // of all arrays that have ended, modulo 2^32
+  std::uint32_t arrays_ = 0, blocks_ = 0;  // counts of all ended arrays, modulo 2^32
   std::chrono::milliseconds timeout_{};
   std::atomic<bool> is_interrupted_ = false;
 };

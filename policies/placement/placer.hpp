@@ -21,7 +21,7 @@ namespace orrery {
 /// Finds nodes by their number of free GPUs in O(nodes / 64) and the free GPUs of a node in O(1); a
 /// refresh reads only the nodes that have changed.
 ///
-/// In a cluster of slices (Cluster::Shape::slices_per_gpu) a GPU is free if all of its slices are;
+/// A GPU of a cluster of slices (Cluster::Shape::slices_per_gpu) is free if all of its slices are;
 /// the lists of GPUs (GpuRuns) are lists of slices there. For example, if 3 of the 4 slices of a
 /// GPU are free on a node of 2 GPUs whose other GPU is free, total() is 7 and in_node() is 1.
 class FreeGpus {
@@ -99,7 +99,7 @@ class FreeGpus {
   std::uint32_t slices_, gpus_per_node_, nodes_per_unit_, words_, whole_ = 0, in_parts_ = 0;
   /// `words_` for each node, one bit for each GPU, or for each slice
   std::vector<std::uint64_t> free_bits_;
-  /// by node: true if its bits are up to date; otherwise they are read when needed
+  /// one flag for each node: true if its bits are up to date; otherwise they are read when needed
   std::vector<std::uint8_t> known_;
   std::vector<std::uint32_t> per_node_;
   std::vector<Nodes> with_;                        ///< indexed by number of free GPUs

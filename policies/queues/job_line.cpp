@@ -10,7 +10,7 @@ constexpr std::size_t kMostInBlock = 64;
 std::uint64_t hash_of(std::uint32_t gpus, const JobPlace& place) {
   std::uint64_t hash = gpus;
   for (const std::uint64_t part :
-       {std::uint64_t{place.job.value}, static_cast<std::uint64_t>(place.key),
+       {std::uint64_t{place.job.value}, static_cast<std::uint64_t>(place.key), place.turn,
         static_cast<std::uint64_t>(place.estimate)}) {
     hash = Rng(hash ^ part).next();
   }

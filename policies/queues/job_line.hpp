@@ -21,6 +21,7 @@ namespace orrery {
 struct JobPlace {
   std::int64_t key = 0;
   Nanos submit = 0;
+  std::uint64_t turn = 0;  ///< number of this entry into the line; counts in digests only
   JobId job;
   Nanos estimate = 0;
 

@@ -75,7 +75,7 @@ class MultifactorPolicy : public TrackedQueue {
   HeadStart head_start(const Pass& pass, const Track& job) const;
   std::uint64_t free_in(const std::vector<std::uint32_t>& nodes) const;
 
-  std::map<std::string, Usage> used_;     ///< of ended jobs, by virtual cluster
+  std::map<std::string, Usage> used_;     ///< usage of ended jobs, by virtual cluster
   std::map<std::string, double> shares_;  ///< by virtual cluster; others have one share
   QosTable qos_;
   ReservationWindows reservations_;

@@ -10,6 +10,7 @@ namespace orrery {
 // ---- where jobs stand -----------------------------------------------------------------------
 
 void PreemptivePolicy::file(Track& job) {
+  job.place.turn = turns_++;
   job.place.key = key_of(job);
   line_of(job).insert(job.gpus, job.place);
 }
@@ -81,6 +82,7 @@ void PreemptivePolicy::clear() {
   waiting_.clear();
   running_.clear();
   running_gpus_ = 0;
+  turns_ = 0;
 }
 
 Needs PreemptivePolicy::needs() const {

@@ -5,8 +5,8 @@
 // nothing in the policy; the backend adds its cost. One thread; nanoseconds of the policy clock.
 // On a cluster with several kinds of GPUs, each kind has its number: a running job counts on its
 // kind, a waiting job on the first of its kinds that still has enough.
-// Running jobs go before waiting jobs of equal key and submission, otherwise the job that started
-// or entered the queue first. A preempted job enters the queue at its end.
+// Of jobs of equal rank, the job that was submitted earlier goes first, then a running job, then
+// the job with the lower id.
 #pragma once
 
 #include <map>
@@ -86,7 +86,7 @@ class PreemptivePolicy : public QueuePolicy {
 
   std::map<JobId, Track> jobs_;
   JobLines waiting_, running_;
-  std::uint64_t running_gpus_ = 0;
+  std::uint64_t running_gpus_ = 0, turns_ = 0;
   Nanos taken_off_at_ = -1;
 };
 

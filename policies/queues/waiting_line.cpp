@@ -5,7 +5,7 @@
 namespace orrery {
 
 JobPlace WaitingLine::place_of(const JobSpec& job) {
-  return {.job = job.id, .estimate = job.estimate};
+  return {.turn = job.id.value, .job = job.id, .estimate = job.estimate};
 }
 
 void WaitingLine::enter_queue(const JobInfo& job, Nanos) {

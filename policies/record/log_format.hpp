@@ -23,7 +23,7 @@
 namespace orrery {
 
 /// Version of the log format that this program writes.
-inline constexpr FormatVersion kLogFormat{5, 0};
+inline constexpr FormatVersion kLogFormat{5, 1};
 /// Oldest version that convert_record() converts.
 inline constexpr FormatVersion kOldestLogFormat{2, 0};
 

@@ -13,8 +13,8 @@ LogHeader scenario_header(LogReader& log) {
   LogHeader header = read_header(log);
   if (!header.has_scenario()) {
     log.refuse_last(
-        "is the log of a job-level replay: only the log of a scenario can be "
-        "continued");
+        "is the log of a queue of jobs: expected the log of a training run "
+        "(orrery simulate or live --record LOG)");
   }
   return header;
 }

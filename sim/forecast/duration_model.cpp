@@ -16,19 +16,24 @@ constexpr double kKindMemory = 0.97, kTypeMemory = 0.999, kGuardMemory = 0.998;
 constexpr double kNeededGain = 0.98;  // limit of the mixture's error over that of the size
 constexpr double kUnknownError = 2;   // error of a type of kinds without earlier errors
 constexpr int kPriorPoints = 9;       // odd: the one in the middle is the median
+constexpr double kLongestPrior_s = 1e9;
 
 double log_error(double estimate_s, double duration_s) {
   return std::abs(std::log(std::max(estimate_s, 1.0) / std::max(duration_s, 1.0)));
 }
 
 /// Adds durations with the sum of weights `weight` that spread around a median as widely as earlier
-/// medians were wrong: log-logistic, whose mean absolute logarithm is its shape times ln 4.
+/// medians were wrong: log-logistic, whose mean absolute logarithm is its shape times ln 4. After
+/// errors of many orders of magnitude, limits the durations to 1 s and to kLongestPrior_s.
 void add_prior(double median_s, double error, double weight,
                std::vector<std::pair<double, double>>& weighted) {
   const double shape = error / std::log(4.0);
   for (int i = 0; i < kPriorPoints; ++i) {
     const double u = (i + 0.5) / kPriorPoints;
-    weighted.push_back({median_s * std::pow(u / (1 - u), shape), weight / kPriorPoints});
+    const double duration_s = median_s * std::pow(u / (1 - u), shape);
+    weighted.push_back({std::clamp(duration_s, std::min(median_s, 1.0),
+                                   std::max(median_s, kLongestPrior_s)),
+                        weight / kPriorPoints});
   }
 }
 

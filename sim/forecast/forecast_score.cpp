@@ -117,8 +117,13 @@ void ForecastScore::measure_widening(Nanos now) const {
   measured_ = now;
   std::array<std::vector<Excess>, kHorizons> late;
   for (const auto& [job, forecasts] : open_) {
+    std::array<std::vector<Excess>, kHorizons> of_job;
     for (const Open& open : forecasts) {
-      if (now > open.raw.high80) late[horizon_of(open.raw)].push_back(excess(open.raw, now));
+      if (now > open.raw.high80) of_job[horizon_of(open.raw)].push_back(excess(open.raw, now));
+    }
+    for (std::size_t i = 0; i < kHorizons; ++i) {
+      keep_some(of_job[i]);
+      late[i].insert(late[i].end(), of_job[i].begin(), of_job[i].end());
     }
   }
   for (std::size_t i = 0; i < kHorizons; ++i) widening_[i] = widening(horizons_[i], late[i]);
@@ -128,11 +133,10 @@ InstantForecast ForecastScore::forecast(const std::vector<Nanos>& samples, Nanos
   InstantForecast out = raw_forecast(samples, made);
   if (out.median == kNever) return out;
   measure_widening(made);
-  const Widening& by = widening_[horizon_of(out)];
-  if (!by) return out;
+  const std::array<double, 2> by = widening_[horizon_of(out)].value_or(std::array<double, 2>{});
   const double scale = scale_of(out);
-  widen(out.low80, out.high80, (*by)[0] * scale, out);
-  widen(out.low95, out.high95, (*by)[1] * scale, out);
+  widen(out.low80, out.high80, by[0] * scale, out);
+  widen(out.low95, out.high95, by[1] * scale, out);
   return out;
 }
 
@@ -168,13 +172,16 @@ std::vector<InstantForecast> ForecastScore::resolve_job(JobId job, Nanos actual)
   return out;
 }
 
-/// Adds the errors of one job; of many forecasts some at equal distances.
+void ForecastScore::keep_some(std::vector<Excess>& of_job) {
+  const std::size_t count = of_job.size();
+  if (count <= kOfJob) return;
+  for (std::size_t i = 0; i < kOfJob; ++i) of_job[i] = of_job[i * count / kOfJob];
+  of_job.resize(kOfJob);
+}
+
 void ForecastScore::add_job(Horizon& horizon, std::vector<Excess> found) {
   if (found.empty()) return;
-  if (const std::size_t count = found.size(); count > kOfJob) {
-    for (std::size_t i = 0; i < kOfJob; ++i) found[i] = found[i * count / kOfJob];
-    found.resize(kOfJob);
-  }
+  keep_some(found);
   horizon.jobs.push_back(std::move(found));
   if (horizon.jobs.size() > kNewest) horizon.jobs.pop_front();
 }

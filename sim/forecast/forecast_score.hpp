@@ -66,7 +66,7 @@ class ForecastScore {
   struct Horizon {
     std::vector<float> errors_s;
     std::uint64_t in80 = 0, in95 = 0;
-    std::deque<std::vector<Excess>> jobs;  ///< of the newest jobs
+    std::deque<std::vector<Excess>> jobs;  ///< excesses of the newest jobs
   };
   /// Forecast with the intervals of its samples, before they were widened.
   struct Open {
@@ -76,6 +76,8 @@ class ForecastScore {
   static InstantForecast raw_forecast(const std::vector<Nanos>& samples, Nanos made);
   static Excess excess(const InstantForecast& raw, Nanos actual);
   static Widening widening(const Horizon& horizon, const std::vector<Excess>& late);
+  /// Removes errors of one job above kOfJob, and keeps those at equal distances.
+  static void keep_some(std::vector<Excess>& of_job);
   static void add_job(Horizon& horizon, std::vector<Excess> found);
   void measure_widening(Nanos now) const;
   static ScoreRow row(const std::string& name, std::vector<float> errors_s, std::uint64_t in80,

@@ -22,6 +22,7 @@ namespace {
 constexpr std::array<std::size_t, 2> kSteps{1, 10};  // counts from the next step on
 constexpr std::uint32_t kLostNodes = 4;              // nodes whose loss is simulated
 constexpr Nanos kHorizons = 4;     // failures are drawn for so many times the rest of the run
+constexpr std::size_t kMostFaults = 1000;  // drawn for one future
 constexpr std::size_t kAlike = 4;  // independent errors in the sum of many steps
 constexpr std::size_t kRatiosOfFuture = 5;
 constexpr std::size_t kStretch = 15;  // longest stretch of the history in one draw
@@ -192,7 +193,7 @@ std::vector<Fault> RunTwin::draw_failures(const RunCourse& course, Nanos horizon
   }
   FailureStream stream(drawn, cluster_);
   std::vector<Fault> faults;
-  while (stream.next_time() < horizon) {
+  while (stream.next_time() < horizon && faults.size() < kMostFaults) {
     for (Fault& fault : stream.pop_failure()) {
       fault.set_at_time(fault.at_time() + course.now);
       faults.push_back(std::move(fault));

@@ -42,7 +42,9 @@ struct RunForecast {
   Nanos made = 0;
   Step next = 0;                     ///< step that is committed next
   Nanos begun = 0;                   ///< instant of the newest commit
-  InstantForecast commit;            ///< commit of step `next`
+  /// commit of step `next`; kNever: no future has the step
+  InstantForecast commit{.median = kNever, .low80 = kNever, .high80 = kNever, .low95 = kNever,
+                         .high95 = kNever};
   std::vector<RunOutlook> policies;  ///< the run's own first
 };
 
@@ -111,6 +113,8 @@ class RunTwin {
                         const std::vector<Fault>& faults) const;
   Futures simulate_run(const std::string& log, const RunCourse& course,
                        const std::vector<Fault>& faults) const;
+  /// Returns the failures of one future up to `horizon` after now, about 1,000 at most: after
+  /// a loss in the first minute of a month a future would have 100,000.
   std::vector<Fault> draw_failures(const RunCourse& course, Nanos horizon, Rng& rng) const;
   std::vector<Futures> draw_futures(const std::string& log, const RunCourse& course,
                                     const Futures& calm, Rng& rng) const;

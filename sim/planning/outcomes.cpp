@@ -32,6 +32,16 @@ double end_of(const RunCourse& course) {
   return course.finished ? to_seconds(course.elapsed) : kInfinite;
 }
 
+/// Returns the time in which `nodes` nodes write a checkpoint without other traffic.
+Nanos write_time(const Scenario& scenario, std::uint32_t nodes) {
+  const Checkpoints& saved = scenario.checkpoints();
+  if (!saved.has_bytes() || !saved.storage().empty()) return saved.write();
+  const SharedStorage& storage = scenario.cluster().storage();
+  double rate = storage.bandwidth();
+  if (storage.has_node_bandwidth()) rate = std::min(rate, nodes * storage.node_bandwidth());
+  return to_nanos(saved.bytes() / rate);
+}
+
 LongRun slowed(LongRun run, double factor) {
   run.step = std::max<Nanos>(1, to_nanos(to_seconds(run.step) * factor));
   return run;
@@ -103,7 +113,7 @@ LongRun long_run_of(const PlanBasis& basis, const Candidate& candidate,
   LongRun run{.steps = static_cast<std::uint64_t>(std::ceil(basis.tokens / batch_tokens)),
               .step = std::max<Nanos>(1, to_nanos(candidate.priced.estimate.step_s)),
               .stall = saved.stall(),
-              .write = saved.write(),
+              .write = write_time(scenario, candidate.job_nodes),
               .detection = survival.detection(),
               .restart = survival.restart(),
               .regroup = survival.regroup(),

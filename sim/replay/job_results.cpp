@@ -96,7 +96,7 @@ double JobResults::queue_gpu_hours() const {
   double sum = 0;
   for (const std::uint32_t member : completed_) {
     const JobRow row = row_(member);
-    sum += to_seconds(row.waited()) * row.gpus;
+    sum += to_seconds(row.waited()) * row.job->gpu_count();
   }
   return sum / 3600;
 }

@@ -72,7 +72,8 @@ class JobResults {
   /// Returns the recorded GPU-seconds of a group; those of an elastic job are the used ones without
   /// restarts and lost work.
   double gpu_seconds(const Members& members) const;
-  /// Returns the time that the completed jobs spent in the queue, times the GPUs of each.
+  /// Returns the time that the completed jobs spent in the queue, times the GPUs that each job asks
+  /// for.
   double queue_gpu_hours() const;
   /// Writes the metrics of a group, whose name is `key`, and returns its gpu_seconds().
   double fill(JobGroup& into, const std::string& key, const Members& members) const;

@@ -19,7 +19,7 @@ struct WaitReasons {
 
   std::string name;
   bool found = false;  ///< the job was submitted
-  std::uint32_t slices = 1;  ///< of a GPU; the numbers of GPUs here count slices
+  std::uint32_t slices = 1;  ///< slices of a GPU; the numbers of GPUs here count slices
   std::uint32_t gpus = 0;
   Nanos submitted = 0, started = -1, ended = -1;  ///< first start; -1: never
   Nanos too_few = 0;  ///< fewer GPUs, of one kind, were free than the job needs

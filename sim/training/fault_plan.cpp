@@ -12,14 +12,15 @@ namespace orrery::sim {
 FaultPlan::FaultPlan(const Scenario& scenario, const Cluster& cluster, std::vector<GpuId> placement)
     : cluster_(&cluster), script_(scenario, cluster) {
   move_ranks(std::move(placement));
+  const bool uses_storage = scenario.has_checkpoints() || scenario.job().input().has_stored();
   for (const FailureKind& kind : failure_kinds(scenario.failures())) {
-    if (part_kind(kind) != PartKind::storage || scenario.has_checkpoints()) continue;
+    if (part_kind(kind) != PartKind::storage || uses_storage) continue;
     throw Error(ErrorKind::bad_input,
                 fmt::format("failures: expected a run that writes checkpoints for '{}' of the "
                             "storage, found none: give the key checkpoints or remove the kind",
                             kind.cause()));
   }
-  for (int i = 0; i < scenario.faults_size() && !scenario.has_checkpoints(); ++i) {
+  for (int i = 0; i < scenario.faults_size() && !uses_storage; ++i) {
     if (part_kind(scenario.faults(i)) != PartKind::storage) continue;
     throw Error(ErrorKind::bad_input,
                 fmt::format("faults[{}].storage: expected a run that writes checkpoints, found "

@@ -54,7 +54,8 @@ constexpr Nanos end_of_patience(Nanos since) {
 class FaultPlan {
  public:
   /// Reads the faults; `placement` is the GPU of each rank. Throws bad_input for parts that the
-  /// cluster lacks, and for faults of the storage in a run without the key `checkpoints`.
+  /// cluster lacks, and for faults of the storage in a run without the keys `checkpoints` and
+  /// `job.input.stored`.
   FaultPlan(const Scenario& scenario, const Cluster& cluster, std::vector<GpuId> placement);
 
   /// Moves the ranks to `placement` from now on; GPU by rank. Spent losses stay spent, and faults

@@ -68,6 +68,13 @@ estimates::Stepper::Whole FittedJob::whole() const {
   return whole;
 }
 
+const std::vector<StorageNodes>& FittedJob::storage_nodes() {
+  if (storage_nodes_.empty()) {
+    storage_nodes_ = sim::storage_nodes(stepper_.cluster(), *graph_, placement_);
+  }
+  return storage_nodes_;
+}
+
 std::optional<std::uint32_t> FittedJob::rank_on(GpuId gpu) const {
   std::uint32_t rank = 0;
   for (const GpuRuns::Run& run : where_.gpus.runs()) {

@@ -14,6 +14,7 @@
 #include "policies/seam/job.hpp"
 #include "sim/estimates/plan/hardware_state.hpp"
 #include "sim/estimates/step/stepper.hpp"
+#include "sim/training/storage_rates.hpp"
 #include "sim/training/telemetry.hpp"
 #include "sim/training/training_setup.hpp"
 #include "traces/scenario.pb.h"
@@ -54,6 +55,8 @@ class FittedJob {
   estimates::Stepper& stepper() { return stepper_; }
   /// Returns the telemetry of the job at this placement, without steps at first.
   Telemetry& telemetry() { return telemetry_; }
+  /// Returns the nodes of the placement by their numbers of ranks, counted on first use.
+  const std::vector<StorageNodes>& storage_nodes();
   /// Replaces the numbers of the ranks in the job, one for each rank of this fit; the GPUs do not
   /// change.
   void renumber_ranks(std::vector<std::uint32_t> ranks) {
@@ -98,6 +101,7 @@ class FittedJob {
   std::vector<std::uint32_t> ranks_;  ///< number in the job of each rank of this fit
   estimates::Stepper stepper_;
   Telemetry telemetry_;
+  std::vector<StorageNodes> storage_nodes_;  ///< empty: not counted yet
 };
 
 /// Returns the placement of the replicas of a job that have lost no rank, and the number in the job

@@ -8,6 +8,7 @@
 #include "policies/seam/job_lifecycle.hpp"
 #include "sim/training/job_faults.hpp"
 #include "sim/training/placement.hpp"
+#include "sim/training/step_commits.hpp"
 
 namespace orrery::sim {
 namespace {
@@ -90,6 +91,15 @@ bool survive_cut_step(const JobInWorld& here, TrainingState& state,
   state.losses.record_job_loss(fatal.cause, state.now);
   if (here.timeline() != nullptr) here.timeline()->instant(state.now, fatal.cause);
   return false;
+}
+
+void wait_for_storage(const JobInWorld& here, TrainingState& state) {
+  leave_step(here, state);
+  const auto next = state.faults.plan.next_instant(state.now, end_of_patience(state));
+  if (next) return stall_until(state, *next, GpuUse::input);
+  state.losses.record_job_loss("the storage of the training data never accepts reads again",
+                               state.now);
+  end_job(here, state, Ending::failed);
 }
 
 void fail_saving(const JobInWorld& here, TrainingState& state) {

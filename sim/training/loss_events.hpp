@@ -32,6 +32,9 @@ void notice_losses(const JobInWorld& here, TrainingState& state);
 /// detected: those that return work again after survival.warm_join, at the begin of a step; those
 /// whose places are taken are forgotten.
 void review_heard_ranks(const JobInWorld& here, TrainingState& state);
+/// Stalls the job, which is_input_cut(), until the next fault begins or ends; if none does by
+/// end_of_patience(), ends the job as failed. Call while no step is in progress.
+void wait_for_storage(const JobInWorld& here, TrainingState& state);
 /// Ends the checkpoint in flight, if any, as not durable, and emits its event.
 void fail_saving(const JobInWorld& here, TrainingState& state);
 /// Returns true if an undetected loss exists, and the job has committed no new step for so long

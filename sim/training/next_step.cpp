@@ -8,6 +8,7 @@
 
 #include "core/error.hpp"
 #include "sim/training/job_faults.hpp"
+#include "sim/training/storage_traffic.hpp"
 #include "topologies/power.hpp"
 #include "traces/scenario/scenario.hpp"
 
@@ -108,6 +109,7 @@ bool enter_step(const JobInWorld& here, TrainingState& state) {
       .codecs = job.now.get<CodecRules>(),
       .input = job.now.get<Prefetch>(),
       .company = state.conditions ? state.conditions->company : 0};
+  set_reads(here, state, current);
   // No step begins during a pause; one that is repeated from its begin has full power.
   const double clock = clock_of(here, state);
   current.state.clock = clock > 0 ? clock : 1;
@@ -125,6 +127,7 @@ void apply_conditions(const JobInWorld& here, const TrainingState& state) {
   if (const Prefetch& input = state.conditions->input; input.workers > 0) {
     stepper.set_input(input.workers, input.depth);
   }
+  if (state.conditions->read > 0) stepper.set_read_time(state.conditions->read);
   here.contention().enter_job(state.id, {.stepper = {state.fits.now, &stepper},
                                          .state = state.conditions->state,
                                          .micro_batches = state.conditions->shares});

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/units.hpp"
 
 namespace orrery::sim {
 namespace {
@@ -18,6 +19,13 @@ Nanos write_time(Tier tier, const Checkpoints& costs) {
     case Tier::storage: return costs.write_storage();
   }
   throw Error(ErrorKind::internal, "a checkpoint has one of four tiers");
+}
+
+/// Returns the bytes that a checkpoint of the tier writes to the shared storage: those of the tier
+/// storage if the run has it, otherwise those of the folder; 0 for other tiers.
+double bytes_of(Tier tier, const Checkpoints& costs) {
+  const Tier shared = costs.storage().empty() ? Tier::local_disk : Tier::storage;
+  return tier == shared ? costs.bytes() : 0;
 }
 
 SaveDone failed(SaveDone done) {
@@ -52,7 +60,38 @@ Nanos SaveTiming::begin(const Order& order, Nanos now, const Checkpoints& costs)
                            .durable = storage > 0,
                            .holders = order.holders},
                           now + took};
+  const double bytes = bytes_of(order.tier, costs);
+  if (bytes > 0 && storage > 0) {
+    Writing& writing = writing_[order.tier];
+    writing.flow = Flow{.left = bytes, .since = now + costs.stall(), .began = now};
+    writing.at = kNever;
+  }
   return costs.stall();
+}
+
+std::map<Tier, SaveTiming::Writing>::const_iterator SaveTiming::flowing() const {
+  return std::find_if(writing_.begin(), writing_.end(),
+                      [](const auto& each) { return each.second.flow.has_value(); });
+}
+
+bool SaveTiming::is_flowing() const { return flowing() != writing_.end(); }
+
+double SaveTiming::bytes_left(Nanos now) const {
+  const auto found = flowing();
+  if (found == writing_.end()) return 0;
+  const Flow& flow = *found->second.flow;
+  return std::max(0.0, flow.left - flow.rate * to_seconds(std::max<Nanos>(0, now - flow.since)));
+}
+
+void SaveTiming::set_rate(double rate, Nanos now) {
+  Writing& writing = writing_.at(flowing()->first);
+  Flow& flow = *writing.flow;
+  if (rate == flow.rate) return;
+  flow.left = bytes_left(now);
+  flow.since = std::max(flow.since, now);
+  flow.rate = rate;
+  writing.at = rate > 0 ? flow.since + to_nanos(flow.left / rate) : kNever;
+  if (rate > 0) writing.done.took = writing.at - flow.began;
 }
 
 void SaveTiming::keep_checkpoint(const SaveDone& done, Nanos now, std::size_t keep) {
@@ -98,7 +137,10 @@ std::optional<SaveDone> SaveTiming::take_done(Nanos now) {
 }
 
 void SaveTiming::spoil_current() {
-  for (auto& [tier, writing] : writing_) writing.at = kNever;
+  for (auto& [tier, writing] : writing_) {
+    writing.at = kNever;
+    writing.flow.reset();
+  }
 }
 
 std::vector<SaveDone> SaveTiming::abandon_holder(NodeId node) {

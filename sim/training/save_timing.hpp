@@ -15,7 +15,8 @@ namespace orrery::sim {
 
 /// Requested checkpoints of a job, and the checkpoints in flight. For example, with a stall of 1 s
 /// and a write of 10 s, a checkpoint that begins at 100 s stalls the job until 101 s and is durable
-/// at 111 s; with half of the storage rate, at 121 s.
+/// at 111 s; with half of the storage rate, at 121 s. A checkpoint of `checkpoints.bytes` has a
+/// rate that changes while it is written (set_rate()) instead of a duration.
 class SaveTiming {
  public:
   /// Requests a checkpoint of the tier at the end of the next step that begins. Several requests of
@@ -50,9 +51,20 @@ class SaveTiming {
   };
   /// Begins to write the state before the order's step at `now` and returns the stall of the job,
   /// which the caller applies. Call only while no checkpoint of the tier is in flight, after
-  /// drain_due(). A checkpoint on disk with the rate 0 ends after the stall and is not durable;
-  /// checkpoints in memory do not depend on the storage.
+  /// drain_due(). A checkpoint of `checkpoints.bytes` writes nothing before set_rate(). With the
+  /// rate 0, a checkpoint on disk ends after the stall and is not durable; checkpoints in memory do
+  /// not depend on the storage.
   Nanos begin(const Order& order, Nanos now, const Checkpoints& costs);
+  /// Returns true while bytes of a checkpoint of `checkpoints.bytes` are being written; false for
+  /// one that is marked as incomplete.
+  bool is_flowing() const;
+  /// Returns the bytes that the checkpoint that is_flowing() has not written by `now`, which is not
+  /// before the newest set_rate(); 0 if none is.
+  double bytes_left(Nanos now) const;
+  /// Sets the rate of the checkpoint that is_flowing(), in bytes per second, from `now` on, or from
+  /// the end of its stall if that is later. 0: nothing is written until the next call. Call only if
+  /// is_flowing().
+  void set_rate(double rate, Nanos now);
   /// Records the checkpoint `done`, which ends at `now`; nothing if it is not durable. Of the
   /// checkpoints on disk and storage, the `keep` newest ones of each tier stay.
   void keep_checkpoint(const SaveDone& done, Nanos now, std::size_t keep);
@@ -80,16 +92,31 @@ class SaveTiming {
   std::vector<SaveDone> abandon_saves();
 
  private:
+  /// Progress of a checkpoint whose rate changes.
+  struct Flow {
+    double left = 0;  ///< bytes left at the instant `since`
+    double rate = 0;  ///< bytes per second from then on
+    Nanos since = 0;
+    Nanos began = 0;  ///< instant of begin()
+    /// Passes all members to a StateWriter or StateReader.
+    template <class Archive>
+    friend void fields(Archive& archive, Flow& of) {
+      archive(of.left, of.rate, of.since, of.began);
+    }
+  };
   /// Checkpoint in flight, and the instant at which it ends.
   struct Writing {
     SaveDone done;
     Nanos at = 0;
+    std::optional<Flow> flow = {};  ///< nothing: the duration was known at the begin
     /// Passes all members to a StateWriter or StateReader.
     template <class Archive>
     friend void fields(Archive& archive, Writing& of) {
-      archive(of.done, of.at);
+      archive(of.done, of.at, of.flow);
     }
   };
+  /// Returns the checkpoint that is_flowing(); the end of writing_ if none is.
+  std::map<Tier, Writing>::const_iterator flowing() const;
   std::map<Tier, Writing> writing_;
   /// Instants at which the states of the kept checkpoints were taken, by tier and step.
   std::map<Tier, std::map<Step, Nanos>> kept_;

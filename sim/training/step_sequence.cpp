@@ -9,6 +9,7 @@
 #include "sim/training/next_step.hpp"
 #include "sim/training/placement.hpp"
 #include "sim/training/step_commits.hpp"
+#include "sim/training/storage_traffic.hpp"
 
 namespace orrery::sim {
 namespace {
@@ -109,9 +110,11 @@ bool skip_ahead(const JobInWorld& here, TrainingState& state, const Watch& watch
   if (each->run.cut_short) return false;
   // How long noisy steps take together is known once they have been drawn, so they cannot be cut.
   if (here.scenario().noise().compute_cv() > 0) {
-    return watch.alone && skip_noisy(here, state, each, watch);
+    // The bytes of a checkpoint that have been written depend on the noise of each step.
+    return watch.alone && !state.saving.is_flowing() && skip_noisy(here, state, each, watch);
   }
   const Nanos length = length_of(*each, state.step, state.now, {});
+  renew_write_rate(here, state, length);
   const Nanos limit = next_interruption(here, state, watch);
   const auto room =
       static_cast<std::uint64_t>((limit - state.now) / std::max<Nanos>(length, 1));

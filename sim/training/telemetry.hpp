@@ -149,7 +149,7 @@ class Telemetry {
     Nanos at = kNever;
     std::vector<double> values;  ///< micro-batches by group
   } done_;                       ///< result of the newest done_at()
-  std::array<Stretches, 2> stretches_;        ///< of the steps that were read last, newest first
+  std::array<Stretches, 2> stretches_;        ///< stretches of the steps read last, newest first
   StepColumns columns_;
 };
 

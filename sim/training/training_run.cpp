@@ -14,6 +14,7 @@
 #include "sim/training/next_step.hpp"
 #include "sim/training/placement.hpp"
 #include "sim/training/step_commits.hpp"
+#include "sim/training/storage_traffic.hpp"
 #include "sim/training/training_snapshot.hpp"
 #include "sim/world/sim_backend.hpp"
 #include "traces/report/report.hpp"
@@ -163,19 +164,22 @@ void TrainingRun::announce_work(Nanos now, bool asked) {
     state_.paused_until = std::min(setup_.power.next_change(now), here_.gate().next_wake());
     return stall_until(state_, *state_.paused_until, GpuUse::idle);
   }
+  if (is_input_cut(here_, state_)) return wait_for_storage(here_, state_);
   enter_new_step(here_, state_);
   here_.contention().next_step(state_.id, state_.now);
 }
 
 void TrainingRun::begin(Nanos, const Watch& watch) {
   if (can_begin_step(here_, state_)) begin_steps(here_, state_, watch);
+  renew_write_rate(here_, state_, state_.step_length());
 }
 
 Nanos TrainingRun::next_event_time() const {
   if (state_.metrics.is_over()) return kNever;
   if (!state_.submitted) return setup_.arrival.at;
   return std::min({state_.step_end(), next_placement_change(here_, state_),
-                   next_report_time(state_.faults), state_.saving.next()});
+                   next_report_time(state_.faults), state_.saving.next(),
+                   next_rate_change(state_)});
 }
 
 void TrainingRun::advance_to(Nanos now, const Watch& watch) {

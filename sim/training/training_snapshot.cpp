@@ -19,7 +19,7 @@ namespace orrery::sim {
 namespace {
 
 /// First value of a snapshot; another one is another layout of the bytes.
-constexpr std::uint32_t kVersion = 5;
+constexpr std::uint32_t kVersion = 6;
 
 /// Fits of a state by their placements, and the begin of the open step.
 struct Placements {

@@ -114,6 +114,9 @@ struct TrainingState {
   bool is_idle() const { return !open && !stretch; }
   /// Returns the end of the current step or stretch; kNever if none is in progress.
   Nanos step_end() const { return open ? open->end() : stretch ? stretch->end() : kNever; }
+  /// Returns the duration of the current step, or of each step of the stretch; 0 if none is in
+  /// progress.
+  Nanos step_length() const { return open ? open->duration() : stretch ? stretch->length : 0; }
   /// Returns the number of steps of the stretch that have ended by `at`, which is at least `now`,
   /// and are not in the metrics; 0 without a stretch.
   std::uint64_t uncommitted_by(Nanos at) const { return stretch ? stretch->ended_by(at) : 0; }

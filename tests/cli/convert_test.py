@@ -156,11 +156,11 @@ def log_of_format(tmp_path, number, version):
 
 def test_a_log_of_a_newer_minor_is_read_with_a_note(tmp_path):
     newer, out = log_of_format(tmp_path, 4, (5, 3)), tmp_path / "out.log"
-    note = f"note: {newer} has log format 5.3, this orrery knows 5.0: fields that it does not know"
+    note = f"note: {newer} has log format 5.3, this orrery knows 5.1: fields that it does not know"
     done = orrery("convert", newer, "-o", out)
     assert done.stdout.splitlines() == [
         f"{newer}: log of 21 calls, format 5.3; {out}: format 5.3",
-        "nothing changed: this orrery writes log format 5.0, and keeps a newer one",
+        "nothing changed: this orrery writes log format 5.1, and keeps a newer one",
     ]
     assert orrery("replay", out).stdout.startswith("identical: 21 calls")
     for command in (("replay", newer), ("replay", newer, "--under", "recover"),

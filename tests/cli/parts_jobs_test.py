@@ -60,11 +60,25 @@ def test_a_part_may_count_as_a_whole_gpu(tmp_path):
     assert both.returncode == 0 and "gpu_slices=1" in both.stdout, both.stderr
 
 
+def test_waits_are_compared_in_the_gpus_that_jobs_ask_for(tmp_path):
+    """The run with whole GPUs waits exactly as the log does, and saves nothing."""
+    log = write(
+        tmp_path,
+        "job_id,submit_s,num_gpus,duration_s,recorded_start_s\na,0,0.5,3600,0\nb,0,0.5,3600,3600\n",
+    )
+    one = ("--nodes", 1, "--gpus-per-node", 1, "--policy", "fifo", "--set", "gpu_slices=1")
+    whole, shared = report(log, *one, "--what-if", "gpu_slices=2")
+    assert whole["queue_gpu_hours"] == 0.5 and not whole["savings"].get("queue_gpu_hours")
+    assert shared["queue_gpu_hours"] == 0 and shared["savings"]["queue_gpu_hours"] == 0.5
+
+
 def test_slices_without_parts_are_refused(tmp_path):
     log = write(tmp_path, HEAD + "a,0,2,100,,\n")
     result = orrery("jobs", log, *TWO, "--policy", "fifo", "--what-if", "gpu_slices=4")
     assert result.returncode == 3
     assert "expected a log with parts of GPUs (num_gpus below 1)" in result.stderr
+    result = orrery("jobs", log, *TWO, "--policy", "fifo", "--gpu-slices", 4)
+    assert result.returncode == 2 and "write --set gpu_slices=7" in result.stderr
 
 
 def test_too_many_slices_are_refused(tmp_path):
@@ -133,6 +147,17 @@ def test_impossible_parts_are_refused(tmp_path, part):
     assert result.returncode == 3 and "log.csv:2" in result.stderr, result.stderr
 
 
+def test_whole_gpus_may_be_decimals(tmp_path):
+    """As in the CSV of a DataFrame, whose column of parts has decimals in all rows."""
+    head = "job_id,submit_s,num_gpus,duration_s\n"
+    log = write(tmp_path, head + "a,0,0.50,100\nb,0,2.0,100\nc,0,1.000,100\n")
+    assert column(rows(tmp_path, log, *TWO, "--policy", "fifo"), "num_gpus") == [0.5, 2, 1]
+    refused = orrery("jobs", write(tmp_path, head + "a,0,1.5,100\n"), *TWO, "--policy", "fifo")
+    assert "or a part of a GPU in thousandths" in refused.stderr
+    refused = orrery("jobs", write(tmp_path, head + "a,0,-1.0,100\n"), *TWO, "--policy", "fifo")
+    assert "num_gpus is -1, not between 1 and" in refused.stderr
+
+
 def test_a_part_has_one_size(tmp_path):
     log = write(
         tmp_path,
@@ -186,6 +211,9 @@ def test_reasons_of_a_part(tmp_path):
     assert "at its submission 0.44 GPUs were free" in why.stdout
     part = orrery("explain", write(tmp_path, LOG), "--job", "c", *TWO, "--policy", "fifo-skip")
     assert "job c: 0.6 GPUs" in part.stdout
+    seven = ("--policy", "fifo-skip", "--set", "gpu_slices=7")
+    why = orrery("explain", tmp_path / "log.csv", "--job", "d", *TWO, *seven)
+    assert "at its submission 0.857 GPUs were free" in why.stdout, why.stderr
 
 
 @pytest.mark.parametrize("policy", ["fifo-skip", "las", "multifactor"])

@@ -96,13 +96,41 @@ def test_the_text(log):
         assert word in text
 
 
+def test_no_forecast_names_the_remedy(log):
+    text = twin(log, "--every", 100000)
+    assert "give a shorter --every" in text and "0.0%" not in text
+
+
+def test_a_log_without_its_end_is_refused(log, tmp_path):
+    whole = log.read_bytes()
+    for bytes_left in (len(whole) - 10, len(whole) // 2):
+        cut = tmp_path / "cut.log"
+        cut.write_bytes(whole[:bytes_left])
+        result = orrery("twin", cut, "--samples", 2, timeout=60)
+        assert result.returncode == 3 and "cut short" in result.stderr, result.stderr
+        assert "cut.log.partial" in result.stderr
+
+
+def test_the_log_of_a_queue_is_refused(tmp_path):
+    queue = tmp_path / "queue.log"
+    (tmp_path / "jobs.csv").write_text("job_id,submit_s,num_gpus,duration_s\na,0,1,10\n")
+    size = ("--nodes", 1, "--gpus-per-node", 1)
+    assert orrery("jobs", tmp_path / "jobs.csv", *size, "--record", queue).returncode == 0
+    result = orrery("twin", queue)
+    assert result.returncode == 3
+    assert "expected the log of a training run" in result.stderr
+
+
 @pytest.mark.parametrize(
     "words, expected",
     [
         ([], "RUN"),
-        (["no-such-run"], "no-such-run"),
+        (["no-such-run"], "there is no file 'no-such-run'; expected a live run"),
+        (["slrum"], "there is no file 'slrum'; did you mean 'slurm'?"),
+        (["job", "trace.csv"], "not expected: trace.csv; 'job' is no kind; did you mean 'jobs'?"),
         (["LOG", "--policy", "recovr"], "did you mean 'recover'?"),
         (["LOG", "--samples", "1"], "--samples"),
+        (["--json", "jobs", "no.csv", "--policy", "easy"], "behind 'jobs', found --json before"),
     ],
 )
 def test_usage(log, words, expected):

@@ -146,8 +146,8 @@ def test_remembered_calls_equal_first_ones():
     assert result.returncode == 0, result.stderr
     seen = json.loads(result.stdout)
     assert seen["differences"] == []
-    # All but those that change the shape of a tensor of theirs in place.
-    assert seen["remembered"] >= seen["tried"] - 2
+    # All but those that change the shape of a tensor in place, and that of inference mode.
+    assert seen["remembered"] >= seen["tried"] - 3
     # Steps of equal shapes add nothing, although the learning rate changes.
     assert seen["new"] == [0, 0]
     # Equal calls of small tensors compute from their own values.

@@ -432,6 +432,29 @@ print(cases)
     assert result.returncode == 0 and int(result.stdout) > 3000, result.stderr
 
 
+def test_no_example_of_a_shared_batch_is_dealt_again():
+    code = """
+import sys, types
+sys.path.insert(0, sys.argv[1])
+import dealing
+from torch.utils.data import DistributedSampler
+seen = types.SimpleNamespace(lost_ranks=lambda: (3,), count_dealt=lambda count: None)
+samplers = [DistributedSampler(range(400), 4, rank, shuffle=False) for rank in range(3)]
+dealers = [dealing.Dealer(each, 10) for each in samplers]
+shared = dealers[0].step_pool(3)
+dealt = []
+for number in (0, 1, 2, 4, 5):  # policies share batch 3
+    for each in dealers: dealt += each.with_lost(number, [], seen)
+assert len(dealt) == len(set(dealt)) > 40, dealt
+assert not set(dealt) & set(shared), set(dealt) & set(shared)
+"""
+    result = subprocess.run(
+        [TORCH, "-c", code, ROOT / "python" / "orrery" / "programs"],
+        capture_output=True, text=True, timeout=PATIENCE, env=environment(1),
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+
+
 def test_a_program_runs_without_a_compiler(tmp_path):
     result = subprocess.run(
         [PROGRAM, "run", "-n", "2", "--json", "--", TORCH, PROGRAMS / "ddp.py"],

@@ -31,9 +31,10 @@ constexpr std::int64_t kMostPriority = 2'000'000'000;
   throw Error(SourcePlace{.file = path, .line_text = ""}, message);
 }
 
-std::int64_t number(const CsvReader& reader, const std::vector<std::string_view>& fields,
-                    std::size_t at, const char* name, std::int64_t least, std::int64_t most) {
-  const std::string_view field = fields[at];
+/// Returns the number that is `field`, the field at `at` or its beginning. Throws bad_input for
+/// another text and for a number out of range.
+std::int64_t number(const CsvReader& reader, std::string_view field, std::size_t at,
+                    const char* name, std::int64_t least, std::int64_t most) {
   std::int64_t value = 0;
   const char* const end = field.data() + field.size();
   const auto [stop, error] = std::from_chars(field.data(), end, value);
@@ -46,6 +47,11 @@ std::int64_t number(const CsvReader& reader, const std::vector<std::string_view>
     reader.fail_at_field(at, fmt::format("{} must be a whole number, not '{}'", name, field));
   }
   return value;
+}
+
+std::int64_t number(const CsvReader& reader, const std::vector<std::string_view>& fields,
+                    std::size_t at, const char* name, std::int64_t least, std::int64_t most) {
+  return number(reader, fields[at], at, name, least, most);
 }
 
 /// Returns a hint if the header has other separators than commas, as in other tools' tables.
@@ -149,17 +155,21 @@ Label read_kinds(const CsvReader& reader, const Columns& columns,
   }
 }
 
-/// Reads num_gpus: a whole number, or below 1 the thousandths of one GPU.
+/// Reads num_gpus: a whole number, also as 2.0, or below 1 the thousandths of one GPU.
 void read_gpus(const CsvReader& reader, std::size_t at,
                const std::vector<std::string_view>& fields, TraceJob& job) {
   const std::string_view field = fields[at];
-  if (!field.starts_with("0.") && !field.starts_with('.')) {
-    job.gpus = static_cast<std::uint32_t>(number(reader, fields, at, "num_gpus", 1, kMostGpus));
+  const std::size_t point = std::min(field.find('.'), field.size());
+  const std::string_view whole = field.substr(0, point);
+  const std::string_view digits = field.substr(std::min(point + 1, field.size()));
+  const bool is_part = point < field.size() && (whole.empty() || whole == "0");
+  const bool is_whole = digits.find_first_not_of('0') == std::string_view::npos;
+  if (point == field.size() || (!is_part && is_whole && !digits.empty())) {
+    job.gpus = static_cast<std::uint32_t>(number(reader, whole, at, "num_gpus", 1, kMostGpus));
     return;
   }
-  const std::string_view digits = field.substr(field.find('.') + 1);
-  const bool is_decimal = !digits.empty() && digits.find_first_not_of("0123456789") ==
-                                                 std::string_view::npos;
+  const bool is_decimal = is_part && !digits.empty() &&
+                          digits.find_first_not_of("0123456789") == std::string_view::npos;
   std::uint32_t milli = 0;
   for (std::size_t i = 0; is_decimal && i < 3; ++i) {
     milli = milli * 10 + (i < digits.size() ? static_cast<std::uint32_t>(digits[i] - '0') : 0);

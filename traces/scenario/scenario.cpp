@@ -61,6 +61,46 @@ std::pair<std::string, std::string> unsuitable_fault(const Scenario& scenario, c
   return {};
 }
 
+/// Returns the problems of the keys about cluster.storage, with paths from the root.
+std::vector<Problem> storage_problems(const Scenario& scenario) {
+  const Checkpoints& saved = scenario.checkpoints();
+  const bool reads = scenario.job().input().has_stored();
+  std::vector<Problem> problems;
+  for (const auto& [has, key] : {std::pair(saved.has_bytes(), "checkpoints.bytes"),
+                                 std::pair(reads, "job.input.stored")}) {
+    if (!has || scenario.cluster().has_storage()) continue;
+    problems.push_back({key, "expected a file system that the bytes go to, found none: write "
+                             "cluster.storage, with its bandwidth, or remove the key"});
+  }
+  const bool shared = !saved.storage().empty();
+  const Nanos write = shared ? saved.write_storage() : saved.write();
+  if (saved.has_bytes() && write > 0) {
+    problems.push_back({"checkpoints.bytes",
+                        fmt::format("expected bytes or a time for the checkpoints of {0}, found "
+                                    "both: remove checkpoints.bytes or checkpoints.{1}",
+                                    shared ? "the tier storage" : "the folder",
+                                    shared ? "write_storage" : "write")});
+  }
+  for (int i = 0; i < scenario.jobs_size(); ++i) {
+    if (!scenario.jobs(i).job().input().has_stored()) continue;
+    problems.push_back({fmt::format("jobs[{}].job.input.stored", i),
+                        "expected reads without traffic in a job beside another, found bytes: "
+                        "remove the key"});
+  }
+  if (!scenario.cluster().has_storage()) return problems;
+  if (!saved.has_bytes() && !reads) {
+    problems.push_back({"cluster.storage", "expected traffic with the file system, found none: "
+                                           "write checkpoints.bytes, job.input.stored or both, or "
+                                           "remove the key"});
+  }
+  if (scenario.jobs_size() > 0) {
+    problems.push_back({"cluster.storage", "expected one training job, found the key jobs: traffic "
+                                           "of several jobs with one file system is not simulated; "
+                                           "remove one of the keys"});
+  }
+  return problems;
+}
+
 /// Collector of problems across fields, each with its place.
 class CrossCheck {
  public:
@@ -72,6 +112,7 @@ class CrossCheck {
       add("name", "expected a name on one line, got one with a line break or a tab");
     }
     if (!check_work()) return std::move(errors_);
+    for (const Problem& each : storage_problems(scenario_)) add(each.path, each.message);
     for (int i = 0; i < scenario_.jobs_size(); ++i) {
       const std::string path = fmt::format("jobs[{}].", i);
       check_job(scenario_.jobs(i).job(), path, scenario_.jobs(i).first_gpu());

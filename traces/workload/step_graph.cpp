@@ -92,6 +92,10 @@ void StepGraph::set_input(std::uint32_t workers, std::uint32_t prefetch) {
   job_.mutable_input()->set_prefetch(prefetch);
 }
 
+void StepGraph::set_read_time(Nanos read) {
+  if (job_.has_input()) job_.mutable_input()->set_read(read);
+}
+
 Seconds StepGraph::read_interval() const {
   const Input& input = job_.input();
   const std::uint32_t beside = std::min(input.workers(), input.prefetch());

@@ -224,6 +224,9 @@ class StepGraph {
   /// Sets the processes that read data for a rank, and the micro-batches that they read ahead, for
   /// steps that begin from now on. Programs that were built before stay valid.
   void set_input(std::uint32_t workers, std::uint32_t prefetch);
+  /// Sets the nanoseconds of one read for steps that begin from now on, in place of job.input.read;
+  /// does nothing for a job without input. Programs that were built before stay valid.
+  void set_read_time(Nanos read);
   /// Returns the time from one micro-batch that the readers of a rank deliver to the next: that of
   /// one read over the number of reads beside each other, min(workers, prefetch). For example,
   /// 120 ms, four workers and eight micro-batches ahead give 30 ms. 0 for a job without input.

@@ -237,6 +237,7 @@ class Calls:
                 key += (
                     each.dtype, each.shape, each.stride(), each.storage_offset(),
                     each._fake_device, each.untyped_storage().nbytes(), each.requires_grad,
+                    each.is_inference(),
                 )  # fmt: skip
                 if self._has_bits:
                     key += (each.is_neg(), each.is_conj())

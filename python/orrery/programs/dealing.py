@@ -55,12 +55,17 @@ class Dealer:
         self._pools: "dict[tuple[int, ...], list[Any]]" = {}
         self._lost: "tuple[int, ...]" = ()
         self._first = 0  # batch from which on the examples of these ranks are dealt
+        self._next = 0  # batch behind the newest one that was dealt
 
     def with_lost(self, number: int, batch: "list[Any]", attachment: Any) -> "list[Any]":
-        """Return batch `number` of this rank with its part of the lost ranks' examples."""
+        """Return batch `number` of this rank with its part of the lost ranks' examples.
+
+        Batches between two calls were shared by policies (sharing.py), with all of their examples.
+        """
         lost = attachment.lost_ranks()
-        if lost != self._lost:
+        if lost != self._lost or number != self._next:
             self._lost, self._first = lost, number
+        self._next = number + 1
         part = self.part_of_batch(number, lost) if lost else []
         attachment.count_dealt(len(part))
         return [*batch, *part]

@@ -188,6 +188,8 @@ void Stepper::set_input(std::uint32_t workers, std::uint32_t prefetch) {
   graph_.set_input(workers, prefetch);
 }
 
+void Stepper::set_read_time(Nanos read) { graph_.set_read_time(read); }
+
 PlanRequest Stepper::plan_request(const HardwareState& state,
                                   const std::vector<std::uint32_t>& micro_batches) {
   return {.cluster = cluster_,
@@ -290,7 +292,7 @@ std::shared_ptr<const SimulatedStep> Stepper::step(
   const Input& input = graph_.job().input();
   std::shared_ptr<const SimulatedStep>& known =
       memo_[{state, micro_batches, collectives_, key_of(codes_.rules()),
-             {input.workers(), input.prefetch()}}];
+             {input.workers(), input.prefetch(), input.read()}}];
   if (!known) known = simulate_step(plan_request(state, micro_batches), {});
   return known;
 }

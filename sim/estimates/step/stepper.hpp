@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -69,6 +70,9 @@ class Stepper {
   /// Sets the processes that read data for a rank, and the micro-batches that they read ahead, from
   /// the next step on. No effect on a job without input. The cache stays.
   void set_input(std::uint32_t workers, std::uint32_t prefetch);
+  /// Sets the nanoseconds in which one process reads one micro-batch, in place of job.input.read,
+  /// from the next step on. No effect on a job without input. The cache stays.
+  void set_read_time(Nanos read);
   /// Stepper of the same job with more replicas, whose results this stepper reuses. The replicas of
   /// this job have the same placement there.
   struct Whole {
@@ -124,6 +128,8 @@ class Stepper {
                                          std::vector<LinkId> pinned);
   /// Returns the step graph of the job.
   StepGraph& graph() { return graph_; }
+  /// Returns the cluster of the job.
+  const Cluster& cluster() const { return cluster_; }
   /// Returns the price of each block.
   const std::vector<BlockPrice>& prices() const { return prices_; }
   /// Returns the engine, which other steppers may share.
@@ -150,7 +156,8 @@ class Stepper {
     std::vector<std::uint32_t> micro_batches;
     CollectiveTable collectives;
     std::string codecs;  ///< codec rules as text
-    std::pair<std::uint32_t, std::uint32_t> input;  ///< workers, and micro-batches read ahead
+    /// workers, micro-batches read ahead, and nanoseconds of one read
+    std::tuple<std::uint32_t, std::uint32_t, Nanos> input;
     friend auto operator<=>(const Key&, const Key&) = default;
   };
   /// Returns the request of a plan with the current settings.

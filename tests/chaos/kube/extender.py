@@ -435,7 +435,8 @@ class Proof:
         total = ", ".join(f"{count} {verb}" for verb, count in counts.items())
         conflicts = sum(one[3] == 409 for one in requests)
         return (f"{len(requests)} requests ({total}), {len(refused)} refused, {early} more "
-                f"by a server that was not ready, {conflicts} conflicts; {codes.count(403)} of 5 others forbidden")  # fmt: skip
+                f"by a server that was not ready, {conflicts} conflicts; "
+                f"{codes.count(403)} of 5 others forbidden")  # fmt: skip
 
     def sample(self):
         """The recorded session, of a server that has forgotten all changes before its start."""

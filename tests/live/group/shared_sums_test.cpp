@@ -203,6 +203,51 @@ TEST(SharedSums, AMemberThatDoesNotComeIsATimeout) {
   }
 }
 
+TEST(SharedSums, AfterArraysThatDifferLaterOnesAreAdded) {
+  constexpr int kRounds = 500;
+  for (const std::size_t members : {2U, 3U}) {
+    const Memories memories = open_memories({members, 64, 2});
+    run_members(members, [&](std::size_t own) {
+      Rng random(11);  // the same at all members
+      for (int round = 0; round < kRounds; ++round) {
+        const std::size_t count = 1 + random.below(40), odd = random.below(members);
+        const bool differs = random.below(2) == 0;
+        const std::vector<float> values(differs && own == odd ? count + 1 : count, 1);
+        std::vector<float> sum(values.size());
+        try {
+          memories[own]->add_values<float>(values, sum, kPatience);
+          ASSERT_FALSE(differs) << "round " << round;
+          ASSERT_EQ(sum, std::vector<float>(count, static_cast<float>(members)));
+        } catch (const std::runtime_error& error) {
+          ASSERT_TRUE(differs) << "round " << round << ": " << error.what();
+          ASSERT_EQ(std::string(error.what()).substr(0, 10), "all_reduce");
+        }
+      }
+    });
+  }
+}
+
+TEST(SharedSums, ATimeoutEndsAllLaterArrays) {
+  const Memories memories = open_memories({2, 256, 2});
+  const auto problem_of = [&](std::size_t own, std::chrono::milliseconds timeout) {
+    const std::vector<float> values(1000, 1);
+    std::vector<float> sum(values.size());
+    try {
+      memories[own]->add_values<float>(values, sum, timeout);
+    } catch (const std::runtime_error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(problem_of(0, std::chrono::milliseconds(20)).substr(0, 9), "Timed out");
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_NE(problem_of(1, kPatience).find("has given up"), std::string::npos);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, kPatience / 2);
+  run_members(2, [&](std::size_t own) {
+    EXPECT_NE(problem_of(own, kPatience).find("earlier all_reduce"), std::string::npos);
+  });
+}
+
 TEST(SharedSums, APlaceThatIsGoneIsAnError) {
   std::string place;
   {

@@ -112,7 +112,7 @@ class ShardedOptimizerTest : public testing::Test {
   std::vector<float> expected_ = initial();
   Adam reference_{kSize, kRate};
   std::function<void()> on_call_of_first_;  ///< called before each message of rank 0
-  std::set<std::uint32_t> receivers_of_first_;  ///< of rank 0, in the newest operation
+  std::set<std::uint32_t> receivers_of_first_;  ///< receivers of rank 0, in the newest operation
 
  private:
   /// Fabric that breaks once it has sent so much. Calls `on_call` before each message.

@@ -71,5 +71,13 @@ TEST(JobLines, EqualContentsGiveEqualDigestsWhateverTheirOrder) {
   EXPECT_EQ(b.size(), 1u);
 }
 
+/// A replay compares digests with those in the log, which an earlier program may have written.
+TEST(JobLines, DigestsEqualThoseInRecordedLogs) {
+  JobLines lines;
+  lines.insert(4, {.turn = 3, .job = {3}, .estimate = 70});
+  lines.insert(8, {.turn = 9, .job = {9}});
+  EXPECT_EQ(lines.digest(), 18240219615419511019u);
+}
+
 }  // namespace
 }  // namespace orrery

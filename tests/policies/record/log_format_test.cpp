@@ -3,8 +3,11 @@
 // 3 (commit 51ed7bb), 4 (e6649e5) and 5 (38e75b5). logs/live-checkpoints.log is a run of the same
 // example with `run.steps=8`, the policy checkpoint-interval and checkpoints every 3 steps,
 // recorded by the version before format 1.1 of scenarios (ef674a9), which had them in `live`.
+// logs/queue-P.log is a replay of six jobs, none of equal rank, on one node of 8 GPUs under the
+// policy P, recorded by the version before the ties of all queue policies were equal (e24ae49).
 #include "policies/record/log_format.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "policies/record/past.hpp"
@@ -57,6 +60,16 @@ TEST(LogFormat, ALogOfTheFormerFormatReplaysWithTheSameDecisions) {
   EXPECT_EQ(result.decision_trace_sha256,
             "30c12c32bd4a5f3424ba20ece0dd66534c2d3b43c066d2fd34003281373ef0af");
   EXPECT_FALSE(result.states_compared);
+}
+
+TEST(LogFormat, QueuesHaveTheDigestsOfEarlierLogs) {
+  for (const char* const policy : {"easy", "srtf"}) {
+    const std::string log =
+        fmt::format("{}/tests/policies/record/logs/queue-{}.log", ORRERY_SOURCE_DIR, policy);
+    const ReplayResult result = replay_log(log, {});
+    EXPECT_EQ(result.first_difference, "") << policy;
+    EXPECT_TRUE(result.states_compared) << policy;
+  }
 }
 
 TEST(LogFormat, OtherDecisionsOfAnOlderLogAreStillADifference) {

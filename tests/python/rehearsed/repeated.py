@@ -24,6 +24,8 @@ square_host = nn.Parameter(torch.randn(300, 300)).detach()
 cube = torch.randn(4, 128, 256, device=DEVICE)
 whole = torch.arange(512 * 256, device=DEVICE).view(512, 256)
 rows = torch.arange(64, device=DEVICE)
+with torch.inference_mode():
+    of_inference = torch.arange(512 * 256, device=DEVICE).view(512, 256)
 turned = torch.view_as_complex(big.view(512, 128, 2))
 
 
@@ -117,6 +119,8 @@ TRIED = {
     "from the host": lambda: torch.ones(512, 256).to(DEVICE),
     "to the host": lambda: big.cpu(),
     "expanded": lambda: big[:1].expand(64, 256) + 1,
+    "view of the integers": lambda: whole.view(256, 512),
+    "view of inference": lambda: of_inference.view(256, 512),
 }
 FAILING = {
     "shapes that do not fit": lambda: big @ big,
@@ -132,7 +136,8 @@ def seen_of(result):
         (
             list(each.shape), list(each.stride()), each.storage_offset(), str(each.dtype),
             str(each.device), each.requires_grad, each.is_conj(), each.is_neg(), each.is_leaf,
-            each.untyped_storage().nbytes(), each._is_view(), each._version,
+            each.untyped_storage().nbytes(), each._is_view(), each.is_inference(),
+            0 if each.is_inference() else each._version,
             [each.untyped_storage()._cdata == one for one in shared],
             str(torch._C._dispatch_keys(each)), type(each).__name__,
         )

@@ -68,6 +68,15 @@ TEST(DurationModel, DurationsStayBelowLimitsThatHold) {
   EXPECT_EQ(model.of({.gpus = 1, .limit_s = 300}, 0).quantile(0.9), 900);
 }
 
+/// Nanoseconds of 64 bits hold 9.2e9 s.
+TEST(DurationModel, DurationsCanBeNanosecondsAfterErrorsOfManyOrdersOfMagnitude) {
+  DurationModel model;
+  for (int i = 0; i < 40; ++i) model.record_end({.gpus = 1}, i % 2 == 0 ? 2 : 1e7);
+  const DurationDistribution of = model.of({.gpus = 1}, 0);
+  EXPECT_LE(of.quantile(0.9999), 1e9);
+  EXPECT_GE(of.quantile(0), 1);
+}
+
 TEST(DurationModel, BeforeAnyEndADurationIsAnywhereBelowTheLimit) {
   const DurationDistribution of = DurationModel().of({.gpus = 1, .limit_s = 600}, 0);
   EXPECT_LT(of.quantile(0.1), 100);

@@ -87,5 +87,30 @@ TEST(ForecastScore, OverdueForecastsWidenTheIntervals) {
   EXPECT_GT(score.forecast(later, s(400)).high80, s(790));
 }
 
+/// A job that never starts has as much weight as any other job, also after 2,000 forecasts.
+TEST(ForecastScore, OneOverdueJobDoesNotSetTheIntervals) {
+  ForecastScore score;
+  const auto samples = [](Nanos made) {
+    std::vector<Nanos> out;
+    for (int k = 0; k < 24; ++k) out.push_back(made + s(188 + k));
+    return out;
+  };
+  for (std::uint32_t i = 1; i <= 500; ++i) {
+    score.add({i}, score.forecast(samples(0), 0), samples(0));
+    score.resolve_job({i}, s(200));
+  }
+  for (int i = 0; i < 2000; ++i) score.add({0}, score.forecast(samples(s(i)), s(i)), samples(s(i)));
+  EXPECT_LT(score.forecast(samples(s(9000)), s(9000)).high80, s(9300));
+}
+
+/// The distance of early samples does not lead to an instant before the forecast.
+TEST(ForecastScore, NoIntervalBeginsBeforeTheForecast) {
+  const std::vector<Nanos> samples{s(1001), s(1050), s(1400), s(1500), s(1600)};
+  const InstantForecast made = ForecastScore().forecast(samples, s(1000));
+  EXPECT_GE(made.low95, s(1000));
+  EXPECT_GE(made.low80, s(1000));
+  EXPECT_GT(made.high95, s(1600));
+}
+
 }  // namespace
 }  // namespace orrery::sim

@@ -2,6 +2,7 @@
 // of a lost node and the alternatives.
 #include "sim/forecast/run_twin.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -128,6 +129,39 @@ TEST_F(RunTwinTest, LossesSeenMakeLaterForecastsLongerAndWider) {
   const InstantForecast with = warned.report().newest.policies[0].end;
   EXPECT_GT(with.median, without.median);
   EXPECT_GT(with.high80 - with.low80, without.high80 - without.low80);
+}
+
+TEST_F(RunTwinTest, ManyLossesDoNotFillTheFutures) {
+  record("kill-one-rank.yaml", {});
+  RunCourse now = course(3.5);
+  now.losses = 100000;
+  int most = 0;
+  RunTwin twin(
+      log_header(log_).scenario(), *cluster_,
+      [&](const RunRequest& request) {
+        most = std::max(most, request.scenario().faults_size());
+        RunRequest calm = request;
+        calm.mutable_scenario()->clear_faults();
+        return run_futures(kSim, calm);
+      },
+      {.samples = 2});
+  twin.forecast_run(log_, now);
+  EXPECT_GT(most, 500);
+  EXPECT_LT(most, 1100);
+}
+
+TEST_F(RunTwinTest, ARunWithoutAnotherStepHasNoForecastOfIt) {
+  record("kill-one-rank.yaml", {});
+  FuturesReport futures;
+  FutureEnd& own = *futures.add_futures();
+  own.mutable_report();
+  own.set_end_s(100);
+  RunTwin twin(
+      log_header(log_).scenario(), *cluster_, [&](const RunRequest&) { return futures; },
+      {.samples = 2});
+  forecast(twin, 3.5);
+  EXPECT_EQ(twin.report().newest.commit.median, kNever);
+  EXPECT_EQ(twin.report().newest.policies[0].end.median, to_nanos(100));
 }
 
 }  // namespace
