@@ -69,3 +69,11 @@ def test_a_file_that_is_no_trace_is_refused(tmp_path):
     other.write_bytes(b"\x0b\x0c")
     with pytest.raises(AssertionError, match="expected a Perfetto trace of orrery"):
         draw("timeline.py", other, "-o", tmp_path / "a.svg")
+
+
+def test_the_plots_of_a_twin_are_drawn_by_the_commands_of_the_page(tmp_path):
+    picture = tmp_path / "twin.svg"
+    said = draw("twin.py", "-o", picture)
+    assert re.search(r"Inside the 80% interval: \d+\.\d% of \d+ starts", said), said
+    shown = (ROOT / "docs" / "twin.svg").read_text()
+    assert picture.read_text().count("<path") == shown.count("<path")
