@@ -93,6 +93,7 @@ TOOLS = {
     "tests/cli/operating.py": "tests/cli/runs_test.py",
     "python/plots/straggler.py": "tests/cli/plots_test.py",
     "python/plots/answers.py": "tests/cli/plots_test.py",
+    "python/plots/twin.py": "tests/cli/plots_test.py",
     "python/plots/timeline.py": "tests/cli/plots_test.py",
     "python/plots/first_steps.py": "tests/cli/plots_test.py",
     "python/generate_records.py": "tests/python/records_test.py",
