@@ -17,6 +17,9 @@ from tutorials_test import TORCH
 #: In this order, in one folder; a later command may read what an earlier one has written.
 RUNS = (
     "orrery new jobs --like seren --jobs 100 --gpus 64 -o jobs.csv",
+    "orrery new jobs --like seren --jobs 300 --gpus 64 --load 1.1 -o drawn.csv",
+    "orrery twin jobs drawn.csv --nodes 8 --gpus-per-node 8 --policy easy --choose srtf"
+    " --every 1200 --samples 12 --out twin",
     "orrery jobs sacct.txt --nodes 64 --gpus-per-node 8 --policy fifo,easy"
     " --estimates requested --backtest",
     "orrery jobs sacct.txt --gpu-kind a100 --nodes 64 --gpus-per-node 8 --policy easy",
@@ -121,6 +124,7 @@ PYTHON_ELSEWHERE = {
     "first-steps.md": "tests/python/wheel_test.py", "plan.md": "tests/cli/recommendation_test.py",
     "run.md": "tests/python/run_programs_test.py", "newcomers.md": "tests/cli/tutorials_test.py",
     "pytorch.md": "tests/cli/tutorials_test.py", "models.md": "tests/python/torchtitan_test.py",
+    "twin.md": "tests/python/twin_test.py",
 }  # fmt: skip
 PATIENCE_S = 300
 
