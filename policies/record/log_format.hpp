@@ -11,6 +11,7 @@
 //   4.0      2026-11-26   samples by column, as they were read; large states are not digested after
 //                         every call
 //   5.0      2026-11-26   the hash of the log covers columns by their digests
+//   5.1      2026-11-29   parts of GPUs of jobs, shared storage of a cluster
 #pragma once
 
 #include <cstdint>

@@ -121,7 +121,7 @@ def test_a_log_of_an_earlier_format_is_written_as_a_new_one(tmp_path, number):
     new = tmp_path / "new.log"
     done = orrery("convert", LOGS / f"format-{number}.log", "-o", new)
     assert done.returncode == 0, done.stderr
-    assert f"format {number}.0; {new}: format 5.0" in done.stdout
+    assert f"format {number}.0; {new}: format 5.1" in done.stdout
     replayed = json.loads(orrery("replay", new, "--json").stdout)
     before = json.loads(orrery("replay", LOGS / f"format-{number}.log", "--json").stdout)
     assert replayed == before
@@ -132,7 +132,8 @@ def log_of_format(tmp_path, number, version):
     new = tmp_path / "new.log"
     orrery("convert", LOGS / f"format-{number}.log", "-o", new)
     data = new.read_bytes()
-    head = re.match(rb"[\x80-\xff]*[\x00-\x7f]\x0a[\x80-\xff]*[\x00-\x7f]\x08\x05", data).end()
+    number_of_bytes = rb"[\x80-\xff]*[\x00-\x7f]"
+    head = re.match(number_of_bytes + rb"\x0a" + number_of_bytes + rb"\x08\x85\x80\x04", data).end()
 
     def varint(value):
         return (bytes([value & 127 | 128]) + varint(value >> 7)) if value > 127 else bytes([value])

@@ -119,7 +119,8 @@ def test_the_log_of_a_queue_is_refused(tmp_path):
     queue = tmp_path / "queue.log"
     (tmp_path / "jobs.csv").write_text("job_id,submit_s,num_gpus,duration_s\na,0,1,10\n")
     size = ("--nodes", 1, "--gpus-per-node", 1)
-    assert orrery("jobs", tmp_path / "jobs.csv", *size, "--record", queue).returncode == 0
+    words = ("jobs", tmp_path / "jobs.csv", *size, "--policy", "fifo", "--record", queue)
+    assert orrery(*words).returncode == 0
     result = orrery("twin", queue)
     assert result.returncode == 3
     assert "expected the log of a training run" in result.stderr

@@ -255,6 +255,7 @@ TEST(Storage, AJobWaitsForStorageThatAcceptsNothing) {
   // A checkpoint waits too, and is durable later.
   Traffic saves = contended(work);
   saves.read_s = 0;
+  saves.steps += static_cast<int>(100 / work);
   saves.more = {fmt::format("faults=[{{at_time: {:.9f} s, storage: 0, down: true, for: 100 s}}]",
                             103 * work)};
   const Told delayed = run(scenario(saves));
@@ -268,7 +269,8 @@ TEST(Storage, FoldedAndFullSimulationAgree) {
     Traffic setup = contended(work);
     setup.ranks = 16;
     setup.stored /= 2;
-    setup.more = {noise, "policies=[{name: checkpoint-interval, method: fixed, interval: 3 s}]"};
+    setup.more = {noise, "policies=[{name: checkpoint-interval, parameters: {method: fixed, "
+                         "interval: 3 s}}]"};
     const Told folded = run(scenario(setup)), full = run(scenario(setup), true);
     EXPECT_NEAR(folded.report.elapsed_s() / full.report.elapsed_s(), 1, 1e-6) << noise;
     EXPECT_EQ(folded.decisions, full.decisions) << noise;
@@ -282,8 +284,9 @@ TEST(Storage, FoldedAndFullSimulationAgree) {
 TEST(Storage, APolicyOfCheckpointsSeesTheLongerWrite) {
   const double work = work_of(8);
   Traffic setup = contended(work);
-  setup.more = {fmt::format("policies=[{{name: checkpoint-interval, method: fixed, "
-                            "interval: {:.9f} s}}]", 20 * work)};
+  setup.more = {fmt::format("policies=[{{name: checkpoint-interval, parameters: {{method: fixed, "
+                            "interval: {:.9f} s}}}}]",
+                            20 * work)};
   const Told both = run(scenario(setup));
   setup.read_s = 0;
   const Told alone = run(scenario(setup));

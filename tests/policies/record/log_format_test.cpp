@@ -117,7 +117,7 @@ TEST(LogFormat, ALogOfANewerMinorIsReadWithANote) {
   const LogHeader header = log_header(dir / "log");
   EXPECT_EQ(log_format(header), newer);
   EXPECT_EQ(newer_log_note(header),
-            "has log format 5.2, this orrery knows 5.0: fields that it does not know have no "
+            "has log format 5.3, this orrery knows 5.1: fields that it does not know have no "
             "effect");
   EXPECT_GT(log_end(dir / "log"), 0);
 }
