@@ -8,6 +8,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "live/group/virtual_ranks.hpp"
+#include "live/torch/tensor_sums.hpp"
 
 namespace orrery::live {
 namespace {
@@ -42,27 +43,6 @@ std::string problem_of(const c10::intrusive_ptr<c10d::Work>& work) {
     const std::string text = error.what();
     return text.empty() ? "unknown error" : text;
   }
-}
-
-/// Opens the memory in which the living members of an epoch add tensors; null if this process
-/// cannot reach it. `own`: position among the members. Blocks until the first member has set the
-/// place.
-std::shared_ptr<SharedSums> open_sums(c10d::Store& store, const std::string& key, std::size_t own,
-                                      std::size_t members) {
-  if (members < 2) return nullptr;
-  std::shared_ptr<SharedSums> sums;
-  try {
-    if (own > 0) {
-      const std::vector<std::uint8_t> place = store.get(key);
-      return SharedSums::open_memory({place.begin(), place.end()}, own, {members});
-    }
-    sums = SharedSums::create_memory({members});
-  } catch (const std::runtime_error&) {  // sockets do the same
-    if (own > 0) return nullptr;
-  }
-  const std::string place = sums == nullptr ? "" : sums->memory_place();
-  store.set(key, std::vector<std::uint8_t>(place.begin(), place.end()));
-  return sums;
 }
 
 /// Tells `orrery run` about the first operation of a group that no loss may interrupt. `lock`

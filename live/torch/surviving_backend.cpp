@@ -9,6 +9,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "live/group/virtual_ranks.hpp"
+#include "live/torch/tensor_sums.hpp"
 
 namespace orrery::live {
 
@@ -42,49 +43,6 @@ std::function<void(Operation&)> copies_to(const Tensors& tensors) {
       copy_tensor(tensors[at], operation.buffers[at]);
     }
   };
-}
-
-/// Returns views of the tensors' elements in the order of memory, in which Gloo adds them; a tensor
-/// with gaps as it is.
-Tensors in_memory_order(const Tensors& tensors) {
-  Tensors flat;
-  for (const at::Tensor& each : tensors) {
-    const bool is_dense = each.layout() == at::kStrided && each.is_non_overlapping_and_dense();
-    flat.push_back(is_dense ? each.detach().as_strided({each.numel()}, {1}) : each);
-  }
-  return flat;
-}
-
-/// Returns true for an all-reduce that SharedSums can do; the same at all ranks of a group.
-bool is_summable(const Tensors& tensors, c10d::ReduceOp op) {
-  if (tensors.size() != 1 || !(op == c10d::ReduceOp::SUM) || tensors[0].numel() == 0) return false;
-  const at::ScalarType type = tensors[0].scalar_type();
-  return tensors[0].device().is_cpu() && (type == at::kFloat || type == at::kDouble ||
-                                          type == at::kInt || type == at::kLong);
-}
-
-template <typename T>
-void add_as(SharedSums& sums, const at::Tensor& values, const at::Tensor& sum,
-            std::chrono::milliseconds timeout) {
-  const auto count = static_cast<std::size_t>(values.numel());
-  try {
-    sums.add_values<T>({values.const_data_ptr<T>(), count}, {sum.mutable_data_ptr<T>(), count},
-                       timeout);
-  } catch (const std::runtime_error& error) {
-    throw c10::DistBackendError({__func__, __FILE__, __LINE__}, error.what());
-  }
-}
-
-/// Sets `sum`, a contiguous buffer, to the sum of all members' tensors, which are summable.
-void add_tensors(SharedSums& sums, const at::Tensor& tensor, const at::Tensor& sum,
-                 std::chrono::milliseconds timeout) {
-  const at::Tensor values = tensor.contiguous();
-  switch (values.scalar_type()) {
-    case at::kFloat: return add_as<float>(sums, values, sum, timeout);
-    case at::kDouble: return add_as<double>(sums, values, sum, timeout);
-    case at::kInt: return add_as<std::int32_t>(sums, values, sum, timeout);
-    default: return add_as<std::int64_t>(sums, values, sum, timeout);
-  }
 }
 
 /// Returns the bytes of a dense tensor's values; 0 for a sparse one.

@@ -44,28 +44,22 @@ def test_a_live_run_with_kills_and_stragglers_is_forecast_while_it_runs(run):
     assert row["node_loss_s"] > 0
 
 
-def test_a_run_is_found_by_its_name_and_without_a_log_it_is_refused(tmp_path):
-    live = subprocess.Popen(
-        [PROGRAM, "live", KILLED, "--set", "run.steps=100000", "--set", "faults=[]",
-         "--record", tmp_path / "run.log"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    words = ["twin", "kill-one-rank", "--every", 1, "--samples", 2, "--for", 4]
-    try:
-        wait_until(lambda: '"step": ' in orrery("status", "kill-one-rank", "--json").stdout, 30)
-        found = orrery(*words)
-    finally:
-        live.terminate()
-        live.wait(60)
-    assert found.returncode == 0 and ": step " in found.stdout, found.stdout + found.stderr
-    live = subprocess.Popen([PROGRAM, "live", KILLED, "--set", "run.steps=100000"],
+def twin_beside_a_run(*options):
+    """The result of a twin of a live run that is found by its name."""
+    live = subprocess.Popen([PROGRAM, "live", KILLED, "--set", "run.steps=100000", *options],
                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
     try:
         wait_until(lambda: '"step": ' in orrery("status", "kill-one-rank", "--json").stdout, 30)
-        refused = orrery(*words)
+        return orrery("twin", "kill-one-rank", "--every", 1, "--samples", 2, "--for", 4)
     finally:
         live.terminate()
         live.wait(60)
+
+
+def test_a_run_is_found_by_its_name_and_without_a_log_it_is_refused(tmp_path):
+    found = twin_beside_a_run("--set", "faults=[]", "--record", tmp_path / "run.log")
+    assert found.returncode == 0 and ": step " in found.stdout, found.stdout + found.stderr
+    refused = twin_beside_a_run()
     assert refused.returncode == 2 and "--record LOG" in refused.stderr
 
 

@@ -48,8 +48,8 @@ std::vector<T> values_of(std::size_t member, std::size_t count, std::uint32_t se
   return values;
 }
 
-/// Returns the sum as Gloo's ring makes it: rank r receives from r + 1 what is summed so far of a
-/// chunk and adds it to its own values; the last rank of a chunk is the one with its number.
+/// Returns the sum of Gloo's ring: rank r receives the partial sum of a chunk from rank r + 1 and
+/// adds its own values; the last rank of a chunk is the one with its number.
 template <typename T>
 std::vector<T> ring_sum(const std::vector<std::vector<T>>& all) {
   const std::size_t members = all.size(), count = all[0].size();

@@ -32,7 +32,8 @@ struct Flow {
   bool writes = false, stopped = false;
 };
 
-/// Raises the rates of all flows together until each has what it wants or crosses a full link.
+/// Raises the rates of all flows together until each flow has its wanted rate or crosses a full
+/// link.
 void fill(std::vector<Flow>& flows, std::size_t nodes, double bandwidth, double node_bandwidth) {
   for (;;) {
     double all = bandwidth;
