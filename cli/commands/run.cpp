@@ -161,11 +161,13 @@ int run_program(const ProgramOptions& options) {
     fmt::print(stderr, "orrery run: policies {} in mode {}\n", fmt::join(policies->names(), ", "),
                options.policies.operation.mode);
   }
-  const TemporaryFolder folder("orrery-snapshots");
+  TemporaryFolder folder("orrery-snapshots");
   AttachSettings attached{.snapshots = folder.path_of("snapshots"),
                           .deals_data = options.deals_data,
                           .has_policies = options.policies.has_policies()};
   prove_first(run, options, attached);
+  attached.outlives_run = true;
+  folder.share_lock();
   live::ProgramSettings settings;
   settings.ranks = launch.ranks;
   settings.heartbeat_limit_s = options.heartbeat_s;

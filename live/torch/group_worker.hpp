@@ -101,6 +101,13 @@ class GroupWorker : public std::enable_shared_from_this<GroupWorker> {
   /// end of the process. Does nothing for others. Call once no operation is left. Any thread.
   void abort_inner();
 
+  /// Returns the operation that this member cannot complete without `orrery run`, or text in its
+  /// place: a step has failed, or a member of an operation that is not done has ended. Empty if
+  /// there is none. Any thread.
+  std::string stranded_operation();
+  /// Returns the process ids of the living members; empty before they are connected. Any thread.
+  std::vector<int64_t> processes();
+
   /// Returns the address of the group's sockets in its present epoch. Any thread.
   std::uint32_t address();
   /// Returns the place of the constructor.

@@ -39,6 +39,7 @@ struct EpochView {
   c10::intrusive_ptr<c10d::Backend> control;
   std::shared_ptr<SharedSums> sums;  ///< memory of the living members; null: use `inner`
   std::vector<std::size_t> alive;    ///< ascending members (ranks of the group)
+  std::vector<int64_t> processes;    ///< their process ids; empty before their first exchange
   std::size_t size = 0;              ///< members of the group at its creation
   /// Returns true if members were lost.
   bool is_short() const { return alive.size() < size; }

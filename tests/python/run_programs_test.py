@@ -99,7 +99,7 @@ class Run:
         if not self._trains.wait(PATIENCE):
             self._problem = f"no line with '{self._awaited}' within {PATIENCE} s"
         if self._problem and not any(self._awaited in line for line in self.lines):
-            self.process.kill()
+            self.process.terminate()  # after SIGKILL its ranks would go on
             pytest.fail(f"{self._problem}:\n{self.text}")
         self.processes = processes_of(self._folder.name)
 
@@ -110,14 +110,18 @@ class Run:
     def text(self):
         return "".join(self.lines)
 
+    def join(self):
+        """Waits until no process of the run can write any more."""
+        self._reader.join()
+
     def end(self):
         """The report, the last lines of the ranks and the exit code."""
-        limit = threading.Timer(2 * PATIENCE, self.process.kill)
+        limit = threading.Timer(2 * PATIENCE, self.process.terminate)
         limit.start()
         out = self.process.stdout.read()
         code = self.process.wait(PATIENCE)
         limit.cancel()
-        self._reader.join()
+        self.join()
         assert out, self.text
         return json.loads(out), ends_in(self.text), code
 
@@ -217,6 +221,64 @@ def test_a_loss_costs_no_step(script, kind):
     assert next(iter(ends.values()))[0] == 200
     assert report["ended_by"] == "program"
     assert all(loss["lost_s"] is not None for loss in report["losses"])
+
+
+def ends_of_killed_run(run, disturb_ranks=lambda: None):
+    """Kills `orrery run` and returns the last lines of the ranks, none of which is left then."""
+    run.process.kill()
+    run.process.wait()
+    disturb_ranks()
+    run.join()
+    deadline = time.monotonic() + 10
+    while any(os.path.exists(f"/proc/{rank}") for rank in run.processes.values()):
+        assert time.monotonic() < deadline, run.text
+        time.sleep(0.05)
+    return ends_in(run.text)
+
+
+@pytest.mark.parametrize("options", [(), ("--warm", "all")])
+def test_the_death_of_orrery_run_costs_the_program_nothing(options):
+    undisturbed = Run("ddp.py", 3, 200, options).end()[1]
+    run = Run("ddp.py", 3, 200, options)
+    run.wait_for_training()
+    assert ends_of_killed_run(run) == undisturbed  # all ranks, all steps, bit for bit
+    assert run.text.count("`orrery run` was killed: the program goes on without it") == 1
+    for rank in run.processes.values():
+        assert re.search(rf"its processes:.* {rank}\b", run.text)
+
+
+def test_without_orrery_run_a_loss_ends_the_program_with_the_operations_name():
+    run = Run("ddp.py", 3, 100000)
+    run.wait_for_training()
+    killed_s = time.monotonic()
+    assert ends_of_killed_run(run, lambda: run.kill(1)) == {}
+    assert time.monotonic() - killed_s < 60  # about 2 s where the machine is free
+    for rank in (0, 2):
+        assert re.search(rf"rank {rank} ends: `orrery run` was killed, and \w+ cannot be carried "
+                         r"through a loss without it", run.text), run.text  # fmt: skip
+
+
+def test_the_death_of_orrery_run_before_the_first_group_ends_the_ranks(tmp_path):
+    begun = tmp_path / "begun"
+    program = tmp_path / "late.py"
+    program.write_text(
+        "import os, pathlib, time, torch.distributed as dist\n"
+        f"pathlib.Path({str(begun)!r} + os.environ['RANK']).write_text(str(os.getpid()))\n"
+        "time.sleep(2)\n"
+        "dist.init_process_group('gloo')\n"
+        "print('never', flush=True)\n"
+    )
+    run = Run(program, 2)
+    begun_by = [pathlib.Path(f"{begun}{rank}") for rank in range(2)]
+    deadline = time.monotonic() + PATIENCE
+    while not all(each.exists() and each.read_text() for each in begun_by):
+        assert time.monotonic() < deadline, run.text
+        time.sleep(0.05)
+    run.processes = {rank: int(each.read_text()) for rank, each in enumerate(begun_by)}
+    ends_of_killed_run(run)
+    assert "never" not in run.text
+    for rank in range(2):
+        assert f"rank {rank} ends: `orrery run` was killed, before the program had" in run.text
 
 
 def test_a_sharded_program_ends_with_the_operations_name():
