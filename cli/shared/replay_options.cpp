@@ -83,6 +83,11 @@ JobReplay described(const std::string& file, Origin& origin) {
   if (replay.has_conditions()) look_beside(file, *replay.mutable_conditions());
   if (!replay.has_cluster()) return replay;
   resolve(*replay.mutable_cluster(), origin.places, "cluster");
+  if (replay.cluster().has_storage()) {
+    throw Error(origin.places.place_of("cluster.storage"),
+                "expected a cluster without a file system, because jobs of a log write and read no "
+                "bytes: remove the key; orrery simulate has the traffic of one training job");
+  }
   take_topology(replay);
   return replay;
 }

@@ -447,6 +447,18 @@ def test_a_change_that_cannot_be_is_refused(change, said):
     assert said in result.stderr
 
 
+def test_a_file_system_of_a_replay_is_refused(tmp_path):
+    text = (EXAMPLES / "replay-one-spine.yaml").read_text()
+    (tmp_path / "one-spine-jobs.csv").write_bytes((EXAMPLES / "one-spine-jobs.csv").read_bytes())
+    file = tmp_path / "replay.yaml"
+    file.write_text(text.replace("cluster:\n", "cluster:\n  storage: {bandwidth: 10 GB/s}\n", 1))
+    result = orrery("jobs", file)
+    assert result.returncode == 3
+    assert "expected a cluster without a file system" in result.stderr
+    line = next(at for at, each in enumerate(file.read_text().splitlines(), 1) if "storage" in each)
+    assert f"replay.yaml:{line}:" in result.stderr
+
+
 def test_restarts_and_nodes_that_fail(tmp_path):
     trace = tmp_path / "trace.csv"
     rows = "a,0,2,100,0\nb,40,2,10,1\n"
