@@ -36,14 +36,14 @@ std::string text_of(double number) {
 
 /// Longest time that an operation may wait for a process that has ended, in seconds.
 constexpr double kPatience_s = 2;
-constexpr std::chrono::milliseconds kLook{100};
-constexpr int kEndedAlone = 4;  ///< exit code of an environment error
+constexpr std::chrono::milliseconds kGlance{100};
+constexpr int kAloneCode = 4;  ///< exit code of an environment error
 
 /// Ends this process without its exit handlers, which would wait for operations.
 [[noreturn]] void end_alone(std::size_t rank, const std::string& why) {
   std::fprintf(stderr, "orrery: rank %zu ends: `orrery run` was killed, %s\n", rank, why.c_str());
   std::fflush(nullptr);
-  _exit(kEndedAlone);
+  _exit(kAloneCode);
 }
 
 /// Returns the bytes of memory that this process has in RAM, as Linux counts them; 0 if unknown.
@@ -182,7 +182,7 @@ void ProgramRuntime::watch_alone() {
       if (now_s - since_s < kPatience_s) continue;
       end_alone(rank_, "and " + operation + " cannot be carried through a loss without it");
     }
-    std::this_thread::sleep_for(kLook);
+    std::this_thread::sleep_for(kGlance);
   }
 }
 
