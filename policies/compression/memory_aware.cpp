@@ -19,8 +19,9 @@ constexpr std::uint64_t kEnough = 3;
 /// Fraction of the gain threshold below which the current code is replaced by a milder code.
 constexpr double kHysteresis = 0.5;
 /// Change of an average for which a promise to rest still holds: a number of mean deviations and a
-/// fraction of the average. One sample changes the average by kNewest of the sample's deviation.
-constexpr double kPromised = 2, kRounding = 0.01;
+/// fraction of the average. After k equal samples behind a jump the average is off by at most
+/// (1 - kNewest) / (kNewest k) mean deviations, 2.33 behind the first one.
+constexpr double kPromised = 2.5, kRounding = 0.01;
 
 bool concerns(const JobInfo& job) {
   return job.phase == JobPhase::running && job.layout.data > 1 && job.spec.is_training() &&
@@ -192,10 +193,10 @@ bool MemoryAware::is_settled(const JobInfo& job, const Watch& watch) const {
   Watch faster = watch, slower = watch;
   faster.bandwidth.value += watch.bandwidth.doubt();
   slower.bandwidth.value -= watch.bandwidth.doubt();
-  slower.coded.value += watch.coded.doubt();
+  faster.coded.value += watch.coded.doubt();  // a faster link makes a code in vain
   const CodecRule now = in_force(job);
   return choose_rules(job, faster).code == now && choose_rules(job, slower).code == now &&
-         !is_in_vain(job, slower);
+         !is_in_vain(job, faster);
 }
 
 bool MemoryAware::decide_for_job(const JobInfo& job, Watch& watch, DecisionList& decisions) const {

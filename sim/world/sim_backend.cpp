@@ -1,6 +1,7 @@
 #include "sim/world/sim_backend.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "core/error.hpp"
@@ -170,6 +171,7 @@ std::optional<Observation> SimBackend::next() {
   }
   shown_.clear();
   shown_.swap(events_);
+  if (resting_ && !only_steps(shown_)) defer_other_events();
   instruments_.forget_samples();
   return Observation{.now = now_,
                      .sequence = calls_++,
@@ -179,6 +181,23 @@ std::optional<Observation> SimBackend::next() {
                      .jobs = world_.jobs(),
                      .samples = instruments_,
                      .resting = resting_ && only_steps(shown_)};
+}
+
+/// Leaves the steps of a rest, if there are any, and shows the other events of the instant with the
+/// next observation. A run in full detail shows each of these steps at its end, while the policies
+/// rest; a folded run comes to know of them when another event ends the rest.
+void SimBackend::defer_other_events() {
+  const bool ends_job = std::any_of(shown_.begin(), shown_.end(), [](const Event& event) {
+    return std::holds_alternative<JobDone>(event);
+  });
+  if (ends_job) return;  // the steps of that job stay with its end: the world has no such job
+  const auto others =
+      std::stable_partition(shown_.begin(), shown_.end(), [](const Event& event) {
+        return std::holds_alternative<StepsDone>(event);
+      });
+  if (others == shown_.begin()) return;
+  events_.assign(std::make_move_iterator(others), std::make_move_iterator(shown_.end()));
+  shown_.erase(others, shown_.end());
 }
 
 bool SimBackend::is_over() const {
