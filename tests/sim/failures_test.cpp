@@ -202,6 +202,49 @@ TEST(Failures, AKillOfARestartingRankDelaysTheRestartAsThatOfAnyOther) {
   }
 }
 
+/// Instant at which the ranks are complete again after these faults, in seconds; the others go on,
+/// the detection takes 60 s and a replacement 600 s.
+double complete_again(const std::string& faults, const std::string& survival = "",
+                      const testing::SimOptions& options = {}) {
+  static const double step = simulate(small_scenario(1, 1, 8)).step_time_s();
+  const Report report = simulate(
+      small_scenario(
+          1, 1, 8, {},
+          {"faults=[" + faults + "]", "cluster.nodes=3",
+           fmt::format("run.steps={:.0f}", 3000 / step), "checkpoints={folder: here, every: 10}",
+           "survival={on_loss: go-on, detection: 60 s, replacement: 600 s, regroup: 1 s" +
+               survival + "}",
+           "policies=[{name: recover, parameters: {how: replace}}]"}),
+      options);
+  expect_closed(report);
+  EXPECT_EQ(report.failures_size(), 1) << "a further kill costs time, but no further rank";
+  return report.failures(0).replaced_s();
+}
+
+TEST(Failures, AKillOfAStartingReplacementDelaysIt) {
+  const std::string first = "{at_time: 100 s, rank: 0, kill: true}";
+  const double once = complete_again(first);
+  EXPECT_NEAR(once, 700, 5);
+  for (const double again : {200.0, 400.0, 650.0}) {
+    const std::string second = fmt::format(", {{at_time: {} s, rank: 0, kill: true}}", again);
+    const double twice = complete_again(first + second);
+    EXPECT_NEAR(twice, again + 60 + 600, 5) << again;
+    EXPECT_NEAR(complete_again(first + second, "", {.full_detail = true}), twice, 1e-6);
+  }
+  EXPECT_NEAR(complete_again(first + ", {at_time: 130 s, rank: 0, kill: true}"), once, 1e-6)
+      << "its loss is not detected yet";
+  EXPECT_NEAR(complete_again(first + ", {at_time: 400 s, gpu: 0, down: true, for: 1 s}"),
+              400 + 600 - 60, 5)
+      << "the place of the replacement is lost, and another one is decided";
+}
+
+TEST(Failures, ALossMayHaveAReplacementTimeOfItsOwn) {
+  EXPECT_NEAR(complete_again("{at_time: 100 s, rank: 0, kill: true, replacement: 1500 s}"), 1600,
+              5);
+  EXPECT_NEAR(complete_again("{at_time: 100 s, rank: 0, kill: true, replacement: 80 s}"), 180, 5);
+  EXPECT_NEAR(complete_again("{at_time: 100 s, rank: 0, kill: true, restart: 2 h}"), 700, 5);
+}
+
 TEST(Failures, AJobThatNeverGetsFurtherIsGivenUp) {
   const Report report = long_run(100, "5 min", "", 1'000'000);
   ASSERT_FALSE(report.failures().empty());

@@ -299,7 +299,7 @@ const std::vector<std::string> kPowerPolicies{
     "{name: power-budget, parameters: {limits: [{share: 50%, from: 1 s, until: 2 s, every: 5 s}], "
     "spend: pause}}"};
 
-/// Policies of input, drawn likewise; the drawn jobs read no data, so that they decide nothing.
+/// Policies of input, drawn likewise.
 const std::vector<std::string> kInputPolicies{"{name: prefetch}",
                                               "{name: prefetch, parameters: {steps: 2, late: 1%}}"};
 
@@ -378,25 +378,56 @@ std::string any_fault_at_all(Rng& rng, std::uint64_t ranks) {
                      ends ? fmt::format(", for: {} ms", 103 * lasts) : "");
 }
 
+/// Data that the ranks read, slowly in half of the cases, so that the policies of input decide.
+std::string any_input(Rng& rng, bool stored) {
+  return fmt::format("job.input={{read: {} ms, workers: {}, prefetch: {}{}}}",
+                     rng.below(2) == 0 ? 1 + rng.below(5) : 10 + rng.below(60), 1 + rng.below(3),
+                     rng.below(5), stored ? ", stored: 4 MB" : "");
+}
+
+/// Checkpoints of a stated duration, or, with `stored`, bytes for a file system.
+std::string any_checkpoints(Rng& rng, bool stored) {
+  return fmt::format("checkpoints={{folder: k, every: {}, stall: 20 ms, {}}}", 5 + rng.below(60),
+                     stored ? "bytes: 2 GB" : "write: 40 ms");
+}
+
+/// Failures that are drawn as time advances, beside the faults.
+std::string any_failures(Rng& rng) {
+  const char* const kinds[] = {
+      "{cause: crash, part: job, mtbf: 40 s, kill: true}",
+      "{cause: gpu, part: gpu, mtbf: 20 min, down: true, repair: {fixed: 5 s}}",
+      "{cause: nic, part: nic, mtbf: 20 min, rate: 0.5, lasts: 3 s}"};
+  return fmt::format("failures={{kinds: [{}], repair: 4 s}}", kinds[rng.below(3)]);
+}
+
 LoadedScenario any_scenario_at_all(Rng& rng, const std::string& policy_time) {
   const int tensor = 1 << rng.below(2), data = 4 << rng.below(2);
+  Rng more = rng.split_stream("more");  // leaves the other draws as they are
+  const int pipeline = tensor * data < 16 && more.below(3) == 0 ? 2 : 1;
   std::vector<std::string> faults;
   for (std::uint64_t i = rng.below(5); i > 0; --i) {
     faults.push_back(any_fault_at_all(rng, static_cast<std::uint64_t>(tensor) * data));
   }
   if (rng.below(3) == 0) faults.push_back(any_removal(rng));
   const double noise = rng.below(2) == 0 ? 0 : 0.02 * rng.uniform();
-  return small_scenario(
-      tensor, 1, data, fmt::format("faults: [{}]\n", fmt::join(faults, ", ")),
-      {fmt::format("run.steps={}", 100 + rng.below(200)), "cluster.nodes=3", any_policies(rng),
-       fmt::format("noise.sample_cv={:.4f}", noise),
-       fmt::format("noise.compute_cv={:.4f}", rng.below(2) == 0 ? 0 : noise),
-       fmt::format("survival.warm={}", rng.below(3)),
-       "survival={on_loss: hold, detection: 20 ms, restart: 300 ms, regroup: 30 ms, "
-       "replacement: 100 ms}",
-       fmt::format("checkpoints={{folder: k, every: {}, stall: 20 ms, write: 40 ms}}",
-                   5 + rng.below(60)),
-       fmt::format("run.seed={}", 1 + rng.below(1000)), "run.policy_time=" + policy_time});
+  std::vector<std::string> overrides{
+      fmt::format("run.steps={}", 100 + rng.below(200)),
+      "cluster.nodes=3",
+      any_policies(rng),
+      fmt::format("noise.sample_cv={:.4f}", noise),
+      fmt::format("noise.compute_cv={:.4f}", rng.below(2) == 0 ? 0 : noise),
+      fmt::format("survival.warm={}", rng.below(3)),
+      "survival={on_loss: hold, detection: 20 ms, restart: 300 ms, regroup: 30 ms, "
+      "replacement: 100 ms}"};
+  const bool stored = more.below(4) == 0;
+  overrides.push_back(any_checkpoints(rng, stored));
+  if (stored) overrides.push_back("cluster.storage={bandwidth: 5 GB/s}");
+  if (more.below(3) == 0) overrides.push_back(any_input(more, stored));
+  if (more.below(4) == 0) overrides.push_back(any_failures(more));
+  overrides.push_back(fmt::format("run.seed={}", 1 + rng.below(1000)));
+  overrides.push_back("run.policy_time=" + policy_time);
+  return small_scenario(tensor, pipeline, data,
+                        fmt::format("faults: [{}]\n", fmt::join(faults, ", ")), overrides);
 }
 
 /// Both ways of a run.
