@@ -22,6 +22,9 @@ constexpr double kHysteresis = 0.5;
 /// fraction of the average. After k equal samples behind a jump the average is off by at most
 /// (1 - kNewest) / (kNewest k) mean deviations, 2.33 behind the first one.
 constexpr double kPromised = 2.5, kRounding = 0.01;
+/// Relative difference of two durations that counts as none: an exchange that something else
+/// bounds takes as long in every code.
+constexpr double kEqual = 1e-6;
 
 bool concerns(const JobInfo& job) {
   return job.phase == JobPhase::running && job.layout.data > 1 && job.spec.is_training() &&
@@ -183,7 +186,7 @@ MemoryAware::Choice MemoryAware::choose_rules(const JobInfo& job, const Watch& w
 bool MemoryAware::is_in_vain(const JobInfo& job, const Watch& watch) const {
   return watch.in_force != Codec::none && watch.plain.samples >= kEnough &&
          watch.coded.samples >= kEnough &&
-         watch.coded.value >= watch.plain.value * predicted_seconds(job, watch, {});
+         watch.coded.value >= (1 - kEqual) * watch.plain.value * predicted_seconds(job, watch, {});
 }
 
 /// Returns true if the decision would be the same for a somewhat faster or slower link and a
