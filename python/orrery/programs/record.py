@@ -92,7 +92,7 @@ class Record:
         self.operators = 0
         self.last: "Step | None" = None
         self.durations: "list[float]" = []
-        #: Processor time of the process at the end of the first step, and of the cheapest later one.
+        #: Processor seconds of the process at the end of the first step, of the cheapest later one.
         self.first_end_cpu_s: "float | None" = None
         self.least_cpu_s: "float | None" = None
         self._end: "float | None" = None

@@ -39,7 +39,7 @@ class Values:
     Attributes
     ----------
     has_marks : bool
-        True if names of results may stay with what is computed of them (`MASKS`, `COUNTS`).
+        True if names of results may stay with later results (`MASKS`, `COUNTS`).
     unknown : mapping
         Storages of real tensors that have unknown values, with the operator that wrote them.
     """
