@@ -240,7 +240,8 @@ def count_update_by_hand(shapes, kind, adam, lists, clips):
     AdamW's denominators: those of all parameters at once (_multi_tensor_adam), or a square root
     and a quotient beside the denominator of the parameter before (_single_tensor_adam). SGD has
     none. Clipping has the norm of each gradient, the norms in a row, and their norm
-    (get_total_norm).
+    (get_total_norm); of shares the norms in a row, their powers, the sums of these among ranks,
+    and the roots of the sums (_NormPartial._reduce_value).
     """
     sizes = [blocks(4 * size) for size in local_sizes(shapes, kind)]
     update = 0
@@ -248,8 +249,10 @@ def count_update_by_hand(shapes, kind, adam, lists, clips):
         update = sum(sizes)
     elif adam:
         update = max(before + 2 * size for before, size in zip([0, *sizes], sizes))
-    norms = len(sizes) * blocks(4) + blocks(4 * len(sizes)) + blocks(4) if clips else 0
-    return max(update, norms)
+    if not clips:
+        return update
+    row = blocks(4 * len(sizes))
+    return max(update, len(sizes) * blocks(4) + (row + blocks(4) if kind == "ddp" else 4 * row))
 
 
 def count_by_hand(shapes, kind, copies, cap, rebuilt):
