@@ -333,6 +333,22 @@ def test_a_sharded_loop_with_two_lines_repeats_the_steps_since_its_snapshot():
     assert ends[False] == ends[True]  # bit for bit
 
 
+def test_a_ddp_loop_with_fixed_buckets_resumes_bit_for_bit():
+    ends = {}
+    for kills in (False, True):
+        options = ["--restart", "2", "--warm", "all"]
+        run = Run("snapshot.py", 4, 80, options, WRAP="fixed", EVERY="8", SLEEP_S="0.02")
+        if kills:
+            run.wait_for("at step 30 ")
+            for rank in range(4):
+                run.kill(rank)
+        report, ends[kills], code = run.end()
+        assert code == 0, run.text
+        assert report["tier"] == ("T1" if kills else "T0")
+        assert len(ends[kills]) == 4
+    assert ends[False] == ends[True]  # bit for bit
+
+
 def test_lost_ranks_are_replaced_between_two_steps(tmp_path):
     end = tmp_path / "end"
     run = Run("snapshot.py", 3, 100000, ["--replace", "2"], EVERY="100000", END=str(end))

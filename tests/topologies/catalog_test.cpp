@@ -65,8 +65,8 @@ TEST(Catalog, EveryPresetBuildsAndIsNonBlocking) {
   for (const std::string& name : preset_names()) {
     Topology topology;
     topology.set_preset(name);
-    const bool is_pod = name.starts_with("tpu-");  // with a number of nodes of its own
-    if (!is_pod) topology.set_nodes(100);
+    const bool is_pod = name.starts_with("tpu-");
+    topology.set_nodes(!is_pod ? 100 : name == "tpu-v5p-pod" ? 6144 : 256);
     resolve(topology, SourceMap());
     const Cluster cluster = build_cluster(topology, SourceMap());
     EXPECT_GT(cluster.price().per_gpu.value, 0) << name;
