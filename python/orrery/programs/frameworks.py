@@ -28,7 +28,7 @@ def install(parts: Parts, mode: RehearsalMode) -> None:
     _install_compilers(parts)
     _install_chunks()
     _install_labels()
-    _install_attention_graphs()
+    _install_attention_graphs(parts)
     if importlib.util.find_spec("triton") is not None:
         _install_triton(mode)
 
@@ -147,32 +147,36 @@ def _install_labels() -> None:
     labels.__enter__, labels.__exit__ = enter_profiled, leave_profiled
 
 
-def _install_attention_graphs() -> None:
+def _install_attention_graphs(parts: Parts) -> None:
     """Keeps the graphs of flex_attention's functions, which PyTorch traces anew in each eager call.
 
     The graphs depend on the function and on shapes and types of its scores and indices. A function
-    that has tensors of its own is traced each time. Each tracing allocates two examples of scores
-    on the device, one of which lives until the garbage collector breaks the cycles of its graph.
+    that has tensors of its own is traced each time. Tracing runs no kernels. Each call allocates
+    two examples of scores on the device, one of which lives until the garbage collector breaks the
+    cycles of its graph.
     """
-    module = importlib.import_module("torch._higher_order_ops.flex_attention")
+    module: Any = importlib.import_module("torch._higher_order_ops.flex_attention")
     original = module.create_fw_bw_graph
     known: "dict[Any, Any]" = {}
 
-    def create(function: Any, values: Any, buffers: Any) -> Any:
-        if buffers or not isinstance(function, types.FunctionType):
+    def trace(function: Any, values: Any, buffers: Any) -> Any:
+        with parts.fake_mode:
             return original(function, values, buffers)
-        shapes = tuple((each.shape, each.dtype, each.device, each.requires_grad) for each in values)
-        key = (function, shapes)
-        if key not in known:
-            if len(known) >= _MOST_GRAPHS:
-                known.clear()
-            known[key] = original(function, values, buffers)
-            return known[key]
+
+    def create(function: Any, values: Any, buffers: Any) -> Any:
         score = values[0]
         examples: "list[Any]" = [
             torch.empty_strided((), (), device=score.device, dtype=score.dtype) for _ in range(2)
         ]
         examples[0] = examples
+        if buffers or not isinstance(function, types.FunctionType):
+            return trace(function, values, buffers)
+        shapes = tuple((each.shape, each.dtype, each.device, each.requires_grad) for each in values)
+        key = (function, shapes)
+        if key not in known:
+            if len(known) >= _MOST_GRAPHS:
+                known.clear()
+            known[key] = trace(function, values, buffers)
         return known[key]
 
     module.create_fw_bw_graph = create

@@ -557,7 +557,8 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
         The shapes of flex_attention do not depend on its functions, so that its calls are
         remembered.
         """
-        calls, inputs, key = self._calls, [], None
+        inputs: "list[Any]" = []
+        calls, key = self._calls, None
         if str(func) in _FLEXIBLE:
             key = calls.key_of_leaves(str(func), leaves, inputs)
         if key is not None and key in self._forms:
