@@ -29,6 +29,7 @@
 #include "policies/seam/static_policy.hpp"
 #include "sim/forecast/twin.hpp"
 #include "sim/replay/job_replay.hpp"
+#include "sim/replay/job_savings.hpp"
 #include "traces/scenario/replay_conditions.hpp"
 
 namespace orrery::cli {
@@ -100,6 +101,15 @@ sim::Twin::Options twin_options(const TwinOptions& given, const JobReplay& repla
 
 // ---- a job log ------------------------------------------------------------------------------
 
+/// Prints the log's own outcome.
+void print_recorded(const JobsReport& recorded) {
+  if (recorded.jobs_completed() == 0) {
+    return fmt::print("{:<12}not known: the log has no starts of jobs\n", "as recorded");
+  }
+  fmt::print("{:<12}{} jobs, mean wait {:.1f} s, mean JCT {:.1f} s\n", "as recorded",
+             recorded.jobs_completed(), recorded.queue_mean_s(), recorded.jct_mean_s());
+}
+
 int twin_trace(const TwinTraceOptions& options) {
   if (!options.record.empty()) {
     throw Error(ErrorKind::usage,
@@ -107,10 +117,9 @@ int twin_trace(const TwinTraceOptions& options) {
                 "or record with orrery jobs");
   }
   JobReplay replay = asked_for(options);
-  const std::vector<std::string> policies =
-      joined(options.policies.empty() ? std::vector<std::string>{replay.policy()}
-                                      : options.policies,
-             options.twin.candidates);
+  const std::vector<std::string> policies = joined(
+      options.policies.empty() ? std::vector<std::string>{replay.policy()} : options.policies,
+      options.twin.candidates);
   JobLog log = load_log(replay, options);
   sim::count_parts_whole(replay, log.jobs);
   if (replay.estimates().empty()) replay.set_estimates(known_estimates(log.jobs));
@@ -124,11 +133,14 @@ int twin_trace(const TwinTraceOptions& options) {
   };
   const std::unique_ptr<Policy> policy = make_stack(replay);
   sim::Twin twin(*policy, chosen);
+  const JobsReport recorded =
+      sim::recorded_outcome(log.jobs, replay.nodes() * replay.gpus_per_node()).report;
   const JobsReport ran = sim::replay_jobs(std::move(log.jobs), replay, twin);
   if (!options.twin.json) {
     fmt::print("{:<12}{} nodes x {} GPUs, {}, {} jobs, mean wait {:.1f} s, mean JCT {:.1f} s\n",
                "cluster", replay.nodes(), replay.gpus_per_node(), replay.policy(), ran.jobs_in(),
                ran.queue_mean_s(), ran.jct_mean_s());
+    print_recorded(recorded);
   }
   show(options.twin, twin, record);
   return 0;
@@ -143,8 +155,7 @@ sim::JobColumns columns_of_row(const JobSpec& job) {
   return columns;
 }
 
-live::QueueCluster::Options reading_options(const TwinClusterOptions& options,
-                                            TwinStatus& status) {
+live::QueueCluster::Options reading_options(const TwinClusterOptions& options, TwinStatus& status) {
   const auto duration = [](double s) { return std::chrono::nanoseconds(to_nanos(s)); };
   live::QueueCluster::Options out;
   out.every = duration(options.read_every_s);
@@ -322,13 +333,12 @@ CLI::Option* repeated(CLI::App& command, const char* name, std::vector<std::stri
 
 void add_twin_slurm(CLI::App& twins, Action& chosen) {
   const auto options = std::make_shared<TwinSlurmOptions>();
-  CLI::App* command = twins.add_subcommand(
-      "slurm", "beside the Slurm whose commands are in PATH; sends nothing");
+  CLI::App* command =
+      twins.add_subcommand("slurm", "beside the Slurm whose commands are in PATH; sends nothing");
   declare_cluster(*command, *options, "Slurm");
   repeated(*command, "--partition", options->partitions, "forecast the jobs of this partition",
            "P");
-  repeated(*command, "--account", options->accounts, "forecast the jobs of this account only",
-           "A");
+  repeated(*command, "--account", options->accounts, "forecast the jobs of this account only", "A");
   whole_number(*command->add_option("--lease", options->lease_s,
                                     "lease of orrery cluster slurm beside this command; a later "
                                     "begin time of a job counts as its user's"),
@@ -343,9 +353,10 @@ void add_twin_slurm(CLI::App& twins, Action& chosen) {
 
 void add_twin_kubernetes(CLI::App& twins, Action& chosen) {
   const auto options = std::make_shared<TwinKubernetesOptions>();
-  CLI::App* command = twins.add_subcommand(
-      "kubernetes", "beside a Kubernetes cluster, whose gangs wait as for orrery cluster "
-                    "kubernetes; writes nothing");
+  CLI::App* command =
+      twins.add_subcommand("kubernetes",
+                           "beside a Kubernetes cluster, whose gangs wait as for orrery cluster "
+                           "kubernetes; writes nothing");
   declare_cluster(*command, *options, "the cluster's scheduler");
   repeated(*command, "--namespace,--partition", options->namespaces,
            "forecast the gangs of this namespace; repeat for several", "NS")

@@ -69,6 +69,14 @@ void take_topology(JobReplay& replay) {
   replay.set_gpus_per_node(replay.cluster().node().gpus_per_node());
 }
 
+/// Throws bad_input at `place` if the cluster has a file system.
+void refuse_storage(const Topology& cluster, const SourcePlace& place) {
+  if (!cluster.has_storage()) return;
+  throw Error(place,
+              "expected a cluster without a file system, because jobs of a log write and read no "
+              "bytes: remove the key; orrery simulate has the traffic of one training job");
+}
+
 /// Returns the replay that a YAML file describes; for a job log, a replay of the log with placement
 /// "count" and no other keys.
 JobReplay described(const std::string& file, Origin& origin) {
@@ -83,11 +91,7 @@ JobReplay described(const std::string& file, Origin& origin) {
   if (replay.has_conditions()) look_beside(file, *replay.mutable_conditions());
   if (!replay.has_cluster()) return replay;
   resolve(*replay.mutable_cluster(), origin.places, "cluster");
-  if (replay.cluster().has_storage()) {
-    throw Error(origin.places.place_of("cluster.storage"),
-                "expected a cluster without a file system, because jobs of a log write and read no "
-                "bytes: remove the key; orrery simulate has the traffic of one training job");
-  }
+  refuse_storage(replay.cluster(), origin.places.place_of("cluster.storage"));
   take_topology(replay);
   return replay;
 }
@@ -134,26 +138,18 @@ void change(JobReplay& replay, const std::string& text, const ReplayOptions& opt
                     "--policy {},{}",
                     text, fmt::join(options.policies, ","), text.substr(equals + 1)));
   }
+  if (key == "cluster.nodes") {
+    throw usage(
+        fmt::format("{} '{}': expected the key nodes, which the cluster's description "
+                    "follows: nodes={}",
+                    option, text, text.substr(equals + 1)));
+  }
   set_field(replay, key, text.substr(equals + 1), option);
-}
-
-/// Throws a usage error for a change of --what-if without effect on any replay.
-void refuse_without_effect(const JobReplay& replay, const std::string& text) {
-  const int field = field_of_replay(text.substr(0, text.find('=')));
-  const std::optional<EstimateKind> kind = find_named<EstimateKind>(replay.estimates());
-  const bool disturbed = kind == EstimateKind::disturbed;
-  const bool unread =
-      field == JobReplay::kTraceFieldNumber || field == JobReplay::kStrictFieldNumber;
-  const bool undrawn =
-      !disturbed && (field == JobReplay::kEstimateErrorFieldNumber ||
-                     (field == JobReplay::kSeedFieldNumber && !replay.has_conditions()));
-  if (!unread && !undrawn) return;
+  if (!replay.cluster().has_storage()) return;
   throw usage(
-      fmt::format("--what-if '{}': expected a key that changes the replay, found one "
-                  "without effect: {}",
-                  text,
-                  unread ? "the log is read once, before all replays"
-                         : "nothing is drawn; add --estimates disturbed"));
+      fmt::format("{} '{}': expected another key, found one without effect: jobs of a log write "
+                  "and read no bytes of a file system",
+                  option, text));
 }
 
 /// Returns the nodes with GPUs of an operator's list, of one kind of GPU if `kind` is not empty.
@@ -214,9 +210,10 @@ void take_node_kinds(JobReplay& replay, const std::vector<std::string>& kinds) {
     const char* const begin = colon == std::string::npos ? end : each.data() + colon + 1;
     const auto [stop, error] = std::from_chars(begin, end, nodes);
     if (colon == 0 || error != std::errc{} || stop != end || nodes < 1 || nodes > kMaxNodes) {
-      throw usage(fmt::format("--node-kinds: expected a kind of GPU and a number of nodes, such as "
-                              "A100:4, found '{}'",
-                              each));
+      throw usage(
+          fmt::format("--node-kinds: expected a kind of GPU and a number of nodes, such as "
+                      "A100:4, found '{}'",
+                      each));
     }
     add_node_kind(replay, each.substr(0, colon), nodes);
     sum += nodes;
@@ -230,6 +227,7 @@ void take_cluster(JobReplay& replay, const ReplayOptions& options) {
   Topology& topology = *replay.mutable_cluster();
   const SourceMap places = load_yaml_file(file, topology);
   resolve(topology, places);
+  refuse_storage(topology, places.place_of("storage"));
   take_topology(replay);
 }
 
@@ -303,10 +301,7 @@ JobReplay asked_for(const ReplayOptions& options, const std::vector<std::string>
   if (!options.placement.empty()) replay.set_placement(options.placement);
   take_conditions(replay, options, origin);
   for (const std::string& each : options.changes) change(replay, each, options, "--set");
-  for (const std::string& each : changes) {
-    change(replay, each, options, "--what-if");
-    refuse_without_effect(replay, each);
-  }
+  for (const std::string& each : changes) change(replay, each, options, "--what-if");
   if (replay.nodes() == 0 || replay.gpus_per_node() == 0) {
     throw usage(
         "expected a cluster for the trace, got none: give --nodes N --gpus-per-node G, "
@@ -382,11 +377,10 @@ void declare_replay(CLI::App& command, const std::shared_ptr<ReplayOptions>& opt
                   "(CSV)")
       ->type_name("C.yaml|FILE");
   command
-      .add_option(
-          "--policy", options->policies,
-          "order of the queue: fifo, fifo-skip, sjf, easy, conservative, srtf, srsf, las, "
-          "priority, gittins, finish-time-fairness, drf, max-min, multifactor, elastic, "
-          "FILE.py[:CLASS], or a program; several are compared")
+      .add_option("--policy", options->policies,
+                  "order of the queue: fifo, fifo-skip, sjf, easy, conservative, srtf, srsf, las, "
+                  "priority, gittins, finish-time-fairness, drf, max-min, multifactor, elastic, "
+                  "FILE.py[:CLASS], or a program; several are compared")
       ->type_name("P")
       ->delimiter(',');
   one_of(*command.add_option("--placement", options->placement,

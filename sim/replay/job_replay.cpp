@@ -98,8 +98,10 @@ void describe(const JobReplay& replay, JobsReport& report) {
   report.set_estimates(std::string(name_of(estimates_of(replay).kind)));
 }
 
-/// Fills all tables; reads the row of each job once for the table of jobs and the backtest.
+/// Fills the tables; reads the row of each job once for the table of jobs and the backtest.
 void write_tables(const RecordedJobs& recorded, const JobsReport& report, JobTables& tables) {
+  tables.outcomes = recorded.outcomes();
+  if (!tables.has_texts) return;
   RecordedUse use(report.nodes() * report.gpus_per_node());
   for (std::size_t i = 0; i < recorded.rows(); ++i) use.add(*recorded.row(i).job);
   Backtest backtest(use);
@@ -110,7 +112,6 @@ void write_tables(const RecordedJobs& recorded, const JobsReport& report, JobTab
     backtest.add(row);
   }
   tables.series = series_csv(recorded.load(), report.nodes() * report.gpus_per_node());
-  tables.groups = groups_csv(report);
   tables.backtest = backtest.rows();
 }
 
@@ -193,7 +194,8 @@ JobsReport replay_report(const JobReplay& replay, Report&& ran, JobTables* table
   ReplayTables& made = *ran.mutable_replay_tables();
   tables->jobs = std::move(*made.mutable_jobs());
   tables->series = std::move(*made.mutable_series());
-  tables->groups = std::move(*made.mutable_groups());
+  tables->outcomes.waits.assign(made.waits().begin(), made.waits().end());
+  tables->outcomes.ends.assign(made.ends().begin(), made.ends().end());
   return report;
 }
 

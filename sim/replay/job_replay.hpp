@@ -9,6 +9,7 @@
 
 #include "policies/seam/policy.hpp"
 #include "sim/replay/backtest.hpp"
+#include "sim/replay/job_savings.hpp"
 #include "sim/replay/recorded_jobs.hpp"
 #include "traces/jobs/job_trace.hpp"
 #include "traces/report.pb.h"
@@ -17,12 +18,14 @@
 
 namespace orrery::sim {
 
-/// Tables of a replay: rows of the backtest, and other tables as CSV with a header line.
+/// Tables of a replay: rows of the backtest, outcomes of jobs, and other tables as CSV with a
+/// header line.
 struct JobTables {
-  std::string jobs;                        ///< one row for each job
-  std::string series;                      ///< use of the cluster, one row for each interval
-  std::string groups;                      ///< completed jobs by size and by virtual cluster
+  std::string jobs = {};                   ///< one row for each job
+  std::string series = {};                 ///< use of the cluster, one row for each interval
   std::vector<BacktestRow> backtest = {};  ///< comparison with recorded starts; empty without any
+  JobOutcomes outcomes = {};               ///< waits and ends of all jobs
+  bool has_texts = true;                   ///< false: a replay fills `outcomes` only
 };
 
 /// Returns the seed of all random draws of the replay; 1 if the replay names no seed.

@@ -345,7 +345,22 @@ void RecordedJobs::fill(Report& report, Nanos) {
   ReplayTables& tables = *report.mutable_replay_tables();
   tables.set_jobs(jobs_csv(rows(), [this](std::size_t i) { return row(i); }));
   tables.set_series(series_csv(load(), real_gpus(world_.cluster().gpus(), world_.cluster())));
-  tables.set_groups(groups_csv(recorded));
+  const JobOutcomes all = outcomes();
+  tables.mutable_waits()->Assign(all.waits.begin(), all.waits.end());
+  tables.mutable_ends()->Assign(all.ends.begin(), all.ends.end());
+}
+
+JobOutcomes RecordedJobs::outcomes() const {
+  JobOutcomes all;
+  all.waits.reserve(rows());
+  all.ends.reserve(rows());
+  for (std::size_t i = 0; i < rows(); ++i) {
+    const JobRow each = row(i);
+    const bool is_known = each.state == JobRow::State::completed;
+    all.waits.push_back(is_known ? each.waited() : -1);
+    all.ends.push_back(is_known ? each.end : -1);
+  }
+  return all;
 }
 
 void RecordedJobs::add_outcomes(Report& report) const {

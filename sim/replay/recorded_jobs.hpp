@@ -25,6 +25,7 @@
 #include "sim/replay/job_estimates.hpp"
 #include "sim/replay/job_id_runs.hpp"
 #include "sim/replay/job_results.hpp"
+#include "sim/replay/job_savings.hpp"
 #include "sim/replay/node_outages.hpp"
 #include "sim/replay/numbered_trace.hpp"
 #include "sim/replay/recorded_runs.hpp"
@@ -90,6 +91,8 @@ class RecordedJobs : public JobModel {
   /// Returns the result so far of the job in row `index` of the trace; `index` < rows(). The row
   /// points to the job in this object.
   JobRow row(std::size_t index) const;
+  /// Returns the waits and ends of all jobs, so far, by their rows in the trace.
+  JobOutcomes outcomes() const;
   /// Returns the load of the cluster over time, so far.
   const LoadSeries& load() const { return load_.series(); }
 

@@ -68,6 +68,48 @@ def test_jobs_that_share_a_gpu(tmp_path):
         orrery.jobs(trace, **size, gpu_slices=1001)
 
 
+def test_the_logs_own_outcome_of_jobs(tmp_path):
+    trace = tmp_path / "starts.csv"
+    head = "job_id,submit_s,num_gpus,duration_s,recorded_start_s,vc,user\n"
+    trace.write_text(head + "a,0,2,36000,0,vision,ann\nb,0,2,3600,36000,speech,bob\n")
+    report = orrery.jobs(trace, nodes=1, gpus_per_node=2, policy="sjf")
+    assert report.recorded["queue_mean_s"] == 18000
+    assert (report.savings["queue_hours"], report.savings["jobs"]) == (9, 2)
+    groups = report.groups.set_index("key")
+    assert groups.recorded_queue_mean_s["speech"] == 36000
+    waits = report.waits.set_index(["by", "key"])
+    assert waits.saved_queue_hours["user", "bob"] == 10
+    trace.write_text("job_id,submit_s,num_gpus,duration_s\na,0,2,9\n")
+    without = orrery.jobs(trace, nodes=1, gpus_per_node=2)
+    assert (without.recorded, without.savings, len(without.waits)) == (None, None, 0)
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        ({"nodes": 1}, "the replay has this value"),
+        ({"seed": 4}, "nothing is drawn"),
+        ({"strict": True}, "the log is read once"),
+        ({"estimates": "learned"}, "fifo reads no estimates"),
+        ({"estimate_error": 1}, "fifo reads no estimates"),
+        ({"conditions": {"repair": "2 h"}}, "no node fails"),
+        ({"conditions": {"restart_cost": "60 s"}}, "fifo preempts no job"),
+    ],
+)
+def test_a_change_without_effect_is_refused(tmp_path, change, said):
+    trace = tmp_path / "trace.csv"
+    trace.write_text("job_id,submit_s,num_gpus,duration_s\na,0,2,9\nb,0,2,5\n")
+    where = {"nodes": 1, "gpus_per_node": 2, "policy": "fifo"}
+    with pytest.raises(orrery.UsageError, match=said):
+        orrery.jobs(trace, **where, what_if=change)
+    with pytest.raises(ValueError, match="not 'record'"):
+        orrery.jobs(trace, **where, what_if={"record": "x.log"})
+    base = orrery.jobs(trace, **where)
+    same = orrery.jobs(trace, **where, what_if={"placement": "consolidated"})
+    other = orrery.jobs(trace, **where, what_if={"nodes": 2})
+    assert base.schedule_digest == same.schedule_digest != other.schedule_digest
+
+
 def test_tables_of_jobs(tmp_path):
     trace = tmp_path / "trace.csv"
     trace.write_text(
