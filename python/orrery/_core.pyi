@@ -42,7 +42,13 @@ def check(text: str, file: str) -> list[tuple[str, str, int, int]]: ...
 def replay(log: str, overrides: Sequence[str], policies: list[Any] | None) -> RawReplay: ...
 def jobs(asked: dict[str, Any], record: str, policy: str | list[Any]) -> list[str]: ...
 def job_log(
-    path: str, strict: bool, throughputs: str, gpu: str, gpu_kind: str, anonymous: bool
+    path: str,
+    strict: bool,
+    throughputs: str,
+    gpu: str,
+    gpu_kind: str,
+    anonymous: bool,
+    columns: str,
 ) -> list[str]: ...
 def run(
     scenario: Scenario,
