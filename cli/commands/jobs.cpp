@@ -196,11 +196,14 @@ void check_backtest(const std::vector<Variant>& variants, const JobsReport& reco
 /// Throws if options of the reading, which the simulator's process does not get, meet simulated
 /// speed.
 void check_reading(const JobsOptions& options, const std::vector<Variant>& variants) {
-  if (options.log.gpu_kind.empty()) return;
+  const bool has_kind = !options.log.gpu_kind.empty();
+  if (!has_kind && options.log.columns.empty()) return;
   if (std::none_of(variants.begin(), variants.end(), is_elsewhere)) return;
   throw Error(ErrorKind::usage,
-              "--gpu-kind: expected jobs of recorded speed, got simulated speed: write the log "
-              "with 'orrery import jobs LOG --gpu-kind KIND -o jobs.csv' and replay that file");
+              fmt::format("{0}: expected jobs of recorded speed, got simulated speed: write the "
+                          "log with 'orrery import jobs LOG {0} {1} -o jobs.csv' and replay that "
+                          "file",
+                          has_kind ? "--gpu-kind" : "--columns", has_kind ? "KIND" : "NAMES"));
 }
 
 std::uint32_t gpus_of(const JobReplay& replay) { return replay.nodes() * replay.gpus_per_node(); }

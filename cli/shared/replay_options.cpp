@@ -176,24 +176,39 @@ void add_node_kind(JobReplay& replay, const std::string& kind, std::uint32_t nod
   each.set_nodes(each.nodes() + nodes);
 }
 
+/// Throws the refusal of nodes of several sizes, with the options that choose one of them.
+[[noreturn]] void refuse_sizes(const std::string& file, const std::vector<NodeRecord>& listed) {
+  std::map<std::uint32_t, std::uint32_t> nodes;  // keyed by GPUs
+  std::map<std::string, std::set<std::uint32_t>> sizes;  // keyed by kind
+  for (const NodeRecord& node : listed) {
+    ++nodes[node.gpus];
+    sizes[node.model].insert(node.gpus);
+  }
+  std::vector<std::string> found;
+  for (const auto& [gpus, count] : nodes) {
+    found.push_back(fmt::format("{} nodes of {} GPUs", count, gpus));
+  }
+  std::string remedy = fmt::format("replay the nodes of one size, for example with --nodes {} "
+                                   "--gpus-per-node {} in place of --cluster",
+                                   nodes.rbegin()->second, nodes.rbegin()->first);
+  for (const auto& [kind, each] : sizes) {
+    if (kind.empty() || each.size() > 1 || sizes.size() < 2) continue;
+    remedy += fmt::format(", or those of one kind and their jobs with --gpu-kind {}", kind);
+    break;
+  }
+  throw Error(SourcePlace{.file = file, .line_text = ""},
+              fmt::format("expected equal nodes, got {}: {}", fmt::join(found, ", "), remedy));
+}
+
 /// Sets the cluster from the operator's list of nodes. All nodes with GPUs, of the kind if one is
 /// requested, must have equally many. A single kind counts only if it is requested.
 void take_nodes(JobReplay& replay, const std::string& file, const std::string& kind) {
-  std::map<std::uint32_t, std::uint32_t> nodes;  // keyed by GPUs
   const std::vector<NodeRecord> listed = gpu_nodes(file, kind);
-  for (const NodeRecord& node : listed) ++nodes[node.gpus];
-  if (nodes.size() > 1) {
-    std::vector<std::string> kinds;
-    for (const auto& [gpus, count] : nodes) {
-      kinds.push_back(fmt::format("{} nodes of {} GPUs", count, gpus));
-    }
-    throw Error(SourcePlace{.file = file, .line_text = ""},
-                fmt::format("expected equal nodes, got {}: choose with --nodes and "
-                            "--gpus-per-node",
-                            fmt::join(kinds, ", ")));
+  for (const NodeRecord& node : listed) {
+    if (node.gpus != listed.front().gpus) refuse_sizes(file, listed);
   }
-  replay.set_nodes(nodes.begin()->second);
-  replay.set_gpus_per_node(nodes.begin()->first);
+  replay.set_nodes(static_cast<std::uint32_t>(listed.size()));
+  replay.set_gpus_per_node(listed.front().gpus);
   replay.clear_node_kinds();
   for (const NodeRecord& node : listed) add_node_kind(replay, node.model, 1);
   if (replay.node_kinds_size() == 1 && kind.empty()) replay.clear_node_kinds();
@@ -256,6 +271,10 @@ void declare_log(CLI::App& command, const std::shared_ptr<ReplayOptions>& option
       .add_option("--gpu-kind", options->log.gpu_kind,
                   "only jobs that may have this kind of GPU, as the log names it")
       ->type_name("KIND");
+  command
+      .add_option("--columns", options->log.columns,
+                  "columns of a log of sacct without a header, between commas")
+      ->type_name("NAMES");
 }
 
 void declare_estimates(CLI::App& command, const std::shared_ptr<ReplayOptions>& options) {

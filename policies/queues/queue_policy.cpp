@@ -57,7 +57,7 @@ std::optional<GpuRuns> QueuePolicy::place_outside(const JobSpec& job,
                                                   const std::vector<std::uint32_t>& closed) {
   GpuRuns kept;
   for (const std::uint32_t node : closed) free_->take_node(node, kept);
-  std::optional<GpuRuns> gpus = place_job(job);
+  std::optional<GpuRuns> gpus = placer_->place_job(job, *free_);
   free_->return_gpus(kept);
   return gpus;
 }

@@ -64,12 +64,13 @@ class QueuePolicy : public Policy {
   /// Returns true if a job may not fit although a job of as many GPUs fits: the cluster has several
   /// kinds of GPUs, and the job may not use all of them.
   bool is_choosy(const JobSpec& job) const { return !kinds_->empty() && !job.gpu_kinds.empty(); }
-  /// Returns the GPUs for a job outside of the nodes `closed`, otherwise as place_job(). Only for
-  /// clusters with one kind of GPU.
+  /// Returns the GPUs for a job outside of the nodes `closed`, otherwise as place_job(). On a
+  /// cluster with several kinds of GPUs, `closed` must have all nodes of all kinds but one, and
+  /// free_kinds() does not change.
   std::optional<GpuRuns> place_outside(const JobSpec& job,
                                        const std::vector<std::uint32_t>& closed);
-  /// Returns the free GPUs of the pass, of all kinds. A policy that changes them knows one kind of
-  /// GPU only. Call after start().
+  /// Returns the free GPUs of the pass, of all kinds. A policy that changes them does not use
+  /// free_kinds().total(). Call after start().
   FreeGpus& free_gpus() { return *free_; }
   const FreeGpus& free_gpus() const { return *free_; }
   /// Returns the free GPUs of the pass by kind; empty on a cluster with one kind. Call after

@@ -80,6 +80,12 @@ JobReplay replay_of(const py::dict& asked) {
   replay.set_strict(asked["strict"].cast<bool>());
   const auto slices = asked["gpu_slices"].cast<std::uint32_t>();
   if (slices > 0) replay.set_gpu_slices(slices);
+  for (const py::handle each : asked["node_kinds"]) {
+    const auto [kind, nodes] = each.cast<std::pair<std::string, std::uint32_t>>();
+    NodeKind& added = *replay.add_node_kinds();
+    added.set_kind(kind);
+    added.set_nodes(nodes);
+  }
   return replay;
 }
 
@@ -170,11 +176,16 @@ JobsResult jobs(const py::dict& asked, const std::string& record, const py::obje
 /// Returns the jobs as CSV, and the quality of the rows as JSON.
 std::array<std::string, 2> job_log(const std::string& path, bool strict,
                                    const std::string& throughputs, const std::string& gpu,
-                                   const std::string& gpu_kind, bool anonymous) {
+                                   const std::string& gpu_kind, bool anonymous,
+                                   const std::string& columns) {
   Raised raised;
   return without_gil(raised, [&]() -> std::array<std::string, 2> {
     JobLog log = load_job_log(
-        path, {.strict = strict, .throughputs = throughputs, .gpu = gpu, .gpu_kind = gpu_kind});
+        path, {.strict = strict,
+               .throughputs = throughputs,
+               .gpu = gpu,
+               .gpu_kind = gpu_kind,
+               .columns = columns});
     if (anonymous) anonymize(log.jobs);
     return {job_trace_csv(log.jobs), to_json(log.quality).dump()};
   });
@@ -192,7 +203,7 @@ void bind_tools(py::module_& module) {
   module.def("jobs", &jobs, py::arg("asked"), py::arg("record"), py::arg("policy"),
              py::arg("base"));
   module.def("job_log", &job_log, py::arg("path"), py::arg("strict"), py::arg("throughputs"),
-             py::arg("gpu"), py::arg("gpu_kind"), py::arg("anonymous"));
+             py::arg("gpu"), py::arg("gpu_kind"), py::arg("anonymous"), py::arg("columns"));
   module.def("policy_names", &policy_names);
   module.def(
       "log_scenario",

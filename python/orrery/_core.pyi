@@ -44,7 +44,13 @@ def jobs(
     asked: dict[str, Any], record: str, policy: str | list[Any], base: dict[str, Any] | None
 ) -> list[str]: ...
 def job_log(
-    path: str, strict: bool, throughputs: str, gpu: str, gpu_kind: str, anonymous: bool
+    path: str,
+    strict: bool,
+    throughputs: str,
+    gpu: str,
+    gpu_kind: str,
+    anonymous: bool,
+    columns: str,
 ) -> list[str]: ...
 def run(
     scenario: Scenario,

@@ -176,7 +176,18 @@ def _check_replay(given: Mapping[str, Any]) -> None:
             f"policy is one queue policy, not {policy!r}: call orrery.jobs once for each, "
             f"{{name: orrery.jobs(..., policy=name) for name in {names}}}"
         )
+    kinds = given["node_kinds"]
+    if kinds is not None:
+        if given["nodes"] is not None or given["cluster"] is not None:
+            raise ValueError("node_kinds is in place of nodes and of cluster: leave them out")
+        if not kinds:
+            raise ValueError("node_kinds has kinds of GPUs and their numbers of nodes, not {}")
+        for kind, nodes in kinds.items():
+            _check_count(f"node_kinds[{kind!r}]", nodes, 131072)
+        _check_count("the sum of node_kinds", sum(kinds.values()), 131072)
     for name, most in (("nodes", 131072), ("gpus_per_node", 128)):
+        if name == "nodes" and kinds is not None:
+            continue
         if given[name] is not None or given["cluster"] is None:
             _check_count(name, given[name], most)
     if given["gpu_slices"] is not None:
@@ -185,9 +196,10 @@ def _check_replay(given: Mapping[str, Any]) -> None:
 
 def _order_of(given: Mapping[str, Any]) -> Dict[str, Any]:
     conditions = given["conditions"]
+    kinds = dict(given["node_kinds"] or {})
     return {
         "trace": os.fspath(given["trace"]),
-        "nodes": int(given["nodes"] or 0),
+        "nodes": int(given["nodes"] or sum(kinds.values())),
         "gpus_per_node": int(given["gpus_per_node"] or 0),
         "cluster": os.fspath(given["cluster"] or ""),
         "conditions": json.dumps(conditions) if conditions else "",
@@ -197,6 +209,7 @@ def _order_of(given: Mapping[str, Any]) -> Dict[str, Any]:
         "seed": int(given["seed"]),
         "strict": bool(given["strict"]),
         "gpu_slices": int(given["gpu_slices"] or 0),
+        "node_kinds": [(str(kind), int(nodes)) for kind, nodes in kinds.items()],
     }
 
 
@@ -248,6 +261,7 @@ def jobs(
     conditions: Optional[Mapping[str, Any]] = None,
     what_if: Optional[Mapping[str, Any]] = None,
     gpu_slices: Optional[int] = None,
+    node_kinds: Optional[Mapping[str, int]] = None,
 ) -> JobsReport:
     """Replay a production job trace on a cluster, job by job.
 
@@ -282,6 +296,8 @@ def jobs(
     gpu_slices : int, optional
         Slices of each GPU, up to 1,000, for a log with parts of GPUs: a part takes as many as it
         needs, rounded up. Default: no part is rounded up. 1: a part counts as a whole GPU.
+    node_kinds : mapping, optional
+        Nodes by kind of GPU, in order, in place of `nodes`: ``{"A100": 4, "V100": 8}``.
 
     Returns
     -------
@@ -308,6 +324,7 @@ def job_log(
     gpu: str = "v100",
     anonymous: bool = False,
     gpu_kind: str = "",
+    columns: str = "",
 ) -> pd.DataFrame:
     """Read another tool's job log.
 
@@ -328,6 +345,9 @@ def job_log(
         Numbers in place of the names of users, virtual clusters, jobs, QOS and ids.
     gpu_kind : str
         Only jobs that may have this kind of GPU, as the log names it; empty: all jobs.
+    columns : str
+        Names of all columns of a log of ``sacct`` without a header (``sacct -n``), between
+        commas: the list after its ``-o``.
 
     Returns
     -------
@@ -349,6 +369,7 @@ def job_log(
         str(gpu),
         str(gpu_kind),
         bool(anonymous),
+        str(columns),
     )
     texts = ("job_id", "vc", "user", "name", "after", "qos", "gpu_kind", "speeds")
     names = dict.fromkeys(texts, str)

@@ -22,6 +22,8 @@ RUNS = (
     " --every 1200 --samples 12 --out twin",
     "orrery jobs sacct.txt --nodes 64 --gpus-per-node 8 --policy fifo,easy"
     " --estimates requested --backtest",
+    "orrery jobs plain.txt --columns JobID,User,Submit,Start,End,AllocTRES --nodes 64"
+    " --gpus-per-node 8 --policy easy",
     "orrery jobs sacct.txt --gpu-kind a100 --nodes 64 --gpus-per-node 8 --policy easy",
     "orrery jobs jobs.csv --nodes 8 --gpus-per-node 8 --policy easy --estimates requested"
     " --out tables",
@@ -142,6 +144,9 @@ def run_all(commands, folder, path):
 def test_commands_of_the_pages_run(tmp_path):
     sample = ROOT / "tests" / "traces" / "samples" / "sacct.txt"
     (tmp_path / "sacct.txt").write_text(sample.read_text())
+    (tmp_path / "plain.txt").write_text(
+        "1;ann;2024-03-01T08:00:00;2024-03-01T08:05:00;2024-03-01T10:05:00;gres/gpu=2\n"
+    )
     page = (ROOT / "docs" / "jobs.md").read_text()
     logs = re.findall(r"^job_id,submit_s.*?(?=```)", page, re.MULTILINE | re.DOTALL)
     for name, log in zip(("kinds.csv", "parts.csv", "elastic.csv"), logs, strict=True):

@@ -146,6 +146,37 @@ def test_job_logs_of_other_tools():
         orrery.job_log(samples / "sacct.txt", strict=True)
 
 
+def test_nodes_of_several_kinds(tmp_path):
+    trace = tmp_path / "kinds.csv"
+    trace.write_text(
+        "job_id,submit_s,num_gpus,duration_s,gpu_kind,speeds\n"
+        "a,0,8,1000,A100,\nb,10,8,300,A100,\nc,20,8,1000,V100|A100,A100:1 V100:0.45\n"
+    )
+    for policy in ("fifo-skip", "easy"):
+        report = orrery.jobs(
+            trace, node_kinds={"A100": 1, "V100": 1}, gpus_per_node=8, policy=policy
+        )
+        assert list(report.jobs.gpu_kind) == ["A100", "A100", "V100"]
+        assert list(report.jobs.start_s) == [0, 1000, 20]
+    with pytest.raises(orrery.Error, match="tells kinds of GPUs apart"):
+        orrery.jobs(trace, node_kinds={"A100": 1, "V100": 1}, gpus_per_node=8, policy="gittins")
+    for kinds, said in (({}, "not {}"), ({"A100": 0}, "from 1 to"), ({"A100": 1}, "in place of")):
+        nodes = 2 if said == "in place of" else None
+        with pytest.raises(ValueError, match=said):
+            orrery.jobs(trace, nodes=nodes, node_kinds=kinds, gpus_per_node=8)
+
+
+def test_a_log_without_a_header(tmp_path):
+    log = tmp_path / "sacct.txt"
+    log.write_text(
+        "1;2024-03-01T08:00:00;2024-03-01T08:05:00;2024-03-01T10:05:00;gres/gpu=2\n"
+    )
+    table = orrery.job_log(log, columns="JobID,Submit,Start,End,AllocTRES")
+    assert list(table.num_gpus) == [2] and list(table.duration_s) == [7200]
+    with pytest.raises(orrery.Error, match="--columns JobID"):
+        orrery.job_log(log)
+
+
 def test_a_cluster_that_cannot_be_is_refused(tmp_path):
     for nodes, per_node in ((-3, 8), (0, 8), (3, 129), ("3", 8), (3, 1.5)):
         with pytest.raises(ValueError, match="is a whole number from 1 to"):
