@@ -22,6 +22,7 @@ RUNS = (
     " --every 1200 --samples 12 --out twin",
     "orrery jobs sacct.txt --nodes 64 --gpus-per-node 8 --policy fifo,easy"
     " --estimates requested --backtest",
+    "orrery jobs sacct.txt --nodes 64 --gpus-per-node 8 --policy fifo --usd-per-gpu-hour 2.50",
     "orrery jobs sacct.txt --gpu-kind a100 --nodes 64 --gpus-per-node 8 --policy easy",
     "orrery jobs jobs.csv --nodes 8 --gpus-per-node 8 --policy easy --estimates requested"
     " --out tables",
