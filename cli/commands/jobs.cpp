@@ -133,7 +133,7 @@ JobsReport run_here(const JobReplay& replay, std::vector<TraceJob> log, Policy* 
 
 /// Result of a replay.
 struct Ran {
-  sim::Outcome outcome;
+  sim::LogOutcome outcome;
   sim::JobTables tables;  ///< texts and backtest only with --out and --backtest
 };
 
@@ -248,7 +248,7 @@ class Comparison {
  private:
   /// Returns the savings against the log's own outcome if it has an outcome of any job of this
   /// replay; otherwise against the first replay.
-  std::optional<sim::Saved> saved_by(const sim::Outcome& outcome, const Variant& variant) const {
+  std::optional<sim::Saved> saved_by(const sim::LogOutcome& outcome, const Variant& variant) const {
     const std::uint32_t gpus = gpus_of(variant.replay);
     const bool equal = gpus == gpus_of(variants_.front().replay);
     const sim::SavingsTerms terms{.gpus = equal ? std::optional(gpus) : std::nullopt,
@@ -261,8 +261,8 @@ class Comparison {
   const JobsOptions& options_;
   const std::vector<Variant>& variants_;
   const sim::ComparedJobs jobs_;
-  const sim::Outcome recorded_;
-  sim::Outcome first_;
+  const sim::LogOutcome recorded_;
+  sim::LogOutcome first_;
   std::vector<ComparedReplay> rows_;
 };
 

@@ -121,7 +121,7 @@ JobsResult run_jobs(const AskedReplay& asked) {
   check_change(asked, log.jobs);
   const sim::ComparedJobs compared(log.jobs);
   const std::uint32_t gpus = replay.nodes() * replay.gpus_per_node();
-  const sim::Outcome recorded = sim::recorded_outcome(log.jobs, gpus);
+  const sim::LogOutcome recorded = sim::recorded_outcome(log.jobs, gpus);
   sim::JobTables tables;
   JobsReport report;
   if (speed_of(replay.conditions()) == JobSpeed::simulated) {
@@ -138,7 +138,7 @@ JobsResult run_jobs(const AskedReplay& asked) {
   report.clear_host();
   *report.mutable_quality() = std::move(log.quality);
   sim::set_recorded(recorded.report, report);
-  sim::Outcome outcome{.report = std::move(report), .jobs = std::move(tables.outcomes)};
+  sim::LogOutcome outcome{.report = std::move(report), .jobs = std::move(tables.outcomes)};
   const auto saved = sim::savings(compared, outcome, recorded, {.gpus = gpus});
   if (saved) *outcome.report.mutable_savings() = saved->savings;
   return {report_json(outcome.report, false), std::move(tables.jobs),

@@ -104,7 +104,7 @@ ComparedJobs::ComparedJobs(const std::vector<TraceJob>& jobs) {
   }
 }
 
-Outcome recorded_outcome(const std::vector<TraceJob>& jobs, std::uint32_t gpus) {
+LogOutcome recorded_outcome(const std::vector<TraceJob>& jobs, std::uint32_t gpus) {
   const JobDependencies dependencies = job_dependencies(jobs);
   const auto row_at = [&](std::size_t index) {
     const TraceJob& job = jobs[index];
@@ -119,7 +119,7 @@ Outcome recorded_outcome(const std::vector<TraceJob>& jobs, std::uint32_t gpus) 
                   .ran = ran,
                   .held = recorded_hold(jobs, dependencies, index)};
   };
-  Outcome outcome{.label = "as recorded"};
+  LogOutcome outcome{.label = "as recorded"};
   JobResults(jobs.size(), row_at, gpus).fill(outcome.report);
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const JobRow row = row_at(i);
@@ -146,8 +146,8 @@ void set_recorded(const JobsReport& recorded, JobsReport& report) {
   into.set_completed_digest(recorded.completed_digest());
 }
 
-std::optional<Saved> savings(const ComparedJobs& jobs, const Outcome& outcome,
-                             const Outcome& before, const SavingsTerms& terms) {
+std::optional<Saved> savings(const ComparedJobs& jobs, const LogOutcome& outcome,
+                             const LogOutcome& before, const SavingsTerms& terms) {
   Saved saved;
   const WaitSums sums(jobs, outcome.jobs, before.jobs);
   const auto text = [](Label label) { return label.str(); };

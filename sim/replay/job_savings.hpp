@@ -39,7 +39,7 @@ class ComparedJobs {
 };
 
 /// Outcome of a log: its metrics, and the outcome of each job.
-struct Outcome {
+struct LogOutcome {
   std::string label = {};
   JobsReport report = {};
   JobOutcomes jobs = {};
@@ -47,7 +47,7 @@ struct Outcome {
 
 /// Returns the outcome that the log itself has: the metrics of its jobs with a recorded start, by
 /// their recorded starts and durations; without times if there are none. `gpus`: the cluster's.
-Outcome recorded_outcome(const std::vector<TraceJob>& jobs, std::uint32_t gpus);
+LogOutcome recorded_outcome(const std::vector<TraceJob>& jobs, std::uint32_t gpus);
 /// Sets the log's own outcome in the report of a replay, if the log has one.
 void set_recorded(const JobsReport& recorded, JobsReport& report);
 
@@ -82,8 +82,8 @@ struct SavingsTerms {
 
 /// Returns what `outcome` saves against `before`, positive if it is better. All values are about
 /// the jobs that completed in both; nothing if no job did.
-std::optional<Saved> savings(const ComparedJobs& jobs, const Outcome& outcome,
-                             const Outcome& before, const SavingsTerms& terms);
+std::optional<Saved> savings(const ComparedJobs& jobs, const LogOutcome& outcome,
+                             const LogOutcome& before, const SavingsTerms& terms);
 
 /// Returns true if both reports are about the same completed jobs of a log.
 bool have_same_jobs(const JobsReport& a, const JobsReport& b);

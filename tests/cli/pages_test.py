@@ -24,6 +24,7 @@ RUNS = (
     " --estimates requested --backtest",
     "orrery jobs plain.txt --columns JobID,User,Submit,Start,End,AllocTRES --nodes 64"
     " --gpus-per-node 8 --policy easy",
+    "orrery jobs sacct.txt --nodes 64 --gpus-per-node 8 --policy fifo --usd-per-gpu-hour 2.50",
     "orrery jobs sacct.txt --gpu-kind a100 --nodes 64 --gpus-per-node 8 --policy easy",
     "orrery jobs jobs.csv --nodes 8 --gpus-per-node 8 --policy easy --estimates requested"
     " --out tables",

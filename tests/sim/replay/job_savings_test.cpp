@@ -19,7 +19,7 @@ std::vector<TraceJob> two_jobs(std::int64_t second) {
   return {job_of(kHour, 8, "a"), job_of(second * kHour, 2, "b")};
 }
 
-Outcome outcome(std::int64_t second) { return recorded_outcome(two_jobs(second), 8); }
+LogOutcome outcome(std::int64_t second) { return recorded_outcome(two_jobs(second), 8); }
 
 const ComparedJobs kTwo(two_jobs(1));
 
@@ -92,7 +92,7 @@ TEST(Savings, AreThoseOfTheJobsThatBothOutcomesHave) {
     return recorded_outcome(
         {job_of(start(a), 8, "a"), job_of(start(b), 2, "b"), job_of(start(c), 4, "b")}, 8);
   };
-  const Outcome now = three_jobs(100, 2, -1), before = three_jobs(-1, 5, 50);
+  const LogOutcome now = three_jobs(100, 2, -1), before = three_jobs(-1, 5, 50);
   EXPECT_EQ(now.report.jobs_completed(), before.report.jobs_completed());
   EXPECT_FALSE(have_same_jobs(now.report, before.report));
   EXPECT_TRUE(have_same_jobs(now.report, three_jobs(7, 7, -1).report));

@@ -20,7 +20,7 @@ using ::testing::Not;
 const std::string kCommand = "sacct -aPX -S 2024-01-01 -o JobID,JobName,User,Partition,Submit,";
 
 /// Returns the message of the refusal of a text; empty if the text is read.
-std::string refusal(const std::string& text, const JobLogOptions& options = {}) {
+std::string refused(const std::string& text, const JobLogOptions& options = {}) {
   try {
     parse_job_log("log.txt", text, options);
   } catch (const Error& error) {
@@ -66,7 +66,7 @@ TEST(SacctTable, AnySeparatorIsReadWithAndWithoutAHeader) {
     const JobLogOptions options{
         .columns = "User,JobID,JobName%30,Partition,QOS,Submit,Start,AllocTRES,End,NNodes"};
     expect_both(parse_job_log("log.txt", table({kFirst, kSecond}, mark), options), mark);
-    EXPECT_THAT(refusal(table({kNames, kFirst}, mark), options), HasSubstr("leave the option out"));
+    EXPECT_THAT(refused(table({kNames, kFirst}, mark), options), HasSubstr("leave the option out"));
   }
 }
 
@@ -100,10 +100,10 @@ TEST(SacctTable, ARowWhoseNameContainsTheSeparatorIsRejectedAlone) {
     EXPECT_EQ(log.quality.first_rejected(0).line(), 2u);
     EXPECT_THAT(log.quality.first_rejected(0).reason(), HasSubstr("this line has 11 fields"));
     EXPECT_THAT(log.quality.first_rejected(0).reason(), HasSubstr("sacct -P"));
-    EXPECT_THAT(refusal(text, {.strict = true}), HasSubstr("log.txt:2:1: "));
+    EXPECT_THAT(refused(text, {.strict = true}), HasSubstr("log.txt:2:1: "));
   }
   const std::string cut = table({kNames, kFirst}, ",") + "bob,84,test\n";
-  EXPECT_THAT(refusal(cut), HasSubstr("log.txt:3:1: error: this line has 3 fields")) << "cut short";
+  EXPECT_THAT(refused(cut), HasSubstr("log.txt:3:1: error: this line has 3 fields")) << "cut short";
 }
 
 TEST(SacctTable, JsonIsRefusedWithTheCommand) {
@@ -112,10 +112,10 @@ TEST(SacctTable, JsonIsRefusedWithTheCommand) {
   const std::string newer =
       R"({"jobs": [{"account": "a", "allocation_nodes": 1, "job_id": 3}], "meta": {}})";
   for (const std::string& text : {json, newer}) {
-    EXPECT_THAT(refusal(text), HasSubstr("found JSON (sacct --json)"));
-    EXPECT_THAT(refusal(text), HasSubstr(kCommand));
+    EXPECT_THAT(refused(text), HasSubstr("found JSON (sacct --json)"));
+    EXPECT_THAT(refused(text), HasSubstr(kCommand));
   }
-  EXPECT_THAT(refusal(R"({"jobs": [{"id": 1, "res": 1, "subtime": 0, "profile": "d"}],
+  EXPECT_THAT(refused(R"({"jobs": [{"id": 1, "res": 1, "subtime": 0, "profile": "d"}],
       "nb_res": 4, "profiles": {"d": {"type": "delay", "delay": 5}}})"),
               Not(HasSubstr("sacct")));
 }
@@ -124,22 +124,22 @@ TEST(SacctTable, ARefusalNamesTheColumnTheOptionAndTheCommand) {
   std::vector<std::string> names = kNames;
   names[5] = "State";
   for (const std::string mark : {"|", ";", "^", ",", "\t", " "}) {
-    const std::string lacks = refusal(table({names, kFirst}, mark));
+    const std::string lacks = refused(table({names, kFirst}, mark));
     EXPECT_THAT(lacks, HasSubstr("found no 'Submit'")) << mark;
     EXPECT_THAT(lacks, HasSubstr(kCommand)) << mark;
-    const std::string headless = refusal(table({kFirst, kSecond}, mark));
+    const std::string headless = refused(table({kFirst, kSecond}, mark));
     EXPECT_THAT(headless, HasSubstr("a row without a header (sacct -n)")) << mark;
     EXPECT_THAT(headless, HasSubstr("--columns JobID,")) << mark;
     EXPECT_THAT(headless, HasSubstr(kCommand)) << mark;
   }
-  EXPECT_THAT(refusal("83|train|a100|vision|8|COMPLETED|0:0\n"),
+  EXPECT_THAT(refused("83|train|a100|vision|8|COMPLETED|0:0\n"),
               HasSubstr("columns that sacct writes without -o, which have no times"));
-  EXPECT_THAT(refusal("83 train a100 vision 8 CANCELLED+ 0:0\n"), HasSubstr("have no times"));
+  EXPECT_THAT(refused("83 train a100 vision 8 CANCELLED+ 0:0\n"), HasSubstr("have no times"));
 }
 
 TEST(SacctTable, ColumnsThatDoNotMatchTheLogAreRefused) {
   const std::string text = table({kFirst}, "|");
-  const auto with = [&](const std::string& columns) { return refusal(text, {.columns = columns}); };
+  const auto with = [&](const std::string& columns) { return refused(text, {.columns = columns}); };
   EXPECT_THAT(with("JobID,Submit,Start"), HasSubstr("found no End"));
   EXPECT_THAT(with("User,Submit,Start,End"), HasSubstr("found no JobID"));
   EXPECT_THAT(with("JobID,,Submit,Start,End"), HasSubstr("found an empty name"));
@@ -147,7 +147,7 @@ TEST(SacctTable, ColumnsThatDoNotMatchTheLogAreRefused) {
   EXPECT_THAT(with("JobID,Submit,Start,End"),
               HasSubstr("expected 4 fields in the first line, as many as the option names, found "
                         "10 between bars"));
-  EXPECT_THAT(refusal("{\"jobs\": []}", {.columns = "JobID,Submit,Start,End"}),
+  EXPECT_THAT(refused("{\"jobs\": []}", {.columns = "JobID,Submit,Start,End"}),
               HasSubstr("--columns"));
 }
 
