@@ -210,8 +210,8 @@ were made without their family:
 
 {coverage}
 
-Under a stack the widths of all classes are multiplied by two factors: the parts of them that 80% and
-95% of the stack's rows reach, drawn to 1 as if two more families were there; fewer than three
+Under a stack the widths of all classes are multiplied by two factors: the parts of them that 80%
+and 95% of the stack's rows reach, drawn to 1 as if two more families were there; fewer than three
 families narrow nothing. The shares are again of intervals that have not seen the row's family
 (`python/calibration/plan_intervals.py` prints scores too):
 

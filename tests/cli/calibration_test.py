@@ -150,7 +150,8 @@ def test_a_family_of_many_rows_counts_once_in_the_quantiles_of_its_class():
 def placed_rows(stack, values):
     sides = np.array([1.0, 1.0, 2.0, 2.0])
     return [distances.Placed(residual_of(f"{stack} {i}", value, stack=stack), "kin", sides,
-                             abs(value), abs(value) / 2) for i, value in enumerate(values)]  # fmt: skip
+                             abs(value), abs(value) / 2)
+            for i, value in enumerate(values)]  # fmt: skip
 
 
 def test_a_stack_widens_intervals_by_its_rows_and_narrows_them_only_by_three_families():

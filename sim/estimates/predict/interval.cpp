@@ -78,10 +78,10 @@ Distance under_stack(Distance of_class, const std::string& stack) {
   if (factors == nullptr) return of_class;
   of_class.set_below_80(of_class.below_80() * factors->below_80());
   of_class.set_above_80(of_class.above_80() * factors->above_80());
-  of_class.set_below_95(std::max(of_class.below_95() * factors->below_95(),
-                                 kWider * of_class.below_80()));
-  of_class.set_above_95(std::max(of_class.above_95() * factors->above_95(),
-                                 kWider * of_class.above_80()));
+  of_class.set_below_95(
+      std::max(of_class.below_95() * factors->below_95(), kWider * of_class.below_80()));
+  of_class.set_above_95(
+      std::max(of_class.above_95() * factors->above_95(), kWider * of_class.above_80()));
   return of_class;
 }
 
