@@ -154,12 +154,12 @@ class RunFollower {
 
  private:
   bool read_log(const std::string& file) {
-    const bool is_live = file != log_;
-    if (!is_live && !std::exchange(is_checked_, true)) check_end(log_, sim::read_tail(file));
+    const bool grows = file != log_;
+    if (!grows && !std::exchange(is_checked_, true)) check_end(log_, sim::read_tail(file));
     if (!course_) course_.emplace(file, cluster_);  // the file keeps its content under its new name
     // A forecast reads the log up to a call that a complete one follows.
     while (course_->has_call_after(next_) && !status_.is_to_end()) {
-      while (is_live && course_->has_call_after(next_ + every_)) {
+      while (grows && course_->has_call_after(next_ + every_)) {
         course_->course_at(next_);
         next_ += every_;
       }

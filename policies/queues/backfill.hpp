@@ -44,7 +44,7 @@ class BackfillPolicy : public WaitingLine {
 
  private:
   ExpectedEnds ends_;
-  std::vector<std::string> kind_names_;   ///< in the order of free_kinds()
+  std::vector<std::string> kind_names_;   ///< names in the order of free_kinds()
   std::map<JobId, std::size_t> started_;  ///< kinds of the jobs that this pass has started
 };
 

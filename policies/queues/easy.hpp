@@ -22,7 +22,7 @@ class EasyPolicy : public BackfillPolicy {
   struct Reservation {
     Nanos shadow = kNever;
     std::uint32_t extra = 0;
-    std::size_t kind = 0;  ///< of free_kinds(); on a cluster with one kind not used
+    std::size_t kind = 0;  ///< index in free_kinds(); unused on a cluster with one kind
   };
   void dispatch_jobs(const Observation& seen, DecisionList& decisions) override;
   Reservation reserve(std::uint32_t gpus, Nanos now);

@@ -95,7 +95,7 @@ class MultifactorPolicy : public TrackedQueue {
   std::uint64_t free_in(const std::vector<std::uint32_t>& nodes) const;
 
   std::map<std::string, Usage> used_;     ///< usage of ended jobs, by virtual cluster
-  std::map<std::string, double> shares_;  ///< by virtual cluster; others have one share
+  std::map<std::string, double> shares_;  ///< shares by virtual cluster; others have one
   /// nodes of all kinds but one, ascending, for each kind; empty on a cluster with one kind
   std::vector<std::vector<std::uint32_t>> other_kinds_;
   QosTable qos_;

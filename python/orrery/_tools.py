@@ -108,8 +108,8 @@ class JobsReport:
 
     @property
     def waits(self) -> pd.DataFrame:
-        """Who waits less than in the log's own outcome, by virtual cluster, size and user, of the
-        jobs that completed in both: ``by, key, jobs, queue_mean_s, before_queue_mean_s,
+        """Groups that wait less than in the log's own outcome, by virtual cluster, size and user,
+        of the jobs that completed in both: ``by, key, jobs, queue_mean_s, before_queue_mean_s,
         saved_queue_mean_s, saved_queue_hours, saved_queue_gpu_hours``. Positive: less. An unknown
         user has the key NaN. Without rows for a log without starts."""
         return self._table(4)

@@ -91,7 +91,7 @@ class ForecastScore {
 
   std::map<JobId, std::array<OpenOfJob, kHorizons>> open_;
   std::array<Horizon, kHorizons> horizons_;
-  mutable std::array<Widening, kHorizons> widening_;  ///< at the instant `measured_`
+  mutable std::array<Widening, kHorizons> widening_;  ///< values at the instant `measured_`
   mutable Nanos measured_ = kNever;                   ///< kNever: not since the newest score
   std::uint64_t beyond_ = 0;
 };

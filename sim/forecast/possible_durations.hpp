@@ -48,7 +48,7 @@ class PossibleDurations {
   const double which_;
   Rng rng_;
   std::map<const DurationModel::Kind*, Drawn> kinds_;  ///< null: without any known duration
-  std::vector<double> shares_;                         ///< of the kinds of one job
+  std::vector<double> shares_;                         ///< shares of the kinds of one job
 };
 
 }  // namespace orrery::sim

@@ -86,7 +86,7 @@ class QueueLearner {
     std::optional<DurationDistribution> duration;
     std::optional<DurationModel::JobKinds> kinds;
   };
-  mutable std::vector<Drawn> drawn_;  ///< of the arrivals at the same places
+  mutable std::vector<Drawn> drawn_;  ///< draws of the arrivals at the same places
   std::size_t oldest_ = 0;
   Nanos newest_arrival_ = -1;
   std::map<JobId, DurationModel::Medians> open_;  ///< estimates of jobs that have not ended

@@ -103,8 +103,8 @@ class JobResults {
   const std::uint32_t gpus_;
   Members completed_, rejected_;
   Nanos first_submit_ = kNever, last_end_ = 0;
-  std::uint64_t completed_digest_ = 0;  ///< of the rows and ids of the completed jobs
-  std::uint64_t schedule_digest_ = 0;   ///< of the starts and ends of all jobs
+  std::uint64_t completed_digest_ = 0;  ///< digest of rows and ids of the completed jobs
+  std::uint64_t schedule_digest_ = 0;   ///< digest of the starts and ends of all jobs
 };
 
 /// Returns the smallest power of two that is not below the GPUs of a job; 0 for a job that asks for

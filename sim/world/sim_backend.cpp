@@ -17,6 +17,24 @@ bool only_steps(const std::vector<Event>& events) {
   });
 }
 
+/// Returns the events of one instant without the steps of a rest, which stay in `shown`: they are
+/// shown with the next observation. A run in full detail shows each of these steps at its end,
+/// while the policies rest; a folded run comes to know of them when another event ends the rest.
+/// The end of a job stays with the job's last steps: the world has no such job any more.
+std::vector<Event> without_rested_steps(std::vector<Event>& shown) {
+  const bool ends_job = std::any_of(shown.begin(), shown.end(), [](const Event& event) {
+    return std::holds_alternative<JobDone>(event);
+  });
+  if (ends_job) return {};
+  const auto others = std::stable_partition(shown.begin(), shown.end(), [](const Event& event) {
+    return std::holds_alternative<StepsDone>(event);
+  });
+  if (others == shown.begin()) return {};
+  std::vector<Event> later(std::make_move_iterator(others), std::make_move_iterator(shown.end()));
+  shown.erase(others, shown.end());
+  return later;
+}
+
 }  // namespace
 
 SimBackend::SimBackend(const Cluster& cluster, Capabilities offered)
@@ -171,7 +189,7 @@ std::optional<Observation> SimBackend::next() {
   }
   shown_.clear();
   shown_.swap(events_);
-  if (resting_ && !only_steps(shown_)) defer_other_events();
+  if (resting_ && !only_steps(shown_)) events_ = without_rested_steps(shown_);
   instruments_.forget_samples();
   return Observation{.now = now_,
                      .sequence = calls_++,
@@ -181,23 +199,6 @@ std::optional<Observation> SimBackend::next() {
                      .jobs = world_.jobs(),
                      .samples = instruments_,
                      .resting = resting_ && only_steps(shown_)};
-}
-
-/// Leaves the steps of a rest, if there are any, and shows the other events of the instant with the
-/// next observation. A run in full detail shows each of these steps at its end, while the policies
-/// rest; a folded run comes to know of them when another event ends the rest.
-void SimBackend::defer_other_events() {
-  const bool ends_job = std::any_of(shown_.begin(), shown_.end(), [](const Event& event) {
-    return std::holds_alternative<JobDone>(event);
-  });
-  if (ends_job) return;  // the steps of that job stay with its end: the world has no such job
-  const auto others =
-      std::stable_partition(shown_.begin(), shown_.end(), [](const Event& event) {
-        return std::holds_alternative<StepsDone>(event);
-      });
-  if (others == shown_.begin()) return;
-  events_.assign(std::make_move_iterator(others), std::make_move_iterator(shown_.end()));
-  shown_.erase(others, shown_.end());
 }
 
 bool SimBackend::is_over() const {

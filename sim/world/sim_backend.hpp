@@ -122,7 +122,6 @@ class SimBackend : public RunBackend, public BranchingRun, private Carrier {
   Nanos next_stop();
   JobModel::Watch watch_state() const;
   bool is_watched(bool resting) const;
-  void defer_other_events();
   bool are_jobs_unchanged() const;
   void pass_ticks();
 

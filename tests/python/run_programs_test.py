@@ -99,7 +99,7 @@ class Run:
         if not self._trains.wait(PATIENCE):
             self._problem = f"no line with '{self._awaited}' within {PATIENCE} s"
         if self._problem and not any(self._awaited in line for line in self.lines):
-            self.process.terminate()  # after SIGKILL its ranks would go on
+            self.process.terminate()  # SIGKILL would leave its ranks
             pytest.fail(f"{self._problem}:\n{self.text}")
         self.processes = processes_of(self._folder.name)
 

@@ -3,12 +3,13 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
-#include <random>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "core/random.hpp"
 
 namespace orrery {
 namespace {
@@ -118,8 +119,8 @@ TEST(PlainYaml, AgreesWithTheGeneralParserOnChangedTexts) {
     std::istringstream stream(text);
     for (std::string line; std::getline(stream, line);) lines.push_back(line);
   }
-  std::mt19937 random(7);
-  const auto below = [&](std::size_t n) { return random() % n; };
+  Rng random(7);
+  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random.below(n)); };
   int plain = 0;
   for (int draw = 0; draw < kDraws; ++draw) {
     std::string text;
