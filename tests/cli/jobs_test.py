@@ -478,8 +478,8 @@ def test_what_if_there_were_more_gpus_or_other_quotas(tmp_path):
     where = ("jobs", trace, "--nodes", 1, "--gpus-per-node", 2, "--policy", "max-min")
     quotas = "max-min.quotas=[{vc: b, gpus: 2}]"
     rows = rows_of(orrery(*where, "--what-if", "nodes=2", "--what-if", quotas))
-    # Equal quotas are too small for all of them: whoever comes first by name borrows first.
-    assert rows["max-min"].split()[1] == f"{(100 + 160 + 150) / 3:.1f}"
+    # Equal quotas are too small for all of them: the job that is earlier in the file borrows first.
+    assert rows["max-min"].split()[1] == f"{(100 + 110 + 160) / 3:.1f}"
     assert rows["max-min, nodes=2"].split()[2] == f"{(100 + 10 + 60) / 3:.1f}"
     # b has all quotas: it goes first, and makes whoever borrows wait.
     assert rows[f"max-min, {quotas}"].split()[5] == f"{(10 + 110 + 160) / 3:.1f}"
