@@ -20,10 +20,12 @@ bool only_steps(const std::vector<Event>& events) {
 /// Returns the events of one instant without the steps of a rest, which stay in `shown`: they are
 /// shown with the next observation. A run in full detail shows each of these steps at its end,
 /// while the policies rest; a folded run comes to know of them when another event ends the rest.
-/// The end of a job stays with the job's last steps: the world has no such job any more.
+/// The end, stop or hold of a job stays with the job's last steps: in the world the job runs no
+/// longer.
 std::vector<Event> without_rested_steps(std::vector<Event>& shown) {
   const bool ends_job = std::any_of(shown.begin(), shown.end(), [](const Event& event) {
-    return std::holds_alternative<JobDone>(event);
+    return std::holds_alternative<JobDone>(event) || std::holds_alternative<JobStopped>(event) ||
+           std::holds_alternative<JobHeld>(event);
   });
   if (ends_job) return {};
   const auto others = std::stable_partition(shown.begin(), shown.end(), [](const Event& event) {
