@@ -1,7 +1,6 @@
 #include "sim/world/sim_backend.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "core/error.hpp"
@@ -15,26 +14,6 @@ bool only_steps(const std::vector<Event>& events) {
   return std::all_of(events.begin(), events.end(), [](const Event& event) {
     return std::holds_alternative<Tick>(event) || std::holds_alternative<StepsDone>(event);
   });
-}
-
-/// Returns the events of one instant without the steps of a rest, which stay in `shown`: they are
-/// shown with the next observation. A run in full detail shows each of these steps at its end,
-/// while the policies rest; a folded run comes to know of them when another event ends the rest.
-/// The end, stop or hold of a job stays with the job's last steps: in the world the job runs no
-/// longer.
-std::vector<Event> without_rested_steps(std::vector<Event>& shown) {
-  const bool ends_job = std::any_of(shown.begin(), shown.end(), [](const Event& event) {
-    return std::holds_alternative<JobDone>(event) || std::holds_alternative<JobStopped>(event) ||
-           std::holds_alternative<JobHeld>(event);
-  });
-  if (ends_job) return {};
-  const auto others = std::stable_partition(shown.begin(), shown.end(), [](const Event& event) {
-    return std::holds_alternative<StepsDone>(event);
-  });
-  if (others == shown.begin()) return {};
-  std::vector<Event> later(std::make_move_iterator(others), std::make_move_iterator(shown.end()));
-  shown.erase(others, shown.end());
-  return later;
 }
 
 }  // namespace
@@ -191,7 +170,6 @@ std::optional<Observation> SimBackend::next() {
   }
   shown_.clear();
   shown_.swap(events_);
-  if (resting_ && !only_steps(shown_)) events_ = without_rested_steps(shown_);
   instruments_.forget_samples();
   return Observation{.now = now_,
                      .sequence = calls_++,
