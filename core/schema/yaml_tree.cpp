@@ -1,22 +1,16 @@
 #include "core/schema/yaml_tree.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <sstream>
-#include <utility>
 
 #include <fmt/format.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/parser.h>
 
-#include "core/schema/plain_yaml.hpp"
-
 namespace orrery {
 namespace {
 
-/// Larger texts may exceed the limit of values, which the general parser checks.
-constexpr std::size_t kMostPlain = kMaxYamlValues;
 const std::string kNoAliases = "aliases (*name) are not allowed; write the value out";
 
 /// Builder of the tree from yaml-cpp's events. It checks depth and number of values at every event,
@@ -181,13 +175,6 @@ void check_brackets(std::string_view text, const std::string& file) {
 YamlNode parse_yaml_tree(std::string_view text, const std::string& file) {
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
   check_bytes(text, file);
-  if (text.size() <= kMostPlain) {
-    if (std::optional<YamlNode> plain = parse_plain_yaml(text)) return std::move(*plain);
-  }
-  return parse_general_yaml(text, file);
-}
-
-YamlNode parse_general_yaml(std::string_view text, const std::string& file) {
   check_brackets(text, file);
   TreeBuilder builder(text, file);
   try {
