@@ -33,11 +33,14 @@ bool concerns(const JobInfo& job) {
 
 CodecRule in_force(const JobInfo& job) { return rule_for(job.now.get<CodecRules>(), kMatrices); }
 
-/// Returns true if the policy reads the samples of the job at this call: once a step and once a
-/// tick, although events of other kinds cause more calls.
+/// Returns true if the policy reads the samples of the job at this call: once a step, once a tick
+/// and at a start, with which a folded simulation shows the steps before it; events of other kinds
+/// cause more calls.
 bool news_of(const JobInfo& job, const Observation& seen) {
   return std::any_of(seen.events.begin(), seen.events.end(), [&job](const Event& event) {
     const auto* steps = std::get_if<StepsDone>(&event);
+    const auto* start = std::get_if<JobStarted>(&event);
+    if (start != nullptr && start->job == job.spec.id) return true;
     return std::holds_alternative<Tick>(event) || (steps != nullptr && steps->job == job.spec.id);
   });
 }
