@@ -1,5 +1,5 @@
 // Effect of a change of a job-level replay, as far as it can be known before the replay: a key that
-// the replay does not read has none. Called by `orrery jobs --what-if` and the Python package.
+// the replay does not read has no effect. Called by `orrery jobs --what-if` and the Python package.
 // Thread-safe.
 #pragma once
 
