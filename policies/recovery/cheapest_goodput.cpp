@@ -53,8 +53,7 @@ void CheapestGoodput::observe(Context&, const Observation& seen, DecisionList& d
     if (changed && of.waits) hit.insert(id);
   }
   for (const JobInfo& job : seen.jobs) {  // an assignment to the part is void
-    const bool is_placed = job.phase == JobPhase::running || job.phase == JobPhase::held;
-    if (changed && is_placed && !job.lost.empty() && !job.next) hit.insert(job.spec.id);
+    if (changed && lacks_recovery(job)) hit.insert(job.spec.id);
   }
   for (const JobId id : hit) {
     const JobInfo* job = seen.jobs.find(id);

@@ -34,8 +34,7 @@ void RecoverPolicy::observe(Context&, const Observation& seen, DecisionList& dec
     hit.insert(waiting_.begin(), waiting_.end());
     // The part may have been one of an assignment, which is void then.
     for (const JobInfo& job : seen.jobs) {
-      const bool is_placed = job.phase == JobPhase::running || job.phase == JobPhase::held;
-      if (is_placed && !job.lost.empty() && !job.next) hit.insert(job.spec.id);
+      if (lacks_recovery(job)) hit.insert(job.spec.id);
     }
   }
   for (const Event& event : seen.events) {

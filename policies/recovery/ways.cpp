@@ -219,4 +219,9 @@ StateFrom kept_state(const JobInfo& job) {
   return job.saved_at > 0 ? StateFrom::checkpoint : StateFrom::none;
 }
 
+bool lacks_recovery(const JobInfo& job) {
+  const bool is_at_work = job.phase == JobPhase::running || job.phase == JobPhase::held;
+  return is_at_work && !job.lost.empty() && !job.next;
+}
+
 }  // namespace orrery

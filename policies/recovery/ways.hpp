@@ -42,5 +42,8 @@ Standing grown(const Observation& seen, const JobInfo& job, std::size_t gpus);
 StateFrom nearest_state(const JobInfo& job);
 /// Returns the newest checkpoint as the source of state, else none.
 StateFrom kept_state(const JobInfo& job);
+/// Returns true if the job is placed and has lost ranks that no assignment replaces: none was
+/// decided, or the decided one is void because a part of it was lost.
+bool lacks_recovery(const JobInfo& job);
 
 }  // namespace orrery

@@ -1,5 +1,6 @@
 // One possible truth about the durations of all jobs, for the intervals of forecasts: the jobs of a
-// future share one draw of the unknown distributions. Used by sim/forecast/queue_forecast. One thread; seconds.
+// future share one draw of the unknown distributions. Used by sim/forecast/queue_forecast. One
+// thread; seconds.
 //
 // A kind of jobs with n known durations has any distribution near them: a draw of the posterior of
 // a Dirichlet process (Ferguson 1973; without unknown durations the Bayesian bootstrap, Rubin

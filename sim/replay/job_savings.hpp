@@ -80,7 +80,7 @@ struct SavingsTerms {
   std::optional<double> usd_per_gpu_hour = {};
 };
 
-/// Returns the savings of `outcome` against `before`, positive if it is better. All values are about
+/// Returns the savings of `outcome` against `before`, positive if it is better. All values are of
 /// the jobs that completed in both; nothing if no job did.
 std::optional<Saved> savings(const ComparedJobs& jobs, const LogOutcome& outcome,
                              const LogOutcome& before, const SavingsTerms& terms);
