@@ -245,6 +245,39 @@ TEST(Failures, ALossMayHaveAReplacementTimeOfItsOwn) {
   EXPECT_NEAR(complete_again("{at_time: 100 s, rank: 0, kill: true, restart: 2 h}"), 700, 5);
 }
 
+/// Elapsed time, in seconds, of a run on two nodes of which one is away from 2 h to 2 h 40 min.
+/// `pipeline` 1: the replicas of the other node can continue; 2: each replica needs both nodes.
+double with_maintenance(int pipeline, const std::string& notice,
+                        const testing::SimOptions& options = {}) {
+  static const double step =
+      simulate(small_scenario(8, 2, 1, {}, {"job.model.hidden=32768", "run.memory=warn"}))
+          .step_time_s();
+  const Report report = simulate(
+      small_scenario(8, pipeline, 2 / pipeline, {},
+                     {"faults=[{at_time: 2 h, node: 0, down: true, for: 40 min" + notice + "}]",
+                      "job.model.hidden=32768", "run.memory=warn",
+                      fmt::format("run.steps={:.0f}", 4 * 3600 / step),
+                      "checkpoints={folder: here, every: 150, stall: 1 s, write: 20 s}",
+                      "survival={on_loss: hold, detection: 60 s, restart: 120 s, regroup: 1 s}",
+                      "policies=[{name: recover, parameters: {how: restart}}]"}),
+      options);
+  expect_closed(report);
+  return report.elapsed_s();
+}
+
+TEST(Failures, ALongNoticeOfMaintenanceCostsNoMoreThanAShortOne) {
+  for (const int pipeline : {1, 2}) {
+    const double unannounced = with_maintenance(pipeline, "");
+    const double soon = with_maintenance(pipeline, ", notice: 5 min");
+    EXPECT_LT(soon, unannounced) << pipeline;
+    for (const std::string notice : {", notice: 20 min", ", notice: 1 h"}) {
+      EXPECT_NEAR(with_maintenance(pipeline, notice), soon, 30) << pipeline << notice;
+    }
+    EXPECT_NEAR(with_maintenance(pipeline, ", notice: 1 h", {.full_detail = true}),
+                with_maintenance(pipeline, ", notice: 1 h"), 1e-3);
+  }
+}
+
 TEST(Failures, AJobThatNeverGetsFurtherIsGivenUp) {
   const Report report = long_run(100, "5 min", "", 1'000'000);
   ASSERT_FALSE(report.failures().empty());

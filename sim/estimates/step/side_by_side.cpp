@@ -62,7 +62,7 @@ class EngineView : public Engine {
   const std::uint32_t first_host_;
   /// Engine link by the job's slot; JointLinks::kNone if an equal link represents it.
   const std::vector<std::uint32_t> links_;
-  std::vector<std::uint32_t> over_;         ///< links of the flow that is being started
+  std::vector<std::uint32_t> over_;  ///< links of the flow that is being started
 };
 
 /// Returns the plan with flows that cross only the links with an engine link.
@@ -85,7 +85,10 @@ class Lane {
       : job_(job),
         plan_(over_engine_links(job.plan, links)),
         view_(engine, first_host, std::move(links)),
-        request_{.engine = view_, .graph = job.graph, .plan = plan_, .prices = job.prices,
+        request_{.engine = view_,
+                 .graph = job.graph,
+                 .plan = plan_,
+                 .prices = job.prices,
                  .state = job.state},
         enough_(std::move(enough)) {}
 
@@ -125,9 +128,7 @@ class Lane {
     if (now_) add_run(now_->take_run());
     if (enough_() || cut_short()) return;
     if (now_) return now_->repeat_step();
-    now_ = std::make_unique<CurrentStep>(request_, [this] {
-      view_.after(0, [this] { step(); });
-    });
+    now_ = std::make_unique<CurrentStep>(request_, [this] { view_.after(0, [this] { step(); }); });
   }
   bool halves_agree() const {
     const std::size_t count = runs_.size(), middle = kBefore + counted() / 2;
@@ -191,8 +192,8 @@ bool settled(const Lanes& lanes) {
   const bool enough = std::any_of(lanes.begin(), lanes.end(), [](const auto& lane) {
     return lane->cut_short() || lane->counted() >= kLeastDrifting;
   });
-  return enough && std::all_of(lanes.begin(), lanes.end(),
-                               [](const auto& lane) { return lane->settled(); });
+  return enough &&
+         std::all_of(lanes.begin(), lanes.end(), [](const auto& lane) { return lane->settled(); });
 }
 
 /// Throws bad_input if the engine lacks room. The engine has room for the jobs at their start;
