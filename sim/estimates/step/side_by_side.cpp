@@ -89,7 +89,8 @@ class Lane {
                  .graph = job.graph,
                  .plan = plan_,
                  .prices = job.prices,
-                 .state = job.state},
+                 .state = job.state,
+                 .merges_blocks = job.duration_only},
         enough_(std::move(enough)) {}
 
   void begin() {
