@@ -68,6 +68,7 @@ std::string scenario_text(const live::MeasuredStep& measured, const MeasuredOrig
   *scenario.mutable_cluster() = machine_of(measured, measured.step.ranks());
   scenario.set_elastic(true);
   scenario.mutable_survival()->set_on_loss("go-on");  // tier T0, as without a policy
+  scenario.mutable_survival()->set_lost_work("dropped");
   scenario.mutable_run()->set_steps(100);
   std::string program = "trace: " + nlohmann::json(prefix.filename().string()).dump();
   if (!origin.command.empty()) program += ", command: " + nlohmann::json(origin.command).dump();

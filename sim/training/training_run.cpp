@@ -116,6 +116,13 @@ JobSpec TrainingRun::spec() const {
   return spec;
 }
 
+/// Shares that a policy sets contain the micro-batches of lost replicas.
+void TrainingRun::prepare_job(const Needs& needs) {
+  needs_ = needs;
+  state_.drops_lost_work =
+      setup_.survival().lost_work() == "dropped" && !needs.settings.has<Shares>();
+}
+
 void TrainingRun::submit_job() {
   state_.id = {here_.world().jobs().submitted()};
   state_.submitted = true;

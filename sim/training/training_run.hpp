@@ -45,7 +45,7 @@ class TrainingRun : public JobModel,
               ProgressSink progress);
   ~TrainingRun() override;
 
-  void prepare_job(const Needs& needs) override { needs_ = needs; }
+  void prepare_job(const Needs& needs) override;
   /// Sets the clock to `now`. Between two steps, activates a pending assignment that is ready; if a
   /// step can begin, fixes its conditions and enters contention. A step waits for the answer of
   /// policies that are `asked`, once, for run.policy_time. Does nothing more before the
