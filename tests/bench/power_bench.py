@@ -249,10 +249,10 @@ def queues():
         for spend in ("follow", "pause", "wait"):
             report = found["easy", spend]
             hours = flat["power"]["gpu_hours"] - report["power"]["gpu_hours"]
-            wait = (flat["queue_mean_s"] - report["queue_mean_s"]) / 3600
-            done = (flat["jct_mean_s"] - report["jct_mean_s"]) / 3600
-            print(f"\n`{spend}` saves {hours:,.0f} GPU-hours, {done:.2f} h of each job's "
-                  f"completion and {wait:.2f} h of its wait against the flat cap; energy "
+            done, wait = ((report[key] - flat[key]) / 3600
+                          for key in ("jct_mean_s", "queue_mean_s"))
+            print(f"\n`{spend}` beside the flat cap: {hours:,.0f} GPU-hours saved, "
+                  f"{done:+.2f} h of mean completion, {wait:+.2f} h of mean wait, energy "
                   f"{100 * (report['power']['energy_j'] / flat['power']['energy_j'] - 1):+.2f}%")
 
 
