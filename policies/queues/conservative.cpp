@@ -106,7 +106,7 @@ void ConservativePolicy::dispatch_jobs(const Observation& seen, DecisionList& de
       if (std::optional<GpuRuns> gpus = place_job(job)) {
         begin_at(seen.now, job, std::move(*gpus), "its reservation", decisions);
       } else {
-        scattered_.push_back(next.gpus);
+        if (!is_choosy(job)) scattered_.push_back(next.gpus);
         from = plan_.earliest_start(next.gpus, next.estimate, seen.now + kNanosPerSecond);
       }
     }

@@ -84,7 +84,7 @@ void EasyPolicy::dispatch_jobs(const Observation& seen, DecisionList& decisions)
     const JobSpec& job = seen.jobs[next->place->job].spec;
     std::optional<GpuRuns> gpus = place_job(job);
     if (!gpus) {
-      walk.close(next->gpus);
+      if (!is_choosy(job)) walk.close(next->gpus);
       if (!reserved) reserved = reserve(next->gpus, seen.now);
       continue;
     }
