@@ -17,6 +17,7 @@ struct ReplicaKey {
   std::vector<std::pair<std::uint32_t, double>> slow;  ///< (stage, factor)
   std::vector<std::pair<std::uint32_t, double>> nics;  ///< (rank in replica, factor)
   std::uint32_t shape = 0;                             ///< shape of its paths between stages
+  std::uint32_t traffic = 0;                           ///< traffic on these paths
   friend auto operator<=>(const ReplicaKey&, const ReplicaKey&) = default;
 };
 
@@ -31,13 +32,14 @@ class Folder {
     find_slow();
   }
 
-  Folding make() {
+  Folding make(const std::vector<std::uint32_t>& traffic) {
     const std::vector<std::uint32_t>& shapes = in_.base ? in_.base->shapes() : own_shapes_;
     std::map<ReplicaKey, std::uint32_t> seen;
     ReplicaKey last;
     for (std::uint32_t replica = 0; replica < graph_.data(); ++replica) {
       ReplicaKey key = key_of(replica);
       key.shape = shapes[replica];
+      if (!traffic.empty()) key.traffic = traffic[replica];
       if (replica > 0 && key == last) {
         class_of_.push_back(class_of_.back());
         continue;
@@ -171,7 +173,9 @@ void Folder::refine() {
 
 }  // namespace
 
-Folding fold_replicas(const PlanRequest& request) { return Folder(request).make(); }
+Folding fold_replicas(const PlanRequest& request, const std::vector<std::uint32_t>& traffic) {
+  return Folder(request).make(traffic);
+}
 
 double slowest_beside(const StepGraph& graph, const HardwareState& state, RankId rank) {
   if (state.slow.empty()) return 1;

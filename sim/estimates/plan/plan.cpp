@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -78,7 +79,8 @@ class Planner {
 
  private:
   void lay_out() {
-    Folding folding = fold_replicas(in_);
+    find_demands();
+    Folding folding = fold_replicas(in_, traffic_shapes());
     plan_.classes = std::move(folding.classes);
     plan_.class_of = std::move(folding.class_of);
     plan_.stages = in_.graph.pipeline();
@@ -101,10 +103,24 @@ class Planner {
   void transfers();
   std::uint32_t transfer(std::uint32_t of_class, std::uint32_t from, std::uint32_t to, bool back);
 
+  void find_demands();
+  std::vector<std::uint32_t> traffic_shapes() const;
   void groups(std::uint32_t stage);
-  Demands demands(std::uint32_t stage) const;
   void group(std::uint32_t stage, Communicator which, const std::set<Demand>& asked);
   void group_of_all(std::uint32_t stage, Communicator which, const std::set<Demand>& asked);
+  /// Execution of a demand: bytes on the wire, and the collective and algorithm of the schedule.
+  struct Choice {
+    Travel travel;
+    CollectiveAlgorithm algorithm{};
+    OpCollective as{};
+  };
+  /// `fastest`: function of the kind and the bytes, for automatic algorithms.
+  template <class Fastest>
+  Choice choose(Communicator which, const Demand& demand, std::uint32_t nodes,
+                const Fastest& fastest) const;
+  /// Returns the execution of a demand of communicators that the cache knows.
+  Choice choose_known(PlanBase& base, std::uint32_t stage, Communicator which,
+                      const Demand& demand) const;
   /// `real`: communicators of the group; null if the cache knows them.
   void ways(GroupPlan& group, const std::vector<GpuGroup>* real, const std::set<Demand>& asked);
   std::uint32_t carry_out(OpCollective collective, CollectiveAlgorithm algorithm,
@@ -116,6 +132,7 @@ class Planner {
   PlanBase* const base_;
   PlanFlows flows_;
   Plan plan_;
+  std::vector<Demands> demands_;  ///< by stage
   /// The largest class, whose flows are remainders of the known flows.
   std::uint32_t rest_class_ = 0;
 };
@@ -167,22 +184,48 @@ void Planner::transfers() {
 
 // ---- collectives --------------------------------------------------------------------------
 
-Demands Planner::demands(std::uint32_t stage) const {
-  Demands out;
-  const std::uint32_t most = plan_.most_micro_batches();
-  std::set<std::uint32_t> seen;
-  for (const ReplicaClass& of_class : plan_.classes) {
-    if (!seen.insert(of_class.micro_batches).second) continue;
-    for (const Op& op : in_.graph.program(stage, of_class.micro_batches, most).ops) {
-      if (op.kind != OpKind::collective) continue;
-      out[op.communicator].insert({op.collective, op.bytes.value});
+void Planner::find_demands() {
+  const std::set<std::uint32_t> counts(in_.micro_batches.begin(), in_.micro_batches.end());
+  demands_.resize(in_.graph.pipeline());
+  for (std::uint32_t stage = 0; stage < in_.graph.pipeline(); ++stage) {
+    for (const std::uint32_t count : counts) {
+      for (const Op& op : in_.graph.program(stage, count, *counts.rbegin()).ops) {
+        if (op.kind != OpKind::collective) continue;
+        demands_[stage][op.communicator].insert({op.collective, op.bytes.value});
+      }
     }
   }
-  return out;
+}
+
+/// Replicas whose transfers meet more traffic of the collectives end their passes later.
+/// Communicators with one member in each NVLink domain form rings in which all ranks are alike;
+/// collectives of parts of the replicas do not count.
+std::vector<std::uint32_t> Planner::traffic_shapes() const {
+  if (in_.full_detail || in_.graph.pipeline() == 1) return {};
+  std::optional<PlanBase> own;
+  if (base_ == nullptr) own.emplace(in_.cluster, in_.graph, in_.profile, in_.placement);
+  PlanBase& base = base_ == nullptr ? *own : *base_;
+  std::set<std::uint32_t> flows;
+  for (std::uint32_t stage = 0; stage < in_.graph.pipeline(); ++stage) {
+    for (const auto& [which, asked] : demands_[stage]) {
+      if (!base.of_all(which)) continue;
+      const bool apart = base.domains(stage, which) == in_.graph.communicator_size(which);
+      for (const Demand& demand : asked) {
+        const Choice choice = choose_known(base, stage, which, demand);
+        if (apart && choice.algorithm == CollectiveAlgorithm::ring) continue;
+        for (const PlanBase::Phase& phase :
+             base.collective(stage, which, kind_of(choice.as), choice.algorithm)) {
+          flows.insert(phase.flow);
+        }
+      }
+    }
+  }
+  if (flows.empty()) return {};
+  return base.traffic_shapes({flows.begin(), flows.end()});
 }
 
 void Planner::groups(std::uint32_t stage) {
-  for (const auto& [which, asked] : demands(stage)) group(stage, which, asked);
+  for (const auto& [which, asked] : demands_[stage]) group(stage, which, asked);
 }
 
 /// Communicators of the same classes form one group; if folded, also those of classes that are
@@ -234,32 +277,47 @@ void Planner::group_of_all(std::uint32_t stage, Communicator which, const std::s
   ways(made, nullptr, asked);
 }
 
+template <class Fastest>
+Planner::Choice Planner::choose(Communicator which, const Demand& demand, std::uint32_t nodes,
+                                const Fastest& fastest) const {
+  using enum CollectiveAlgorithm;
+  const std::uint32_t size = in_.graph.communicator_size(which);
+  const CollectiveKind kind = kind_of(demand.collective);
+  Travel travel{.bytes = demand.bytes};
+  if (in_.codes != nullptr && which == Communicator::gradient &&
+      demand.collective == OpCollective::all_reduce) {
+    travel = in_.codes->coded_all_reduce(demand.bytes, size);
+  }
+  CollectiveAlgorithm algorithm =
+      look_up(in_.collectives, kind, travel.bytes, size, nodes, in_.algorithm);
+  if (travel.in_two_steps) algorithm = direct;
+  if (algorithm == automatic) algorithm = fastest(kind, Bytes{travel.bytes});
+  // A ring's reduce-scatter and all-gather have the same schedule.
+  const bool halved = algorithm == ring && demand.collective == OpCollective::all_gather;
+  return {travel, algorithm, halved ? OpCollective::reduce_scatter : demand.collective};
+}
+
+Planner::Choice Planner::choose_known(PlanBase& base, std::uint32_t stage, Communicator which,
+                                      const Demand& demand) const {
+  return choose(which, demand, base.domains(stage, which), [&](CollectiveKind kind, Bytes size) {
+    return base.fastest(stage, which, kind, size);
+  });
+}
+
 void Planner::ways(GroupPlan& group, const std::vector<GpuGroup>* real,
                    const std::set<Demand>& asked) {
-  using enum CollectiveAlgorithm;
   std::map<std::pair<OpCollective, CollectiveAlgorithm>, std::uint32_t> known;
-  const std::uint32_t size = in_.graph.communicator_size(group.communicator);
   const auto nodes = real == nullptr
-                         ? base_->domains(group.stage, group.communicator)
+                         ? 0
                          : static_cast<std::uint32_t>(by_domain(in_.cluster, real->front()).size());
   for (const Demand& demand : asked) {
-    Travel travel{.bytes = demand.bytes};
-    if (in_.codes != nullptr && group.communicator == Communicator::gradient &&
-        demand.collective == OpCollective::all_reduce) {
-      travel = in_.codes->coded_all_reduce(demand.bytes, size);
-    }
-    CollectiveAlgorithm algorithm = look_up(in_.collectives, kind_of(demand.collective),
-                                            travel.bytes, size, nodes, in_.algorithm);
-    if (travel.in_two_steps) algorithm = direct;
-    if (algorithm == automatic) {
-      const CollectiveKind kind = kind_of(demand.collective);
-      algorithm = real == nullptr
-                      ? base_->fastest(group.stage, group.communicator, kind, {travel.bytes})
-                      : choose_algorithm(in_.cluster, in_.profile, kind, *real, {travel.bytes});
-    }
-    // A ring's reduce-scatter and all-gather have the same schedule.
-    const bool halved = algorithm == ring && demand.collective == OpCollective::all_gather;
-    const OpCollective as = halved ? OpCollective::reduce_scatter : demand.collective;
+    const Choice choice =
+        real == nullptr
+            ? choose_known(*base_, group.stage, group.communicator, demand)
+            : choose(group.communicator, demand, nodes, [&](CollectiveKind kind, Bytes size) {
+                return choose_algorithm(in_.cluster, in_.profile, kind, *real, size);
+              });
+    const auto [travel, algorithm, as] = choice;
     auto found = known.find({as, algorithm});
     if (found == known.end()) {
       const std::uint32_t made =
