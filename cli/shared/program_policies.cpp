@@ -246,16 +246,15 @@ std::vector<ParameterSet> ProgramPolicies::drain_parameters(ProgramStatus& statu
 
 PolicyMeter::Rules ProgramPolicies::meter_rules(live::ProgramBackend& backend) const {
   const char* const noun = names_.size() == 1 ? "policy" : "policies";
-  return {.timeout = request_.policy_timeout(),
-          .name = [text = fmt::format("the {} '{}'", noun, fmt::join(names_, "', '"))] {
-            return text;
+  return {
+      .timeout = request_.policy_timeout(),
+      .name = [text = fmt::format("the {} '{}'", noun, fmt::join(names_, "', '"))] { return text; },
+      .attend =
+          [&backend] {
+            backend.attend_ranks();
+            return false;
           },
-          .attend =
-              [&backend] {
-                backend.attend_ranks();
-                return false;
-              },
-          .pause_ms = 10};
+      .pause_ms = 10};
 }
 
 ProgramPolicyReport ProgramPolicies::run(live::ProgramAttempts& attempts, ProgramStatus& status) {
