@@ -120,6 +120,7 @@ PreparedRun prepare_run(const ProgramOptions& options) {
                   .executable = {},
                   .policies = std::nullopt};
   Launch& launch = run.launch;
+  options.policies.require_policies();
   if (options.policies.has_policies()) {
     run.policies.emplace(options.policies, name_of(launch), launch.ranks);
   } else if (options.proof_steps > 0) {

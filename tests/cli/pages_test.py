@@ -126,7 +126,9 @@ assert sim.report.decisions == 1
 PYTHON_ELSEWHERE = {
     "first-steps.md": "tests/python/wheel_test.py", "plan.md": "tests/cli/recommendation_test.py",
     "run.md": "tests/python/run_programs_test.py", "newcomers.md": "tests/cli/tutorials_test.py",
-    "pytorch.md": "tests/cli/tutorials_test.py", "models.md": "tests/python/torchtitan_test.py",
+    "pytorch.md": "tests/cli/tutorials_test.py",
+    "pytorch-users.md": "tests/python/run_programs_test.py",
+    "models.md": "tests/python/torchtitan_test.py",
     "twin.md": "tests/python/twin_test.py",
 }  # fmt: skip
 PATIENCE_S = 300

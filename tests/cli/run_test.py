@@ -58,6 +58,19 @@ def test_the_exit_code_is_the_programs():
     assert "no-such-program: expected a program, found none" in result.stderr
 
 
+def test_options_about_decisions_need_a_policy(tmp_path):
+    log = tmp_path / "run.log"
+    for options in (["--record", log], ["--mode", "approve", "--hook", "/bin/false"],
+                    ["--decisions-per-hour", "3"], ["--kill-switch", log],
+                    ["--on-policy-error", "stop"], ["--policy-timeout", "3"]):  # fmt: skip
+        result = python("print('trained')", ranks=1, options=map(str, options))
+        assert (result.returncode, result.stdout) == (2, ""), result.stderr
+        assert f"{options[0]}: expected a policy" in result.stderr
+        assert not log.exists()
+    options = ["--policy", "static", "--record", str(log)]
+    assert python("print('trained')", ranks=1, options=options).stdout == "trained\n"
+
+
 def test_all_ranks_start_again_if_none_can_go_on():
     code = "\n".join(
         [
