@@ -60,8 +60,8 @@ class PlannedMovesTest : public ::testing::Test {
   NoSamples samples_;
   PlannedMoves moves_;
   DecisionId next_ = 0;
-  Nanos now_ = 5;             ///< of the next call
-  std::vector<Nanos> wakes_;  ///< asked for by the newest call
+  Nanos now_ = 5;             ///< instant of the next call
+  std::vector<Nanos> wakes_;  ///< wake-ups of the newest call
 };
 
 TEST_F(PlannedMovesTest, ARankMovesToTheFirstFreeGpu) {
