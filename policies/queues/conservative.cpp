@@ -107,7 +107,8 @@ void ConservativePolicy::dispatch_jobs(const Observation& seen, DecisionList& de
         begin_at(seen.now, job, std::move(*gpus), "its reservation", decisions);
       } else {
         if (!is_choosy(job)) scattered_.push_back(next.gpus);
-        from = plan_.earliest_start(next.gpus, next.estimate, seen.now + kNanosPerSecond);
+        from = plan_.earliest_start(
+            next.gpus, next.estimate, expected_power(job).value_or(seen.now + kNanosPerSecond));
       }
     }
     if (from != kNever) plan_.reserve(from, from + next.estimate, next.gpus);

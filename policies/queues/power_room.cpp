@@ -51,7 +51,9 @@ void PowerRoom::begin_pass(const Observation& seen) {
   now_ = seen.now;
   jobs_ = &seen.jobs;
   runs_.clear();
+  refused_.clear();
   reserved_ = 0;
+  reserved_from_ = kNever;
   for (const JobInfo& job : seen.jobs) {
     if (job.is_placed()) {
       runs_.push_back({expected_end(job), static_cast<std::uint32_t>(job.gpus.size())});
@@ -59,16 +61,41 @@ void PowerRoom::begin_pass(const Observation& seen) {
   }
 }
 
-bool PowerRoom::has_room(std::uint32_t gpus, Nanos end) const {
-  const Nanos last = limits_.settled_time(now_, kRounds);
-  for (Nanos at = now_; at < end && at <= last; at = limits_.next_change(at)) {
-    const std::uint32_t most = most_gpus(at);
-    std::uint64_t need = gpus;
-    for (const Run& run : runs_) need += run.end > at && run.gpus <= most ? run.gpus : 0;
-    if (at > now_ && reserved_ <= most) need += reserved_;
-    if (need > most) return false;
+bool PowerRoom::has_room_at(std::uint32_t gpus, Nanos at) const {
+  const std::uint32_t most = most_gpus(at);
+  std::uint64_t need = gpus;
+  for (const Run& run : runs_) need += run.end > at && run.gpus <= most ? run.gpus : 0;
+  if (at >= reserved_from_ && reserved_ <= most) need += reserved_;
+  return need <= most;
+}
+
+bool PowerRoom::has_room(std::uint32_t gpus, Nanos begin, Nanos end) const {
+  const Nanos last = limits_.settled_time(begin, kRounds);
+  for (Nanos at = begin; at < end && at <= last; at = limits_.next_change(at)) {
+    if (!has_room_at(gpus, at)) return false;
   }
-  return true;
+  // The reservation may begin between two changes of the limits.
+  const bool meets = reserved_from_ > begin && reserved_from_ < end;
+  return !meets || has_room_at(gpus, reserved_from_);
+}
+
+Nanos PowerRoom::earliest_start(std::uint32_t gpus, Nanos takes) const {
+  std::vector<Nanos> starts;
+  Nanos latest = now_;
+  for (const Run& run : runs_) {
+    starts.push_back(run.end);
+    latest = std::max(latest, run.end);
+  }
+  const Nanos last = limits_.settled_time(latest, 2);
+  for (Nanos at = limits_.next_change(now_); at <= last && at < kNever;) {
+    starts.push_back(at);
+    at = limits_.next_change(at);
+  }
+  std::sort(starts.begin(), starts.end());
+  for (const Nanos start : starts) {
+    if (has_room(gpus, start, start + takes)) return start;
+  }
+  return kNever;
 }
 
 bool PowerRoom::would_fit_alone(std::uint32_t gpus, Nanos takes) const {
@@ -86,8 +113,12 @@ bool PowerRoom::would_fit_alone(std::uint32_t gpus, Nanos takes) const {
 bool PowerRoom::admit_job(const JobSpec& job) {
   if (empty()) return true;
   const Nanos takes = time_left(job);
-  if (has_room(job.gpus, now_ + takes) || !would_fit_alone(job.gpus, takes)) return true;
-  if (reserved_ == 0) reserved_ = job.gpus;
+  if (has_room(job.gpus, now_, now_ + takes) || !would_fit_alone(job.gpus, takes)) return true;
+  if (refused_.empty()) {
+    reserved_from_ = earliest_start(job.gpus, takes);
+    reserved_ = job.gpus;
+  }
+  refused_.push_back(job.id);
   return false;
 }
 
@@ -96,9 +127,16 @@ void PowerRoom::add_start(const JobSpec& job) {
 }
 
 std::optional<Nanos> PowerRoom::retry_time() const {
-  if (reserved_ == 0) return {};
+  if (refused_.empty()) return {};
   const Nanos next = limits_.next_change(now_);
   return next == kNever ? std::nullopt : std::optional(next);
+}
+
+std::optional<Nanos> PowerRoom::expected_start(JobId job) const {
+  if (refused_.empty()) return {};
+  if (refused_.front() == job) return reserved_from_;
+  const bool refused = std::find(refused_.begin(), refused_.end(), job) != refused_.end();
+  return refused ? std::optional(limits_.next_change(now_)) : std::nullopt;
 }
 
 }  // namespace orrery

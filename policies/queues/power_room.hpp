@@ -37,14 +37,19 @@ class PowerRoom {
   /// Returns true if the job may start now: until its expected end the limits have power for its
   /// GPUs beside those of the running jobs. Jobs with more GPUs than a limit allows are expected to
   /// pause under that limit. Returns true for a job that would run into such a limit whenever it
-  /// starts. The first job of a pass that may not start reserves its GPUs within all later limits:
-  /// other jobs may start if they leave these GPUs to it. Call within a pass.
+  /// starts. The first job of a pass that may not start reserves its GPUs from its earliest start
+  /// on: other jobs may start if they leave these GPUs to it. Call within a pass, for a job for
+  /// which enough GPUs are free.
   bool admit_job(const JobSpec& job);
   /// Records that the pass starts the job.
   void add_start(const JobSpec& job);
   /// Returns the next instant at which a job that admit_job() has refused in the pass may have
   /// room without an event; nothing if none was refused.
   std::optional<Nanos> retry_time() const;
+  /// Returns the earliest start of a job that admit_job() has refused in the pass: of the first one
+  /// by all limits and the expected ends of the running jobs, kNever if none is found; of others
+  /// the next begin or end of a limit. Returns nothing for a job that was not refused.
+  std::optional<Nanos> expected_start(JobId job) const;
 
  private:
   /// Working job with the instant at which its GPUs are expected to be idle.
@@ -56,7 +61,11 @@ class PowerRoom {
   std::uint32_t most_gpus(Nanos at) const;
   Nanos expected_end(const JobInfo& job) const;
   Nanos time_left(const JobSpec& job) const;
-  bool has_room(std::uint32_t gpus, Nanos end) const;
+  /// Returns true if the limit at `at` has power for so many GPUs.
+  bool has_room_at(std::uint32_t gpus, Nanos at) const;
+  /// Returns true if the limits have power for so many GPUs from `begin` to `end`.
+  bool has_room(std::uint32_t gpus, Nanos begin, Nanos end) const;
+  Nanos earliest_start(std::uint32_t gpus, Nanos takes) const;
   bool would_fit_alone(std::uint32_t gpus, Nanos takes) const;
 
   WorkingPower power_;
@@ -65,7 +74,10 @@ class PowerRoom {
   Nanos now_ = 0;
   const JobTable* jobs_ = nullptr;
   std::vector<Run> runs_;
-  std::uint32_t reserved_ = 0;  ///< GPUs of the first job that was refused; 0: none was refused
+  std::vector<JobId> refused_;  ///< jobs refused in the pass
+  /// GPUs of the first job that was refused, from its earliest start on; 0: none was refused
+  std::uint32_t reserved_ = 0;
+  Nanos reserved_from_ = kNever;
 };
 
 }  // namespace orrery

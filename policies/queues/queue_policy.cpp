@@ -59,7 +59,7 @@ void QueuePolicy::observe(Context&, const Observation& seen, DecisionList& decis
 }
 
 std::optional<GpuRuns> QueuePolicy::place_job(const JobSpec& job) {
-  if (!room_.admit_job(job)) return {};
+  if (job.gpus > free_->total() || !room_.admit_job(job)) return {};
   std::optional<GpuRuns> gpus =
       kinds_->empty() ? placer_->place_job(job, *free_) : kinds_->place_job(job, *placer_);
   if (!gpus) return {};

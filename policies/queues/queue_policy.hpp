@@ -62,6 +62,11 @@ class QueuePolicy : public Policy {
   /// no effect, if the job does not fit or the limits of power keep it waiting. Call within
   /// dispatch_jobs().
   std::optional<GpuRuns> place_job(const JobSpec& job);
+  /// Returns the instant from which a job that place_job() did not place in this pass is expected
+  /// to have power; nothing if no limit of power keeps the job waiting.
+  std::optional<Nanos> expected_power(const JobSpec& job) const {
+    return room_.expected_start(job.id);
+  }
   /// Adds the GPUs of a job that the pass preempts to the free GPUs. Call within dispatch_jobs().
   void return_gpus(const GpuRuns& gpus);
   /// Returns true if a job may not fit although a job of as many GPUs fits: the cluster has several

@@ -94,6 +94,11 @@ def test_refusals(replay, arguments, code, message):
     assert message in result.stderr
 
 
+def test_a_twin_has_no_limits(replay):
+    result = orrery("twin", "jobs", *replay, "--policy", "fifo")
+    assert result.returncode == 2 and "forecasts do not have" in result.stderr
+
+
 def test_a_size_alone_has_no_watts(replay):
     result = orrery("jobs", replay[0], "--nodes", 1, "--gpus-per-node", 8, "--policy", "fifo",
                     "--set", LIMITS)

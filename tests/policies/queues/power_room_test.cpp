@@ -90,15 +90,35 @@ TEST_F(PowerRoomTest, StartsOfThePassCount) {
   EXPECT_TRUE(admits(4, kHour));
 }
 
+/// The first job may start at 20 o'clock, when the running one ends, and needs the three GPUs of
+/// the second limit.
 TEST_F(PowerRoomTest, TheFirstRefusedJobReservesItsGpus) {
-  run_job(3, 20 * kHour, 0);
+  set_limits(
+      "limits: [{share: 80%, from: 8 h, until: 20 h, every: 24 h},\n"
+      "  {share: 70%, from: 30 h, until: 31 h}]\n");
+  run_job(4, 20 * kHour, 0);
   begin_pass(1);
-  EXPECT_FALSE(admits(3, 10 * kHour));
-  EXPECT_FALSE(admits(2, 10 * kHour)) << "the first one could not start before its end";
-  EXPECT_TRUE(admits(2, 7 * kHour)) << "it ends before the limit";
+  EXPECT_FALSE(room_.expected_start({0}));
+  EXPECT_FALSE(admits(3, 13 * kHour));
+  EXPECT_EQ(room_.expected_start({1}), 20 * kHour);
+  EXPECT_FALSE(admits(1, 40 * kHour)) << "the first one needs all power at 30 o'clock";
+  EXPECT_EQ(room_.expected_start({2}), 8 * kHour);
+  EXPECT_TRUE(admits(1, 29 * kHour)) << "it ends at 30 o'clock";
   begin_pass(1);
-  EXPECT_TRUE(admits(2, 10 * kHour)) << "nothing is reserved in a new pass";
+  EXPECT_TRUE(admits(1, 40 * kHour)) << "nothing is reserved in a new pass";
   EXPECT_FALSE(room_.retry_time());
+}
+
+/// A reservation that begins between two changes of the limits counts from then on.
+TEST_F(PowerRoomTest, AReservationBeginsWhenAJobEnds) {
+  run_job(4, 10 * kHour, 0);
+  begin_pass(1);
+  EXPECT_FALSE(admits(3, 9 * kHour));
+  EXPECT_EQ(room_.expected_start({1}), 10 * kHour);
+  EXPECT_TRUE(admits(1, 18 * kHour)) << "beside the first one";
+  room_.add_start(job_of(2, 1, 18 * kHour));
+  EXPECT_FALSE(admits(2, 10 * kHour)) << "at 8 o'clock there are four and one";
+  EXPECT_TRUE(admits(3, 7 * kHour)) << "it ends before";
 }
 
 /// A job of six GPUs never fits under the limit: a short one waits for the night, a long one starts

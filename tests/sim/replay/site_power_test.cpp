@@ -317,6 +317,10 @@ RC_GTEST_PROP(SitePower, NoPolicyExceedsALimit, ()) {
   const std::uint32_t nodes = *rc::gen::inRange(1u, 4u);
   NaivePower of{.jobs = random_log(8 * nodes), .gpus = 8.0 * nodes, .limits = random_limits()};
   for (Limit& limit : of.limits) limit.share = std::max(limit.share, 0.5);
+  for (TraceJob& job : of.jobs) {
+    if (*rc::gen::inRange(0, 4) == 0) job.sizes = fmt::format("1 {}", 8 * nodes);
+  }
+  const auto estimates = *rc::gen::element<std::string>("recorded", "learned", "disturbed");
   ReplayConditions conditions;
   if (*rc::gen::arbitrary<bool>()) {
     conditions.set_failures(*rc::gen::inRange(1, 100'000));
@@ -328,6 +332,7 @@ RC_GTEST_PROP(SitePower, NoPolicyExceedsALimit, ()) {
       JobReplay replay = replay_on(nodes, policy, budget_of(of));
       replay.set_placement(*rc::gen::element<std::string>("count", "consolidated"));
       *replay.mutable_conditions() = conditions;
+      replay.set_estimates(estimates);
       if (of.spend == "wait" && policy != "fifo" && policy != "fifo-skip" && policy != "sjf" &&
           policy != "easy" && policy != "conservative") {
         EXPECT_THROW(replay_jobs(of.jobs, replay), Error) << policy;
