@@ -65,6 +65,7 @@ class TrainingRun : public JobModel,
   /// again, or if the job loses ranks faster than it recovers (is_given_up()).
   void advance_to(Nanos now, const Watch& watch) override;
   void emit_steps() override { tell_committed(here_, state_); }
+  Nanos last_commit() const override { return state_.metrics.last_commit(); }
   Nanos now() const override { return state_.now; }
   bool is_over() const override { return state_.metrics.is_over(); }
 

@@ -1,6 +1,7 @@
 #include "sim/world/sim_backend.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "core/error.hpp"
@@ -95,7 +96,15 @@ void SimBackend::emit_event(Event event) {
     if (is_same_report(was, change->to)) return;
   }
   world_.apply(event, now_);
+  const auto* const steps = std::get_if<StepsDone>(&event);
+  if (steps != nullptr && known_ == events_.size() && is_known(*steps)) ++known_;
   events_.push_back(std::move(event));
+}
+
+/// Returns true if the steps ended before now, which only a rest of the policies permits.
+bool SimBackend::is_known(const StepsDone& steps) const {
+  const Member* const member = member_of(steps.job);
+  return at_rest_ && member->stepped && member->stepped->last_commit() < now_;
 }
 
 void SimBackend::carry_out(const Decision& decision) {
@@ -168,8 +177,7 @@ std::optional<Observation> SimBackend::next() {
     advance_clock();
     if (events_.empty()) return {};
   }
-  shown_.clear();
-  shown_.swap(events_);
+  show_events();
   instruments_.forget_samples();
   return Observation{.now = now_,
                      .sequence = calls_++,
@@ -179,6 +187,18 @@ std::optional<Observation> SimBackend::next() {
                      .jobs = world_.jobs(),
                      .samples = instruments_,
                      .resting = resting_ && only_steps(shown_)};
+}
+
+/// Known steps are shown before the event that ends the rest, if policies read samples: of the call
+/// about these steps, as of those at their ends in full detail, nothing remains.
+void SimBackend::show_events() {
+  const std::size_t known = std::exchange(known_, 0);
+  shown_.clear();
+  if (known == 0 || known == events_.size() || !instruments_.read()) return shown_.swap(events_);
+  const auto last = events_.begin() + static_cast<std::ptrdiff_t>(known);
+  shown_.assign(std::make_move_iterator(events_.begin()), std::make_move_iterator(last));
+  events_.erase(events_.begin(), last);
+  resting_ = true;
 }
 
 bool SimBackend::is_over() const {

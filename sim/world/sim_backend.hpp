@@ -123,6 +123,8 @@ class SimBackend : public RunBackend, public BranchingRun, private Carrier {
   JobModel::Watch watch_state() const;
   bool is_watched(bool resting) const;
   bool are_jobs_unchanged() const;
+  bool is_known(const StepsDone& steps) const;
+  void show_events();
   void pass_ticks();
 
   World world_;
@@ -152,6 +154,9 @@ class SimBackend : public RunBackend, public BranchingRun, private Carrier {
   } instants_;
   std::uint64_t calls_ = 0;
   std::vector<Event> events_;  ///< events since the last observation
+  /// Number of the first events that report steps which ended before the instant of the events,
+  /// while the policies rested.
+  std::size_t known_ = 0;
   std::vector<Event> shown_;   ///< events of the last observation
 };
 

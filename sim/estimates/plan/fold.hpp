@@ -53,11 +53,11 @@ struct Folding {
 };
 
 /// Returns the coarsest partition found of the replicas into classes: members of a class have the
-/// same program, speeds, NIC rates, kinds of paths between stages and traffic on these paths, and
-/// their partners in every communicator belong to the same classes. In full detail, and for the
-/// ranks of `apart`, a replica is a class of its own. The partition is refined like colours of a
-/// graph until no class splits. `traffic`: a number by replica, equal where the traffic is
-/// (PlanBase::traffic_shapes()); empty: it is equal everywhere.
+/// same program, speeds and NIC rates, paths between stages of the same kinds and rates with the
+/// same traffic and changes, and their partners in every communicator belong to the same classes.
+/// In full detail, and for the ranks of `apart`, a replica is a class of its own. The partition is
+/// refined like colours of a graph until no class splits. `traffic`: a number by replica, equal
+/// where the traffic is (PlanBase::traffic_shapes()); empty: it is equal everywhere.
 ///
 /// For example, among 8 healthy replicas with one slow rank in replica 3, replica 3 is a class of
 /// its own and the other seven form one class, provided that all their paths are of the same kind.

@@ -36,6 +36,15 @@ CollectiveKind kind_of(OpCollective collective) {
 
 using Loads = PlanFlows::Loads;
 
+/// Subtracts the flows of a part of `loads`; both ascend by link.
+void subtract(Loads& loads, const Loads& part) {
+  auto less = part.begin();
+  for (LinkLoad& load : loads) {
+    if (less != part.end() && less->link == load.link) load.flows -= (less++)->flows;
+  }
+  std::erase_if(loads, [](const LinkLoad& load) { return load.flows == 0; });
+}
+
 class Planner {
  public:
   explicit Planner(const PlanRequest& request)
@@ -123,6 +132,11 @@ class Planner {
                       const Demand& demand) const;
   /// `real`: communicators of the group; null if the cache knows them.
   void ways(GroupPlan& group, const std::vector<GpuGroup>* real, const std::set<Demand>& asked);
+  bool is_slower(const CollectiveSchedule& schedule) const;
+  /// Returns the links of the communicators that are flows of their own, by phase.
+  std::vector<std::vector<Loads>> slower_parts(CollectiveKind kind, CollectiveAlgorithm algorithm,
+                                               const std::vector<GpuGroup>& all,
+                                               const std::vector<double>& shares) const;
   std::uint32_t carry_out(OpCollective collective, CollectiveAlgorithm algorithm,
                           const std::vector<GpuGroup>& real);
   std::uint32_t carry_out_known(const GroupPlan& group, OpCollective collective,
@@ -329,12 +343,47 @@ void Planner::ways(GroupPlan& group, const std::vector<GpuGroup>* real,
   }
 }
 
+/// Returns true if the flows of a schedule cross a link that is slower, or changes in the step.
+bool Planner::is_slower(const CollectiveSchedule& schedule) const {
+  const auto is_other = [this](const LinkLoad& load) {
+    return in_.state.link_slow_of(load.link) != 1 ||
+           std::find(in_.pinned.begin(), in_.pinned.end(), load.link) != in_.pinned.end();
+  };
+  return std::any_of(schedule.phases.begin(), schedule.phases.end(), [&](const auto& phase) {
+    return std::any_of(phase.links.begin(), phase.links.end(), is_other);
+  });
+}
+
+/// A slower communicator takes less of the links that transfers between stages share with the
+/// others, which go on at their rate. One communicator remains, if all are slower.
+std::vector<std::vector<Loads>> Planner::slower_parts(CollectiveKind kind,
+                                                      CollectiveAlgorithm algorithm,
+                                                      const std::vector<GpuGroup>& all,
+                                                      const std::vector<double>& shares) const {
+  std::vector<std::vector<Loads>> parts;
+  const bool differ = !in_.state.link_slow.empty() || !in_.pinned.empty();
+  if (!differ || in_.graph.pipeline() == 1) return parts;
+  for (const GpuGroup& group : all) {
+    if (parts.size() + 1 == all.size()) break;
+    CollectiveSchedule own = collective_schedule(in_.cluster, kind, algorithm, {group});
+    if (!is_slower(own)) continue;
+    if (own.phases.size() != shares.size()) return {};
+    std::vector<Loads>& links = parts.emplace_back();
+    for (std::size_t i = 0; i < shares.size(); ++i) {
+      if (own.phases[i].share != shares[i]) return {};
+      links.push_back(std::move(own.phases[i].links));
+    }
+  }
+  return parts;
+}
+
 std::uint32_t Planner::carry_out(OpCollective collective, CollectiveAlgorithm algorithm,
                                  const std::vector<GpuGroup>& real) {
   CommPlan plan;
   // Each communicator has its own flow in full detail. Flows are added in the order in which
   // bind_links() distributes links.
   std::vector<CollectiveSchedule> schedules;
+  std::vector<std::vector<Loads>> slower;
   if (in_.full_detail) {
     for (const GpuGroup& group : real) {
       schedules.push_back(
@@ -342,6 +391,9 @@ std::uint32_t Planner::carry_out(OpCollective collective, CollectiveAlgorithm al
     }
   } else {
     schedules.push_back(collective_schedule(in_.cluster, kind_of(collective), algorithm, real));
+    std::vector<double> shares;
+    for (const CollectivePhase& phase : schedules[0].phases) shares.push_back(phase.share);
+    slower = slower_parts(kind_of(collective), algorithm, real, shares);
   }
   for (std::size_t i = 0; i < schedules.front().phases.size(); ++i) {
     CommPhase& phase = plan.phases.emplace_back();
@@ -350,7 +402,12 @@ std::uint32_t Planner::carry_out(OpCollective collective, CollectiveAlgorithm al
       CollectivePhase& part = schedule.phases[i];
       phase.latency = std::max(phase.latency, part.latency);
       phase.parts.push_back({{}, part.share});
+      for (const std::vector<Loads>& own : slower) subtract(part.links, own[i]);
       flows_.add(std::move(part.links));
+    }
+    for (std::vector<Loads>& own : slower) {
+      phase.parts.push_back({{}, schedules[0].phases[i].share});
+      flows_.add(std::move(own[i]));
     }
   }
   plan_.comms.push_back(std::move(plan));
@@ -360,10 +417,22 @@ std::uint32_t Planner::carry_out(OpCollective collective, CollectiveAlgorithm al
 std::uint32_t Planner::carry_out_known(const GroupPlan& group, OpCollective collective,
                                        CollectiveAlgorithm algorithm) {
   CommPlan plan;
-  for (const PlanBase::Phase& phase :
-       base_->collective(group.stage, group.communicator, kind_of(collective), algorithm)) {
-    plan.phases.push_back({{{{}, phase.share}}, phase.latency});
-    flows_.add_rest_of(phase.flow);
+  const std::vector<PlanBase::Phase>& phases =
+      base_->collective(group.stage, group.communicator, kind_of(collective), algorithm);
+  std::vector<double> shares;
+  for (const PlanBase::Phase& phase : phases) shares.push_back(phase.share);
+  std::vector<std::vector<Loads>> slower =
+      slower_parts(kind_of(collective), algorithm,
+                   base_->groups(group.stage, group.communicator), shares);
+  for (std::size_t i = 0; i < phases.size(); ++i) {
+    CommPhase& phase = plan.phases.emplace_back();
+    phase.latency = phases[i].latency;
+    phase.parts.push_back({{}, phases[i].share});
+    flows_.add_rest_of(phases[i].flow);
+    for (std::vector<Loads>& own : slower) {
+      phase.parts.push_back({{}, phases[i].share});
+      flows_.add_part(std::move(own[i]), phases[i].flow);
+    }
   }
   plan_.comms.push_back(std::move(plan));
   return static_cast<std::uint32_t>(plan_.comms.size() - 1);

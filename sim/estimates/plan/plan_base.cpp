@@ -64,20 +64,14 @@ std::uint8_t crossing(const Cluster& cluster, GpuId from, GpuId to) {
   return static_cast<std::uint8_t>(1 + (same_rail ? 0 : 1) + (same_unit ? 0 : 2));
 }
 
-namespace {
-
-/// Returns the number of pairs of neighbouring stages; with chunks the last and the first stage are
-/// neighbours too.
-std::uint32_t borders_of(const StepGraph& graph) {
+std::uint32_t stage_borders(const StepGraph& graph) {
   const bool around = graph.chunks() > 1 && graph.pipeline() > 1;
   return graph.pipeline() - (around ? 0 : 1);
 }
 
-}  // namespace
-
 std::vector<std::uint32_t> replica_shapes(const Cluster& cluster, const StepGraph& graph,
                                           const std::vector<GpuId>& placement) {
-  const std::uint32_t borders = borders_of(graph);
+  const std::uint32_t borders = stage_borders(graph);
   std::map<std::vector<std::uint8_t>, std::uint32_t> seen;
   std::vector<std::uint32_t> shapes(graph.data());
   std::vector<std::uint8_t> crossings;
@@ -115,7 +109,7 @@ const std::vector<std::uint32_t>& PlanBase::shapes() {
 }
 
 void PlanBase::append_transfer_links(std::uint32_t replica, std::vector<LinkId>& out) const {
-  for (std::uint32_t stage = 0; stage < borders_of(graph_); ++stage) {
+  for (std::uint32_t stage = 0; stage < stage_borders(graph_); ++stage) {
     const std::uint32_t next = (stage + 1) % graph_.pipeline();
     for (std::uint32_t member = 0; member < graph_.members(); ++member) {
       const GpuId a = gpu(replica, stage, member), b = gpu(replica, next, member);

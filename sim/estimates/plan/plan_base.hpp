@@ -174,6 +174,9 @@ class PlanBase {
   std::optional<std::vector<std::uint32_t>> lost_;
 };
 
+/// Returns the number of pairs of neighbouring stages; with chunks the last and the first stage are
+/// neighbours too.
+std::uint32_t stage_borders(const StepGraph& graph);
 /// Returns the kind of path between two GPUs: 0 inside an NVLink domain, else 1, plus 1 if the
 /// rails differ, plus 2 if the scalable units differ.
 std::uint8_t crossing(const Cluster& cluster, GpuId from, GpuId to);
