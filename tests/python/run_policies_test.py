@@ -226,6 +226,22 @@ def test_a_slow_rank_gets_fewer_examples(tmp_path):
     assert replayed(log)["identical"] is True
 
 
+def test_a_slow_rank_of_lightning_gets_fewer_examples(tmp_path):
+    log = tmp_path / "run.log"
+    options = ["--policy", "predictive-rebalance", "--record", log]
+    run = Run("light.py", 2, 60, options, EXAMPLE_S="0.004", SLOW="4")
+    report, ends, code = run.end()
+    assert code == 0, run.text
+    assert report["decisions_applied"] >= 1
+    dealt = re.findall(r"at step (\d+) of rank (\d): (\d+) examples", run.text)
+    examples = {(int(step), int(rank)): int(count) for step, rank, count in dealt}
+    assert examples[0, 0] == examples[0, 1] == 8
+    assert examples[50, 1] < 6 < 10 < examples[50, 0]
+    assert examples[50, 0] + examples[50, 1] == 16
+    assert len(set(ends.values())) == 1  # parameters of both ranks, bit for bit
+    assert replayed(log)["identical"] is True
+
+
 LATE = """
 import time
 import torch
@@ -365,6 +381,21 @@ def test_gradients_in_codes_train_as_well_with_fewer_bytes(tmp_path):
     assert reports[False]["bytes_on_wire"] == 4 * 60 * 2 * 4 * values  # ring of two ranks
     assert reports[True]["bytes_on_wire"] < 0.3 * reports[False]["bytes_on_wire"]
     assert replayed(tmp_path / "run.log")["identical"] is True
+
+
+def test_gradients_of_lightning_travel_in_codes(tmp_path):
+    scenario = tmp_path / "codes.yaml"
+    scenario.write_text(
+        "policies: [{name: fixed-codec, parameters: {rules: [{codec: int8}]}}]\n"
+    )
+    plain, _, code = Run("light.py", 2, 60).end()
+    assert code == 0
+    run = Run("light.py", 2, 60, ["--scenario", scenario])
+    report, ends, code = run.end()
+    assert code == 0, run.text
+    assert report["decisions_applied"] == 1
+    assert 0 < report["bytes_on_wire"] < 0.4 * plain["bytes_on_wire"]
+    assert len(set(ends.values())) == 1  # parameters of both ranks, bit for bit
 
 
 #: Network of its own whose loopback carries 100 MB/s, for the words of a command that follow.

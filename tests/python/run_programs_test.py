@@ -296,6 +296,33 @@ def test_a_sharded_program_ends_with_the_operations_name():
     assert not any(os.path.exists(f"/proc/{rank}") for rank in run.processes.values())
 
 
+@pytest.mark.parametrize(
+    ("operation", "refused"),
+    [
+        ("scatter", "scatter"),
+        ("send", "recv|send"),
+        ("all_to_all", "all_to_all"),
+        ("all_to_all of lists", "all_to_all"),
+        ("sparse", "all_reduce of sparse or device tensors"),
+        ("scatter of another", None),
+        ("reduce", None),
+        ("reduce to the lost", None),
+    ],
+)
+def test_no_operation_raises_into_the_program_at_a_loss(operation, refused):
+    run = Run("operations.py", 3, options=["--warm", "all"], arguments=[operation])
+    report, _, code = run.end()
+    assert "exception in rank" not in run.text, run.text
+    assert 1 in report["ranks_missing"]
+    if refused is None:
+        assert (code, report["refused_operation"]) == (6, None), run.text
+        assert {f"end of rank {rank}\n" for rank in (0, 2)} <= set(run.lines)
+    else:
+        assert code == 4, run.text
+        assert re.fullmatch(refused, report["refused_operation"])
+        assert report["ended_by"] == "orrery"
+
+
 def test_a_sharded_program_starts_again_from_its_own_checkpoint(tmp_path):
     ends = {}
     for kills in (False, True):

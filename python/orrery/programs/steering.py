@@ -127,10 +127,9 @@ class Steering:
 
 
 def install(attachment: Any) -> Steering:
-    """Return the steering of this process, whose hook comes before each optimizer step."""
-    from torch.optim.optimizer import register_optimizer_step_pre_hook
+    """Return the steering of this process, which is called in each optimizer step."""
+    from .updates import call_before_updates
 
     made = Steering(attachment)
-
-    register_optimizer_step_pre_hook(made.before_update)
+    call_before_updates(made.before_update)
     return made

@@ -1,6 +1,11 @@
-"""Trainer of Lightning with synchronised metrics."""
+"""Trainer of Lightning with synchronised metrics.
+
+EXAMPLE_S=SECONDS of declared compute for each example, without synchronised metrics, which wait for
+the other ranks; SLOW=FACTOR makes the last rank slower.
+"""
 
 import os
+import time
 
 import lightning
 import torch
@@ -8,6 +13,10 @@ from end import print_end
 from pace import declare_pace
 from lightning.pytorch.strategies import DDPStrategy
 from torch import nn
+
+EXAMPLE_S = float(os.environ.get("EXAMPLE_S", "0"))
+if int(os.environ["RANK"]) == int(os.environ["WORLD_SIZE"]) - 1:
+    EXAMPLE_S *= float(os.environ.get("SLOW", "1"))
 
 
 class Model(lightning.LightningModule):
@@ -20,10 +29,11 @@ class Model(lightning.LightningModule):
     def training_step(self, batch, at):
         """Return the loss of one batch."""
         data = batch[0]
+        time.sleep(EXAMPLE_S * len(data))
         loss = (self.layers(data) - data).square().mean()
-        self.log("loss", loss, sync_dist=True)
+        self.log("loss", loss, sync_dist="EXAMPLE_S" not in os.environ)
         if at % 10 == 0:
-            print(f"at step {at} of rank {self.global_rank}", flush=True)
+            print(f"at step {at} of rank {self.global_rank}: {len(data)} examples", flush=True)
         return loss
 
     def configure_optimizers(self):
