@@ -4,7 +4,7 @@
 
 #include <cstdint>
 #include <functional>
-#include <set>
+#include <vector>
 
 #include "policies/seam/world.hpp"
 #include "sim/world/job_model.hpp"
@@ -20,7 +20,7 @@ namespace orrery::sim {
 class ClosedGpus {
  public:
   /// Constructs an empty set; `world` must outlive it.
-  explicit ClosedGpus(const World& world) : world_(world) {}
+  explicit ClosedGpus(const World& world);
 
   /// Stops a job, which leaves its GPUs.
   using Stop = std::function<void(JobId)>;
@@ -39,20 +39,23 @@ class ClosedGpus {
   /// Records that a policy has taken the GPUs of a job at `now`: the set is then chosen anew at
   /// next_choice_time(), because a waiting job may fit into whole nodes only.
   void record_departure(Nanos now) {
-    if (!closed_.empty()) due_ = now;
+    if (count_ > 0) due_ = now;
   }
   /// Returns the instant at which choose_gpus() is due without another event; kNever if none is.
   Nanos next_choice_time() const { return due_; }
   /// Returns the number of closed GPUs, all in nodes that are up.
-  std::uint32_t count() const { return static_cast<std::uint32_t>(closed_.size()); }
+  std::uint32_t count() const { return count_; }
 
  private:
+  std::vector<std::uint32_t> idle_by_node() const;
   void stop_newest(std::uint32_t idle, const Stop& stop) const;
-  bool is_up(std::uint32_t gpu) const;
-  std::set<std::uint32_t> idle_of_fullest(std::uint32_t count) const;
+  std::vector<std::uint32_t> quotas(std::uint32_t count) const;
+  void change_node(std::uint32_t node, std::uint32_t quota, const JobModel::Happen& happen);
 
   const World& world_;
-  std::set<std::uint32_t> closed_;
+  std::vector<bool> is_closed_;                ///< indexed by GPU; empty before the first one
+  std::vector<std::uint32_t> closed_by_node_;  ///< as `is_closed_`, by node
+  std::uint32_t count_ = 0;
   Facts facts_ = {};
   Nanos due_ = kNever;
 };
