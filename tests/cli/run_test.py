@@ -33,6 +33,17 @@ def test_the_ranks_have_the_environment_of_a_launched_job():
     assert result.returncode == 0
 
 
+def test_a_sitecustomize_of_the_user_runs_and_may_fail(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("print('hidden one', flush=True)\n1 / 0\n")
+    result = subprocess.run(
+        [PROGRAM, "run", "-n", "1", "--", sys.executable, "-c",
+         "import sys; print('trained', 'orrery_programs.running' in sys.modules)"],
+        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    assert (result.returncode, result.stdout) == (0, "hidden one\ntrained True\n"), result.stderr
+    assert f"error in {tmp_path / 'sitecustomize.py'}: ZeroDivisionError" in result.stderr
+
+
 def test_torchruns_arguments_are_read(tmp_path):
     torchrun = tmp_path / "torchrun"
     torchrun.write_text("not started")
