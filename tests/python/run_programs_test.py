@@ -156,6 +156,25 @@ def test_without_a_loss_every_bit_is_that_of_torchrun(script):
     assert ends == with_torchrun(script, ranks=2, steps=12)
 
 
+def test_a_launcher_that_hides_the_folder_leaves_the_entry_point_of_pytorch(tmp_path):
+    (tmp_path / "orrery_command").symlink_to(ROOT / "python" / "orrery_command")
+    facts = tmp_path / "orrery-0.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: orrery\nVersion: 0\n")
+    (facts / "entry_points.txt").write_text(
+        "[torch.backends]\norrery = orrery_command.torch_backend:attach\n"
+    )
+    for path, is_attached in ((tmp_path, True), ("", False)):
+        result = subprocess.run(
+            [PROGRAM, "run", "-n", "2", "--json", "--", "env", f"PYTHONPATH={path}", TORCH,
+             PROGRAMS / "ddp.py"],
+            capture_output=True, text=True, env=environment(12), timeout=PATIENCE,
+        )  # fmt: skip
+        assert result.returncode == 0, result.stderr
+        assert json.loads(result.stdout)["attached"] is is_attached
+        assert len(ends_in(result.stderr)) == 2
+
+
 def test_sums_in_shared_memory_have_the_bits_of_gloo():
     words = [TORCH.parent / "torchrun", "--standalone", "--nproc-per-node", "3"]
     sums = []
@@ -341,6 +360,24 @@ def test_a_sharded_program_starts_again_from_its_own_checkpoint(tmp_path):
         assert begins[0] == 0
         assert not kills or begins[-1] in (20, 40)  # resumes the newest checkpoint
     assert ends[False] == ends[True]  # bit for bit
+
+
+def test_two_lines_under_torchrun_state_the_tier_and_resume(tmp_path):
+    light = ROOT / "python" / "orrery" / "programs" / "light"  # without the package's imports
+    begins = []
+    for folder in ("", str(tmp_path / "kept"), str(tmp_path / "kept")):
+        kept = {"FOLDER": folder} if folder else {}
+        result = subprocess.run(
+            [TORCH.parent / "torchrun", "--standalone", "--nproc-per-node", "2",
+             PROGRAMS / "snapshot.py"],
+            capture_output=True, text=True, timeout=PATIENCE,
+            env={**environment(10), "PYTHONPATH": str(light), **kept},
+        )  # fmt: skip
+        assert len(ends_in(result.stdout)) == 2, result.stderr
+        expected = "tier T1 only, because torchrun ends all workers" if folder else "no tier: "
+        assert result.stderr.count(f"orrery: {expected}") == 1
+        begins.append(re.search(r"begins at step (\d+) ", result.stdout).group(1))
+    assert begins == ["0", "0", "10"]
 
 
 def test_a_sharded_loop_with_two_lines_repeats_the_steps_since_its_snapshot():
