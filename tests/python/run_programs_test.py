@@ -362,6 +362,27 @@ def test_a_sharded_program_starts_again_from_its_own_checkpoint(tmp_path):
     assert ends[False] == ends[True]  # bit for bit
 
 
+@pytest.mark.parametrize("script", ["hugging_face.py", "light.py"])
+def test_a_trainer_resumes_by_itself_from_its_own_checkpoint(script, tmp_path):
+    ends = {}
+    for kills in (False, True):
+        folder = tmp_path / str(kills)
+        run = Run(script, 2, 100, ["--restart", "1"], CHECKPOINTS=str(folder))
+        if kills:
+            run.wait_for("at step 50 ")
+            run.kill(0)
+            run.kill(1)
+        report, ends[kills], code = run.end()
+        assert code == 0, run.text
+        assert report["tier"] == ("T1" if kills else "T0")
+        begins = sorted({int(n) for n in re.findall(r"begins at step (\d+) ", run.text)})
+        assert begins[0] == 0
+        assert not kills or begins[-1] in (40, 60, 80)  # resumes the newest checkpoint
+    assert set(ends[True]) == {0, 1} and len(set(ends[True].values())) == 1
+    if script == "hugging_face.py":  # Lightning does not continue within the pass over the data
+        assert ends[False] == ends[True]  # bit for bit
+
+
 def test_two_lines_under_torchrun_state_the_tier_and_resume(tmp_path):
     light = ROOT / "python" / "orrery" / "programs" / "light"  # without the package's imports
     begins = []
