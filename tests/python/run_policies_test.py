@@ -383,6 +383,26 @@ def test_gradients_in_codes_train_as_well_with_fewer_bytes(tmp_path):
     assert replayed(tmp_path / "run.log")["identical"] is True
 
 
+def test_unequal_shares_train_as_well(tmp_path):
+    losses = {}
+    for shared in (False, True):
+        options = ["--policy", "predictive-rebalance"] if shared else []
+        more = {"EXAMPLE_S": "0.002", "SLOW": "4"} if shared else {"EXAMPLE_S": "0"}
+        run = Run("codes.py", 2, 40, options, **more)
+        report, ends, code = run.end()
+        assert code == 0, run.text
+        assert len(set(ends.values())) == 1  # parameters of both ranks, bit for bit
+        losses[shared] = losses_of(run.text)
+        dealt = re.findall(r"seed (\d) ended with (\d+) examples of rank (\d)", run.text)
+        last = {int(rank): int(count) for seed, count, rank in dealt if seed == "3"}
+        assert last[0] + last[1] == 32
+        assert (last[1] < 12) is shared
+    own = [loss for (_, rank), loss in losses[False].items() if rank == 0]
+    spread = max(own) - min(own)
+    for key, loss in losses[False].items():
+        assert abs(losses[True][key] - loss) < spread, (losses, spread)
+
+
 def test_gradients_of_lightning_travel_in_codes(tmp_path):
     scenario = tmp_path / "codes.yaml"
     scenario.write_text(
