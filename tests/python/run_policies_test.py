@@ -108,6 +108,41 @@ def test_a_lost_rank_is_replaced_by_decision_and_snapshots_follow_the_plan(tmp_p
     assert replayed(log)["identical"] is True
 
 
+@pytest.mark.parametrize(
+    ("script", "files"), [("hugging_face.py", "checkpoint-*"), ("light.py", "epoch*.ckpt")]
+)
+def test_checkpoints_of_a_trainer_follow_the_plan(tmp_path, script, files):
+    scenario, folder = tmp_path / "policies.yaml", tmp_path / "kept"
+    scenario.write_text(
+        "policies: [{name: checkpoint-interval, parameters: {method: fixed, interval: 10 ms}}]\n"
+    )
+    options = ["--scenario", scenario, "--record", tmp_path / "run.log"]
+    run = Run(script, 2, 60, options, CHECKPOINTS=str(folder), EVERY="100000")
+    report, ends, code = run.end()
+    assert code == 0, run.text
+    assert report["decisions_applied"] >= 1
+    assert report["newest_snapshot"] > 0
+    steps = [int(re.search(r"(\d+)\D*$", path.name).group(1)) for path in folder.glob(files)]
+    assert steps  # Lightning itself would write none, and transformers none before its end
+    assert min(steps) < 60 or script == "light.py"  # which keeps the newest one
+    assert len(set(ends.values())) == 1
+    assert replayed(tmp_path / "run.log")["identical"] is True
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("hugging_face.py", "expected a Trainer with save_strategy='steps', found 'no'"),
+        ("light.py", "expected a Trainer with ModelCheckpoint(every_n_train_steps=N), found none"),
+    ],
+)
+def test_a_trainer_that_saves_by_no_steps_is_refused_with_the_remedy(script, expected):
+    code, _, text = policy_run(PROGRAMS / script, 1, "--policy", "checkpoint-interval")
+    assert code == 4
+    assert f"snapshots: {expected}" in text
+    assert "or call orrery.torch.state()" in text
+
+
 def test_all_ranks_start_again_by_decision_of_a_policy_that_an_operator_has_changed(tmp_path):
     runs = tempfile.mkdtemp(dir="/tmp")  # a short path
 
