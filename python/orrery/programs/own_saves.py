@@ -109,7 +109,7 @@ def _follow_transformers(trainer: Any, report_save: Any) -> "tuple[Any, str]":
             f"orrery.torch.state()"
         )
     planned: "dict[str, bool]" = {}
-    base = sys.modules["transformers"].TrainerCallback
+    base: Any = sys.modules["transformers"].TrainerCallback
 
     class Plan(base):  # type: ignore[misc]
         """Saves at the steps of the policy, in place of those of the program."""
