@@ -90,8 +90,8 @@ class OperationWork final : public c10d::Work {
   std::vector<at::Tensor> result_;
 };
 
-/// Exception of `perform` if the loss of a rank makes the operation impossible: the run ends because
-/// of it, and the program sees no exception.
+/// Exception of `perform` if the loss of a rank makes the operation impossible: the run ends, and
+/// the program sees no exception.
 class UncarriedOperation final : public std::exception {
  public:
   const char* what() const noexcept override { return "cannot be carried through a loss"; }

@@ -1,7 +1,8 @@
 """Trainer of Lightning with synchronised metrics.
 
 EXAMPLE_S=SECONDS of declared compute for each example, without synchronised metrics, which wait for
-the other ranks; SLOW=FACTOR makes the last rank slower.
+the other ranks; SLOW=FACTOR makes the last rank slower. CHECKPOINTS=FOLDER keeps checkpoints there,
+every EVERY=STEPS, and resumes from the newest one.
 """
 
 import os
@@ -11,6 +12,7 @@ import lightning
 import torch
 from end import print_end
 from pace import declare_pace
+from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.strategies import DDPStrategy
 from torch import nn
 
@@ -36,6 +38,10 @@ class Model(lightning.LightningModule):
             print(f"at step {at} of rank {self.global_rank}: {len(data)} examples", flush=True)
         return loss
 
+    def on_train_start(self):
+        """Prints the step from which the training goes on."""
+        print(f"begins at step {self.global_step} of rank {self.global_rank}", flush=True)
+
     def configure_optimizers(self):
         """Return the optimizer."""
         return torch.optim.AdamW(self.parameters(), 1e-3)
@@ -45,12 +51,17 @@ torch.set_num_threads(1)
 lightning.seed_everything(0)
 model = Model()
 declare_pace(model.layers)
+kept = os.environ.get("CHECKPOINTS")
+every = int(os.environ.get("EVERY", "20"))
+saves = [ModelCheckpoint(dirpath=kept, save_last=True, every_n_train_steps=every)] if kept else []
 trainer = lightning.Trainer(
     accelerator="cpu", devices=int(os.environ["WORLD_SIZE"]),
     strategy=DDPStrategy(process_group_backend="gloo"),
-    max_steps=int(os.environ.get("STEPS", "40")), logger=False, enable_checkpointing=False,
+    max_steps=int(os.environ.get("STEPS", "40")), logger=False,
+    enable_checkpointing=bool(kept), callbacks=saves,
     enable_progress_bar=False, enable_model_summary=False,
 )  # fmt: skip
 data = torch.utils.data.TensorDataset(torch.randn(4096, 32))
-trainer.fit(model, torch.utils.data.DataLoader(data, batch_size=8, shuffle=True, drop_last=True))
+loader = torch.utils.data.DataLoader(data, batch_size=8, shuffle=True, drop_last=True)
+trainer.fit(model, loader, ckpt_path="last" if kept else None)
 print_end(trainer.global_rank, trainer.global_step, model)
