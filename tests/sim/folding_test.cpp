@@ -86,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"sharded optimizer", 8, 2, 8, {"job.layout.shard=optimizer"}},
         Case{"sharded optimizer, straggler", 8, 2, 8, {"job.layout.shard=optimizer"}, 2}));
 
-// ---- unequal traffic -----------------------------------------------------------------------------
+// ---- unequal traffic ----------------------------------------------------------------------------
 
 /// Ends of the passes by replica and stage, and the number of simulated classes, of four replicas
 /// of two stages in a node with two micro-batches each.
