@@ -45,6 +45,41 @@ void subtract(Loads& loads, const Loads& part) {
   std::erase_if(loads, [](const LinkLoad& load) { return load.flows == 0; });
 }
 
+/// Returns true if the flows of a schedule cross a link that is slower, or changes in the step.
+bool is_slower(const PlanRequest& in, const CollectiveSchedule& schedule) {
+  const auto is_other = [&in](const LinkLoad& load) {
+    return in.state.link_slow_of(load.link) != 1 ||
+           std::find(in.pinned.begin(), in.pinned.end(), load.link) != in.pinned.end();
+  };
+  return std::any_of(schedule.phases.begin(), schedule.phases.end(), [&](const auto& phase) {
+    return std::any_of(phase.links.begin(), phase.links.end(), is_other);
+  });
+}
+
+/// Returns the links, by phase, of the communicators that are flows of their own: a slower one
+/// takes less of the links that transfers between stages share with the others, which go on at
+/// their rate. One communicator remains, if all are slower. `shares`: those of the phases of all.
+std::vector<std::vector<Loads>> slower_parts(const PlanRequest& in, CollectiveKind kind,
+                                             CollectiveAlgorithm algorithm,
+                                             const std::vector<GpuGroup>& all,
+                                             const std::vector<double>& shares) {
+  std::vector<std::vector<Loads>> parts;
+  const bool differ = !in.state.link_slow.empty() || !in.pinned.empty();
+  if (!differ || in.graph.pipeline() == 1) return parts;
+  for (const GpuGroup& group : all) {
+    if (parts.size() + 1 == all.size()) break;
+    CollectiveSchedule own = collective_schedule(in.cluster, kind, algorithm, {group});
+    if (!is_slower(in, own)) continue;
+    if (own.phases.size() != shares.size()) return {};
+    std::vector<Loads>& links = parts.emplace_back();
+    for (std::size_t i = 0; i < shares.size(); ++i) {
+      if (own.phases[i].share != shares[i]) return {};
+      links.push_back(std::move(own.phases[i].links));
+    }
+  }
+  return parts;
+}
+
 class Planner {
  public:
   explicit Planner(const PlanRequest& request)
@@ -132,11 +167,6 @@ class Planner {
                       const Demand& demand) const;
   /// `real`: communicators of the group; null if the cache knows them.
   void ways(GroupPlan& group, const std::vector<GpuGroup>* real, const std::set<Demand>& asked);
-  bool is_slower(const CollectiveSchedule& schedule) const;
-  /// Returns the links of the communicators that are flows of their own, by phase.
-  std::vector<std::vector<Loads>> slower_parts(CollectiveKind kind, CollectiveAlgorithm algorithm,
-                                               const std::vector<GpuGroup>& all,
-                                               const std::vector<double>& shares) const;
   std::uint32_t carry_out(OpCollective collective, CollectiveAlgorithm algorithm,
                           const std::vector<GpuGroup>& real);
   std::uint32_t carry_out_known(const GroupPlan& group, OpCollective collective,
@@ -343,40 +373,6 @@ void Planner::ways(GroupPlan& group, const std::vector<GpuGroup>* real,
   }
 }
 
-/// Returns true if the flows of a schedule cross a link that is slower, or changes in the step.
-bool Planner::is_slower(const CollectiveSchedule& schedule) const {
-  const auto is_other = [this](const LinkLoad& load) {
-    return in_.state.link_slow_of(load.link) != 1 ||
-           std::find(in_.pinned.begin(), in_.pinned.end(), load.link) != in_.pinned.end();
-  };
-  return std::any_of(schedule.phases.begin(), schedule.phases.end(), [&](const auto& phase) {
-    return std::any_of(phase.links.begin(), phase.links.end(), is_other);
-  });
-}
-
-/// A slower communicator takes less of the links that transfers between stages share with the
-/// others, which go on at their rate. One communicator remains, if all are slower.
-std::vector<std::vector<Loads>> Planner::slower_parts(CollectiveKind kind,
-                                                      CollectiveAlgorithm algorithm,
-                                                      const std::vector<GpuGroup>& all,
-                                                      const std::vector<double>& shares) const {
-  std::vector<std::vector<Loads>> parts;
-  const bool differ = !in_.state.link_slow.empty() || !in_.pinned.empty();
-  if (!differ || in_.graph.pipeline() == 1) return parts;
-  for (const GpuGroup& group : all) {
-    if (parts.size() + 1 == all.size()) break;
-    CollectiveSchedule own = collective_schedule(in_.cluster, kind, algorithm, {group});
-    if (!is_slower(own)) continue;
-    if (own.phases.size() != shares.size()) return {};
-    std::vector<Loads>& links = parts.emplace_back();
-    for (std::size_t i = 0; i < shares.size(); ++i) {
-      if (own.phases[i].share != shares[i]) return {};
-      links.push_back(std::move(own.phases[i].links));
-    }
-  }
-  return parts;
-}
-
 std::uint32_t Planner::carry_out(OpCollective collective, CollectiveAlgorithm algorithm,
                                  const std::vector<GpuGroup>& real) {
   CommPlan plan;
@@ -393,7 +389,7 @@ std::uint32_t Planner::carry_out(OpCollective collective, CollectiveAlgorithm al
     schedules.push_back(collective_schedule(in_.cluster, kind_of(collective), algorithm, real));
     std::vector<double> shares;
     for (const CollectivePhase& phase : schedules[0].phases) shares.push_back(phase.share);
-    slower = slower_parts(kind_of(collective), algorithm, real, shares);
+    slower = slower_parts(in_, kind_of(collective), algorithm, real, shares);
   }
   for (std::size_t i = 0; i < schedules.front().phases.size(); ++i) {
     CommPhase& phase = plan.phases.emplace_back();
@@ -422,7 +418,7 @@ std::uint32_t Planner::carry_out_known(const GroupPlan& group, OpCollective coll
   std::vector<double> shares;
   for (const PlanBase::Phase& phase : phases) shares.push_back(phase.share);
   std::vector<std::vector<Loads>> slower =
-      slower_parts(kind_of(collective), algorithm,
+      slower_parts(in_, kind_of(collective), algorithm,
                    base_->groups(group.stage, group.communicator), shares);
   for (std::size_t i = 0; i < phases.size(); ++i) {
     CommPhase& phase = plan.phases.emplace_back();
