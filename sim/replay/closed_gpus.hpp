@@ -54,7 +54,7 @@ class ClosedGpus {
 
   const World& world_;
   std::vector<bool> is_closed_;                ///< indexed by GPU; empty before the first one
-  std::vector<std::uint32_t> closed_by_node_;  ///< as `is_closed_`, by node
+  std::vector<std::uint32_t> closed_by_node_;  ///< closed GPUs by node
   std::uint32_t count_ = 0;
   Facts facts_ = {};
   Nanos due_ = kNever;

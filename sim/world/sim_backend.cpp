@@ -187,7 +187,7 @@ std::optional<Observation> SimBackend::next() {
                      .resting = resting_ && only_steps(events_.shown)};
 }
 
-/// Of the call about known steps nothing remains, as of those at their ends in full detail.
+/// Nothing remains of the call about known steps, as of the calls at their ends in full detail.
 bool SimBackend::Events::show_events(bool known_apart) {
   const std::size_t count = std::exchange(known, 0);
   shown.clear();

@@ -160,7 +160,7 @@ def test_checkpoints_of_a_trainer_follow_the_plan(tmp_path, script, files):
     assert report["newest_snapshot"] > 0
     steps = [int(re.search(r"(\d+)\D*$", path.name).group(1)) for path in folder.glob(files)]
     assert steps  # Lightning itself would write none, and transformers none before its end
-    assert min(steps) < 60 or script == "light.py"  # which keeps the newest one
+    assert min(steps) < 60 or script == "light.py"  # Lightning keeps the newest one
     assert len(set(ends.values())) == 1
     assert replayed(tmp_path / "run.log")["identical"] is True
 

@@ -384,7 +384,7 @@ def test_a_trainer_resumes_by_itself_from_its_own_checkpoint(script, tmp_path):
 
 
 def test_two_lines_under_torchrun_state_the_tier_and_resume(tmp_path):
-    light = ROOT / "python" / "orrery" / "programs" / "light"  # without the package's imports
+    light = ROOT / "python" / "orrery" / "programs" / "light"  # it imports no package
     begins = []
     for folder in ("", str(tmp_path / "kept"), str(tmp_path / "kept")):
         kept = {"FOLDER": folder} if folder else {}

@@ -29,6 +29,8 @@ struct PlanRequest {
   const std::vector<std::uint32_t>& micro_batches;  ///< micro-batches of each replica
   /// True if every rank is simulated on its own, without folding.
   bool full_detail = false;
+  /// false: flows do not slow each other, so that replicas that meet unequal traffic are alike
+  bool shares_links = true;
   std::vector<RankId> apart = {};   ///< ranks whose replicas become classes of their own
   std::vector<LinkId> pinned = {};  ///< links that change during the iteration
   /// Algorithm of collectives; automatic: by size.

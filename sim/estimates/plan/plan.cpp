@@ -176,7 +176,7 @@ class Planner {
   PlanBase* const base_;
   PlanFlows flows_;
   Plan plan_;
-  std::vector<Demands> demands_;  ///< by stage
+  std::vector<Demands> demands_;  ///< demands by stage
   /// The largest class, whose flows are remainders of the known flows.
   std::uint32_t rest_class_ = 0;
 };
@@ -245,7 +245,7 @@ void Planner::find_demands() {
 /// Communicators with one member in each NVLink domain form rings in which all ranks are alike;
 /// collectives of parts of the replicas do not count.
 std::vector<std::uint32_t> Planner::traffic_shapes() const {
-  if (in_.full_detail || in_.graph.pipeline() == 1) return {};
+  if (in_.full_detail || !in_.shares_links || in_.graph.pipeline() == 1) return {};
   std::optional<PlanBase> own;
   if (base_ == nullptr) own.emplace(in_.cluster, in_.graph, in_.profile, in_.placement);
   PlanBase& base = base_ == nullptr ? *own : *base_;
