@@ -8,27 +8,13 @@
 #include "core/error.hpp"
 #include "core/schema/yaml_loader.hpp"
 #include "policies/parameters.pb.h"
+#include "tests/policies/node_of_eight.hpp"
 #include "tests/policies/toy.hpp"
 
 namespace orrery {
 namespace {
 
 constexpr Nanos kHour = 3600 * kNanosPerSecond;
-
-Cluster node_of_eight(double idle_w = 75) {
-  GpuModel gpu{};
-  gpu.name = "H100";
-  gpu.idle_power = {idle_w};
-  gpu.max_power = {700};
-  Cluster::Shape shape{};
-  shape.nodes = 1;
-  shape.gpus_per_node = 8;
-  shape.nics_per_node = 1;
-  shape.nodes_per_unit = 1;
-  shape.spines = 1;
-  shape.host_power = {2800};
-  return Cluster(std::move(gpu), shape, Price{});
-}
 
 JobSpec job_of(std::uint32_t id, std::uint32_t gpus, Nanos estimate) {
   JobSpec job = toy::plain(id, gpus);
