@@ -65,7 +65,7 @@ void StepRecord::add_block(std::uint32_t worker, const Op& op, const BlockTimes&
   run.products += slowness * price.products.value / clock;
   run.memory += slowness * price.memory.value;
   if (is_pass(op.phase)) {
-    run.progress.emplace_back(began, run.passes);
+    if (run.progress.back().first != began) run.progress.emplace_back(began, run.passes);
     run.passes += end - began;
     run.progress.emplace_back(end, run.passes);
     run.passes_end = end;
