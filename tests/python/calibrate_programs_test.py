@@ -55,6 +55,42 @@ def test_a_step_has_the_declared_compute_and_the_gradients_of_the_program(calibr
     assert step["optimizer_bytes"] >= 8 * values  # two moments
 
 
+def test_the_memory_of_a_rank_is_that_of_its_process(calibrated):
+    recording = (calibrated[0].parent / "ddp.0.et").read_bytes().decode("latin-1")
+    peak = json.loads(recording[recording.index("{") :])["peak_bytes"]
+    forecast = json.loads(orrery("simulate", calibrated[0], "--json").stdout)
+    assert forecast["memory_bytes"] == pytest.approx(peak)  # no context of a GPU beside it
+
+
+#: Policy that sends the gradients of ddp.py, 4 bytes a value, as one byte a value.
+CODED = "policies=[{name: fixed-codec, parameters: {rules: [{codec: int8}]}}]"
+
+
+def test_a_policy_decides_in_both_worlds_and_its_gain_is_printed(calibrated):
+    options = ["--set", "run.steps=60", "--set", CODED, "--tolerance", 9]
+    result = orrery("compare", calibrated[0], *options, "--json")
+    assert result.returncode == 0, result.stderr
+    (seen,) = json.loads(result.stdout)["runs"]
+    assert seen["policies"] == ["fixed-codec"]
+    assert set(seen["gain"]) == {"predicted", "measured"}
+    plain = seen["without_policies"]
+    assert plain["scenario"] == "ddp without policies"
+    for world in ("predicted", "measured"):
+        assert seen[world]["decisions"] >= 1
+        assert plain[world].get("decisions", 0) == 0
+        assert seen[world]["bytes_on_wire"] < 0.7 * plain[world]["bytes_on_wire"]
+    text = orrery("compare", calibrated[0], *options).stdout
+    assert text.index("ddp without policies: 2 ranks") < text.index("\nddp: 2 ranks")
+    assert re.search(r"gain of fixed-codec: predicted [+-][\d.]+%, measured [+-][\d.]+%", text)
+
+
+def test_a_policy_that_needs_more_than_the_program_has_ends_the_comparison(calibrated):
+    result = orrery("compare", calibrated[0], "--set", "run.steps=12",
+                    "--set", "policies=[{name: checkpoint-interval}]")  # fmt: skip
+    assert (result.returncode, result.stdout) == (4, "")
+    assert "'checkpoint-interval' needs a part that this program lacks" in result.stderr
+
+
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_a_calibrated_scenario_runs_in_both_worlds(calibrated, ranks):
     result = orrery("compare", calibrated[0], "--ranks", ranks, "--set", "run.steps=12", "--json",

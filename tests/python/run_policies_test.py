@@ -108,6 +108,42 @@ def test_a_lost_rank_is_replaced_by_decision_and_snapshots_follow_the_plan(tmp_p
     assert replayed(log)["identical"] is True
 
 
+RECOVER = "policies: [{name: recover, parameters: {how: replace}}]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "applied"),
+    [
+        ("policies: [{name: cheapest-goodput}]\n", [], True),
+        (RECOVER, ["--mode", "approve", "--hook", "/bin/true"], True),
+        (RECOVER, ["--mode", "approve", "--hook", "/bin/false"], False),
+    ],
+    ids=["cheapest-goodput", "approved", "not approved"],
+)
+def test_a_lost_rank_returns_if_the_decision_is_applied(tmp_path, text, options, applied):
+    scenario = tmp_path / "policies.yaml"
+    scenario.write_text(text)
+    log, end = tmp_path / "run.log", tmp_path / "end"
+    words = ["--scenario", scenario, "--record", log, *options]
+    run = Run("snapshot.py", 2, 100000, words, EVERY="100000", END=str(end))
+    run.wait_for_training()
+    run.kill(1)
+    if applied:
+        run.wait_for("rank 1 replaced after step ")
+    else:
+        run.wait_for("rank 1 lost ")
+        for _ in range(20):  # a replacement would have come
+            run.wait_for("at step ")
+    end.touch()
+    report, ends, code = run.end()
+    assert code == (0 if applied else 6), run.text
+    assert report["tier"] == ("T2" if applied else "T0")
+    assert (report["decisions_applied"] > 0) is applied
+    assert report["decisions"] > 0
+    assert len(set(ends.values())) == 1
+    assert replayed(log)["identical"] is True
+
+
 def test_all_ranks_start_again_by_decision_of_a_policy_that_an_operator_has_changed(tmp_path):
     runs = tempfile.mkdtemp(dir="/tmp")  # a short path
 

@@ -95,10 +95,12 @@ class Profiler:
         gradients = (each.grad for group in optimizer.param_groups for each in group["params"])
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         reserved = peak
+        gpu = "processor"  # kRecordedProcessor: the peak is that of the whole process
         if torch.cuda.is_available() and torch.cuda.is_initialized():
             peak, reserved = torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
+            gpu = "measured"
         return {
-            "gpu": "measured",
+            "gpu": gpu,
             "tokens": self._tokens,
             "parameters": {
                 "matrices": state.matrices,
