@@ -206,6 +206,21 @@ void check_reading(const JobsOptions& options, const std::vector<Variant>& varia
                           has_kind ? "--gpu-kind" : "--columns", has_kind ? "KIND" : "NAMES"));
 }
 
+/// Throws if replays with limits of power meet policies that do not know lost GPUs.
+void check_power(const JobsOptions& options, const std::vector<Variant>& variants) {
+  const bool forecasts = !options.choice.policies.empty();
+  if (!forecasts && options.scheduler.empty()) return;
+  if (std::none_of(variants.begin(), variants.end(),
+                   [](const Variant& each) { return each.replay.has_power(); })) {
+    return;
+  }
+  throw Error(ErrorKind::usage,
+              fmt::format("{}: expected a replay without limits of power, which {}, found the key "
+                          "'power': leave one of both out",
+                          forecasts ? "--choose" : "--scheduler",
+                          forecasts ? "forecasts do not have" : "no message of Batsim tells"));
+}
+
 std::uint32_t gpus_of(const JobReplay& replay) { return replay.nodes() * replay.gpus_per_node(); }
 
 /// Comparison of the replays of a command, with one another and with the log's own outcome.
@@ -394,6 +409,7 @@ int jobs(const JobsOptions& options) {
   options.choice.check_policies(options.policies);
   std::vector<Variant> variants = variants_of(options);
   check_reading(options, variants);
+  check_power(options, variants);
   JobLog log = load_log(variants[0].replay, options);
   std::vector<std::string> remarks;
   variants = complete_variants(options, log, std::move(variants), remarks);

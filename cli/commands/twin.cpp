@@ -227,6 +227,11 @@ int twin_trace(const TwinTraceOptions& options) {
                 "or record with orrery jobs");
   }
   JobReplay replay = asked_for(options);
+  if (replay.has_power()) {
+    throw Error(ErrorKind::usage,
+                "power: expected a replay without limits of power, which forecasts do not have: "
+                "leave the key out, or replay with orrery jobs");
+  }
   const std::vector<std::string> policies = joined(
       options.policies.empty() ? std::vector<std::string>{replay.policy()} : options.policies,
       options.twin.candidates);

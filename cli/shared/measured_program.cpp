@@ -78,9 +78,10 @@ std::string scenario_text(const live::MeasuredStep& measured, const MeasuredOrig
   scenario.set_description(origin.description);
   *scenario.mutable_cluster() = machine_of(measured, measured.step.ranks());
   scenario.set_elastic(true);
-  // As `orrery run` without a policy: tier T0, or the end at a loss.
+  // Responses of `orrery run` without a policy: tier T0, or the end at a loss.
   const bool ends = !uncarried_operation(measured.step).empty();
   scenario.mutable_survival()->set_on_loss(ends ? "hold" : "go-on");
+  scenario.mutable_survival()->set_lost_work("dropped");
   scenario.mutable_run()->set_steps(100);
   std::string program = "trace: " + nlohmann::json(prefix.filename().string()).dump();
   if (!origin.command.empty()) program += ", command: " + nlohmann::json(origin.command).dump();

@@ -144,6 +144,11 @@ void change(JobReplay& replay, const std::string& text, const ReplayOptions& opt
                     "follows: nodes={}",
                     option, text, text.substr(equals + 1)));
   }
+  if (first == "conditions" && key.substr(key.find('.') + 1).starts_with("power")) {
+    throw usage(fmt::format("{} '{}': expected the key power beside conditions, as in a scenario: "
+                            "{}",
+                            option, text, text.substr(key.find('.') + 1)));
+  }
   set_field(replay, key, text.substr(equals + 1), option);
   if (!replay.cluster().has_storage()) return;
   throw usage(
@@ -421,7 +426,8 @@ void declare_replay(CLI::App& command, const std::shared_ptr<ReplayOptions>& opt
   command
       .add_option("--set", options->changes,
                   "KEY=VALUE of a replay's file, or POLICY.PARAMETER=VALUE: "
-                  "conditions.restart_cost=60s, max-min.quotas=[{vc: a, gpus: 16}]")
+                  "conditions.restart_cost=60s, max-min.quotas=[{vc: a, gpus: 16}], "
+                  "power.limits=[{share: 80%, from: 8 h, until: 20 h, every: 24 h}]")
       ->type_name("CHANGE")
       ->allow_extra_args(false);
   declare_estimates(command, options);

@@ -89,6 +89,27 @@ void print_conditions(const JobsReport& report) {
                                  report.lost_gpu_hours()));
 }
 
+/// Returns a power in kW, or in MW from 10 MW on.
+std::string power_text(double watts) {
+  return watts < 1e7 ? fmt::format("{:.1f} kW", watts / 1e3)
+                     : fmt::format("{:.2f} MW", watts / 1e6);
+}
+
+/// Prints energy, prices, and the limits of the power.
+void print_power(const JobsPower& power) {
+  std::string text = fmt::format("{:.3f} MWh, at most {}", power.energy_j() / 3.6e9,
+                                 power_text(power.highest_w()));
+  if (power.has_electricity_usd()) {
+    text += fmt::format(", {:.2f} USD of electricity", power.electricity_usd());
+  }
+  if (power.has_carbon_kg()) text += fmt::format(", {:.1f} kg CO2", power.carbon_kg());
+  print_line("energy", text);
+  if (power.spend().empty()) return;
+  print_line("power limits", fmt::format("lowest {}, spend: {}; pauses {}, {:.0f} s above a limit",
+                                         power_text(power.lowest_limit_w()), power.spend(),
+                                         grouped(power.pauses()), power.over_s()));
+}
+
 }  // namespace
 
 void print_replay(const JobReplay& replay, const JobsReport& report) {
@@ -121,6 +142,7 @@ void print_replay(const JobReplay& replay, const JobsReport& report) {
   }
   print_line("estimates", told);
   if (report.has_speed()) print_conditions(report);
+  if (report.has_power()) print_power(report.power());
 }
 
 void print_group_tables(const JobsReport& report) {
@@ -232,6 +254,30 @@ void print_savings(const std::vector<ComparedReplay>& rows, std::size_t width,
   }
 }
 
+/// Prints energy, prices and pauses of the replays with power, if one of them has limits.
+void print_energy(const std::vector<ComparedReplay>& rows, std::size_t width) {
+  if (std::none_of(rows.begin(), rows.end(), [](const ComparedReplay& each) {
+        return !each.report.power().spend().empty();
+      })) {
+    return;
+  }
+  fmt::print("\n{:<{}} {:>12}{:>14}{:>12}{:>12}{:>10}{:>12}\n", "policy", width, "energy MWh",
+             "electr. USD", "CO2 kg", "highest kW", "pauses", "over s");
+  const auto cell = [](bool known, double value, int width_of, int digits) {
+    return known ? fmt::format("{:>{}.{}f}", value, width_of, digits)
+                 : fmt::format("{:>{}}", "-", width_of);
+  };
+  for (const ComparedReplay& each : rows) {
+    if (!each.report.has_power()) continue;
+    const JobsPower& power = each.report.power();
+    fmt::print("{:<{}} {:>12.3f}{}{}{:>12.1f}{}{}\n", each.label, width, power.energy_j() / 3.6e9,
+               cell(power.has_electricity_usd(), power.electricity_usd(), 14, 2),
+               cell(power.has_carbon_kg(), power.carbon_kg(), 12, 1), power.highest_w() / 1e3,
+               cell(power.has_pauses(), static_cast<double>(power.pauses()), 10, 0),
+               cell(power.has_over_s(), power.over_s(), 12, 0));
+  }
+}
+
 /// Prints a line if the rows are about different jobs: their numbers, and the numbers of jobs that
 /// savings are about.
 void print_job_sets(const std::vector<ComparedReplay>& rows, const JobsReport& recorded) {
@@ -289,6 +335,7 @@ void print_comparison(const std::vector<ComparedReplay>& rows, const JobsReport&
   }
   for (const std::string& line : remarks) fmt::print("{}\n", line);
   print_savings(rows, width, recorded);
+  if (rows.size() > 1) print_energy(rows, width);
 }
 
 void print_backtest(const std::string& policy, const std::vector<sim::BacktestRow>& rows) {

@@ -21,6 +21,8 @@ constexpr int kMaxFailures = 3;
 /// Pause between two questions whether work on a device has ended, once kAwake has passed.
 constexpr std::chrono::microseconds kPoll{20};
 constexpr std::chrono::milliseconds kAwake{1};
+/// Longest time from the failure of a connection to the announcement of the loss that explains it.
+constexpr std::chrono::seconds kLossNotice{5};
 
 c10d::BroadcastOptions broadcast_from(std::size_t root) {
   c10d::BroadcastOptions options;
@@ -144,6 +146,13 @@ c10::intrusive_ptr<c10d::Backend> GroupWorker::inner_for(const std::string& name
   report_sharded(member_, place_.key, control_, lock);
   changed_.wait(lock, [this] { return member_.is_settled(); });
   return view_.inner;
+}
+
+void GroupWorker::wait_if_refused() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  const auto is_refused = [this] { return !member_.refused_operation().empty(); };
+  if (!changed_.wait_for(lock, kLossNotice, is_refused)) return;
+  changed_.wait(lock, [] { return false; });  // `orrery run` ends the process
 }
 
 void GroupWorker::wait_until_settled() {
@@ -385,6 +394,10 @@ bool GroupWorker::perform_part(
   try {
     operation.other_works.clear();
     work = part(operation, view_);
+  } catch (const UncarriedOperation&) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (member_.epoch() == epoch) member_.refuse_operation(operation.name);
+    return false;
   } catch (const std::exception&) {  // refused by the inner group: a mistake of the program
     if (!is_newest(epoch)) return false;
     mistake_ = std::current_exception();

@@ -88,6 +88,10 @@ class GroupWorker : public std::enable_shared_from_this<GroupWorker> {
   /// run` ends the process. Any thread.
   c10::intrusive_ptr<c10d::Backend> inner_for(const std::string& name);
 
+  /// Blocks for good if the run ends because of an operation of this group, also if that becomes
+  /// known within 5 s. Call after a failure of an operation of inner_for(). Any thread.
+  void wait_if_refused();
+
   /// Blocks until is_settled(), or until the run ends because of an operation. Any thread.
   void wait_until_settled();
   /// Blocks until all added operations are done and their work is complete, or until the run ends

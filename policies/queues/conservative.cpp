@@ -106,8 +106,9 @@ void ConservativePolicy::dispatch_jobs(const Observation& seen, DecisionList& de
       if (std::optional<GpuRuns> gpus = place_job(job)) {
         begin_at(seen.now, job, std::move(*gpus), "its reservation", decisions);
       } else {
-        scattered_.push_back(next.gpus);
-        from = plan_.earliest_start(next.gpus, next.estimate, seen.now + kNanosPerSecond);
+        if (!is_choosy(job)) scattered_.push_back(next.gpus);
+        from = plan_.earliest_start(
+            next.gpus, next.estimate, expected_power(job).value_or(seen.now + kNanosPerSecond));
       }
     }
     if (from != kNever) plan_.reserve(from, from + next.estimate, next.gpus);

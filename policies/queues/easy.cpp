@@ -4,6 +4,19 @@
 
 namespace orrery {
 
+/// Returns the reservation of a job that limits of power keep waiting until `from`.
+EasyPolicy::Reservation EasyPolicy::reserve_from(Nanos from, std::uint32_t gpus, Nanos now) {
+  Reservation reserved{.shadow = from};
+  std::uint32_t sum = free_gpus().total();
+  ends().extend_overdue(now);
+  for (const ExpectedEnds::End& end : ends().in_order()) {
+    if (end.at > from) break;
+    sum += end.gpus;
+  }
+  reserved.extra = sum > gpus ? sum - gpus : 0;
+  return reserved;
+}
+
 /// Returns the reservation of a job that cannot start now. If enough GPUs are free, only their
 /// places do not fit.
 EasyPolicy::Reservation EasyPolicy::reserve(std::uint32_t gpus, Nanos now) {
@@ -84,7 +97,9 @@ void EasyPolicy::dispatch_jobs(const Observation& seen, DecisionList& decisions)
     const JobSpec& job = seen.jobs[next->place->job].spec;
     std::optional<GpuRuns> gpus = place_job(job);
     if (!gpus) {
-      walk.close(next->gpus);
+      if (!is_choosy(job)) walk.close(next->gpus);
+      const std::optional<Nanos> power = expected_power(job);
+      if (!reserved && power) reserved = reserve_from(*power, next->gpus, seen.now);
       if (!reserved) reserved = reserve(next->gpus, seen.now);
       continue;
     }

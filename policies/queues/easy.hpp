@@ -26,6 +26,7 @@ class EasyPolicy : public BackfillPolicy {
   };
   void dispatch_jobs(const Observation& seen, DecisionList& decisions) override;
   Reservation reserve(std::uint32_t gpus, Nanos now);
+  Reservation reserve_from(Nanos from, std::uint32_t gpus, Nanos now);
   void dispatch_by_kind(const Observation& seen, DecisionList& decisions);
   /// Starts the job, if it fits on one of its kinds and does not delay the reservation. Returns
   /// false if it does not start.

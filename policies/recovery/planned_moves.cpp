@@ -101,7 +101,7 @@ void PlannedMoves::release_saved_job(const SaveDone& done, const Observation& se
   const Nanos lead = done.took + done.took / 4 + 2 * course.step_time();
   const std::optional<Nanos> removal = next_removal(seen, *job);
   const bool far = removal && *removal - lead > seen.now + lead;
-  if (far && waits(course, *job, lead, seen, decisions)) return;
+  if (far && awaits_removal(course, *job, lead, seen, decisions)) return;
   course.home = static_cast<std::uint32_t>(job->gpus.size());
   course.is_released = 1;
   course.climbs = 0;
@@ -112,8 +112,8 @@ void PlannedMoves::release_saved_job(const SaveDone& done, const Observation& se
                     .id;
 }
 
-bool PlannedMoves::waits(Course& course, const JobInfo& job, Nanos lead, const Observation& seen,
-                         DecisionList& decisions) {
+bool PlannedMoves::awaits_removal(Course& course, const JobInfo& job, Nanos lead,
+                                  const Observation& seen, DecisionList& decisions) {
   const std::optional<Nanos> removal = next_removal(seen, job);
   course.acts_at = removal ? std::max<Nanos>(0, *removal - lead) : 0;
   if (course.acts_at <= seen.now) return false;
@@ -156,7 +156,7 @@ void PlannedMoves::leave_parts(const JobInfo& job, const Observation& seen,
   if (course.way <= Way::shrink) {
     if (const auto where = smaller_away(seen, job)) {
       const Nanos lead = std::max(kShrinkLead, 2 * course.step_time());
-      if (waits(course, job, lead, seen, decisions)) return;
+      if (awaits_removal(course, job, lead, seen, decisions)) return;
       course.way = Way::shrink;
       course.home = std::max(course.home, static_cast<std::uint32_t>(job.gpus.size()));
       Decision& shrinks = assign(*where, "the other replicas continue");

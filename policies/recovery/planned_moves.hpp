@@ -84,8 +84,8 @@ class PlannedMoves {
   void release_saved_job(const SaveDone& done, const Observation& seen, DecisionList& decisions);
   /// Returns true if the next removal of a rank is further away than `lead`; the course then goes
   /// on at `lead` before it.
-  static bool waits(Course& course, const JobInfo& job, Nanos lead, const Observation& seen,
-                    DecisionList& decisions);
+  static bool awaits_removal(Course& course, const JobInfo& job, Nanos lead,
+                             const Observation& seen, DecisionList& decisions);
   void decide_job(const Observation& seen, const JobInfo& job, DecisionList& decisions);
   void leave_parts(const JobInfo& job, const Observation& seen, DecisionList& decisions);
   void take_back(const JobInfo& job, const Observation& seen, DecisionList& decisions);

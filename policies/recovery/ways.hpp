@@ -26,8 +26,8 @@ std::optional<Standing> back_home(const Observation& seen, const JobInfo& job,
 /// Returns the ranks of the job on parts whose removal is announced and still to come, ascending;
 /// empty if none is.
 std::vector<RankId> leaving_ranks(const Observation& seen, const JobInfo& job);
-/// Returns the earliest instant at which one of the leaving_ranks() is removed; nothing if there are
-/// none, or if the removals are announced by step.
+/// Returns the earliest instant at which one of the leaving_ranks() is removed; nothing if there
+/// are none, or if the removals are announced by step.
 std::optional<Nanos> next_removal(const Observation& seen, const JobInfo& job);
 /// Returns the placement with all ranks in which the leaving ranks, of a model-parallel job all
 /// ranks on their nodes, have free GPUs that stay: those of a node on one node if there is room,

@@ -73,6 +73,8 @@ JobReplay replay_of(const py::dict& asked) {
     const SourceMap places = load_yaml(conditions, "conditions", *replay.mutable_conditions());
     complete(*replay.mutable_conditions(), places, "");
   }
+  const auto power = asked["power"].cast<std::string>();
+  if (!power.empty()) load_yaml(power, "power", *replay.mutable_power());
   replay.set_placement(asked["placement"].cast<std::string>());
   replay.set_estimates(asked["estimates"].cast<std::string>());
   replay.set_estimate_error(asked["estimate_error"].cast<double>());

@@ -195,7 +195,7 @@ def _check_replay(given: Mapping[str, Any]) -> None:
 
 
 def _order_of(given: Mapping[str, Any]) -> Dict[str, Any]:
-    conditions = given["conditions"]
+    conditions, power = given["conditions"], given["power"]
     kinds = dict(given["node_kinds"] or {})
     return {
         "trace": os.fspath(given["trace"]),
@@ -203,6 +203,7 @@ def _order_of(given: Mapping[str, Any]) -> Dict[str, Any]:
         "gpus_per_node": int(given["gpus_per_node"] or 0),
         "cluster": os.fspath(given["cluster"] or ""),
         "conditions": json.dumps(conditions) if conditions else "",
+        "power": json.dumps(power) if power else "",
         "placement": str(given["placement"]),
         "estimates": str(given["estimates"]),
         "estimate_error": float(given["estimate_error"]),
@@ -262,6 +263,7 @@ def jobs(
     what_if: Optional[Mapping[str, Any]] = None,
     gpu_slices: Optional[int] = None,
     node_kinds: Optional[Mapping[str, int]] = None,
+    power: Optional[Mapping[str, Any]] = None,
 ) -> JobsReport:
     """Replay a production job trace on a cluster, job by job.
 
@@ -290,14 +292,14 @@ def jobs(
         or ``{"speed": "simulated", "kinds": [...]}``, which needs `cluster`.
     what_if : mapping, optional
         Arguments of this function with other values: ``{"nodes": 72}``. The report names them as
-        ``report.what_if``. Several replays side by side are several calls. A change that the replay
-        does not read is refused; other changes may still move no job: compare
-        ``report.schedule_digest``.
+        ``report.what_if``. A change that the replay does not read is refused; other changes may
+        still move no job: compare ``report.schedule_digest``.
     gpu_slices : int, optional
-        Slices of each GPU, up to 1,000, for a log with parts of GPUs: a part takes as many as it
-        needs, rounded up. Default: no part is rounded up. 1: a part counts as a whole GPU.
+        Slices of each GPU, up to 1,000, to which parts of GPUs are rounded up.
     node_kinds : mapping, optional
         Nodes by kind of GPU, in order, in place of `nodes`: ``{"A100": 4, "V100": 8}``.
+    power : mapping, optional
+        Power budget of the `cluster`, as in a replay's file: ``{"limits": [{"share": "80%"}]}``.
 
     Returns
     -------

@@ -11,6 +11,7 @@
 #include "policies/parameters.pb.h"
 #include "policies/run/registry.hpp"
 #include "topologies/cluster.hpp"
+#include "traces/scenario/power_schedule.hpp"
 #include "traces/scenario/replay_conditions.hpp"
 
 namespace orrery::sim {
@@ -70,6 +71,11 @@ Json places_of(const JobReplay& replay, const Json& parameters) {
   return places;
 }
 
+/// Returns true if limits of power may take GPUs from running jobs.
+bool may_pause(const JobReplay& replay) {
+  return replay.has_power() && spending_of(replay.power()) != JobSpending::flat;
+}
+
 /// Keys of the conditions that a replay does not read.
 std::vector<UnreadKey> unread_conditions(const JobReplay& replay, const PolicyTraits& policy,
                                          const LogTraits& log) {
@@ -84,7 +90,7 @@ std::vector<UnreadKey> unread_conditions(const JobReplay& replay, const PolicyTr
   if (!drawn) add("repair", "no node fails by chance; add --set conditions.failures=N");
   if (!fails) {
     add("checkpoint_every", "no node fails; add --set conditions.failures=N");
-    if (!policy.may_preempt) {
+    if (!policy.may_preempt && !may_pause(replay)) {
       add("restart_cost", fmt::format("{} preempts no job, and no node fails", replay.policy()));
     }
   }
@@ -134,7 +140,8 @@ Settings settings_of(const JobReplay& asked, const LogTraits& log) {
   settings.read = to_json(replay);
   if (is_known) {
     settings.read["set"] = to_json(policy_of(replay));  // other policies have no effect
-    if (speed_of(replay.conditions()) == JobSpeed::recorded) {
+    // Limits of power depend on all figures of the cluster.
+    if (speed_of(replay.conditions()) == JobSpeed::recorded && !replay.has_power()) {
       settings.read["cluster"] = places_of(replay, settings.read["set"]["parameters"]);
     }
   }
@@ -151,7 +158,8 @@ PolicyTraits policy_traits(const JobReplay& replay) {
   static const std::set<std::string> without_preemption{"fifo", "fifo-skip",    "sjf",
                                                         "easy", "conservative", "drf"};
   if (!is_policy(replay.policy())) return {};
-  PolicyTraits traits{.reads_estimates = !without_estimates.contains(replay.policy()),
+  const bool waits = replay.has_power() && spending_of(replay.power()) == JobSpending::wait;
+  PolicyTraits traits{.reads_estimates = waits || !without_estimates.contains(replay.policy()),
                       .may_preempt = !without_preemption.contains(replay.policy())};
   const PolicySpec spec = policy_of(replay);
   if (const auto slurm = parameters_of<MultifactorParameters>(spec)) {

@@ -1,6 +1,6 @@
 // Effect of a change of a job-level replay, as far as it can be known before the replay: a key that
-// the replay does not read has no effect. Called by `orrery jobs --what-if` and the Python package.
-// Thread-safe.
+// the replay does not read has no effect. `orrery jobs --what-if` and
+// the Python package refuse such keys by it. Thread-safe.
 #pragma once
 
 #include <string>

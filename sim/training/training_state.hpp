@@ -92,6 +92,8 @@ struct JobFaults {
 struct TrainingState {
   JobId id = {};           ///< determined by the world at the submission
   bool submitted = false;
+  /// true if the micro-batches of lost replicas are left out (survival.lost_work)
+  bool drops_lost_work = false;
   Nanos now = 0;           ///< clock of the job, later than the world's inside advanced steps
   Step step = 0;           ///< current step, or the next one
 

@@ -7,8 +7,8 @@ that of a t distribution, and torchrun against itself is printed beside it. Tele
 the calls that the attachment hooks into a step of the same program, by a clock in the ranks, with
 and without a policy; the larger median of the two ranks. Attaching: the CPU time of a process from
 its start to its first process group, in pairs in turns with torchrun. Loss: 4 ranks of a small
-program; ranks are killed at a random instant (or stopped), and the report contains the time of the interrupted
-step beyond the median. Asserts nothing.
+program; ranks are killed at a random instant (or stopped), and the report contains the time of the
+interrupted step beyond the median. Asserts nothing.
 """
 
 import argparse

@@ -26,6 +26,9 @@ RUNS = (
     " --gpus-per-node 8 --policy easy",
     "orrery jobs sacct.txt --nodes 64 --gpus-per-node 8 --policy fifo --usd-per-gpu-hour 2.50",
     "orrery jobs sacct.txt --gpu-kind a100 --nodes 64 --gpus-per-node 8 --policy easy",
+    "orrery jobs sacct.txt --cluster cluster.yaml --policy easy"
+    " --set 'power.limits=[{share: 80%, from: 8 h, until: 20 h, every: 24 h}]'"
+    " --set power.spend=pause --what-if power.spend=follow --what-if power.spend=flat",
     "orrery jobs jobs.csv --nodes 8 --gpus-per-node 8 --policy easy --estimates requested"
     " --out tables",
     "orrery jobs kinds.csv --node-kinds A100:4,V100:8 --gpus-per-node 8"
@@ -94,11 +97,6 @@ orrery.simulate("train.yaml", record="live.log")
 import orrery
 #0
 """,
-    "power.md": """
-import orrery
-from power_queue import PowerQueue
-#0
-""",
     "python-policies.md": """
 import numpy as np
 #0
@@ -150,6 +148,7 @@ def test_commands_of_the_pages_run(tmp_path):
     (tmp_path / "plain.txt").write_text(
         "1;ann;2024-03-01T08:00:00;2024-03-01T08:05:00;2024-03-01T10:05:00;gres/gpu=2\n"
     )
+    (tmp_path / "cluster.yaml").write_text("{preset: dgx-h100, nodes: 64}")
     page = (ROOT / "docs" / "jobs.md").read_text()
     logs = re.findall(r"^job_id,submit_s.*?(?=```)", page, re.MULTILINE | re.DOTALL)
     for name, log in zip(("kinds.csv", "parts.csv", "elastic.csv"), logs, strict=True):

@@ -127,6 +127,17 @@ def test_a_kill_that_ends_a_sharded_program_ends_the_comparison_with_the_operati
                      compared.stderr)  # fmt: skip
 
 
+def test_the_others_keep_their_batch_after_a_simulated_kill(calibrated):
+    def elapsed_s(*more):
+        result = orrery("simulate", calibrated[0], "--json", "--set", "run.steps=100", *more)
+        assert result.returncode == 0, result.stderr
+        return json.loads(result.stdout)["elapsed_s"]
+
+    kill = ("--set", "faults=[{at_step: 20, rank: 1, kill: true}]")
+    assert elapsed_s(*kill) <= 1.05 * elapsed_s()
+    assert elapsed_s(*kill, "--set", "survival.lost_work=dealt") >= 1.5 * elapsed_s()
+
+
 def test_other_faults_are_refused_with_their_place(calibrated):
     result = orrery("compare", calibrated[0], "--set", "faults=[{at_step: 8, rank: 1, slow: 2}]")
     assert result.returncode == 3

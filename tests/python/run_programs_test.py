@@ -156,6 +156,25 @@ def test_without_a_loss_every_bit_is_that_of_torchrun(script):
     assert ends == with_torchrun(script, ranks=2, steps=12)
 
 
+def test_a_launcher_that_hides_the_folder_leaves_the_entry_point_of_pytorch(tmp_path):
+    (tmp_path / "orrery_command").symlink_to(ROOT / "python" / "orrery_command")
+    facts = tmp_path / "orrery-0.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: orrery\nVersion: 0\n")
+    (facts / "entry_points.txt").write_text(
+        "[torch.backends]\norrery = orrery_command.torch_backend:attach\n"
+    )
+    for path, is_attached in ((tmp_path, True), ("", False)):
+        result = subprocess.run(
+            [PROGRAM, "run", "-n", "2", "--json", "--", "env", f"PYTHONPATH={path}", TORCH,
+             PROGRAMS / "ddp.py"],
+            capture_output=True, text=True, env=environment(12), timeout=PATIENCE,
+        )  # fmt: skip
+        assert result.returncode == 0, result.stderr
+        assert json.loads(result.stdout)["attached"] is is_attached
+        assert len(ends_in(result.stderr)) == 2
+
+
 def test_sums_in_shared_memory_have_the_bits_of_gloo():
     words = [TORCH.parent / "torchrun", "--standalone", "--nproc-per-node", "3"]
     sums = []
@@ -297,6 +316,33 @@ def test_a_sharded_program_ends_with_the_operations_name():
     assert not any(os.path.exists(f"/proc/{rank}") for rank in run.processes.values())
 
 
+@pytest.mark.parametrize(
+    ("operation", "refused"),
+    [
+        ("scatter", "scatter"),
+        ("send", "recv|send"),
+        ("all_to_all", "all_to_all"),
+        ("all_to_all of lists", "all_to_all"),
+        ("sparse", "all_reduce of sparse or device tensors"),
+        ("scatter of another", None),
+        ("reduce", None),
+        ("reduce to the lost", None),
+    ],
+)
+def test_no_operation_raises_into_the_program_at_a_loss(operation, refused):
+    run = Run("operations.py", 3, options=["--warm", "all"], arguments=[operation])
+    report, _, code = run.end()
+    assert "exception in rank" not in run.text, run.text
+    assert 1 in report["ranks_missing"]
+    if refused is None:
+        assert (code, report["refused_operation"]) == (6, None), run.text
+        assert {f"end of rank {rank}\n" for rank in (0, 2)} <= set(run.lines)
+    else:
+        assert code == 4, run.text
+        assert re.fullmatch(refused, report["refused_operation"])
+        assert report["ended_by"] == "orrery"
+
+
 def test_a_sharded_program_starts_again_from_its_own_checkpoint(tmp_path):
     ends = {}
     for kills in (False, True):
@@ -315,6 +361,45 @@ def test_a_sharded_program_starts_again_from_its_own_checkpoint(tmp_path):
         assert begins[0] == 0
         assert not kills or begins[-1] in (20, 40)  # resumes the newest checkpoint
     assert ends[False] == ends[True]  # bit for bit
+
+
+@pytest.mark.parametrize("script", ["hugging_face.py", "light.py"])
+def test_a_trainer_resumes_by_itself_from_its_own_checkpoint(script, tmp_path):
+    ends = {}
+    for kills in (False, True):
+        folder = tmp_path / str(kills)
+        run = Run(script, 2, 100, ["--restart", "1"], CHECKPOINTS=str(folder))
+        if kills:
+            run.wait_for("at step 50 ")
+            run.kill(0)
+            run.kill(1)
+        report, ends[kills], code = run.end()
+        assert code == 0, run.text
+        assert report["tier"] == ("T1" if kills else "T0")
+        begins = sorted({int(n) for n in re.findall(r"begins at step (\d+) ", run.text)})
+        assert begins[0] == 0
+        assert not kills or begins[-1] in (40, 60, 80)  # resumes the newest checkpoint
+    assert set(ends[True]) == {0, 1} and len(set(ends[True].values())) == 1
+    if script == "hugging_face.py":  # Lightning does not continue within the pass over the data
+        assert ends[False] == ends[True]  # bit for bit
+
+
+def test_two_lines_under_torchrun_state_the_tier_and_resume(tmp_path):
+    light = ROOT / "python" / "orrery" / "programs" / "light"  # it imports no package
+    begins = []
+    for folder in ("", str(tmp_path / "kept"), str(tmp_path / "kept")):
+        kept = {"FOLDER": folder} if folder else {}
+        result = subprocess.run(
+            [TORCH.parent / "torchrun", "--standalone", "--nproc-per-node", "2",
+             PROGRAMS / "snapshot.py"],
+            capture_output=True, text=True, timeout=PATIENCE,
+            env={**environment(10), "PYTHONPATH": str(light), **kept},
+        )  # fmt: skip
+        assert len(ends_in(result.stdout)) == 2, result.stderr
+        expected = "tier T1 only, because torchrun ends all workers" if folder else "no tier: "
+        assert result.stderr.count(f"orrery: {expected}") == 1
+        begins.append(re.search(r"begins at step (\d+) ", result.stdout).group(1))
+    assert begins == ["0", "0", "10"]
 
 
 def test_a_sharded_loop_with_two_lines_repeats_the_steps_since_its_snapshot():

@@ -54,6 +54,41 @@ class FirstSlices(orrery.Policy):
                     break
 
 
+class AnyGpus(orrery.Policy):
+    """Gives each waiting job the first free GPUs."""
+
+    def needs(self):
+        return orrery.Needs(actions=["Assign"])
+
+    def observe(self, seen, decisions):
+        free = seen.state.free_gpus.tolist()
+        for job in [each for each in seen.jobs.values() if each.phase == "waiting"]:
+            if job.spec.gpus <= len(free):
+                decisions.add(orrery.actions.Assign(job.id, free[: job.spec.gpus]), why="fits")
+                del free[: job.spec.gpus]
+
+
+def test_a_power_budget_of_a_queue(tmp_path):
+    trace, cluster = tmp_path / "trace.csv", tmp_path / "cluster.yaml"
+    trace.write_text("job_id,submit_s,num_gpus,duration_s\n1,0,5,150\n2,1,3,150\n")
+    cluster.write_text("preset: dgx-h100\nnodes: 1\n")
+    by_day = {"share": "80%", "from": "100 s", "until": "200 s", "every": "200 s"}
+    power = {"limits": [by_day], "spend": "wait"}
+    report = orrery.jobs(trace, cluster=cluster, power=power)
+    assert report.jobs.start_s.tolist() == [0, 150]
+    assert report.power["spend"] == "wait" and report.power["over_s"] == 0
+    paused = orrery.jobs(trace, cluster=cluster, power={**power, "spend": "pause"})
+    assert paused.jobs.end_s.tolist() == [150, 201] and paused.power["pauses"] == 1
+    own = orrery.jobs(trace, cluster=cluster, power={**power, "spend": "pause"},
+                      policy=AnyGpus())
+    assert own.power["pauses"] == 1 and own.power["over_s"] == 0
+    assert own.jobs.end_s.tolist() == [150, 201]
+    free = orrery.jobs(trace, cluster=cluster)
+    assert "spend" not in free.power or not free.power["spend"]
+    with pytest.raises(orrery.InputError, match="--cluster"):
+        orrery.jobs(trace, nodes=1, gpus_per_node=8, power=power)
+
+
 def test_jobs_that_share_a_gpu(tmp_path):
     trace = tmp_path / "trace.csv"
     trace.write_text("job_id,submit_s,num_gpus,duration_s\n1,0,0.5,100\n2,0,0.46,10\n3,1,1,5\n")

@@ -245,6 +245,33 @@ TEST(Failures, ALossMayHaveAReplacementTimeOfItsOwn) {
   EXPECT_NEAR(complete_again("{at_time: 100 s, rank: 0, kill: true, restart: 2 h}"), 700, 5);
 }
 
+/// Report of four replicas of which one is lost in a step near the middle; the others go on.
+Report without_one(const std::string& lost_work, const std::string& policies = "[]",
+                   const testing::SimOptions& options = {}) {
+  return simulate(small_scenario(2, 1, 4, {},
+                                 {"faults=[{at_step: 50, rank: 2, kill: true}]", "run.steps=100",
+                                  "survival={on_loss: go-on, detection: 0 s, regroup: 0 s, "
+                                  "lost_work: " + lost_work + "}",
+                                  "policies=" + policies}),
+                  options);
+}
+
+TEST(Failures, TheWorkOfALostReplicaIsDealtOrDropped) {
+  const double alone = simulate(small_scenario(2, 1, 4)).step_time_s();
+  const Report dealt = without_one("dealt"), dropped = without_one("dropped");
+  EXPECT_NEAR(dealt.samples(), 100 * 32, 1e-6);
+  EXPECT_NEAR(dropped.samples(), 50 * 32 + 50 * 24, 24) << "24 samples of a step are left";
+  EXPECT_GT(dealt.elapsed_s(), 110 * alone);
+  EXPECT_LT(dropped.elapsed_s(), 102 * alone);
+  expect_closed(dropped);
+  EXPECT_NEAR(without_one("dropped", "[]", {.full_detail = true}).elapsed_s(),
+              dropped.elapsed_s(), 1e-6);
+  const std::string shares = "[{name: predictive-rebalance}]";
+  EXPECT_NEAR(without_one("dropped", shares).samples(), without_one("dealt", shares).samples(),
+              1e-6)
+      << "shares of a policy are dealt";
+}
+
 /// Elapsed time, in seconds, of a run on two nodes of which one is away from 2 h to 2 h 40 min.
 /// `pipeline` 1: the replicas of the other node can continue; 2: each replica needs both nodes.
 double with_maintenance(int pipeline, const std::string& notice,

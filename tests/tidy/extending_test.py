@@ -132,6 +132,7 @@ KINDS = (
                  ('tests/chaos/slurm_twin.py', 'a program under test'),
                  ('tests/chaos/twin_runs.py', 'a program under test'),
                  ('tests/cli/kubernetes_test.py', 'a program under test'),
+                 ('tests/cli/power_jobs_test.py', 'a refusal of the command'),
                  ('tests/cli/twin_run_test.py', 'a second test of the command'),
                  ('tests/cli/twin_status_test.py', 'a second test of the command'),
                  ('cli/shared/twin_status.hpp', 'the status of the command'),

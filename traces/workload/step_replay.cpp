@@ -26,8 +26,19 @@ constexpr std::uint32_t kNoBlock = ~0u;
 constexpr std::uint32_t kUpdateBuckets = 1u << 20;
 /// First bucket of the small collectives of the last pass.
 constexpr std::uint32_t kLastBuckets = 1u << 19;
-/// Largest collective of a gradient phase that carries norms, flags or counts.
-constexpr double kLeastExchange = 64 * 1024;
+/// Largest collective of a gradient phase that carries norms, flags or counts: in bytes, and as a
+/// share of the gradients.
+constexpr double kMostFlags = 64 * 1024, kFlagsShare = 0.01;
+
+/// Returns the bytes of the largest collective of the step that carries norms, flags or counts. A
+/// measured recording does not state its gradients: its largest collective stands for them.
+double most_flags(const RecordedStep& step) {
+  double gradients = step.gradient_bytes();
+  for (int i = 0; i < step.ops_size() && step.gradient_bytes() == 0; ++i) {
+    if (!step.ops(i).collective().empty()) gradients = std::max(gradients, step.ops(i).bytes());
+  }
+  return std::min(kMostFlags, kFlagsShare * gradients);
+}
 
 /// Returns `count` executions of a recorded kernel with `ratio` of its work.
 Kernel kernel_of(const RecordedKernel& from, double ratio, double count) {
@@ -72,6 +83,7 @@ class StepGraph::Replay {
       : graph_(graph),
         step_(graph.job_.program().step()),
         micro_batches_(micro_batches),
+        most_flags_(most_flags(step_)),
         newest_(static_cast<std::size_t>(step_.ops_size())),
         ops_(graph, 0, micro_batches, 0, first_op) {}
 
@@ -90,12 +102,13 @@ class StepGraph::Replay {
   FewOps before(const RecordedOp& recorded) const;
   bool exchanges(const RecordedOp& op) const {
     return collective_of(op) != RecordedCollective::all_gather &&
-           phase_of(op) != RecordedPhase::forward && op.bytes() > kLeastExchange;
+           phase_of(op) != RecordedPhase::forward && op.bytes() > most_flags_;
   }
 
   const StepGraph& graph_;
   const RecordedStep& step_;
   const std::uint32_t micro_batches_;
+  const double most_flags_;  ///< bytes of the largest collective that carries no gradients
   /// Newest operation of the program for each recorded operation.
   std::vector<std::optional<ProgramWriter::Index>> newest_;
   ProgramWriter ops_;

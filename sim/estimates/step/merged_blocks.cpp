@@ -18,8 +18,8 @@ std::vector<bool> awaited_beside(const Program& program) {
   return awaited;
 }
 
-/// Returns the runs of compute operations, in their order. What an earlier computation waited for
-/// has ended.
+/// Returns the runs of compute operations, in their order. Communications that an earlier
+/// computation waited for have ended.
 std::vector<Numbers> runs_of(const Program& program) {
   const std::vector<bool> awaited = awaited_beside(program);
   std::vector<bool> ended(program.ops.size());
@@ -55,8 +55,8 @@ BlockPrice price_of(const Program& program, const Numbers& run,
 
 }  // namespace
 
-/// An operation stands where the last one of its run stood. It waits for what the first one waited
-/// for, except computations: these keep their order without it.
+/// An operation stands where the last one of its run stood. It waits for the communications of
+/// the first one; computations keep their order without it.
 Program merge_blocks(const Program& program, std::vector<BlockPrice>& prices) {
   const auto is_compute = [&](std::uint32_t op) { return program.ops[op].kind == OpKind::compute; };
   const std::vector<Numbers> runs = runs_of(program);

@@ -16,8 +16,8 @@ namespace {
 /// Steps of each job before the first counted one; fewest counted steps if all steps of all jobs
 /// take equally long.
 constexpr std::size_t kBefore = 8, kLeast = 8;
-/// If jobs drift against each other: fewest counted steps of the fastest job and of each job, most
-/// of the slowest job.
+/// Numbers of counted steps if jobs drift against each other: least of the fastest job, least of
+/// each job, most of the slowest job.
 constexpr std::size_t kLeastDrifting = 256, kLeastSlow = 32, kMost = 512;
 constexpr std::size_t kBatches = 8;
 constexpr double kEqual = 1e-6;  ///< relative difference of steps

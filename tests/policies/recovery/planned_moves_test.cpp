@@ -49,6 +49,15 @@ class PlannedMovesTest : public ::testing::Test {
   }
   /// Returns the outcome of the newest decision.
   Decided outcome(Outcome status) const { return {next_ - 1, status, ""}; }
+  /// Announces the removal of a GPU of a job that cannot move. The decision to shrink is rejected,
+  /// the one to save applied, and step 7 ends.
+  void order_save() {
+    moves_.set_rules({.moves = false});
+    decide({announced(kGpu3)});
+    decide({outcome(Outcome::rejected)});
+    decide({outcome(Outcome::applied)});
+    world_.apply(StepsDone{{0}, 7, 1}, 0);
+  }
   JobStarted started(Standing where) { return toy::started(world_, 0, std::move(where), 8); }
   void take(std::uint32_t first, std::uint32_t count) {
     toy::run_on(world_, toy::plain(static_cast<std::uint32_t>(world_.jobs().submitted()), count),
@@ -60,8 +69,8 @@ class PlannedMovesTest : public ::testing::Test {
   NoSamples samples_;
   PlannedMoves moves_;
   DecisionId next_ = 0;
-  Nanos now_ = 5;             ///< of the next call
-  std::vector<Nanos> wakes_;  ///< asked for by the newest call
+  Nanos now_ = 5;             ///< instant of the next call
+  std::vector<Nanos> wakes_;  ///< wake-ups of the newest call
 };
 
 TEST_F(PlannedMovesTest, ARankMovesToTheFirstFreeGpu) {
@@ -151,11 +160,7 @@ TEST_F(PlannedMovesTest, ASavedJobReleasesItsGpusAndReturnsWithThePart) {
 }
 
 TEST_F(PlannedMovesTest, AJobWorksOnUntilShortlyBeforeTheRemoval) {
-  moves_.set_rules({.moves = false});
-  decide({announced(kGpu3)});
-  decide({outcome(Outcome::rejected)});
-  decide({outcome(Outcome::applied)});
-  world_.apply(StepsDone{{0}, 7, 1}, 0);
+  order_save();
   now_ = 8;
   // The removal is at 90 ns: before it are 8 + 2 ns of the checkpoint and two steps of 3 ns.
   EXPECT_TRUE(decide({StepsDone{{0}, 9, 2, 6}, SaveDone{{0}, 8, Tier::local_disk, 1, 8}}).empty());
@@ -177,11 +182,7 @@ TEST_F(PlannedMovesTest, AJobWorksOnUntilShortlyBeforeTheRemoval) {
 }
 
 TEST_F(PlannedMovesTest, ARemovalThatIsTakenBackEndsTheWait) {
-  moves_.set_rules({.moves = false});
-  decide({announced(kGpu3)});
-  decide({outcome(Outcome::rejected)});
-  decide({outcome(Outcome::applied)});
-  world_.apply(StepsDone{{0}, 7, 1}, 0);
+  order_save();
   now_ = 8;
   decide({SaveDone{{0}, 8, Tier::local_disk}});
   EXPECT_TRUE(decide({PartChanged{kGpu3, {}}}).empty());
@@ -190,11 +191,7 @@ TEST_F(PlannedMovesTest, ARemovalThatIsTakenBackEndsTheWait) {
 }
 
 TEST_F(PlannedMovesTest, AFailedCheckpointIsRepeated) {
-  moves_.set_rules({.moves = false});
-  decide({announced(kGpu3)});
-  decide({outcome(Outcome::rejected)});
-  decide({outcome(Outcome::applied)});
-  world_.apply(StepsDone{{0}, 7, 1}, 0);
+  order_save();
   EXPECT_EQ(line({SaveDone{{0}, 8, Tier::local_disk, 0, 0, false}}),
             "Save{job 0: tier local-disk, step 0}");
 }
