@@ -18,6 +18,11 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
+/// Returns true if the program has named a folder whose snapshots outlive the run.
+bool keeps_snapshots(const live::ProgramRun* run) {
+  return run != nullptr && !run->run_book().snapshot_folder().empty();
+}
+
 ordered_json ranks_json(const live::ProgramRun& run) {
   const live::RunBook& book = run.run_book();
   ordered_json out = ordered_json::array();
@@ -65,7 +70,7 @@ ordered_json ProgramStatus::fields_of(const live::ProgramRun* run) const {
   ordered_json out{{"scenario", name_}, {"mode", mode_.empty() ? "no policies" : mode_}};
   out["phase"] = run != nullptr ? "training" : "starting";
   out["elapsed_s"] = live::monotonic_s() - began_s_;
-  out["keeps_checkpoints"] = run != nullptr && !run->run_book().snapshot_folder().empty();
+  out["keeps_checkpoints"] = keeps_snapshots(run);
   out["checkpoint_remedy"] =
       "call orrery.torch.state(folder=PATH) in the program, whose snapshots outlive the run";
   out["policies"] = policies_;
@@ -90,7 +95,10 @@ ordered_json ProgramStatus::fields_of(const live::ProgramRun* run) const {
 }
 
 void ProgramStatus::publish_status(const live::ProgramRun* run) {
-  if (!file_.is_due()) return;
+  // An operator may stop the run with a checkpoint as soon as it has a folder for it.
+  const bool keeps = keeps_snapshots(run);
+  if (!file_.is_due() && keeps == keeps_snapshots_) return;
+  keeps_snapshots_ = keeps;
   file_.publish_status(fields_of(run), file_.has_metrics() ? metrics_of(run) : "");
 }
 

@@ -35,7 +35,8 @@ class ProgramStatus {
   void watch_policies(const PolicyMeter& meter) { meter_ = &meter; }
   /// Adds a line about an event; the status holds the newest 200 lines.
   void add_line(const std::string& what);
-  /// Publishes the status if that is due. `run`: the attempt that runs; null between two attempts.
+  /// Publishes the status if that is due, or if the program has named a folder for snapshots.
+  /// `run`: the attempt that runs; null between two attempts.
   void publish_status(const live::ProgramRun* run);
   /// Returns the changes of parameters that `orrery set` has ordered since the last call, oldest
   /// first; refuses all other orders in a line. Looks at most four times a second.
@@ -55,6 +56,7 @@ class ProgramStatus {
   const double began_s_;
   double looked_s_ = 0;
   live::StatusFile file_;
+  bool keeps_snapshots_ = false;  ///< as in the newest status
   bool is_stopped_ = false, saves_ = false;
 };
 
