@@ -42,6 +42,7 @@ struct ProgramOptions {
   bool json = false, deals_data = false;
   std::string metrics;            ///< as of ProgramStatus
   std::string warm = "spares";    ///< WarmUse
+  std::string sums = "memory";    ///< SumPath
   std::uint32_t proof_steps = 0;  ///< --prove; 0: no proof
   ProgramPolicyOptions policies;
   std::vector<std::string> program;
@@ -166,7 +167,8 @@ int run_program(const ProgramOptions& options) {
   TemporaryFolder folder("orrery-snapshots");
   AttachSettings attached{.snapshots = folder.path_of("snapshots"),
                           .deals_data = options.deals_data,
-                          .has_policies = options.policies.has_policies()};
+                          .has_policies = options.policies.has_policies(),
+                          .sums = find_named<SumPath>(options.sums).value_or(SumPath::memory)};
   prove_first(run, options, attached);
   attached.outlives_run = true;
   folder.share_lock();
@@ -245,6 +247,10 @@ void declare(CLI::App& command, const std::shared_ptr<ProgramOptions>& options) 
                              "ranks that are forked from a process that has imported PyTorch: "
                              "spares (those of --replace and --restart), all, none"),
          all_names<WarmUse>());
+  one_of(*command.add_option("--sums", options->sums,
+                             "way of the sums of tensors on the CPU: memory (which the ranks "
+                             "share), sockets (of Gloo)"),
+         all_names<SumPath>());
   whole_number(*command.add_option("--prove", options->proof_steps,
                                    "first run this many steps with equal and with unequal shares "
                                    "of the examples, and refuse shares that change the gradients"),

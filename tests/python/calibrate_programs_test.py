@@ -41,6 +41,9 @@ def test_a_step_has_the_declared_compute_and_the_gradients_of_the_program(calibr
     step_ms = float(re.search(r"step +([\d.]+) ms", text).group(1))
     compute_ms = float(re.search(r"compute +([\d.]+) ms, 1 backward pass\n", text).group(1))
     assert SLEEP_S * 1e3 <= compute_ms <= step_ms
+    ranks = re.findall(r"^(\d) +([\d.]+) ms +([\d.]+) ms +([\d.]+) ms$", text, re.MULTILINE)
+    assert [rank for rank, *_ in ranks] == ["0", "1"]
+    assert all(SLEEP_S * 1e3 <= float(own_ms) <= step_ms for _, own_ms, _, _ in ranks)
     checked = orrery("check", scenario)
     assert checked.returncode == 0, checked.stderr
     keys = [line for line in scenario.read_text().splitlines() if not line.startswith("#")]
@@ -59,7 +62,7 @@ def test_the_memory_of_a_rank_is_that_of_its_process(calibrated):
     recording = (calibrated[0].parent / "ddp.0.et").read_bytes().decode("latin-1")
     peak = json.loads(recording[recording.index("{") :])["peak_bytes"]
     forecast = json.loads(orrery("simulate", calibrated[0], "--json").stdout)
-    assert forecast["memory_bytes"] == pytest.approx(peak)  # no context of a GPU beside it
+    assert forecast["memory_per_gpu_bytes"] == pytest.approx(peak)  # no context of a GPU beside it
 
 
 #: Policy that sends the gradients of ddp.py, 4 bytes a value, as one byte a value.
@@ -82,6 +85,25 @@ def test_a_policy_decides_in_both_worlds_and_its_gain_is_printed(calibrated):
     text = orrery("compare", calibrated[0], *options).stdout
     assert text.index("ddp without policies: 2 ranks") < text.index("\nddp: 2 ranks")
     assert re.search(r"gain of fixed-codec: predicted [+-][\d.]+%, measured [+-][\d.]+%", text)
+
+
+def test_the_bytes_of_gradients_are_as_forecast(calibrated, tmp_path):
+    steps, policies = 60, tmp_path / "policies.yaml"
+    policies.write_text(CODED.replace("=", ": ") + "\n")
+    forecast, real = {}, {}
+    for coded in (False, True):
+        words = ["--set", CODED] if coded else []
+        result = orrery("simulate", calibrated[0], "--set", f"run.steps={steps}", *words, "--json")
+        forecast[coded] = json.loads(result.stdout)["bytes_on_wire"]
+        words = ["--scenario", policies] if coded else []
+        result = orrery("run", "-n", 2, "--json", *words, "--", "python", PROGRAMS / "ddp.py",
+                        steps=steps)  # fmt: skip
+        assert result.returncode == 0, result.stderr
+        real[coded] = json.loads(result.stdout)["bytes_on_wire"]
+    assert real[False] == pytest.approx(forecast[False])
+    # The program decides in its first step, whose gradients are on their way by then.
+    uncoded = (forecast[False] - forecast[True]) / steps
+    assert real[True] == pytest.approx(forecast[True] + uncoded)
 
 
 def test_a_policy_that_needs_more_than_the_program_has_ends_the_comparison(calibrated):

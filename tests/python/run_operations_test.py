@@ -1,6 +1,7 @@
-"""orrery run: operations of a PyTorch program from another terminal, and its metrics."""
+"""orrery run: operations of a PyTorch program from another terminal, its metrics and its sums."""
 
 import os
+import pathlib
 import re
 import subprocess
 import tempfile
@@ -88,3 +89,16 @@ def test_metrics_of_a_program_are_written(tmp_path):
     assert 10 <= float(values["steps_total"]) <= report["steps"]
     assert float(values["step_seconds"]) > 0
     assert float(values["snapshot_step"]) >= 5
+
+
+def test_sums_take_memory_or_sockets_with_equal_bits():
+    bits = {}
+    for way in ("memory", "sockets"):
+        run = Run("ddp.py", 2, 400, ["--sums", way])
+        run.wait_for_training()
+        maps = pathlib.Path(f"/proc/{run.processes[1]}/maps").read_text()
+        assert ("orrery-sums" in maps) is (way == "memory")
+        _, ends, code = run.end()
+        assert code == 0, run.text
+        bits[way] = ends
+    assert bits["memory"] == bits["sockets"]

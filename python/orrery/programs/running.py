@@ -126,7 +126,9 @@ class Attachment:
             self._settings["native"], torch.__version__, os.path.dirname(torch.__file__)
         )
         rank = int(os.environ["RANK"])
-        module.start_runtime(DESCRIPTOR, rank, self._settings["store"], build_groups)
+        module.start_runtime(
+            DESCRIPTOR, rank, self._settings["store"], self._settings["shares_sums"], build_groups
+        )
         if self.profile_folder:
             module.start_logging()
         os.register_at_fork(before=self._before_fork)
