@@ -111,6 +111,7 @@ void set_attachment(const AttachSettings& settings, const live::RankStart& start
                             {"outlives_run", settings.outlives_run},
                             {"profile_folder", settings.profile_folder},
                             {"profile_steps", settings.profile_steps},
+                            {"trace_folder", settings.trace_folder},
                             {"proof",
                              {{"folder", settings.proof.folder},
                               {"steps", settings.proof.steps},

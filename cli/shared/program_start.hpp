@@ -36,6 +36,7 @@ struct AttachSettings {
   bool outlives_run = false;        ///< ranks go on if this process is killed
   std::string profile_folder = {};  ///< folder of the ranks' profiles; empty: none
   std::uint32_t profile_steps = 0;  ///< steps of a profile
+  std::string trace_folder = {};    ///< folder of PyTorch's own traces; empty: none
   bool weighs = true;               ///< shares weigh the gradients at the model's output
   ProofSettings proof = {};
 };

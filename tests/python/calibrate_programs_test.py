@@ -103,7 +103,8 @@ def test_the_bytes_of_gradients_are_as_forecast(calibrated, tmp_path):
     assert real[False] == pytest.approx(forecast[False])
     # The program decides in its first step, whose gradients are on their way by then.
     uncoded = (forecast[False] - forecast[True]) / steps
-    assert real[True] == pytest.approx(forecast[True] + uncoded)
+    # The ranks round their parts of a bucket to whole blocks of values, the forecast all buckets.
+    assert real[True] == pytest.approx(forecast[True] + uncoded, rel=1e-3)
 
 
 def test_a_policy_that_needs_more_than_the_program_has_ends_the_comparison(calibrated):
@@ -111,6 +112,27 @@ def test_a_policy_that_needs_more_than_the_program_has_ends_the_comparison(calib
                     "--set", "policies=[{name: checkpoint-interval}]")  # fmt: skip
     assert (result.returncode, result.stdout) == (4, "")
     assert "'checkpoint-interval' needs a part that this program lacks" in result.stderr
+
+
+def test_pytorchs_own_tools_record_steps_on_request(tmp_path):
+    traces = tmp_path / "traces"
+    result = orrery("calibrate", "-o", tmp_path / "ddp.yaml", "-n", 2, "--steps", 12,
+                    "--traces", traces, "--", "python", PROGRAMS / "ddp.py")  # fmt: skip
+    assert (result.returncode, result.stderr.count("warning")) == (0, 0), result.stderr
+    assert f"traced steps, which take longer: {traces / 'ddp.yaml'}\n" in result.stdout
+    assert "mean of 2 of 2 steps\n" in result.stdout
+    for rank in range(2):
+        assert json.loads((traces / f"et.{rank}.json").read_text())["nodes"]
+        assert json.loads((traces / f"kineto.{rank}.json").read_text())["traceEvents"]
+    bytes_of = {}
+    for folder in (tmp_path, traces):
+        recording = (folder / "ddp.0.et").read_bytes().decode("latin-1")
+        ops = json.loads(recording[recording.index("{") :])["ops"]
+        bytes_of[folder] = [op["bytes"] for op in ops if op.get("collective")]
+    # A recorded step begins with a forward pass, behind the counts of tokens.
+    assert sorted(bytes_of[traces]) == sorted(bytes_of[tmp_path])
+    report = json.loads(orrery("simulate", traces / "ddp.yaml", "--json").stdout)
+    assert report["step_time_s"] >= SLEEP_S
 
 
 @pytest.mark.parametrize("ranks", [2, 4])

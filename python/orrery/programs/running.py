@@ -83,6 +83,7 @@ class Attachment:
         self.weighs: bool = settings["weighs"]
         self.profile_folder: str = settings["profile_folder"]
         self.profile_steps: int = settings["profile_steps"]
+        self.trace_folder: str = settings["trace_folder"]
 
     def is_here(self) -> bool:
         """Return False in a process that this rank has forked, such as a loader's."""
