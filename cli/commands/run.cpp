@@ -40,7 +40,7 @@ struct ProgramOptions {
   std::optional<std::uint32_t> ranks, restarts, replacements;
   double heartbeat_s = 2;
   bool json = false, deals_data = false;
-  std::string metrics;            ///< as of ProgramStatus
+  std::string metrics;            ///< target of ProgramStatus
   std::string warm = "spares";    ///< WarmUse
   std::string sums = "memory";    ///< SumPath
   std::uint32_t proof_steps = 0;  ///< --prove; 0: no proof

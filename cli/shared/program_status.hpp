@@ -56,7 +56,7 @@ class ProgramStatus {
   const double began_s_;
   double looked_s_ = 0;
   live::StatusFile file_;
-  bool keeps_snapshots_ = false;  ///< as in the newest status
+  bool keeps_snapshots_ = false;  ///< value of the newest status
   bool is_stopped_ = false, saves_ = false;
 };
 

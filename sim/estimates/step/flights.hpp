@@ -51,7 +51,7 @@ class Flights {
   /// Flow of a phase. The links and the flows of the next one follow.
   struct Part {
     double share = 0;
-    double latency = 0;            ///< of its phase, in seconds
+    double latency = 0;            ///< seconds that follow its phase
     std::uint32_t first_link = 0;  ///< index in links_
     bool ends_phase = false;
   };
@@ -64,7 +64,7 @@ class Flights {
 
   Engine& engine_;
   const std::vector<CommPlan>& comms_;
-  std::vector<std::uint32_t> first_parts_;  ///< by communication
+  std::vector<std::uint32_t> first_parts_;  ///< first part of each communication
   std::vector<Part> parts_;
   std::vector<std::uint32_t> links_;
   const std::function<void(const CommPhase&)> failed_;

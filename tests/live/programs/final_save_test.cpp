@@ -41,7 +41,7 @@ TEST(FinalSave, AllSaveAfterTheFurthestStepAndThenContinue) {
   EXPECT_EQ(all.drain(), to_both({"halt", "save-1"}));
   all.save.handle_answer(0, {"count", "7", "9"});  // another meeting
   all.save.handle_answer(0, {"count", "save-1", "4"});
-  all.save.handle_answer(2, {"snapshot", "5"});  // of the program's own interval
+  all.save.handle_answer(2, {"snapshot", "5"});  // saved by the program itself
   all.save.handle_answer(2, {"count", "save-1", "5"});
   EXPECT_EQ(all.drain(), to_both({"meet", "save-1", "6"}));
   EXPECT_EQ(all.save.step(), 6u);
