@@ -88,7 +88,7 @@ class StepPrograms {
   std::vector<BlockPrice> merged_prices_;  ///< prices with those of merged blocks; empty: none
   std::vector<std::unique_ptr<const Program>> merged_;
   std::vector<std::unique_ptr<const ProgramIndex>> programs_;  ///< each once
-  std::vector<std::uint32_t> index_of_;                        ///< index in programs_ of each worker
+  std::vector<std::uint32_t> index_of_;  ///< index in programs_ of each worker
   std::size_t bytes_each_ = 0;  ///< counts of a worker
   /// Dependencies not yet ended, by byte_of() and shift_of(): a cache line has those of 128
   /// operations.
