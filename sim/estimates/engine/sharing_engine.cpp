@@ -34,10 +34,6 @@ struct SharingEngine::State : LinkShares::Listener {
     std::uint64_t number;
     std::uint32_t place, turn;
   };
-  struct Host {
-    double speed = 1;
-    std::uint32_t busy = kNobody;  ///< index of the host's current activity
-  };
   struct Link {
     double bandwidth = 0;  ///< units per second
     std::uint32_t up : 1 = 1;
@@ -46,7 +42,8 @@ struct SharingEngine::State : LinkShares::Listener {
   };
 
   const std::unique_ptr<LinkShares> shares;
-  std::vector<Host> hosts;
+  std::vector<double> speeds;       ///< speed of each host
+  std::vector<std::uint32_t> busy;  ///< place of the current activity of each host
   std::vector<Link> links;
   std::vector<double> told;  ///< bandwidth of each link as the model of sharing has it
 
@@ -77,7 +74,10 @@ struct SharingEngine::State : LinkShares::Listener {
 
 SharingEngine::State::State(std::uint32_t host_count, std::uint32_t link_count,
                             std::unique_ptr<LinkShares> model)
-    : shares(std::move(model)), hosts(host_count), links(link_count), told(link_count) {
+    : shares(std::move(model)), speeds(host_count, 1),
+      busy(host_count, kNobody),
+      links(link_count),
+      told(link_count) {
   shares->set_listener(*this);
 }
 
@@ -208,7 +208,7 @@ bool SharingEngine::State::tell() {
     ++events;
     bool ok = true;
     if (activity.host != kNobody) {
-      hosts[activity.host].busy = kNobody;
+      busy[activity.host] = kNobody;
     } else {
       ok = !activities.flow(place).failed;
       leave(place);
@@ -231,7 +231,7 @@ SharingEngine::~SharingEngine() = default;
 
 double SharingEngine::now() const { return state_->shares->now(); }
 std::uint32_t SharingEngine::hosts() const {
-  return static_cast<std::uint32_t>(state_->hosts.size());
+  return static_cast<std::uint32_t>(state_->busy.size());
 }
 std::uint32_t SharingEngine::links() const {
   return static_cast<std::uint32_t>(state_->links.size());
@@ -247,12 +247,12 @@ void SharingEngine::after(double delay, std::function<void()> what) {
 
 Engine::Handle SharingEngine::start_computation(std::uint32_t host, double work, Done done) {
   State& state = *state_;
-  ensure(state.hosts[host].busy == kNobody, "a host computes one thing at a time");
+  ensure(state.busy[host] == kNobody, "a host computes one thing at a time");
   const std::uint32_t place = state.activities.add_activity(std::move(done), now());
   Activities::Activity& activity = state.activities[place];
   activity.host = host;
-  activity.left = std::max(work, 0.0) * Activities::kUnitsOfWork / state.hosts[host].speed;
-  state.hosts[host].busy = place;
+  activity.left = std::max(work, 0.0) * Activities::kUnitsOfWork / state.speeds[host];
+  state.busy[host] = place;
   state.schedule(place);
   return activity.number;
 }
@@ -286,15 +286,15 @@ Engine::Handle SharingEngine::flow(std::span<const std::uint32_t> links, double 
 /// Units of work are those of the present speed.
 void SharingEngine::set_speed(std::uint32_t host, double speed) {
   State& state = *state_;
-  State::Host& at = state.hosts[host];
-  const double before = std::exchange(at.speed, speed);
-  if (before == speed || at.busy == kNobody) return;
-  Activities::Activity& activity = state.activities[at.busy];
-  const double left = state.activities.left_of(at.busy, now());
+  const std::uint32_t busy = state.busy[host];
+  const double before = std::exchange(state.speeds[host], speed);
+  if (before == speed || busy == kNobody) return;
+  Activities::Activity& activity = state.activities[busy];
+  const double left = state.activities.left_of(busy, now());
   if (left <= kSameInstant * Activities::kUnitsOfWork) return;  // ends at this instant
   activity.left = left * before / speed;
   activity.since = now();
-  state.schedule(at.busy);
+  state.schedule(busy);
 }
 
 void SharingEngine::set_bandwidth(std::uint32_t link, double bandwidth) {
@@ -335,7 +335,7 @@ void SharingEngine::cancel_all() {
   for (std::uint32_t place = 0; place < state.activities.size(); ++place) {
     state.give_up(place);
     const std::uint32_t host = state.activities[place].host;
-    if (host != kNobody) state.hosts[host].busy = kNobody;
+    if (host != kNobody) state.busy[host] = kNobody;
   }
   state.activities.clear();
   for (State::Link& link : state.links) {

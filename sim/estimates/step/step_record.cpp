@@ -46,9 +46,9 @@ void StepRecord::begin(std::uint32_t workers, std::size_t blocks) {
   }
 }
 
-void StepRecord::add_slice(std::uint32_t worker, Slice::Track track, const Op& op, double from,
-                           double until) {
-  run_.workers[worker].slices.push_back({track, slice_name(op), from, until});
+void StepRecord::add_interval(std::uint32_t worker, Slice::Track track, const Op& op, double from) {
+  if (!slices_) return;
+  run_.workers[worker].slices.push_back({track, slice_name(op), from, now()});
 }
 
 void StepRecord::add_block(std::uint32_t worker, const Op& op, const BlockTimes& times,
@@ -72,7 +72,6 @@ void StepRecord::add_block(std::uint32_t worker, const Op& op, const BlockTimes&
   } else {
     run.tail += end - began;
   }
-  if (slices_) add_slice(worker, Slice::Track::compute, op, began, end);
 }
 
 void StepRecord::end(bool cut_short) {

@@ -6,15 +6,11 @@
 #include <utility>
 
 #include "sim/estimates/engine/engine.hpp"
+#include "sim/estimates/step/block_log.hpp"
 #include "sim/estimates/step/iteration.hpp"
 #include "traces/workload/step_graph.hpp"
 
 namespace orrery::estimates {
-
-/// Begin of a block, end of its kernels and its end.
-struct BlockTimes {
-  double began = 0, kernels_ended = 0, ended = 0;
-};
 
 /// Record of a step in execution: its clock, and the times and progress of each worker. Not
 /// thread-safe.
@@ -33,9 +29,7 @@ class StepRecord {
   /// Returns true if intervals are kept.
   bool keeps_intervals() const { return slices_; }
   /// Adds an interval from `from` until now to the timeline of `worker`, if intervals are kept.
-  void add_interval(std::uint32_t worker, Slice::Track track, const Op& op, double from) {
-    if (slices_) add_slice(worker, track, op, from, now());
-  }
+  void add_interval(std::uint32_t worker, Slice::Track track, const Op& op, double from);
   /// Adds idle seconds in which `worker` waited for a collective, or for input if `is_input`.
   void add_exposed_time(std::uint32_t worker, double idle, bool is_input) {
     run_.workers[worker].exposed += idle;
@@ -43,9 +37,9 @@ class StepRecord {
   }
   /// Records that an operation other than a read ends now.
   void end_work() { work_ended_ = now(); }
-  /// Adds a block of the given price at the compute clock `clock`; also its interval. Forward and
-  /// backward blocks extend the progress and the end of the passes; other blocks count as compute
-  /// until their end, and as tail.
+  /// Adds a block of the given price at the compute clock `clock`. Forward and backward blocks extend
+  /// the progress and the end of the passes; other blocks count as compute until their end, and as
+  /// tail.
   void add_block(std::uint32_t worker, const Op& op, const BlockTimes& times,
                  const BlockPrice& price, double clock);
   /// Counts a micro-batch whose backward pass ended.
@@ -64,8 +58,6 @@ class StepRecord {
   IterationRun take_run(std::uint32_t stages);
 
  private:
-  void add_slice(std::uint32_t worker, Slice::Track track, const Op& op, double from, double until);
-
   const Engine& engine_;
   const bool slices_;
   double began_ = 0;
