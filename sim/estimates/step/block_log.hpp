@@ -36,8 +36,9 @@ class BlockLog {
     const Order blocks(blocks_, workers), kernels(kernels_, workers);
     for (std::uint32_t worker = 0; worker < workers; ++worker) {
       const std::uint32_t* kernel = kernels.begin_of(worker);
-      for (const std::uint32_t* i = blocks.begin_of(worker); i != blocks.begin_of(worker + 1); ++i) {
-        const Block& block = blocks_[*i];
+      const std::uint32_t* const end = blocks.begin_of(worker + 1);
+      for (const std::uint32_t* index = blocks.begin_of(worker); index != end; ++index) {
+        const Block& block = blocks_[*index];
         visit(worker, block.op, BlockTimes{block.began, kernels_[*kernel++].at, block.ended});
       }
     }

@@ -37,9 +37,9 @@ class StepRecord {
   }
   /// Records that an operation other than a read ends now.
   void end_work() { work_ended_ = now(); }
-  /// Adds a block of the given price at the compute clock `clock`. Forward and backward blocks extend
-  /// the progress and the end of the passes; other blocks count as compute until their end, and as
-  /// tail.
+  /// Adds a block of the given price at the compute clock `clock`. Forward and backward blocks
+  /// extend the progress and the end of the passes; other blocks count as compute until their end,
+  /// and as tail.
   void add_block(std::uint32_t worker, const Op& op, const BlockTimes& times,
                  const BlockPrice& price, double clock);
   /// Counts a micro-batch whose backward pass ended.
