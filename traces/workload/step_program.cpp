@@ -347,7 +347,7 @@ const Program& StepGraph::program(std::uint32_t stage, std::uint32_t micro_batch
   std::unique_ptr<Program>& slot =
       programs_[{stage, micro_batches, order_of, job_.input().prefetch()}];
   if (!slot) {
-    slot = job_.has_program() ? recorded_program(micro_batches, 0)
+    slot = job_.has_program() ? recorded_program(stage, micro_batches, 0)
                               : Builder(*this, stage, micro_batches, order_of, 0).build();
   }
   return *slot;
@@ -372,7 +372,7 @@ std::unique_ptr<ProgramReader> StepGraph::read_program(std::uint32_t stage,
   ensure(stage < pipeline(), "a stage of the pipeline");
   constexpr std::uint32_t kFirstOp = ProgramReader::kFirstOp;
   if (job_.has_program()) {
-    return std::make_unique<Whole>(recorded_program(micro_batches, kFirstOp));
+    return std::make_unique<Whole>(recorded_program(stage, micro_batches, kFirstOp));
   }
   return std::make_unique<Builder>(*this, stage, micro_batches,
                                    followed_micro_batches(micro_batches, 0), kFirstOp);

@@ -8,10 +8,10 @@ at the end of the step at the latest. The form is the JSON of RecordedStep in
 traces/scenario.proto.
 """
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Collection, NamedTuple
 
 from .dependencies import Dependencies
-from .record import Collective, Kernel, Mark, Step
+from .record import Collective, Kernel, Mark, Pass, Step, Transfer
 from .state import State, sum_of
 
 if TYPE_CHECKING:
@@ -21,25 +21,35 @@ if TYPE_CHECKING:
 _KINDS = {"broadcast": "all_gather", "barrier": "all_reduce"}
 #: Bytes of a collective that carries gradients or parameters, and not norms or flags.
 _LARGE = 64 * 1024
+_MESSAGES = ("send", "receive")
+#: Keys of a step that each stage of a pipeline has.
+_OF_A_STAGE = "parameter_bytes gradient_bytes optimizer_bytes peak_bytes reserved_bytes".split()
 #: Kernels in a row beside the main stream that run early.
 _DEEPEST = 64
 
 
 class Node(NamedTuple):
-    """Kernel or collective with its dependencies, its part of the step and its micro-batch."""
+    """Kernel or collective with its dependencies, its part of the step and its micro-batch.
+
+    `chunk` is that of a pipeline stage, `part` the number of the pass there.
+    """
 
     row: "Kernel | Collective"
     before: "list[int]"
     phase: str
     micro_batch: int
+    chunk: int = 0
+    part: int = 0
 
 
 def nodes_of(step: Step) -> "tuple[list[Node], int]":
     """Return the nodes of a step, with the number of its micro-batches.
 
     A micro-batch is a forward part with the backward part behind it. The update follows the last
-    backward part.
+    backward part. Pipeline stages tell their passes and micro-batches themselves.
     """
+    if any(isinstance(row, Pass) for row in step.rows):
+        return _nodes_of_stage(step)
     rows: "list[Kernel | Collective]" = []
     befores: "list[list[int]]" = []
     dependencies = Dependencies()
@@ -59,11 +69,37 @@ def nodes_of(step: Step) -> "tuple[list[Node], int]":
     return nodes, micro_batch + 1 if last >= 0 else 0
 
 
-def stride_of(members: "tuple[int, ...]") -> int:
-    """Return the distance of neighbours in a group; 0 if the distances differ."""
+def _nodes_of_stage(step: Step) -> "tuple[list[Node], int]":
+    """Return the nodes of a step of a pipeline stage (see `nodes_of`).
+
+    Kernels between two passes belong to the pass before, such as the loss of the last stage.
+    """
+    nodes: "list[Node]" = []
+    dependencies = Dependencies()
+    passes = [row for row in step.rows if isinstance(row, Pass)]
+    phase, place, part = "forward", passes[0], 1
+    for row in step.rows:
+        if isinstance(row, Pass):
+            place, part = row, part + (row is not passes[0])
+            phase = "forward" if row.kind == "forward" else "backward"
+        if isinstance(row, Collective) and row.kind in _MESSAGES:
+            continue
+        numbers = dependencies.add(row)
+        if numbers is None or not isinstance(row, (Kernel, Collective)):
+            continue
+        before = sorted(number - 1 for number in numbers)
+        nodes.append(Node(row, before, phase, place.micro_batch, place.chunk, part))
+    last = max((i for i, node in enumerate(nodes) if node.row.phase == "backward"), default=-1)
+    for i, node in enumerate(nodes[last + 1 :], last + 1):
+        nodes[i] = Node(node.row, node.before, "update", 0, 0, part + 1)
+    return nodes, max(row.micro_batch for row in passes) + 1
+
+
+def stride_of(members: "tuple[int, ...]", first: int = 0) -> int:
+    """Return the distance of neighbours in a group that begins with a rank; 0 if they differ."""
     stride = members[1] - members[0]
     regular = all(b - a == stride for a, b in zip(members, members[1:]))
-    return stride if regular and members[0] == 0 else 0
+    return stride if regular and members[0] == first else 0
 
 
 def scattered_groups(nodes: "list[Node]") -> "set[tuple[int, ...]]":
@@ -163,12 +199,26 @@ class Sequence:
     ----------
     nodes : list of Node
         Kernels and collectives in the order of their issue.
+    transfers : collection of Transfer
+        Messages of a pipeline stage, which precede or follow their pass.
+    first : int
+        First rank of the groups.
     """
 
-    def __init__(self, nodes: "list[Node]") -> None:
+    def __init__(
+        self, nodes: "list[Node]", transfers: "Collection[Transfer]" = (), first: int = 0
+    ) -> None:
         self.ops: "list[dict[str, Any]]" = []
         self.kernels: "dict[tuple[Any, ...], int]" = {}
         self._nodes = nodes
+        #: Messages that belong to no part so far, by kind and pass.
+        self.transfers: "dict[tuple[Any, ...], list[Transfer]]" = {}
+        for each in transfers:
+            key = (each.kind, each.phase, each.chunk, each.micro_batch)
+            self.transfers.setdefault(key, []).append(each)
+        self._first = first
+        self._part, self._pass = 0, ()
+        self._arrived: "list[int]" = []
         self._scattered = scattered_groups(nodes)
         self._op_of: "dict[int, int]" = {}
         self._deferred: "dict[int, None]" = {}
@@ -190,8 +240,9 @@ class Sequence:
     def build(self) -> None:
         """Appends all operations."""
         order = Order(self._nodes, self._main)
-        for number in order.numbers():
+        for number in sorted(order.numbers(), key=lambda number: self._nodes[number].part):
             node = self._nodes[number]
+            self._begin_part(node)
             if isinstance(node.row, Collective):
                 self._collective(number, node)
             elif number in order.late:
@@ -200,6 +251,36 @@ class Sequence:
                 self._kernel(number, node)
         if self._nodes:
             self._flush(list(self._deferred), self._nodes[-1])
+            self._end_part()
+
+    def _begin_part(self, node: Node) -> None:
+        """Appends the messages that precede the part of a node, behind those of the part before."""
+        if node.part == self._part:
+            return
+        self._end_part()
+        self._part, self._pass = node.part, (node.phase, node.chunk, node.micro_batch)
+        self._open = False
+        self._arrived = []
+        for each in self.transfers.pop(("receive", *self._pass), ()):
+            self._arrived.append(len(self.ops))
+            self._transfer(each, [])
+
+    def _end_part(self) -> None:
+        for each in self.transfers.pop(("send", *self._pass), ()):
+            self._transfer(each, [self._last])
+
+    def _transfer(self, row: Transfer, after: "list[int]") -> None:
+        self.ops.append(
+            {
+                "phase": row.phase,
+                "micro_batch": row.micro_batch,
+                "chunk": row.receiver,
+                "collective": row.kind,
+                "bytes": row.size,
+                "peer": row.peer,
+                "after": after,
+            }
+        )
 
     def _is_open(self, other: int) -> bool:
         """Whether a node has ended only after a wait that no kernel has made yet."""
@@ -215,7 +296,12 @@ class Sequence:
                 node = self._nodes[number]
                 self._flush([each for each in node.before if each in self._deferred], at)
                 del self._deferred[number]
-                self._kernel(number, node._replace(phase=at.phase, micro_batch=at.micro_batch))
+                self._kernel(
+                    number,
+                    node._replace(
+                        phase=at.phase, micro_batch=at.micro_batch, chunk=at.chunk, part=at.part
+                    ),
+                )
 
     def _kernel(self, number: int, node: Node) -> None:
         self._flush([each for each in node.before if each in self._deferred], node)
@@ -225,11 +311,12 @@ class Sequence:
             if isinstance(row, Collective) and self._is_open(other):
                 self._waited[_line(row)] = other
                 waits[_line(row)] = self._op_of[other]
-        part = {"phase": node.phase, "micro_batch": node.micro_batch}
+        part = _part_of(node)
         if waits or not self._open or any(self.ops[self._last][key] != part[key] for key in part):
             self._last = len(self.ops)
-            self.ops.append({**part, "kernels": [], "counts": [], "after": sorted(waits.values())})
-            self._open = True
+            after = sorted([*self._arrived, *waits.values()])
+            self.ops.append({**part, "kernels": [], "counts": [], "after": after})
+            self._open, self._arrived = True, []
         self._op_of[number] = self._last
         key = self._number_of(number, node)
         op = self.ops[self._last]
@@ -276,15 +363,20 @@ class Sequence:
         others = [op for op in after if "kernels" not in self.ops[op]]
         self.ops.append(
             {
-                "phase": node.phase,
-                "micro_batch": node.micro_batch,
+                **_part_of(node),
                 "collective": _KINDS.get(row.kind, row.kind),
                 "bytes": row.size,
                 "size": len(row.members),
-                "stride": stride_of(row.members),
+                "stride": stride_of(row.members, self._first),
                 "after": sorted([*others, *([max(kernels)] if kernels else [])]),
             }
         )
+
+
+def _part_of(node: Node) -> "dict[str, Any]":
+    """Return the part of the step to which the operation of a node belongs."""
+    part = {"phase": node.phase, "micro_batch": node.micro_batch}
+    return {**part, "chunk": node.chunk} if node.chunk else part
 
 
 def _line(row: Collective) -> Any:
@@ -321,20 +413,86 @@ def _parameters(state: State, nodes: "list[Node]", micro_batches: int) -> "dict[
     }
 
 
+def _without_stages(step: Step, others: "set[int]") -> Step:
+    """Return a step without the small collectives among stages of a pipeline, such as norms.
+
+    Raises
+    ------
+    ValueError
+        If stages have a large collective.
+    """
+    if not others:
+        return step
+    rows = []
+    for row in step.rows:
+        if isinstance(row, Collective) and row.kind not in _MESSAGES:
+            if others.intersection(row.members):
+                if row.size > _LARGE:
+                    raise ValueError(f"stages have a collective of {row.size} bytes")
+                continue
+        rows.append(row)
+    return step._replace(rows=rows)
+
+
+def joined_stages(
+    steps: "list[dict[str, Any]]", pipeline: "tuple[int, ...]"
+) -> "dict[str, Any]":
+    """Return the compact form of a step of a pipeline.
+
+    Parameters
+    ----------
+    steps : list of dict
+        Compact form of each stage, in order.
+    pipeline : tuple of int
+        Ranks of the stages, from rank 0 on.
+
+    Raises
+    ------
+    ValueError
+        If the ranks have no regular pattern.
+    """
+    stride = stride_of(pipeline)
+    if not stride:
+        raise ValueError(f"stages of the ranks {list(pipeline)[:8]} have no regular distance")
+    whole = {**steps[0], "stages": []}
+    whole["stages_apart"] = stride * len(pipeline) == whole["ranks"]
+    numbers = {tuple(sorted(each.items())): i for i, each in enumerate(whole["kernels"])}
+    for step in steps[1:]:
+        known = []
+        for each in step["kernels"]:
+            key = tuple(sorted(each.items()))
+            if key not in numbers:
+                numbers[key] = len(numbers)
+                whole["kernels"].append(each)
+            known.append(numbers[key])
+        ops = [
+            {**op, "kernels": [known[number] for number in op["kernels"]]} if "kernels" in op else op
+            for op in step["ops"]
+        ]
+        whole["stages"].append({"ops": ops, **{key: step[key] for key in _OF_A_STAGE}})
+        for key, count in step["parameters"].items():
+            whole["parameters"][key] = whole["parameters"].get(key, 0) + count
+    return whole
+
+
 def recorded_step(session: "Session", step: Step) -> "dict[str, Any]":
-    """Return the compact form of a step.
+    """Return the compact form of a step, or of the part of it that a pipeline stage has.
 
     Raises
     ------
     ValueError
         If a group of ranks has no regular pattern.
     """
-    nodes, micro_batches = nodes_of(step)
+    rank, pipeline = session.settings.rank, session.pipeline or ()
+    first = rank if pipeline else 0
+    nodes, micro_batches = nodes_of(_without_stages(step, set(pipeline) - {rank}))
     for node in nodes:
-        if isinstance(node.row, Collective) and not stride_of(node.row.members):
+        if isinstance(node.row, Collective) and not stride_of(node.row.members, first):
             raise ValueError(f"ranks {list(node.row.members)[:8]} have no regular distance")
-    sequence = Sequence(nodes)
+    sequence = Sequence(nodes, [row for row in step.rows if isinstance(row, Transfer)], first)
     sequence.build()
+    if sequence.transfers:
+        raise ValueError("a pass of the pipeline has messages and no kernels")
     state = sum_of(session.states.values())
     exchanges = [
         node.row
