@@ -177,10 +177,14 @@ def row_of(program, outcome):
         return f"{head} | | | | | {outcome} |"
     allowed = ", ".join(f"`--allow-stand-in {name}`" for name in program.allowed)
     host = outcome["host"]
+    first, each = host["first_step_cpu_s"], host["step_cpu_s"]
+    told = "" if first is None else f"{first:.1f} s, "
+    each_us = 1e6 * each / outcome["operators"]
     return (
         f"{head} {outcome['operators']:,} / {outcome['kernels']:,} / {outcome['collectives']:,} "
         f"| {outcome['step_time_s']:.4f} s | {outcome['memory_bytes'] / GIB:.1f} GiB "
-        f"| {host['step_cpu_s']:.1f} s | {host['peak_rss_bytes'] / GIB:.2f} GiB | {allowed} |"
+        f"| {told}{each:.2f} s, {each_us:.0f} us "
+        f"| {host['peak_rss_bytes'] / GIB:.2f} GiB | {allowed} |"
     )
 
 
@@ -197,8 +201,10 @@ def main():
             print(f"git -C {name} checkout {commit}")
         return
     chosen = [p for p in PROGRAMS if not words or any(p.name.startswith(w) for w in words)]
-    print("| program | commit | ranks | operators / kernels / collectives | step | memory "
-          "| CPU a step | process | |\n|---|---|---|---|---|---|---|---|---|")  # fmt: skip
+    print(
+        "| program | commit | ranks | operators / kernels / collectives | step | memory "
+        "| CPU: first step, repeated, an operator | process | |\n" + 9 * "|---" + "|"
+    )
     with tempfile.TemporaryDirectory() as made:
         folder = pathlib.Path(made)
         subprocess.run([TORCH, inputs.__file__, folder, CHECKOUTS], check=True)

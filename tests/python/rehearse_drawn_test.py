@@ -70,5 +70,14 @@ def test_memory_of_the_step_equals_a_count_of_real_tensors(seen):
 def test_begin_of_the_step_equals_a_count_by_hand(seen):
     """Between steps a rank holds parameters, state of the optimizer, and DDP's buckets."""
     for rank in (*seen[0][:1], *seen[1]):
-        for number, (kind, _, _, begin, by_hand) in rank.items():
+        for number, (kind, _, _, begin, by_hand, *_) in rank.items():
             assert begin == by_hand, (number, kind)
+
+
+def test_peak_of_the_update_equals_a_count_by_hand(seen):
+    """State and gradients, with the norms of clipping or the denominators of the optimizer."""
+    real, rehearsed = seen
+    for number, (kind, *_, by_hand) in real[0].items():
+        assert min(rank[number][5] for rank in real) == by_hand, (number, kind)
+        for rank in rehearsed:
+            assert rank[number][5] == rank[number][6] == by_hand, (number, kind)

@@ -45,8 +45,10 @@ def test_rows_have_figures_or_the_reason():
     assert table.row_of(program, "no fake kernel").endswith("| no fake kernel |")
     report = {
         "operators": 13149, "kernels": 4582, "collectives": 106, "step_time_s": 0.997,
-        "memory_bytes": 28 << 30, "host": {"step_cpu_s": 2.31, "peak_rss_bytes": 1 << 29},
+        "memory_bytes": 28 << 30,
+        "host": {"first_step_cpu_s": 8.04, "step_cpu_s": 2.31, "peak_rss_bytes": 1 << 29},
     }  # fmt: skip
     row = table.row_of(program, report)
-    assert "| 13,149 / 4,582 / 106 | 0.9970 s | 28.0 GiB | 2.3 s | 0.50 GiB |" in row
+    assert "| 13,149 / 4,582 / 106 | 0.9970 s | 28.0 GiB | 8.0 s, 2.31 s, 176 us |" in row
+    assert "176 us | 0.50 GiB |" in row
     assert row.count("|") == 10

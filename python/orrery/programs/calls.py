@@ -7,7 +7,7 @@ values of small tensors are no part of the memory: the mode computes them at eve
 Imported after torch.
 """
 
-import functools
+import itertools
 from typing import Any, NamedTuple, Optional, Sequence
 
 import torch
@@ -17,10 +17,14 @@ from torch._subclasses.fake_tensor import FakeTensor
 from .device import Current
 from .groups import FUNCTIONAL
 from .kernels import Operator, Work
-from .values import COUNTS, FINITE_CHECKS, LIMIT
+from .values import COUNTS, FINITE_CHECKS, LIMIT, NAME
 
 #: Calls that are kept at most; programs whose shapes never repeat then begin anew.
 MOST = 1 << 15
+#: Attribute of a fake tensor: number of its type, shape, strides and device.
+FORM = "orrery_form"
+#: Numbers of types, shapes, strides and devices.
+_FORMS: "dict[Any, int]" = {}
 _META = torch.device("meta")
 _EMPTY_STRIDED = torch.empty_strided
 _MAKE = torch.Tensor._make_subclass
@@ -104,7 +108,7 @@ class Call(NamedTuple):
     operator : Operator
         Classification of the operator.
     results : tuple
-        A Made for each tensor that the call returns, and None for each None.
+        A Made for each tensor that the call returns, and the integers and None beside them.
     form : type or None
         list or tuple of results; None for a single result.
     written : tuple of int
@@ -117,6 +121,10 @@ class Call(NamedTuple):
         True if the call has a tensor of the device.
     cost : Cost or None
         Cost on the device; None if it depends on more than the call.
+    loses : bool
+        True if the call writes or returns one of its inputs, whose value is then another one.
+    held : tuple of int
+        Positions, among the tensors that the call returns, of those with new memory of the device.
     """
 
     operator: Operator
@@ -127,9 +135,17 @@ class Call(NamedTuple):
     depends_on_values: bool
     is_on_device: bool
     cost: "Optional[Cost]"
+    loses: bool
+    held: "tuple[int, ...]"
 
     def make(self, inputs: Sequence[Any]) -> "tuple[Any, list[Any]]":
         """Return the result of a call with other tensors, and the tensors in the result."""
+        if self.form is None:
+            each = self.results[0]
+            if type(each) is not Made:
+                return each, []
+            made = _made(each, inputs)
+            return made, [made]
         outputs: "list[Any]" = []
         results: "list[Any]" = []
         for each in self.results:
@@ -137,38 +153,49 @@ class Call(NamedTuple):
                 each = _made(each, inputs)
                 outputs.append(each)
             results.append(each)
-        return (results[0] if self.form is None else self.form(results)), outputs
+        return self.form(results), outputs
 
 
 def _made(recipe: Made, inputs: Sequence[Any]) -> Any:
-    if recipe.is_input:
-        return inputs[recipe.place]
-    memory = _EMPTY_STRIDED(recipe.shape, recipe.stride, dtype=recipe.dtype, device=_META)
-    if recipe.place >= 0:
-        storage = inputs[recipe.place].untyped_storage()
-        _SET(memory, storage, recipe.offset, recipe.shape, recipe.stride)
-    if recipe.is_conjugate:
+    place, is_input, shape, stride, offset, dtype, device, state, is_conjugate, is_negative = recipe
+    if is_input:
+        return inputs[place]
+    memory = _EMPTY_STRIDED(shape, stride, dtype=dtype, device=_META)
+    if place >= 0:
+        _SET(memory, inputs[place].untyped_storage(), offset, shape, stride)
+    if is_conjugate:
         torch._C._set_conj(memory, True)
-    if recipe.is_negative:
+    if is_negative:
         torch._C._set_neg(memory, True)
-    made = _MAKE(
-        FakeTensor, memory, False, dispatch_device=True, device_for_backend_keys=recipe.device
-    )
+    made = _MAKE(FakeTensor, memory, False, dispatch_device=True, device_for_backend_keys=device)
     _THROW(made)
-    made.__dict__.update(recipe.state)
+    made.__dict__.update(state)
     return made
 
 
 class _Remembered(NamedTuple):
-    """Rule for an operator: whether its fractions change no shape, and whether it writes."""
+    """Rule for an operator: its number, whether fractions change no shape, whether it writes."""
 
+    number: int
     ignores_floats: bool
     writes: bool
 
 
-@functools.lru_cache(None)
+#: Attribute of an operator: its rule, because the hash of an operator is a function of Python.
+_RULE = "orrery_rule"
+_NUMBERS = itertools.count()
+
+
 def _rule_of(func: Any) -> "Optional[_Remembered]":
     """Return the rule for an operator; None if its calls are not remembered."""
+    kept = func.__dict__
+    if _RULE not in kept:
+        kept[_RULE] = _made_rule(func)
+    rule: "Optional[_Remembered]" = kept[_RULE]
+    return rule
+
+
+def _made_rule(func: Any) -> "Optional[_Remembered]":
     if not isinstance(func, torch._ops.OpOverload):
         return None
     if not is_builtin(func) and func.namespace not in _OF_PYTORCH:
@@ -184,7 +211,7 @@ def _rule_of(func: Any) -> "Optional[_Remembered]":
         each.alias_info is not None and each.alias_info.is_write for each in func._schema.arguments
     )
     pointwise = torch.Tag.pointwise in func.tags or name.startswith(("_foreach_", "_fused_"))
-    return _Remembered(pointwise or name.endswith("_"), writes)
+    return _Remembered(next(_NUMBERS), pointwise or name.endswith("_"), writes)
 
 
 class Calls:
@@ -194,12 +221,18 @@ class Calls:
     ----------
     has_own_prices : bool
         True if the user has registered prices.
+
+    Attributes
+    ----------
+    has_bits : bool
+        True once a tensor had the conjugate or negative of its memory; keys then have these bits.
     """
+
+    has_bits = False
 
     def __init__(self, has_own_prices: bool) -> None:
         self.known: "dict[Any, Call]" = {}
         self._has_own_prices = has_own_prices
-        self._has_bits = False
 
     def key_of(
         self, func: Any, args: Sequence[Any], kwargs: "dict[str, Any]", inputs: "list[Any]"
@@ -211,16 +244,17 @@ class Calls:
         rule = _rule_of(func)
         if rule is None:
             return None
-        key = [func, _DEFAULT_DTYPE(), _IS_INFERENCE()]
-        if not self._append(key, args, inputs, rule.ignores_floats, True):
+        number, ignores_floats, writes = rule
+        key = [number, _DEFAULT_DTYPE(), _IS_INFERENCE()]
+        if not self._append(key, args, inputs, ignores_floats, True):
             return None
         if kwargs:
             key.extend(kwargs)
-            if not self._append(key, kwargs.values(), inputs, rule.ignores_floats, True):
+            if not self._append(key, kwargs.values(), inputs, ignores_floats, True):
                 return None
             if "device" in kwargs:
                 key.append(Current.index)
-        if rule.writes and len(inputs) > 1:
+        if writes and len(inputs) > 1:
             key.append(len(set(map(id, inputs))))
         return tuple(key)
 
@@ -234,12 +268,11 @@ class Calls:
                 if each.constant is not None:
                     return False
                 inputs.append(each)
-                key += (
-                    each.dtype, each.shape, each.stride(), each.storage_offset(),
-                    each._fake_device, each.untyped_storage().nbytes(), each.requires_grad,
-                    each.is_inference(),
-                )  # fmt: skip
-                if self._has_bits:
+                form = each.__dict__.get(FORM)
+                if form is None:
+                    form = _form_of(each)
+                key += (form, each.untyped_storage().nbytes(), each.requires_grad)
+                if Calls.has_bits:
                     key += (each.is_neg(), each.is_conj())
             elif kind in _SCALARS:
                 key += (kind, each)
@@ -263,6 +296,7 @@ class Calls:
         inputs: Sequence[Any],
         result: Any,
         cost: "Optional[Cost]",
+        name: str = "",
     ) -> None:
         """Keeps a call, unless its results cannot be made from their metadata.
 
@@ -276,6 +310,8 @@ class Calls:
             Classification of the operator, tensors of the call, and its result.
         cost : Cost or None
             Cost on the device; None for a call without a tensor of the device.
+        name : str
+            Name of the results (Values); empty: the caller names them.
         """
         func, args, kwargs = call
         if len(self.known) >= MOST:
@@ -287,13 +323,18 @@ class Calls:
         form = type(result) if isinstance(result, (list, tuple)) else None
         if form not in (None, list, tuple):
             return
-        results = []
+        results: "list[Any]" = []
+        tensors: "list[tuple[Any, Made]]" = []
         for each in (result,) if form is None else result:
             if isinstance(each, torch.Tensor):
-                each = self._recipe_of(each, inputs)
-                if each is None:
+                recipe = self._recipe_of(each, inputs)
+                if recipe is None:
                     return
-            elif each is not None:
+                if name and not recipe.is_input:
+                    recipe.state[NAME] = name
+                tensors.append((each, recipe))
+                each = recipe
+            elif each is not None and type(each) is not int:
                 return
             results.append(each)
         if not _has_own_memory(result, results, form):
@@ -307,6 +348,12 @@ class Calls:
         self.known[key] = Call(
             operator, tuple(results), form, written, known, func is _INDEX, cost is not None,
             cost if fixed else None,
+            bool(written) or any(made.is_input for _, made in tensors),
+            tuple(
+                place
+                for place, (each, made) in enumerate(tensors)
+                if made.place < 0 and each.fake_device.type == "cuda"
+            ),
         )  # fmt: skip
 
     def _recipe_of(self, tensor: Any, inputs: Sequence[Any]) -> "Optional[Made]":
@@ -317,7 +364,7 @@ class Calls:
         if type(tensor) is not FakeTensor or tensor.layout != torch.strided:
             return None
         if tensor.is_neg() or tensor.is_conj():
-            self._has_bits = True
+            Calls.has_bits = True
         if tensor.constant is not None or tensor.requires_grad:
             return None
         storage = tensor.untyped_storage()
@@ -335,6 +382,7 @@ class Calls:
             tensor.is_neg(),
         )  # fmt: skip
         made = _made(recipe, inputs)
+        state[FORM] = _form_of(made)
         keys = torch._C._dispatch_key_set
         same = (
             keys(made) == keys(tensor)
@@ -342,6 +390,26 @@ class Calls:
             and made.storage_offset() == tensor.storage_offset()
         )
         return recipe if same else None
+
+
+def _form_of(tensor: Any) -> int:
+    """Return the number of a tensor's type, shape, strides and device, kept with the tensor.
+
+    `forget_forms` removes the number from a tensor that may have changed.
+    """
+    told = (
+        tensor.dtype, tensor.shape, tensor.stride(), tensor.storage_offset(), tensor._fake_device,
+        tensor.is_inference(),
+    )  # fmt: skip
+    form = _FORMS.setdefault(told, len(_FORMS))
+    tensor.__dict__[FORM] = form
+    return form
+
+
+def forget_forms(tensors: Sequence[Any]) -> None:
+    """Removes what is kept with fake tensors whose shape, strides or device may have changed."""
+    for each in tensors:
+        each.__dict__.pop(FORM, None)
 
 
 def _has_own_memory(result: Any, results: "list[Any]", form: Any) -> bool:

@@ -22,6 +22,7 @@ def install(parts: Parts, mode: RehearsalMode) -> None:
     _install_schedules()
     _install_compilers(parts)
     _install_chunks()
+    _install_labels()
     if importlib.util.find_spec("triton") is not None:
         _install_triton(mode)
 
@@ -124,6 +125,20 @@ def _install_chunks() -> None:
     if not hasattr(parameters, "_chunk_with_empty"):
         raise AttributeError("torch.distributed.fsdp._fully_shard has no _chunk_with_empty")
     parameters._chunk_with_empty = chunk_with_empty
+
+
+def _install_labels() -> None:
+    """Leaves the labels of profilers out while no profiler runs."""
+    labels = torch.autograd.profiler.record_function
+    enter, leave = labels.__enter__, labels.__exit__
+
+    def enter_profiled(self: Any) -> Any:
+        return enter(self) if torch._C._autograd._profiler_enabled() else self
+
+    def leave_profiled(self: Any, *error: Any) -> Any:
+        return None if self.record is None else leave(self, *error)
+
+    labels.__enter__, labels.__exit__ = enter_profiled, leave_profiled
 
 
 def _install_triton(mode: RehearsalMode) -> None:

@@ -18,9 +18,10 @@ from torch._subclasses.fake_tensor import (
     UnsupportedOperatorException,
 )
 from torch.distributed._functional_collectives import AsyncCollectiveTensor
+from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .calls import Call, Calls, Cost
+from .calls import Call, Calls, Cost, forget_forms
 from .groups import FUNCTIONAL, Groups, is_collective
 from .kernels import KernelPricer, Operator, Work, operator_of, touched_bytes
 from .places import program_place
@@ -28,12 +29,15 @@ from .record import Kernel
 from .session import VIEW_SHARE, Session
 from .stand_ins import make_stand_in
 from .storages import Storages
-from .values import COUNTS, FINITE_CHECKS, Values, run_known
+from .values import COUNTS, FINITE_CHECKS, Values, base_name, run_known
 
 #: Elements above which a new tensor of the CPU is fake: an untrained model costs no memory.
 LARGE = 1 << 20
 _MODE_OF = torch._C._get_dispatch_mode
 _FAKE_KEY = torch._C._TorchDispatchModeKey.FAKE
+#: Tensors that unwrap themselves before the mode sees their parts.
+_WRAPPERS = frozenset((DTensor, AsyncCollectiveTensor))
+_OVERLOAD = torch._ops.OpOverload
 _DEVICE_OF = torch.ops.prim.device.default
 _COPY = torch.ops.aten._to_copy.default
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
@@ -123,6 +127,8 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
         kwargs = kwargs or {}
         if _MODE_OF(_FAKE_KEY) is not None:
             return func(*args, **kwargs)  # shape arithmetic, for example of DTensor
+        if types and not _WRAPPERS.isdisjoint(types) and type(func) is _OVERLOAD:
+            return NotImplemented
         inputs: "list[Any]" = []
         key = self._calls.key_of(func, args, kwargs, inputs)
         call = None if key is None else self._known.get(key)
@@ -181,29 +187,29 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
         inputs: "list[Any]",
     ) -> Any:
         """Runs a call that is in the memory of calls."""
-        values, operator = self._values, call.operator
-        known = None
+        values, known = self._values, None
         if call.may_be_known:
             known = values.arguments(func, args, kwargs, inputs)
             if known is not None and call.depends_on_values:
                 return self._run_fake(func, args, kwargs, inputs, None)
         result, outputs = call.make(inputs)
-        written = [inputs[place] for place in call.written]
-        if known is not None:
+        if known is not None or call.loses or values.has_marks:
+            written = [inputs[place] for place in call.written]
             values.compute(func, known, written, outputs, inputs)
-        else:
-            values.lose(func, written, outputs, inputs)
         if not call.is_on_device:
             return result
-        if call.cost is None:
-            self._account(func, operator, (args, kwargs), inputs, outputs)
+        cost = call.cost
+        if cost is None:
+            self._account(func, call.operator, (args, kwargs), inputs, outputs)
             return result
         self._session.record.operators += 1
         hold = self._parts.storages.hold
-        for each in outputs:
-            if is_on_device(each):
-                hold(each)
-        self._charge(call.cost)
+        for place in call.held:
+            hold(outputs[place])
+        if cost.work is None:
+            self._session.clock.now += self._session.host_seconds * VIEW_SHARE
+        else:
+            self._charge(cost)
         return result
 
     def _has_unknown(self, func: Any, inputs: "list[Any]") -> bool:
@@ -273,6 +279,10 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
         self._session.ledger.note(name, "read")
         return make_stand_in(number, name, self._session.ledger)
 
+    def has_unknown(self) -> bool:
+        """Return true if a real tensor may have unknown values."""
+        return len(self._values.unknown) > 0
+
     def is_known(self, tensor: Any) -> bool:
         """Return true for a tensor whose values are known."""
         return self._values.of(tensor) is not None
@@ -318,6 +328,7 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
             if found is not NotImplemented:
                 return found
         result = self._fake_result(func, args, kwargs)
+        forget_forms(inputs)
         outputs = tensors_of((result,), {})
         written = [*_written(operator, args), *real]
         if func._schema.name in FINITE_CHECKS and known is None:
@@ -330,7 +341,9 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
         if any(map(is_on_device, outputs)) or any(map(is_on_device, inputs)):
             cost = self._account(func, operator, (args, kwargs), inputs, outputs)
         if key is not None:
-            self._calls.remember(key, (func, args, kwargs), operator, inputs, result, cost)
+            self._calls.remember(
+                key, (func, args, kwargs), operator, inputs, result, cost, base_name(func)
+            )
         return result
 
     def _with_known_masks(self, args: Sequence[Any]) -> Sequence[Any]:

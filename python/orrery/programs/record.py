@@ -120,6 +120,9 @@ class Record:
         self.operators = 0
         self.last: "Step | None" = None
         self.durations: "list[float]" = []
+        #: Processor seconds of the process at the end of the first step, of the cheapest later one.
+        self.first_end_cpu_s: "float | None" = None
+        self.least_cpu_s: "float | None" = None
         self._end: "float | None" = None
         self._cpu_s = 0.0
         self._busy = False
@@ -152,8 +155,11 @@ class Record:
         else:
             begin = 0.0 if self._end is None else self._end
             step = Step(self.rows, begin, moment, self.operators, cpu_s - self._cpu_s)
-            if self._end is not None:
+            if self._end is None:
+                self.first_end_cpu_s = cpu_s
+            else:
                 self.durations.append(moment - begin)
+                self.least_cpu_s = min(step.cpu_s, self.least_cpu_s or step.cpu_s)
             self.last = step
         self.rows = []
         self.operators = 0

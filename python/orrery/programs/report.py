@@ -61,12 +61,13 @@ def _of_kind(collectives: "list[Collective]") -> "list[dict[str, Any]]":
 
 def _host(session: "Session") -> "dict[str, Any]":
     used = resource.getrusage(resource.RUSAGE_SELF)
-    step = session.record.last
+    begin, end = session.first_lookup_cpu_s, session.record.first_end_cpu_s
     return {
         "wall_s": session.clock.real_counter() - session.started,
         "cpu_s": used.ru_utime + used.ru_stime,
         "peak_rss_bytes": used.ru_maxrss * 1024,
-        "step_cpu_s": step.cpu_s if step is not None and session.record.durations else None,
+        "first_step_cpu_s": None if begin is None or end is None else end - begin,
+        "step_cpu_s": session.record.least_cpu_s,
     }
 
 

@@ -60,6 +60,8 @@ class Session:
         self.tokens = 0
         #: Look-ups by embedding module since the last step, and the most of the last step.
         self.lookups: "dict[int, int]" = {}
+        #: Processor time of this process at the first look-up, seconds.
+        self.first_lookup_cpu_s: "Optional[float]" = None
         self.passes = 0
         #: Ranks of this rank's pipeline by stage; None before the first message (pipelines.py).
         self.pipeline: "Optional[tuple[int, ...]]" = None
@@ -76,6 +78,8 @@ class Session:
 
     def note_embedding(self, module: int, table: "tuple[int, ...]", tokens: int) -> None:
         """Notes a look-up of tokens in the table of a module."""
+        if self.first_lookup_cpu_s is None:
+            self.first_lookup_cpu_s = self.cpu_seconds()
         self.tables.setdefault(table, set()).add(module)
         self.tokens = max(self.tokens, tokens)
         self.lookups[module] = self.lookups.get(module, 0) + 1

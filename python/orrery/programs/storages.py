@@ -14,6 +14,13 @@ from .clock import Clock
 GIB = 1 << 30
 
 
+class _Held(weakref.ref):  # type: ignore[type-arg]
+    """Reference to a storage with a block; `key` is the storage's address."""
+
+    __slots__ = ("key",)
+    key: int
+
+
 class Storages:
     """Blocks of the living storages of one GPU.
 
@@ -35,6 +42,7 @@ class Storages:
         self._clock = clock
         self._gpu = gpu
         self._blocks: "dict[int, Block]" = {}
+        self._held: "dict[int, _Held]" = {}
         self._resize = torch.UntypedStorage.resize_
         torch.UntypedStorage.resize_ = self._resizer()
 
@@ -52,7 +60,8 @@ class Storages:
             return
         size = storage.nbytes()
         self._blocks[key] = self._allocate(size)
-        weakref.finalize(storage, self._release, key).atexit = False
+        held = self._held[key] = _Held(storage, self._release)
+        held.key = key
 
     def use(self, tensor: Any, stream: int) -> None:
         """Keeps the memory of a tensor until `stream` is idle (torch.Tensor.record_stream)."""
@@ -77,8 +86,9 @@ class Storages:
         self.peak = max(self.peak, allocator.allocated)
         return block
 
-    def _release(self, key: int) -> None:
-        block = self._blocks.pop(key, None)
+    def _release(self, held: _Held) -> None:
+        self._held.pop(held.key, None)
+        block = self._blocks.pop(held.key, None)
         if block is not None:
             self.allocator.release(block)
 

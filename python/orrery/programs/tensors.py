@@ -9,6 +9,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed._functional_collectives import AsyncCollectiveTensor
 
+from .calls import forget_forms
 from .mode import Parts, RehearsalMode
 from .values import LIMIT
 
@@ -28,11 +29,12 @@ def install(parts: Parts, mode: RehearsalMode) -> None:
     _install_optimizer_types()
     _install_initialisation()
     _keep_factories()
+    _install_rules()
 
 
 def _install_readers(mode: RehearsalMode) -> None:
     """Makes reads of fake tensors return values or stand-ins, which remember their operator."""
-    tensor = torch.Tensor
+    tensor, disable = torch.Tensor, torch._C._DisableTorchDispatch
     original = {name: getattr(tensor, name) for name in ("item", "numpy", "tolist", "__array__")}
 
     def awaited(self: Any) -> Any:
@@ -42,6 +44,12 @@ def _install_readers(mode: RehearsalMode) -> None:
         return isinstance(self, FakeTensor) or not mode.is_known(self)
 
     def item(self: Any) -> Any:
+        if type(self) is tensor and not mode.has_unknown():
+            guard = disable()  # a real tensor, such as the step of an optimizer
+            try:
+                return original["item"](self)
+            finally:
+                del guard
         self = awaited(self)
         if is_fake(self) and self.numel() == 1:
             return mode.read_number(self)
@@ -120,6 +128,7 @@ def _install_data() -> None:
 
     def set_data(self: Any, other: Any) -> None:
         base.__set__(self, other)
+        forget_forms([self])
         if isinstance(other, FakeTensor):
             self.fake_device = other.fake_device
             for name in ("orrery_value", "orrery_name"):
@@ -128,6 +137,14 @@ def _install_data() -> None:
                     self.__dict__[name] = other.__dict__[name]
 
     FakeTensor.data = property(lambda self: base.__get__(self), set_data)
+    original_copy = FakeTensor.__deepcopy__
+
+    def deep_copy(self: Any, memory: Any) -> Any:
+        made = original_copy(self, memory)
+        forget_forms([made])  # a copy may have another offset
+        return made
+
+    FakeTensor.__deepcopy__ = deep_copy
     original = torch.utils.swap_tensors
 
     def swap_tensors(first: Any, second: Any) -> None:
@@ -260,3 +277,24 @@ def _keep_factories() -> None:
     for name in ("_meta_registrations", "_refs", "_prims", "_prims_common"):
         module = importlib.import_module(f"torch.{name}")
         module.torch = own  # type: ignore[attr-defined]
+
+
+def _install_rules() -> None:
+    """Leaves out the search for rules between operators and modes while nobody has registered one.
+
+    PyTorch searches at every operator (torch.library.register_torch_dispatch).
+    """
+    registry = importlib.import_module("torch._library.simple_registry")
+    holder = registry.GenericTorchDispatchRuleHolder
+    original, register = registry.find_torch_dispatch_rule, holder.register
+
+    def find_none(_operator: Any, _mode: Any) -> None:
+        return None
+
+    def register_first(self: Any, *args: Any) -> Any:
+        registry.find_torch_dispatch_rule = original
+        return register(self, *args)
+
+    holder.register = register_first
+    if not any(each.torch_dispatch_rules._data for each in registry.singleton._data.values()):
+        registry.find_torch_dispatch_rule = find_none

@@ -14,6 +14,10 @@ from typing import Any, Optional, Sequence
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+#: Attribute of a tensor: the operator that computed it.
+NAME = "orrery_name"
+#: Attribute of a storage: writes of unknown values so far.
+_EPOCH = "orrery_epoch"
 #: Elements of the largest tensor that keeps its value.
 LIMIT = 1 << 14
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
@@ -30,18 +34,20 @@ _MARKS = frozenset((*COUNTS, *_OPPOSITE))
 
 
 class Values:
-    """Values by tensor, with an epoch for each storage that unknown writes advance.
+    """Values by tensor; each storage has an epoch, which unknown writes advance.
 
     Attributes
     ----------
+    has_marks : bool
+        True if names of results may stay with later results (`MASKS`, `COUNTS`).
     unknown : mapping
         Storages of real tensors that have unknown values, with the operator that wrote them.
     """
 
     def __init__(self) -> None:
-        self._epochs: "weakref.WeakKeyDictionary[Any, int]" = weakref.WeakKeyDictionary()
+        self._has_epochs = False
         self.unknown: "weakref.WeakKeyDictionary[Any, str]" = weakref.WeakKeyDictionary()
-        self._has_marks = False
+        self.has_marks = False
 
     def of(self, tensor: Any) -> Any:
         """Return the value of a tensor; None if it is unknown. Real tensors are their own value."""
@@ -55,7 +61,7 @@ class Values:
     def keep(self, tensor: Any, value: Any, name: str) -> None:
         """Sets the value of a fake tensor; None: a result of `name` that is unknown."""
         self._note_mark(name)
-        tensor.__dict__["orrery_name"] = name
+        tensor.__dict__[NAME] = name
         if value is None:
             tensor.__dict__.pop("orrery_value", None)
         else:
@@ -65,8 +71,9 @@ class Values:
         """Marks the memory of a tensor as written by operator `name` with unknown values."""
         tensor = getattr(tensor, "_local_tensor", tensor)  # the shard of a DTensor
         if isinstance(tensor, FakeTensor):
-            storage = tensor.untyped_storage()
-            self._epochs[storage] = self._epochs.get(storage, 0) + 1
+            kept = tensor.untyped_storage().__dict__
+            kept[_EPOCH] = kept.get(_EPOCH, 0) + 1
+            self._has_epochs = True
             self.keep(tensor, None, name)
         elif tensor.layout == torch.strided and not tensor.is_meta:
             self._note_mark(name)
@@ -74,7 +81,7 @@ class Values:
 
     def _note_mark(self, name: str) -> None:
         if name in _MARKS:
-            self._has_marks = True
+            self.has_marks = True
 
     def clear(self, tensor: Any) -> bool:
         """Marks a real tensor as known. Returns false if the tensor is a part of unknown memory."""
@@ -102,13 +109,13 @@ class Values:
         else:
             known.copy_(value.reshape(tensor.shape))
             self._note_mark(name)
-            tensor.__dict__["orrery_name"] = name
+            tensor.__dict__[NAME] = name
 
     def name_of(self, tensor: Any) -> str:
         """Return the operator that computed a tensor."""
         if self.unknown and not isinstance(tensor, FakeTensor):
             return self._unknown_name(tensor) or "a device tensor"
-        return str(getattr(tensor, "__dict__", {}).get("orrery_name", "a device tensor"))
+        return str(getattr(tensor, "__dict__", {}).get(NAME, "a device tensor"))
 
     def arguments(
         self, func: Any, args: Sequence[Any], kwargs: "dict[str, Any]", inputs: Sequence[Any]
@@ -162,17 +169,20 @@ class Values:
         self, func: Any, written: Sequence[Any], outputs: Sequence[Any], inputs: Sequence[Any]
     ) -> None:
         """Marks the tensors that a call has written and returned as unknown (see `compute`)."""
-        name = self._name(func, outputs, inputs)
+        name = self._name(func, outputs, inputs) if self.has_marks else base_name(func)
         for each in written:
             self.forget(each, name)
+        self._note_mark(name)
         for each in outputs:
             if isinstance(each, FakeTensor):
-                self.keep(each, None, name)
+                kept = each.__dict__
+                kept[NAME] = name
+                kept.pop("orrery_value", None)
 
     def _name(self, func: Any, outputs: Sequence[Any], inputs: Sequence[Any]) -> str:
         """Return the name of a call's results: the operator's, or that of a mask it is given."""
-        name = _base_name(func)
-        if not self._has_marks:
+        name = base_name(func)
+        if not self.has_marks:
             return name
         if name in MASKS.values():
             return name
@@ -187,9 +197,9 @@ class Values:
         return name
 
     def _epoch(self, tensor: Any) -> int:
-        if not self._epochs:
+        if not self._has_epochs:
             return 0
-        return self._epochs.get(tensor.untyped_storage(), 0)
+        return int(tensor.untyped_storage().__dict__.get(_EPOCH, 0))
 
     def _replaced(self, argument: Any) -> Any:
         if isinstance(argument, torch.Tensor):
@@ -200,7 +210,7 @@ class Values:
 
 
 @functools.lru_cache(None)
-def _base_name(func: Any) -> str:
+def base_name(func: Any) -> str:
     """Return the name of an operator's results: its own, or that of its kind of masks."""
     name: str = func._schema.name.removeprefix("aten::")
     return MASKS.get(name, name)

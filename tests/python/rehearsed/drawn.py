@@ -2,8 +2,8 @@
 
 drawn.py FIRST COUNT FOLDER trains the programs of these numbers for two steps in one process group,
 on the CPU with Gloo or on rehearsed GPUs, and writes FOLDER/RANK.json: the collectives of each
-second step as [kind, bytes, ranks of the group], its peak of memory, the memory at its begin, and
-that memory counted by hand.
+second step as [kind, bytes, ranks of the group], its peak of memory, the memory at its begin, that
+memory counted by hand, the peak of its update, and that peak counted by hand.
 """
 
 import contextlib
@@ -89,6 +89,9 @@ class Real(TorchDispatchMode):
     def begin_step(self):
         self.peak = self.base = self.now
 
+    def begin_update(self):
+        self.passes, self.peak = self.peak, self.now
+
     @staticmethod
     def group_of(argument):
         if isinstance(argument, torch.ScriptObject):
@@ -132,6 +135,10 @@ class Rehearsed:
     def begin_step(self):
         torch.cuda.reset_peak_memory_stats()
         self.base = torch.cuda.memory_allocated() - self.before
+
+    def begin_update(self):
+        self.passes = self.peak
+        torch.cuda.reset_peak_memory_stats()
 
     @property
     def rows(self):
@@ -197,23 +204,66 @@ def optimizer_of(net, kind, draw):
     return torch.optim.AdamW(net.parameters(), lr=1e-3, foreach=lists)
 
 
-def count_by_hand(shapes, kind, copies, cap, rebuilt):
-    """Returns the bytes that a rank holds between two steps, in blocks of 512.
+def local_sizes(shapes, kind):
+    """Returns the parameters of each tensor on a rank, in values.
 
-    Parameters and `copies` of each as state of the optimizer (torch.optim: AdamW._init_group,
-    _single_tensor_sgd), divided as _init_sharded_param of FSDP2 and the plan of tensor parallelism
-    divide them; unsharded parameters are free (free_unsharded_param). DDP has its buckets
-    (Reducer::initialize_buckets), closed by compute_bucket_assignment_by_size at `cap` bytes: in
-    the order of the model, once `rebuilt` (Reducer::rebuild_buckets) in that of the gradients.
+    Divided as _init_sharded_param of FSDP2 and the plan of tensor parallelism divide them.
     """
     ranks = dist.get_world_size()
     shares = {"fsdp": ranks, "hybrid": ranks // 2, "tensor and fsdp": 2}.get(kind, 1)
     parts = {"tensor": ranks, "tensor and fsdp": ranks // 2}.get(kind, 1)
-    held = 0
-    for name, count in shapes:
-        divided = "first" in name or "second.weight" in name
-        local = count // shares // (parts if divided else 1)
-        held += (1 + copies) * blocks(4 * local)
+    divided = ["first" in name or "second.weight" in name for name, _ in shapes]
+    return [
+        count // shares // (parts if part else 1) for (_, count), part in zip(shapes, divided)
+    ]
+
+
+def count_gradients_by_hand(shapes, kind, in_buckets):
+    """Returns the bytes of the gradients of a rank behind the backward pass, in blocks.
+
+    Gradients of an FSDP2 unit, here a block, lie in one output of its reduce-scatter
+    (foreach_reduce); those of DDP in their own memory, or in its buckets.
+    """
+    sizes = local_sizes(shapes, kind)
+    if kind in ("ddp", "tensor"):
+        return 0 if in_buckets else sum(blocks(4 * size) for size in sizes)
+    units = {}
+    for (name, _), size in zip(shapes, sizes):
+        unit = name.partition(".")[0]
+        units[unit] = units.get(unit, 0) + size
+    return sum(blocks(4 * size) for size in units.values())
+
+
+def count_update_by_hand(shapes, kind, adam, lists, clips):
+    """Returns the bytes that clipping and the update need beyond state and gradients, in blocks.
+
+    AdamW's denominators: those of all parameters at once (_multi_tensor_adam), or a square root
+    and a quotient beside the denominator of the parameter before (_single_tensor_adam). SGD has
+    none. Clipping has the norm of each gradient, the norms in a row, and their norm
+    (get_total_norm); of shares the norms in a row, their powers, the sums of these among ranks,
+    and the roots of the sums (_NormPartial._reduce_value).
+    """
+    sizes = [blocks(4 * size) for size in local_sizes(shapes, kind)]
+    update = 0
+    if adam and lists:
+        update = sum(sizes)
+    elif adam:
+        update = max(before + 2 * size for before, size in zip([0, *sizes], sizes))
+    if not clips:
+        return update
+    row = blocks(4 * len(sizes))
+    return max(update, len(sizes) * blocks(4) + (row + blocks(4) if kind == "ddp" else 4 * row))
+
+
+def count_by_hand(shapes, kind, copies, cap, rebuilt):
+    """Returns the bytes that a rank holds between two steps, in blocks of 512.
+
+    Parameters and `copies` of each as state of the optimizer (torch.optim: AdamW._init_group,
+    _single_tensor_sgd); unsharded parameters are free (free_unsharded_param). DDP has its buckets
+    (Reducer::initialize_buckets), closed by compute_bucket_assignment_by_size at `cap` bytes: in
+    the order of the model, once `rebuilt` (Reducer::rebuild_buckets) in that of the gradients.
+    """
+    held = (1 + copies) * sum(blocks(4 * size) for size in local_sizes(shapes, kind))
     if kind != "ddp":
         return held
     if rebuilt:  # backward: blocks and layers from the last, their biases before their weights
@@ -276,15 +326,24 @@ def train(number, device, log):
                 net(torch.randn(batch, width, device=device)).square().mean().backward()
         if counts:
             count_tokens(device, draw)
+        log.begin_update()
         if clips and not kind.startswith("tensor"):
             nn.utils.clip_grad_norm_(net.parameters(), 1.0)
         optimizer.step()
+        update = log.peak
         optimizer.zero_grad()
     adam = isinstance(optimizer, torch.optim.AdamW)
     copies = 2 if adam else int(optimizer.defaults["momentum"] > 0)
     rebuilt = passes > 1 and not defers
     by_hand = count_by_hand(shapes, kind, copies, getattr(net, "bucket_bytes_cap", 0), rebuilt)
-    return [kind, log.rows[begin:], log.peak, log.base, by_hand]
+    in_buckets = getattr(net, "gradient_as_bucket_view", False)
+    lists = bool(optimizer.defaults["foreach"])
+    by_hand_update = by_hand + count_gradients_by_hand(shapes, kind, in_buckets)
+    by_hand_update += count_update_by_hand(
+        shapes, kind, adam, lists, clips and not kind.startswith("tensor")
+    )
+    peak = max(log.passes, log.peak)
+    return [kind, log.rows[begin:], peak, log.base, by_hand, update, by_hand_update]
 
 
 def main():
