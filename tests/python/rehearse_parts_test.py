@@ -206,6 +206,16 @@ def test_steps_of_two_optimizers_are_one():
     assert len(record.last.rows) == 2
 
 
+def test_record_has_the_processor_time_of_the_first_step_and_the_least_of_the_others():
+    record = Record()
+    for cpu_s in (5.0, 7.0, 8.0, 12.0):
+        record.note_pass()
+        record.add(kernel())
+        record.end_step(cpu_s, cpu_s)
+    assert record.first_end_cpu_s == 5.0
+    assert record.least_cpu_s == 1.0
+
+
 def test_trace_has_the_dependencies_of_streams():
     writer = TraceWriter(4)
     among = Collective("all_gather", 16, "pg", (0, 1, 2, 3), 1.0, 1, 0.0, 5, False)

@@ -158,6 +158,17 @@ def test_remembered_calls_equal_first_ones():
         assert first == second != "no error"
 
 
+def test_remembered_flexible_attention_equals_the_first():
+    result = rehearse("python", PROGRAMS / "flexible.py", ranks=1)
+    assert result.returncode == 0, result.stderr
+    first, second, third, grouped = json.loads(result.stdout)
+    names = [name for name, _ in first[0]]
+    assert {"flex_attention", "flex_attention_backward"} <= set(names)
+    assert first[1] == 4 * [[2, 4, 512, 64]]
+    assert first == second == third
+    assert grouped[0] != first[0]
+
+
 DECODER = (PROGRAMS / "decoder.py", "--layers", "2", "--sequence", "1024")
 
 

@@ -232,6 +232,8 @@ class Calls:
 
     def __init__(self, has_own_prices: bool) -> None:
         self.known: "dict[Any, Call]" = {}
+        #: Leaves of results of operators that take functions.
+        self.leaves: "dict[Any, tuple[Any, ...]]" = {}
         self._has_own_prices = has_own_prices
 
     def key_of(
@@ -355,6 +357,33 @@ class Calls:
                 if made.place < 0 and each.fake_device.type == "cuda"
             ),
         )  # fmt: skip
+
+    def remember_leaves(self, key: Any, inputs: Sequence[Any], leaves: Sequence[Any]) -> None:
+        """Keeps the leaves of a result that has new memory, unless they cannot be made."""
+        made: "list[Any]" = []
+        for each in leaves:
+            recipe = self._recipe_of(each, inputs) if isinstance(each, torch.Tensor) else each
+            if recipe is None or (type(recipe) is Made and recipe.place >= 0):
+                return
+            made.append(recipe)
+        if _has_own_memory(leaves, made, tuple):
+            self.leaves[key] = tuple(made)
+
+    def leaves_of(self, key: Any, inputs: Sequence[Any]) -> "Optional[list[Any]]":
+        """Return the leaves of the result of an equal call; None before the first."""
+        known = self.leaves.get(key)
+        if known is None:
+            return None
+        return [_made(each, inputs) if type(each) is Made else each for each in known]
+
+    def key_of_leaves(self, name: str, leaves: Sequence[Any], inputs: "list[Any]") -> Any:
+        """Return the key of a call whose result does not depend on functions among its arguments.
+
+        Appends the tensors of the call to `inputs`.
+        """
+        key: "list[Any]" = [name, _DEFAULT_DTYPE(), _IS_INFERENCE()]
+        given = [None if callable(each) else each for each in leaves]
+        return tuple(key) if self._append(key, given, inputs, False, False) else None
 
     def _recipe_of(self, tensor: Any, inputs: Sequence[Any]) -> "Optional[Made]":
         """Return how a tensor is made; None if it cannot be made."""

@@ -4,7 +4,9 @@ Imported after torch.
 """
 
 import contextlib
+import importlib
 import importlib.util
+import types
 from typing import Any
 
 import torch
@@ -13,6 +15,9 @@ import torch.optim.optimizer as optimizers
 from .mode import Parts, RehearsalMode, is_on_device
 from .stand_ins import StandIn
 from .state import state_of
+
+#: Graphs of functions of flex_attention that are kept at most.
+_MOST_GRAPHS = 64
 
 
 def install(parts: Parts, mode: RehearsalMode) -> None:
@@ -23,6 +28,7 @@ def install(parts: Parts, mode: RehearsalMode) -> None:
     _install_compilers(parts)
     _install_chunks()
     _install_labels()
+    _install_attention_graphs(parts)
     if importlib.util.find_spec("triton") is not None:
         _install_triton(mode)
 
@@ -139,6 +145,41 @@ def _install_labels() -> None:
         return None if self.record is None else leave(self, *error)
 
     labels.__enter__, labels.__exit__ = enter_profiled, leave_profiled
+
+
+def _install_attention_graphs(parts: Parts) -> None:
+    """Keeps the graphs of flex_attention's functions, which PyTorch traces anew in each eager call.
+
+    The graphs depend on the function and on shapes and types of its scores and indices. A function
+    that has tensors of its own is traced each time. Tracing runs no kernels. Each call allocates
+    two examples of scores on the device, one of which lives until the garbage collector breaks the
+    cycles of its graph.
+    """
+    module: Any = importlib.import_module("torch._higher_order_ops.flex_attention")
+    original = module.create_fw_bw_graph
+    known: "dict[Any, Any]" = {}
+
+    def trace(function: Any, values: Any, buffers: Any) -> Any:
+        with parts.fake_mode:
+            return original(function, values, buffers)
+
+    def create(function: Any, values: Any, buffers: Any) -> Any:
+        score = values[0]
+        examples: "list[Any]" = [
+            torch.empty_strided((), (), device=score.device, dtype=score.dtype) for _ in range(2)
+        ]
+        examples[0] = examples
+        if buffers or not isinstance(function, types.FunctionType):
+            return trace(function, values, buffers)
+        shapes = tuple((each.shape, each.dtype, each.device, each.requires_grad) for each in values)
+        key = (function, shapes)
+        if key not in known:
+            if len(known) >= _MOST_GRAPHS:
+                known.clear()
+            known[key] = trace(function, values, buffers)
+        return known[key]
+
+    module.create_fw_bw_graph = create
 
 
 def _install_triton(mode: RehearsalMode) -> None:

@@ -5,6 +5,7 @@ fake: they have shapes, types and a storage in the model of the allocator, and s
 their values. Each device operator is priced and put on the clock.
 """
 
+import functools
 import math
 from typing import Any, Optional, Sequence
 
@@ -18,7 +19,6 @@ from torch._subclasses.fake_tensor import (
     UnsupportedOperatorException,
 )
 from torch.distributed._functional_collectives import AsyncCollectiveTensor
-from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .calls import Call, Calls, Cost, forget_forms
@@ -35,14 +35,13 @@ from .values import COUNTS, FINITE_CHECKS, Values, base_name, run_known
 LARGE = 1 << 20
 _MODE_OF = torch._C._get_dispatch_mode
 _FAKE_KEY = torch._C._TorchDispatchModeKey.FAKE
-#: Tensors that unwrap themselves before the mode sees their parts.
-_WRAPPERS = frozenset((DTensor, AsyncCollectiveTensor))
 _OVERLOAD = torch._ops.OpOverload
 _DEVICE_OF = torch.ops.prim.device.default
 _COPY = torch.ops.aten._to_copy.default
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 #: Operators that replace all values of a tensor.
 _FILLS = (torch.ops.aten.zero_, torch.ops.aten.fill_, torch.ops.aten.copy_)
+_FLEXIBLE = ("flex_attention", "flex_attention_backward")
 _ITEM_PARTS = ("aten::is_nonzero", "aten::allclose", "aten::item")
 #: Fixed time of a copy between host and GPU, seconds.
 COPY_SECONDS = 10e-6
@@ -92,6 +91,12 @@ def tensors_of(args: Sequence[Any], kwargs: "dict[str, Any]") -> "list[Any]":
     return found
 
 
+@functools.lru_cache(None)
+def _unwraps_itself(kind: Any) -> bool:
+    """Return true for a type of tensors whose parts the mode sees, such as DTensor."""
+    return kind not in _PLAIN and not issubclass(kind, FakeTensor)
+
+
 def is_on_device(tensor: Any) -> bool:
     """Return true for a fake tensor of the fake device."""
     return isinstance(tensor, FakeTensor) and tensor.fake_device.type == "cuda"
@@ -109,6 +114,8 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
         self._values = parts.values
         self._calls = parts.calls
         self._known = parts.calls.known
+        #: Forms of the results of flex_attention.
+        self._forms: "dict[Any, Any]" = {}
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -127,8 +134,10 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
         kwargs = kwargs or {}
         if _MODE_OF(_FAKE_KEY) is not None:
             return func(*args, **kwargs)  # shape arithmetic, for example of DTensor
-        if types and not _WRAPPERS.isdisjoint(types) and type(func) is _OVERLOAD:
-            return NotImplemented
+        if types and type(func) is _OVERLOAD:
+            for each in types:
+                if each is not FakeTensor and _unwraps_itself(each):
+                    return NotImplemented
         inputs: "list[Any]" = []
         key = self._calls.key_of(func, args, kwargs, inputs)
         call = None if key is None else self._known.get(key)
@@ -148,7 +157,7 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
             if isinstance(each, FakeTensor):
                 fake = True
             elif type(each) not in _PLAIN:
-                return NotImplemented  # DTensor and others unwrap themselves first
+                return NotImplemented  # a subclass without operators of its own
         if not fake and self._values.unknown:
             fake = self._has_unknown(func, inputs)
         if func.namespace == "c10d":
@@ -527,16 +536,40 @@ class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
 
     def _run_higher_order(self, func: Any, args: Sequence[Any], kwargs: "dict[str, Any]") -> Any:
         """Runs an operator that takes functions, which has no price."""
-        with self._parts.fake_mode:
-            result = func(*args, **kwargs)
-        inputs = [each for each in pytree.tree_leaves(args) if is_on_device(each)]
+        name = str(func)
+        leaves = pytree.tree_leaves((args, kwargs))
+        result = self._attention_result(func, args, kwargs, leaves)
+        inputs = [each for each in leaves if is_on_device(each)]
         outputs = [each for each in pytree.tree_leaves(result) if is_on_device(each)]
         for each in outputs:
             self._parts.storages.hold(each)
-        if str(func) in ("flex_attention", "flex_attention_backward"):
-            self._launch_flexible_attention(str(func), args, [*inputs, *outputs])
+        if name in _FLEXIBLE:
+            self._launch_flexible_attention(name, args, [*inputs, *outputs])
         else:
-            self.launch_outside(str(func), [*inputs, *outputs])
+            self.launch_outside(name, [*inputs, *outputs])
+        return result
+
+    def _attention_result(
+        self, func: Any, args: Sequence[Any], kwargs: "dict[str, Any]", leaves: "list[Any]"
+    ) -> Any:
+        """Return the result of an operator that takes functions.
+
+        The shapes of flex_attention do not depend on its functions, so that its calls are
+        remembered.
+        """
+        inputs: "list[Any]" = []
+        calls, key = self._calls, None
+        if str(func) in _FLEXIBLE:
+            key = calls.key_of_leaves(str(func), leaves, inputs)
+        if key is not None and key in self._forms:
+            return pytree.tree_unflatten(calls.leaves_of(key, inputs), self._forms[key])
+        with self._parts.fake_mode:
+            result = func(*args, **kwargs)
+        if key is not None:
+            found, form = pytree.tree_flatten(result)
+            calls.remember_leaves(key, inputs, found)
+            if key in calls.leaves:
+                self._forms[key] = form
         return result
 
     def _launch_flexible_attention(

@@ -284,7 +284,7 @@ def _install_rules() -> None:
 
     PyTorch searches at every operator (torch.library.register_torch_dispatch).
     """
-    registry = importlib.import_module("torch._library.simple_registry")
+    registry: Any = importlib.import_module("torch._library.simple_registry")
     holder = registry.GenericTorchDispatchRuleHolder
     original, register = registry.find_torch_dispatch_rule, holder.register
 

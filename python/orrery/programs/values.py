@@ -186,6 +186,8 @@ class Values:
             return name
         if name in MASKS.values():
             return name
+        if not self.unknown and _MARKS.isdisjoint(each.__dict__.get(NAME) for each in inputs):
+            return name
         for each in inputs:
             if self.name_of(each) in COUNTS:
                 return self.name_of(each)
